@@ -1,0 +1,295 @@
+//! The one interface through which everything touches a disk.
+//!
+//! What each call promises after a crash is part of its contract here, because the formats and
+//! `docs/design/durability.md` are built on these promises and on nothing else:
+//!
+//! - bytes written are durable only after [`File::sync`] of that file returned;
+//! - a file's length is durable with the same sync;
+//! - a created, renamed or removed name is durable only after [`Disk::sync_directory`] of its folder;
+//! - until then each of them may survive or not, independently; a torn write keeps whole 512-byte
+//!   sectors of old and new.
+//!
+//! Paths are relative to the disk's root, UTF-8, with `/` between components.
+
+mod buffer;
+pub mod memory;
+pub mod os;
+pub mod sim;
+#[cfg(target_os = "linux")]
+mod uring;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+pub use buffer::{ALIGNMENT, Buffer};
+
+use crate::error::{Error, Kind, Result};
+
+/// How [`Disk::open`] treats a file that is there, or is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Only read; `Missing` when it is not there.
+    Read,
+    /// Read and write; `Missing` when it is not there.
+    Write,
+    /// Read and write a new file; `Exists` when it is there.
+    Create,
+}
+
+/// Whether reads and writes go through the operating system's page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Through the page cache.
+    Buffered,
+    /// Past it. Offsets, lengths and buffers must be multiples of [`ALIGNMENT`]. A file system that
+    /// refuses gives a buffered file: ask [`File::access`].
+    Direct,
+}
+
+/// How [`Disk::link_or_copy`] made the new name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linked {
+    /// Both names share blocks, copied on write.
+    Reflink,
+    /// Both names are the same file.
+    HardLink,
+    /// The bytes were copied.
+    Copy,
+}
+
+/// A folder of files.
+pub trait Disk: Send + Sync + Debug {
+    /// Opens the file at `path`. `Missing`, `Exists` or `Io`.
+    fn open(&self, path: &str, mode: Mode, access: Access) -> Result<Arc<dyn File>>;
+
+    /// Gives `from` the name `to`, replacing what had it, atomically. Durable after the folder's sync.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes a file's name; handles stay usable. `Missing` when it is not there.
+    fn remove(&self, path: &str) -> Result<()>;
+
+    /// The names in a folder (`""` is the root), files and folders, sorted. `Missing` without one.
+    fn list(&self, directory: &str) -> Result<Vec<String>>;
+
+    /// Makes a folder whose parent exists; does nothing when it is there already.
+    fn create_directory(&self, path: &str) -> Result<()>;
+
+    /// Whether a file or folder has this name.
+    fn exists(&self, path: &str) -> Result<bool>;
+
+    /// Makes the names in a folder durable.
+    fn sync_directory(&self, path: &str) -> Result<()>;
+
+    /// Takes the exclusive lock at `path` at once or fails with `Locked`, naming the text that the
+    /// holder gave. The lock is released when the value is dropped or the process ends.
+    fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>>;
+
+    /// Gives the content of `from` the further name `to`, in the cheapest way that works.
+    /// `Exists` when `to` is there. The content is as durable as `from`'s only after a hard link;
+    /// sync the new file otherwise.
+    fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked>;
+
+    /// A queue for up to `depth` reads at once.
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(SerialQueue::new(depth)))
+    }
+
+    /// Where the root is, for messages.
+    fn root(&self) -> &str;
+}
+
+/// Held as long as the value lives.
+pub trait Lock: Send + Sync + Debug {}
+
+/// An open file. Reads and writes name their place; there is no cursor.
+pub trait File: Send + Sync + Debug {
+    /// Reads until `buffer` is full or the file ends; returns how many bytes were read.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+
+    /// Writes all of `bytes`, growing the file when needed. Not durable before [`File::sync`].
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Makes all bytes and the length durable. After an error the file must not be trusted again:
+    /// the operating system may have dropped the bytes, so no caller retries.
+    fn sync(&self) -> Result<()>;
+
+    /// Cuts or extends (with zeros) the file.
+    fn set_len(&self, length_bytes: u64) -> Result<()>;
+
+    /// Reserves space without changing the length, where the file system can; `Io` when full.
+    fn preallocate(&self, length_bytes: u64) -> Result<()>;
+
+    /// The length in bytes.
+    fn len(&self) -> Result<u64>;
+
+    /// Whether the length is zero.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// The path given to [`Disk::open`], for messages.
+    fn path(&self) -> &str;
+
+    /// What was granted, which is `Buffered` where direct access was refused.
+    fn access(&self) -> Access {
+        Access::Buffered
+    }
+
+    /// A hint: these bytes will not be written again soon, so start writing them out. Promises nothing.
+    fn start_writeback(&self, offset: u64, length_bytes: u64) {
+        let _ = (offset, length_bytes);
+    }
+
+    /// A hint: these bytes will not be read again soon. Promises nothing.
+    fn forget(&self, offset: u64, length_bytes: u64) {
+        let _ = (offset, length_bytes);
+    }
+
+    /// The operating system's handle, for a queue of the same disk.
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+
+    /// Fills `buffer` or fails with `Corrupt`, because a file that ends too early lost bytes.
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let found = self.read_at(offset, buffer)?;
+        if found == buffer.len() {
+            return Ok(());
+        }
+        Err(Error::corrupt(
+            self.path(),
+            offset + found as u64,
+            format_args!("{} bytes", buffer.len()),
+            format_args!("the end of the file after {found}"),
+        ))
+    }
+}
+
+/// A read on its way: `length` bytes at `offset` into the start of `buffer`.
+#[derive(Debug)]
+pub struct Read {
+    /// Where from.
+    pub file: Arc<dyn File>,
+    /// Byte offset in the file.
+    pub offset: u64,
+    /// How many bytes; at most the buffer's capacity.
+    pub length: usize,
+    /// Where to. Owned by the queue until the read completes.
+    pub buffer: Buffer,
+    /// The caller's mark, returned with the completion.
+    pub tag: u64,
+}
+
+/// A finished read. `outcome` holds the bytes read, fewer than asked only at the end of the file.
+#[derive(Debug)]
+pub struct Completion {
+    /// The read, with its buffer.
+    pub read: Read,
+    /// Bytes read, or the error.
+    pub outcome: Result<usize>,
+}
+
+impl Completion {
+    /// The read with a full buffer, or `Corrupt` when the file ended too early, or the error.
+    pub fn exact(self) -> Result<Read> {
+        let found = self.outcome?;
+        if found == self.read.length {
+            return Ok(self.read);
+        }
+        Err(Error::corrupt(
+            self.read.file.path(),
+            self.read.offset + found as u64,
+            format_args!("{} bytes", self.read.length),
+            format_args!("the end of the file after {found}"),
+        ))
+    }
+}
+
+/// Reads in flight. Completions may come in any order. One thread at a time uses a queue.
+pub trait Queue: Send + Debug {
+    /// How many reads may be pending.
+    fn depth(&self) -> usize;
+
+    /// How many reads are pending: submitted and not yet returned by [`Queue::complete`].
+    fn pending(&self) -> usize;
+
+    /// Takes a read. `Invalid` when the queue is full. The read may start at once, or only when
+    /// [`Queue::complete`] is called, so that several are submitted together.
+    fn submit(&mut self, read: Read) -> Result<()>;
+
+    /// Waits for one completion; `None` when nothing is pending.
+    fn complete(&mut self) -> Result<Option<Completion>>;
+}
+
+/// The default queue: each read is done when its completion is asked for.
+#[derive(Debug)]
+pub struct SerialQueue {
+    depth: usize,
+    waiting: std::collections::VecDeque<Read>,
+}
+
+impl SerialQueue {
+    /// A queue for up to `depth` reads.
+    #[must_use]
+    pub fn new(depth: usize) -> Self {
+        SerialQueue { depth: depth.max(1), waiting: std::collections::VecDeque::new() }
+    }
+}
+
+impl Queue for SerialQueue {
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn pending(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn submit(&mut self, read: Read) -> Result<()> {
+        check_room(self.waiting.len(), self.depth)?;
+        self.waiting.push_back(read);
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Result<Option<Completion>> {
+        let Some(mut read) = self.waiting.pop_front() else { return Ok(None) };
+        let length = read.length;
+        let outcome = read.file.read_at(read.offset, &mut read.buffer.as_mut_slice()[..length]);
+        Ok(Some(Completion { read, outcome }))
+    }
+}
+
+/// `Invalid` when a queue of `depth` already holds `pending` reads.
+pub(crate) fn check_room(pending: usize, depth: usize) -> Result<()> {
+    if pending < depth {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::Invalid,
+        format!("the read queue is full ({depth} reads): complete one before submitting another"),
+    ))
+}
+
+/// Does `reads` with as many in flight as the queue allows; calls `each` as they finish, in any order.
+///
+/// After an error every read still in flight is waited for, and the first error is returned.
+pub fn read_batch(
+    queue: &mut dyn Queue,
+    reads: impl IntoIterator<Item = Read>,
+    mut each: impl FnMut(Read) -> Result<()>,
+) -> Result<()> {
+    let mut reads = reads.into_iter();
+    let mut failed = None;
+    loop {
+        while failed.is_none() && queue.pending() < queue.depth() {
+            let Some(read) = reads.next() else { break };
+            queue.submit(read)?;
+        }
+        let Some(completion) = queue.complete()? else { break };
+        if let Err(error) = completion.exact().and_then(&mut each) {
+            failed.get_or_insert(error);
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}

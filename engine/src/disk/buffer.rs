@@ -1,0 +1,85 @@
+//! Memory aligned for direct I/O.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ptr::NonNull;
+
+/// What direct reads and writes need their offsets, lengths and memory to be multiples of.
+pub const ALIGNMENT: usize = 4096;
+
+/// Owned, zeroed, aligned memory of a whole number of [`ALIGNMENT`] units.
+pub struct Buffer {
+    start: NonNull<u8>,
+    capacity: usize,
+}
+
+// SAFETY: a `Buffer` owns its memory alone, like a boxed slice.
+unsafe impl Send for Buffer {}
+// SAFETY: shared access gives only `&[u8]`.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Zeroed memory of at least `length` bytes, rounded up to the alignment.
+    #[must_use]
+    pub fn new(length: usize) -> Self {
+        let capacity = length.max(1).next_multiple_of(ALIGNMENT);
+        let layout = Self::layout(capacity);
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        Buffer { start, capacity }
+    }
+
+    fn layout(capacity: usize) -> Layout {
+        Layout::from_size_align(capacity, ALIGNMENT).expect("a buffer is smaller than memory")
+    }
+
+    /// Bytes of memory.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: `capacity` initialised bytes start there and live as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.capacity) }
+    }
+
+    /// All of it, to write.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` makes it the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.capacity) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with the same layout.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.capacity)) }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.capacity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_aligned_and_zeroed() {
+        for length in [0, 1, 4095, 4096, 4097, 70_000] {
+            let mut buffer = Buffer::new(length);
+            assert_eq!(buffer.as_slice().as_ptr() as usize % ALIGNMENT, 0);
+            assert!(buffer.capacity() >= length && buffer.as_slice().iter().all(|&byte| byte == 0));
+            buffer.as_mut_slice().fill(7);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! One error type for the whole engine, sorted by what the caller does next.
+//!
+//! `Error` is one pointer wide. Its `Display` is a sentence that a user can act on: it names the
+//! file, the place in it, what was expected, what was found, and the next step.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// The result of every fallible call of the engine.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What the caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The disk refused or failed: free space, fix permissions or the device, then try again.
+    Io,
+    /// Bytes on disk are not what was written: restore from a snapshot or another copy.
+    Corrupt,
+    /// The file was written by a newer release: use that release.
+    Version,
+    /// Another process has the store open for writing: close it first.
+    Locked,
+    /// What was named does not exist.
+    Missing,
+    /// What was to be created exists already.
+    Exists,
+    /// The call itself is wrong: fix its arguments.
+    Invalid,
+    /// The handle was closed: open it again.
+    Closed,
+    /// A sync or a rollback failed earlier, so writing has stopped: reopen the store.
+    Poisoned,
+}
+
+impl Kind {
+    /// Every kind, in the order of their codes.
+    pub const ALL: [Kind; 9] = [
+        Kind::Io,
+        Kind::Corrupt,
+        Kind::Version,
+        Kind::Locked,
+        Kind::Missing,
+        Kind::Exists,
+        Kind::Invalid,
+        Kind::Closed,
+        Kind::Poisoned,
+    ];
+
+    /// A number that no release changes: 1 to 9 in the order of [`Kind::ALL`].
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8 + 1
+    }
+
+    /// The name in lower case, as bindings and JSON show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Io => "io",
+            Kind::Corrupt => "corrupt",
+            Kind::Version => "version",
+            Kind::Locked => "locked",
+            Kind::Missing => "missing",
+            Kind::Exists => "exists",
+            Kind::Invalid => "invalid",
+            Kind::Closed => "closed",
+            Kind::Poisoned => "poisoned",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An error with its kind, a sentence, and the error below it if there is one.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: Kind,
+    detail: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` that says `detail`.
+    pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Error(Box::new(Inner { kind, detail: detail.into(), source: None }))
+    }
+
+    /// The same error with the one that caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Box::new(source));
+        self
+    }
+
+    /// The same error with `context` in front of its sentence, as "context: sentence".
+    #[must_use]
+    pub fn context(mut self, context: impl fmt::Display) -> Self {
+        self.0.detail = format!("{context}: {}", self.0.detail);
+        self
+    }
+
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// The sentence, without the source.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// `Corrupt`: `file` at byte `offset` held `found` where `expected` should be.
+    pub fn corrupt(
+        file: &str,
+        offset: u64,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        Error::new(
+            Kind::Corrupt,
+            format!(
+                "{file} is damaged at byte {offset}: expected {expected}, found {found}; \
+                 run `varvite check` and restore it from a snapshot or another copy"
+            ),
+        )
+    }
+
+    /// `Io` from the operating system, with what was being done to which file.
+    pub fn io(action: &str, file: &str, source: std::io::Error) -> Self {
+        let advice = match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                "; free some space and try again"
+            }
+            std::io::ErrorKind::PermissionDenied => "; check the permissions of the folder",
+            _ => "",
+        };
+        Error::new(Kind::Io, format!("could not {action} {file}: {source}{advice}"))
+            .with_source(source)
+    }
+
+    /// `Invalid`: the caller's argument is wrong.
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Error::new(Kind::Invalid, detail)
+    }
+
+    /// `Missing`: what was named does not exist.
+    pub fn missing(detail: impl Into<String>) -> Self {
+        Error::new(Kind::Missing, detail)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.detail)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({}: {})", self.0.kind, self.0.detail)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_pointer_wide() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn codes_and_names_are_distinct_and_in_order() {
+        for (index, kind) in Kind::ALL.iter().enumerate() {
+            assert_eq!(usize::from(kind.code()), index + 1);
+            assert!(Kind::ALL[..index].iter().all(|other| other.name() != kind.name()));
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The shapes a file may have: append-only with a durable end, replaced whole, counted.
+
+pub mod append;
+pub mod replace;
+pub mod shared;

@@ -1,0 +1,157 @@
+//! The first 32 bytes of every file: what it is, which version wrote it, which file it is.
+//!
+//! Format document: `docs/format/header.md`.
+
+use super::checksum::crc;
+use super::codec::Decoder;
+use crate::error::{Error, Kind, Result};
+
+/// Length of the header in bytes.
+pub const LENGTH: usize = 32;
+
+const MAGIC: [u8; 7] = *b"varvite";
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// `b'S'`: what a session is: its identity and salt.
+    Session,
+    /// `b'R'`: one segment of a run.
+    Segment,
+    /// `b'M'`: the manifest of a snapshot.
+    Snapshot,
+}
+
+impl FileKind {
+    /// Every kind with its letter, its name and the newest version that this release reads.
+    pub const ALL: [(FileKind, u8, &'static str, u16); 3] = [
+        (FileKind::Session, b'S', "session", 1),
+        (FileKind::Segment, b'R', "segment", 1),
+        (FileKind::Snapshot, b'M', "snapshot", 1),
+    ];
+
+    fn row(self) -> (FileKind, u8, &'static str, u16) {
+        *Self::ALL.iter().find(|row| row.0 == self).expect("every kind has a row")
+    }
+
+    /// The kind's name, as `varvite inspect` prints it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().2
+    }
+
+    /// The version that this release writes.
+    #[must_use]
+    pub fn version(self) -> u16 {
+        self.row().3
+    }
+}
+
+/// A decoded header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the file holds.
+    pub kind: FileKind,
+    /// The version of its format.
+    pub version: u16,
+    /// The file's identity, mixed into its checksums.
+    pub identity: u64,
+    /// The store that the file was made in.
+    pub store: u64,
+}
+
+impl Header {
+    /// A header of this release's version.
+    #[must_use]
+    pub fn new(kind: FileKind, identity: u64, store: u64) -> Self {
+        Header { kind, version: kind.version(), identity, store }
+    }
+
+    /// The 32 bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        bytes[..7].copy_from_slice(&MAGIC);
+        bytes[7] = self.kind.row().1;
+        bytes[8..10].copy_from_slice(&self.version.to_le_bytes());
+        bytes[12..20].copy_from_slice(&self.identity.to_le_bytes());
+        bytes[20..28].copy_from_slice(&self.store.to_le_bytes());
+        let crc = crc(&bytes[..28]);
+        bytes[28..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes the header of `file`, whatever its kind. `Invalid` when it is no file of ours,
+    /// `Corrupt` when its checksum is wrong, `Version` when it is newer than this release.
+    pub fn decode(file: &str, bytes: &[u8]) -> Result<Header> {
+        if bytes.len() < LENGTH || bytes[..7] != MAGIC {
+            return Err(Error::new(
+                Kind::Invalid,
+                format!("{file} is not a varvite file: it does not begin with \"varvite\""),
+            ));
+        }
+        let mut decoder = Decoder::new(file, 28, &bytes[28..LENGTH]);
+        let expected = crc(&bytes[..28]);
+        let found = decoder.u32()?;
+        if found != expected {
+            return Err(Error::corrupt(
+                file,
+                28,
+                format_args!("header checksum {expected:08x}"),
+                format_args!("{found:08x}"),
+            ));
+        }
+        let row = FileKind::ALL.iter().find(|row| row.1 == bytes[7]).ok_or_else(|| {
+            Error::new(
+                Kind::Version,
+                format!("{file} is of kind {:?}, which this release does not know: use a newer release", bytes[7] as char),
+            )
+        })?;
+        let mut decoder = Decoder::new(file, 8, &bytes[8..28]);
+        let version = decoder.u16()?;
+        let reserved = decoder.u16()?;
+        if version == 0 || version > row.3 || reserved != 0 {
+            return Err(Error::new(
+                Kind::Version,
+                format!(
+                    "{file} is a {} of version {version}; this release reads up to version {}: use a newer release",
+                    row.2, row.3
+                ),
+            ));
+        }
+        Ok(Header { kind: row.0, version, identity: decoder.u64()?, store: decoder.u64()? })
+    }
+
+    /// Decodes the header of `file` and checks that it is a `kind`; `Invalid` when it is another.
+    pub fn expect(file: &str, bytes: &[u8], kind: FileKind) -> Result<Header> {
+        let header = Self::decode(file, bytes)?;
+        if header.kind == kind {
+            return Ok(header);
+        }
+        Err(Error::invalid(format!(
+            "{file} is a {}, where a {} is needed",
+            header.kind.name(),
+            kind.name()
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_comes_back_and_every_flipped_bit_is_noticed() {
+        for (kind, ..) in FileKind::ALL {
+            let header = Header::new(kind, 0x0123_4567_89ab_cdef, 42);
+            let bytes = header.encode();
+            assert_eq!(Header::decode("f", &bytes).unwrap(), header);
+            for bit in 0..LENGTH * 8 {
+                let mut damaged = bytes;
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert!(Header::decode("f", &damaged).is_err(), "bit {bit}");
+            }
+        }
+    }
+}

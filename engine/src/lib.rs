@@ -1,0 +1,9 @@
+//! varvite: an embeddable storage engine for blockchain ledger state.
+
+pub mod cache;
+pub mod disk;
+pub mod error;
+pub mod file;
+pub mod format;
+
+pub use error::{Error, Kind, Result};
