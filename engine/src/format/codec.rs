@@ -98,7 +98,11 @@ impl<'a> Decoder<'a> {
     }
 
     /// `Corrupt` at the current place.
-    pub fn corrupt(&self, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
+    pub fn corrupt(
+        &self,
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
         Error::corrupt(self.file, self.offset(), expected, found)
     }
 
@@ -150,7 +154,9 @@ impl<'a> Decoder<'a> {
             let overflows = shift > 63 || (shift == 63 && bits > 1);
             let padded = byte == 0 && shift > 0;
             if overflows || padded {
-                return Err(self.corrupt("a shortest varint of 64 bits", format_args!("{byte:#04x}")));
+                return Err(
+                    self.corrupt("a shortest varint of 64 bits", format_args!("{byte:#04x}"))
+                );
             }
             value |= bits << shift;
             if byte & 0x80 == 0 {
@@ -166,10 +172,7 @@ impl<'a> Decoder<'a> {
         let count = self.varint()?;
         let room = self.remaining() / unit.max(1);
         if count > room as u64 {
-            return Err(self.corrupt(
-                format_args!("a count of at most {room}"),
-                count,
-            ));
+            return Err(self.corrupt(format_args!("a count of at most {room}"), count));
         }
         Ok(count as usize)
     }
@@ -227,7 +230,11 @@ mod tests {
 
     #[test]
     fn varints_have_one_form() {
-        for bytes in [&[0x80, 0x00][..], &[0xff; 10], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]] {
+        for bytes in [
+            &[0x80, 0x00][..],
+            &[0xff; 10],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2],
+        ] {
             assert!(Decoder::new("f", 0, bytes).varint().is_err());
         }
     }

@@ -105,7 +105,10 @@ impl Header {
         let row = FileKind::ALL.iter().find(|row| row.1 == bytes[7]).ok_or_else(|| {
             Error::new(
                 Kind::Version,
-                format!("{file} is of kind {:?}, which this release does not know: use a newer release", bytes[7] as char),
+                format!(
+                    "{file} is of kind {:?}, which this release does not know: use a newer release",
+                    bytes[7] as char
+                ),
             )
         })?;
         let mut decoder = Decoder::new(file, 8, &bytes[8..28]);
