@@ -1,0 +1,195 @@
+//! What goes into a table and what comes out, each in contiguous memory that callers may reuse.
+
+use super::entry::{EntryKind, EntryRef};
+use super::write_buffer::cost;
+use crate::error::{Error, Result};
+
+/// Longest key in bytes.
+pub const KEY_BYTES_MAX: usize = 4_000;
+/// Longest value in bytes.
+pub const VALUE_BYTES_MAX: usize = 16 << 20;
+
+/// Operations to apply in order; those on one key in one batch act one after the other.
+///
+/// ```
+/// let mut batch = varvite::Batch::new();
+/// batch.insert(b"spent", b"5").delete(b"spent").insert(b"unspent", b"7");
+/// assert_eq!(batch.len(), 3);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    operations: Vec<Operation>,
+    cost: u64,
+    has_upserts: bool,
+    /// The first key or value that is too long, with its length.
+    refused: Option<(&'static str, usize)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    kind: EntryKind,
+    key_length: u32,
+    value_length: u32,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Binds `key` to `value`, whatever was there.
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
+        self.push(EntryKind::Insert, key, value)
+    }
+
+    /// Unbinds `key`; nothing happens when it is not bound.
+    pub fn delete(&mut self, key: &[u8]) -> &mut Self {
+        self.push(EntryKind::Delete, key, b"")
+    }
+
+    /// Joins `value` to what `key` is bound to, by the table's merge operator; binds it when unbound.
+    pub fn upsert(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
+        self.has_upserts = true;
+        self.push(EntryKind::Upsert, key, value)
+    }
+
+    fn push(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> &mut Self {
+        if key.len() > KEY_BYTES_MAX {
+            self.refused.get_or_insert(("key", key.len()));
+        } else if value.len() > VALUE_BYTES_MAX {
+            self.refused.get_or_insert(("value", value.len()));
+        } else {
+            self.cost += cost(key, value);
+            self.bytes.extend_from_slice(key);
+            self.bytes.extend_from_slice(value);
+            self.operations.push(Operation {
+                kind,
+                key_length: key.len() as u32,
+                value_length: value.len() as u32,
+            });
+        }
+        self
+    }
+
+    /// How many operations it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Empties it and keeps its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.operations.clear();
+        (self.cost, self.has_upserts, self.refused) = (0, false, None);
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// `Invalid` when something in it cannot be stored.
+    pub(super) fn check(&self, has_operator: bool) -> Result<()> {
+        if let Some((what, length)) = self.refused {
+            let limit = if what == "key" { KEY_BYTES_MAX } else { VALUE_BYTES_MAX };
+            return Err(Error::invalid(format!(
+                "a {what} of {length} bytes is too long: the limit is {limit} bytes"
+            )));
+        }
+        if self.has_upserts && !has_operator {
+            return Err(Error::invalid(
+                "the batch has upserts but the table has no merge operator: \
+                 create the table with one, or use inserts",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = EntryRef<'_>> {
+        let mut rest = &self.bytes[..];
+        self.operations.iter().map(move |operation| {
+            let (key, after) = rest.split_at(operation.key_length as usize);
+            let (value, after) = after.split_at(operation.value_length as usize);
+            rest = after;
+            EntryRef { kind: operation.kind, key, value }
+        })
+    }
+}
+
+/// The values found by a lookup, in the order of its keys.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    bytes: Vec<u8>,
+    spans: Vec<Option<(usize, usize)>>,
+}
+
+impl Values {
+    /// No values.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many keys were looked up.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether none was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The value of the key at `index`; `None` when it is not bound.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        self.spans[index].map(|(start, end)| &self.bytes[start..end])
+    }
+
+    /// The values in order.
+    pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    pub(super) fn reset(&mut self, count: usize) {
+        self.bytes.clear();
+        self.spans.clear();
+        self.spans.resize(count, None);
+    }
+
+    pub(super) fn set(&mut self, index: usize, value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.spans[index] = Some((start, self.bytes.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_come_back_in_order() {
+        let mut batch = Batch::new();
+        batch.insert(b"a", b"1").upsert(b"b", b"").delete(b"a");
+        let kinds: Vec<_> = batch.entries().map(|entry| (entry.kind, entry.key)).collect();
+        let expected: [(EntryKind, &[u8]); 3] =
+            [(EntryKind::Insert, b"a"), (EntryKind::Upsert, b"b"), (EntryKind::Delete, b"a")];
+        assert_eq!(kinds, expected);
+        assert!(batch.check(true).is_ok() && batch.check(false).is_err());
+        batch.clear();
+        batch.insert(&[0; 4_001], b"");
+        assert!(batch.check(true).unwrap_err().detail().contains("4001 bytes"));
+    }
+}

@@ -1,0 +1,544 @@
+//! The newest entries of a table, sorted in memory: a persistent B+-tree.
+//!
+//! Nodes are counted and copied only while somebody else holds them, so a view or a duplicate is one
+//! more count on the root, and a writer alone changes nodes in place. Keys are compared by their
+//! first eight bytes as one number; the bytes decide only ties. A leaf keeps its entries' bytes in one
+//! heap; values above [`LARGE_VALUE`] are shared allocations of their own, never copied.
+//!
+//! Source: Driscoll et al. 1989 (path copying); Graefe 2011 §3.2 (key prefixes in B-trees).
+
+use std::sync::Arc;
+
+use super::entry::{EntryKind, EntryRef};
+
+/// Entries and children a node holds at most; half of it after a split.
+const NODE_SLOTS: usize = 64;
+/// Heap bytes at which a leaf splits, if it has more than one entry.
+const LEAF_BYTES: usize = 6 << 10;
+/// Values longer than this are not copied with their leaf.
+const LARGE_VALUE: usize = 1 << 10;
+/// What an entry costs beside its key and value, in the counts that schedule work and memory.
+pub const ENTRY_OVERHEAD: u64 = 16;
+
+/// The first eight bytes of a key, as a number that sorts as they do.
+#[inline]
+pub fn key_prefix(key: &[u8]) -> u64 {
+    if key.len() >= 8 {
+        return u64::from_be_bytes(key[..8].try_into().expect("eight bytes"));
+    }
+    let mut padded = [0; 8];
+    padded[..key.len()].copy_from_slice(key);
+    u64::from_be_bytes(padded)
+}
+
+/// What an entry counts in write buffer bytes and merge work.
+#[inline]
+pub fn cost(key: &[u8], value: &[u8]) -> u64 {
+    (key.len() + value.len()) as u64 + ENTRY_OVERHEAD
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    /// Start of the key in the heap; the value follows it unless it is large.
+    offset: u32,
+    /// Length of the value, or its place among the large values.
+    value: u32,
+    key_length: u16,
+    kind: EntryKind,
+    large: bool,
+}
+
+#[derive(Default)]
+struct Leaf {
+    prefixes: Vec<u64>,
+    slots: Vec<Slot>,
+    heap: Vec<u8>,
+    large: Vec<Arc<[u8]>>,
+    /// Heap bytes and large values that no slot names any more.
+    garbage: usize,
+}
+
+impl Clone for Leaf {
+    /// A copy that drops garbage, since all bytes move anyway.
+    fn clone(&self) -> Self {
+        self.copy_range(0, self.slots.len())
+    }
+}
+
+impl Leaf {
+    fn key(&self, slot: Slot) -> &[u8] {
+        &self.heap[slot.offset as usize..slot.offset as usize + usize::from(slot.key_length)]
+    }
+
+    fn value(&self, slot: Slot) -> &[u8] {
+        if slot.large {
+            return &self.large[slot.value as usize];
+        }
+        let start = slot.offset as usize + usize::from(slot.key_length);
+        &self.heap[start..start + slot.value as usize]
+    }
+
+    fn entry(&self, index: usize) -> EntryRef<'_> {
+        let slot = self.slots[index];
+        EntryRef { kind: slot.kind, key: self.key(slot), value: self.value(slot) }
+    }
+
+    /// The place of `key`, or where it would be.
+    fn search(&self, prefix: u64, key: &[u8]) -> Result<usize, usize> {
+        let low = self.prefixes.partition_point(|&other| other < prefix);
+        if self.prefixes.get(low) != Some(&prefix) {
+            return Err(low);
+        }
+        let high = low + self.prefixes[low..].partition_point(|&other| other == prefix);
+        let found = self.slots[low..high].binary_search_by(|&slot| self.key(slot).cmp(key));
+        found.map(|place| low + place).map_err(|place| low + place)
+    }
+
+    fn copy_range(&self, from: usize, to: usize) -> Leaf {
+        let mut copy = Leaf {
+            prefixes: Vec::with_capacity(to - from + 8),
+            slots: Vec::with_capacity(to - from + 8),
+            ..Leaf::default()
+        };
+        let bytes = self.slots[from..to].iter().map(|slot| {
+            usize::from(slot.key_length) + if slot.large { 0 } else { slot.value as usize }
+        });
+        copy.heap.reserve_exact(bytes.sum::<usize>() + 512);
+        copy.prefixes.extend_from_slice(&self.prefixes[from..to]);
+        for &slot in &self.slots[from..to] {
+            let moved = copy.store(slot.kind, self.key(slot), self.value(slot), |leaf| {
+                leaf.large.push(Arc::clone(&self.large[slot.value as usize]));
+            });
+            copy.slots.push(moved);
+        }
+        copy
+    }
+
+    /// Puts bytes on the heap; `push_large` adds a large value to the list.
+    fn store(
+        &mut self,
+        kind: EntryKind,
+        key: &[u8],
+        value: &[u8],
+        push_large: impl FnOnce(&mut Leaf),
+    ) -> Slot {
+        let large = value.len() > LARGE_VALUE;
+        let offset = self.heap.len() as u32;
+        let length = key.len() + if large { 0 } else { value.len() };
+        if self.heap.capacity() - self.heap.len() < length {
+            // Small steps, because thousands of leaves share a memory budget.
+            self.heap.reserve_exact(length.next_multiple_of(512));
+        }
+        self.heap.extend_from_slice(key);
+        let value = if large {
+            push_large(self);
+            self.large.len() - 1
+        } else {
+            self.heap.extend_from_slice(value);
+            value.len()
+        };
+        Slot { offset, value: value as u32, key_length: key.len() as u16, kind, large }
+    }
+
+    fn is_full(&self) -> bool {
+        self.slots.len() > NODE_SLOTS
+            || (self.heap.len() - self.garbage > LEAF_BYTES && self.slots.len() > 1)
+    }
+
+    fn insert_at(&mut self, place: usize, prefix: u64, entry: EntryRef<'_>) {
+        let slot = self.store(entry.kind, entry.key, entry.value, |leaf| {
+            leaf.large.push(Arc::from(entry.value));
+        });
+        if self.slots.len() == self.slots.capacity() {
+            self.slots.reserve_exact(8);
+            self.prefixes.reserve_exact(8);
+        }
+        self.prefixes.insert(place, prefix);
+        self.slots.insert(place, slot);
+    }
+
+    fn replace_at(&mut self, place: usize, entry: EntryRef<'_>) {
+        let old = self.slots[place];
+        let fits = !old.large && old.value as usize == entry.value.len();
+        if fits && entry.value.len() <= LARGE_VALUE {
+            let start = old.offset as usize + usize::from(old.key_length);
+            self.heap[start..start + entry.value.len()].copy_from_slice(entry.value);
+            self.slots[place].kind = entry.kind;
+            return;
+        }
+        self.garbage += usize::from(old.key_length) + if old.large { 0 } else { old.value as usize };
+        let slot = self.store(entry.kind, entry.key, entry.value, |leaf| {
+            leaf.large.push(Arc::from(entry.value));
+        });
+        self.slots[place] = slot;
+        if self.garbage > LEAF_BYTES / 2 || self.large.len() > 2 * self.slots.len() {
+            *self = self.copy_range(0, self.slots.len());
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Inner {
+    /// Prefix and bytes of the smallest key that may be in each child; the first is unused.
+    prefixes: Vec<u64>,
+    keys: Vec<Arc<[u8]>>,
+    children: Vec<Arc<Node>>,
+}
+
+impl Inner {
+    /// The child that holds `key` if any does.
+    fn child_of(&self, prefix: u64, key: &[u8]) -> usize {
+        let low = self.prefixes[1..].partition_point(|&other| other < prefix);
+        let mut child = low;
+        while self.prefixes.get(child + 1) == Some(&prefix) && &*self.keys[child + 1] <= key {
+            child += 1;
+        }
+        child
+    }
+}
+
+#[derive(Clone)]
+enum Node {
+    Leaf(Leaf),
+    Inner(Inner),
+}
+
+/// A new right sibling and its smallest key.
+struct Split {
+    prefix: u64,
+    key: Arc<[u8]>,
+    node: Arc<Node>,
+}
+
+fn split_leaf(leaf: &mut Leaf) -> Split {
+    let count = leaf.slots.len();
+    let middle = count / 2;
+    let right = leaf.copy_range(middle, count);
+    *leaf = leaf.copy_range(0, middle);
+    let key = Arc::from(right.entry(0).key);
+    Split { prefix: right.prefixes[0], key, node: Arc::new(Node::Leaf(right)) }
+}
+
+fn split_inner(inner: &mut Inner) -> Split {
+    let middle = inner.children.len() / 2;
+    let right = Inner {
+        prefixes: inner.prefixes.split_off(middle),
+        keys: inner.keys.split_off(middle),
+        children: inner.children.split_off(middle),
+    };
+    let (prefix, key) = (right.prefixes[0], Arc::clone(&right.keys[0]));
+    Split { prefix, key, node: Arc::new(Node::Inner(right)) }
+}
+
+/// How a newer entry joins the older one of the same key: what to keep in its place.
+pub type Combine<'a> = &'a dyn Fn(EntryRef<'_>, EntryRef<'_>) -> Option<(EntryKind, Vec<u8>)>;
+
+struct Insertion<'a> {
+    prefix: u64,
+    entry: EntryRef<'a>,
+    combine: Combine<'a>,
+    /// Change of the buffer's cost and number of entries.
+    added: u64,
+    removed: u64,
+    is_new: bool,
+}
+
+fn insert(node: &mut Arc<Node>, insertion: &mut Insertion<'_>) -> Option<Split> {
+    match Arc::make_mut(node) {
+        Node::Leaf(leaf) => {
+            insert_in_leaf(leaf, insertion);
+            leaf.is_full().then(|| split_leaf(leaf))
+        }
+        Node::Inner(inner) => {
+            let place = inner.child_of(insertion.prefix, insertion.entry.key);
+            let split = insert(&mut inner.children[place], insertion)?;
+            inner.prefixes.insert(place + 1, split.prefix);
+            inner.keys.insert(place + 1, split.key);
+            inner.children.insert(place + 1, split.node);
+            (inner.children.len() > NODE_SLOTS).then(|| split_inner(inner))
+        }
+    }
+}
+
+fn insert_in_leaf(leaf: &mut Leaf, insertion: &mut Insertion<'_>) {
+    let entry = insertion.entry;
+    match leaf.search(insertion.prefix, entry.key) {
+        Err(place) => {
+            insertion.added = cost(entry.key, entry.value);
+            insertion.is_new = true;
+            leaf.insert_at(place, insertion.prefix, entry);
+        }
+        Ok(place) => {
+            let older = leaf.entry(place);
+            insertion.removed = cost(older.key, older.value);
+            match (insertion.combine)(older, entry) {
+                None => {
+                    insertion.added = cost(entry.key, entry.value);
+                    leaf.replace_at(place, entry);
+                }
+                Some((kind, value)) => {
+                    insertion.added = cost(entry.key, &value);
+                    leaf.replace_at(place, EntryRef { kind, key: entry.key, value: &value });
+                }
+            }
+        }
+    }
+}
+
+/// A sorted map from key to newest entry. Cloning is O(1); the clones are independent.
+#[derive(Clone)]
+pub struct WriteBuffer {
+    root: Arc<Node>,
+    entry_count: u64,
+    cost_bytes: u64,
+}
+
+impl Default for WriteBuffer {
+    fn default() -> Self {
+        WriteBuffer { root: Arc::new(Node::Leaf(Leaf::default())), entry_count: 0, cost_bytes: 0 }
+    }
+}
+
+impl std::fmt::Debug for WriteBuffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "WriteBuffer({} entries, {} bytes)", self.entry_count, self.cost_bytes)
+    }
+}
+
+impl WriteBuffer {
+    /// How many keys it holds.
+    pub fn entry_count(&self) -> u64 {
+        self.entry_count
+    }
+
+    /// Sum of its entries' [`cost`].
+    pub fn cost_bytes(&self) -> u64 {
+        self.cost_bytes
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.entry_count == 0
+    }
+
+    /// Adds `entry`; where its key is there already, `combine(older, newer)` says what to keep, or
+    /// `None` for the newer as it is.
+    pub fn insert(&mut self, entry: EntryRef<'_>, combine: Combine<'_>) {
+        let mut insertion = Insertion {
+            prefix: key_prefix(entry.key),
+            entry,
+            combine,
+            added: 0,
+            removed: 0,
+            is_new: false,
+        };
+        if let Some(split) = insert(&mut self.root, &mut insertion) {
+            let left = std::mem::replace(&mut self.root, Arc::clone(&split.node));
+            self.root = Arc::new(Node::Inner(Inner {
+                prefixes: vec![0, split.prefix],
+                keys: vec![Arc::from(&[][..]), split.key],
+                children: vec![left, split.node],
+            }));
+        }
+        self.entry_count += u64::from(insertion.is_new);
+        self.cost_bytes = self.cost_bytes + insertion.added - insertion.removed;
+    }
+
+    /// The newest entry of `key`.
+    pub fn get(&self, key: &[u8]) -> Option<EntryRef<'_>> {
+        let prefix = key_prefix(key);
+        let mut node = &*self.root;
+        loop {
+            match node {
+                Node::Inner(inner) => node = &inner.children[inner.child_of(prefix, key)],
+                Node::Leaf(leaf) => {
+                    return leaf.search(prefix, key).ok().map(|place| leaf.entry(place));
+                }
+            }
+        }
+    }
+
+    /// A position before the first entry.
+    pub fn stream(&self) -> BufferStream {
+        let mut stream = BufferStream { path: Vec::new(), root: Arc::clone(&self.root) };
+        stream.seek_first();
+        stream
+    }
+}
+
+/// A place in a write buffer's state of the moment when it was made; later inserts do not move it.
+#[derive(Clone)]
+pub struct BufferStream {
+    root: Arc<Node>,
+    /// From the root to a leaf, each with the place taken in it; empty past either end.
+    path: Vec<(Arc<Node>, usize)>,
+}
+
+impl BufferStream {
+    /// The entry here; `None` past either end.
+    #[inline]
+    pub fn peek(&self) -> Option<EntryRef<'_>> {
+        let (node, place) = self.path.last()?;
+        let Node::Leaf(leaf) = &**node else { unreachable!("a path ends in a leaf") };
+        Some(leaf.entry(*place))
+    }
+
+    fn descend(&mut self, mut node: Arc<Node>, choose: impl Fn(&Node) -> usize) -> usize {
+        loop {
+            let place = choose(&node);
+            let child = match &*node {
+                Node::Leaf(leaf) => {
+                    let count = leaf.slots.len();
+                    self.path.push((node, place));
+                    return count;
+                }
+                Node::Inner(inner) => Arc::clone(&inner.children[place]),
+            };
+            self.path.push((node, place));
+            node = child;
+        }
+    }
+
+    /// Moves to the first entry.
+    pub fn seek_first(&mut self) {
+        self.path.clear();
+        if self.descend(Arc::clone(&self.root), |_| 0) == 0 {
+            self.path.clear();
+        }
+    }
+
+    /// Moves to the last entry.
+    pub fn seek_last(&mut self) {
+        self.path.clear();
+        let last = |node: &Node| match node {
+            Node::Leaf(leaf) => leaf.slots.len().saturating_sub(1),
+            Node::Inner(inner) => inner.children.len() - 1,
+        };
+        if self.descend(Arc::clone(&self.root), last) == 0 {
+            self.path.clear();
+        }
+    }
+
+    /// Moves to the first entry whose key is `key` or greater.
+    pub fn seek(&mut self, key: &[u8]) {
+        self.path.clear();
+        let prefix = key_prefix(key);
+        let count = self.descend(Arc::clone(&self.root), |node| match node {
+            Node::Leaf(leaf) => leaf.search(prefix, key).unwrap_or_else(|place| place),
+            Node::Inner(inner) => inner.child_of(prefix, key),
+        });
+        if self.path.last().is_some_and(|(_, place)| *place >= count) {
+            self.path.last_mut().expect("the path has a leaf").1 = count.wrapping_sub(1);
+            if count == 0 {
+                self.path.clear();
+            } else {
+                self.next();
+            }
+        }
+    }
+
+    /// Moves to the next entry.
+    pub fn next(&mut self) {
+        self.step(|node, place| match node {
+            Node::Leaf(leaf) => (place + 1 < leaf.slots.len()).then_some(place + 1),
+            Node::Inner(inner) => (place + 1 < inner.children.len()).then_some(place + 1),
+        }, |_| 0);
+    }
+
+    /// Moves to the previous entry.
+    pub fn previous(&mut self) {
+        self.step(|_, place| place.checked_sub(1), |node| match node {
+            Node::Leaf(leaf) => leaf.slots.len() - 1,
+            Node::Inner(inner) => inner.children.len() - 1,
+        });
+    }
+
+    fn step(
+        &mut self,
+        sibling: impl Fn(&Node, usize) -> Option<usize>,
+        edge: impl Fn(&Node) -> usize,
+    ) {
+        while let Some((node, place)) = self.path.last_mut() {
+            let Some(next) = sibling(node, *place) else {
+                self.path.pop();
+                continue;
+            };
+            *place = next;
+            if let Node::Inner(inner) = &**node {
+                let child = Arc::clone(&inner.children[next]);
+                self.descend(child, edge);
+            }
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn replace(_: EntryRef<'_>, _: EntryRef<'_>) -> Option<(EntryKind, Vec<u8>)> {
+        None
+    }
+
+    fn key(number: u64) -> Vec<u8> {
+        let mixed = crate::format::hash::combine(number, 3);
+        // Every third key shares a long prefix, so that ties are searched too.
+        let mut key = if number.is_multiple_of(3) { b"the same long prefix".to_vec() } else { vec![] };
+        key.extend_from_slice(&mixed.to_be_bytes()[..1 + (mixed % 8) as usize]);
+        key
+    }
+
+    #[test]
+    fn agrees_with_a_map_and_old_clones_stay_as_they_were() {
+        let mut buffer = WriteBuffer::default();
+        let mut model = BTreeMap::new();
+        let mut kept = Vec::new();
+        for number in 0..30_000u64 {
+            let length = if number % 500 == 0 { 5_000 } else { number % 70 };
+            let (key, value) = (key(number % 9_000), vec![number as u8; length as usize]);
+            let kind = if number % 5 == 0 { EntryKind::Delete } else { EntryKind::Insert };
+            buffer.insert(EntryRef { kind, key: &key, value: &value }, &replace);
+            model.insert(key, (kind, value));
+            if number % 6_000 == 7 {
+                kept.push((buffer.clone(), model.clone()));
+            }
+        }
+        kept.push((buffer, model));
+        for (buffer, model) in kept {
+            assert_eq!(buffer.entry_count(), model.len() as u64);
+            let total: u64 = model.iter().map(|(key, (_, value))| cost(key, value)).sum();
+            assert_eq!(buffer.cost_bytes(), total);
+            let mut stream = buffer.stream();
+            for (key, (kind, value)) in &model {
+                let entry = stream.peek().expect("as many entries as the model");
+                assert_eq!((entry.key, entry.kind, entry.value), (&key[..], *kind, &value[..]));
+                assert_eq!(buffer.get(key).map(|entry| entry.value), Some(&value[..]));
+                stream.next();
+            }
+            assert!(stream.peek().is_none());
+            stream.seek_last();
+            for key in model.keys().rev() {
+                assert_eq!(stream.peek().expect("an entry").key, key);
+                stream.previous();
+            }
+            assert!(stream.peek().is_none());
+            for number in 0..2_000 {
+                let wanted = key(number * 5 + 1);
+                stream.seek(&wanted);
+                let expected = model.range(wanted..).next().map(|(key, _)| &key[..]);
+                assert_eq!(stream.peek().map(|entry| entry.key), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_buffer_has_no_place() {
+        let mut stream = WriteBuffer::default().stream();
+        stream.seek(b"a");
+        assert!(stream.peek().is_none());
+        stream.seek_last();
+        assert!(stream.peek().is_none());
+    }
+}
