@@ -7,6 +7,9 @@ pub mod file;
 pub mod format;
 pub mod table;
 
-
 pub use error::{Error, Kind, Result};
-pub use table::{Batch, MergeOperator, Values};
+pub use table::{
+    Batch, Cursor, Executor, Lookups, MergeOperator, Observer, OpenSnapshot, Operation, Session,
+    SessionOptions, SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table, TableOptions,
+    TableStats, Values, Verify, View,
+};

@@ -1,0 +1,371 @@
+//! Ordered reads of a view, in both directions.
+//!
+//! The cursor stands in a gap between keys. Each source (buffers, runs, halves of merges) has its own
+//! place; a step takes the least (or greatest) key, joins what the sources say of it from newest to
+//! oldest, and skips keys that are not bound. Turning round places all sources anew at the gap.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::entry::{EntryKind, EntryRef};
+use super::merge_job::Input;
+use super::operator;
+use super::run::Run;
+use super::run_place::RunPlace;
+use super::view::View;
+use super::write_buffer::BufferStream;
+use crate::error::Result;
+
+enum Source {
+    Buffer(BufferStream),
+    Run(Box<RunPlace>),
+}
+
+impl Source {
+    fn peek(&self) -> Option<EntryRef<'_>> {
+        match self {
+            Source::Buffer(stream) => stream.peek(),
+            Source::Run(place) => place.peek(),
+        }
+    }
+
+    fn step(&mut self, direction: Direction) -> Result<()> {
+        match (self, direction) {
+            (Source::Buffer(stream), Direction::Forward) => stream.next(),
+            (Source::Buffer(stream), Direction::Backward) => stream.previous(),
+            (Source::Run(place), Direction::Forward) => place.next()?,
+            (Source::Run(place), Direction::Backward) => place.previous()?,
+        }
+        Ok(())
+    }
+
+    /// Moves to the first entry after the gap.
+    fn place_after(&mut self, gap: &Gap) -> Result<()> {
+        match (self, gap) {
+            (Source::Buffer(stream), Gap::Start) => stream.seek_first(),
+            (Source::Run(place), Gap::Start) => place.seek_first()?,
+            (Source::Buffer(stream), Gap::End) => {
+                stream.seek_last();
+                stream.next();
+            }
+            (Source::Run(place), Gap::End) => {
+                place.seek_last()?;
+                place.next()?;
+            }
+            (source, Gap::Before(key)) => source.seek_at_or_after(key)?,
+            (source, Gap::After(key)) => {
+                source.seek_at_or_after(key)?;
+                if source.peek().is_some_and(|entry| entry.key == &key[..]) {
+                    source.step(Direction::Forward)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves to the last entry before the gap.
+    fn place_before(&mut self, gap: &Gap) -> Result<()> {
+        match (self, gap) {
+            (Source::Buffer(stream), Gap::End) => stream.seek_last(),
+            (Source::Run(place), Gap::End) => place.seek_last()?,
+            (source, Gap::Start) => {
+                source.place_after(&Gap::Start)?;
+                source.step(Direction::Backward)?;
+            }
+            (source, Gap::After(key)) => source.seek_at_or_before(key)?,
+            (source, Gap::Before(key)) => {
+                source.seek_at_or_before(key)?;
+                if source.peek().is_some_and(|entry| entry.key == &key[..]) {
+                    source.step(Direction::Backward)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
+        match self {
+            Source::Buffer(stream) => stream.seek(key),
+            Source::Run(place) => place.seek_at_or_after(key)?,
+        }
+        Ok(())
+    }
+
+    fn seek_at_or_before(&mut self, key: &[u8]) -> Result<()> {
+        match self {
+            Source::Buffer(stream) => {
+                stream.seek(key);
+                match stream.peek().map(|entry| entry.key == key) {
+                    Some(true) => {}
+                    Some(false) => stream.previous(),
+                    None => stream.seek_last(),
+                }
+            }
+            Source::Run(place) => place.seek_at_or_before(key)?,
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// Where the cursor stands between keys.
+#[derive(Clone, Debug)]
+enum Gap {
+    Start,
+    Before(Vec<u8>),
+    After(Vec<u8>),
+    End,
+}
+
+/// A place between the keys of a table at one moment; later updates do not move it.
+///
+/// [`Cursor::next`] gives the binding after the gap and passes it, [`Cursor::previous`] the one
+/// before: after `next` gave a key, `previous` gives the same one. Moving along costs one read for
+/// 16 pages of every run; a seek costs one page of every run.
+///
+/// ```
+/// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
+/// use std::ops::Bound::{Excluded, Unbounded};
+/// # let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+/// # let mut table = session.create_table("t", TableOptions::default())?;
+/// table.update(Batch::new().insert(b"a", b"1").insert(b"b", b"2").insert(b"c", b"3"))?;
+/// let mut cursor = table.cursor(Excluded(b"a"), Unbounded)?;
+/// assert_eq!(cursor.next()?, Some((&b"b"[..], &b"2"[..])));
+/// assert_eq!(cursor.previous()?, Some((&b"b"[..], &b"2"[..])));
+/// assert_eq!(cursor.previous()?, None);
+/// # Ok::<(), varvite::Error>(())
+/// ```
+pub struct Cursor {
+    view: View,
+    sources: Vec<Source>,
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+    /// Where it stands; the sources are placed accordingly for `direction`.
+    gap: Gap,
+    /// None until the sources are placed.
+    direction: Option<Direction>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cursor({:?})", self.gap)
+    }
+}
+
+fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
+    bound.map(<[u8]>::to_vec)
+}
+
+impl Cursor {
+    pub(super) fn new(view: View, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Result<Self> {
+        let sources = sources(&view);
+        let mut cursor = Cursor {
+            view,
+            sources,
+            lower: owned(lower),
+            upper: owned(upper),
+            gap: Gap::Start,
+            direction: None,
+            key: Vec::new(),
+            value: Vec::new(),
+        };
+        cursor.seek_first();
+        Ok(cursor)
+    }
+
+    fn go(&mut self, gap: Gap) {
+        self.gap = gap;
+        self.direction = None;
+    }
+
+    /// Moves before the first key within the bounds. Reads nothing yet.
+    pub fn seek_first(&mut self) {
+        self.go(match &self.lower {
+            Bound::Unbounded => Gap::Start,
+            Bound::Included(key) => Gap::Before(key.clone()),
+            Bound::Excluded(key) => Gap::After(key.clone()),
+        });
+    }
+
+    /// Moves after the last key within the bounds. Reads nothing yet.
+    pub fn seek_last(&mut self) {
+        self.go(match &self.upper {
+            Bound::Unbounded => Gap::End,
+            Bound::Included(key) => Gap::After(key.clone()),
+            Bound::Excluded(key) => Gap::Before(key.clone()),
+        });
+    }
+
+    /// Moves before the first key within the bounds that is `key` or greater. Reads nothing yet.
+    pub fn seek(&mut self, key: &[u8]) {
+        if !self.is_after_lower(key) {
+            self.seek_first();
+        } else if self.is_before_upper(key) {
+            self.go(Gap::Before(key.to_vec()));
+        } else {
+            self.seek_last();
+        }
+    }
+
+    fn is_after_lower(&self, key: &[u8]) -> bool {
+        match &self.lower {
+            Bound::Unbounded => true,
+            Bound::Included(lower) => key >= &lower[..],
+            Bound::Excluded(lower) => key > &lower[..],
+        }
+    }
+
+    fn is_before_upper(&self, key: &[u8]) -> bool {
+        match &self.upper {
+            Bound::Unbounded => true,
+            Bound::Included(upper) => key <= &upper[..],
+            Bound::Excluded(upper) => key < &upper[..],
+        }
+    }
+
+    /// The next binding, or `None` at the upper bound.
+    #[allow(clippy::should_implement_trait)] // It lends its memory, which `Iterator` cannot.
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.step(Direction::Forward)
+    }
+
+    /// The binding before, or `None` at the lower bound.
+    pub fn previous(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.step(Direction::Backward)
+    }
+
+    fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
+        self.view.store.check_open()?;
+        self.turn(direction)?;
+        loop {
+            if !self.take_key(direction) {
+                return Ok(None);
+            }
+            let within = match direction {
+                Direction::Forward => self.is_before_upper(&self.key),
+                Direction::Backward => self.is_after_lower(&self.key),
+            };
+            if !within {
+                return Ok(None);
+            }
+            let bound = self.join();
+            if let Err(error) = self.pass(direction) {
+                // The sources no longer stand together: the next call places them anew.
+                self.direction = None;
+                return Err(error);
+            }
+            let key = self.key.clone();
+            self.gap = match direction {
+                Direction::Forward => Gap::After(key),
+                Direction::Backward => Gap::Before(key),
+            };
+            if bound {
+                return Ok(Some((&self.key, &self.value)));
+            }
+        }
+    }
+
+    /// Places all sources for `direction`, unless they are.
+    fn turn(&mut self, direction: Direction) -> Result<()> {
+        if self.direction == Some(direction) {
+            return Ok(());
+        }
+        self.direction = None;
+        for source in &mut self.sources {
+            match direction {
+                Direction::Forward => source.place_after(&self.gap)?,
+                Direction::Backward => source.place_before(&self.gap)?,
+            }
+        }
+        self.direction = Some(direction);
+        Ok(())
+    }
+
+    /// Copies the next key in `direction`; false when no source has one.
+    fn take_key(&mut self, direction: Direction) -> bool {
+        let keys = self.sources.iter().filter_map(|source| source.peek().map(|entry| entry.key));
+        let next = match direction {
+            Direction::Forward => keys.min(),
+            Direction::Backward => keys.max(),
+        };
+        let Some(key) = next else { return false };
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        true
+    }
+
+    /// Joins what the sources say of the key, newest first; whether it is bound.
+    fn join(&mut self) -> bool {
+        let operator = self.view.operator.as_ref();
+        let mut newest: Option<EntryKind> = None;
+        for source in &self.sources {
+            let Some(entry) = source.peek().filter(|entry| entry.key == self.key) else { continue };
+            match newest {
+                None => {
+                    newest = Some(entry.kind);
+                    self.value.clear();
+                    self.value.extend_from_slice(entry.value);
+                }
+                Some(_) => {
+                    let newer = EntryRef {
+                        kind: EntryKind::Upsert,
+                        key: &self.key,
+                        value: &self.value,
+                    };
+                    let joined = operator::combine(operator, entry, newer);
+                    let (kind, value) = joined.expect("an upsert joins what is older");
+                    newest = Some(kind);
+                    self.value = value;
+                }
+            }
+            if newest != Some(EntryKind::Upsert) {
+                break;
+            }
+        }
+        newest != Some(EntryKind::Delete)
+    }
+
+    /// Moves every source past the key.
+    fn pass(&mut self, direction: Direction) -> Result<()> {
+        for source in &mut self.sources {
+            if source.peek().is_some_and(|entry| entry.key == self.key) {
+                source.step(direction)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every source of a view, from newest to oldest.
+fn sources(view: &View) -> Vec<Source> {
+    fn run(run: &Arc<Run>, after: Option<Arc<[u8]>>, up_to: Option<Arc<[u8]>>) -> Source {
+        Source::Run(Box::new(RunPlace::new(Arc::clone(run), after, up_to)))
+    }
+    let mut sources = vec![Source::Buffer(view.active.stream())];
+    sources.extend(view.base.iter().map(|base| run(base, None, None)));
+    for sealed in view.shape.sealed.iter().rev() {
+        sources.push(Source::Buffer(sealed.buffer.stream()));
+        sources.extend(sealed.base.iter().map(|base| run(base, None, None)));
+    }
+    for level in &view.shape.levels {
+        sources.extend(level.runs.iter().map(|it| run(it, None, None)));
+        let Some(merging) = &level.merging else { continue };
+        let state = merging.job.state();
+        let boundary = state.boundary.clone();
+        sources.push(run(&state.outputs, None, boundary.clone().filter(|_| !state.done)));
+        for input in &state.inputs {
+            if let Input::Run(it) = input {
+                sources.push(run(it, boundary.clone(), None));
+            }
+        }
+    }
+    sources.extend(view.shape.last.iter().map(|last| run(last, None, None)));
+    sources
+}

@@ -1,0 +1,321 @@
+//! Which runs merge, when, and who pays: lazy levelling on a clock of updates.
+//!
+//! The clock counts bytes of entries (key + value + 16). Every `B` = `write_buffer_bytes` of them the
+//! write buffer is sealed; that run is written out while the next buffer fills. Tiering level i
+//! gathers `T` runs of about `T^i · B`; then they are merged into one run of level i + 1, and that
+//! merge has until level i has gathered `T` runs again, which is `T^(i+1) · B` later. The runs of
+//! the deepest level merge with the single last run, until that outgrows `T` times their size; then
+//! a level is put between. At every update each merge is worked on in proportion to the clock, so
+//! it is done exactly when its result is due, no update has to finish what others owe, and the work
+//! of an update is bounded: see `docs/design/table.md`.
+//!
+//! Source: Dayan & Idreos 2018 (lazy levelling); Bentley & Saxe 1980 (spreading rebuilding work).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::merge_job::{Input, MergeJob, MergeState};
+use super::options::{Lookups, TableOptions};
+use super::run::Run;
+use super::store::Store;
+use super::write_buffer::WriteBuffer;
+use crate::error::Result;
+
+/// A merge is worked on when at least this much of its debt is due (less with small buffers), so that
+/// small batches do not pay for starting and stopping. In bytes of entries.
+const LUMP: u64 = 16 << 10;
+
+/// A merge with this table's part of the schedule.
+#[derive(Clone, Debug)]
+pub struct Merging {
+    /// The merge itself, perhaps shared with duplicates.
+    pub job: Arc<MergeJob>,
+    /// The clock, and what was spent, when this table's payments began.
+    pub start: u64,
+    /// See `start`.
+    pub spent_at_start: u64,
+    /// The clock at which the result is due.
+    pub due: u64,
+    /// Whether the result is the last run rather than one of the next level.
+    pub to_last: bool,
+}
+
+impl Merging {
+    fn new(job: Arc<MergeJob>, start: u64, due: u64, to_last: bool) -> Self {
+        let spent_at_start = job.state().spent;
+        Merging { job, start, spent_at_start, due, to_last }
+    }
+
+    /// What must be spent when the clock stands at `clock`.
+    fn target(&self, clock: u64) -> u64 {
+        let debt = self.job.plan().debt;
+        if clock >= self.due {
+            return u64::MAX;
+        }
+        let left = u128::from(debt.saturating_sub(self.spent_at_start));
+        let passed = u128::from(clock.saturating_sub(self.start));
+        let period = u128::from((self.due - self.start).max(1));
+        self.spent_at_start + (left * passed / period) as u64
+    }
+}
+
+/// A write buffer that takes no more entries, on its way to disk.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// Its entries.
+    pub buffer: WriteBuffer,
+    /// Older entries of the same buffer that a snapshot had put on disk.
+    pub base: Option<Arc<Run>>,
+    /// Which seal it was, from 1.
+    pub seal: u64,
+    /// The write-out; none while an earlier buffer is still being written.
+    pub writing: Option<Merging>,
+}
+
+/// Runs of one size, newest first, and the merge of the `T` before them.
+#[derive(Clone, Debug, Default)]
+pub struct Level {
+    /// Complete runs, newest first.
+    pub runs: VecDeque<Arc<Run>>,
+    /// Older than all of `runs`.
+    pub merging: Option<Merging>,
+}
+
+/// Everything of a table but its active buffer. Cloned (cheaply) when a view holds the old one.
+#[derive(Clone, Debug, Default)]
+pub struct Shape {
+    /// Oldest first.
+    pub sealed: VecDeque<Sealed>,
+    /// Youngest first.
+    pub levels: Vec<Level>,
+    /// The oldest entries, unless they are in the deepest level's merge.
+    pub last: Option<Arc<Run>>,
+    /// How often a buffer was sealed.
+    pub seals: u64,
+}
+
+/// The schedule of one table.
+pub struct Schedule<'a> {
+    /// Where segments come from.
+    pub store: &'a Arc<Store>,
+    /// `B`, `T` and the filters.
+    pub options: &'a TableOptions,
+    /// The work of this update so far, in bytes of entries.
+    pub work: u64,
+}
+
+impl Schedule<'_> {
+    fn buffer_bytes(&self) -> u64 {
+        self.options.write_buffer_bytes
+    }
+
+    fn ratio(&self) -> usize {
+        self.options.size_ratio as usize
+    }
+
+    /// The clock of `shape` with `active` bytes in its buffer.
+    pub fn clock(&self, shape: &Shape, active: u64) -> u64 {
+        shape.seals * self.buffer_bytes() + active.min(self.buffer_bytes())
+    }
+
+    /// Does the work that is due before `added` bytes join a buffer of `active` bytes. After an
+    /// error nothing but merge progress has changed.
+    pub fn pay(&mut self, shape: &mut Arc<Shape>, active: u64, added: u64) -> Result<()> {
+        let fills = active + added >= self.buffer_bytes();
+        let keep = usize::from(!fills);
+        while shape.sealed.len() > keep {
+            self.settle(shape)?;
+        }
+        let clock = self.clock(shape, active + added);
+        let writing = shape.sealed.iter().filter_map(|sealed| sealed.writing.as_ref());
+        let merging = shape.levels.iter().filter_map(|level| level.merging.as_ref());
+        for merging in writing.chain(merging) {
+            self.work += self.drive(merging, clock)?;
+        }
+        Ok(())
+    }
+
+    /// Seals a full buffer. Infallible: it only moves memory.
+    pub fn seal(&self, shape: &mut Arc<Shape>, buffer: WriteBuffer, base: Option<Arc<Run>>) {
+        let shape = Arc::make_mut(shape);
+        shape.seals += 1;
+        let mut sealed = Sealed { buffer, base, seal: shape.seals, writing: None };
+        if shape.sealed.is_empty() {
+            self.start_writing(shape, &mut sealed);
+        }
+        shape.sealed.push_back(sealed);
+    }
+
+    fn start_writing(&self, shape: &Shape, sealed: &mut Sealed) {
+        let mut inputs = vec![Input::Buffer(sealed.buffer.clone())];
+        inputs.extend(sealed.base.clone().map(Input::Run));
+        let bottom = shape.last.is_none() && shape.levels.iter().all(Level::is_empty);
+        let job = self.merge(inputs, bottom, self.options.filter_bits);
+        let start = sealed.seal * self.buffer_bytes();
+        sealed.writing = Some(Merging::new(job, start, start + self.buffer_bytes(), false));
+    }
+
+    fn merge(&self, inputs: Vec<Input>, bottom: bool, filter_bits: u8) -> Arc<MergeJob> {
+        let operator = self.options.operator.clone();
+        MergeJob::new(Arc::clone(self.store), inputs, operator, bottom, filter_bits)
+    }
+
+    /// Finishes the oldest write-out, makes it a run of the youngest level, and starts the merges
+    /// that this fills. All that can fail comes first.
+    pub fn settle(&mut self, shape: &mut Arc<Shape>) -> Result<()> {
+        let mut oldest = shape.sealed.front().expect("a sealed buffer waits").clone();
+        if oldest.writing.is_none() {
+            self.start_writing(shape, &mut oldest);
+            Arc::make_mut(shape).sealed[0] = oldest.clone();
+        }
+        let writing = oldest.writing.expect("the write-out was started");
+        self.work += writing.job.finish()?;
+        for level in &shape.levels {
+            if level.runs.len() + 1 < self.ratio() {
+                break;
+            }
+            if let Some(merging) = &level.merging {
+                self.work += merging.job.finish()?;
+            }
+        }
+        let shape = Arc::make_mut(shape);
+        shape.sealed.pop_front();
+        if shape.levels.is_empty() {
+            shape.levels.push(Level::default());
+        }
+        shape.levels[0].push(&writing.job.state());
+        for level in 0.. {
+            if shape.levels.get(level).is_none_or(|it| it.runs.len() < self.ratio()) {
+                break;
+            }
+            if shape.levels[level].merging.is_some() {
+                shape.take_result(level);
+            }
+            self.start_merge(shape, level, writing.due);
+        }
+        Ok(())
+    }
+
+    fn start_merge(&self, shape: &mut Shape, level: usize, clock: u64) {
+        let period = self.buffer_bytes().saturating_mul(
+            (self.ratio() as u64).saturating_pow(level as u32 + 1),
+        );
+        let deepest = shape.levels.len() == level + 1;
+        let last_cost = shape.last.as_ref().map_or(0, |run| run.cost());
+        let outgrown = last_cost > period.saturating_mul(u64::from(self.options.size_ratio));
+        let to_last = deepest && !outgrown;
+        if deepest && outgrown {
+            shape.levels.push(Level::default());
+        }
+        let runs = std::mem::take(&mut shape.levels[level].runs);
+        let mut inputs: Vec<_> = runs.into_iter().map(Input::Run).collect();
+        if to_last {
+            inputs.extend(shape.last.take().map(Input::Run));
+        }
+        let nothing_below = shape.levels[level + 1..].iter().all(Level::is_empty);
+        let bottom = to_last || (nothing_below && shape.last.is_none());
+        let bits = self.filter_bits(shape, &inputs, to_last);
+        let job = self.merge(inputs, bottom, bits);
+        let merging = Merging::new(job, clock, clock.saturating_add(period), to_last);
+        shape.levels[level].merging = Some(merging);
+    }
+
+    /// Filter bits for the result of merging `inputs`: as chosen, unless all filters together would
+    /// take more than their share of memory.
+    fn filter_bits(&self, shape: &Shape, inputs: &[Input], to_last: bool) -> u8 {
+        let wanted = match (to_last, self.options.lookups) {
+            (true, Lookups::MostlyHit) => 0,
+            (true, Lookups::Mixed) => self.options.filter_bits.min(10),
+            (false, _) => self.options.filter_bits,
+        };
+        let count = |input: &Input| match input {
+            Input::Buffer(buffer) => buffer.entry_count(),
+            Input::Run(run) => run.entry_count(),
+        };
+        let entries: u64 = inputs.iter().map(count).sum::<u64>().max(1);
+        let taken: u64 = shape.runs().map(|run| run.filter_bytes()).sum();
+        let room = self.options.filter_bytes_max.saturating_sub(taken);
+        let fits = (room.saturating_mul(8) / entries).min(24) as u8;
+        let bits = wanted.min(fits);
+        if bits < 4 { 0 } else { bits }
+    }
+
+    /// Works ahead: up to `credits` bytes of entries, youngest merges first. Returns what is left.
+    pub fn work_ahead(&mut self, shape: &Arc<Shape>, credits: u64) -> Result<u64> {
+        let mut left = credits;
+        let mut owed = 0;
+        for merging in shape.merges() {
+            let job = &merging.job;
+            if !job.is_done() {
+                let spent = job.spent();
+                let target = spent.saturating_add(left);
+                let done = if left > 0 { job.advance_to(target)? } else { 0 };
+                self.work += done;
+                left = left.saturating_sub(done);
+            }
+            if !job.is_done() {
+                owed += job.plan().debt.saturating_sub(job.spent()).max(1);
+            }
+        }
+        Ok(owed)
+    }
+
+    /// Works on one merge until it stands where `clock` wants it, or asks the executor to.
+    fn drive(&self, merging: &Merging, clock: u64) -> Result<u64> {
+        /// How far a helper may lag before the writer works too, in bytes of entries.
+        const LAG: u64 = 1 << 20;
+        let lump = LUMP.min(self.buffer_bytes() / 64);
+        let target = merging.target(clock);
+        let spent = merging.job.spent();
+        let due = target == u64::MAX;
+        if merging.job.is_done() || (!due && target < spent.saturating_add(lump)) {
+            return Ok(0);
+        }
+        if self.store.executor().is_some() && !due {
+            merging.job.request(target);
+            if target < spent.saturating_add(LAG) {
+                return Ok(0);
+            }
+        }
+        merging.job.advance_to(target)
+    }
+}
+
+impl Level {
+    /// Whether it has neither runs nor a merge.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.merging.is_none()
+    }
+
+    fn push(&mut self, result: &MergeState) {
+        assert!(result.done, "only a finished merge gives a run");
+        if !result.outputs.is_empty() {
+            self.runs.push_front(Arc::clone(&result.outputs));
+        }
+    }
+}
+
+impl Shape {
+    /// Moves the finished merge of `level` to where its result belongs.
+    fn take_result(&mut self, level: usize) {
+        let merging = self.levels[level].merging.take().expect("the level has a merge");
+        let result = merging.job.state();
+        if merging.to_last {
+            assert!(result.done && self.last.is_none(), "a merge of the last run replaces it");
+            self.last = (!result.outputs.is_empty()).then(|| Arc::clone(&result.outputs));
+        } else {
+            self.levels[level + 1].push(&result);
+        }
+    }
+
+    /// Every merge and write-out, youngest first.
+    pub fn merges(&self) -> impl Iterator<Item = &Merging> {
+        let writing = self.sealed.iter().filter_map(|sealed| sealed.writing.as_ref());
+        writing.chain(self.levels.iter().filter_map(|level| level.merging.as_ref()))
+    }
+
+    /// Every complete run.
+    pub fn runs(&self) -> impl Iterator<Item = &Arc<Run>> {
+        self.levels.iter().flat_map(|level| &level.runs).chain(&self.last)
+    }
+}

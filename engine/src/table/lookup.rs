@@ -1,0 +1,383 @@
+//! Batch lookups: buffers, then filters, then indexes, then one page read for each key left.
+//!
+//! Keys go through in groups. For a group, every filter's cache line is asked for before the first is
+//! looked at; page reads of the whole batch are in flight together, and a page is searched when it
+//! arrives. A key is looked for from the newest source to the oldest and leaves at the first insert
+//! or delete, so older pages are not read for it. Cost: about one page read per key not in memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::batch::Values;
+use super::entry::{EntryKind, EntryRef};
+use super::levels::Shape;
+use super::page::Page;
+use super::run::Run;
+use super::segment::Segment;
+use super::stats::LookupCounts;
+use super::store::Scratch;
+use super::view::View;
+use super::write_buffer::{WriteBuffer, key_prefix};
+use crate::disk::{Buffer, Read};
+use crate::error::Result;
+use crate::format::hash::hash;
+use crate::table::merge_job::Input;
+
+/// Keys whose filter lines are fetched together: few enough to stay in the nearest cache.
+const GROUP: usize = 32;
+/// No segment of a run may hold the key.
+const NOWHERE: u32 = u32::MAX;
+
+/// One place to look, from newest to oldest.
+enum Source {
+    Buffer(WriteBuffer),
+    Run(RunSource),
+}
+
+/// A run, perhaps only up to or after the boundary of a merge.
+struct RunSource {
+    run: Arc<Run>,
+    /// Counted under this number in the statistics.
+    level: usize,
+    boundary: Option<(u64, Arc<[u8]>)>,
+    /// Whether keys after the boundary count, rather than those up to it.
+    after: bool,
+}
+
+impl RunSource {
+    fn whole(run: &Arc<Run>, level: usize) -> Source {
+        Source::Run(RunSource { run: Arc::clone(run), level, boundary: None, after: false })
+    }
+
+    /// The segment that may hold `key`, or [`NOWHERE`].
+    #[inline]
+    fn locate(&self, prefix: u64, key: &[u8]) -> u32 {
+        if let Some((boundary_prefix, boundary)) = &self.boundary {
+            let is_after = match prefix.cmp(boundary_prefix) {
+                std::cmp::Ordering::Equal => key > &**boundary,
+                order => order.is_gt(),
+            };
+            if is_after != self.after {
+                return NOWHERE;
+            }
+        }
+        self.run.locate(key).map_or(NOWHERE, |segment| segment as u32)
+    }
+}
+
+/// Everything of a view but its active buffer, from newest to oldest.
+fn sources(view: &View) -> Vec<Source> {
+    let Shape { sealed, levels, last, .. } = &*view.shape;
+    let mut sources = Vec::with_capacity(16);
+    sources.push(Source::Buffer(view.active.clone()));
+    sources.extend(view.base.iter().map(|run| RunSource::whole(run, 0)));
+    for sealed in sealed.iter().rev() {
+        sources.push(Source::Buffer(sealed.buffer.clone()));
+        sources.extend(sealed.base.iter().map(|run| RunSource::whole(run, 0)));
+    }
+    for (level, runs) in levels.iter().enumerate() {
+        sources.extend(runs.runs.iter().map(|run| RunSource::whole(run, level)));
+        let Some(merging) = &runs.merging else { continue };
+        let state = merging.job.state();
+        let boundary = state.boundary.as_ref().map(|key| (key_prefix(key), Arc::clone(key)));
+        if !state.outputs.is_empty() {
+            let boundary = if state.done { None } else { boundary.clone() };
+            let run = Arc::clone(&state.outputs);
+            sources.push(Source::Run(RunSource { run, level: level + 1, boundary, after: false }));
+        }
+        for input in &state.inputs {
+            let Input::Run(run) = input else { continue };
+            let (run, boundary) = (Arc::clone(run), boundary.clone());
+            sources.push(Source::Run(RunSource { run, level, boundary, after: true }));
+        }
+    }
+    sources.extend(last.iter().map(|run| RunSource::whole(run, levels.len())));
+    sources
+}
+
+/// Looks `keys` up in `view`.
+pub fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> Result<()> {
+    values.reset(keys.len());
+    let sources = sources(view);
+    let mut scratch = view.store.take_scratch()?;
+    let mut search = Search {
+        view,
+        sources: &sources,
+        keys,
+        values,
+        scratch: &mut scratch,
+        next_source: vec![0; keys.len()],
+        upserts: HashMap::new(),
+        counts: LookupCounts { keys: keys.len() as u64, ..LookupCounts::default() },
+    };
+    let mut hashes = [0; GROUP];
+    let mut located = vec![NOWHERE; GROUP * sources.len()];
+    for start in (0..keys.len()).step_by(GROUP) {
+        let group = start..(start + GROUP).min(keys.len());
+        search.group(group, &mut hashes, &mut located)?;
+    }
+    while search.complete()? {}
+    let counts = search.counts;
+    view.store.put_scratch(scratch);
+    view.store.counters.add_lookup(&counts);
+    Ok(())
+}
+
+struct Search<'a, K> {
+    view: &'a View,
+    sources: &'a [Source],
+    keys: &'a [K],
+    values: &'a mut Values,
+    scratch: &'a mut Scratch,
+    /// For each key, the source to look in next.
+    next_source: Vec<u16>,
+    /// Upserts found so far, joined, for keys whose older value is still looked for.
+    upserts: HashMap<usize, Vec<u8>>,
+    counts: LookupCounts,
+}
+
+impl<K: AsRef<[u8]>> Search<'_, K> {
+    fn key(&self, index: usize) -> &[u8] {
+        self.keys[index].as_ref()
+    }
+
+    /// Starts the search for a group of keys.
+    fn group(
+        &mut self,
+        group: std::ops::Range<usize>,
+        hashes: &mut [u64; GROUP],
+        located: &mut [u32],
+    ) -> Result<()> {
+        let width = self.sources.len();
+        let mut waiting = 0u32;
+        for index in group.clone() {
+            if self.search_buffers(index) {
+                continue;
+            }
+            let slot = index - group.start;
+            waiting |= 1 << slot;
+            let row = &mut located[slot * width..(slot + 1) * width];
+            hashes[slot] = self.locate(index, row)?;
+        }
+        while waiting != 0 {
+            let slot = waiting.trailing_zeros() as usize;
+            waiting &= waiting - 1;
+            let row = &located[slot * width..(slot + 1) * width];
+            self.advance(group.start + slot, hashes[slot], Some(row))?;
+        }
+        Ok(())
+    }
+
+    /// Looks in the buffers that come before any run; whether that settles the key.
+    fn search_buffers(&mut self, index: usize) -> bool {
+        let sources = self.sources;
+        while let Some(Source::Buffer(buffer)) = sources.get(usize::from(self.next_source[index])) {
+            self.next_source[index] += 1;
+            let found = buffer.get(self.keys[index].as_ref());
+            if found.is_some_and(|entry| self.take(index, entry)) {
+                return true;
+            }
+        }
+        usize::from(self.next_source[index]) == sources.len() && {
+            self.settle_unbound(index);
+            true
+        }
+    }
+
+    /// Finds the segment for the key in every run and fetches its filter line; returns the hash.
+    fn locate(&mut self, index: usize, row: &mut [u32]) -> Result<u64> {
+        let key = self.keys[index].as_ref();
+        let prefix = key_prefix(key);
+        let salt = self.view.store.salt;
+        let hash = hash(salt, key);
+        for (source, place) in self.sources.iter().zip(row) {
+            let Source::Run(source) = source else { continue };
+            *place = source.locate(prefix, key);
+            if *place == NOWHERE {
+                continue;
+            }
+            let segment = &source.run.segments()[*place as usize];
+            if segment.salt() == salt
+                && let Some(filter) = segment.filter()?
+            {
+                filter.prefetch(hash);
+            }
+        }
+        Ok(hash)
+    }
+
+    /// Takes what a source says of a key; whether that settles it.
+    fn take(&mut self, index: usize, entry: EntryRef<'_>) -> bool {
+        let upserts = &mut self.upserts;
+        let newer = if upserts.is_empty() { None } else { upserts.remove(&index) };
+        match (entry.kind, newer) {
+            (EntryKind::Insert, None) => self.values.set(index, entry.value),
+            (EntryKind::Delete, None) => {}
+            (EntryKind::Delete, Some(newer)) => self.values.set(index, &newer),
+            (EntryKind::Upsert, None) => {
+                upserts.insert(index, entry.value.to_vec());
+                return false;
+            }
+            (kind, Some(newer)) => {
+                let operator = self.view.operator.as_ref();
+                let operator = operator.expect("a table with upserts has a merge operator");
+                let joined = operator.apply(entry.value, &newer);
+                if kind == EntryKind::Upsert {
+                    upserts.insert(index, joined);
+                    return false;
+                }
+                self.values.set(index, &joined);
+            }
+        }
+        true
+    }
+
+    /// No source is left: only upserts, if any, say what the key is bound to.
+    fn settle_unbound(&mut self, index: usize) {
+        if let Some(value) = self.upserts.remove(&index) {
+            self.values.set(index, &value);
+        }
+    }
+
+    /// Goes on with a key from its next source until it is settled or waits for a page. `located`
+    /// holds the segments found before, if the key is still in its group.
+    fn advance(&mut self, index: usize, hash_: u64, located: Option<&[u32]>) -> Result<()> {
+        let sources = self.sources;
+        loop {
+            let place = usize::from(self.next_source[index]);
+            let Some(source) = sources.get(place) else {
+                self.settle_unbound(index);
+                return Ok(());
+            };
+            self.next_source[index] += 1;
+            let source = match source {
+                Source::Buffer(buffer) => {
+                    let found = buffer.get(self.keys[index].as_ref());
+                    if found.is_some_and(|entry| self.take(index, entry)) {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Source::Run(source) => source,
+            };
+            let key = self.keys[index].as_ref();
+            let segment = match located {
+                Some(row) => row[place],
+                None => source.locate(key_prefix(key), key),
+            };
+            if segment == NOWHERE {
+                continue;
+            }
+            let segment = &source.run.segments()[segment as usize];
+            if !self.may_hold(segment, index, hash_, source.level)? {
+                continue;
+            }
+            if let Some(settled) = self.read(index, segment, source.level)? {
+                if settled {
+                    return Ok(());
+                }
+                continue;
+            }
+            return Ok(());
+        }
+    }
+
+    fn may_hold(
+        &mut self,
+        segment: &Segment,
+        index: usize,
+        hash_: u64,
+        level: usize,
+    ) -> Result<bool> {
+        let Some(filter) = segment.filter()? else { return Ok(true) };
+        let store = &self.view.store;
+        let hash_ =
+            if segment.salt() == store.salt { hash_ } else { hash(segment.salt(), self.key(index)) };
+        let passes = filter.probe(hash_);
+        self.counts.level(level).probes += 1;
+        self.counts.level(level).passes += u64::from(passes);
+        Ok(passes)
+    }
+
+    /// Looks in the page of `segment` that may hold the key: at once if it is in the cache (then
+    /// whether that settled the key), otherwise by a read that completes later (then `None`).
+    fn read(&mut self, index: usize, segment: &Arc<Segment>, level: usize) -> Result<Option<bool>> {
+        let Some(span) = segment.index()?.find(self.key(index)) else { return Ok(Some(false)) };
+        if span.count == 1
+            && let Some(cache) = self.view.store.cache()
+            && let Some(page) = cache.get(segment.identity(), span.first)
+        {
+            self.counts.cache_hits += 1;
+            let page = Page::trusted(&page[..]);
+            return Ok(Some(self.search_page(index, level, &page)));
+        }
+        while self.scratch.queue.pending() == self.scratch.queue.depth() {
+            self.complete()?;
+        }
+        let length = span.count as usize * super::page::PAGE_BYTES;
+        let buffer = self.scratch.buffer(length);
+        let read = Read {
+            file: segment.file()?,
+            offset: segment.page_offset(span.first),
+            length,
+            buffer,
+            tag: index as u64,
+        };
+        self.counts.page_reads += u64::from(span.count);
+        self.scratch.waiting.insert(index, (Arc::clone(segment), span.first, level));
+        self.scratch.queue.submit(read)?;
+        Ok(None)
+    }
+
+    /// Waits for one read and goes on with its key; false when none is pending.
+    fn complete(&mut self) -> Result<bool> {
+        let Some(completion) = self.scratch.queue.complete()? else { return Ok(false) };
+        let read = completion.exact()?;
+        let index = read.tag as usize;
+        let waiting = self.scratch.waiting.remove(&index);
+        let (segment, first, level) = waiting.expect("a completed read was submitted");
+        let settled = self.search_read(index, &segment, first, level, &read.buffer, read.length)?;
+        self.scratch.give_back(read.buffer);
+        if !settled {
+            let hash = hash(self.view.store.salt, self.key(index));
+            self.advance(index, hash, None)?;
+        }
+        Ok(true)
+    }
+
+    fn search_read(
+        &mut self,
+        index: usize,
+        segment: &Segment,
+        first: u32,
+        level: usize,
+        buffer: &Buffer,
+        length: usize,
+    ) -> Result<bool> {
+        let bytes = &buffer.as_slice()[..length];
+        let page = segment.check_page(first, bytes)?;
+        if length == super::page::PAGE_BYTES {
+            if let Some(cache) = self.view.store.cache() {
+                cache.insert(segment.identity(), first, bytes);
+            }
+            return Ok(self.search_page(index, level, &page));
+        }
+        let found = page.find(self.keys[index].as_ref());
+        let Some(entry) = found else {
+            self.counts.level(level).false_passes += 1;
+            return Ok(false);
+        };
+        let value = segment.overflow_value(first, bytes, entry.value)?;
+        Ok(self.take(index, EntryRef { value: &value, ..entry }))
+    }
+
+    fn search_page(&mut self, index: usize, level: usize, page: &Page<'_>) -> bool {
+        match page.find(self.keys[index].as_ref()) {
+            Some(entry) => self.take(index, entry),
+            None => {
+                self.counts.level(level).false_passes += 1;
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! A merge in progress: paid for in small steps by whoever holds it, read by everybody meanwhile.
+//!
+//! Output is cut into segments. When one is finished a new state is published: the outputs so far,
+//! the last key that they cover (the boundary), and the inputs without the segments that lie wholly
+//! below it. Readers take keys up to the boundary from the outputs and later ones from the inputs,
+//! so a merge frees space as it goes and can be resumed at its boundary after an error or a reopen.
+//!
+//! Invariant: a published state has the same content as the inputs had.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::merge::{Merge, Source};
+use super::operator::MergeOperator;
+use super::run::Run;
+use super::segment_builder::SegmentBuilder;
+use super::store::Store;
+use super::write_buffer::WriteBuffer;
+use crate::error::Result;
+
+/// One input of a merge.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A sealed write buffer.
+    Buffer(WriteBuffer),
+    /// A run.
+    Run(Arc<Run>),
+}
+
+impl Input {
+    fn cost(&self) -> u64 {
+        match self {
+            Input::Buffer(buffer) => buffer.cost_bytes(),
+            Input::Run(run) => run.cost(),
+        }
+    }
+
+    fn entry_count(&self) -> u64 {
+        match self {
+            Input::Buffer(buffer) => buffer.entry_count(),
+            Input::Run(run) => run.entry_count(),
+        }
+    }
+
+    /// The same without the segments that lie wholly at or below `boundary`.
+    fn after(&self, boundary: &[u8]) -> Input {
+        let Input::Run(run) = self else { return self.clone() };
+        let segments = run.segments();
+        let first = segments.partition_point(|segment| segment.last_key() <= boundary);
+        if first == 0 {
+            return self.clone();
+        }
+        Input::Run(Arc::new(Run::new(segments[first..].to_vec())))
+    }
+}
+
+/// Where a merge stands, as readers and snapshots see it.
+#[derive(Clone, Debug)]
+pub struct MergeState {
+    /// Finished segments, in key order.
+    pub outputs: Arc<Run>,
+    /// The last key that the outputs cover; `None` before the first.
+    pub boundary: Option<Arc<[u8]>>,
+    /// What is left, newest first: entries after the boundary count, earlier ones do not.
+    pub inputs: Vec<Input>,
+    /// Cost of the input entries up to the boundary.
+    pub spent: u64,
+    /// Whether all is merged, so that the outputs are the result.
+    pub done: bool,
+}
+
+/// What a merge is to do.
+#[derive(Clone, Debug)]
+pub struct MergePlan {
+    /// Cost of all entries of all inputs, those below the boundary included.
+    pub debt: u64,
+    /// Nothing older lies below the inputs: deletes end here.
+    pub bottom: bool,
+    /// Filter bits an entry of the output; 0 for no filter.
+    pub filter_bits: u8,
+}
+
+/// The moving parts, held by the one who works.
+struct Work {
+    /// None until the first step after a start or a failure.
+    merge: Option<Merge>,
+    builder: Option<SegmentBuilder>,
+    /// Cost read so far, this segment's included.
+    spent: u64,
+}
+
+/// A merge, shared by every table and view whose levels contain it.
+pub struct MergeJob {
+    store: Arc<Store>,
+    plan: MergePlan,
+    operator: Option<MergeOperator>,
+    work: Mutex<Work>,
+    state: Mutex<Arc<MergeState>>,
+    spent: AtomicU64,
+    done: AtomicBool,
+    /// How far a helper has been asked to go.
+    requested: AtomicU64,
+}
+
+impl std::fmt::Debug for MergeJob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MergeJob({} of {})", self.spent(), self.plan.debt)
+    }
+}
+
+/// A lock whose holder cannot leave it inconsistent: every change is one assignment, or is undone by
+/// the restart after a failure.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MergeJob {
+    /// A merge of `inputs`, newest first.
+    pub fn new(
+        store: Arc<Store>,
+        inputs: Vec<Input>,
+        operator: Option<MergeOperator>,
+        bottom: bool,
+        filter_bits: u8,
+    ) -> Arc<Self> {
+        let debt = inputs.iter().map(Input::cost).sum();
+        let state = MergeState {
+            outputs: Arc::new(Run::default()),
+            boundary: None,
+            inputs,
+            spent: 0,
+            done: false,
+        };
+        Self::resume(store, MergePlan { debt, bottom, filter_bits }, operator, state)
+    }
+
+    /// A merge that stands at `state` already.
+    pub fn resume(
+        store: Arc<Store>,
+        plan: MergePlan,
+        operator: Option<MergeOperator>,
+        state: MergeState,
+    ) -> Arc<Self> {
+        let work = Work { merge: None, builder: None, spent: state.spent };
+        Arc::new(MergeJob {
+            store,
+            plan,
+            operator,
+            work: Mutex::new(work),
+            spent: AtomicU64::new(state.spent),
+            done: AtomicBool::new(state.done),
+            requested: AtomicU64::new(0),
+            state: Mutex::new(Arc::new(state)),
+        })
+    }
+
+    /// What it is to do.
+    pub fn plan(&self) -> &MergePlan {
+        &self.plan
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> Arc<MergeState> {
+        Arc::clone(&lock(&self.state))
+    }
+
+    /// Cost of the input entries read so far.
+    pub fn spent(&self) -> u64 {
+        self.spent.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+
+    /// How many entries the inputs had, at most.
+    pub fn input_entries(&self) -> u64 {
+        let state = self.state();
+        state.inputs.iter().map(Input::entry_count).sum::<u64>() + state.outputs.entry_count()
+    }
+
+    /// Merges until at least `target` of the debt is spent; returns the cost of the entries read.
+    /// After an error the merge stands at its boundary and can go on.
+    pub fn advance_to(&self, target: u64) -> Result<u64> {
+        // The whole debt means the end, also where entries after a boundary were read twice.
+        let target = if target >= self.plan.debt { u64::MAX } else { target };
+        if self.is_done() || self.spent() >= target {
+            return Ok(0);
+        }
+        let mut work = lock(&self.work);
+        let before = work.spent;
+        let outcome = self.advance(&mut work, target);
+        if outcome.is_err() {
+            self.restart(&mut work);
+        }
+        self.spent.store(work.spent, Ordering::Release);
+        outcome.map(|()| work.spent.saturating_sub(before))
+    }
+
+    /// Merges all that is left.
+    pub fn finish(&self) -> Result<u64> {
+        self.advance_to(u64::MAX)
+    }
+
+    /// Asks the executor to work until `target` is spent. One request is under way at a time.
+    pub fn request(self: &Arc<Self>, target: u64) {
+        let Some(executor) = self.store.executor() else { return };
+        if self.requested.fetch_max(target, Ordering::AcqRel) != 0 {
+            return;
+        }
+        let job = Arc::clone(self);
+        executor.execute(Box::new(move || job.help()));
+    }
+
+    /// What a helper does: small steps, so that a writer who needs the merge waits little. Errors are
+    /// left to the writer, who meets them again.
+    fn help(&self) {
+        const STEP: u64 = 64 << 10;
+        loop {
+            let target = self.requested.load(Ordering::Acquire);
+            let spent = self.spent();
+            if self.is_done() || spent >= target {
+                let swapped = self.requested.compare_exchange(
+                    target,
+                    0,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                );
+                if swapped.is_ok() {
+                    return;
+                }
+            } else if self.advance_to(target.min(spent + STEP)).is_err() {
+                self.requested.store(0, Ordering::Release);
+                return;
+            }
+        }
+    }
+
+    fn advance(&self, work: &mut Work, target: u64) -> Result<()> {
+        if self.is_done() {
+            return Ok(());
+        }
+        if work.merge.is_none() {
+            work.merge = Some(self.start()?);
+        }
+        while work.spent < target {
+            let Work { merge, builder, spent } = &mut *work;
+            let merge = merge.as_mut().expect("the merge was started");
+            let cost = merge.step(|entry| match builder {
+                Some(builder) => builder.add(entry),
+                None => {
+                    let builder = builder.insert(self.store.build_segment(self.plan.filter_bits)?);
+                    builder.add(entry)
+                }
+            })?;
+            let Some(cost) = cost else {
+                return self.finish_segment(work, true);
+            };
+            *spent += cost;
+            let full = work.builder.as_ref().is_some_and(SegmentBuilder::is_full);
+            if full {
+                self.finish_segment(work, false)?;
+            }
+        }
+        let exhausted = work.merge.as_ref().is_some_and(|merge| merge.next_key().is_none());
+        if exhausted { self.finish_segment(work, true) } else { Ok(()) }
+    }
+
+    /// Readers of the inputs, after the boundary.
+    fn start(&self) -> Result<Merge> {
+        let state = self.state();
+        let after = state.boundary.as_deref();
+        let mut sources = Vec::with_capacity(state.inputs.len());
+        for input in &state.inputs {
+            sources.push(match input {
+                Input::Buffer(buffer) => {
+                    let mut stream = buffer.stream();
+                    if let Some(key) = after {
+                        stream.seek(key);
+                        if stream.peek().is_some_and(|entry| entry.key == key) {
+                            stream.next();
+                        }
+                    }
+                    Source::Buffer(stream)
+                }
+                Input::Run(run) => Source::Run(self.store.read_run(run, after)?),
+            });
+        }
+        Ok(Merge::new(sources, self.operator.clone(), self.plan.bottom))
+    }
+
+    /// Finishes the output segment and publishes the state after it.
+    fn finish_segment(&self, work: &mut Work, end: bool) -> Result<()> {
+        let state = self.state();
+        let mut outputs = Arc::clone(&state.outputs);
+        if let Some(builder) = work.builder.take() {
+            let mut segments = outputs.segments().to_vec();
+            segments.push(self.store.adopt(builder.finish()?));
+            outputs = Arc::new(Run::new(segments));
+        }
+        let boundary = outputs.last_key().map(Arc::from);
+        let inputs = match &boundary {
+            _ if end => Vec::new(),
+            Some(boundary) => state.inputs.iter().map(|input| input.after(boundary)).collect(),
+            None => state.inputs.clone(),
+        };
+        if end {
+            work.merge = None;
+        }
+        let next = MergeState { outputs, boundary, inputs, spent: work.spent, done: end };
+        *lock(&self.state) = Arc::new(next);
+        self.done.store(end, Ordering::Release);
+        Ok(())
+    }
+
+    /// Forgets the unfinished segment, so that the next step begins at the boundary again.
+    fn restart(&self, work: &mut Work) {
+        work.merge = None;
+        work.builder = None;
+        work.spent = self.state().spent;
+    }
+}

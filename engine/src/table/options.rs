@@ -1,0 +1,185 @@
+//! What a host chooses: for a session, for a table, for opening a snapshot.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::operator::MergeOperator;
+use crate::cache::Cache;
+use crate::disk::Access;
+use crate::error::{Error, Result};
+
+/// Runs work that the engine could also do itself, usually on another thread.
+///
+/// The engine starts no thread. With an executor, merges are helped along beside the writer; without
+/// one the same operations and seed give the same bytes.
+pub trait Executor: Send + Sync {
+    /// Runs `work` at some time, once. Dropping it instead is safe: the writer then does it.
+    fn execute(&self, work: Box<dyn FnOnce() + Send>);
+}
+
+/// What an [`Observer`] is told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// A batch lookup; the count is its keys.
+    Lookup,
+    /// An update; the count is its operations.
+    Update,
+    /// Merge and write-out work; the count is its counted work in bytes.
+    Merge,
+    /// A snapshot saved; the count is its segments.
+    SaveSnapshot,
+    /// A snapshot opened; the count is its segments.
+    OpenSnapshot,
+}
+
+/// Gets counts and timings by the host's own clock.
+pub trait Observer: Send + Sync {
+    /// The host's clock, in nanoseconds from any fixed point.
+    fn now_ns(&self) -> u64;
+
+    /// `operation` on `count` things took `duration_ns`.
+    fn record(&self, operation: Operation, duration_ns: u64, count: u64);
+}
+
+/// How a session is opened.
+#[derive(Clone)]
+pub struct SessionOptions {
+    /// Entropy for identity and salt of a new session. Draw it; only tests fix it.
+    pub seed: u64,
+    /// Whether lookups and merges go past the operating system's page cache.
+    pub access: Access,
+    /// Pages kept in memory; several sessions may share one. Best with [`Access::Direct`].
+    pub cache: Option<Arc<Cache>>,
+    /// How many page reads a lookup keeps in flight.
+    pub queue_depth: usize,
+    /// Helps merges, if given.
+    pub executor: Option<Arc<dyn Executor>>,
+    /// Gets timings, if given.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        SessionOptions {
+            seed: 0,
+            access: Access::Buffered,
+            cache: None,
+            queue_depth: 64,
+            executor: None,
+            observer: None,
+        }
+    }
+}
+
+impl fmt::Debug for SessionOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionOptions")
+            .field("seed", &self.seed)
+            .field("access", &self.access)
+            .field("cache", &self.cache.is_some())
+            .field("queue_depth", &self.queue_depth)
+            .field("executor", &self.executor.is_some())
+            .field("observer", &self.observer.is_some())
+            .finish()
+    }
+}
+
+/// What most lookups of a table will find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lookups {
+    /// Often nothing: every level has a filter.
+    #[default]
+    Mixed,
+    /// Nearly always a value, as in a UTxO set: the last level has no filter, which saves most of
+    /// the filter memory; a key that is not there costs one page read more.
+    MostlyHit,
+}
+
+/// How a table is made. Recorded with its snapshots.
+#[derive(Clone, Debug)]
+pub struct TableOptions {
+    /// Bytes of entries (key + value + 16 each) gathered in memory before a run is written. A table
+    /// holds up to two such buffers.
+    pub write_buffer_bytes: u64,
+    /// Runs of a level that are merged into one of the next: 2 to 16.
+    pub size_ratio: u32,
+    /// What lookups find.
+    pub lookups: Lookups,
+    /// Filter bits an entry above the last level: 0 (none) or 4 to 24.
+    pub filter_bits: u8,
+    /// Most bytes of filters that all levels together may take; beyond it, deeper levels get leaner
+    /// filters, down to none.
+    pub filter_bytes_max: u64,
+    /// How upserts join older values; without one, upserts are refused.
+    pub operator: Option<MergeOperator>,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        TableOptions {
+            write_buffer_bytes: 8 << 20,
+            size_ratio: 4,
+            lookups: Lookups::Mixed,
+            filter_bits: 14,
+            filter_bytes_max: 256 << 20,
+            operator: None,
+        }
+    }
+}
+
+impl TableOptions {
+    /// The configuration for a UTxO set: outputs that are looked up are there.
+    #[must_use]
+    pub fn utxo() -> Self {
+        TableOptions { lookups: Lookups::MostlyHit, ..Self::default() }
+    }
+
+    /// The same with `operator` for upserts.
+    #[must_use]
+    pub fn with_operator(mut self, operator: MergeOperator) -> Self {
+        self.operator = Some(operator);
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let bits = self.filter_bits;
+        if !(2..=16).contains(&self.size_ratio) {
+            return Err(Error::invalid(format!(
+                "size_ratio is {}; choose 2 to 16",
+                self.size_ratio
+            )));
+        }
+        if bits != 0 && !(4..=24).contains(&bits) {
+            return Err(Error::invalid(format!("filter_bits is {bits}; choose 0 or 4 to 24")));
+        }
+        if !(64..=1 << 40).contains(&self.write_buffer_bytes) {
+            return Err(Error::invalid(format!(
+                "write_buffer_bytes is {}; choose 64 bytes to 1 TiB",
+                self.write_buffer_bytes
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// How much is checked when a snapshot is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// The manifest and every segment's footer; pages are checked when they are read.
+    #[default]
+    Quick,
+    /// Every byte of every file.
+    Full,
+}
+
+/// How a snapshot is opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenSnapshot {
+    /// How much is checked first.
+    pub verify: Verify,
+    /// The label that it must have, if given.
+    pub label: Option<String>,
+    /// Merge operators by name, beside the built-in ones.
+    pub operators: Vec<MergeOperator>,
+}

@@ -1,0 +1,72 @@
+//! Every file name of a session, made and recognised here and nowhere else.
+
+use crate::error::{Error, Result};
+
+/// The file that says what the session is.
+pub const SESSION: &str = "session";
+/// Held by the one process that writes.
+pub const LOCK: &str = "lock";
+/// Folder of segments.
+pub const SEGMENTS: &str = "segments";
+/// Folder of manifests.
+pub const SNAPSHOTS: &str = "snapshots";
+/// What a file is called until it is whole.
+pub const UNFINISHED: &str = ".tmp";
+
+const SEGMENT_SUFFIX: &str = ".segment";
+const SNAPSHOT_SUFFIX: &str = ".snapshot";
+
+/// The path of segment `id`.
+pub fn segment(id: u64) -> String {
+    format!("{SEGMENTS}/{id:016x}{SEGMENT_SUFFIX}")
+}
+
+/// The id of the segment called `name` in its folder.
+pub fn segment_id(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SEGMENT_SUFFIX)?;
+    let is_ours = digits.len() == 16
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    is_ours.then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
+/// The path of the manifest of snapshot `name`.
+pub fn snapshot(name: &str) -> String {
+    format!("{SNAPSHOTS}/{name}{SNAPSHOT_SUFFIX}")
+}
+
+/// The snapshot whose manifest is called `name` in its folder.
+pub fn snapshot_name(name: &str) -> Option<&str> {
+    name.strip_suffix(SNAPSHOT_SUFFIX).filter(|name| check_name("snapshot", name).is_ok())
+}
+
+/// `Invalid` unless `name` can name a table or snapshot on every file system.
+pub fn check_name(what: &str, name: &str) -> Result<()> {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+    if (1..=64).contains(&name.len()) && name.bytes().all(allowed) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "\"{}\" cannot be the name of a {what}: use 1 to 64 of a-z, 0-9, - and _",
+        name.escape_debug()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_recognised_and_nothing_else() {
+        for id in [0, 1, 0xabc, u64::MAX] {
+            let path = segment(id);
+            assert_eq!(segment_id(path.strip_prefix("segments/").unwrap()), Some(id));
+        }
+        for name in ["1.segment", "000000000000000A.segment", "+000000000000001.segment", "lock"] {
+            assert_eq!(segment_id(name), None, "{name}");
+        }
+        assert_eq!(snapshot_name("slot-42.snapshot"), Some("slot-42"));
+        for name in ["", "a/b", "A", "..", &"x".repeat(65)] {
+            assert!(check_name("snapshot", name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,543 @@
+//! A folder of tables, open for writing by one process at a time.
+//!
+//! Layout: `session` (identity and salt), `lock`, `segments/`, `snapshots/`. What is durable is the
+//! snapshots. At open every manifest is read; segments that none names are removed, unless a
+//! manifest does not parse: then nothing is removed and [`Session::warnings`] tells.
+//!
+//! Format document: `docs/format/session.md`. Every write and sync: `docs/design/durability.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::levels::{Merging, Shape};
+use super::merge_job::{Input, MergeJob, MergePlan, MergeState};
+use super::operator;
+use super::options::{OpenSnapshot, Operation, SessionOptions, TableOptions, Verify};
+use super::paths::{self, LOCK, SEGMENTS, SESSION, SNAPSHOTS, UNFINISHED};
+use super::run::Run;
+use super::segment::{Segment, SegmentMeta};
+use super::snapshot::{
+    LevelRecord, Manifest, MergeRecord, PAYLOAD_BYTES_MAX, SnapshotInfo, TableRecord, open_run,
+};
+use super::stats::SessionStats;
+use super::store::Store;
+use super::{Table, check};
+use crate::disk::{Access, Disk, Mode};
+use crate::error::{Error, Kind, Result};
+use crate::file::replace;
+use crate::format::checksum::crc;
+use crate::format::codec::{Decoder, Encoder};
+use crate::format::hash::combine;
+use crate::format::header::{FileKind, Header, LENGTH};
+
+/// Largest manifest that is read: beyond any real one, so that a damaged folder costs little.
+const MANIFEST_BYTES_MAX: u64 = 1 << 30;
+
+/// What a snapshot is to hold.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotContent<'a> {
+    /// The application's mark, which [`OpenSnapshot::label`] can ask for.
+    pub label: &'a str,
+    /// Bytes of the application's own, at most 16 MiB: what must be in step with the tables.
+    pub payload: &'a [u8],
+    /// Tables of this session, each with a name of its own.
+    pub tables: &'a [&'a Table],
+}
+
+/// An open snapshot.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The label that it was saved with.
+    pub label: String,
+    /// The payload that it was saved with.
+    pub payload: Vec<u8>,
+    /// Its tables in the order given when it was saved.
+    pub tables: Vec<Table>,
+}
+
+impl Snapshot {
+    /// Takes the table called `name` out of it; `Missing` when there is none.
+    pub fn take(&mut self, name: &str) -> Result<Table> {
+        let place = self.tables.iter().position(|table| table.name() == name);
+        let place = place.ok_or_else(|| {
+            let names: Vec<_> = self.tables.iter().map(Table::name).collect();
+            Error::missing(format!(
+                "the snapshot has no table \"{name}\"; it has: {}",
+                names.join(", ")
+            ))
+        })?;
+        Ok(self.tables.remove(place))
+    }
+}
+
+/// An open session. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Session {
+    store: Arc<Store>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Holding a snapshot's segments keeps their files.
+    snapshots: BTreeMap<String, Vec<Arc<Segment>>>,
+    warnings: Vec<String>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session({})", self.store.disk.root())
+    }
+}
+
+impl Session {
+    /// Makes a session in the root folder of `disk`, which must be empty. `Exists` when there is a
+    /// session, `Invalid` when there is something else.
+    pub fn create(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
+        // What an interrupted creation leaves is no reason to refuse.
+        let ours = [LOCK, SEGMENTS, SNAPSHOTS, &format!("{SESSION}{UNFINISHED}")[..]];
+        for name in disk.list("")? {
+            if name == SESSION {
+                return Err(Error::new(
+                    Kind::Exists,
+                    format!("{} holds a session already: open it instead", disk.root()),
+                ));
+            }
+            if !ours.contains(&&name[..]) {
+                return Err(Error::invalid(format!(
+                    "{} is not empty (it has {name}): choose an empty folder",
+                    disk.root()
+                )));
+            }
+        }
+        let lock = disk.lock(LOCK, &holder())?;
+        disk.create_directory(SEGMENTS)?;
+        disk.create_directory(SNAPSHOTS)?;
+        let identity = combine(options.seed, 1);
+        let salt = combine(options.seed, 2);
+        let mut bytes = Encoder::new();
+        bytes.raw(&Header::new(FileKind::Session, identity, identity).encode());
+        bytes.u64(salt);
+        let checksum = crc(bytes.bytes());
+        bytes.u32(checksum);
+        replace::replace(&*disk, SESSION, bytes.bytes())?;
+        let store = Store::new(disk, options, (identity, salt), 1, Some(lock));
+        Ok(Session { store, state: Arc::default() })
+    }
+
+    /// Opens the session in the root folder of `disk` for writing. `Missing` when there is none,
+    /// `Locked` when another process has it. Reads every manifest.
+    pub fn open(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
+        let (identity, salt) = read_session(&*disk)?;
+        let lock = disk.lock(LOCK, &holder())?;
+        let mut next_segment = 1;
+        let mut on_disk = BTreeSet::new();
+        for name in disk.list(SEGMENTS)? {
+            if let Some(id) = paths::segment_id(&name) {
+                next_segment = next_segment.max(id + 1);
+                on_disk.insert(id);
+            }
+        }
+        let store = Store::new(disk, options, (identity, salt), next_segment, Some(lock));
+        let mut state = State::default();
+        for name in snapshot_names(&*store.disk)? {
+            match pin(&store, &name) {
+                Ok(segments) => {
+                    for segment in &segments {
+                        on_disk.remove(&segment.meta().id);
+                    }
+                    state.snapshots.insert(name, segments);
+                }
+                Err(error) => state.warnings.push(format!(
+                    "snapshot {name} cannot be read, so no file was removed: {error}"
+                )),
+            }
+        }
+        if state.warnings.is_empty() {
+            remove_leftovers(&*store.disk, &on_disk)?;
+        }
+        Ok(Session { store, state: Arc::new(Mutex::new(state)) })
+    }
+
+    /// Opens the session for reading snapshots, also while another process writes. Takes no lock
+    /// and changes nothing; its tables cannot be updated.
+    pub fn open_read_only(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
+        let identity = read_session(&*disk)?;
+        let store = Store::new(disk, options, identity, u64::MAX, None);
+        Ok(Session { store, state: Arc::default() })
+    }
+
+    /// Ends the session. Everything since the last snapshot is gone, by design; tables and views
+    /// that are still held give `Closed`. Costs a listing of the folder.
+    pub fn close(self) -> Result<()> {
+        self.store.check_open()?;
+        let state = self.state();
+        if self.store.read_only || !state.warnings.is_empty() || self.store.check_writable().is_err()
+        {
+            self.store.close();
+            return Ok(());
+        }
+        let pinned: BTreeSet<_> =
+            state.snapshots.values().flatten().map(|segment| segment.meta().id).collect();
+        let names = self.store.disk.list(SEGMENTS)?;
+        let leftovers: BTreeSet<_> =
+            names.iter().filter_map(|name| paths::segment_id(name)).collect();
+        let leftovers = leftovers.difference(&pinned).copied().collect();
+        self.store.stop_removing();
+        let removed = remove_leftovers(&*self.store.disk, &leftovers);
+        self.store.close();
+        removed
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The map and the list are whole between any two calls on them.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was found wrong at open. While there is anything, no file is removed at open or close.
+    pub fn warnings(&self) -> Vec<String> {
+        self.state().warnings.clone()
+    }
+
+    /// A new, empty table. `Invalid` for a name or options that cannot be. Nothing is written.
+    pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        self.store.check_writable()?;
+        paths::check_name("table", name)?;
+        options.check()?;
+        Ok(Table::new(Arc::clone(&self.store), name, options, Shape::default(), None))
+    }
+
+    /// Saves `content` as the snapshot `name`, whole or not at all. `Exists` when the name is taken.
+    ///
+    /// Writes out what the tables' write buffers hold, syncs the segments that are not yet, and
+    /// writes one manifest: O(write buffer + segments).
+    pub fn save_snapshot(&self, name: &str, content: SnapshotContent<'_>) -> Result<()> {
+        self.store.check_writable()?;
+        paths::check_name("snapshot", name)?;
+        if content.payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "a payload of {} bytes is too long for a snapshot: the limit is {PAYLOAD_BYTES_MAX}",
+                content.payload.len()
+            )));
+        }
+        let mut names = BTreeSet::new();
+        for table in content.tables {
+            if !Arc::ptr_eq(&table.store, &self.store) {
+                return Err(Error::invalid(format!(
+                    "table {} belongs to another session",
+                    table.name()
+                )));
+            }
+            if !names.insert(table.name()) {
+                return Err(Error::invalid(format!(
+                    "two tables of the snapshot are called {}: duplicate one under another name",
+                    table.name()
+                )));
+            }
+        }
+        let path = paths::snapshot(name);
+        // Held to the end, so that two savers of one name cannot pass each other.
+        let mut state = self.state();
+        if state.snapshots.contains_key(name) || self.store.disk.exists(&path)? {
+            return Err(Error::new(
+                Kind::Exists,
+                format!("there is a snapshot {name} already: delete it first, or choose another name"),
+            ));
+        }
+        let count = content.tables.len() as u64;
+        let segments =
+            self.store.observe(Operation::SaveSnapshot, count, || self.save(&path, content))?;
+        state.snapshots.insert(name.to_owned(), segments);
+        Ok(())
+    }
+
+    fn save(&self, path: &str, content: SnapshotContent<'_>) -> Result<Vec<Arc<Segment>>> {
+        let mut tables = Vec::new();
+        let mut segments = BTreeMap::new();
+        for table in content.tables {
+            let (shape, base) = table.written_out()?;
+            tables.push(TableRecord::new(
+                table.name(),
+                table.options(),
+                &shape,
+                base.as_deref(),
+            ));
+            collect_segments(&shape, base.as_deref(), &mut segments);
+        }
+        let mut is_new = false;
+        for segment in segments.values() {
+            is_new |= segment.sync().map_err(|error| self.poisoned_by(error))?;
+        }
+        if is_new {
+            let synced = self.store.disk.sync_directory(SEGMENTS);
+            synced.map_err(|error| self.poisoned_by(error))?;
+        }
+        let header = Header::new(
+            FileKind::Snapshot,
+            combine(self.store.identity, crc(path.as_bytes()).into()),
+            self.store.identity,
+        );
+        let manifest = Manifest {
+            header,
+            label: content.label.to_owned(),
+            payload: content.payload.to_vec(),
+            tables,
+        };
+        let bytes = manifest.encode();
+        self.store.count_manifest(bytes.len() as u64);
+        replace::replace(&*self.store.disk, path, &bytes).map_err(|error| self.poisoned_by(error))?;
+        Ok(segments.into_values().collect())
+    }
+
+    /// What a failed sync leaves on disk is unknown, so nothing more is written.
+    fn poisoned_by(&self, error: Error) -> Error {
+        self.store.poison();
+        error
+    }
+
+    /// Opens the snapshot `name`. `Missing`, `Corrupt`, or `Invalid` for another label or operator.
+    /// Reads the manifest and one footer a segment; with [`Verify::Full`] every byte.
+    pub fn open_snapshot(&self, name: &str, options: &OpenSnapshot) -> Result<Snapshot> {
+        self.store.check_open()?;
+        self.store.observe(Operation::OpenSnapshot, 1, || {
+            let manifest = read_manifest(&*self.store.disk, name)?;
+            if let Some(label) = &options.label
+                && *label != manifest.label
+            {
+                return Err(Error::invalid(format!(
+                    "snapshot {name} has the label \"{}\", not \"{label}\"",
+                    manifest.label
+                )));
+            }
+            let mut tables = Vec::new();
+            for record in &manifest.tables {
+                tables.push(self.open_table(record, options)?);
+            }
+            Ok(Snapshot { label: manifest.label, payload: manifest.payload, tables })
+        })
+    }
+
+    fn open_table(&self, record: &TableRecord, options: &OpenSnapshot) -> Result<Table> {
+        let store = &self.store;
+        let operator = record.operator.as_deref();
+        let operator = operator
+            .map(|name| operator::resolve(&record.name, name, &options.operators))
+            .transpose()?;
+        let table_options = TableOptions {
+            write_buffer_bytes: record.write_buffer_bytes,
+            size_ratio: record.size_ratio,
+            lookups: record.lookups,
+            filter_bits: record.filter_bits,
+            filter_bytes_max: record.filter_bytes_max,
+            operator,
+        };
+        let mut open = |meta: &SegmentMeta| {
+            let segment = store.open_segment(meta)?;
+            if options.verify == Verify::Full {
+                check::segment(&segment)?;
+            }
+            Ok(segment)
+        };
+        let base = open_run(&record.base, &mut open)?;
+        let base_cost = base.as_ref().map_or(0, |run| run.cost());
+        let clock = record.seals * record.write_buffer_bytes
+            + base_cost.min(record.write_buffer_bytes);
+        let mut shape = Shape { seals: record.seals, ..Shape::default() };
+        for level in &record.levels {
+            shape.levels.push(open_level(store, &table_options, level, clock, &mut open)?);
+        }
+        shape.last = open_run(&record.last, &mut open)?;
+        Ok(Table::new(Arc::clone(store), &record.name, table_options, shape, base))
+    }
+
+    /// Every snapshot, by name; those that cannot be read say why.
+    pub fn list_snapshots(&self) -> Result<Vec<SnapshotInfo>> {
+        self.store.check_open()?;
+        let mut snapshots = Vec::new();
+        for name in snapshot_names(&*self.store.disk)? {
+            let info = match read_manifest_bytes(&*self.store.disk, &name) {
+                Ok((manifest, length)) => SnapshotInfo::new(&name, &manifest, length),
+                // Deleted by the writer since it was listed.
+                Err(error) if error.kind() == Kind::Missing => continue,
+                Err(error) => SnapshotInfo::damaged(&name, &error),
+            };
+            snapshots.push(info);
+        }
+        Ok(snapshots)
+    }
+
+    /// Deletes the snapshot `name`; `Missing` when there is none. Tables opened from it stay usable.
+    /// Its segments go when nothing else holds them.
+    pub fn delete_snapshot(&self, name: &str) -> Result<()> {
+        self.store.check_writable()?;
+        paths::check_name("snapshot", name)?;
+        let mut state = self.state();
+        let removed = self.store.disk.remove(&paths::snapshot(name));
+        removed.map_err(|error| missing_snapshot(&*self.store.disk, name, error))?;
+        let synced = self.store.disk.sync_directory(SNAPSHOTS);
+        synced.map_err(|error| self.poisoned_by(error))?;
+        state.snapshots.remove(name);
+        Ok(())
+    }
+
+    /// What was counted since the session was opened.
+    pub fn stats(&self) -> SessionStats {
+        self.store.counters.read()
+    }
+
+    /// Where the session is.
+    pub fn root(&self) -> &str {
+        self.store.disk.root()
+    }
+}
+
+fn holder() -> String {
+    format!("process {}", std::process::id())
+}
+
+fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
+    let opened = disk.open(SESSION, Mode::Read, Access::Buffered);
+    let file = opened.map_err(|error| match error.kind() {
+        Kind::Missing => Error::missing(format!(
+            "{} is not a varvite session: it has no file called session",
+            disk.root()
+        )),
+        _ => error,
+    })?;
+    let mut bytes = [0; LENGTH + 12];
+    file.read_exact_at(0, &mut bytes)?;
+    let header = Header::expect(SESSION, &bytes, FileKind::Session)?;
+    let mut from = Decoder::new(SESSION, LENGTH as u64, &bytes[LENGTH..]);
+    let salt = from.u64()?;
+    let (found, expected) = (from.u32()?, crc(&bytes[..LENGTH + 8]));
+    if found != expected {
+        return Err(Error::corrupt(
+            SESSION,
+            LENGTH as u64 + 8,
+            format_args!("checksum {expected:08x}"),
+            format_args!("{found:08x}"),
+        ));
+    }
+    if file.len()? != bytes.len() as u64 {
+        return Err(Error::corrupt(SESSION, bytes.len() as u64, "the end", "more bytes"));
+    }
+    Ok((header.identity, salt))
+}
+
+pub(super) fn snapshot_names(disk: &dyn Disk) -> Result<Vec<String>> {
+    let names = disk.list(SNAPSHOTS)?;
+    Ok(names.iter().filter_map(|name| paths::snapshot_name(name)).map(str::to_owned).collect())
+}
+
+pub(super) fn read_manifest(disk: &dyn Disk, name: &str) -> Result<Manifest> {
+    Ok(read_manifest_bytes(disk, name)?.0)
+}
+
+fn read_manifest_bytes(disk: &dyn Disk, name: &str) -> Result<(Manifest, u64)> {
+    paths::check_name("snapshot", name)?;
+    let path = paths::snapshot(name);
+    let opened = disk.open(&path, Mode::Read, Access::Buffered);
+    let file = opened.map_err(|error| missing_snapshot(disk, name, error))?;
+    let length = file.len()?;
+    if length > MANIFEST_BYTES_MAX {
+        return Err(Error::corrupt(&path, length, "a manifest below 1 GiB", "more bytes"));
+    }
+    let mut bytes = vec![0; length as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok((Manifest::decode(&path, &bytes)?, length))
+}
+
+fn missing_snapshot(disk: &dyn Disk, name: &str, error: Error) -> Error {
+    if error.kind() != Kind::Missing {
+        return error;
+    }
+    let names = snapshot_names(disk).unwrap_or_default();
+    let there = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+    Error::missing(format!("there is no snapshot \"{name}\" in {}: {there}", disk.root()))
+}
+
+/// Opens every segment that a snapshot names, so that its file stays.
+fn pin(store: &Store, name: &str) -> Result<Vec<Arc<Segment>>> {
+    let manifest = read_manifest(&*store.disk, name)?;
+    let metas: BTreeMap<_, _> = manifest.segments().map(|meta| (meta.id, meta)).collect();
+    Ok(metas.into_values().map(|meta| store.pin_segment(meta)).collect())
+}
+
+fn remove_leftovers(disk: &dyn Disk, segments: &BTreeSet<u64>) -> Result<()> {
+    for &id in segments {
+        disk.remove(&paths::segment(id))?;
+    }
+    for name in disk.list(SNAPSHOTS)? {
+        if name.ends_with(UNFINISHED) {
+            disk.remove(&format!("{SNAPSHOTS}/{name}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn collect_segments(shape: &Shape, base: Option<&Run>, into: &mut BTreeMap<u64, Arc<Segment>>) {
+    let mut add = |run: &Run| {
+        for segment in run.segments() {
+            into.insert(segment.meta().id, Arc::clone(segment));
+        }
+    };
+    base.into_iter().for_each(&mut add);
+    shape.runs().for_each(|run| add(run));
+    for merging in shape.merges() {
+        let state = merging.job.state();
+        add(&state.outputs);
+        for input in &state.inputs {
+            if let Input::Run(run) = input {
+                add(run);
+            }
+        }
+    }
+}
+
+fn open_level(
+    store: &Arc<Store>,
+    options: &TableOptions,
+    record: &LevelRecord,
+    clock: u64,
+    open: &mut dyn FnMut(&SegmentMeta) -> Result<Arc<Segment>>,
+) -> Result<super::levels::Level> {
+    let mut level = super::levels::Level::default();
+    for run in &record.runs {
+        level.runs.extend(open_run(run, open)?);
+    }
+    if let Some(record) = &record.merging {
+        level.merging = Some(open_merge(store, options, record, clock, open)?);
+    }
+    Ok(level)
+}
+
+/// A merge that goes on from its boundary; what is left is paid until the result is due.
+fn open_merge(
+    store: &Arc<Store>,
+    options: &TableOptions,
+    record: &MergeRecord,
+    clock: u64,
+    open: &mut dyn FnMut(&SegmentMeta) -> Result<Arc<Segment>>,
+) -> Result<Merging> {
+    let mut inputs = Vec::new();
+    for input in &record.inputs {
+        inputs.extend(open_run(input, open)?.map(Input::Run));
+    }
+    let state = MergeState {
+        outputs: open_run(&record.outputs, open)?.unwrap_or_default(),
+        boundary: record.boundary.as_deref().map(Arc::from),
+        inputs,
+        spent: record.spent,
+        done: record.done,
+    };
+    let plan =
+        MergePlan { debt: record.debt, bottom: record.bottom, filter_bits: record.filter_bits };
+    let job = MergeJob::resume(Arc::clone(store), plan, options.operator.clone(), state);
+    Ok(Merging {
+        job,
+        start: clock.min(record.due),
+        spent_at_start: record.spent,
+        due: record.due,
+        to_last: record.to_last,
+    })
+}

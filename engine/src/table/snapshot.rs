@@ -1,0 +1,422 @@
+//! The manifest of a snapshot: one file that names every segment of one or several tables.
+//!
+//! It appears whole, by the rename of a synced file, after everything that it names is synced. What
+//! a write buffer held is one more run, the base, which counts as part of the buffer again when the
+//! snapshot is opened. A merge is recorded at its boundary, so at most one segment of its work is
+//! done again.
+//!
+//! Format document: `docs/format/snapshot.md`.
+
+use std::sync::Arc;
+
+use super::levels::Shape;
+use super::merge_job::Input;
+use super::options::{Lookups, TableOptions};
+use super::paths;
+use super::run::Run;
+use super::segment::SegmentMeta;
+use crate::error::{Error, Result};
+use crate::format::checksum::crc;
+use crate::format::codec::{Decoder, Encoder};
+use crate::format::header::{FileKind, Header, LENGTH};
+
+/// Largest payload in bytes, so that a manifest stays one small file.
+pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
+/// Levels and inputs that a manifest may have: far more than any table reaches.
+const LEVELS_MAX: usize = 64;
+
+/// A manifest, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    pub header: Header,
+    pub label: String,
+    pub payload: Vec<u8>,
+    pub tables: Vec<TableRecord>,
+}
+
+/// One table of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableRecord {
+    pub name: String,
+    pub write_buffer_bytes: u64,
+    pub size_ratio: u32,
+    pub lookups: Lookups,
+    pub filter_bits: u8,
+    pub filter_bytes_max: u64,
+    /// Name of the merge operator.
+    pub operator: Option<String>,
+    pub seals: u64,
+    /// What the write buffer held.
+    pub base: RunRecord,
+    pub levels: Vec<LevelRecord>,
+    pub last: RunRecord,
+}
+
+/// Segments of a run in key order.
+pub type RunRecord = Vec<SegmentMeta>;
+
+/// One level of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LevelRecord {
+    /// Newest first.
+    pub runs: Vec<RunRecord>,
+    pub merging: Option<MergeRecord>,
+}
+
+/// A merge at its boundary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeRecord {
+    pub debt: u64,
+    pub spent: u64,
+    pub due: u64,
+    pub bottom: bool,
+    pub to_last: bool,
+    pub done: bool,
+    pub filter_bits: u8,
+    pub boundary: Option<Vec<u8>>,
+    pub outputs: RunRecord,
+    /// Newest first.
+    pub inputs: Vec<RunRecord>,
+}
+
+fn run_record(run: &Run) -> RunRecord {
+    run.segments().iter().map(|segment| segment.meta().clone()).collect()
+}
+
+impl TableRecord {
+    /// The record of a table whose sealed buffers are all written out.
+    pub fn new(name: &str, options: &TableOptions, shape: &Shape, base: Option<&Run>) -> Self {
+        assert!(shape.sealed.is_empty(), "sealed buffers are written out before a snapshot");
+        let levels = shape.levels.iter().map(|level| LevelRecord {
+            runs: level.runs.iter().map(|run| run_record(run)).collect(),
+            merging: level.merging.as_ref().map(|merging| {
+                let state = merging.job.state();
+                let plan = merging.job.plan();
+                let inputs = state.inputs.iter().map(|input| match input {
+                    Input::Run(run) => run_record(run),
+                    Input::Buffer(_) => unreachable!("levels merge runs only"),
+                });
+                MergeRecord {
+                    debt: plan.debt,
+                    spent: state.spent,
+                    due: merging.due,
+                    bottom: plan.bottom,
+                    to_last: merging.to_last,
+                    done: state.done,
+                    filter_bits: plan.filter_bits,
+                    boundary: state.boundary.as_ref().map(|key| key.to_vec()),
+                    outputs: run_record(&state.outputs),
+                    inputs: inputs.collect(),
+                }
+            }),
+        });
+        TableRecord {
+            name: name.to_owned(),
+            write_buffer_bytes: options.write_buffer_bytes,
+            size_ratio: options.size_ratio,
+            lookups: options.lookups,
+            filter_bits: options.filter_bits,
+            filter_bytes_max: options.filter_bytes_max,
+            operator: options.operator.as_ref().map(|operator| operator.name().to_owned()),
+            seals: shape.seals,
+            base: base.map(run_record).unwrap_or_default(),
+            levels: levels.collect(),
+            last: shape.last.as_ref().map(|run| run_record(run)).unwrap_or_default(),
+        }
+    }
+
+    /// Every segment that it names.
+    pub fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
+        let levels = self.levels.iter().flat_map(|level| {
+            let merging = level.merging.iter().flat_map(|merging| {
+                merging.inputs.iter().chain(std::iter::once(&merging.outputs)).flatten()
+            });
+            level.runs.iter().flatten().chain(merging)
+        });
+        self.base.iter().chain(levels).chain(&self.last)
+    }
+
+    fn encode(&self, to: &mut Encoder) {
+        to.bytes_with_length(self.name.as_bytes());
+        to.varint(self.write_buffer_bytes);
+        to.varint(u64::from(self.size_ratio));
+        to.u8(u8::from(self.lookups == Lookups::MostlyHit));
+        to.u8(self.filter_bits);
+        to.varint(self.filter_bytes_max);
+        encode_optional(to, self.operator.as_ref().map(String::as_bytes));
+        to.varint(self.seals);
+        encode_run(to, &self.base);
+        to.varint(self.levels.len() as u64);
+        for level in &self.levels {
+            encode_runs(to, &level.runs);
+            to.u8(u8::from(level.merging.is_some()));
+            if let Some(merging) = &level.merging {
+                merging.encode(to);
+            }
+        }
+        encode_run(to, &self.last);
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+        let name = from.text()?.to_owned();
+        let write_buffer_bytes = from.varint()?;
+        let size_ratio = from.varint()?;
+        let lookups = if flag(from)? { Lookups::MostlyHit } else { Lookups::Mixed };
+        let filter_bits = from.u8()?;
+        let filter_bytes_max = from.varint()?;
+        let operator = decode_optional(from)?.map(String::from_utf8).transpose();
+        let operator = operator.map_err(|_| from.corrupt("an operator's name", "other bytes"))?;
+        let seals = from.varint()?;
+        let base = decode_run(from)?;
+        let level_count = limited(from, LEVELS_MAX)?;
+        let mut levels = Vec::new();
+        for _ in 0..level_count {
+            let runs = decode_runs(from)?;
+            let merging = if flag(from)? { Some(MergeRecord::decode(from)?) } else { None };
+            levels.push(LevelRecord { runs, merging });
+        }
+        let last = decode_run(from)?;
+        let size_ratio = u32::try_from(size_ratio).unwrap_or(u32::MAX);
+        let options = TableOptions {
+            write_buffer_bytes,
+            size_ratio,
+            lookups,
+            filter_bits,
+            filter_bytes_max,
+            operator: None,
+        };
+        options.check().map_err(|error| from.corrupt("table options", error))?;
+        Ok(TableRecord {
+            name,
+            write_buffer_bytes,
+            size_ratio,
+            lookups,
+            filter_bits,
+            filter_bytes_max,
+            operator,
+            seals,
+            base,
+            levels,
+            last,
+        })
+    }
+}
+
+impl MergeRecord {
+    fn encode(&self, to: &mut Encoder) {
+        to.varint(self.debt);
+        to.varint(self.spent);
+        to.varint(self.due);
+        to.u8(u8::from(self.bottom) | u8::from(self.to_last) << 1 | u8::from(self.done) << 2);
+        to.u8(self.filter_bits);
+        encode_optional(to, self.boundary.as_deref());
+        encode_run(to, &self.outputs);
+        encode_runs(to, &self.inputs);
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+        let (debt, spent, due) = (from.varint()?, from.varint()?, from.varint()?);
+        let flags = from.u8()?;
+        if flags > 7 {
+            return Err(from.corrupt("merge flags of at most 7", flags));
+        }
+        Ok(MergeRecord {
+            debt,
+            spent,
+            due,
+            bottom: flags & 1 != 0,
+            to_last: flags & 2 != 0,
+            done: flags & 4 != 0,
+            filter_bits: from.u8()?,
+            boundary: decode_optional(from)?,
+            outputs: decode_run(from)?,
+            inputs: decode_runs(from)?,
+        })
+    }
+}
+
+fn flag(from: &mut Decoder<'_>) -> Result<bool> {
+    match from.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(from.corrupt("0 or 1", other)),
+    }
+}
+
+fn limited(from: &mut Decoder<'_>, most: usize) -> Result<usize> {
+    let count = from.count(1)?;
+    if count <= most { Ok(count) } else { Err(from.corrupt(format_args!("at most {most}"), count)) }
+}
+
+fn encode_optional(to: &mut Encoder, bytes: Option<&[u8]>) {
+    to.u8(u8::from(bytes.is_some()));
+    if let Some(bytes) = bytes {
+        to.bytes_with_length(bytes);
+    }
+}
+
+fn decode_optional(from: &mut Decoder<'_>) -> Result<Option<Vec<u8>>> {
+    if flag(from)? { Ok(Some(from.bytes_with_length()?.to_vec())) } else { Ok(None) }
+}
+
+fn encode_run(to: &mut Encoder, run: &RunRecord) {
+    to.varint(run.len() as u64);
+    for segment in run {
+        segment.encode(to);
+    }
+}
+
+fn decode_run(from: &mut Decoder<'_>) -> Result<RunRecord> {
+    let count = from.count(SegmentMeta::ENCODED_BYTES_MIN)?;
+    let mut run: RunRecord = Vec::new();
+    for _ in 0..count {
+        let segment = SegmentMeta::decode(from)?;
+        if run.last().is_some_and(|before| before.last_key >= segment.first_key) {
+            return Err(from.corrupt("segments in key order", "overlapping segments"));
+        }
+        run.push(segment);
+    }
+    Ok(run)
+}
+
+fn encode_runs(to: &mut Encoder, runs: &[RunRecord]) {
+    to.varint(runs.len() as u64);
+    for run in runs {
+        encode_run(to, run);
+    }
+}
+
+fn decode_runs(from: &mut Decoder<'_>) -> Result<Vec<RunRecord>> {
+    let count = limited(from, LEVELS_MAX)?;
+    (0..count).map(|_| decode_run(from)).collect()
+}
+
+impl Manifest {
+    /// The bytes of the file.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut to = Encoder::new();
+        to.raw(&self.header.encode());
+        to.bytes_with_length(self.label.as_bytes());
+        to.bytes_with_length(&self.payload);
+        to.varint(self.tables.len() as u64);
+        for table in &self.tables {
+            table.encode(&mut to);
+        }
+        let checksum = crc(to.bytes());
+        to.u32(checksum);
+        to.finish()
+    }
+
+    /// Decodes the manifest called `file`.
+    pub fn decode(file: &str, bytes: &[u8]) -> Result<Self> {
+        let header = Header::expect(file, bytes, FileKind::Snapshot)?;
+        let end = bytes.len().saturating_sub(4).max(LENGTH);
+        let found = Decoder::new(file, end as u64, &bytes[end..]).u32()?;
+        let expected = crc(&bytes[..end]);
+        if found != expected {
+            return Err(Error::corrupt(
+                file,
+                end as u64,
+                format_args!("manifest checksum {expected:08x}"),
+                format_args!("{found:08x}"),
+            ));
+        }
+        let mut from = Decoder::new(file, LENGTH as u64, &bytes[LENGTH..end]);
+        let label = from.text()?.to_owned();
+        let payload = from.bytes_with_length()?.to_vec();
+        let table_count = from.count(16)?;
+        let mut tables: Vec<TableRecord> = Vec::new();
+        for _ in 0..table_count {
+            let table = TableRecord::decode(&mut from)?;
+            paths::check_name("table", &table.name)
+                .map_err(|_| from.corrupt("a table's name", &table.name))?;
+            if tables.iter().any(|other| other.name == table.name) {
+                return Err(from.corrupt("tables of different names", &table.name));
+            }
+            tables.push(table);
+        }
+        from.finish()?;
+        Ok(Manifest { header, label, payload, tables })
+    }
+
+    /// Every segment that it names; one may come more than once.
+    pub fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
+        self.tables.iter().flat_map(TableRecord::segments)
+    }
+}
+
+/// What [`crate::Session::list_snapshots`] says of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SnapshotInfo {
+    /// Its name.
+    pub name: String,
+    /// Its label.
+    pub label: String,
+    /// Bytes of the application's payload.
+    pub payload_bytes: u64,
+    /// Its tables, in the order given when it was saved.
+    pub tables: Vec<SnapshotTable>,
+    /// Bytes of the manifest and of all segments that it names, shared ones included.
+    pub disk_bytes: u64,
+    /// What is wrong with its manifest, if anything; then the rest is empty.
+    pub damage: Option<String>,
+}
+
+/// A table of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SnapshotTable {
+    /// Its name.
+    pub name: String,
+    /// Entries of every kind, those that hide each other included.
+    pub physical_entries: u64,
+    /// Bytes of its segments.
+    pub disk_bytes: u64,
+    /// Name of its merge operator.
+    pub operator: Option<String>,
+}
+
+impl SnapshotInfo {
+    pub(super) fn new(name: &str, manifest: &Manifest, manifest_bytes: u64) -> Self {
+        let tables = manifest.tables.iter().map(|table| SnapshotTable {
+            name: table.name.clone(),
+            physical_entries: table.segments().map(SegmentMeta::entry_count).sum(),
+            disk_bytes: table.segments().map(|segment| segment.file_bytes).sum(),
+            operator: table.operator.clone(),
+        });
+        let distinct: std::collections::BTreeMap<_, _> =
+            manifest.segments().map(|segment| (segment.id, segment.file_bytes)).collect();
+        SnapshotInfo {
+            name: name.to_owned(),
+            label: manifest.label.clone(),
+            payload_bytes: manifest.payload.len() as u64,
+            tables: tables.collect(),
+            disk_bytes: manifest_bytes + distinct.values().sum::<u64>(),
+            damage: None,
+        }
+    }
+
+    pub(super) fn damaged(name: &str, error: &Error) -> Self {
+        SnapshotInfo {
+            name: name.to_owned(),
+            label: String::new(),
+            payload_bytes: 0,
+            tables: Vec::new(),
+            disk_bytes: 0,
+            damage: Some(error.detail().to_owned()),
+        }
+    }
+}
+
+/// A run whose segments were opened by `open`.
+pub fn open_run(
+    record: &RunRecord,
+    open: &mut dyn FnMut(&SegmentMeta) -> Result<Arc<super::segment::Segment>>,
+) -> Result<Option<Arc<Run>>> {
+    if record.is_empty() {
+        return Ok(None);
+    }
+    let segments = record.iter().map(open).collect::<Result<Vec<_>>>()?;
+    Ok(Some(Arc::new(Run::new(segments))))
+}
