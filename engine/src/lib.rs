@@ -5,5 +5,6 @@ pub mod disk;
 pub mod error;
 pub mod file;
 pub mod format;
+pub mod sync;
 
 pub use error::{Error, Kind, Result};

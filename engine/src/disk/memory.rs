@@ -76,7 +76,11 @@ impl MemoryDisk {
     /// The paths of all files, sorted.
     pub fn files(&self) -> Vec<String> {
         let names = self.names();
-        names.iter().filter(|(_, node)| node.file().is_some()).map(|(path, _)| path.clone()).collect()
+        names
+            .iter()
+            .filter(|(_, node)| node.file().is_some())
+            .map(|(path, _)| path.clone())
+            .collect()
     }
 
     /// A copy of the whole disk that shares nothing with it; locks are not held in the copy.
@@ -326,6 +330,9 @@ pub(super) fn checked_length(path: &str, length_bytes: u64) -> Result<usize> {
     Err(Error::io(
         "grow",
         path,
-        std::io::Error::new(std::io::ErrorKind::FileTooLarge, "larger than a file in memory may be"),
+        std::io::Error::new(
+            std::io::ErrorKind::FileTooLarge,
+            "larger than a file in memory may be",
+        ),
     ))
 }

@@ -239,7 +239,8 @@ impl Disk for OsDisk {
             }
             Err(_) => {}
         }
-        let mut reader = fs::File::open(&source).map_err(|error| self.error("copy", from, error))?;
+        let mut reader =
+            fs::File::open(&source).map_err(|error| self.error("copy", from, error))?;
         let mut writer = OpenOptions::new()
             .write(true)
             .create_new(true)

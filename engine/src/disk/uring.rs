@@ -74,15 +74,17 @@ impl RingQueue {
 
     /// Notes a request for what is missing of the read in `slot`.
     fn request(&mut self, slot: u32) -> io::Result<()> {
-        let flight = self.slots[slot as usize].as_mut().expect("a slot is filled before its request");
+        let flight =
+            self.slots[slot as usize].as_mut().expect("a slot is filled before its request");
         let read = &mut flight.read;
         let descriptor = read.file.descriptor().expect("files without one are read serially");
         let descriptor = types::Fd(descriptor.as_raw_fd());
         let rest = &mut read.buffer.as_mut_slice()[flight.done..read.length];
-        let entry = opcode::Read::new(descriptor, rest.as_mut_ptr(), rest.len().min(REQUEST_MAX) as u32)
-            .offset(read.offset + flight.done as u64)
-            .build()
-            .user_data(u64::from(slot));
+        let entry =
+            opcode::Read::new(descriptor, rest.as_mut_ptr(), rest.len().min(REQUEST_MAX) as u32)
+                .offset(read.offset + flight.done as u64)
+                .build()
+                .user_data(u64::from(slot));
         loop {
             // SAFETY: the memory belongs to the `Buffer` in the slot, which does not move it, and the
             // slot is emptied only when the completion has come; `drop` waits for that or leaks the
