@@ -14,6 +14,7 @@
 mod buffer;
 pub mod memory;
 pub mod os;
+pub(crate) mod path;
 pub mod sim;
 #[cfg(target_os = "linux")]
 mod uring;
@@ -181,6 +182,20 @@ pub struct Read {
     pub tag: u64,
 }
 
+impl Read {
+    /// `Invalid` when the buffer is too small for the length.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.length <= self.buffer.capacity() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a read of {} bytes does not fit its buffer of {}: use a larger buffer",
+            self.length,
+            self.buffer.capacity()
+        )))
+    }
+}
+
 /// A finished read. `outcome` holds the bytes read, fewer than asked only at the end of the file.
 #[derive(Debug)]
 pub struct Completion {
@@ -248,6 +263,7 @@ impl Queue for SerialQueue {
 
     fn submit(&mut self, read: Read) -> Result<()> {
         check_room(self.waiting.len(), self.depth)?;
+        read.check()?;
         self.waiting.push_back(read);
         Ok(())
     }

@@ -5,6 +5,7 @@ pub mod disk;
 pub mod error;
 pub mod file;
 pub mod format;
+pub mod sync;
 pub mod table;
 
 pub use error::{Error, Kind, Result};

@@ -1,1 +1,279 @@
-//! (in work)
+//! The operating system's disk: a folder below which all paths lie.
+//!
+//! Reads and writes are positional. Direct access is asked for after opening, so that a file system
+//! that refuses it neither fails nor leaves a file behind. A sync is `fdatasync`, which makes bytes
+//! and length durable; names are durable after `fsync` of their folder.
+//! What each call promises: `docs/design/durability.md`.
+
+mod file;
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Access, Disk, File, Linked, Lock, Mode, Queue, SerialQueue, path as paths};
+use crate::error::{Error, Result};
+use file::OsFile;
+
+/// A folder of the operating system.
+///
+/// ```
+/// use varvite::disk::{Access, Disk, File, Mode, os::OsDisk};
+/// # let folder = tempfile::tempdir().expect("a folder for temporary files");
+/// let disk = OsDisk::create(folder.path().join("store"))?;
+/// let file = disk.open("greeting", Mode::Create, Access::Buffered)?;
+/// file.write_at(0, b"hello")?;
+/// file.sync()?;
+/// disk.sync_directory("")?;
+/// assert_eq!(disk.list("")?, ["greeting"]);
+/// # Ok::<(), varvite::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct OsDisk {
+    root: PathBuf,
+    /// The root as text, for messages.
+    name: String,
+    ring: bool,
+}
+
+impl OsDisk {
+    /// The folder `root`, which must exist. `Missing`, or `Invalid` when it is no folder.
+    pub fn new(root: impl Into<PathBuf>) -> Result<Arc<OsDisk>> {
+        Self::open_root(root.into(), true)
+    }
+
+    /// The same, without `io_uring`: every read is a `pread`. For comparisons.
+    pub fn without_ring(root: impl Into<PathBuf>) -> Result<Arc<OsDisk>> {
+        Self::open_root(root.into(), false)
+    }
+
+    /// Makes the folder `root` and those above it where they are missing, then opens it.
+    pub fn create(root: impl Into<PathBuf>) -> Result<Arc<OsDisk>> {
+        let root = root.into();
+        fs::create_dir_all(&root)
+            .map_err(|error| Error::io("create the folder", &root.to_string_lossy(), error))?;
+        Self::new(root)
+    }
+
+    fn open_root(root: PathBuf, ring: bool) -> Result<Arc<OsDisk>> {
+        let name = root.to_string_lossy().into_owned();
+        match fs::metadata(&root) {
+            Ok(metadata) if metadata.is_dir() => Ok(Arc::new(OsDisk { root, name, ring })),
+            Ok(_) => Err(Error::invalid(format!("{name} is a file, where a folder is needed"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::missing(format!(
+                "the folder {name} does not exist: check the path, or create it first"
+            ))
+            .with_source(error)),
+            Err(error) => Err(Error::io("open the folder", &name, error)),
+        }
+    }
+
+    fn full(&self, path: &str) -> Result<PathBuf> {
+        paths::check(path)?;
+        Ok(self.root.join(path))
+    }
+
+    fn full_directory(&self, path: &str) -> Result<PathBuf> {
+        paths::check_directory(path)?;
+        Ok(if path.is_empty() { self.root.clone() } else { self.root.join(path) })
+    }
+
+    /// The path as messages show it.
+    fn shown(&self, path: &str) -> String {
+        Path::new(&self.name).join(path).to_string_lossy().into_owned()
+    }
+
+    /// Maps what the operating system said about `path`.
+    fn error(&self, action: &str, path: &str, error: io::Error) -> Error {
+        let shown = self.shown(path);
+        match error.kind() {
+            io::ErrorKind::NotFound => paths::missing(&shown).with_source(error),
+            io::ErrorKind::AlreadyExists => paths::exists(&shown).with_source(error),
+            io::ErrorKind::IsADirectory => paths::is_folder(&shown).with_source(error),
+            _ => Error::io(action, &shown, error),
+        }
+    }
+
+    /// `Invalid` when `path` is a folder: files only are renamed, linked and removed.
+    fn check_file(&self, action: &str, path: &str) -> Result<()> {
+        let metadata = fs::symlink_metadata(self.full(path)?)
+            .map_err(|error| self.error(action, path, error))?;
+        if metadata.is_dir() { Err(paths::is_folder(&self.shown(path))) } else { Ok(()) }
+    }
+
+    /// Clones `from` into a new file, or takes the new name back.
+    fn reflink(&self, from: &Path, to: &Path) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            let source = fs::File::open(from)?;
+            let target = OpenOptions::new().write(true).create_new(true).open(to)?;
+            if let Err(error) = rustix::fs::ioctl_ficlone(&target, &source) {
+                fs::remove_file(to)?;
+                return Err(error.into());
+            }
+            Ok(())
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = (self, from, to);
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+}
+
+impl Disk for OsDisk {
+    fn open(&self, path: &str, mode: Mode, access: Access) -> Result<Arc<dyn File>> {
+        let full = self.full(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match mode {
+            Mode::Read => &mut options,
+            Mode::Write => options.write(true),
+            Mode::Create => options.write(true).create_new(true),
+        };
+        let action = if mode == Mode::Create { "create" } else { "open" };
+        let file = options.open(full).map_err(|error| self.error(action, path, error))?;
+        if mode == Mode::Read {
+            // Opening a folder to read succeeds, reading it does not.
+            let metadata = file.metadata().map_err(|error| self.error(action, path, error))?;
+            if metadata.is_dir() {
+                return Err(paths::is_folder(&self.shown(path)));
+            }
+        }
+        Ok(Arc::new(OsFile::new(file, path, access)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.check_file("rename", from)?;
+        fs::rename(self.full(from)?, self.full(to)?)
+            .map_err(|error| self.error("rename to", to, error))
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        fs::remove_file(self.full(path)?).map_err(|error| self.error("remove", path, error))
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>> {
+        let failed = |error| self.error("list the folder", directory, error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.full_directory(directory)?).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            // A name that is not UTF-8 cannot be ours, and no call of this interface could use it.
+            names.extend(name.into_string());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn create_directory(&self, path: &str) -> Result<()> {
+        let full = self.full(path)?;
+        match fs::create_dir(&full) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && full.is_dir() => Ok(()),
+            outcome => outcome.map_err(|error| self.error("create the folder", path, error)),
+        }
+    }
+
+    fn exists(&self, path: &str) -> Result<bool> {
+        fs::exists(self.full_directory(path)?).map_err(|error| self.error("look for", path, error))
+    }
+
+    fn sync_directory(&self, path: &str) -> Result<()> {
+        let full = self.full_directory(path)?;
+        let failed = |error| self.error("sync the folder", path, error);
+        if cfg!(unix) {
+            fs::File::open(full).and_then(|folder| folder.sync_all()).map_err(failed)
+        } else {
+            // Elsewhere a folder cannot be opened as a file; names are durable with their files.
+            fs::metadata(full).map(drop).map_err(failed)
+        }
+    }
+
+    fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>> {
+        let failed = |error| self.error("lock", path, error);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(self.full(path)?)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = Vec::new();
+                // Bounded, because anybody may have written anything there.
+                let read = file.take(256).read_to_end(&mut text);
+                let text = if read.is_ok() { String::from_utf8_lossy(&text) } else { "".into() };
+                return Err(paths::locked(&self.shown(path), &text));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        // The lock is the operating system's; the text only tells others who has it.
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(holder.as_bytes()))
+            .map_err(failed)?;
+        Ok(Box::new(OsLock { _file: file }))
+    }
+
+    fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked> {
+        self.check_file("link", from)?;
+        let (source, target) = (self.full(from)?, self.full(to)?);
+        // A later step would meet the name that it may not replace, so it is looked for once.
+        if fs::symlink_metadata(&target).is_ok() {
+            return Err(paths::exists(&self.shown(to)));
+        }
+        if self.reflink(&source, &target).is_ok() {
+            return Ok(Linked::Reflink);
+        }
+        match fs::hard_link(&source, &target) {
+            Ok(()) => return Ok(Linked::HardLink),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+                ) =>
+            {
+                return Err(self.error("link", to, error));
+            }
+            Err(_) => {}
+        }
+        let mut reader =
+            fs::File::open(&source).map_err(|error| self.error("copy", from, error))?;
+        let mut writer = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&target)
+            .map_err(|error| self.error("copy to", to, error))?;
+        if let Err(error) = io::copy(&mut reader, &mut writer) {
+            // Half a copy must not look like the whole; the error matters more than this removal's.
+            let _ = fs::remove_file(&target);
+            return Err(self.error("copy to", to, error));
+        }
+        Ok(Linked::Copy)
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
+        #[cfg(target_os = "linux")]
+        if self.ring
+            && let Some(queue) = super::uring::RingQueue::new(depth)
+        {
+            return Ok(Box::new(queue));
+        }
+        let _ = self.ring;
+        Ok(Box::new(SerialQueue::new(depth)))
+    }
+
+    fn root(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The open, locked file; closing it releases the lock, and the file stays.
+#[derive(Debug)]
+struct OsLock {
+    _file: fs::File,
+}
+
+impl Lock for OsLock {}

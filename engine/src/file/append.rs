@@ -1,1 +1,370 @@
-//! (in work)
+//! Append-only files of self-validating records, with a durable end.
+//!
+//! A record is 28 bytes and its payload: checksum of the head (over file identity, own offset and the
+//! rest of the head), checksum of the payload (over the previous record's payload checksum and the
+//! payload), length, sequence number, and how far the file was synced when the record was written.
+//! The end is where the first invalid record would begin. Invariants:
+//! - a record counts only right after the one it was written after, so that what a crash leaves of an
+//!   attempt given up never continues another attempt;
+//! - bytes below a later record's synced end were durable once: if they are invalid, the file is
+//!   `Corrupt`, and nothing is cut. Above it, they are what a crash left, and the tail is cut.
+//!
+//! Format document: `docs/format/append.md`.
+
+use std::sync::Arc;
+
+use crate::disk::{Access, Disk, File, Mode};
+use crate::error::{Error, Kind, Result};
+use crate::format::checksum::{crc, crc_append};
+use crate::format::header::{self, FileKind, Header};
+
+/// Bytes of a record before its payload.
+pub const HEAD: usize = 28;
+
+/// The longest payload of a record in bytes.
+pub const PAYLOAD_MAX: usize = 1 << 30;
+
+/// How much is read at once when a file is scanned.
+const SCAN_BYTES: usize = 256 * 1024;
+
+/// A place between two records, from which a scan can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Byte offset of the next record.
+    pub offset: u64,
+    /// The next record's sequence number.
+    pub sequence: u64,
+    /// The payload checksum of the record before.
+    pub chain: u32,
+}
+
+impl Position {
+    /// Before the first record.
+    #[must_use]
+    pub fn start() -> Self {
+        Position { offset: header::LENGTH as u64, sequence: 0, chain: 0 }
+    }
+}
+
+struct Head {
+    payload_crc: u32,
+    length: u32,
+    sequence: u64,
+    synced: u64,
+}
+
+impl Head {
+    /// The checksum of a head's other 24 bytes, in the file `identity` at `offset`.
+    fn crc(identity: u64, offset: u64, rest: &[u8]) -> u32 {
+        let mut place = [0; 16];
+        place[..8].copy_from_slice(&identity.to_le_bytes());
+        place[8..].copy_from_slice(&offset.to_le_bytes());
+        crc_append(crc(&place), rest)
+    }
+
+    fn encode(&self, identity: u64, offset: u64) -> [u8; HEAD] {
+        let mut bytes = [0; HEAD];
+        bytes[4..8].copy_from_slice(&self.payload_crc.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.length.to_le_bytes());
+        bytes[12..20].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[20..28].copy_from_slice(&self.synced.to_le_bytes());
+        let crc = Self::crc(identity, offset, &bytes[4..]);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The head in `bytes` if it is one written to this place, whose record ends by `file_end`.
+    fn decode(identity: u64, offset: u64, file_end: u64, bytes: &[u8]) -> Option<Head> {
+        let bytes: &[u8; HEAD] = bytes.first_chunk()?;
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let head = Head {
+            payload_crc: u32_at(4),
+            length: u32_at(8),
+            sequence: u64_at(12),
+            synced: u64_at(20),
+        };
+        // The cheap conditions first: a search for heads tries every byte.
+        let plausible = head.synced <= offset
+            && u64::from(head.length) <= file_end.saturating_sub(offset + HEAD as u64)
+            && u32_at(0) == Self::crc(identity, offset, &bytes[4..]);
+        plausible.then_some(head)
+    }
+}
+
+/// What a scan found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scan {
+    /// Where the records end.
+    pub end: Position,
+    /// Bytes after that, which no record claims.
+    pub tail_bytes: u64,
+}
+
+/// Opens the append-only file at `path` to read and checks that it is a `kind`.
+pub fn open_reader(disk: &dyn Disk, path: &str, kind: FileKind) -> Result<(Arc<dyn File>, Header)> {
+    let file = disk.open(path, Mode::Read, Access::Buffered)?;
+    let header = read_header(&*file, kind)?;
+    Ok((file, header))
+}
+
+fn read_header(file: &dyn File, kind: FileKind) -> Result<Header> {
+    let mut bytes = [0; header::LENGTH];
+    file.read_exact_at(0, &mut bytes)?;
+    Header::expect(file.path(), &bytes, kind)
+}
+
+/// Calls `each` with position and payload of every record from `from` on; changes nothing.
+///
+/// Reads the file once from there. A record that a writer is just appending, or that a crash left
+/// half written, ends the scan. `Corrupt` when records that were once durable are damaged.
+pub fn scan(
+    file: &dyn File,
+    identity: u64,
+    from: Position,
+    mut each: impl FnMut(Position, &[u8]) -> Result<()>,
+) -> Result<Scan> {
+    let file_end = file.len()?;
+    if file_end < from.offset {
+        return Err(Error::corrupt(
+            file.path(),
+            file_end,
+            format_args!("records up to byte {} at least", from.offset),
+            "the end of the file",
+        ));
+    }
+    let mut window = Window::new(file, file_end);
+    let mut end = from;
+    while let Some(head) =
+        Head::decode(identity, end.offset, file_end, window.at(end.offset, HEAD)?)
+    {
+        let length = head.length as usize;
+        let payload = &window.at(end.offset, HEAD + length)?[HEAD..];
+        let follows =
+            head.sequence == end.sequence && crc_append(end.chain, payload) == head.payload_crc;
+        if !follows {
+            break;
+        }
+        each(end, payload)?;
+        end = Position {
+            offset: end.offset + (HEAD + length) as u64,
+            sequence: end.sequence + 1,
+            chain: head.payload_crc,
+        };
+    }
+    check_tail(&mut window, identity, end.offset)?;
+    Ok(Scan { end, tail_bytes: file_end - end.offset })
+}
+
+/// `Corrupt` when a later record says that the bytes at `end` had been synced.
+fn check_tail(window: &mut Window<'_>, identity: u64, end: u64) -> Result<()> {
+    let file_end = window.file_end;
+    for offset in end + 1..file_end.saturating_sub(HEAD as u64 - 1) {
+        let bytes = window.at(offset, HEAD)?;
+        // A head that is there although what it was written after is not: either the disk lost
+        // synced bytes, or a crash lost unsynced ones, and the head says which.
+        if let Some(head) = Head::decode(identity, offset, file_end, bytes)
+            && head.synced > end
+        {
+            return Err(Error::corrupt(
+                window.file.path(),
+                end,
+                format_args!("a record, because those up to byte {} were synced", head.synced),
+                "none that is valid",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a file, read ahead in large pieces.
+struct Window<'a> {
+    file: &'a dyn File,
+    file_end: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    fn new(file: &'a dyn File, file_end: u64) -> Self {
+        Window { file, file_end, start: 0, bytes: Vec::new() }
+    }
+
+    /// `length` bytes at `offset`, or those before the end of the file.
+    fn at(&mut self, offset: u64, length: usize) -> Result<&[u8]> {
+        let length = length.min(usize::try_from(self.file_end - offset).unwrap_or(usize::MAX));
+        let inside =
+            offset >= self.start && offset + length as u64 <= self.start + self.bytes.len() as u64;
+        if !inside {
+            let ahead = (self.file_end - offset).min(length.max(SCAN_BYTES) as u64) as usize;
+            self.bytes.resize(ahead, 0);
+            self.start = offset;
+            let found = self.file.read_at(offset, &mut self.bytes)?;
+            self.bytes.truncate(found);
+        }
+        let start = (offset - self.start) as usize;
+        Ok(&self.bytes[start..self.bytes.len().min(start + length)])
+    }
+}
+
+/// An append-only file open for writing.
+///
+/// Records are [pushed](AppendFile::push), then written together, then synced together.
+#[derive(Debug)]
+pub struct AppendFile {
+    file: Arc<dyn File>,
+    header: Header,
+    /// After the last record pushed.
+    next: Position,
+    /// After the last record written.
+    written: Position,
+    /// Up to where the file is known to be durable.
+    synced: u64,
+    /// Records pushed and not written.
+    pushed: Vec<u8>,
+    poisoned: bool,
+}
+
+impl AppendFile {
+    /// Makes an empty file with `header`. One write; not durable before [`AppendFile::sync`] and the
+    /// sync of its folder. `Exists`.
+    pub fn create(disk: &dyn Disk, path: &str, header: Header) -> Result<AppendFile> {
+        let file = disk.open(path, Mode::Create, Access::Buffered)?;
+        file.write_at(0, &header.encode())?;
+        Ok(Self::at(file, header, Position::start(), 0))
+    }
+
+    /// Opens the file at `path` for appending and calls `each` with position and payload of every
+    /// record from `from` on. A tail that a crash left half written is cut.
+    pub fn open(
+        disk: &dyn Disk,
+        path: &str,
+        kind: FileKind,
+        from: Position,
+        each: impl FnMut(Position, &[u8]) -> Result<()>,
+    ) -> Result<AppendFile> {
+        let file = disk.open(path, Mode::Write, Access::Buffered)?;
+        let header = read_header(&*file, kind)?;
+        let scan = scan(&*file, header.identity, from, each)?;
+        if scan.tail_bytes > 0 {
+            file.set_len(scan.end.offset)?;
+        }
+        // The records found may only be in the page cache of a process that died, so nothing before
+        // the next sync is called durable.
+        Ok(Self::at(file, header, scan.end, 0))
+    }
+
+    fn at(file: Arc<dyn File>, header: Header, end: Position, synced: u64) -> AppendFile {
+        AppendFile {
+            file,
+            header,
+            next: end,
+            written: end,
+            synced,
+            pushed: Vec::new(),
+            poisoned: false,
+        }
+    }
+
+    /// The header it was made with.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// After the last record pushed.
+    pub fn end(&self) -> Position {
+        self.next
+    }
+
+    /// After the last record written.
+    pub fn written(&self) -> Position {
+        self.written
+    }
+
+    /// Up to which byte the file is known to be durable; 0 before the first sync.
+    pub fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// The file, to read records by their position.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Adds a record to those that the next write takes; returns where it will be. No disk access.
+    /// `Invalid` when the payload is longer than [`PAYLOAD_MAX`], `Poisoned` after a failure.
+    pub fn push(&mut self, payload: &[u8]) -> Result<Position> {
+        self.check_sound()?;
+        if payload.len() > PAYLOAD_MAX {
+            return Err(Error::invalid(format!(
+                "a record of {} bytes is longer than {PAYLOAD_MAX}: write it in pieces",
+                payload.len()
+            )));
+        }
+        let at = self.next;
+        let payload_crc = crc_append(at.chain, payload);
+        let head = Head {
+            payload_crc,
+            length: payload.len() as u32,
+            sequence: at.sequence,
+            synced: self.synced,
+        };
+        self.pushed.extend_from_slice(&head.encode(self.header.identity, at.offset));
+        self.pushed.extend_from_slice(payload);
+        self.next = Position {
+            offset: at.offset + (HEAD + payload.len()) as u64,
+            sequence: at.sequence + 1,
+            chain: payload_crc,
+        };
+        Ok(at)
+    }
+
+    /// Writes the records pushed, in one write. After an error they are dropped and the file is cut
+    /// back to where it was; if that fails too, the file is poisoned.
+    pub fn write(&mut self) -> Result<()> {
+        self.check_sound()?;
+        if self.pushed.is_empty() {
+            return Ok(());
+        }
+        let outcome = self.file.write_at(self.written.offset, &self.pushed);
+        self.pushed.clear();
+        if let Err(error) = outcome {
+            self.next = self.written;
+            self.poisoned = self.file.set_len(self.written.offset).is_err();
+            return Err(error);
+        }
+        self.written = self.next;
+        Ok(())
+    }
+
+    /// Writes the records pushed and makes everything durable: one write, one sync. An error of the
+    /// sync poisons the file.
+    pub fn sync(&mut self) -> Result<()> {
+        self.write()?;
+        if let Err(error) = self.file.sync() {
+            self.poisoned = true;
+            return Err(error);
+        }
+        self.synced = self.written.offset;
+        Ok(())
+    }
+
+    /// Drops the records pushed since the last write.
+    pub fn take_back(&mut self) {
+        self.pushed.clear();
+        self.next = self.written;
+    }
+
+    fn check_sound(&self) -> Result<()> {
+        if !self.poisoned {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Poisoned,
+            format!(
+                "{} cannot be appended to since a write or sync of it failed: reopen the store",
+                self.file.path()
+            ),
+        ))
+    }
+}

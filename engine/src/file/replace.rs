@@ -1,1 +1,96 @@
-//! (in work)
+//! Files that are replaced whole: the new bytes are written beside the old, synced, and renamed.
+//!
+//! Order: write `name.tmp` · sync it · rename it to `name` · sync the folder. A crash before the
+//! rename is durable leaves the old file whole (and perhaps a `.tmp`), one after it the new one.
+//! `docs/design/durability.md` says what a crash at each step leaves.
+
+use std::sync::Arc;
+
+use crate::disk::{Access, Disk, File, Mode, path as paths};
+use crate::error::{Kind, Result};
+
+/// What the name of a file in work ends with.
+pub const SUFFIX: &str = ".tmp";
+
+/// Whether `name` is what a crash leaves of a replacement: nobody refers to it, it may be removed.
+#[must_use]
+pub fn is_leftover(name: &str) -> bool {
+    name.ends_with(SUFFIX)
+}
+
+/// Removes the leftovers in a folder and returns how many there were. Their removal is made durable
+/// with the folder's next sync.
+pub fn remove_leftovers(disk: &dyn Disk, directory: &str) -> Result<usize> {
+    let mut count = 0;
+    for name in disk.list(directory)?.into_iter().filter(|name| is_leftover(name)) {
+        let path = if directory.is_empty() {
+            name
+        } else {
+            format!("{}/{name}", directory.trim_end_matches('/'))
+        };
+        disk.remove(&path)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Gives the file at `path` the content `bytes`, durably and atomically, whether it was there or not.
+///
+/// One write, two syncs, one rename. After an error the old content stands, unless the last sync
+/// failed: then either may be found after a crash, though the new one is found now.
+pub fn replace(disk: &Arc<dyn Disk>, path: &str, bytes: &[u8]) -> Result<()> {
+    let replacement = Replacement::begin(disk, path, Access::Buffered)?;
+    replacement.file().write_at(0, bytes)?;
+    replacement.finish()
+}
+
+/// A file that is being written to take the place of another. Dropped unfinished, it is removed.
+#[derive(Debug)]
+pub struct Replacement {
+    disk: Arc<dyn Disk>,
+    path: String,
+    working: String,
+    file: Arc<dyn File>,
+    finished: bool,
+}
+
+impl Replacement {
+    /// Starts an empty file that will become `path`; a leftover of an earlier try is removed.
+    pub fn begin(disk: &Arc<dyn Disk>, path: &str, access: Access) -> Result<Replacement> {
+        let working = format!("{path}{SUFFIX}");
+        match disk.remove(&working) {
+            Err(error) if error.kind() != Kind::Missing => return Err(error),
+            _ => {}
+        }
+        let file = disk.open(&working, Mode::Create, access)?;
+        Ok(Replacement {
+            disk: Arc::clone(disk),
+            path: path.to_owned(),
+            working,
+            file,
+            finished: false,
+        })
+    }
+
+    /// The file to write to. It is not synced by the caller.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Makes it durable and gives it its name: sync, rename, sync of the folder.
+    pub fn finish(mut self) -> Result<()> {
+        self.file.sync()?;
+        self.disk.rename(&self.working, &self.path)?;
+        self.finished = true;
+        self.disk.sync_directory(paths::split(&self.path).0)
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if !self.finished {
+            // What stays is a leftover, which the next replacement or the next opening removes.
+            let _ = self.disk.remove(&self.working);
+        }
+    }
+}

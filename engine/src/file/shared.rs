@@ -1,1 +1,167 @@
-//! (in work)
+//! Files that several owners share and that go when the last owner does.
+//!
+//! Each `Arc<SharedFile>` is one count. A file is **kept** when something durable names it, and is
+//! otherwise removed when the last count drops. Rules:
+//! - a removal is best effort and not synced: after a crash the file may be back, and the opening of
+//!   the store, which rebuilds the counts from every manifest, removes it again;
+//! - nothing is removed once the guard is set. The owner sets it when it no longer knows for sure what
+//!   is durable (a sync failed, a manifest does not parse): a file too many costs space, one too few
+//!   costs the data;
+//! - to remove a file that a manifest named, first make a manifest without it durable, then call
+//!   [`SharedFile::condemn`].
+
+use std::sync::{Arc, OnceLock};
+
+use crate::disk::{Access, Disk, File, Mode};
+use crate::error::Result;
+use crate::sync::{AtomicBool, Ordering};
+
+/// A counted file, opened at its first use.
+#[derive(Debug)]
+pub struct SharedFile {
+    disk: Arc<dyn Disk>,
+    path: String,
+    access: Access,
+    handle: OnceLock<Arc<dyn File>>,
+    kept: AtomicBool,
+    guard: Arc<AtomicBool>,
+}
+
+impl SharedFile {
+    /// A file that something durable names. It stays unless it is condemned. No disk access.
+    ///
+    /// While `guard` is true, no file that shares it is removed.
+    pub fn kept(
+        disk: &Arc<dyn Disk>,
+        path: impl Into<String>,
+        access: Access,
+        guard: &Arc<AtomicBool>,
+    ) -> Arc<SharedFile> {
+        Self::with(disk, path.into(), access, OnceLock::new(), true, guard)
+    }
+
+    /// A file just made, open as `handle`, that nothing durable names yet: it goes with its last
+    /// count unless [`SharedFile::keep`] is called.
+    pub fn unkept(
+        disk: &Arc<dyn Disk>,
+        handle: Arc<dyn File>,
+        guard: &Arc<AtomicBool>,
+    ) -> Arc<SharedFile> {
+        let (path, access) = (handle.path().to_owned(), handle.access());
+        Self::with(disk, path, access, OnceLock::from(handle), false, guard)
+    }
+
+    fn with(
+        disk: &Arc<dyn Disk>,
+        path: String,
+        access: Access,
+        handle: OnceLock<Arc<dyn File>>,
+        kept: bool,
+        guard: &Arc<AtomicBool>,
+    ) -> Arc<SharedFile> {
+        Arc::new(SharedFile {
+            disk: Arc::clone(disk),
+            path,
+            access,
+            handle,
+            kept: AtomicBool::new(kept),
+            guard: Arc::clone(guard),
+        })
+    }
+
+    /// The open file; opens it to read at the first call. An error is not remembered: the next call
+    /// tries again.
+    pub fn file(&self) -> Result<&Arc<dyn File>> {
+        if let Some(handle) = self.handle.get() {
+            return Ok(handle);
+        }
+        // Two threads may both open it; one handle wins and the other closes.
+        let opened = self.disk.open(&self.path, Mode::Read, self.access)?;
+        Ok(self.handle.get_or_init(|| opened))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Something durable names the file now: it stays when the last count drops.
+    pub fn keep(&self) {
+        self.kept.store(true, Ordering::Release);
+    }
+
+    /// Nothing durable names the file any more: it goes with its last count.
+    pub fn condemn(&self) {
+        self.kept.store(false, Ordering::Release);
+    }
+
+    /// Whether it stays when the last count drops.
+    pub fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for SharedFile {
+    fn drop(&mut self) {
+        if !self.is_kept() && !self.guard.load(Ordering::Acquire) {
+            // Best effort, as the header says: the next opening finds what stays.
+            let _ = self.disk.remove(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+    use crate::error::Kind;
+
+    fn disk() -> (Arc<MemoryDisk>, Arc<dyn Disk>, Arc<AtomicBool>) {
+        let memory = MemoryDisk::new();
+        memory.replace("a", b"bytes").unwrap();
+        (Arc::clone(&memory), memory, Arc::new(AtomicBool::new(false)))
+    }
+
+    #[test]
+    fn a_file_goes_with_its_last_count_unless_it_is_kept() {
+        let (memory, disk, guard) = disk();
+        let first = SharedFile::kept(&disk, "a", Access::Buffered, &guard);
+        first.condemn();
+        let second = Arc::clone(&first);
+        drop(first);
+        assert!(memory.exists("a").unwrap());
+        let handle = Arc::clone(second.file().unwrap());
+        drop(second);
+        assert!(!memory.exists("a").unwrap());
+        assert_eq!(handle.len().unwrap(), 5);
+
+        let made = disk.open("b", Mode::Create, Access::Buffered).unwrap();
+        drop(SharedFile::unkept(&disk, Arc::clone(&made), &guard));
+        assert!(!memory.exists("b").unwrap());
+        let made = disk.open("b", Mode::Create, Access::Buffered).unwrap();
+        let kept = SharedFile::unkept(&disk, made, &guard);
+        kept.keep();
+        drop(kept);
+        assert!(memory.exists("b").unwrap());
+    }
+
+    #[test]
+    fn nothing_is_removed_once_the_guard_is_set() {
+        let (memory, disk, guard) = disk();
+        let file = SharedFile::kept(&disk, "a", Access::Buffered, &guard);
+        file.condemn();
+        guard.store(true, Ordering::Release);
+        drop(file);
+        assert!(memory.exists("a").unwrap());
+    }
+
+    #[test]
+    fn a_file_is_opened_at_its_first_use_and_an_error_is_not_remembered() {
+        let (memory, disk, guard) = disk();
+        let file = SharedFile::kept(&disk, "later", Access::Buffered, &guard);
+        assert_eq!(file.file().unwrap_err().kind(), Kind::Missing);
+        memory.replace("later", b"x").unwrap();
+        assert_eq!(file.file().unwrap().len().unwrap(), 1);
+        assert!(Arc::ptr_eq(file.file().unwrap(), file.file().unwrap()));
+    }
+}

@@ -1,0 +1,174 @@
+//! Verifies a session from its files alone, and never writes.
+//!
+//! Everything that a manifest names is read: headers, checksums, key order, counts, filters and
+//! indexes against the pages. What is wrong is told file by file; the check goes on after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::options::SessionOptions;
+use super::paths::{self, SEGMENTS};
+use super::run::Run;
+use super::run_reader::RunReader;
+use super::segment::{Segment, SegmentMeta};
+use super::session::{read_manifest, read_session, snapshot_names};
+use super::store::Store;
+use crate::disk::Disk;
+use crate::error::{Error, Kind, Result};
+use crate::format::hash::hash;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file, relative to the session.
+    pub file: String,
+    /// What is wrong, where, and what to do.
+    pub detail: String,
+    /// The snapshots that need the file; empty when none does.
+    pub snapshots: Vec<String>,
+}
+
+/// What a check read and found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// What is wrong; empty for a sound session.
+    pub findings: Vec<Finding>,
+    /// Manifests read.
+    pub snapshots: u64,
+    /// Segments read.
+    pub segments: u64,
+    /// Entries read.
+    pub entries: u64,
+    /// Bytes of the files read.
+    pub bytes: u64,
+    /// Segments that no snapshot names: of a session that is open, or left by a crash.
+    pub unreferenced: u64,
+}
+
+/// How far a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read so far.
+    pub done_bytes: u64,
+    /// Bytes to read in all.
+    pub total_bytes: u64,
+}
+
+/// Checks the session in the root folder of `disk`, telling `progress`, which may break it off.
+/// An error is returned only when there is no session to check.
+pub fn check(
+    disk: &Arc<dyn Disk>,
+    mut progress: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report> {
+    let mut report = Report::default();
+    let identity = match read_session(&**disk) {
+        Ok(identity) => identity,
+        Err(error) if error.kind() == Kind::Corrupt => {
+            report.add(paths::SESSION, &error, &[]);
+            (0, 0)
+        }
+        Err(error) => return Err(error),
+    };
+    let options = SessionOptions::default();
+    let store = Store::new(Arc::clone(disk), options, identity, u64::MAX, None);
+    let mut needed: BTreeMap<u64, (SegmentMeta, Vec<String>)> = BTreeMap::new();
+    for name in snapshot_names(&**disk)? {
+        report.snapshots += 1;
+        match read_manifest(&**disk, &name) {
+            Ok(manifest) => {
+                for meta in manifest.segments() {
+                    let (known, names) =
+                        needed.entry(meta.id).or_insert_with(|| (meta.clone(), Vec::new()));
+                    if known != meta {
+                        let error = Error::corrupt(
+                            &paths::snapshot(&name),
+                            0,
+                            format_args!("segment {} as other manifests have it", meta.id),
+                            "another description",
+                        );
+                        report.add(&paths::snapshot(&name), &error, &[name.clone()]);
+                    }
+                    if names.last() != Some(&name) {
+                        names.push(name.clone());
+                    }
+                }
+            }
+            Err(error) => report.add(&paths::snapshot(&name), &error, &[name.clone()]),
+        }
+    }
+    let on_disk: BTreeSet<_> =
+        disk.list(SEGMENTS)?.iter().filter_map(|name| paths::segment_id(name)).collect();
+    report.unreferenced = on_disk.iter().filter(|id| !needed.contains_key(id)).count() as u64;
+    let total_bytes = needed.values().map(|(meta, _)| meta.file_bytes).sum();
+    for (meta, names) in needed.into_values() {
+        let checked = store.open_segment(&meta).and_then(|it| segment(&it));
+        match checked {
+            Ok(()) => report.entries += meta.entry_count(),
+            Err(error) => report.add(&paths::segment(meta.id), &error, &names),
+        }
+        report.segments += 1;
+        report.bytes += meta.file_bytes;
+        let done = Progress { done_bytes: report.bytes, total_bytes };
+        if progress(done).is_break() {
+            break;
+        }
+    }
+    Ok(report)
+}
+
+impl Report {
+    fn add(&mut self, file: &str, error: &Error, snapshots: &[String]) {
+        self.findings.push(Finding {
+            file: file.to_owned(),
+            detail: error.detail().to_owned(),
+            snapshots: snapshots.to_vec(),
+        });
+    }
+}
+
+/// Checks every byte of a segment: pages, order, counts, filter and index.
+pub(super) fn segment(segment: &Arc<Segment>) -> Result<()> {
+    let meta = segment.meta();
+    let wrong = |what: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
+        Error::corrupt(
+            &paths::segment(meta.id),
+            0,
+            format_args!("{what} {expected}"),
+            format_args!("{found}"),
+        )
+    };
+    let index = segment.index()?;
+    let filter = segment.filter()?;
+    let run = Arc::new(Run::new(vec![Arc::clone(segment)]));
+    let mut reader = RunReader::new(&run, None)?;
+    let (mut count, mut last): (u64, Option<Vec<u8>>) = (0, None);
+    while let Some(entry) = reader.peek() {
+        let key = entry.key;
+        if last.as_deref().is_some_and(|last| last >= key) {
+            return Err(wrong("keys in order after entry", &count, &"a smaller key"));
+        }
+        if index.find(key).is_none() {
+            return Err(wrong("an index that finds entry", &count, &"none"));
+        }
+        if filter.is_some_and(|filter| !filter.probe(hash(segment.salt(), key))) {
+            return Err(wrong("a filter that passes entry", &count, &"one that does not"));
+        }
+        if count == 0 && key != &meta.first_key[..] {
+            return Err(wrong("a first key", &"as in the footer", &"another"));
+        }
+        count += 1;
+        let last = last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        reader.advance()?;
+    }
+    if count != meta.entry_count() {
+        return Err(wrong("a count of", &meta.entry_count(), &count));
+    }
+    if last.as_deref() != Some(&meta.last_key[..]) {
+        return Err(wrong("a last key", &"as in the footer", &"another"));
+    }
+    Ok(())
+}
