@@ -34,8 +34,9 @@ mod write_buffer;
 use std::ops::Bound;
 use std::sync::Arc;
 
-pub use batch::{Batch, KEY_BYTES_MAX, VALUE_BYTES_MAX, Values};
+pub use batch::{Batch, Values};
 pub use cursor::Cursor;
+pub use entry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use operator::MergeOperator;
 pub use options::{
     Executor, Lookups, Observer, OpenSnapshot, Operation, SessionOptions, TableOptions, Verify,

@@ -1,13 +1,7 @@
 //! What goes into a table and what comes out, each in contiguous memory that callers may reuse.
 
-use super::entry::{EntryKind, EntryRef};
-use super::write_buffer::cost;
+use super::entry::{EntryKind, EntryRef, KEY_BYTES_MAX, VALUE_BYTES_MAX, cost};
 use crate::error::{Error, Result};
-
-/// Longest key in bytes.
-pub const KEY_BYTES_MAX: usize = 4_000;
-/// Longest value in bytes.
-pub const VALUE_BYTES_MAX: usize = 16 << 20;
 
 /// Operations to apply in order; those on one key in one batch act one after the other.
 ///
@@ -57,7 +51,7 @@ impl Batch {
     }
 
     fn push(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> &mut Self {
-        if key.len() > KEY_BYTES_MAX {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
             self.refused.get_or_insert(("key", key.len()));
         } else if value.len() > VALUE_BYTES_MAX {
             self.refused.get_or_insert(("value", value.len()));
@@ -101,9 +95,10 @@ impl Batch {
     pub(super) fn check(&self, has_operator: bool) -> Result<()> {
         if let Some((what, length)) = self.refused {
             let limit = if what == "key" { KEY_BYTES_MAX } else { VALUE_BYTES_MAX };
-            return Err(Error::invalid(format!(
-                "a {what} of {length} bytes is too long: the limit is {limit} bytes"
-            )));
+            return Err(Error::invalid(match length {
+                0 => "a key is empty: keys have 1 to 4000 bytes".to_owned(),
+                _ => format!("a {what} of {length} bytes is too long: the limit is {limit} bytes"),
+            }));
         }
         if self.has_upserts && !has_operator {
             return Err(Error::invalid(

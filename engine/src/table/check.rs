@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::options::SessionOptions;
 use super::paths::{self, SEGMENTS};
 use super::run::Run;
-use super::run_reader::RunReader;
+use super::run_reader::{ReadOptions, RunReader};
 use super::segment::{Segment, SegmentMeta};
 use super::session::{read_manifest, read_session, snapshot_names};
 use super::store::Store;
@@ -101,15 +101,15 @@ pub fn check(
     let on_disk: BTreeSet<_> =
         disk.list(SEGMENTS)?.iter().filter_map(|name| paths::segment_id(name)).collect();
     report.unreferenced = on_disk.iter().filter(|id| !needed.contains_key(id)).count() as u64;
-    let total_bytes = needed.values().map(|(meta, _)| meta.file_bytes).sum();
+    let total_bytes = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
     for (meta, names) in needed.into_values() {
         let checked = store.open_segment(&meta).and_then(|it| segment(&it));
         match checked {
-            Ok(()) => report.entries += meta.entry_count(),
+            Ok(()) => report.entries += meta.entries(),
             Err(error) => report.add(&paths::segment(meta.id), &error, &names),
         }
         report.segments += 1;
-        report.bytes += meta.file_bytes;
+        report.bytes += meta.file_bytes();
         let done = Progress { done_bytes: report.bytes, total_bytes };
         if progress(done).is_break() {
             break;
@@ -141,8 +141,8 @@ pub(super) fn segment(segment: &Arc<Segment>) -> Result<()> {
     };
     let index = segment.index()?;
     let filter = segment.filter()?;
-    let run = Arc::new(Run::new(vec![Arc::clone(segment)]));
-    let mut reader = RunReader::new(&run, None)?;
+    let run = Run::new(vec![Arc::clone(segment)]);
+    let mut reader = RunReader::new(&run, None, ReadOptions::default())?;
     let (mut count, mut last): (u64, Option<Vec<u8>>) = (0, None);
     while let Some(entry) = reader.peek() {
         let key = entry.key;
@@ -164,8 +164,8 @@ pub(super) fn segment(segment: &Arc<Segment>) -> Result<()> {
         last.extend_from_slice(key);
         reader.advance()?;
     }
-    if count != meta.entry_count() {
-        return Err(wrong("a count of", &meta.entry_count(), &count));
+    if count != meta.entries() {
+        return Err(wrong("a count of", &meta.entries(), &count));
     }
     if last.as_deref() != Some(&meta.last_key[..]) {
         return Err(wrong("a last key", &"as in the footer", &"another"));

@@ -314,11 +314,8 @@ impl Cursor {
                     self.value.extend_from_slice(entry.value);
                 }
                 Some(_) => {
-                    let newer = EntryRef {
-                        kind: EntryKind::Upsert,
-                        key: &self.key,
-                        value: &self.value,
-                    };
+                    let newer =
+                        EntryRef { kind: EntryKind::Upsert, key: &self.key, value: &self.value };
                     let joined = operator::combine(operator, entry, newer);
                     let (kind, value) = joined.expect("an upsert joins what is older");
                     newest = Some(kind);

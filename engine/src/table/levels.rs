@@ -197,9 +197,9 @@ impl Schedule<'_> {
     }
 
     fn start_merge(&self, shape: &mut Shape, level: usize, clock: u64) {
-        let period = self.buffer_bytes().saturating_mul(
-            (self.ratio() as u64).saturating_pow(level as u32 + 1),
-        );
+        let period = self
+            .buffer_bytes()
+            .saturating_mul((self.ratio() as u64).saturating_pow(level as u32 + 1));
         let deepest = shape.levels.len() == level + 1;
         let last_cost = shape.last.as_ref().map_or(0, |run| run.cost());
         let outgrown = last_cost > period.saturating_mul(u64::from(self.options.size_ratio));

@@ -9,19 +9,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch::Values;
-use super::entry::{EntryKind, EntryRef};
+use super::entry::{EntryKind, EntryRef, prefix as key_prefix};
 use super::levels::Shape;
-use super::page::Page;
+use super::merge_job::Input;
+use super::page::{PAGE_BYTES, Page};
 use super::run::Run;
-use super::segment::Segment;
+use super::segment::{Segment, page_offset};
 use super::stats::LookupCounts;
 use super::store::Scratch;
 use super::view::View;
-use super::write_buffer::{WriteBuffer, key_prefix};
-use crate::disk::{Buffer, Read};
+use super::write_buffer::WriteBuffer;
+use crate::disk::Read;
 use crate::error::Result;
 use crate::format::hash::hash;
-use crate::table::merge_job::Input;
 
 /// Keys whose filter lines are fetched together: few enough to stay in the nearest cache.
 const GROUP: usize = 32;
@@ -107,6 +107,7 @@ pub fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> R
         values,
         scratch: &mut scratch,
         next_source: vec![0; keys.len()],
+        waiting: std::iter::repeat_with(|| None).take(keys.len()).collect(),
         upserts: HashMap::new(),
         counts: LookupCounts { keys: keys.len() as u64, ..LookupCounts::default() },
     };
@@ -123,6 +124,13 @@ pub fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> R
     Ok(())
 }
 
+/// A page on its way from disk.
+struct Waiting {
+    segment: Arc<Segment>,
+    page: u32,
+    level: usize,
+}
+
 struct Search<'a, K> {
     view: &'a View,
     sources: &'a [Source],
@@ -131,6 +139,8 @@ struct Search<'a, K> {
     scratch: &'a mut Scratch,
     /// For each key, the source to look in next.
     next_source: Vec<u16>,
+    /// The page that each key waits for.
+    waiting: Vec<Option<Waiting>>,
     /// Upserts found so far, joined, for keys whose older value is still looked for.
     upserts: HashMap<usize, Vec<u8>>,
     counts: LookupCounts,
@@ -291,8 +301,11 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
     ) -> Result<bool> {
         let Some(filter) = segment.filter()? else { return Ok(true) };
         let store = &self.view.store;
-        let hash_ =
-            if segment.salt() == store.salt { hash_ } else { hash(segment.salt(), self.key(index)) };
+        let hash_ = if segment.salt() == store.salt {
+            hash_
+        } else {
+            hash(segment.salt(), self.key(index))
+        };
         let passes = filter.probe(hash_);
         self.counts.level(level).probes += 1;
         self.counts.level(level).passes += u64::from(passes);
@@ -303,28 +316,25 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
     /// whether that settled the key), otherwise by a read that completes later (then `None`).
     fn read(&mut self, index: usize, segment: &Arc<Segment>, level: usize) -> Result<Option<bool>> {
         let Some(span) = segment.index()?.find(self.key(index)) else { return Ok(Some(false)) };
-        if span.count == 1
-            && let Some(cache) = self.view.store.cache()
-            && let Some(page) = cache.get(segment.identity(), span.first)
+        if let Some(cache) = self.view.store.cache()
+            && let Some(page) = cache.get(segment.identity(), span.page)
         {
             self.counts.cache_hits += 1;
-            let page = Page::trusted(&page[..]);
-            return Ok(Some(self.search_page(index, level, &page)));
+            return Ok(Some(self.search_page(index, segment, span.page, level, &page)?));
         }
         while self.scratch.queue.pending() == self.scratch.queue.depth() {
             self.complete()?;
         }
-        let length = span.count as usize * super::page::PAGE_BYTES;
-        let buffer = self.scratch.buffer(length);
         let read = Read {
-            file: segment.file()?,
-            offset: segment.page_offset(span.first),
-            length,
-            buffer,
+            file: Arc::clone(segment.file()),
+            offset: page_offset(span.page),
+            length: PAGE_BYTES,
+            buffer: self.scratch.buffer(),
             tag: index as u64,
         };
-        self.counts.page_reads += u64::from(span.count);
-        self.scratch.waiting.insert(index, (Arc::clone(segment), span.first, level));
+        self.counts.page_reads += 1;
+        self.waiting[index] =
+            Some(Waiting { segment: Arc::clone(segment), page: span.page, level });
         self.scratch.queue.submit(read)?;
         Ok(None)
     }
@@ -334,9 +344,14 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
         let Some(completion) = self.scratch.queue.complete()? else { return Ok(false) };
         let read = completion.exact()?;
         let index = read.tag as usize;
-        let waiting = self.scratch.waiting.remove(&index);
-        let (segment, first, level) = waiting.expect("a completed read was submitted");
-        let settled = self.search_read(index, &segment, first, level, &read.buffer, read.length)?;
+        let waiting = self.waiting[index].take();
+        let Waiting { segment, page, level } = waiting.expect("a completed read was submitted");
+        let bytes = &read.buffer.as_slice()[..PAGE_BYTES];
+        segment.check_page(page, bytes)?;
+        if let Some(cache) = self.view.store.cache() {
+            cache.insert(segment.identity(), page, bytes);
+        }
+        let settled = self.search_page(index, &segment, page, level, bytes)?;
         self.scratch.give_back(read.buffer);
         if !settled {
             let hash = hash(self.view.store.salt, self.key(index));
@@ -345,39 +360,25 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
         Ok(true)
     }
 
-    fn search_read(
+    /// Takes what a checked page says of a key; whether that settles it.
+    fn search_page(
         &mut self,
         index: usize,
         segment: &Segment,
-        first: u32,
+        page_number: u32,
         level: usize,
-        buffer: &Buffer,
-        length: usize,
+        bytes: &[u8],
     ) -> Result<bool> {
-        let bytes = &buffer.as_slice()[..length];
-        let page = segment.check_page(first, bytes)?;
-        if length == super::page::PAGE_BYTES {
-            if let Some(cache) = self.view.store.cache() {
-                cache.insert(segment.identity(), first, bytes);
-            }
-            return Ok(self.search_page(index, level, &page));
-        }
-        let found = page.find(self.keys[index].as_ref());
-        let Some(entry) = found else {
+        let page = Page::view(bytes);
+        let Some(entry) = page.find(self.keys[index].as_ref()) else {
             self.counts.level(level).false_passes += 1;
             return Ok(false);
         };
-        let value = segment.overflow_value(first, bytes, entry.value)?;
-        Ok(self.take(index, EntryRef { value: &value, ..entry }))
-    }
-
-    fn search_page(&mut self, index: usize, level: usize, page: &Page<'_>) -> bool {
-        match page.find(self.keys[index].as_ref()) {
-            Some(entry) => self.take(index, entry),
-            None => {
-                self.counts.level(level).false_passes += 1;
-                false
-            }
+        if page.overflow() == 0 {
+            return Ok(self.take(index, entry));
         }
+        self.counts.page_reads += page.overflow() as u64;
+        let value = segment.read_large(page_number, &page)?;
+        Ok(self.take(index, EntryRef { value: &value, ..entry }))
     }
 }

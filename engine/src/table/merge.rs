@@ -6,10 +6,10 @@
 //!
 //! Invariant: sources are ordered from newest to oldest, and each is sorted with unique keys.
 
-use super::entry::{EntryKind, EntryRef};
+use super::entry::{EntryKind, EntryRef, cost, prefix as key_prefix};
 use super::operator::{self, MergeOperator};
 use super::run_reader::RunReader;
-use super::write_buffer::{BufferStream, cost, key_prefix};
+use super::write_buffer::BufferStream;
 use crate::error::Result;
 
 /// Sources that a merge may have: as many as a 64-bit mask names.
@@ -42,10 +42,13 @@ impl Source {
     }
 
     /// The head's prefix; the greatest number once there is no head.
-    fn prefix(&self) -> u64 {
+    #[inline]
+    fn prefix(&self, skip: usize) -> u64 {
         match self {
-            Source::Buffer(stream) => stream.peek().map_or(u64::MAX, |entry| key_prefix(entry.key)),
-            Source::Run(reader) => reader.peek().map_or(u64::MAX, |_| reader.prefix()),
+            Source::Buffer(stream) => {
+                stream.peek().map_or(u64::MAX, |entry| key_prefix(&entry.key[skip..]))
+            }
+            Source::Run(reader) => reader.prefix(),
         }
     }
 }
@@ -54,18 +57,25 @@ impl Source {
 pub struct Merge {
     sources: Vec<Source>,
     prefixes: Vec<u64>,
+    /// Bytes that all keys share, left out of the prefixes.
+    skip: usize,
     operator: Option<MergeOperator>,
     /// Nothing older lies below, so deletes and unfinished upserts end here.
     bottom: bool,
 }
 
 impl Merge {
-    /// A merge of `sources`, newest first, already at their first entries. `bottom` when nothing
-    /// older lies below them.
-    pub fn new(sources: Vec<Source>, operator: Option<MergeOperator>, bottom: bool) -> Self {
+    /// A merge of `sources`, newest first, already at their first entries. The first `skip` bytes of
+    /// all keys are the same. `bottom` when nothing older lies below.
+    pub fn new(
+        sources: Vec<Source>,
+        skip: usize,
+        operator: Option<MergeOperator>,
+        bottom: bool,
+    ) -> Self {
         assert!(sources.len() <= SOURCES_MAX, "a merge has at most {SOURCES_MAX} sources");
-        let prefixes = sources.iter().map(Source::prefix).collect();
-        Merge { sources, prefixes, operator, bottom }
+        let prefixes = sources.iter().map(|source| source.prefix(skip)).collect();
+        Merge { sources, prefixes, skip, operator, bottom }
     }
 
     /// The sources whose heads have the least key, as a mask; 0 when all are exhausted.
@@ -129,7 +139,7 @@ impl Merge {
             let index = rest.trailing_zeros() as usize;
             rest &= rest - 1;
             self.sources[index].advance()?;
-            self.prefixes[index] = self.sources[index].prefix();
+            self.prefixes[index] = self.sources[index].prefix(self.skip);
         }
         Ok(Some(work))
     }
@@ -138,19 +148,13 @@ impl Merge {
     fn finished<'a>(&self, entry: EntryRef<'a>) -> Option<EntryRef<'a>> {
         match entry.kind {
             EntryKind::Delete if self.bottom => None,
-            EntryKind::Upsert if self.bottom => {
-                Some(EntryRef { kind: EntryKind::Insert, ..entry })
-            }
+            EntryKind::Upsert if self.bottom => Some(EntryRef { kind: EntryKind::Insert, ..entry }),
             _ => Some(entry),
         }
     }
 
     /// Emits the entries of one key in several sources as one; returns the cost of all.
-    fn join(
-        &self,
-        same: u64,
-        mut emit: impl FnMut(EntryRef<'_>) -> Result<()>,
-    ) -> Result<u64> {
+    fn join(&self, same: u64, mut emit: impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<u64> {
         let mut heads = Heads { merge: self, rest: same };
         let newest = heads.next().expect("several heads have the least key");
         let (mut kind, mut joined) = (newest.kind, None::<Vec<u8>>);
@@ -219,7 +223,7 @@ mod tests {
     }
 
     fn merged(sources: Vec<Source>, bottom: bool) -> Vec<(Vec<u8>, EntryKind, Vec<u8>)> {
-        let mut merge = Merge::new(sources, Some(MergeOperator::append()), bottom);
+        let mut merge = Merge::new(sources, 0, Some(MergeOperator::append()), bottom);
         let mut out = Vec::new();
         while merge
             .step(|entry| {

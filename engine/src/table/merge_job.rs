@@ -8,16 +8,18 @@
 //! Invariant: a published state has the same content as the inputs had.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::entry::common_prefix;
 use super::merge::{Merge, Source};
 use super::operator::MergeOperator;
 use super::run::Run;
+use super::run_reader::{ReadOptions, RunReader};
+use super::segment::SEGMENT_BYTES;
 use super::segment_builder::SegmentBuilder;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
 use crate::error::Result;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 /// One input of a merge.
 #[derive(Clone, Debug)]
@@ -107,12 +109,6 @@ impl std::fmt::Debug for MergeJob {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "MergeJob({} of {})", self.spent(), self.plan.debt)
     }
-}
-
-/// A lock whose holder cannot leave it inconsistent: every change is one assignment, or is undone by
-/// the restart after a failure.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MergeJob {
@@ -222,12 +218,8 @@ impl MergeJob {
             let target = self.requested.load(Ordering::Acquire);
             let spent = self.spent();
             if self.is_done() || spent >= target {
-                let swapped = self.requested.compare_exchange(
-                    target,
-                    0,
-                    Ordering::AcqRel,
-                    Ordering::Acquire,
-                );
+                let swapped =
+                    self.requested.compare_exchange(target, 0, Ordering::AcqRel, Ordering::Acquire);
                 if swapped.is_ok() {
                     return;
                 }
@@ -259,7 +251,10 @@ impl MergeJob {
                 return self.finish_segment(work, true);
             };
             *spent += cost;
-            let full = work.builder.as_ref().is_some_and(SegmentBuilder::is_full);
+            let full = work
+                .builder
+                .as_ref()
+                .is_some_and(|builder| builder.bytes_so_far() >= SEGMENT_BYTES);
             if full {
                 self.finish_segment(work, false)?;
             }
@@ -272,6 +267,7 @@ impl MergeJob {
     fn start(&self) -> Result<Merge> {
         let state = self.state();
         let after = state.boundary.as_deref();
+        let skip = shared_prefix(&state.inputs);
         let mut sources = Vec::with_capacity(state.inputs.len());
         for input in &state.inputs {
             sources.push(match input {
@@ -285,10 +281,17 @@ impl MergeJob {
                     }
                     Source::Buffer(stream)
                 }
-                Input::Run(run) => Source::Run(self.store.read_run(run, after)?),
+                Input::Run(run) => {
+                    let options = ReadOptions { skip, ..ReadOptions::default() };
+                    let mut reader = RunReader::new(run, after, options)?;
+                    if reader.peek().is_some_and(|entry| Some(entry.key) == after) {
+                        reader.advance()?;
+                    }
+                    Source::Run(reader)
+                }
             });
         }
-        Ok(Merge::new(sources, self.operator.clone(), self.plan.bottom))
+        Ok(Merge::new(sources, skip, self.operator.clone(), self.plan.bottom))
     }
 
     /// Finishes the output segment and publishes the state after it.
@@ -321,4 +324,25 @@ impl MergeJob {
         work.builder = None;
         work.spent = self.state().spent;
     }
+}
+
+/// How many bytes all keys of all inputs share from their start.
+fn shared_prefix(inputs: &[Input]) -> usize {
+    let mut shared: Option<Vec<u8>> = None;
+    let mut add = |key: &[u8]| match &mut shared {
+        None => shared = Some(key.to_vec()),
+        Some(shared) => shared.truncate(common_prefix(shared, key)),
+    };
+    for input in inputs {
+        match input {
+            Input::Buffer(buffer) => {
+                let mut stream = buffer.stream();
+                stream.peek().map(|entry| entry.key).into_iter().for_each(&mut add);
+                stream.seek_last();
+                stream.peek().map(|entry| entry.key).into_iter().for_each(&mut add);
+            }
+            Input::Run(run) => run.first_key().into_iter().chain(run.last_key()).for_each(&mut add),
+        }
+    }
+    shared.map_or(0, |shared| shared.len())
 }

@@ -10,8 +10,6 @@ pub const LOCK: &str = "lock";
 pub const SEGMENTS: &str = "segments";
 /// Folder of manifests.
 pub const SNAPSHOTS: &str = "snapshots";
-/// What a file is called until it is whole.
-pub const UNFINISHED: &str = ".tmp";
 
 const SEGMENT_SUFFIX: &str = ".segment";
 const SNAPSHOT_SUFFIX: &str = ".snapshot";
@@ -41,7 +39,8 @@ pub fn snapshot_name(name: &str) -> Option<&str> {
 
 /// `Invalid` unless `name` can name a table or snapshot on every file system.
 pub fn check_name(what: &str, name: &str) -> Result<()> {
-    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+    let allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
     if (1..=64).contains(&name.len()) && name.bytes().all(allowed) {
         return Ok(());
     }

@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use super::entry::EntryRef;
+use super::index::{FIRST_PAGE, Index};
 use super::page::{PAGE_BYTES, Page};
 use super::run::Run;
+use super::segment::page_offset;
 use crate::disk::Buffer;
 use crate::error::Result;
 
@@ -68,12 +70,16 @@ impl RunPlace {
 
     /// The entry as it lies in its page, which the window holds and has checked.
     fn raw_entry(&self, at: At) -> EntryRef<'_> {
-        Page::trusted(self.window.page(self.page_number(at))).entry(at.entry)
+        Page::view(self.window.page(self.page_number(at))).entry(at.entry)
+    }
+
+    /// The index of a segment in which the place has been.
+    fn index(&self, segment: usize) -> &Index {
+        self.run.segments()[segment].loaded_index().expect("the place loaded it to get there")
     }
 
     fn page_number(&self, at: At) -> u32 {
-        let segment = &self.run.segments()[at.segment];
-        segment.loaded_index().span(at.head).first
+        self.index(at.segment).span(at.head).page
     }
 
     /// Moves to the first entry with `key` or a greater one.
@@ -142,9 +148,10 @@ impl RunPlace {
             return Ok(());
         }
         let segment = &self.run.segments()[at.segment];
-        let span = segment.loaded_index().span(at.head);
-        if span.count > 1 {
-            self.large = segment.read_large_value(span)?;
+        let number = self.page_number(at);
+        let page = Page::view(self.window.page(number));
+        if page.overflow() > 0 {
+            self.large = segment.read_large(number, &page)?;
         }
         Ok(())
     }
@@ -172,10 +179,10 @@ impl RunPlace {
         }
         // The last segment that begins at or before the key, else the first.
         let segment = segments.partition_point(|it| it.first_key() <= key).saturating_sub(1);
-        let head = segments[segment].index()?.place(key).unwrap_or(0);
+        let head = segments[segment].index()?.seek(key);
         self.load(At { segment, head, entry: 0 })?;
         let at = At { segment, head, entry: 0 };
-        let page = Page::trusted(self.window.page(self.page_number(at)));
+        let page = Page::view(self.window.page(self.page_number(at)));
         let entry = page.seek(key).min(page.count() - 1);
         self.at = Some(At { entry, ..at });
         Ok(())
@@ -184,26 +191,26 @@ impl RunPlace {
     fn last(&mut self) -> Result<()> {
         self.at = None;
         let Some(segment) = self.run.segments().len().checked_sub(1) else { return Ok(()) };
-        let head = self.run.segments()[segment].index()?.len() - 1;
+        let head = self.run.segments()[segment].index()?.heads() - 1;
         self.enter_at_end(segment, head)
     }
 
     fn enter_at_end(&mut self, segment: usize, head: usize) -> Result<()> {
         let at = At { segment, head, entry: 0 };
         self.load(at)?;
-        let count = Page::trusted(self.window.page(self.page_number(at))).count();
+        let count = Page::view(self.window.page(self.page_number(at))).count();
         self.at = Some(At { entry: count - 1, ..at });
         Ok(())
     }
 
     fn step_forward(&mut self) -> Result<()> {
         let Some(at) = self.at else { return Ok(()) };
-        let count = Page::trusted(self.window.page(self.page_number(at))).count();
+        let count = Page::view(self.window.page(self.page_number(at))).count();
         if at.entry + 1 < count {
             self.at = Some(At { entry: at.entry + 1, ..at });
             return Ok(());
         }
-        let heads = self.run.segments()[at.segment].loaded_index().len();
+        let heads = self.index(at.segment).heads();
         let next = if at.head + 1 < heads {
             At { head: at.head + 1, entry: 0, ..at }
         } else if at.segment + 1 < self.run.segments().len() {
@@ -230,23 +237,25 @@ impl RunPlace {
             self.at = None;
             return Ok(());
         };
-        let head = self.run.segments()[segment].index()?.len() - 1;
+        let head = self.run.segments()[segment].index()?.heads() - 1;
         self.enter_at_end(segment, head)
     }
 
     /// Brings the page of `at` into the window; with its neighbours when the place moves along.
     fn load(&mut self, at: At) -> Result<()> {
         let segment = &self.run.segments()[at.segment];
-        let page = segment.index()?.span(at.head).first;
+        let page = segment.index()?.span(at.head).page;
         if self.window.holds(at.segment, page) {
+            segment.check_page(page, self.window.page(page))?;
             return Ok(());
         }
         let window = &mut self.window;
         let same = window.segment == at.segment && window.count > 0;
+        let end = FIRST_PAGE + segment.meta().footer.pages;
         let (first, count) = if same && page == window.first + window.count {
-            (page, READ_AHEAD.min(segment.page_count() - page))
+            (page, READ_AHEAD.min(end - page))
         } else if same && page + 1 == window.first {
-            let count = READ_AHEAD.min(page + 1);
+            let count = READ_AHEAD.min(page + 1 - FIRST_PAGE);
             (page + 1 - count, count)
         } else {
             (page, 1)
@@ -256,12 +265,10 @@ impl RunPlace {
             window.buffer = Buffer::new(length);
         }
         window.count = 0;
-        segment.read_pages(first, &mut window.buffer.as_mut_slice()[..length])?;
-        for page in first..first + count {
-            let start = (page - first) as usize * PAGE_BYTES;
-            segment.check_any_page(page, &window.buffer.as_slice()[start..start + PAGE_BYTES])?;
-        }
+        let bytes = &mut window.buffer.as_mut_slice()[..length];
+        segment.file().read_exact_at(page_offset(first), bytes)?;
         (window.segment, window.first, window.count) = (at.segment, first, count);
+        segment.check_page(page, window.page(page))?;
         Ok(())
     }
 }

@@ -7,13 +7,13 @@
 //! Format document: `docs/format/session.md`. Every write and sync: `docs/design/durability.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::levels::{Merging, Shape};
 use super::merge_job::{Input, MergeJob, MergePlan, MergeState};
 use super::operator;
 use super::options::{OpenSnapshot, Operation, SessionOptions, TableOptions, Verify};
-use super::paths::{self, LOCK, SEGMENTS, SESSION, SNAPSHOTS, UNFINISHED};
+use super::paths::{self, LOCK, SEGMENTS, SESSION, SNAPSHOTS};
 use super::run::Run;
 use super::segment::{Segment, SegmentMeta};
 use super::snapshot::{
@@ -24,11 +24,13 @@ use super::store::Store;
 use super::{Table, check};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
-use crate::file::replace;
+use crate::file::replace::{self, is_leftover, remove_leftovers};
+use crate::file::shared::SharedFile;
 use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header, LENGTH};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Largest manifest that is read: beyond any real one, so that a damaged folder costs little.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
@@ -77,10 +79,13 @@ pub struct Session {
     state: Arc<Mutex<State>>,
 }
 
+/// Counted files by segment id.
+type Files = BTreeMap<u64, Arc<SharedFile>>;
+
 #[derive(Default)]
 struct State {
-    /// Holding a snapshot's segments keeps their files.
-    snapshots: BTreeMap<String, Vec<Arc<Segment>>>,
+    /// The segments that each snapshot names, and with them their files.
+    snapshots: BTreeMap<String, Files>,
     warnings: Vec<String>,
 }
 
@@ -95,7 +100,7 @@ impl Session {
     /// session, `Invalid` when there is something else.
     pub fn create(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         // What an interrupted creation leaves is no reason to refuse.
-        let ours = [LOCK, SEGMENTS, SNAPSHOTS, &format!("{SESSION}{UNFINISHED}")[..]];
+        let ours = |name: &str| [LOCK, SEGMENTS, SNAPSHOTS].contains(&name) || is_leftover(name);
         for name in disk.list("")? {
             if name == SESSION {
                 return Err(Error::new(
@@ -103,7 +108,7 @@ impl Session {
                     format!("{} holds a session already: open it instead", disk.root()),
                 ));
             }
-            if !ours.contains(&&name[..]) {
+            if !ours(&name) {
                 return Err(Error::invalid(format!(
                     "{} is not empty (it has {name}): choose an empty folder",
                     disk.root()
@@ -120,7 +125,7 @@ impl Session {
         bytes.u64(salt);
         let checksum = crc(bytes.bytes());
         bytes.u32(checksum);
-        replace::replace(&*disk, SESSION, bytes.bytes())?;
+        replace::replace(&disk, SESSION, bytes.bytes())?;
         let store = Store::new(disk, options, (identity, salt), 1, Some(lock));
         Ok(Session { store, state: Arc::default() })
     }
@@ -142,11 +147,11 @@ impl Session {
         let mut state = State::default();
         for name in snapshot_names(&*store.disk)? {
             match pin(&store, &name) {
-                Ok(segments) => {
-                    for segment in &segments {
-                        on_disk.remove(&segment.meta().id);
-                    }
-                    state.snapshots.insert(name, segments);
+                Ok(files) => {
+                    files.keys().for_each(|id| {
+                        on_disk.remove(id);
+                    });
+                    state.snapshots.insert(name, files);
                 }
                 Err(error) => state.warnings.push(format!(
                     "snapshot {name} cannot be read, so no file was removed: {error}"
@@ -154,7 +159,9 @@ impl Session {
             }
         }
         if state.warnings.is_empty() {
-            remove_leftovers(&*store.disk, &on_disk)?;
+            remove_segments(&*store.disk, &on_disk)?;
+            remove_leftovers(&*store.disk, SNAPSHOTS)?;
+            remove_leftovers(&*store.disk, "")?;
         }
         Ok(Session { store, state: Arc::new(Mutex::new(state)) })
     }
@@ -172,26 +179,26 @@ impl Session {
     pub fn close(self) -> Result<()> {
         self.store.check_open()?;
         let state = self.state();
-        if self.store.read_only || !state.warnings.is_empty() || self.store.check_writable().is_err()
+        if self.store.read_only
+            || !state.warnings.is_empty()
+            || self.store.check_writable().is_err()
         {
             self.store.close();
             return Ok(());
         }
-        let pinned: BTreeSet<_> =
-            state.snapshots.values().flatten().map(|segment| segment.meta().id).collect();
+        let pinned: BTreeSet<_> = state.snapshots.values().flat_map(Files::keys).copied().collect();
         let names = self.store.disk.list(SEGMENTS)?;
         let leftovers: BTreeSet<_> =
             names.iter().filter_map(|name| paths::segment_id(name)).collect();
         let leftovers = leftovers.difference(&pinned).copied().collect();
         self.store.stop_removing();
-        let removed = remove_leftovers(&*self.store.disk, &leftovers);
+        let removed = remove_segments(&*self.store.disk, &leftovers);
         self.store.close();
         removed
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The map and the list are whole between any two calls on them.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// What was found wrong at open. While there is anything, no file is removed at open or close.
@@ -241,27 +248,24 @@ impl Session {
         if state.snapshots.contains_key(name) || self.store.disk.exists(&path)? {
             return Err(Error::new(
                 Kind::Exists,
-                format!("there is a snapshot {name} already: delete it first, or choose another name"),
+                format!(
+                    "there is a snapshot {name} already: delete it first, or choose another name"
+                ),
             ));
         }
         let count = content.tables.len() as u64;
-        let segments =
-            self.store.observe(Operation::SaveSnapshot, count, || self.save(&path, content))?;
-        state.snapshots.insert(name.to_owned(), segments);
+        let save = || self.save(&path, content, &state);
+        let files = self.store.observe(Operation::SaveSnapshot, count, save)?;
+        state.snapshots.insert(name.to_owned(), files);
         Ok(())
     }
 
-    fn save(&self, path: &str, content: SnapshotContent<'_>) -> Result<Vec<Arc<Segment>>> {
+    fn save(&self, path: &str, content: SnapshotContent<'_>, state: &State) -> Result<Files> {
         let mut tables = Vec::new();
         let mut segments = BTreeMap::new();
         for table in content.tables {
             let (shape, base) = table.written_out()?;
-            tables.push(TableRecord::new(
-                table.name(),
-                table.options(),
-                &shape,
-                base.as_deref(),
-            ));
+            tables.push(TableRecord::new(table.name(), table.options(), &shape, base.as_deref()));
             collect_segments(&shape, base.as_deref(), &mut segments);
         }
         let mut is_new = false;
@@ -285,8 +289,19 @@ impl Session {
         };
         let bytes = manifest.encode();
         self.store.count_manifest(bytes.len() as u64);
-        replace::replace(&*self.store.disk, path, &bytes).map_err(|error| self.poisoned_by(error))?;
-        Ok(segments.into_values().collect())
+        let files: Files =
+            segments.into_iter().map(|(id, segment)| (id, Arc::clone(segment.shared()))).collect();
+        // Kept from before the manifest can be there, so that it never names a file that is gone.
+        files.values().for_each(|file| file.keep());
+        if let Err(error) = replace::replace(&self.store.disk, path, &bytes) {
+            // Without the new name nothing has changed; with it, it may or may not be durable.
+            if self.store.disk.exists(path).unwrap_or(true) {
+                return Err(self.poisoned_by(error));
+            }
+            condemn(&files, state);
+            return Err(error);
+        }
+        Ok(files)
     }
 
     /// What a failed sync leaves on disk is unknown, so nothing more is written.
@@ -340,8 +355,8 @@ impl Session {
         };
         let base = open_run(&record.base, &mut open)?;
         let base_cost = base.as_ref().map_or(0, |run| run.cost());
-        let clock = record.seals * record.write_buffer_bytes
-            + base_cost.min(record.write_buffer_bytes);
+        let clock =
+            record.seals * record.write_buffer_bytes + base_cost.min(record.write_buffer_bytes);
         let mut shape = Shape { seals: record.seals, ..Shape::default() };
         for level in &record.levels {
             shape.levels.push(open_level(store, &table_options, level, clock, &mut open)?);
@@ -376,7 +391,9 @@ impl Session {
         removed.map_err(|error| missing_snapshot(&*self.store.disk, name, error))?;
         let synced = self.store.disk.sync_directory(SNAPSHOTS);
         synced.map_err(|error| self.poisoned_by(error))?;
-        state.snapshots.remove(name);
+        if let Some(files) = state.snapshots.remove(name) {
+            condemn(&files, &state);
+        }
         Ok(())
     }
 
@@ -395,7 +412,7 @@ fn holder() -> String {
     format!("process {}", std::process::id())
 }
 
-fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
+pub(super) fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
     let opened = disk.open(SESSION, Mode::Read, Access::Buffered);
     let file = opened.map_err(|error| match error.kind() {
         Kind::Missing => Error::missing(format!(
@@ -456,23 +473,23 @@ fn missing_snapshot(disk: &dyn Disk, name: &str, error: Error) -> Error {
     Error::missing(format!("there is no snapshot \"{name}\" in {}: {there}", disk.root()))
 }
 
-/// Opens every segment that a snapshot names, so that its file stays.
-fn pin(store: &Store, name: &str) -> Result<Vec<Arc<Segment>>> {
+/// The files of the segments that a snapshot names. None is opened.
+fn pin(store: &Store, name: &str) -> Result<Files> {
     let manifest = read_manifest(&*store.disk, name)?;
-    let metas: BTreeMap<_, _> = manifest.segments().map(|meta| (meta.id, meta)).collect();
-    Ok(metas.into_values().map(|meta| store.pin_segment(meta)).collect())
+    Ok(manifest.segments().map(|meta| (meta.id, store.shared_file(meta.id))).collect())
 }
 
-fn remove_leftovers(disk: &dyn Disk, segments: &BTreeSet<u64>) -> Result<()> {
-    for &id in segments {
-        disk.remove(&paths::segment(id))?;
-    }
-    for name in disk.list(SNAPSHOTS)? {
-        if name.ends_with(UNFINISHED) {
-            disk.remove(&format!("{SNAPSHOTS}/{name}"))?;
+/// Lets the files go that no snapshot names any more.
+fn condemn(files: &Files, state: &State) {
+    for (id, file) in files {
+        if !state.snapshots.values().any(|others| others.contains_key(id)) {
+            file.condemn();
         }
     }
-    Ok(())
+}
+
+fn remove_segments(disk: &dyn Disk, segments: &BTreeSet<u64>) -> Result<()> {
+    segments.iter().try_for_each(|&id| disk.remove(&paths::segment(id)))
 }
 
 fn collect_segments(shape: &Shape, base: Option<&Run>, into: &mut BTreeMap<u64, Arc<Segment>>) {

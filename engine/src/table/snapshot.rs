@@ -25,6 +25,9 @@ pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 /// Levels and inputs that a manifest may have: far more than any table reaches.
 const LEVELS_MAX: usize = 64;
 
+/// Least bytes that one segment takes in a manifest, to bound what a damaged count can ask for.
+const SEGMENT_RECORD_BYTES_MIN: usize = 90;
+
 /// A manifest, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
@@ -267,7 +270,7 @@ fn encode_run(to: &mut Encoder, run: &RunRecord) {
 }
 
 fn decode_run(from: &mut Decoder<'_>) -> Result<RunRecord> {
-    let count = from.count(SegmentMeta::ENCODED_BYTES_MIN)?;
+    let count = from.count(SEGMENT_RECORD_BYTES_MIN)?;
     let mut run: RunRecord = Vec::new();
     for _ in 0..count {
         let segment = SegmentMeta::decode(from)?;
@@ -381,12 +384,12 @@ impl SnapshotInfo {
     pub(super) fn new(name: &str, manifest: &Manifest, manifest_bytes: u64) -> Self {
         let tables = manifest.tables.iter().map(|table| SnapshotTable {
             name: table.name.clone(),
-            physical_entries: table.segments().map(SegmentMeta::entry_count).sum(),
-            disk_bytes: table.segments().map(|segment| segment.file_bytes).sum(),
+            physical_entries: table.segments().map(SegmentMeta::entries).sum(),
+            disk_bytes: table.segments().map(|segment| segment.file_bytes()).sum(),
             operator: table.operator.clone(),
         });
         let distinct: std::collections::BTreeMap<_, _> =
-            manifest.segments().map(|segment| (segment.id, segment.file_bytes)).collect();
+            manifest.segments().map(|segment| (segment.id, segment.file_bytes())).collect();
         SnapshotInfo {
             name: name.to_owned(),
             label: manifest.label.clone(),

@@ -25,7 +25,7 @@ pub struct LookupCounts {
     pub keys: u64,
     pub page_reads: u64,
     pub cache_hits: u64,
-    levels: [LevelLookupCounts; LEVELS_COUNTED],
+    pub levels: [LevelLookupCounts; LEVELS_COUNTED],
 }
 
 impl LookupCounts {
@@ -254,17 +254,17 @@ fn add_run(row: &mut LevelStats, run: &Run, stats: &mut TableStats, tally: &mut 
     for segment in run.segments() {
         let meta = segment.meta();
         row.segments += 1;
-        row.entries += meta.entry_count();
-        row.disk_bytes += meta.file_bytes;
-        row.filter_bytes += meta.filter_bytes();
-        stats.disk_bytes += meta.file_bytes;
-        let (filter, index) = segment.memory_bytes();
-        stats.filter_memory_bytes += filter;
-        stats.index_memory_bytes += index;
-        tally.inserts += meta.inserts;
-        tally.deletes += meta.deletes;
-        tally.upserts += meta.upserts;
-        tally.largest_source = tally.largest_source.max(meta.inserts);
+        row.entries += meta.entries();
+        row.disk_bytes += meta.file_bytes();
+        row.filter_bytes += u64::from(meta.footer.filter_bytes);
+        stats.disk_bytes += meta.file_bytes();
+        stats.filter_memory_bytes += segment.filter_memory_bytes() as u64;
+        stats.index_memory_bytes += segment.index_memory_bytes() as u64;
+        let counts = &meta.footer.counts;
+        tally.inserts += counts.inserts;
+        tally.deletes += counts.deletes;
+        tally.upserts += counts.upserts;
+        tally.largest_source = tally.largest_source.max(counts.inserts);
     }
 }
 
@@ -289,7 +289,7 @@ struct Tally {
 
 impl Tally {
     fn add_buffer(&mut self, buffer: &WriteBuffer) {
-        let (inserts, deletes, upserts) = buffer.counts();
+        let [inserts, deletes, upserts] = buffer.counts();
         self.inserts += inserts;
         self.deletes += deletes;
         self.upserts += upserts;

@@ -5,21 +5,20 @@
 //! removes it after every manifest was read.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::options::{Executor, Observer, Operation, SessionOptions};
+use super::page::PAGE_BYTES;
 use super::paths;
-use super::run::Run;
-use super::run_reader::RunReader;
 use super::segment::{Segment, SegmentMeta};
-use super::segment_builder::{Finished, SegmentBuilder};
+use super::segment_builder::{Finished, SegmentBuilder, SegmentOptions};
 use super::stats::Counters;
 use crate::cache::Cache;
 use crate::disk::{Buffer, Disk, Lock, Queue};
 use crate::error::{Error, Kind, Result};
 use crate::file::shared::SharedFile;
 use crate::format::hash::combine;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 /// See the module.
 pub struct Store {
@@ -37,6 +36,7 @@ pub struct Store {
     poisoned: AtomicBool,
     next_segment: AtomicU64,
     segments: Mutex<HashMap<u64, Weak<Segment>>>,
+    files: Mutex<HashMap<u64, Weak<SharedFile>>>,
     scratches: Mutex<Vec<Scratch>>,
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
@@ -44,31 +44,19 @@ pub struct Store {
 /// What a lookup needs and keeps for the next one.
 pub struct Scratch {
     pub queue: Box<dyn Queue>,
-    /// Reads under way: the key's index gives segment, first page and level.
-    pub waiting: HashMap<usize, (Arc<Segment>, u32, usize)>,
     buffers: Vec<Buffer>,
 }
 
 impl Scratch {
-    /// A buffer of at least `length` bytes.
-    pub fn buffer(&mut self, length: usize) -> Buffer {
-        match self.buffers.pop() {
-            Some(buffer) if buffer.capacity() >= length => buffer,
-            _ => Buffer::new(length),
-        }
+    /// A buffer for one page.
+    pub fn buffer(&mut self) -> Buffer {
+        self.buffers.pop().unwrap_or_else(|| Buffer::new(PAGE_BYTES))
     }
 
-    /// Keeps a buffer for the next read, unless it is large.
+    /// Keeps a buffer for the next read.
     pub fn give_back(&mut self, buffer: Buffer) {
-        if buffer.capacity() <= 4 * super::page::PAGE_BYTES {
-            self.buffers.push(buffer);
-        }
+        self.buffers.push(buffer);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each of these holds a collection that is whole between any two calls on it.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Store {
@@ -91,6 +79,7 @@ impl Store {
             poisoned: AtomicBool::new(false),
             next_segment: AtomicU64::new(next_segment),
             segments: Mutex::new(HashMap::new()),
+            files: Mutex::new(HashMap::new()),
             scratches: Mutex::new(Vec::new()),
             lock: Mutex::new(lock),
         })
@@ -169,50 +158,60 @@ impl Store {
     /// A builder of a new segment.
     pub fn build_segment(&self, filter_bits: u8) -> Result<SegmentBuilder> {
         let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
-        SegmentBuilder::new(
-            &*self.disk,
-            &paths::segment(id),
+        let options = SegmentOptions {
             id,
-            combine(self.identity, id),
-            self.identity,
-            self.salt,
-            filter_bits,
-            self.options.access,
-        )
+            identity: combine(self.identity, id),
+            store: self.identity,
+            salt: self.salt,
+            bits_per_entry: u32::from(filter_bits),
+            access: self.options.access,
+        };
+        SegmentBuilder::new(&*self.disk, &paths::segment(id), options)
     }
 
     /// The segment that a builder finished.
     pub fn adopt(&self, finished: Finished) -> Arc<Segment> {
-        self.counters.segment_written_bytes.fetch_add(finished.meta.file_bytes, Ordering::Relaxed);
+        let written = finished.meta.file_bytes();
+        self.counters.segment_written_bytes.fetch_add(written, Ordering::Relaxed);
         let id = finished.meta.id;
-        let file = self.shared_file(id, Some(Arc::clone(&finished.file)));
-        let segment = Arc::new(Segment::adopt(finished, file));
-        lock(&self.segments).insert(id, Arc::downgrade(&segment));
+        let Finished { meta, index, filter, file } = finished;
+        let shared = SharedFile::unkept(&self.disk, Arc::clone(&file), &self.keep_files);
+        remember(&self.files, id, &shared);
+        let segment = Arc::new(Segment::adopt(meta, file, index, filter, shared));
+        remember(&self.segments, id, &segment);
         segment
     }
 
-    fn shared_file(&self, id: u64, handle: Option<Arc<dyn crate::disk::File>>) -> Arc<SharedFile> {
-        let path = paths::segment(id);
-        let keep = Arc::clone(&self.keep_files);
-        SharedFile::new(Arc::clone(&self.disk), path, self.options.access, handle, keep)
+    /// The counted file of a segment that a manifest names. Not opened yet.
+    pub fn shared_file(&self, id: u64) -> Arc<SharedFile> {
+        if let Some(file) = lock(&self.files).get(&id).and_then(Weak::upgrade) {
+            return file;
+        }
+        let (path, access) = (paths::segment(id), self.options.access);
+        let file = SharedFile::kept(&self.disk, path, access, &self.keep_files);
+        remember(&self.files, id, &file);
+        file
+    }
+
+    /// Files are no longer removed by whoever drops them last.
+    pub fn stop_removing(&self) {
+        self.keep_files.store(true, Ordering::Release);
+    }
+
+    /// Counts the bytes of a manifest written.
+    pub fn count_manifest(&self, bytes: u64) {
+        self.counters.snapshot_written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The segment that a manifest names, with its footer checked. Opened once however many runs
     /// share it.
     pub fn open_segment(&self, meta: &SegmentMeta) -> Result<Arc<Segment>> {
-        let mut segments = lock(&self.segments);
-        if let Some(segment) = segments.get(&meta.id).and_then(Weak::upgrade) {
+        if let Some(segment) = lock(&self.segments).get(&meta.id).and_then(Weak::upgrade) {
             return Ok(segment);
         }
-        segments.retain(|_, segment| segment.strong_count() > 0);
-        let segment = Arc::new(Segment::open(meta.clone(), self.shared_file(meta.id, None))?);
-        segments.insert(meta.id, Arc::downgrade(&segment));
+        let segment = Arc::new(Segment::open_shared(meta.clone(), self.shared_file(meta.id))?);
+        remember(&self.segments, meta.id, &segment);
         Ok(segment)
-    }
-
-    /// A reader of `run` from the first key after `after`.
-    pub fn read_run(&self, run: &Arc<Run>, after: Option<&[u8]>) -> Result<RunReader> {
-        RunReader::new(run, after)
     }
 
     /// A scratch that an earlier lookup left, or a new one.
@@ -221,7 +220,7 @@ impl Store {
             return Ok(scratch);
         }
         let queue = self.disk.queue(self.options.queue_depth.max(1))?;
-        Ok(Scratch { queue, waiting: HashMap::new(), buffers: Vec::new() })
+        Ok(Scratch { queue, buffers: Vec::new() })
     }
 
     /// Keeps a scratch with nothing under way for the next lookup.
@@ -231,4 +230,13 @@ impl Store {
             lock(&self.scratches).push(scratch);
         }
     }
+}
+
+/// Notes what `id` is as long as somebody holds it, and now and then forgets what nobody holds.
+fn remember<T>(map: &Mutex<HashMap<u64, Weak<T>>>, id: u64, thing: &Arc<T>) {
+    let mut map = lock(map);
+    if map.len() == map.capacity() {
+        map.retain(|_, held| held.strong_count() > 0);
+    }
+    map.insert(id, Arc::downgrade(thing));
 }

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::entry::{EntryKind, EntryRef};
+use super::entry::{EntryKind, EntryRef, cost, prefix as key_prefix};
 
 /// Entries and children a node holds at most; half of it after a split.
 const NODE_SLOTS: usize = 64;
@@ -17,26 +17,6 @@ const NODE_SLOTS: usize = 64;
 const LEAF_BYTES: usize = 6 << 10;
 /// Values longer than this are not copied with their leaf.
 const LARGE_VALUE: usize = 1 << 10;
-/// What an entry costs beside its key and value, in the counts that schedule work and memory.
-pub const ENTRY_OVERHEAD: u64 = 16;
-
-/// The first eight bytes of a key, as a number that sorts as they do.
-#[inline]
-pub fn key_prefix(key: &[u8]) -> u64 {
-    if key.len() >= 8 {
-        return u64::from_be_bytes(key[..8].try_into().expect("eight bytes"));
-    }
-    let mut padded = [0; 8];
-    padded[..key.len()].copy_from_slice(key);
-    u64::from_be_bytes(padded)
-}
-
-/// What an entry counts in write buffer bytes and merge work.
-#[inline]
-pub fn cost(key: &[u8], value: &[u8]) -> u64 {
-    (key.len() + value.len()) as u64 + ENTRY_OVERHEAD
-}
-
 #[derive(Clone, Copy)]
 struct Slot {
     /// Start of the key in the heap; the value follows it unless it is large.
@@ -166,7 +146,8 @@ impl Leaf {
             self.slots[place].kind = entry.kind;
             return;
         }
-        self.garbage += usize::from(old.key_length) + if old.large { 0 } else { old.value as usize };
+        self.garbage +=
+            usize::from(old.key_length) + if old.large { 0 } else { old.value as usize };
         let slot = self.store(entry.kind, entry.key, entry.value, |leaf| {
             leaf.large.push(Arc::from(entry.value));
         });
@@ -240,7 +221,9 @@ struct Insertion<'a> {
     /// Change of the buffer's cost and number of entries.
     added: u64,
     removed: u64,
-    is_new: bool,
+    /// Kind of the entry that was there, and of the one that is.
+    old_kind: Option<EntryKind>,
+    new_kind: EntryKind,
 }
 
 fn insert(node: &mut Arc<Node>, insertion: &mut Insertion<'_>) -> Option<Split> {
@@ -265,12 +248,12 @@ fn insert_in_leaf(leaf: &mut Leaf, insertion: &mut Insertion<'_>) {
     match leaf.search(insertion.prefix, entry.key) {
         Err(place) => {
             insertion.added = cost(entry.key, entry.value);
-            insertion.is_new = true;
             leaf.insert_at(place, insertion.prefix, entry);
         }
         Ok(place) => {
             let older = leaf.entry(place);
             insertion.removed = cost(older.key, older.value);
+            insertion.old_kind = Some(older.kind);
             match (insertion.combine)(older, entry) {
                 None => {
                     insertion.added = cost(entry.key, entry.value);
@@ -278,6 +261,7 @@ fn insert_in_leaf(leaf: &mut Leaf, insertion: &mut Insertion<'_>) {
                 }
                 Some((kind, value)) => {
                     insertion.added = cost(entry.key, &value);
+                    insertion.new_kind = kind;
                     leaf.replace_at(place, EntryRef { kind, key: entry.key, value: &value });
                 }
             }
@@ -291,11 +275,18 @@ pub struct WriteBuffer {
     root: Arc<Node>,
     entry_count: u64,
     cost_bytes: u64,
+    /// By kind.
+    counts: [u64; 3],
 }
 
 impl Default for WriteBuffer {
     fn default() -> Self {
-        WriteBuffer { root: Arc::new(Node::Leaf(Leaf::default())), entry_count: 0, cost_bytes: 0 }
+        WriteBuffer {
+            root: Arc::new(Node::Leaf(Leaf::default())),
+            entry_count: 0,
+            cost_bytes: 0,
+            counts: [0; 3],
+        }
     }
 }
 
@@ -316,6 +307,11 @@ impl WriteBuffer {
         self.cost_bytes
     }
 
+    /// Inserts, deletes and upserts in it.
+    pub fn counts(&self) -> [u64; 3] {
+        self.counts
+    }
+
     /// Whether it holds nothing.
     pub fn is_empty(&self) -> bool {
         self.entry_count == 0
@@ -330,7 +326,8 @@ impl WriteBuffer {
             combine,
             added: 0,
             removed: 0,
-            is_new: false,
+            old_kind: None,
+            new_kind: entry.kind,
         };
         if let Some(split) = insert(&mut self.root, &mut insertion) {
             let left = std::mem::replace(&mut self.root, Arc::clone(&split.node));
@@ -340,7 +337,11 @@ impl WriteBuffer {
                 children: vec![left, split.node],
             }));
         }
-        self.entry_count += u64::from(insertion.is_new);
+        self.counts[insertion.new_kind as usize] += 1;
+        match insertion.old_kind {
+            Some(kind) => self.counts[kind as usize] -= 1,
+            None => self.entry_count += 1,
+        }
         self.cost_bytes = self.cost_bytes + insertion.added - insertion.removed;
     }
 
@@ -439,18 +440,24 @@ impl BufferStream {
 
     /// Moves to the next entry.
     pub fn next(&mut self) {
-        self.step(|node, place| match node {
-            Node::Leaf(leaf) => (place + 1 < leaf.slots.len()).then_some(place + 1),
-            Node::Inner(inner) => (place + 1 < inner.children.len()).then_some(place + 1),
-        }, |_| 0);
+        self.step(
+            |node, place| match node {
+                Node::Leaf(leaf) => (place + 1 < leaf.slots.len()).then_some(place + 1),
+                Node::Inner(inner) => (place + 1 < inner.children.len()).then_some(place + 1),
+            },
+            |_| 0,
+        );
     }
 
     /// Moves to the previous entry.
     pub fn previous(&mut self) {
-        self.step(|_, place| place.checked_sub(1), |node| match node {
-            Node::Leaf(leaf) => leaf.slots.len() - 1,
-            Node::Inner(inner) => inner.children.len() - 1,
-        });
+        self.step(
+            |_, place| place.checked_sub(1),
+            |node| match node {
+                Node::Leaf(leaf) => leaf.slots.len() - 1,
+                Node::Inner(inner) => inner.children.len() - 1,
+            },
+        );
     }
 
     fn step(
@@ -485,7 +492,8 @@ mod tests {
     fn key(number: u64) -> Vec<u8> {
         let mixed = crate::format::hash::combine(number, 3);
         // Every third key shares a long prefix, so that ties are searched too.
-        let mut key = if number.is_multiple_of(3) { b"the same long prefix".to_vec() } else { vec![] };
+        let mut key =
+            if number.is_multiple_of(3) { b"the same long prefix".to_vec() } else { vec![] };
         key.extend_from_slice(&mixed.to_be_bytes()[..1 + (mixed % 8) as usize]);
         key
     }

@@ -1,0 +1,444 @@
+//! A page: 4,096 bytes of entries in key order, built in place and viewed without copying.
+//!
+//! An entry that does not fit an empty page goes on in raw overflow pages behind it. A page is
+//! checked once, when it is read from disk: [`Page::check`] proves every offset in it, so that a
+//! view of checked bytes reads without further checks. Invariant: keys ascend strictly.
+//!
+//! Format document: `docs/format/page.md`.
+
+use std::cmp::Ordering;
+
+use super::entry::{EntryKind, EntryRef, prefix};
+use crate::error::{Error, Result};
+use crate::format::checksum::page_crc;
+
+/// The length of a page in bytes.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Bytes of a page before its checksum; an overflow page holds this many bytes of a value.
+pub const BODY_BYTES: usize = PAGE_BYTES - 4;
+
+const HEADER_BYTES: usize = 8;
+const SLOT_BYTES: usize = 2;
+const KIND_SHIFT: u32 = 14;
+const OFFSET_MASK: u16 = (1 << KIND_SHIFT) - 1;
+
+/// In place of the common key length when keys differ in length.
+const VARIABLE: usize = 0xffff;
+
+#[inline]
+fn get(bytes: &[u8], at: usize) -> usize {
+    usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
+}
+
+#[inline]
+fn put(bytes: &mut [u8], at: usize, value: usize) {
+    bytes[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
+}
+
+/// How many overflow pages an entry needs behind its head page.
+#[must_use]
+pub fn overflow_pages(key_bytes: usize, value_bytes: usize) -> usize {
+    (HEADER_BYTES + SLOT_BYTES + key_bytes + value_bytes)
+        .saturating_sub(BODY_BYTES)
+        .div_ceil(BODY_BYTES)
+}
+
+/// Writes the checksum into the last four bytes of a page.
+pub fn seal(page: &mut [u8], identity: u64, page_number: u32) {
+    let crc = page_crc(identity, page_number, &page[..BODY_BYTES]);
+    page[BODY_BYTES..PAGE_BYTES].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Checks the checksum of a page of any sort; `Corrupt` when it is wrong. `page_number` is the
+/// page's place in the file, in pages.
+pub fn check_seal(file: &str, page_number: u32, identity: u64, page: &[u8]) -> Result<()> {
+    let expected = page_crc(identity, page_number, &page[..BODY_BYTES]);
+    let found =
+        u32::from_le_bytes(page[BODY_BYTES..PAGE_BYTES].try_into().expect("four bytes are left"));
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::corrupt(
+        file,
+        u64::from(page_number) * PAGE_BYTES as u64 + BODY_BYTES as u64,
+        format_args!("page checksum {expected:08x}"),
+        format_args!("{found:08x}"),
+    ))
+}
+
+/// Builds one page after another, each in 4,096 bytes of the caller's.
+///
+/// Entries are written once, behind room for as many slots as the page before had; with entries of
+/// one size nothing ever moves.
+#[derive(Debug, Default)]
+pub struct PageBuilder {
+    count: usize,
+    /// Length of every key so far, or `VARIABLE`.
+    key_bytes: usize,
+    /// Room for slots in front of the entries.
+    room: usize,
+    /// Bytes of entries.
+    data: usize,
+}
+
+impl PageBuilder {
+    /// A builder of an empty page.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many entries the page holds.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Where in the page its entries end so far.
+    #[inline]
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.start() + self.data
+    }
+
+    #[inline]
+    fn start(&self) -> usize {
+        HEADER_BYTES + self.room * SLOT_BYTES
+    }
+
+    /// Moves the entries so that there is room for `room` slots.
+    #[cold]
+    fn make_room(&mut self, page: &mut [u8], room: usize) {
+        let start = self.start();
+        page.copy_within(start..start + self.data, HEADER_BYTES + room * SLOT_BYTES);
+        self.room = room;
+    }
+
+    /// Appends an entry to `page`, or returns false when it has no room left for it.
+    #[inline]
+    pub fn add(&mut self, page: &mut [u8], entry: EntryRef<'_>) -> bool {
+        let page: &mut [u8; PAGE_BYTES] = page.try_into().expect("a page is 4,096 bytes");
+        if self.count == 0 {
+            self.key_bytes = entry.key.len();
+        } else if self.key_bytes != entry.key.len()
+            && self.key_bytes != VARIABLE
+            && !self.widen(page, entry)
+        {
+            return false;
+        }
+        let frame = if self.key_bytes == VARIABLE { 2 } else { 0 };
+        let size = frame + entry.key.len() + entry.value.len();
+        if HEADER_BYTES + (self.count + 1) * SLOT_BYTES + self.data + size > BODY_BYTES {
+            return false;
+        }
+        if self.count == self.room || self.start() + self.data + size > BODY_BYTES {
+            let spare = BODY_BYTES - HEADER_BYTES - self.data - size;
+            self.make_room(page, (self.count + 16).min(spare / SLOT_BYTES));
+        }
+        let slot = (entry.kind as usize) << KIND_SHIFT | self.data;
+        put(page, HEADER_BYTES + self.count * SLOT_BYTES, slot);
+        let mut at = self.start() + self.data;
+        if frame > 0 {
+            put(page, at, entry.key.len());
+            at += 2;
+        }
+        let (key, value) =
+            page[at..at + entry.key.len() + entry.value.len()].split_at_mut(entry.key.len());
+        key.copy_from_slice(entry.key);
+        value.copy_from_slice(entry.value);
+        self.data += size;
+        self.count += 1;
+        true
+    }
+
+    /// Gives every entry its key length, once, when a key of another length arrives; false when the
+    /// page has no room for that and for the new entry.
+    #[cold]
+    fn widen(&mut self, page: &mut [u8; PAGE_BYTES], entry: EntryRef<'_>) -> bool {
+        let grown = self.data + 2 * self.count;
+        let size = 2 + entry.key.len() + entry.value.len();
+        if HEADER_BYTES + (self.count + 1) * SLOT_BYTES + grown + size > BODY_BYTES {
+            return false;
+        }
+        let old = *page;
+        let old_start = self.start();
+        let mut end = self.data;
+        self.room = self.count + 1;
+        for i in (0..self.count).rev() {
+            let slot = get(&old, HEADER_BYTES + i * SLOT_BYTES);
+            let from = slot & usize::from(OFFSET_MASK);
+            let to = self.start() + from + 2 * i;
+            put(page, to, self.key_bytes);
+            page[to + 2..to + 2 + end - from]
+                .copy_from_slice(&old[old_start + from..old_start + end]);
+            put(page, HEADER_BYTES + i * SLOT_BYTES, slot + 2 * i);
+            end = from;
+        }
+        self.data = grown;
+        self.key_bytes = VARIABLE;
+        true
+    }
+
+    /// Completes `page` with its checksum and begins an empty one.
+    pub fn finish(&mut self, page: &mut [u8], identity: u64, page_number: u32) {
+        assert!(self.count > 0, "a page holds at least one entry");
+        if self.room != self.count {
+            self.make_room(page, self.count);
+        }
+        let end = self.start() + self.data;
+        page[end..BODY_BYTES].fill(0);
+        self.frame(page, end, 0);
+        seal(page, identity, page_number);
+    }
+
+    fn frame(&mut self, page: &mut [u8], end: usize, overflow: usize) {
+        put(page, 0, self.count);
+        put(page, 2, self.key_bytes);
+        put(page, 4, end);
+        put(page, 6, overflow);
+        self.room = self.count;
+        self.count = 0;
+        self.data = 0;
+    }
+
+    /// Fills `page` with the head of an entry that no page can hold and returns the rest of its
+    /// value, which goes to overflow pages through [`fill_overflow`]. The page must be empty.
+    pub fn finish_large<'a>(
+        &mut self,
+        page: &mut [u8],
+        entry: EntryRef<'a>,
+        identity: u64,
+        page_number: u32,
+    ) -> &'a [u8] {
+        assert!(self.count == 0, "a large entry has its page to itself");
+        let overflow = overflow_pages(entry.key.len(), entry.value.len());
+        assert!(overflow > 0 && overflow <= usize::from(u16::MAX), "{overflow} overflow pages");
+        let start = HEADER_BYTES + SLOT_BYTES;
+        let (head, rest) = entry.value.split_at(BODY_BYTES - start - entry.key.len());
+        let (key, value) = page[start..BODY_BYTES].split_at_mut(entry.key.len());
+        key.copy_from_slice(entry.key);
+        value.copy_from_slice(head);
+        put(page, HEADER_BYTES, (entry.kind as usize) << KIND_SHIFT);
+        self.count = 1;
+        self.key_bytes = entry.key.len();
+        self.frame(page, rest.len() - (overflow - 1) * BODY_BYTES, overflow);
+        seal(page, identity, page_number);
+        rest
+    }
+}
+
+/// Fills an overflow page with the start of `rest` and returns what is left.
+pub fn fill_overflow<'a>(
+    page: &mut [u8],
+    rest: &'a [u8],
+    identity: u64,
+    page_number: u32,
+) -> &'a [u8] {
+    let (now, later) = rest.split_at(rest.len().min(BODY_BYTES));
+    page[..now.len()].copy_from_slice(now);
+    page[now.len()..BODY_BYTES].fill(0);
+    seal(page, identity, page_number);
+    later
+}
+
+/// A view of a checked page.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    bytes: &'a [u8; PAGE_BYTES],
+    count: usize,
+    key_bytes: usize,
+    start: usize,
+    end: usize,
+    overflow: usize,
+}
+
+impl<'a> Page<'a> {
+    /// Checks a page that was read from page `page_number` of `file` and views it. Checksum, then
+    /// every offset: `Corrupt` when something is off.
+    pub fn check(file: &str, page_number: u32, identity: u64, bytes: &'a [u8]) -> Result<Self> {
+        check_seal(file, page_number, identity, bytes)?;
+        let page = Self::view(bytes);
+        page.check_shape().map_err(|(at, expected)| {
+            let offset = u64::from(page_number) * PAGE_BYTES as u64 + at as u64;
+            Error::corrupt(file, offset, expected, get(bytes, at.min(PAGE_BYTES - 2)))
+        })?;
+        Ok(page)
+    }
+
+    /// Views bytes that [`Page::check`] accepted before. Other bytes may panic in later calls.
+    #[inline]
+    #[must_use]
+    pub fn view(bytes: &'a [u8]) -> Self {
+        let bytes: &[u8; PAGE_BYTES] = bytes.try_into().expect("a page is 4,096 bytes");
+        let count = get(bytes, 0);
+        let overflow = get(bytes, 6);
+        Page {
+            bytes,
+            count,
+            key_bytes: get(bytes, 2),
+            start: HEADER_BYTES + count * SLOT_BYTES,
+            end: if overflow == 0 { get(bytes, 4) } else { BODY_BYTES },
+            overflow,
+        }
+    }
+
+    /// Where in the page the first wrong value is, and what was expected there.
+    fn check_shape(&self) -> std::result::Result<(), (usize, &'static str)> {
+        let overflowing = self.overflow > 0;
+        if self.count == 0 || self.start > BODY_BYTES || (overflowing && self.count != 1) {
+            return Err((0, "a count of entries that fits the page"));
+        }
+        let used = get(self.bytes, 4);
+        if used > BODY_BYTES || self.end < self.start || (overflowing && used == 0) {
+            return Err((4, "an end of data inside the page"));
+        }
+        if self.key_bytes == 0 || (overflowing && self.key_bytes == VARIABLE) {
+            return Err((2, "a key length"));
+        }
+        if self.offset(0) != 0 {
+            return Err((HEADER_BYTES, "a first entry behind the slots"));
+        }
+        let data = self.end - self.start;
+        for i in 0..self.count {
+            let at = HEADER_BYTES + i * SLOT_BYTES;
+            let from = self.offset(i);
+            let to = if i + 1 < self.count { self.offset(i + 1) } else { data };
+            if get(self.bytes, at) >> KIND_SHIFT > EntryKind::Upsert as usize || to > data {
+                return Err((at, "an entry of a known kind inside the page"));
+            }
+            let key_end = if self.key_bytes != VARIABLE {
+                from + self.key_bytes
+            } else if from + 2 < to {
+                from + 2 + get(self.bytes, self.start + from).max(1)
+            } else {
+                usize::MAX
+            };
+            if key_end > to {
+                return Err((at, "an entry with room for its key"));
+            }
+            if self.key_bytes == VARIABLE && get(self.bytes, self.start + from) == 0 {
+                return Err((self.start + from, "a key length"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many entries the page holds, at least 1.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many overflow pages follow; then the page has one entry.
+    #[inline]
+    #[must_use]
+    pub fn overflow(&self) -> usize {
+        self.overflow
+    }
+
+    /// The length of every key, or `None` when they differ.
+    #[must_use]
+    pub fn key_bytes(&self) -> Option<usize> {
+        (self.key_bytes != VARIABLE).then_some(self.key_bytes)
+    }
+
+    /// The length of the value of a page's only entry, overflow pages included.
+    #[must_use]
+    pub fn large_value_bytes(&self) -> usize {
+        assert!(self.overflow > 0, "only a large entry has overflow pages");
+        let here = self.end - self.start - self.key_bytes;
+        here + (self.overflow - 1) * BODY_BYTES + get(self.bytes, 4)
+    }
+
+    #[inline]
+    fn offset(&self, i: usize) -> usize {
+        get(self.bytes, HEADER_BYTES + i * SLOT_BYTES) & usize::from(OFFSET_MASK)
+    }
+
+    /// Where in the page the key and the value of entry `i` lie, as (key start, key end, value end).
+    #[inline]
+    #[must_use]
+    pub fn place(&self, i: usize) -> (usize, usize, usize) {
+        let from = self.start + self.offset(i);
+        let to = if i + 1 < self.count { self.start + self.offset(i + 1) } else { self.end };
+        if self.key_bytes == VARIABLE {
+            (from + 2, from + 2 + get(self.bytes, from), to)
+        } else {
+            (from, from + self.key_bytes, to)
+        }
+    }
+
+    /// What entry `i` does.
+    #[inline]
+    #[must_use]
+    pub fn kind(&self, i: usize) -> EntryKind {
+        let bits = get(self.bytes, HEADER_BYTES + i * SLOT_BYTES) >> KIND_SHIFT;
+        EntryKind::from_bits(bits as u16).expect("a checked page has only known kinds")
+    }
+
+    /// The key of entry `i`.
+    #[inline]
+    #[must_use]
+    pub fn key(&self, i: usize) -> &'a [u8] {
+        let (from, to, _) = self.place(i);
+        &self.bytes[from..to]
+    }
+
+    /// Entry `i`. With overflow pages its value is only what lies in this page.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self, i: usize) -> EntryRef<'a> {
+        assert!(i < self.count, "entry {i} of {}", self.count);
+        let (from, middle, to) = self.place(i);
+        EntryRef {
+            kind: self.kind(i),
+            key: &self.bytes[from..middle],
+            value: &self.bytes[middle..to],
+        }
+    }
+
+    /// The number of the first entry whose key is not below `key`; the count when there is none.
+    #[inline]
+    #[must_use]
+    pub fn seek(&self, key: &[u8]) -> usize {
+        self.search(key).unwrap_or_else(|i| i)
+    }
+
+    /// The entry with this key.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, key: &[u8]) -> Option<EntryRef<'a>> {
+        self.search(key).ok().map(|i| self.entry(i))
+    }
+
+    /// The number of the entry with this key, or that of the first one above it.
+    #[inline]
+    pub fn search(&self, key: &[u8]) -> std::result::Result<usize, usize> {
+        let wanted = prefix(key);
+        let fixed = self.key_bytes != VARIABLE && self.key_bytes >= 8;
+        let (mut low, mut size) = (0, self.count);
+        // Invariant: entries before `low` are below the key, those from `low + size` on are not.
+        while size > 0 {
+            let middle = low + size / 2;
+            let here = if fixed {
+                let at = self.start + self.offset(middle);
+                prefix(&self.bytes[at..at + 8])
+            } else {
+                prefix(self.key(middle))
+            };
+            let order = here.cmp(&wanted).then_with(|| self.key(middle).cmp(key));
+            match order {
+                Ordering::Equal => return Ok(middle),
+                Ordering::Less => {
+                    size -= size / 2 + 1;
+                    low = middle + 1;
+                }
+                Ordering::Greater => size /= 2,
+            }
+        }
+        Err(low)
+    }
+}

@@ -1,0 +1,205 @@
+//! A run: key-ordered segments that do not overlap, read as one sorted sequence of entries.
+//!
+//! Invariant: each segment's last key is below the next one's first key.
+
+use std::sync::Arc;
+
+use super::entry::{ENTRY_OVERHEAD, common_prefix, prefix};
+use super::index::PageSpan;
+use super::segment::{Counts, Segment};
+use crate::error::Result;
+
+/// An immutable sorted run.
+#[derive(Debug, Default)]
+pub struct Run {
+    segments: Vec<Arc<Segment>>,
+    /// Of each segment's first key, eight bytes behind the prefix that all keys share.
+    words: Vec<u64>,
+    skip: usize,
+    counts: Counts,
+    file_bytes: u64,
+}
+
+impl Run {
+    /// A run of these segments, which must be in the order of their keys.
+    #[must_use]
+    pub fn new(segments: Vec<Arc<Segment>>) -> Self {
+        for pair in segments.windows(2) {
+            assert!(pair[0].meta().last_key < pair[1].meta().first_key, "segments do not overlap");
+        }
+        let skip = match (segments.first(), segments.last()) {
+            (Some(first), Some(last)) => {
+                common_prefix(&first.meta().first_key, &last.meta().last_key)
+            }
+            _ => 0,
+        };
+        let words = segments.iter().map(|s| prefix(&s.meta().first_key[skip..])).collect();
+        let mut counts = Counts::default();
+        segments.iter().for_each(|segment| counts.add(&segment.meta().footer.counts));
+        let file_bytes = segments.iter().map(|segment| segment.meta().file_bytes()).sum();
+        Run { segments, words, skip, counts, file_bytes }
+    }
+
+    /// The segments, in the order of their keys.
+    #[inline]
+    #[must_use]
+    pub fn segments(&self) -> &[Arc<Segment>] {
+        &self.segments
+    }
+
+    /// What all segments hold.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The length of all files in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// How many entries all segments hold.
+    #[must_use]
+    pub fn entry_count(&self) -> u64 {
+        self.counts.entries()
+    }
+
+    /// Sum of what the entries cost in merge work.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        let Counts { key_bytes, value_bytes, .. } = self.counts;
+        key_bytes + value_bytes + self.counts.entries() * ENTRY_OVERHEAD
+    }
+
+    /// Bytes of all filters on disk.
+    #[must_use]
+    pub fn filter_bytes(&self) -> u64 {
+        self.segments.iter().map(|it| u64::from(it.meta().footer.filter_bytes)).sum()
+    }
+
+    /// Whether there is no segment.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// The smallest key.
+    #[must_use]
+    pub fn first_key(&self) -> Option<&[u8]> {
+        self.segments.first().map(|segment| segment.meta().first_key.as_slice())
+    }
+
+    /// The largest key.
+    #[must_use]
+    pub fn last_key(&self) -> Option<&[u8]> {
+        self.segments.last().map(|segment| segment.meta().last_key.as_slice())
+    }
+
+    /// How many segments begin at or below `key`.
+    #[inline]
+    fn begun(&self, key: &[u8]) -> usize {
+        let Some(first) = self.first_key() else { return 0 };
+        let shared = &first[..self.skip];
+        if key.len() < self.skip || &key[..self.skip] != shared {
+            return if key < shared { 0 } else { self.segments.len() };
+        }
+        let word = prefix(&key[self.skip..]);
+        let mut begun = self.words.partition_point(|&first| first <= word);
+        // Only segments with the same word can begin above the key; there are seldom two.
+        while begun > 0
+            && self.words[begun - 1] == word
+            && self.segments[begun - 1].meta().first_key.as_slice() > key
+        {
+            begun -= 1;
+        }
+        begun
+    }
+
+    /// The number of the only segment that can hold `key`, if one can. Reads nothing.
+    #[inline]
+    #[must_use]
+    pub fn locate(&self, key: &[u8]) -> Option<usize> {
+        let number = self.begun(key).checked_sub(1)?;
+        (key <= self.segments[number].meta().last_key.as_slice()).then_some(number)
+    }
+
+    /// The number of the first segment with a key not below `key`; the number of segments when there
+    /// is none. Reads nothing.
+    #[must_use]
+    pub fn seek(&self, key: &[u8]) -> usize {
+        let begun = self.begun(key);
+        match begun.checked_sub(1) {
+            Some(number) if key <= self.segments[number].meta().last_key.as_slice() => number,
+            _ => begun,
+        }
+    }
+}
+
+/// A place among the head pages of a run, for cursors that go both ways. It reads no page itself, so
+/// that its user can take pages from a cache; only indexes load at their first use.
+#[derive(Clone, Debug)]
+pub struct PagePosition {
+    run: Arc<Run>,
+    segment: usize,
+    head: usize,
+}
+
+impl PagePosition {
+    /// The first page of `run`.
+    #[must_use]
+    pub fn first(run: Arc<Run>) -> Self {
+        PagePosition { run, segment: 0, head: 0 }
+    }
+
+    /// The last page of `run`.
+    pub fn last(run: Arc<Run>) -> Result<Self> {
+        let segment = run.segments.len().saturating_sub(1);
+        let head = match run.segments.last() {
+            Some(last) => last.index()?.heads() - 1,
+            None => 0,
+        };
+        Ok(PagePosition { run, segment, head })
+    }
+
+    /// The page where a search for the first key not below `key` begins: that key is in this page,
+    /// or the first of the next one, or there is none.
+    pub fn seek(run: Arc<Run>, key: &[u8]) -> Result<Self> {
+        let segment = run.seek(key);
+        let head = match run.segments.get(segment) {
+            Some(found) => found.index()?.seek(key),
+            None => 0,
+        };
+        Ok(PagePosition { run, segment, head })
+    }
+
+    /// The segment and the pages there; `None` behind the last page.
+    pub fn current(&self) -> Result<Option<(&Arc<Segment>, PageSpan)>> {
+        let Some(segment) = self.run.segments.get(self.segment) else { return Ok(None) };
+        Ok(Some((segment, segment.index()?.span(self.head))))
+    }
+
+    /// Goes on to the next page; false when that is behind the last one.
+    pub fn next_page(&mut self) -> Result<bool> {
+        let Some(segment) = self.run.segments.get(self.segment) else { return Ok(false) };
+        self.head += 1;
+        if self.head == segment.index()?.heads() {
+            self.segment += 1;
+            self.head = 0;
+        }
+        Ok(self.segment < self.run.segments.len())
+    }
+
+    /// Goes back to the page before, from behind the last page too; false, without moving, at the
+    /// first one.
+    pub fn previous_page(&mut self) -> Result<bool> {
+        if self.head > 0 {
+            self.head -= 1;
+            return Ok(true);
+        }
+        let Some(segment) = self.segment.checked_sub(1) else { return Ok(false) };
+        self.head = self.run.segments[segment].index()?.heads() - 1;
+        self.segment = segment;
+        Ok(true)
+    }
+}

@@ -1,0 +1,591 @@
+//! A segment: an immutable file with a key range of a run: pages of entries, filter, index, footer.
+//!
+//! Everything begins at a multiple of 4,096 bytes, so that direct reads work, and everything read is
+//! checked then. Opening reads the footer only; index and filter load at their first use.
+//!
+//! Format document: `docs/format/segment.md`.
+
+use std::sync::{Arc, OnceLock};
+
+use super::filter::Filter;
+use super::index::{FIRST_PAGE, Index, PageSpan};
+use super::page::{BODY_BYTES, PAGE_BYTES, Page, check_seal, overflow_pages, seal};
+use crate::disk::{Access, Buffer, Disk, File, Mode};
+use crate::error::{Error, Result};
+use crate::file::shared::SharedFile;
+use crate::format::codec::{Decoder, Encoder};
+use crate::format::header::{self, FileKind, Header};
+use crate::sync::{AtomicBool, Ordering};
+
+/// A segment ends before it grows beyond this many bytes of pages, unless one entry is larger.
+pub const SEGMENT_BYTES: u64 = 16 << 20;
+
+/// Pages of a file as bytes.
+#[must_use]
+pub fn page_offset(page: u32) -> u64 {
+    u64::from(page) * PAGE_BYTES as u64
+}
+
+/// How many entries a segment holds, and how many bytes they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries that insert.
+    pub inserts: u64,
+    /// Entries that delete.
+    pub deletes: u64,
+    /// Entries that upsert.
+    pub upserts: u64,
+    /// Bytes of all keys.
+    pub key_bytes: u64,
+    /// Bytes of all values.
+    pub value_bytes: u64,
+}
+
+impl Counts {
+    /// All entries.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.inserts + self.deletes + self.upserts
+    }
+
+    /// Adds what another segment holds.
+    pub fn add(&mut self, other: &Counts) {
+        self.inserts += other.inserts;
+        self.deletes += other.deletes;
+        self.upserts += other.upserts;
+        self.key_bytes += other.key_bytes;
+        self.value_bytes += other.value_bytes;
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        for number in [self.inserts, self.deletes, self.upserts, self.key_bytes, self.value_bytes] {
+            encoder.u64(number);
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self> {
+        let start = decoder.clone();
+        let counts = Counts {
+            inserts: decoder.u64()?,
+            deletes: decoder.u64()?,
+            upserts: decoder.u64()?,
+            key_bytes: decoder.u64()?,
+            value_bytes: decoder.u64()?,
+        };
+        // Every entry has a key byte and no file has 2^48 bytes, so sums of counts cannot overflow.
+        let all = [counts.inserts, counts.deletes, counts.upserts, counts.value_bytes];
+        if all.iter().chain([&counts.key_bytes]).any(|&number| number >= 1 << 48) {
+            return Err(start.corrupt("counts below 2^48", "larger ones"));
+        }
+        Ok(counts)
+    }
+}
+
+/// The footer: the last page of a segment file, which says where everything else is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// Pages of entries, overflow pages included; they begin at page 1.
+    pub pages: u32,
+    /// First page of the filter.
+    pub filter_page: u32,
+    /// Bytes of the filter; 0 without one.
+    pub filter_bytes: u32,
+    /// First page of the index.
+    pub index_page: u32,
+    /// Bytes of the index.
+    pub index_bytes: u32,
+    /// Bits per entry that the filter was made with.
+    pub bits_per_entry: u32,
+    /// The salt of the filter's hashes.
+    pub salt: u64,
+    /// What the entries are.
+    pub counts: Counts,
+}
+
+const FOOTER_MAGIC: u32 = u32::from_le_bytes(*b"foot");
+
+impl Footer {
+    /// The number of the footer's own page: the last of the file.
+    #[must_use]
+    pub fn page(&self) -> u32 {
+        self.index_page + self.index_bytes.div_ceil(PAGE_BYTES as u32)
+    }
+
+    /// The length of the file in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        page_offset(self.page()) + PAGE_BYTES as u64
+    }
+
+    fn put(&self, encoder: &mut Encoder) {
+        for number in [
+            self.pages,
+            self.filter_page,
+            self.filter_bytes,
+            self.index_page,
+            self.index_bytes,
+            self.bits_per_entry,
+        ] {
+            encoder.u32(number);
+        }
+        encoder.u64(self.salt);
+        self.counts.encode(encoder);
+    }
+
+    fn take(decoder: &mut Decoder<'_>) -> Result<Self> {
+        let start = decoder.clone();
+        let footer = Footer {
+            pages: decoder.u32()?,
+            filter_page: decoder.u32()?,
+            filter_bytes: decoder.u32()?,
+            index_page: decoder.u32()?,
+            index_bytes: decoder.u32()?,
+            bits_per_entry: decoder.u32()?,
+            salt: decoder.u64()?,
+            counts: Counts::decode(decoder)?,
+        };
+        let filter_end =
+            u64::from(footer.filter_page) + u64::from(footer.filter_bytes).div_ceil(4096);
+        let index_end = u64::from(footer.index_page) + u64::from(footer.index_bytes).div_ceil(4096);
+        let in_order = footer.pages > 0
+            && u64::from(footer.filter_page) == u64::from(FIRST_PAGE) + u64::from(footer.pages)
+            && u64::from(footer.index_page) == filter_end
+            && footer.index_bytes > 0
+            && index_end < u64::from(u32::MAX);
+        if !in_order {
+            return Err(start.corrupt("pages, filter and index one behind the other", "others"));
+        }
+        Ok(footer)
+    }
+
+    /// Fills the footer's page.
+    pub fn encode(&self, identity: u64, page: &mut [u8]) {
+        let mut encoder = Encoder::new();
+        encoder.u32(FOOTER_MAGIC);
+        encoder.u32(0);
+        encoder.u64(identity);
+        self.put(&mut encoder);
+        page.fill(0);
+        page[..encoder.bytes().len()].copy_from_slice(encoder.bytes());
+        seal(page, identity, self.page());
+    }
+
+    /// Decodes the last page of a segment file of `pages` pages; `Corrupt` when it is none.
+    pub fn decode(file: &str, identity: u64, pages: u32, page: &[u8]) -> Result<Self> {
+        let number = pages - 1;
+        check_seal(file, number, identity, page)?;
+        let mut decoder = Decoder::new(file, page_offset(number), &page[..BODY_BYTES]);
+        let start = decoder.clone();
+        let (magic, reserved) = (decoder.u32()?, decoder.u32()?);
+        if magic != FOOTER_MAGIC || reserved != 0 || decoder.u64()? != identity {
+            return Err(start.corrupt("the footer of this segment", "another page"));
+        }
+        let footer = Self::take(&mut decoder)?;
+        if footer.page() != number {
+            return Err(start.corrupt(
+                format_args!("a footer of {pages} pages"),
+                format_args!("one of {}", footer.page() + 1),
+            ));
+        }
+        Ok(footer)
+    }
+}
+
+/// What a manifest knows of a segment, enough to use it without reading the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentMeta {
+    /// The segment's number in its session, which names its file.
+    pub id: u64,
+    /// The file's identity, mixed into its checksums.
+    pub identity: u64,
+    /// The footer.
+    pub footer: Footer,
+    /// The smallest key.
+    pub first_key: Vec<u8>,
+    /// The largest key.
+    pub last_key: Vec<u8>,
+}
+
+impl SegmentMeta {
+    /// Appends the meta data to a manifest.
+    pub fn encode(&self, encoder: &mut Encoder) {
+        encoder.u64(self.id);
+        encoder.u64(self.identity);
+        self.footer.put(encoder);
+        encoder.bytes_with_length(&self.first_key);
+        encoder.bytes_with_length(&self.last_key);
+    }
+
+    /// Decodes what [`SegmentMeta::encode`] wrote; `Corrupt` when it is not that.
+    pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self> {
+        let (id, identity) = (decoder.u64()?, decoder.u64()?);
+        let footer = Footer::take(decoder)?;
+        let start = decoder.clone();
+        let first_key = decoder.bytes_with_length()?.to_vec();
+        let last_key = decoder.bytes_with_length()?.to_vec();
+        if first_key.is_empty() || first_key > last_key {
+            return Err(start.corrupt("a first key not above the last", "one above it"));
+        }
+        Ok(SegmentMeta { id, identity, footer, first_key, last_key })
+    }
+
+    /// The length of the file in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.footer.file_bytes()
+    }
+
+    /// How many entries it holds.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.footer.counts.entries()
+    }
+}
+
+/// An open segment.
+#[derive(Debug)]
+pub struct Segment {
+    meta: SegmentMeta,
+    file: Arc<dyn File>,
+    index: OnceLock<Index>,
+    /// The inner `None` is a segment without a filter.
+    filter: OnceLock<Option<Filter>>,
+    /// Counts the file among its other owners; `None` for one opened by path.
+    shared: Option<Arc<SharedFile>>,
+    synced: AtomicBool,
+}
+
+/// The number of whole pages of a file; `Corrupt` when it is too short or not whole.
+fn whole_pages(file: &dyn File) -> Result<u32> {
+    let length = file.len()?;
+    let pages = length / PAGE_BYTES as u64;
+    if length % PAGE_BYTES as u64 != 0 || pages < 4 || pages > u64::from(u32::MAX) {
+        return Err(Error::corrupt(
+            file.path(),
+            length,
+            "a whole number of pages, at least 4",
+            format_args!("{length} bytes"),
+        ));
+    }
+    Ok(pages as u32)
+}
+
+/// Checks the header page and gives the header.
+fn read_header(file: &dyn File, page: &mut Buffer) -> Result<Header> {
+    file.read_exact_at(0, &mut page.as_mut_slice()[..PAGE_BYTES])?;
+    let bytes = &page.as_slice()[..PAGE_BYTES];
+    let header = Header::expect(file.path(), &bytes[..header::LENGTH], FileKind::Segment)?;
+    check_seal(file.path(), 0, header.identity, bytes)?;
+    Ok(header)
+}
+
+impl Segment {
+    /// A segment whose meta data come from a manifest. Reads nothing.
+    #[must_use]
+    pub fn new(meta: SegmentMeta, file: Arc<dyn File>) -> Self {
+        Segment {
+            meta,
+            file,
+            index: OnceLock::new(),
+            filter: OnceLock::new(),
+            shared: None,
+            synced: AtomicBool::new(true),
+        }
+    }
+
+    /// A segment just written, with what is in memory already.
+    #[must_use]
+    pub fn with_parts(
+        meta: SegmentMeta,
+        file: Arc<dyn File>,
+        index: Index,
+        filter: Option<Filter>,
+    ) -> Self {
+        let segment = Self::new(meta, file);
+        segment.index.set(index).expect("nobody else has the segment");
+        segment.filter.set(filter).expect("nobody else has the segment");
+        segment
+    }
+
+    /// Opens the file at `path` for the meta data of a manifest and checks that the footer agrees.
+    /// Reads two pages. `Missing`, `Corrupt`, `Version`, `Io`.
+    pub fn open(disk: &dyn Disk, path: &str, meta: SegmentMeta, access: Access) -> Result<Self> {
+        let file = disk.open(path, Mode::Read, access)?;
+        let found = Self::read_footer(&*file)?;
+        if (found.0.identity, found.1) != (meta.identity, meta.footer) {
+            return Err(Error::corrupt(path, 0, "the segment that the manifest lists", "another"));
+        }
+        Ok(Self::new(meta, file))
+    }
+
+    /// A segment just finished, in its counted file. Not synced.
+    #[must_use]
+    pub fn adopt(
+        meta: SegmentMeta,
+        file: Arc<dyn File>,
+        index: Index,
+        filter: Option<Filter>,
+        shared: Arc<SharedFile>,
+    ) -> Self {
+        let mut segment = Self::with_parts(meta, file, index, filter);
+        segment.shared = Some(shared);
+        segment.synced = AtomicBool::new(false);
+        segment
+    }
+
+    /// A segment that a manifest names, in its counted file; checks that header and footer agree
+    /// with the manifest. Reads two pages. `Missing`, `Corrupt`, `Version`, `Io`.
+    pub fn open_shared(meta: SegmentMeta, shared: Arc<SharedFile>) -> Result<Self> {
+        let file = Arc::clone(shared.file()?);
+        let (header, footer) = Self::read_footer(&*file)?;
+        if (header.identity, footer) != (meta.identity, meta.footer) {
+            let path = shared.path();
+            return Err(Error::corrupt(path, 0, "the segment that the manifest lists", "another"));
+        }
+        let mut segment = Self::new(meta, file);
+        segment.shared = Some(shared);
+        Ok(segment)
+    }
+
+    /// The counted file of a segment of a session.
+    #[must_use]
+    pub fn shared(&self) -> &Arc<SharedFile> {
+        self.shared.as_ref().expect("the segments of a session are counted")
+    }
+
+    /// Makes the file durable unless it is; whether that had to be done. Its name needs a sync of
+    /// the folder too.
+    pub fn sync(&self) -> Result<bool> {
+        if self.synced.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        self.file.sync()?;
+        self.synced.store(true, Ordering::Release);
+        Ok(true)
+    }
+
+    /// Opens a file that no manifest describes: reads header, footer and index.
+    pub fn recover(disk: &dyn Disk, path: &str, id: u64, access: Access) -> Result<Self> {
+        let file = disk.open(path, Mode::Read, access)?;
+        let (header, footer) = Self::read_footer(&*file)?;
+        let meta = SegmentMeta {
+            id,
+            identity: header.identity,
+            footer,
+            first_key: Vec::new(),
+            last_key: Vec::new(),
+        };
+        let mut segment = Self::new(meta, file);
+        let index = segment.index()?;
+        let (first_key, last_key) = (index.first_key().to_vec(), index.last_key().to_vec());
+        segment.meta.first_key = first_key;
+        segment.meta.last_key = last_key;
+        Ok(segment)
+    }
+
+    /// Reads and checks the header page and the footer of a segment file.
+    pub fn read_footer(file: &dyn File) -> Result<(Header, Footer)> {
+        let pages = whole_pages(file)?;
+        let mut page = Buffer::new(PAGE_BYTES);
+        let header = read_header(file, &mut page)?;
+        file.read_exact_at(page_offset(pages - 1), &mut page.as_mut_slice()[..PAGE_BYTES])?;
+        let bytes = &page.as_slice()[..PAGE_BYTES];
+        let footer = Footer::decode(file.path(), header.identity, pages, bytes)?;
+        Ok((header, footer))
+    }
+
+    /// What the segment is.
+    #[inline]
+    #[must_use]
+    pub fn meta(&self) -> &SegmentMeta {
+        &self.meta
+    }
+
+    /// The open file.
+    #[inline]
+    #[must_use]
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    fn read_region(&self, page: u32, bytes: u32) -> Result<Buffer> {
+        // Compared with the file before the memory is taken: a damaged length asks for nothing.
+        let end = page_offset(page) + u64::from(bytes);
+        let length = self.file.len()?;
+        if end > length {
+            return Err(Error::corrupt(
+                self.file.path(),
+                length,
+                format_args!("{end} bytes or more"),
+                "the end of the file",
+            ));
+        }
+        let mut buffer = Buffer::new(bytes as usize);
+        self.file.read_exact_at(page_offset(page), buffer.as_mut_slice())?;
+        Ok(buffer)
+    }
+
+    /// The index, read from disk at the first call.
+    #[inline]
+    pub fn index(&self) -> Result<&Index> {
+        match self.index.get() {
+            Some(index) => Ok(index),
+            None => self.load_index(),
+        }
+    }
+
+    /// The index, if it was loaded.
+    #[inline]
+    #[must_use]
+    pub fn loaded_index(&self) -> Option<&Index> {
+        self.index.get()
+    }
+
+    #[cold]
+    fn load_index(&self) -> Result<&Index> {
+        let footer = &self.meta.footer;
+        let buffer = self.read_region(footer.index_page, footer.index_bytes)?;
+        let bytes = &buffer.as_slice()[..footer.index_bytes as usize];
+        let path = self.file.path();
+        let index = Index::decode(path, footer.index_page, self.meta.identity, bytes)?;
+        if index.pages() != footer.pages {
+            let offset = page_offset(footer.index_page);
+            return Err(Error::corrupt(path, offset, footer.pages, index.pages()));
+        }
+        Ok(self.index.get_or_init(|| index))
+    }
+
+    /// The filter, read from disk at the first call; `None` when the segment has none.
+    #[inline]
+    pub fn filter(&self) -> Result<Option<&Filter>> {
+        match self.filter.get() {
+            Some(filter) => Ok(filter.as_ref()),
+            None => self.load_filter(),
+        }
+    }
+
+    #[cold]
+    fn load_filter(&self) -> Result<Option<&Filter>> {
+        let footer = &self.meta.footer;
+        if footer.filter_bytes == 0 {
+            return Ok(self.filter.get_or_init(|| None).as_ref());
+        }
+        let buffer = self.read_region(footer.filter_page, footer.filter_bytes)?;
+        let bytes = &buffer.as_slice()[..footer.filter_bytes as usize];
+        let path = self.file.path();
+        let filter = Filter::decode(path, footer.filter_page, self.meta.identity, bytes)?;
+        if filter.salt() != footer.salt {
+            let offset = page_offset(footer.filter_page);
+            return Err(Error::corrupt(path, offset, "the salt of the footer", "another"));
+        }
+        Ok(self.filter.get_or_init(|| Some(filter)).as_ref())
+    }
+
+    /// Memory of the filter, if it is loaded, in bytes.
+    #[must_use]
+    pub fn filter_memory_bytes(&self) -> usize {
+        self.filter.get().and_then(Option::as_ref).map_or(0, Filter::memory_bytes)
+    }
+
+    /// Memory of the index, if it is loaded, in bytes.
+    #[must_use]
+    pub fn index_memory_bytes(&self) -> usize {
+        self.index.get().map_or(0, Index::memory_bytes)
+    }
+
+    /// The smallest key.
+    #[inline]
+    #[must_use]
+    pub fn first_key(&self) -> &[u8] {
+        &self.meta.first_key
+    }
+
+    /// The largest key.
+    #[inline]
+    #[must_use]
+    pub fn last_key(&self) -> &[u8] {
+        &self.meta.last_key
+    }
+
+    /// The salt of the filter's hashes.
+    #[inline]
+    #[must_use]
+    pub fn salt(&self) -> u64 {
+        self.meta.footer.salt
+    }
+
+    /// The identity mixed into its checksums.
+    #[inline]
+    #[must_use]
+    pub fn identity(&self) -> u64 {
+        self.meta.identity
+    }
+
+    /// Checks a page of entries that was read from this segment.
+    #[inline]
+    pub fn check_page<'a>(&self, page: u32, bytes: &'a [u8]) -> Result<Page<'a>> {
+        Page::check(self.file.path(), page, self.meta.identity, bytes)
+    }
+
+    /// Reads page `page` into `buffer` and checks it. One page read. `Corrupt`, `Io`.
+    pub fn read_page<'a>(&self, page: u32, buffer: &'a mut Buffer) -> Result<Page<'a>> {
+        self.file.read_exact_at(page_offset(page), &mut buffer.as_mut_slice()[..PAGE_BYTES])?;
+        self.check_page(page, &buffer.as_slice()[..PAGE_BYTES])
+    }
+
+    /// Assembles the value of the large entry whose checked head page is `head`, number `page`, from
+    /// the overflow pages, read in one piece. `Corrupt`, `Io`.
+    pub fn read_large(&self, page: u32, head: &Page<'_>) -> Result<Vec<u8>> {
+        let count = head.overflow() as u32;
+        let last = FIRST_PAGE + self.meta.footer.pages;
+        if u64::from(page) + u64::from(count) >= u64::from(last) {
+            return Err(Error::corrupt(
+                self.file.path(),
+                page_offset(page),
+                format_args!("overflow pages before page {last}"),
+                format_args!("{count} of them"),
+            ));
+        }
+        let buffer = self.read_region(page + 1, count * PAGE_BYTES as u32)?;
+        let mut value = Vec::with_capacity(head.large_value_bytes());
+        value.extend_from_slice(head.entry(0).value);
+        for (number, bytes) in (page + 1..).zip(buffer.as_slice().chunks_exact(PAGE_BYTES)) {
+            self.append_overflow(number, bytes, head.large_value_bytes(), &mut value)?;
+        }
+        Ok(value)
+    }
+
+    /// Checks an overflow page and appends what it holds of a value of `total` bytes.
+    pub fn append_overflow(
+        &self,
+        page: u32,
+        bytes: &[u8],
+        total: usize,
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        check_seal(self.file.path(), page, self.meta.identity, bytes)?;
+        let length = (total - value.len()).min(BODY_BYTES);
+        value.extend_from_slice(&bytes[..length]);
+        Ok(())
+    }
+
+    /// Checks that the head page `page` has as many overflow pages as the index says.
+    pub fn check_span(&self, span: PageSpan, head: &Page<'_>) -> Result<()> {
+        if span.count as usize == 1 + head.overflow() {
+            return Ok(());
+        }
+        Err(Error::corrupt(
+            self.file.path(),
+            page_offset(span.page) + 6,
+            format_args!("{} overflow pages", span.count - 1),
+            head.overflow(),
+        ))
+    }
+}
+
+/// How many pages an entry takes that has its pages to itself, or `None` when it shares a page.
+#[must_use]
+pub fn pages_of_large(key_bytes: usize, value_bytes: usize) -> Option<u32> {
+    let overflow = overflow_pages(key_bytes, value_bytes) as u32;
+    (overflow > 0).then_some(1 + overflow)
+}
