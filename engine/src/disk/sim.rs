@@ -1,1 +1,469 @@
-//! (in work)
+//! A simulated disk that loses, tears, reorders and fails what a real one may.
+//!
+//! It knows what is durable and, in order, every change that is not: bytes, lengths and names, each of
+//! which persists independently of the others until its sync. From that, crash images are drawn: all
+//! subsets while there are few, seeded ones otherwise. Everything follows from the seed.
+//! It is public so that users can crash-test their own programs. Sources: the fault model of
+//! Pillai et al. 2014 (what persists) and Rebello et al. 2020 (failed syncs).
+
+mod content;
+mod fault;
+mod file;
+mod names;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use super::memory::checked_length;
+use super::{Access, Disk, File, Linked, Lock, Mode, Queue, path as paths};
+use crate::error::Result;
+use crate::sync::lock;
+use content::{Change, Content, Keep, Random};
+use fault::{Call, Faults, full};
+pub use fault::{Calls, Fault};
+use file::{SimFile, SimLock, SimQueue};
+use names::{Change as NameChange, Entry, Names};
+
+/// What a crash leaves of the changes that were not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Crash {
+    /// The process died, the machine did not: everything is there.
+    Process,
+    /// The power went: the changes whose bit is set persist, whole; bit 0 is the oldest change. Changes
+    /// beyond the 64th are lost.
+    Subset(u64),
+    /// The power went: a random part of the changes persists, some of them torn.
+    Seed(u64),
+}
+
+/// A simulated disk.
+///
+/// ```
+/// use varvite::disk::{Access, Disk, File, Mode, sim::{Crash, SimDisk}};
+/// let disk = SimDisk::new(1);
+/// let file = disk.open("a", Mode::Create, Access::Buffered)?;
+/// file.write_at(0, b"12")?;
+/// file.sync()?;
+/// // The name is not durable before its folder is synced.
+/// assert!(!disk.crash(Crash::Subset(0)).exists("a")?);
+/// disk.sync_directory("")?;
+/// assert_eq!(disk.crash(Crash::Subset(0)).bytes("a")?, b"12");
+/// # Ok::<(), varvite::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+    seed: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    names: Names,
+    files: BTreeMap<u64, Content>,
+    next_number: u64,
+    /// Orders all changes of the disk.
+    clock: u64,
+    random: Random,
+    held: HashMap<String, String>,
+    faults: Faults,
+    capacity: Option<u64>,
+    lose_cache: bool,
+}
+
+impl SimDisk {
+    /// An empty disk that behaves as `seed` says.
+    #[must_use]
+    pub fn new(seed: u64) -> Arc<SimDisk> {
+        Self::with(seed, Names::new(), BTreeMap::new(), 1)
+    }
+
+    fn with(
+        seed: u64,
+        names: Names,
+        files: BTreeMap<u64, Content>,
+        next_number: u64,
+    ) -> Arc<SimDisk> {
+        let state = State {
+            names,
+            files,
+            next_number,
+            clock: 0,
+            random: Random::new(seed),
+            held: HashMap::new(),
+            faults: Faults::default(),
+            capacity: None,
+            lose_cache: false,
+        };
+        Arc::new(SimDisk { state: Arc::new(Mutex::new(state)), seed })
+    }
+
+    /// The seed it was made with.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The disk as it is found after a crash at this moment; this disk is not changed. The image has
+    /// no locks, faults or capacity, and everything in it is durable.
+    #[must_use]
+    pub fn crash(&self, crash: Crash) -> Arc<SimDisk> {
+        let state = lock(&self.state);
+        let mut random = Random::new(self.seed);
+        match crash {
+            Crash::Process => {
+                let now = |content: &Content| Content {
+                    live: Arc::clone(&content.live),
+                    durable: Arc::clone(&content.live),
+                    ..Content::default()
+                };
+                let files = state.files.iter().map(|(number, content)| (*number, now(content)));
+                Self::with(random.next(), state.names.as_now(), files.collect(), state.next_number)
+            }
+            Crash::Subset(mask) => {
+                let changes = state.unsynced();
+                let place = |at| changes.binary_search(&at).unwrap_or(usize::MAX);
+                let keep = |at| place(at) < 64 && mask >> place(at) & 1 == 1;
+                state.image(
+                    random.next(),
+                    |at, _| {
+                        if keep(at) { Keep::Whole } else { Keep::Nothing }
+                    },
+                )
+            }
+            Crash::Seed(seed) => {
+                let mut random = Random::new(random.next() ^ seed);
+                // Nearly nothing, nearly everything and anything between are all worth drawing.
+                let odds = [1, 16, 32, 48, 63][random.below(5) as usize];
+                let image_seed = random.next();
+                state.image(image_seed, |_, sectors| {
+                    let (kept, torn) = (random.below(64) < odds, random.below(4) == 0);
+                    match (kept, torn && sectors > 1) {
+                        (false, _) => Keep::Nothing,
+                        (true, false) => Keep::Whole,
+                        (true, true) => Keep::Torn(random.next()),
+                    }
+                })
+            }
+        }
+    }
+
+    /// Images to check a program against: the process's death; then every subset when at most
+    /// `max_exhaustive` changes (at most 16) are not durable; then, when there are more of them or some
+    /// can be torn, `seeded` random ones.
+    pub fn crash_images(
+        &self,
+        max_exhaustive: usize,
+        seeded: u64,
+    ) -> impl Iterator<Item = (Crash, Arc<SimDisk>)> + '_ {
+        let (count, tearable) = {
+            let state = lock(&self.state);
+            (state.unsynced().len(), state.tearable())
+        };
+        let exhaustive = count <= max_exhaustive.min(16);
+        let subsets = if exhaustive { 1 << count } else { 0 };
+        let draws = if exhaustive && !tearable { 0 } else { seeded };
+        std::iter::once(Crash::Process)
+            .chain((0..subsets).map(Crash::Subset))
+            .chain((0..draws).map(Crash::Seed))
+            .map(|crash| (crash, self.crash(crash)))
+    }
+
+    /// How many changes are not durable: of bytes, of lengths, of names. A write past the end is two.
+    pub fn unsynced_count(&self) -> usize {
+        lock(&self.state).unsynced().len()
+    }
+
+    /// Makes the `n`-th call from now (1 is the next) of those that `fault` counts fail, once.
+    pub fn fail_at(&self, n: u64, fault: Fault) {
+        lock(&self.state).faults.arm(n, fault);
+    }
+
+    /// Takes back all that [`SimDisk::fail_at`] and [`SimDisk::kill_at`] ordered and that has not happened.
+    pub fn disarm(&self) {
+        lock(&self.state).faults.disarm();
+    }
+
+    /// Kills the process at the `n`-th call from now that changes or syncs anything: that call is not
+    /// made (some sectors of a write may be), it and every later call fail. The images of
+    /// [`SimDisk::crash`] are what it leaves.
+    pub fn kill_at(&self, n: u64) {
+        lock(&self.state).faults.kill_at(n);
+    }
+
+    /// Kills the process now: every call fails from here on.
+    pub fn kill(&self) {
+        lock(&self.state).faults.dead = true;
+    }
+
+    /// Whether the process was killed.
+    pub fn is_dead(&self) -> bool {
+        lock(&self.state).faults.dead
+    }
+
+    /// The calls so far.
+    pub fn calls(&self) -> Calls {
+        lock(&self.state).faults.calls
+    }
+
+    /// Gives the disk room for this many bytes of files; `None` is no bound.
+    pub fn capacity(&self, bytes: Option<u64>) {
+        lock(&self.state).capacity = bytes;
+    }
+
+    /// Whether a failed sync of a file also takes the lost changes from what is read afterwards, as
+    /// when the system drops the pages; otherwise they stay readable until the crash.
+    pub fn lose_cache_on_failed_sync(&self, lose: bool) {
+        lock(&self.state).lose_cache = lose;
+    }
+
+    /// The bytes of all files that have a name or a handle.
+    pub fn total_bytes(&self) -> u64 {
+        lock(&self.state).space()
+    }
+
+    /// All bytes of the file at `path`, as they are now. `Missing`. Not a call that is counted.
+    pub fn bytes(&self, path: &str) -> Result<Vec<u8>> {
+        let state = lock(&self.state);
+        let (_, file) = state.names.file(path)?;
+        Ok(Vec::clone(&state.files[&file].live))
+    }
+
+    /// Gives the file at `path` other bytes, durably, as a failing device would. `Missing`.
+    pub fn damage(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<()> {
+        let mut state = lock(&self.state);
+        let (_, file) = state.names.file(path)?;
+        let handles = state.files[&file].handles;
+        state.files.insert(file, Content { handles, ..Content::durable(bytes.into()) });
+        Ok(())
+    }
+}
+
+impl State {
+    /// The places of all changes that matter after a crash, oldest first.
+    fn unsynced(&self) -> Vec<u64> {
+        let named = self.names.named_after_crash();
+        let files = named.iter().filter_map(|file| self.files.get(file));
+        let bytes = files.flat_map(|content| content.changes.iter().map(|(at, _)| *at));
+        let names = self.names.pending.iter().map(|pending| pending.at);
+        let mut all: Vec<u64> = bytes.chain(names).collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn tearable(&self) -> bool {
+        let mut changes = self.files.values().flat_map(|content| &content.changes);
+        changes.any(|(_, change)| change.sectors() > 1)
+    }
+
+    fn image(&self, seed: u64, mut keep: impl FnMut(u64, usize) -> Keep) -> Arc<SimDisk> {
+        let names = self.names.after_crash(|at| keep(at, 0) != Keep::Nothing);
+        let named = names.named_now();
+        let files = self.files.iter().filter(|(number, _)| named.contains(number));
+        let files = files.map(|(number, content)| {
+            (*number, content.after_crash(|at, change| keep(at, change.sectors())))
+        });
+        SimDisk::with(seed, names, files.collect(), self.next_number)
+    }
+
+    fn space(&self) -> u64 {
+        let named = self.names.named_now();
+        let there =
+            |(number, content): &(&u64, &Content)| content.handles > 0 || named.contains(number);
+        self.files.iter().filter(there).map(|(_, content)| content.space() as u64).sum()
+    }
+
+    /// `Io` when the file cannot grow to `length`.
+    fn check_room(&self, call: Call, path: &str, file: u64, length: usize) -> Result<()> {
+        let Some(capacity) = self.capacity else { return Ok(()) };
+        let content = &self.files[&file];
+        let growth = content.space_with(length) - content.space();
+        if growth == 0 || self.space() + growth as u64 <= capacity {
+            return Ok(());
+        }
+        Err(full(call, path))
+    }
+
+    /// Drops what no handle, name or crash image can reach.
+    fn sweep(&mut self) {
+        let (now, later) = (self.names.named_now(), self.names.named_after_crash());
+        self.files.retain(|number, content| {
+            content.handles > 0 || now.contains(number) || later.contains(number)
+        });
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// Makes an empty file called `path`, whose folder and name are known to be right.
+    fn add(&mut self, folder: u64, path: &str, entry: Entry) {
+        let name = paths::split(path).1.to_owned();
+        self.names.change(folder, NameChange::Add { name, entry }, &mut self.clock);
+    }
+
+    fn create(&mut self, path: &str) -> Result<u64> {
+        let (folder, there) = self.names.find(path)?;
+        if there.is_some() {
+            return Err(paths::exists(path));
+        }
+        let file = self.number();
+        self.files.insert(file, Content::default());
+        self.add(folder, path, Entry::File(file));
+        Ok(file)
+    }
+}
+
+impl SimDisk {
+    /// Counts a call, which may fail, and gives the state to do it.
+    fn enter(&self, call: Call, path: &str) -> Result<std::sync::MutexGuard<'_, State>> {
+        let mut state = lock(&self.state);
+        state.faults.enter(call, path)?;
+        Ok(state)
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &str, mode: Mode, access: Access) -> Result<Arc<dyn File>> {
+        paths::check(path)?;
+        let call = match mode {
+            Mode::Create => Call::growing(Fault::Open, "create"),
+            Mode::Read | Mode::Write => Call::reading(Fault::Open, "open"),
+        };
+        let mut state = self.enter(call, path)?;
+        let number = match mode {
+            Mode::Create => state.create(path)?,
+            Mode::Read | Mode::Write => state.names.file(path)?.1,
+        };
+        let content = state.files.get_mut(&number).expect("a named file exists");
+        content.handles += 1;
+        Ok(Arc::new(SimFile {
+            state: Arc::clone(&self.state),
+            number,
+            path: path.to_owned(),
+            writable: mode != Mode::Read,
+            access,
+        }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        paths::check(from)?;
+        paths::check(to)?;
+        let mut state = self.enter(Call::changing(Fault::Rename, "rename"), from)?;
+        let (from_folder, file) = state.names.file(from)?;
+        let (folder, there) = state.names.find(to)?;
+        match there {
+            Some(Entry::Folder(_)) => return Err(paths::is_folder(to)),
+            Some(Entry::File(same)) if same == file => return Ok(()),
+            _ => {}
+        }
+        let [from, to] = [from, to].map(|path| paths::split(path).1.to_owned());
+        let State { names, clock, .. } = &mut *state;
+        names.change(folder, NameChange::Move { from_folder, from, to, file }, clock);
+        Ok(())
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        paths::check(path)?;
+        let mut state = self.enter(Call::changing(Fault::Remove, "remove"), path)?;
+        let (folder, file) = state.names.file(path)?;
+        let name = paths::split(path).1.to_owned();
+        let State { names, clock, .. } = &mut *state;
+        names.change(folder, NameChange::Remove { name, file }, clock);
+        Ok(())
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>> {
+        paths::check_directory(directory)?;
+        let state = self.enter(Call::reading(Fault::Open, "list"), directory)?;
+        Ok(state.names.list(state.names.folder(directory)?))
+    }
+
+    fn create_directory(&self, path: &str) -> Result<()> {
+        paths::check(path)?;
+        let mut state = self.enter(Call::growing(Fault::Open, "create the folder"), path)?;
+        match state.names.find(path)? {
+            (_, Some(Entry::Folder(_))) => {}
+            (_, Some(Entry::File(_))) => return Err(paths::exists(path)),
+            (folder, None) => {
+                let number = state.number();
+                state.names.make_folder(number);
+                state.add(folder, path, Entry::Folder(number));
+            }
+        }
+        Ok(())
+    }
+
+    fn exists(&self, path: &str) -> Result<bool> {
+        paths::check_directory(path)?;
+        let state = self.enter(Call::reading(Fault::Open, "look for"), path)?;
+        if path.is_empty() {
+            return Ok(true);
+        }
+        Ok(state.names.find(path).is_ok_and(|(_, entry)| entry.is_some()))
+    }
+
+    fn sync_directory(&self, path: &str) -> Result<()> {
+        paths::check_directory(path)?;
+        let mut state = self.enter(Call::changing(Fault::Sync, "sync the folder"), path)?;
+        let folder = state.names.folder(path)?;
+        state.names.sync(folder);
+        state.sweep();
+        Ok(())
+    }
+
+    fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>> {
+        paths::check(path)?;
+        let mut state = self.enter(Call::growing(Fault::Open, "lock"), path)?;
+        if let Some(other) = state.held.get(path) {
+            return Err(paths::locked(path, other));
+        }
+        let file = match state.names.file(path) {
+            Ok((_, file)) => file,
+            Err(error) if error.kind() == crate::Kind::Missing => state.create(path)?,
+            Err(error) => return Err(error),
+        };
+        let State { files, clock, .. } = &mut *state;
+        let content = files.get_mut(&file).expect("a named file exists");
+        content.change(Change::SetLength(0), clock);
+        content.write(0, holder.as_bytes(), clock);
+        state.held.insert(path.to_owned(), holder.to_owned());
+        Ok(Box::new(SimLock { state: Arc::clone(&self.state), path: path.to_owned() }))
+    }
+
+    /// Links or copies as the seed says: a program must do with either.
+    fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked> {
+        paths::check(from)?;
+        paths::check(to)?;
+        let call = Call::growing(Fault::Rename, "link");
+        let mut state = self.enter(call, from)?;
+        let (_, file) = state.names.file(from)?;
+        let (folder, there) = state.names.find(to)?;
+        if there.is_some() {
+            return Err(paths::exists(to));
+        }
+        if state.random.below(2) == 0 {
+            state.add(folder, to, Entry::File(file));
+            return Ok(Linked::HardLink);
+        }
+        let bytes = Arc::clone(&state.files[&file].live);
+        let copy = state.create(to)?;
+        if let Err(error) = state.check_room(call, to, copy, bytes.len()) {
+            let name = paths::split(to).1.to_owned();
+            let State { names, clock, .. } = &mut *state;
+            names.change(folder, NameChange::Remove { name, file: copy }, clock);
+            return Err(error);
+        }
+        let State { files, clock, .. } = &mut *state;
+        files.get_mut(&copy).expect("it was just made").write(0, &bytes, clock);
+        Ok(if state.random.below(2) == 0 { Linked::Reflink } else { Linked::Copy })
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
+        let seed = lock(&self.state).random.next();
+        Ok(Box::new(SimQueue::new(depth, seed)))
+    }
+
+    fn root(&self) -> &str {
+        "simulation"
+    }
+}

@@ -1,0 +1,184 @@
+//! What a simulated file holds now, what of it is durable, and the changes between the two.
+
+use std::sync::Arc;
+
+/// What a disk writes whole or not at all.
+pub(super) const SECTOR: usize = 512;
+
+/// A change that is not durable yet. A write past the end is two of them, because its bytes and the
+/// new length persist independently.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    Bytes { offset: usize, bytes: Arc<[u8]> },
+    Grow(usize),
+    SetLength(usize),
+}
+
+/// Which part of a change a crash leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    Nothing,
+    Whole,
+    /// Each sector by a coin of this seed.
+    Torn(u64),
+}
+
+impl Change {
+    /// How many sectors it touches: one that touches several can be torn.
+    pub(super) fn sectors(&self) -> usize {
+        match self {
+            Change::Bytes { offset, bytes } => {
+                (offset + bytes.len()).div_ceil(SECTOR) - offset / SECTOR
+            }
+            Change::Grow(_) | Change::SetLength(_) => 0,
+        }
+    }
+}
+
+/// Content being put together; bytes beyond the length may still be uncovered by a later change.
+struct Draft<'a> {
+    bytes: &'a mut Vec<u8>,
+    length: usize,
+}
+
+impl Draft<'_> {
+    fn apply(&mut self, change: &Change, keep: Keep) {
+        match (change, keep) {
+            (_, Keep::Nothing) => {}
+            (Change::Grow(length), _) => self.length = self.length.max(*length),
+            (Change::SetLength(length), _) => {
+                self.bytes.truncate(*length);
+                self.length = *length;
+            }
+            (Change::Bytes { offset, bytes }, keep) => self.write(*offset, bytes, keep),
+        }
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8], keep: Keep) {
+        let end = offset + bytes.len();
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        let mut random = match keep {
+            Keep::Torn(seed) => Some(Random::new(seed)),
+            Keep::Whole | Keep::Nothing => None,
+        };
+        let mut at = offset;
+        while at < end {
+            let next = (at / SECTOR + 1) * SECTOR;
+            let next = if random.is_some() { next.min(end) } else { end };
+            if random.as_mut().is_none_or(|random| random.below(2) == 0) {
+                self.bytes[at..next].copy_from_slice(&bytes[at - offset..next - offset]);
+            }
+            at = next;
+        }
+    }
+}
+
+fn apply<'a>(base: &mut Vec<u8>, changes: impl Iterator<Item = (&'a Change, Keep)>) {
+    let length = base.len();
+    let mut draft = Draft { bytes: base, length };
+    for (change, keep) in changes {
+        draft.apply(change, keep);
+    }
+    let length = draft.length;
+    draft.bytes.resize(length, 0);
+}
+
+/// One file. Images share what did not change.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Content {
+    pub(super) live: Arc<Vec<u8>>,
+    pub(super) durable: Arc<Vec<u8>>,
+    /// In the order they were made, with their place among all changes of the disk.
+    pub(super) changes: Vec<(u64, Change)>,
+    /// Space that was preallocated.
+    pub(super) reserved: usize,
+    pub(super) handles: usize,
+}
+
+impl Content {
+    /// A file that holds `bytes` durably.
+    pub(super) fn durable(bytes: Vec<u8>) -> Self {
+        let bytes = Arc::new(bytes);
+        Content { live: Arc::clone(&bytes), durable: bytes, ..Content::default() }
+    }
+
+    /// The space that the file takes.
+    pub(super) fn space(&self) -> usize {
+        self.live.len().max(self.reserved)
+    }
+
+    /// The space that the file would take with a length of `length`.
+    pub(super) fn space_with(&self, length: usize) -> usize {
+        self.space().max(length)
+    }
+
+    pub(super) fn write(&mut self, offset: usize, bytes: &[u8], clock: &mut u64) {
+        if bytes.is_empty() {
+            return;
+        }
+        let end = offset + bytes.len();
+        if end > self.live.len() {
+            self.change(Change::Grow(end), clock);
+        }
+        self.change(Change::Bytes { offset, bytes: bytes.into() }, clock);
+    }
+
+    pub(super) fn change(&mut self, change: Change, clock: &mut u64) {
+        apply(Arc::make_mut(&mut self.live), std::iter::once((&change, Keep::Whole)));
+        self.changes.push((*clock, change));
+        *clock += 1;
+    }
+
+    pub(super) fn sync(&mut self) {
+        let changes = std::mem::take(&mut self.changes);
+        let kept = changes.iter().map(|(_, change)| (change, Keep::Whole));
+        apply(Arc::make_mut(&mut self.durable), kept);
+    }
+
+    /// A failed sync: the changes never become durable.
+    pub(super) fn fail_sync(&mut self, lose_cache: bool) {
+        self.changes.clear();
+        if lose_cache {
+            self.live = Arc::clone(&self.durable);
+        }
+    }
+
+    /// What a crash leaves, `keep` deciding for each change.
+    pub(super) fn after_crash(&self, mut keep: impl FnMut(u64, &Change) -> Keep) -> Content {
+        if self.changes.is_empty() {
+            return Content {
+                live: Arc::clone(&self.durable),
+                durable: Arc::clone(&self.durable),
+                ..Content::default()
+            };
+        }
+        let mut bytes = Vec::clone(&self.durable);
+        apply(&mut bytes, self.changes.iter().map(|(at, change)| (change, keep(*at, change))));
+        Content::durable(bytes)
+    }
+}
+
+/// A small seeded generator (Steele et al. 2014, splitmix).
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`, which is not zero.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
