@@ -5,6 +5,7 @@
 //! is snapshots. Design: `docs/design/table.md`.
 
 mod batch;
+mod buffer_filter;
 pub mod check;
 mod cursor;
 mod entry;
@@ -47,6 +48,7 @@ pub use stats::{FilterStats, LevelStats, MergeStats, SessionStats, TableStats};
 pub use view::View;
 
 use crate::error::Result;
+use crate::format::hash::hash;
 use levels::{Schedule, Shape};
 use merge_job::{Input, MergeJob};
 use run::Run;
@@ -94,8 +96,8 @@ impl Table {
         Table {
             store,
             name: name.to_owned(),
+            active: WriteBuffer::new(options.write_buffer_bytes),
             options: Arc::new(options),
-            active: WriteBuffer::default(),
             base,
             shape: Arc::new(shape),
             last_work: 0,
@@ -154,9 +156,12 @@ impl Table {
         let base_cost = self.base.as_ref().map_or(0, |base| base.cost());
         let mut limit = options.write_buffer_bytes.saturating_sub(base_cost);
         for entry in batch.entries() {
-            self.active.insert(entry, &|older, newer| operator::combine(operator, older, newer));
+            let hash = hash(self.store.salt, entry.key);
+            self.active
+                .insert(entry, hash, &|older, newer| operator::combine(operator, older, newer));
             if self.active.cost_bytes() >= limit {
-                let full = std::mem::take(&mut self.active);
+                let empty = WriteBuffer::new(options.write_buffer_bytes);
+                let full = std::mem::replace(&mut self.active, empty);
                 let schedule = Schedule { store: &self.store, options: &options, work: 0 };
                 schedule.seal(&mut self.shape, full, self.base.take());
                 limit = options.write_buffer_bytes;

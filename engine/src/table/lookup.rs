@@ -161,13 +161,13 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
         let width = self.sources.len();
         let mut waiting = 0u32;
         for index in group.clone() {
-            if self.search_buffers(index) {
+            let slot = index - group.start;
+            hashes[slot] = hash(self.view.store.salt, self.key(index));
+            if self.search_buffers(index, hashes[slot]) {
                 continue;
             }
-            let slot = index - group.start;
             waiting |= 1 << slot;
-            let row = &mut located[slot * width..(slot + 1) * width];
-            hashes[slot] = self.locate(index, row)?;
+            self.locate(index, hashes[slot], &mut located[slot * width..(slot + 1) * width])?;
         }
         while waiting != 0 {
             let slot = waiting.trailing_zeros() as usize;
@@ -179,11 +179,11 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
     }
 
     /// Looks in the buffers that come before any run; whether that settles the key.
-    fn search_buffers(&mut self, index: usize) -> bool {
+    fn search_buffers(&mut self, index: usize, hash: u64) -> bool {
         let sources = self.sources;
         while let Some(Source::Buffer(buffer)) = sources.get(usize::from(self.next_source[index])) {
             self.next_source[index] += 1;
-            let found = buffer.get(self.keys[index].as_ref());
+            let found = buffer.get(self.keys[index].as_ref(), hash);
             if found.is_some_and(|entry| self.take(index, entry)) {
                 return true;
             }
@@ -194,12 +194,11 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
         }
     }
 
-    /// Finds the segment for the key in every run and fetches its filter line; returns the hash.
-    fn locate(&mut self, index: usize, row: &mut [u32]) -> Result<u64> {
+    /// Finds the segment for the key in every run and fetches its filter line.
+    fn locate(&mut self, index: usize, hash: u64, row: &mut [u32]) -> Result<()> {
         let key = self.keys[index].as_ref();
         let prefix = key_prefix(key);
         let salt = self.view.store.salt;
-        let hash = hash(salt, key);
         for (source, place) in self.sources.iter().zip(row) {
             let Source::Run(source) = source else { continue };
             *place = source.locate(prefix, key);
@@ -213,7 +212,7 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
                 filter.prefetch(hash);
             }
         }
-        Ok(hash)
+        Ok(())
     }
 
     /// Takes what a source says of a key; whether that settles it.
@@ -262,7 +261,7 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
             self.next_source[index] += 1;
             let source = match source {
                 Source::Buffer(buffer) => {
-                    let found = buffer.get(self.keys[index].as_ref());
+                    let found = buffer.get(self.keys[index].as_ref(), hash_);
                     if found.is_some_and(|entry| self.take(index, entry)) {
                         return Ok(());
                     }

@@ -215,9 +215,9 @@ mod tests {
     use crate::table::write_buffer::WriteBuffer;
 
     fn source(entries: &[(&[u8], EntryKind, &[u8])]) -> Source {
-        let mut buffer = WriteBuffer::default();
+        let mut buffer = WriteBuffer::new(0);
         for &(key, kind, value) in entries {
-            buffer.insert(EntryRef { kind, key, value }, &|_, _| None);
+            buffer.insert(EntryRef { kind, key, value }, 0, &|_, _| None);
         }
         Source::Buffer(buffer.stream())
     }

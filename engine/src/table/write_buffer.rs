@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use super::buffer_filter::BufferFilter;
 use super::entry::{EntryKind, EntryRef, cost, prefix as key_prefix};
 
 /// Entries and children a node holds at most; half of it after a split.
@@ -273,16 +274,19 @@ fn insert_in_leaf(leaf: &mut Leaf, insertion: &mut Insertion<'_>) {
 #[derive(Clone)]
 pub struct WriteBuffer {
     root: Arc<Node>,
+    filter: BufferFilter,
     entry_count: u64,
     cost_bytes: u64,
     /// By kind.
     counts: [u64; 3],
 }
 
-impl Default for WriteBuffer {
-    fn default() -> Self {
+impl WriteBuffer {
+    /// An empty buffer for about `bytes` of entries.
+    pub fn new(bytes: u64) -> Self {
         WriteBuffer {
             root: Arc::new(Node::Leaf(Leaf::default())),
+            filter: BufferFilter::new(bytes),
             entry_count: 0,
             cost_bytes: 0,
             counts: [0; 3],
@@ -317,9 +321,10 @@ impl WriteBuffer {
         self.entry_count == 0
     }
 
-    /// Adds `entry`; where its key is there already, `combine(older, newer)` says what to keep, or
-    /// `None` for the newer as it is.
-    pub fn insert(&mut self, entry: EntryRef<'_>, combine: Combine<'_>) {
+    /// Adds `entry`, whose key has the hash `hash`; where its key is there already,
+    /// `combine(older, newer)` says what to keep, or `None` for the newer as it is.
+    pub fn insert(&mut self, entry: EntryRef<'_>, hash: u64, combine: Combine<'_>) {
+        self.filter.add(hash);
         let mut insertion = Insertion {
             prefix: key_prefix(entry.key),
             entry,
@@ -345,8 +350,13 @@ impl WriteBuffer {
         self.cost_bytes = self.cost_bytes + insertion.added - insertion.removed;
     }
 
-    /// The newest entry of `key`.
-    pub fn get(&self, key: &[u8]) -> Option<EntryRef<'_>> {
+    /// The newest entry of `key`, which has the hash `hash`.
+    #[inline]
+    pub fn get(&self, key: &[u8], hash: u64) -> Option<EntryRef<'_>> {
+        if self.filter.may_hold(hash) { self.find(key) } else { None }
+    }
+
+    fn find(&self, key: &[u8]) -> Option<EntryRef<'_>> {
         let prefix = key_prefix(key);
         let mut node = &*self.root;
         loop {
@@ -500,14 +510,15 @@ mod tests {
 
     #[test]
     fn agrees_with_a_map_and_old_clones_stay_as_they_were() {
-        let mut buffer = WriteBuffer::default();
+        let mut buffer = WriteBuffer::new(1 << 20);
         let mut model = BTreeMap::new();
         let mut kept = Vec::new();
         for number in 0..30_000u64 {
             let length = if number % 500 == 0 { 5_000 } else { number % 70 };
             let (key, value) = (key(number % 9_000), vec![number as u8; length as usize]);
             let kind = if number % 5 == 0 { EntryKind::Delete } else { EntryKind::Insert };
-            buffer.insert(EntryRef { kind, key: &key, value: &value }, &replace);
+            let hash = crate::format::hash::hash(0, &key);
+            buffer.insert(EntryRef { kind, key: &key, value: &value }, hash, &replace);
             model.insert(key, (kind, value));
             if number % 6_000 == 7 {
                 kept.push((buffer.clone(), model.clone()));
@@ -522,7 +533,8 @@ mod tests {
             for (key, (kind, value)) in &model {
                 let entry = stream.peek().expect("as many entries as the model");
                 assert_eq!((entry.key, entry.kind, entry.value), (&key[..], *kind, &value[..]));
-                assert_eq!(buffer.get(key).map(|entry| entry.value), Some(&value[..]));
+                let hash = crate::format::hash::hash(0, key);
+                assert_eq!(buffer.get(key, hash).map(|entry| entry.value), Some(&value[..]));
                 stream.next();
             }
             assert!(stream.peek().is_none());
@@ -543,7 +555,7 @@ mod tests {
 
     #[test]
     fn an_empty_buffer_has_no_place() {
-        let mut stream = WriteBuffer::default().stream();
+        let mut stream = WriteBuffer::new(0).stream();
         stream.seek(b"a");
         assert!(stream.peek().is_none());
         stream.seek_last();
