@@ -80,5 +80,8 @@ fn processor_time() -> Duration {
 }
 
 fn report(what: &str, start: Duration, count: u64) {
-    println!("{what}: {:.1} ns", (processor_time() - start).as_nanos() as f64 / count as f64);
+    println!(
+        "{what}: {:.1} ns",
+        processor_time().saturating_sub(start).as_nanos() as f64 / count as f64
+    );
 }

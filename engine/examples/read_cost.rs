@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use varvite::disk::os::OsDisk;
-use varvite::disk::{ALIGNMENT, Access, Buffer, Disk, File, Mode, Read};
+use varvite::disk::{ALIGNMENT, Access, Buffer, Disk, Mode, Read};
 
 const PAGES: u64 = 131_072;
 const BATCH: usize = 256;
@@ -85,7 +85,7 @@ fn now() -> [Duration; 2] {
 fn report(what: &str, start: [Duration; 2], count: usize) {
     let end = now();
     let [processor, wall] =
-        [0, 1].map(|clock| (end[clock] - start[clock]).as_nanos() as f64 / 1000.0);
+        [0, 1].map(|clock| end[clock].saturating_sub(start[clock]).as_nanos() as f64 / 1000.0);
     let count = count as f64;
     println!("{what}: {:.2} µs of processor, {:.2} µs", processor / count, wall / count);
 }
