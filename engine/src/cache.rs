@@ -1,20 +1,462 @@
-//! (stand-in until the real one is merged)
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-/// c
-#[derive(Debug, Default)]
-pub struct Cache(Mutex<HashMap<(u64, u32), Arc<[u8]>>>);
+//! A cache of pages, bounded in bytes, that several stores share.
+//!
+//! Set-associative: a page's hash chooses one of many small sets, each with its own lock, so that
+//! threads seldom meet, nothing is ever rehashed, and choosing a victim costs the same always. Within
+//! a set the victim is the page predicted to be needed last (re-reference intervals of two bits): a
+//! page enters as "probably not soon" and must be hit to stay, so a scan does not flush the cache.
+//! Frames are made as the cache fills and reused from then on. Invariant: sets and frames together
+//! never take more than the budget. Source: Jaleel et al. 2010 (RRIP).
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::format::hash::combine;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+/// Pages a set holds at most.
+const WAYS: usize = 16;
+
+/// Predictions of when a page is needed again.
+const SOON: u8 = 0;
+const NOT_SOON: u8 = 2;
+const LAST: u8 = 3;
+
+/// What a frame takes with its counts and what the allocator adds.
+const FRAME_BYTES: u64 = (size_of::<Frame>() + 2 * size_of::<usize>() + 16) as u64;
+
+const SET_BYTES: u64 = size_of::<Slot>() as u64;
+
+/// A page and its name.
+struct Frame {
+    file: u64,
+    page: u32,
+    bytes: [u8; PAGE],
+}
+
+/// A page held in memory. Cheap to clone; the bytes stay as they are while it lives, whatever the
+/// cache does.
+#[derive(Clone)]
+pub struct Page(Arc<Frame>);
+
+impl Deref for Page {
+    type Target = [u8; PAGE];
+
+    #[inline]
+    fn deref(&self) -> &[u8; PAGE] {
+        &self.0.bytes
+    }
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Page({} of file {:x})", self.0.page, self.0.file)
+    }
+}
+
+/// Up to [`WAYS`] pages. A tag is some bits of the page's hash, so that a lookup touches no frame but
+/// its own; the whole name is compared in the frame.
+struct Set {
+    tags: [u8; WAYS],
+    intervals: [u8; WAYS],
+    hits: u64,
+    frames: [Option<Arc<Frame>>; WAYS],
+}
+
+/// A set and its lock: the lock, the tags and the first frames share a cache line.
+#[repr(align(64))]
+struct Slot(Mutex<Set>);
+
+impl Set {
+    fn new() -> Self {
+        Set { tags: [0; WAYS], intervals: [LAST; WAYS], hits: 0, frames: [const { None }; WAYS] }
+    }
+
+    #[inline]
+    fn find(&self, tag: u8, file: u64, page: u32) -> Option<usize> {
+        // Compared all at once: the compiler makes one vector comparison of it.
+        let mut matches = 0u32;
+        for way in 0..WAYS {
+            matches |= u32::from(self.tags[way] == tag) << way;
+        }
+        while matches != 0 {
+            let way = matches.trailing_zeros() as usize;
+            let named = |frame: &Arc<Frame>| frame.file == file && frame.page == page;
+            if self.frames[way].as_ref().is_some_and(named) {
+                return Some(way);
+            }
+            matches &= matches - 1;
+        }
+        None
+    }
+
+    /// The way to fill: one of the first `ways` that is free, or else the one needed last among those
+    /// that nobody holds. `None` when all are held.
+    fn victim(&mut self, ways: usize) -> Option<usize> {
+        if let Some(way) = self.frames[..ways].iter().position(Option::is_none) {
+            return Some(way);
+        }
+        // Whether a frame is held is asked of the best candidate only: it costs a look at the frame.
+        let mut candidates = (1u32 << ways) - 1;
+        let way = loop {
+            let left = (0..ways).filter(|way| candidates >> way & 1 == 1);
+            let way = left.max_by_key(|way| (self.intervals[*way], std::cmp::Reverse(*way)))?;
+            if self.frames[way].as_ref().is_some_and(|frame| Arc::strong_count(frame) == 1) {
+                break way;
+            }
+            candidates &= !(1 << way);
+        };
+        // All others come as much nearer to the end as this one was from it.
+        let distance = LAST - self.intervals[way];
+        for interval in &mut self.intervals[..ways] {
+            *interval = (*interval + distance).min(LAST);
+        }
+        Some(way)
+    }
+}
+
+/// What a cache did and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Lookups that found their page.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Pages that gave way to others.
+    pub evictions: u64,
+    /// Pages held now.
+    pub pages: u64,
+    /// Bytes taken now: sets, frames and their overhead. Never above the budget.
+    pub bytes: u64,
+}
+
+/// A shared cache of pages, named by file identity and page number.
+///
+/// A page that is found is returned as a counted handle, so that no lock is held while it is used.
+///
+/// ```
+/// use varvite::cache::Cache;
+/// let cache = Cache::new(1 << 20);
+/// assert!(cache.get(7, 0).is_none());
+/// cache.insert(7, 0, &[1; 4096]);
+/// assert_eq!(cache.get(7, 0).expect("it was just inserted")[9], 1);
+/// ```
+pub struct Cache {
+    sets: Box<[Slot]>,
+    /// Of each set, those that the budget allows: all but for the smallest caches.
+    ways: usize,
+    budget_bytes: u64,
+    frames: AtomicU64,
+    pages: AtomicU64,
+    misses: AtomicU64,
+    evictions: AtomicU64,
+    sharers: AtomicU64,
+}
+
 impl Cache {
-    /// n
-    pub fn new(_: u64) -> Arc<Self> {
-        Arc::default()
+    /// A cache that takes at most `budget_bytes`, its own overhead included. A budget too small for
+    /// one page makes a cache that holds nothing and is as correct.
+    ///
+    /// The sets, about 5 % of a full cache, are taken at once; frames when they are needed.
+    #[must_use]
+    pub fn new(budget_bytes: u64) -> Arc<Cache> {
+        let room = budget_bytes.saturating_sub(size_of::<Cache>() as u64);
+        let full_set = SET_BYTES + WAYS as u64 * FRAME_BYTES;
+        let (count, ways) = if room >= full_set {
+            (room / full_set, WAYS)
+        } else {
+            let ways = room.saturating_sub(SET_BYTES) / FRAME_BYTES;
+            (u64::from(ways > 0), ways as usize)
+        };
+        Arc::new(Cache {
+            sets: (0..count).map(|_| Slot(Mutex::new(Set::new()))).collect(),
+            ways,
+            budget_bytes,
+            frames: AtomicU64::new(0),
+            pages: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            sharers: AtomicU64::new(0),
+        })
     }
-    /// g
-    pub fn get(&self, file: u64, page: u32) -> Option<Arc<[u8]>> {
-        self.0.lock().expect("x").get(&(file, page)).cloned()
+
+    /// A number for a store that is about to share the cache, for it to mix into the names of its
+    /// files: a reopened store may give a file an identity that a removed one had.
+    pub fn join(&self) -> u64 {
+        self.sharers.fetch_add(1, Ordering::Relaxed)
     }
-    /// i
-    pub fn insert(&self, file: u64, page: u32, bytes: &[u8]) {
-        self.0.lock().expect("x").insert((file, page), bytes.into());
+
+    /// What it may take.
+    pub fn budget_bytes(&self) -> u64 {
+        self.budget_bytes
+    }
+
+    /// The most pages that it can hold.
+    pub fn capacity_pages(&self) -> u64 {
+        (self.sets.len() * self.ways) as u64
+    }
+
+    #[inline]
+    fn place(&self, file: u64, page: u32) -> Option<(&Mutex<Set>, u8)> {
+        let hash = combine(file, u64::from(page));
+        let index = (u128::from(hash) * self.sets.len() as u128) >> 64;
+        // The low bits, which the choice of the set hardly uses.
+        self.sets.get(index as usize).map(|set| (&set.0, hash as u8))
+    }
+
+    /// The page, if it is here. Takes one uncontended lock for the time of a comparison.
+    #[inline]
+    pub fn get(&self, file: u64, page: u32) -> Option<Page> {
+        if let Some((set, tag)) = self.place(file, page) {
+            let mut set = lock(set);
+            if let Some(way) = set.find(tag, file, page) {
+                set.hits += 1;
+                set.intervals[way] = SOON;
+                return set.frames[way].clone().map(Page);
+            }
+        }
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Whether the page is here. Neither counts nor makes it stay longer.
+    pub fn contains(&self, file: u64, page: u32) -> bool {
+        self.place(file, page).is_some_and(|(set, tag)| lock(set).find(tag, file, page).is_some())
+    }
+
+    /// Copies the page in, and returns it. If it is here already, the one here is returned: a page
+    /// of a file never changes. When no room can be made, because the pages that could give way are
+    /// held, the page is returned without being kept.
+    pub fn insert(&self, file: u64, page: u32, bytes: &[u8; PAGE]) -> Page {
+        let Some((set, tag)) = self.place(file, page) else { return private(file, page, bytes) };
+        let mut set = lock(set);
+        if let Some(way) = set.find(tag, file, page) {
+            return Page(set.frames[way].clone().expect("the way found is filled"));
+        }
+        let Some(way) = set.victim(self.ways) else { return private(file, page, bytes) };
+        set.tags[way] = tag;
+        set.intervals[way] = NOT_SOON;
+        let place = &mut set.frames[way];
+        if let Some(frame) = place {
+            self.evictions.fetch_add(1, Ordering::Relaxed);
+            // Handles are only cloned from one here, under the lock, or from another handle, of which
+            // there is none.
+            let frame = Arc::get_mut(frame).expect("nobody holds a victim");
+            (frame.file, frame.page) = (file, page);
+            frame.bytes.copy_from_slice(bytes);
+        } else {
+            self.frames.fetch_add(1, Ordering::Relaxed);
+            self.pages.fetch_add(1, Ordering::Relaxed);
+            *place = Some(private(file, page, bytes).0);
+        }
+        Page(place.clone().expect("it was just filled"))
+    }
+
+    /// Drops the first `page_count` pages of a file that goes away, so that they make room at once.
+    /// Costs a lookup a page.
+    pub fn forget(&self, file: u64, page_count: u32) {
+        for page in 0..page_count {
+            let Some((set, tag)) = self.place(file, page) else { return };
+            let mut set = lock(set);
+            if let Some(way) = set.find(tag, file, page) {
+                set.frames[way] = None;
+                set.intervals[way] = LAST;
+                self.frames.fetch_sub(1, Ordering::Relaxed);
+                self.pages.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What it did and holds. Costs a look at every set.
+    pub fn stats(&self) -> CacheStats {
+        CacheStats {
+            hits: self.sets.iter().map(|set| lock(&set.0).hits).sum(),
+            misses: self.misses.load(Ordering::Relaxed),
+            evictions: self.evictions.load(Ordering::Relaxed),
+            pages: self.pages.load(Ordering::Relaxed),
+            bytes: self.bytes(),
+        }
+    }
+
+    /// Bytes taken now.
+    pub fn bytes(&self) -> u64 {
+        size_of::<Cache>() as u64
+            + self.sets.len() as u64 * SET_BYTES
+            + self.frames.load(Ordering::Relaxed) * FRAME_BYTES
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cache({} of {} bytes)", self.bytes(), self.budget_bytes)
+    }
+}
+
+/// A page that the cache does not keep.
+fn private(file: u64, page: u32, bytes: &[u8; PAGE]) -> Page {
+    Page(Arc::new(Frame { file, page, bytes: *bytes }))
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    /// A page whose bytes follow from its name.
+    fn bytes(file: u64, page: u32) -> [u8; PAGE] {
+        [(file as u8).wrapping_mul(31) ^ page as u8; PAGE]
+    }
+
+    fn insert(cache: &Cache, file: u64, page: u32) -> Page {
+        cache.insert(file, page, &bytes(file, page))
+    }
+
+    #[test]
+    fn lookups_bring_the_right_page_or_none_within_any_budget() {
+        for budget in [0, 1000, 4500, 10_000, 65_000, 200_000, 1 << 22] {
+            let cache = Cache::new(budget);
+            let mut state = budget + 1;
+            for _ in 0..20_000 {
+                state = combine(state, 1);
+                let (file, page) = (state % 7, (state >> 32) as u32 % 300);
+                match cache.get(file, page) {
+                    Some(found) => assert_eq!(*found, bytes(file, page)),
+                    None => assert_eq!(*insert(&cache, file, page), bytes(file, page)),
+                }
+                if state >> 60 == 0 {
+                    cache.forget(file, 300);
+                    assert!(!cache.contains(file, page));
+                }
+            }
+            let stats = cache.stats();
+            assert!(stats.pages <= cache.capacity_pages() && stats.bytes <= budget.max(100));
+            assert_eq!(stats.hits + stats.misses, 20_000);
+            assert_eq!(stats.hits == 0, cache.capacity_pages() == 0, "budget {budget}: {stats:?}");
+        }
+    }
+
+    #[test]
+    fn the_budget_is_used() {
+        let budget = 50_000_000;
+        let cache = Cache::new(budget);
+        for page in 0..40_000 {
+            insert(&cache, 1, page);
+        }
+        let stats = cache.stats();
+        assert!(stats.bytes <= budget && stats.bytes > budget * 98 / 100, "{stats:?}");
+        assert_eq!(stats.pages + stats.evictions, 40_000);
+        assert!(stats.pages * PAGE as u64 > budget * 90 / 100);
+    }
+
+    #[test]
+    fn a_held_page_stays_as_it_is() {
+        let cache = Cache::new(70_000);
+        let ways = cache.capacity_pages() as u32;
+        let held: Vec<Page> = (0..ways).map(|page| insert(&cache, 1, page)).collect();
+        // All are held, so nothing can give way, and the newcomer is not kept.
+        assert_eq!(*insert(&cache, 2, 0), bytes(2, 0));
+        assert!(cache.get(2, 0).is_none() && cache.stats().evictions == 0);
+        let first = held[0].clone();
+        drop(held);
+        for page in 0..1000 {
+            insert(&cache, 3, page);
+        }
+        assert_eq!(*first, bytes(1, 0));
+        cache.forget(1, ways);
+        assert_eq!(*first, bytes(1, 0));
+        assert_eq!(cache.budget_bytes(), 70_000);
+    }
+
+    #[test]
+    fn a_scan_leaves_the_pages_that_were_hit() {
+        let cache = Cache::new(4 << 20);
+        let hot = cache.capacity_pages() as u32 / 3;
+        for round in 0..3 {
+            for page in 0..hot {
+                if round == 0 { drop(insert(&cache, 1, page)) } else { drop(cache.get(1, page)) }
+            }
+        }
+        // As many pages as the cache holds: the least recently used would be the hot ones.
+        for page in 0..cache.capacity_pages() as u32 {
+            insert(&cache, 2, page);
+        }
+        let kept = (0..hot).filter(|page| cache.contains(1, *page)).count() as u32;
+        assert!(kept > hot * 9 / 10, "{kept} of {hot}");
+    }
+
+    #[test]
+    fn forgetting_a_file_gives_its_room_back() {
+        let cache = Cache::new(1 << 20);
+        (0..50).for_each(|page| drop(insert(&cache, 1, page)));
+        (0..50).for_each(|page| drop(insert(&cache, 2, page)));
+        let before = cache.stats();
+        cache.forget(1, 50);
+        let after = cache.stats();
+        assert_eq!((before.pages, after.pages), (100, 50));
+        assert_eq!(before.bytes - after.bytes, 50 * FRAME_BYTES);
+        assert!((0..50).all(|page| cache.contains(2, page) && !cache.contains(1, page)));
+    }
+
+    #[test]
+    fn threads_share_it() {
+        let cache = Cache::new(300_000);
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for step in 0..20_000u64 {
+                        let random = combine(thread, step);
+                        let (file, page) = (random % 3, (random >> 40) as u32 % 60);
+                        let found = cache.get(file, page);
+                        let found = found.unwrap_or_else(|| insert(cache, file, page));
+                        assert_eq!(*found, bytes(file, page));
+                    }
+                });
+            }
+        });
+        assert!(cache.stats().bytes <= 300_000);
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod interleavings {
+    use super::*;
+
+    /// Threads that look up, insert and forget pages of one set, while they hold some of them, see
+    /// only the bytes that belong to the name, in every order of their steps.
+    #[test]
+    fn a_page_is_never_another() {
+        shuttle::check_random(
+            || {
+                let cache = Cache::new(2 * FRAME_BYTES + SET_BYTES + 500);
+                assert_eq!(cache.capacity_pages(), 2);
+                let threads: Vec<_> = (0..3u8)
+                    .map(|thread| {
+                        let cache = Arc::clone(&cache);
+                        shuttle::thread::spawn(move || {
+                            for step in 0..3u8 {
+                                let page = u32::from((thread + step) % 3);
+                                let held = cache
+                                    .get(1, page)
+                                    .unwrap_or_else(|| cache.insert(1, page, &[page as u8; PAGE]));
+                                shuttle::thread::yield_now();
+                                if step == 1 {
+                                    cache.forget(1, 2);
+                                }
+                                assert_eq!(*held, [page as u8; PAGE]);
+                            }
+                        })
+                    })
+                    .collect();
+                for thread in threads {
+                    thread.join().expect("its assertions hold");
+                }
+                let stats = cache.stats();
+                assert!(stats.pages <= 2 && stats.bytes <= cache.budget_bytes());
+            },
+            2000,
+        );
     }
 }

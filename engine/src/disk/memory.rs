@@ -231,7 +231,7 @@ impl Disk for MemoryDisk {
         Ok(Linked::HardLink)
     }
 
-    fn root(&self) -> &str {
+    fn root(&self) -> &'static str {
         "memory"
     }
 }

@@ -101,25 +101,23 @@ impl OsDisk {
             .map_err(|error| self.error(action, path, error))?;
         if metadata.is_dir() { Err(paths::is_folder(&self.shown(path))) } else { Ok(()) }
     }
+}
 
-    /// Clones `from` into a new file, or takes the new name back.
-    fn reflink(&self, from: &Path, to: &Path) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            let source = fs::File::open(from)?;
-            let target = OpenOptions::new().write(true).create_new(true).open(to)?;
-            if let Err(error) = rustix::fs::ioctl_ficlone(&target, &source) {
-                fs::remove_file(to)?;
-                return Err(error.into());
-            }
-            Ok(())
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let _ = (self, from, to);
-            Err(io::ErrorKind::Unsupported.into())
-        }
+/// Clones `from` into a new file `to`, or leaves no such file.
+#[cfg(target_os = "linux")]
+fn reflink(from: &Path, to: &Path) -> io::Result<()> {
+    let source = fs::File::open(from)?;
+    let target = OpenOptions::new().write(true).create_new(true).open(to)?;
+    if let Err(error) = rustix::fs::ioctl_ficlone(&target, &source) {
+        fs::remove_file(to)?;
+        return Err(error.into());
     }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reflink(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 impl Disk for OsDisk {
@@ -224,7 +222,7 @@ impl Disk for OsDisk {
         if fs::symlink_metadata(&target).is_ok() {
             return Err(paths::exists(&self.shown(to)));
         }
-        if self.reflink(&source, &target).is_ok() {
+        if reflink(&source, &target).is_ok() {
             return Ok(Linked::Reflink);
         }
         match fs::hard_link(&source, &target) {

@@ -463,7 +463,7 @@ impl Disk for SimDisk {
         Ok(Box::new(SimQueue::new(depth, seed)))
     }
 
-    fn root(&self) -> &str {
+    fn root(&self) -> &'static str {
         "simulation"
     }
 }

@@ -4,7 +4,7 @@
 //! and waits, but only when none is ready, so that a batch shares the cost of the system call.
 //! Invariant: while the kernel may write to a buffer, its `Read` lies in a slot and is neither touched
 //! nor dropped; dropping the queue waits for all of them.
-//! Source: Axboe, "Efficient IO with io_uring", 2019.
+//! Source: Axboe, "Efficient IO with `io_uring`", 2019.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;

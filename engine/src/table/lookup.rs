@@ -316,10 +316,10 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
     fn read(&mut self, index: usize, segment: &Arc<Segment>, level: usize) -> Result<Option<bool>> {
         let Some(span) = segment.index()?.find(self.key(index)) else { return Ok(Some(false)) };
         if let Some(cache) = self.view.store.cache()
-            && let Some(page) = cache.get(segment.identity(), span.page)
+            && let Some(page) = cache.get(self.view.store.cache_name(segment), span.page)
         {
             self.counts.cache_hits += 1;
-            return Ok(Some(self.search_page(index, segment, span.page, level, &page)?));
+            return Ok(Some(self.search_page(index, segment, span.page, level, &page[..])?));
         }
         while self.scratch.queue.pending() == self.scratch.queue.depth() {
             self.complete()?;
@@ -348,7 +348,8 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
         let bytes = &read.buffer.as_slice()[..PAGE_BYTES];
         segment.check_page(page, bytes)?;
         if let Some(cache) = self.view.store.cache() {
-            cache.insert(segment.identity(), page, bytes);
+            let bytes = bytes.try_into().expect("one page was read");
+            cache.insert(self.view.store.cache_name(&segment), page, bytes);
         }
         let settled = self.search_page(index, &segment, page, level, bytes)?;
         self.scratch.give_back(read.buffer);

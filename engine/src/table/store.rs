@@ -32,6 +32,8 @@ pub struct Store {
     pub(super) counters: Counters,
     /// Files are no longer removed: the session is closed or poisoned.
     keep_files: Arc<AtomicBool>,
+    /// Of this opening of the store, in the cache.
+    cache_number: u64,
     closed: AtomicBool,
     poisoned: AtomicBool,
     next_segment: AtomicU64,
@@ -67,6 +69,7 @@ impl Store {
         next_segment: u64,
         lock: Option<Box<dyn Lock>>,
     ) -> Arc<Self> {
+        let cache_number = options.cache.as_ref().map_or(0, |cache| cache.join());
         Arc::new(Store {
             disk,
             options,
@@ -74,6 +77,7 @@ impl Store {
             salt,
             read_only: lock.is_none(),
             counters: Counters::default(),
+            cache_number,
             keep_files: Arc::new(AtomicBool::new(lock.is_none())),
             closed: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
@@ -91,6 +95,12 @@ impl Store {
 
     pub fn cache(&self) -> Option<&Arc<Cache>> {
         self.options.cache.as_ref()
+    }
+
+    /// What the cache knows the segment's file by.
+    #[inline]
+    pub fn cache_name(&self, segment: &Segment) -> u64 {
+        combine(segment.identity(), self.cache_number)
     }
 
     /// Runs `action` and tells the observer, if there is one, how long it took.

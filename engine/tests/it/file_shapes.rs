@@ -175,9 +175,9 @@ fn append_groups(disk: &SimDisk) -> (usize, usize, varvite::Result<()>) {
                 tried += 1;
             }
             if group % 2 == 0 {
-                file.write()?
+                file.write()?;
             } else {
-                file.sync()?
+                file.sync()?;
             }
             if group % 2 == 1 {
                 acknowledged = tried;
@@ -251,9 +251,8 @@ fn a_failed_write_is_cut_back_and_a_failed_sync_poisons() {
     assert_eq!(file.sync().unwrap_err().kind(), Kind::Poisoned);
 
     // The write and the cut both fail.
-    let mut file = filled(&*SimDisk::new(6), 1);
     let disk = SimDisk::new(5);
-    std::mem::swap(&mut file, &mut filled(&*disk, 3));
+    let mut file = filled(&*disk, 3);
     disk.fail_at(1, Fault::Write);
     disk.fail_at(2, Fault::Write);
     file.push(b"lost").unwrap();
