@@ -5,10 +5,12 @@ pub mod disk;
 pub mod error;
 pub mod file;
 pub mod format;
+pub mod outline;
 pub mod sync;
 pub mod table;
 
 pub use error::{Error, Kind, Result};
+pub use table::raw;
 pub use table::{
     Batch, Cursor, Executor, Lookups, MergeOperator, Observer, OpenSnapshot, Operation, Session,
     SessionOptions, SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table, TableOptions,

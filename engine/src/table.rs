@@ -20,6 +20,7 @@ mod operator;
 mod options;
 mod page;
 mod paths;
+pub mod raw;
 mod run;
 mod run_place;
 mod run_reader;

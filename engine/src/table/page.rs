@@ -53,6 +53,11 @@ pub fn seal(page: &mut [u8], identity: u64, page_number: u32) {
 /// Checks the checksum of a page of any sort; `Corrupt` when it is wrong. `page_number` is the
 /// page's place in the file, in pages.
 pub fn check_seal(file: &str, page_number: u32, identity: u64, page: &[u8]) -> Result<()> {
+    if page.len() != PAGE_BYTES {
+        let offset = u64::from(page_number) * PAGE_BYTES as u64;
+        let found = format!("{} bytes", page.len());
+        return Err(Error::corrupt(file, offset, "a page of 4096 bytes", found));
+    }
     let expected = page_crc(identity, page_number, &page[..BODY_BYTES]);
     let found =
         u32::from_le_bytes(page[BODY_BYTES..PAGE_BYTES].try_into().expect("four bytes are left"));

@@ -5,9 +5,7 @@
 use std::sync::Arc;
 
 use super::entry::{ENTRY_OVERHEAD, common_prefix, prefix};
-use super::index::PageSpan;
 use super::segment::{Counts, Segment};
-use crate::error::Result;
 
 /// An immutable sorted run.
 #[derive(Debug, Default)]
@@ -133,73 +131,5 @@ impl Run {
             Some(number) if key <= self.segments[number].meta().last_key.as_slice() => number,
             _ => begun,
         }
-    }
-}
-
-/// A place among the head pages of a run, for cursors that go both ways. It reads no page itself, so
-/// that its user can take pages from a cache; only indexes load at their first use.
-#[derive(Clone, Debug)]
-pub struct PagePosition {
-    run: Arc<Run>,
-    segment: usize,
-    head: usize,
-}
-
-impl PagePosition {
-    /// The first page of `run`.
-    #[must_use]
-    pub fn first(run: Arc<Run>) -> Self {
-        PagePosition { run, segment: 0, head: 0 }
-    }
-
-    /// The last page of `run`.
-    pub fn last(run: Arc<Run>) -> Result<Self> {
-        let segment = run.segments.len().saturating_sub(1);
-        let head = match run.segments.last() {
-            Some(last) => last.index()?.heads() - 1,
-            None => 0,
-        };
-        Ok(PagePosition { run, segment, head })
-    }
-
-    /// The page where a search for the first key not below `key` begins: that key is in this page,
-    /// or the first of the next one, or there is none.
-    pub fn seek(run: Arc<Run>, key: &[u8]) -> Result<Self> {
-        let segment = run.seek(key);
-        let head = match run.segments.get(segment) {
-            Some(found) => found.index()?.seek(key),
-            None => 0,
-        };
-        Ok(PagePosition { run, segment, head })
-    }
-
-    /// The segment and the pages there; `None` behind the last page.
-    pub fn current(&self) -> Result<Option<(&Arc<Segment>, PageSpan)>> {
-        let Some(segment) = self.run.segments.get(self.segment) else { return Ok(None) };
-        Ok(Some((segment, segment.index()?.span(self.head))))
-    }
-
-    /// Goes on to the next page; false when that is behind the last one.
-    pub fn next_page(&mut self) -> Result<bool> {
-        let Some(segment) = self.run.segments.get(self.segment) else { return Ok(false) };
-        self.head += 1;
-        if self.head == segment.index()?.heads() {
-            self.segment += 1;
-            self.head = 0;
-        }
-        Ok(self.segment < self.run.segments.len())
-    }
-
-    /// Goes back to the page before, from behind the last page too; false, without moving, at the
-    /// first one.
-    pub fn previous_page(&mut self) -> Result<bool> {
-        if self.head > 0 {
-            self.head -= 1;
-            return Ok(true);
-        }
-        let Some(segment) = self.segment.checked_sub(1) else { return Ok(false) };
-        self.head = self.run.segments[segment].index()?.heads() - 1;
-        self.segment = segment;
-        Ok(true)
     }
 }

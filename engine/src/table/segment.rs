@@ -8,8 +8,8 @@
 use std::sync::{Arc, OnceLock};
 
 use super::filter::Filter;
-use super::index::{FIRST_PAGE, Index, PageSpan};
-use super::page::{BODY_BYTES, PAGE_BYTES, Page, check_seal, overflow_pages, seal};
+use super::index::{FIRST_PAGE, Index};
+use super::page::{BODY_BYTES, PAGE_BYTES, Page, check_seal, seal};
 use crate::disk::{Access, Buffer, Disk, File, Mode};
 use crate::error::{Error, Result};
 use crate::file::shared::SharedFile;
@@ -568,24 +568,4 @@ impl Segment {
         value.extend_from_slice(&bytes[..length]);
         Ok(())
     }
-
-    /// Checks that the head page `page` has as many overflow pages as the index says.
-    pub fn check_span(&self, span: PageSpan, head: &Page<'_>) -> Result<()> {
-        if span.count as usize == 1 + head.overflow() {
-            return Ok(());
-        }
-        Err(Error::corrupt(
-            self.file.path(),
-            page_offset(span.page) + 6,
-            format_args!("{} overflow pages", span.count - 1),
-            head.overflow(),
-        ))
-    }
-}
-
-/// How many pages an entry takes that has its pages to itself, or `None` when it shares a page.
-#[must_use]
-pub fn pages_of_large(key_bytes: usize, value_bytes: usize) -> Option<u32> {
-    let overflow = overflow_pages(key_bytes, value_bytes) as u32;
-    (overflow > 0).then_some(1 + overflow)
 }

@@ -1,6 +1,11 @@
 //! The engine's tests from outside, one binary.
 #![allow(clippy::unwrap_used)] // a test may fail at any place, and says which
 
+mod byte_formats; // pages, indexes, segments and runs give back what was put in
+mod damage; // flipped bits, cuts and mutations of the table's files: detected or harmless
+mod decoders; // the bodies of the fuzz targets; `fuzz/` runs the same ones
 mod disk_suite; // what every disk promises, as statements that all of them pass
+mod entries; // entries and segments that the tests above build
 mod file_shapes; // appended and replaced files, through crashes and faults
-mod sim_disk; // what the simulated disk adds: crashes and faults
+mod golden;
+mod sim_disk; // what the simulated disk adds: crashes and faults // the files in `golden/`: read, written again, equal

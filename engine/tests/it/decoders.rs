@@ -1,0 +1,122 @@
+//! What each fuzz target does with its bytes. Shared by path with `fuzz/`, so that an ordinary test
+//! run exercises the same bodies on mutations of good bytes.
+//!
+//! A body may find errors but must not panic, hang, or take memory out of proportion. Checksums are
+//! repaired first where they would stop every mutation at the door.
+
+use std::sync::Arc;
+
+use varvite::disk::Access;
+use varvite::disk::memory::MemoryDisk;
+use varvite::format::checksum::page_crc;
+use varvite::format::codec::Decoder;
+use varvite::format::header::Header;
+use varvite::raw::{
+    Filter, Footer, Index, PAGE_BYTES, Page, ReadOptions, Run, RunReader, Segment, SegmentMeta,
+    seal,
+};
+use varvite::table::inspect;
+
+/// The identity that the repaired bytes are checked with.
+pub const IDENTITY: u64 = 0x1dea;
+
+/// A decoder's name and body, with the bytes it is fed as they come.
+pub const BODIES: [(&str, fn(&[u8])); 7] = [
+    ("header", header),
+    ("page", page),
+    ("filter", filter),
+    ("index", index),
+    ("footer", footer),
+    ("segment_meta", segment_meta),
+    ("segment", segment),
+];
+
+pub fn header(bytes: &[u8]) {
+    let _ = Header::decode("f", bytes);
+}
+
+/// A page with its checksum repaired.
+pub fn page(bytes: &[u8]) {
+    let mut whole = [0; PAGE_BYTES];
+    let length = bytes.len().min(PAGE_BYTES);
+    whole[..length].copy_from_slice(&bytes[..length]);
+    seal(&mut whole, IDENTITY, 1);
+    let Ok(page) = Page::check("f", 1, IDENTITY, &whole) else { return };
+    for i in 0..page.count() {
+        let entry = page.entry(i);
+        let _ = page.search(entry.key);
+    }
+    if page.overflow() > 0 {
+        assert!(page.large_value_bytes() <= page.overflow() * PAGE_BYTES + PAGE_BYTES);
+    }
+    let _ = page.seek(b"key");
+}
+
+/// Bytes whose first four are made the checksum of the rest at page 1.
+fn repaired(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if let Some((crc, rest)) = bytes.split_first_chunk_mut::<4>() {
+        *crc = page_crc(IDENTITY, 1, rest).to_le_bytes();
+    }
+    bytes
+}
+
+pub fn filter(bytes: &[u8]) {
+    let bytes = repaired(bytes);
+    let Ok(filter) = Filter::decode("f", 1, IDENTITY, &bytes) else { return };
+    assert_eq!(filter.encode(IDENTITY, 1).len(), bytes.len());
+    for hash in [0, 1 << 31, u64::MAX] {
+        filter.prefetch(hash);
+        let _ = filter.probe(hash);
+    }
+}
+
+pub fn index(bytes: &[u8]) {
+    let bytes = repaired(bytes);
+    let Ok(index) = Index::decode("f", 1, IDENTITY, &bytes) else { return };
+    assert_eq!(index.encode(IDENTITY, 1), bytes, "one form for each index");
+    for key in [b"".as_slice(), &[0; 9], index.first_key(), index.last_key(), &[255; 50]] {
+        assert!(index.seek(key) < index.heads());
+        if let Some(span) = index.find(key) {
+            assert!(span.count > 0);
+        }
+    }
+}
+
+pub fn footer(bytes: &[u8]) {
+    let mut page = [0; PAGE_BYTES];
+    let length = bytes.len().min(PAGE_BYTES);
+    page[..length].copy_from_slice(&bytes[..length]);
+    // The number of the footer's page follows from its own fields, as far as they make sense.
+    let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
+    let number = word(28).saturating_add(word(32).div_ceil(PAGE_BYTES as u32));
+    let number = number.clamp(3, u32::MAX - 1);
+    seal(&mut page, IDENTITY, number);
+    if let Ok(footer) = Footer::decode("f", IDENTITY, number + 1, &page) {
+        assert_eq!(footer.page(), number);
+        let mut again = [0; PAGE_BYTES];
+        footer.encode(IDENTITY, &mut again);
+        assert!(Footer::decode("f", IDENTITY, number + 1, &again).is_ok_and(|it| it == footer));
+    }
+}
+
+pub fn segment_meta(bytes: &[u8]) {
+    let _ = SegmentMeta::decode(&mut Decoder::new("f", 0, bytes));
+}
+
+/// A whole file: described, opened, streamed and searched.
+pub fn segment(bytes: &[u8]) {
+    let outline = inspect::segment("s", bytes);
+    assert!(!outline.to_string().is_empty());
+    let disk = MemoryDisk::new();
+    disk.replace("s", bytes).expect("a memory disk takes any bytes");
+    let Ok(segment) = Segment::recover(&*disk, "s", 1, Access::Buffered) else { return };
+    let _ = segment.filter();
+    let meta = segment.meta().clone();
+    if meta.first_key > meta.last_key {
+        return;
+    }
+    let run = Run::new(vec![Arc::new(segment)]);
+    let Ok(mut reader) = RunReader::new(&run, None, ReadOptions::default()) else { return };
+    while reader.peek().is_some() && reader.advance().is_ok() {}
+}

@@ -1,0 +1,196 @@
+//! The files in `golden/`: what earlier builds wrote is still read, and written again byte for byte.
+//!
+//! `VARVITE_WRITE_GOLDEN=1` writes them anew, which is only right when a format changes before its
+//! first release.
+
+use std::path::PathBuf;
+
+use varvite::disk::Access;
+use varvite::disk::memory::MemoryDisk;
+use varvite::error::Kind;
+use varvite::format::hash::hash;
+use varvite::format::header::{FileKind, Header};
+use varvite::raw::{
+    EntryKind, EntryRef, Filter, FilterBuilder, Index, IndexBuilder, PAGE_BYTES, Page, PageBuilder,
+    ReadOptions, Run, RunReader, Segment,
+};
+use varvite::table::inspect;
+
+use crate::decoders::IDENTITY;
+use crate::entries::{Entries, SALT, build};
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../golden").join(name)
+}
+
+/// The golden file `name`, which must hold `written`.
+fn golden(name: &str, written: &[u8]) -> Vec<u8> {
+    let path = path(name);
+    if std::env::var_os("VARVITE_WRITE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, written).unwrap();
+    }
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(bytes == written, "{name} is not written as it was");
+    bytes
+}
+
+fn entry<'a>(kind: EntryKind, key: &'a [u8], value: &'a [u8]) -> EntryRef<'a> {
+    EntryRef { kind, key, value }
+}
+
+/// The three entries of the worked example in `docs/format/page.md`.
+fn example() -> [EntryRef<'static>; 3] {
+    [
+        entry(EntryKind::Insert, b"apple", b"red"),
+        entry(EntryKind::Delete, b"grape", b""),
+        entry(EntryKind::Upsert, b"lemon", b"+1"),
+    ]
+}
+
+fn built_page(entries: &[EntryRef<'_>]) -> Vec<u8> {
+    let (mut builder, mut page) = (PageBuilder::new(), vec![0; PAGE_BYTES]);
+    for entry in entries {
+        assert!(builder.add(&mut page, *entry));
+    }
+    builder.finish(&mut page, IDENTITY, 1);
+    page
+}
+
+/// Every seed for mutations: a decoder's name and good bytes for it.
+pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let mut meta = varvite::format::codec::Encoder::new();
+    let segment = small_segment();
+    let disk = MemoryDisk::new();
+    disk.replace("s", segment.clone()).unwrap();
+    Segment::recover(&*disk, "s", 7, Access::Buffered).unwrap().meta().encode(&mut meta);
+    vec![
+        ("header", Header::new(FileKind::Segment, IDENTITY, 42).encode().to_vec()),
+        ("page", built_page(&example())),
+        ("page", built_page(&variable())),
+        ("page", large_page()),
+        ("filter", filter().encode(IDENTITY, 1)),
+        ("index", plain_index().encode(IDENTITY, 1)),
+        ("index", tied_index().encode(IDENTITY, 1)),
+        ("footer", segment[segment.len() - PAGE_BYTES..].to_vec()),
+        ("segment_meta", meta.finish()),
+        ("segment", segment),
+    ]
+}
+
+fn variable() -> [EntryRef<'static>; 3] {
+    [
+        entry(EntryKind::Insert, b"a", b"one"),
+        entry(EntryKind::Insert, b"ab", b"two"),
+        entry(EntryKind::Insert, b"abcdefghij", b""),
+    ]
+}
+
+fn large_page() -> Vec<u8> {
+    let mut page = vec![0; PAGE_BYTES];
+    let value: Vec<u8> = (0..5_000u32).map(|i| i as u8).collect();
+    let large = entry(EntryKind::Insert, b"large", &value);
+    assert_eq!(PageBuilder::new().finish_large(&mut page, large, IDENTITY, 1).len(), 923);
+    page
+}
+
+fn filter() -> Filter {
+    let mut builder = FilterBuilder::new(10);
+    for entry in example() {
+        builder.add(hash(SALT, entry.key));
+    }
+    builder.finish(SALT).unwrap()
+}
+
+fn plain_index() -> Index {
+    let mut builder = IndexBuilder::new();
+    builder.add(b"apple", b"", 0);
+    builder.add(b"grape", b"fig", 0);
+    builder.finish(b"lemon")
+}
+
+/// The second page overflows, and the third's first word is that of the key before it.
+fn tied_index() -> Index {
+    let mut builder = IndexBuilder::new();
+    builder.add(b"key-aaaaaaaa-1", b"", 0);
+    builder.add(b"key-bbbbbbbb-1", b"key-aaaaaaaa-2", 2);
+    builder.add(b"key-bbbbbbbb-2", b"key-bbbbbbbb-1", 0);
+    builder.finish(b"key-c")
+}
+
+fn small_entries() -> Entries {
+    let copied = |entry: EntryRef<'_>| (entry.key.to_vec(), (entry.kind, entry.value.to_vec()));
+    let value: Vec<u8> = (0..5_000u32).map(|i| i as u8).collect();
+    let mut entries: Entries = example().into_iter().map(copied).collect();
+    entries.insert(b"melon".to_vec(), (EntryKind::Insert, value));
+    entries
+}
+
+/// A segment of the example's entries and one with an overflow page.
+pub fn small_segment() -> Vec<u8> {
+    let disk = MemoryDisk::new();
+    build(&*disk, "s", &small_entries(), 10);
+    disk.bytes("s").unwrap()
+}
+
+#[test]
+fn headers() {
+    let header = Header::new(FileKind::Segment, IDENTITY, 42);
+    let bytes = golden("header/segment.bin", &header.encode());
+    assert_eq!(Header::decode("f", &bytes).unwrap(), header);
+    let mut newer = bytes;
+    newer[8] = 99;
+    let crc = varvite::format::checksum::crc(&newer[..28]);
+    newer[28..].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Header::decode("f", &newer).unwrap_err().kind(), Kind::Version);
+}
+
+#[test]
+fn pages() {
+    for (name, entries) in [("page/fixed.bin", example()), ("page/variable.bin", variable())] {
+        let bytes = golden(name, &built_page(&entries));
+        let page = Page::check("f", 1, IDENTITY, &bytes).unwrap();
+        assert_eq!((0..3).map(|i| page.entry(i)).collect::<Vec<_>>(), entries);
+    }
+    let bytes = golden("page/large.bin", &large_page());
+    let page = Page::check("f", 1, IDENTITY, &bytes).unwrap();
+    assert_eq!((page.overflow(), page.large_value_bytes()), (1, 5_000));
+}
+
+#[test]
+fn filters() {
+    let bytes = golden("filter/ten-bits.bin", &filter().encode(IDENTITY, 1));
+    let filter = Filter::decode("f", 1, IDENTITY, &bytes).unwrap();
+    assert!(example().iter().all(|entry| filter.probe(hash(SALT, entry.key))));
+    assert!(!filter.probe(hash(SALT, b"durian")));
+}
+
+#[test]
+fn indexes() {
+    let bytes = golden("index/plain.bin", &plain_index().encode(IDENTITY, 1));
+    let index = Index::decode("f", 1, IDENTITY, &bytes).unwrap();
+    assert_eq!(index, plain_index());
+    assert_eq!(index.find(b"banana").unwrap().page, 1);
+    let bytes = golden("index/tied.bin", &tied_index().encode(IDENTITY, 1));
+    let index = Index::decode("f", 1, IDENTITY, &bytes).unwrap();
+    let span = index.find(b"key-bbbbbbbb-1").unwrap();
+    assert_eq!((span.page, span.count, index.ties()), (2, 3, 2));
+    assert_eq!(index.find(b"key-bbbbbbbb-2").unwrap().page, 5);
+}
+
+#[test]
+fn segments() {
+    let bytes = golden("segment/small.bin", &small_segment());
+    let disk = MemoryDisk::new();
+    disk.replace("s", bytes.clone()).unwrap();
+    let segment = Segment::recover(&*disk, "s", 1, Access::Buffered).unwrap();
+    let run = Run::new(vec![segment.into()]);
+    let mut reader = RunReader::new(&run, None, ReadOptions::default()).unwrap();
+    for (key, (kind, value)) in small_entries() {
+        assert_eq!(reader.peek(), Some(entry(kind, &key, &value)));
+        reader.advance().unwrap();
+    }
+    assert_eq!(reader.peek(), None);
+    let outline = inspect::segment("small.bin", &bytes).to_string();
+    golden("segment/small.outline.txt", format!("{outline}\n").as_bytes());
+}
