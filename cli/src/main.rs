@@ -1,2 +1,5 @@
 //! The command line of varvite.
+#![allow(dead_code)]
+mod hex;
+mod workload;
 fn main() {}

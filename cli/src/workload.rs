@@ -1,0 +1,4 @@
+//! What the commands run: real chains and generated loads.
+
+pub mod cardano;
+pub mod utxo;
