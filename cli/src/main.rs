@@ -1,5 +1,23 @@
-//! The command line of varvite.
-#![allow(dead_code)]
+//! The command line of varvite: one binary for running, inspecting and measuring stores.
+
+mod commands;
+mod exit;
+mod flags;
 mod hex;
+mod measure;
+mod print;
+mod progress;
+mod store;
+mod text;
+mod threads;
 mod workload;
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = commands::Arguments::parse();
+    measure::raise_open_files();
+    exit::report(commands::run(arguments))
+}

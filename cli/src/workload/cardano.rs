@@ -14,10 +14,9 @@ mod ledger;
 mod transaction;
 mod value;
 
-pub use block::Block;
 pub use genesis::Genesis;
 pub use immutable::{Chain, Place};
-pub use ledger::{Change, Ledger, Progress, UtxoSet};
+pub use ledger::{Change, Failure, Ledger, Progress, UtxoSet};
 pub use value::lovelace;
 
 /// Where an output lives in the table: transaction hash, then its index, big-endian.

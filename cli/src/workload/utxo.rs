@@ -7,6 +7,12 @@
 //! so a period visits each number exactly once. Numbers that are not yet inserted are passed over.
 //! Source: Steele, Lea, Flood 2014 (SplitMix64); Lehmer 1951.
 
+mod model;
+mod pipeline;
+mod run;
+
+pub use run::{Measured, Mode, Plan, run};
+
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 34;
 /// Bytes of a value.

@@ -83,11 +83,6 @@ impl<'b> Block<'b> {
             .enumerate()
             .map(|(index, body)| Transaction::parse(body, !self.invalid.contains(&(index as u64))))
     }
-
-    /// How many there are.
-    pub fn transaction_count(&self) -> usize {
-        self.bodies.len()
-    }
 }
 
 /// The hash over the hashes of each part.

@@ -81,6 +81,23 @@ impl Chain {
         self.bytes
     }
 
+    /// How many bytes come before `place`.
+    pub fn bytes_before(&self, place: Place) -> Result<u64> {
+        let mut bytes = place.offset;
+        for number in 0..place.chunk {
+            let path = self.path(number);
+            let metadata = fs::metadata(&path);
+            let metadata =
+                metadata.map_err(|error| Error::io("read", &path.display().to_string(), error))?;
+            bytes += metadata.len();
+        }
+        Ok(bytes)
+    }
+
+    fn path(&self, number: u32) -> PathBuf {
+        self.folder.join(format!("{number:05}.chunk"))
+    }
+
     /// How many chunks there are.
     pub fn chunks(&self) -> u32 {
         self.chunks
@@ -88,7 +105,7 @@ impl Chain {
 
     /// A chunk's blocks, whole in memory.
     pub fn chunk(&self, number: u32) -> Result<Chunk> {
-        let path = self.folder.join(format!("{number:05}.chunk"));
+        let path = self.path(number);
         let name = path.display().to_string();
         let bytes = fs::read(&path).map_err(|error| Error::io("read", &name, error))?;
         let index = path.with_extension("secondary");

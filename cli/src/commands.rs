@@ -1,0 +1,59 @@
+//! The commands, one file each.
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::Outcome;
+use crate::print::Format;
+
+mod bench;
+mod bench_upsert;
+mod bench_utxo;
+mod check;
+mod completions;
+mod demo;
+mod inspect;
+mod replay;
+mod replay_cardano;
+mod snapshot;
+mod table;
+mod table_stat;
+mod table_write;
+
+/// A storage engine for blockchain ledger state: run it, look at it, measure it
+#[derive(Debug, Parser)]
+#[command(name = "varvite", version, max_term_width = 100)]
+pub struct Arguments {
+    /// How to print results
+    #[arg(long, global = true, value_enum, default_value_t)]
+    format: Format,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Arguments),
+    #[command(subcommand)]
+    Replay(replay::Command),
+    #[command(subcommand)]
+    Bench(bench::Command),
+    #[command(subcommand)]
+    Table(table::Command),
+    Inspect(inspect::Arguments),
+    Check(check::Arguments),
+    Completions(completions::Arguments),
+}
+
+/// Runs the command that the arguments name.
+pub fn run(arguments: Arguments) -> Outcome {
+    let format = arguments.format;
+    match arguments.command {
+        Command::Demo(arguments) => demo::run(&arguments, format),
+        Command::Replay(command) => replay::run(command, format),
+        Command::Bench(command) => bench::run(command, format),
+        Command::Table(command) => table::run(command, format),
+        Command::Inspect(arguments) => inspect::run(&arguments, format),
+        Command::Check(arguments) => check::run(&arguments, format),
+        Command::Completions(arguments) => completions::run(&arguments),
+    }
+}

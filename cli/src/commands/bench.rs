@@ -1,0 +1,23 @@
+//! `varvite bench`: generated loads, measured.
+
+use clap::Subcommand;
+
+use super::{bench_upsert, bench_utxo};
+use crate::exit::Outcome;
+use crate::print::Format;
+
+/// Run a generated load and measure it
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    #[command(subcommand)]
+    Utxo(bench_utxo::Command),
+    Upsert(bench_upsert::Arguments),
+}
+
+/// Runs the benchmark that `command` names.
+pub fn run(command: Command, format: Format) -> Outcome {
+    match command {
+        Command::Utxo(command) => bench_utxo::run(command, format),
+        Command::Upsert(arguments) => bench_upsert::run(&arguments, format),
+    }
+}

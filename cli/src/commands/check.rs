@@ -1,0 +1,99 @@
+//! `varvite check`: verify a whole store from its files, without writing.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+use varvite::disk::Disk;
+use varvite::table::check;
+
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
+use crate::store;
+
+/// Verify every file of a store and say what is wrong and where; never writes
+///
+/// Works while another process writes. Exit code 1 when something is damaged.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Folder of the store
+    dir: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Report {
+    sound: bool,
+    findings: Vec<Finding>,
+    snapshots: u64,
+    segments: u64,
+    entries: u64,
+    bytes: u64,
+    unreferenced: u64,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    file: String,
+    detail: String,
+    snapshots: Vec<String>,
+}
+
+/// Checks and prints what was found.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let disk: Arc<dyn Disk> = store::disk(&arguments.dir)?;
+    let mut bar = Progress::new("checking", 0, Unit::Bytes);
+    let found = check::check(&disk, |progress| {
+        bar.set_total(progress.total_bytes);
+        bar.set(progress.done_bytes);
+        ControlFlow::Continue(())
+    })?;
+    bar.finish();
+    let findings = found.findings.into_iter().map(|finding| Finding {
+        file: finding.file,
+        detail: finding.detail,
+        snapshots: finding.snapshots,
+    });
+    let report = Report {
+        findings: findings.collect(),
+        sound: false,
+        snapshots: found.snapshots,
+        segments: found.segments,
+        entries: found.entries,
+        bytes: found.bytes,
+        unreferenced: found.unreferenced,
+    };
+    let report = Report { sound: report.findings.is_empty(), ..report };
+    match format {
+        Format::Json => print::json(&report)?,
+        Format::Table => show(&report)?,
+    }
+    Ok(Verdict::of(report.sound))
+}
+
+fn show(report: &Report) -> std::io::Result<()> {
+    for finding in &report.findings {
+        let needed = if finding.snapshots.is_empty() {
+            "no snapshot needs it".to_owned()
+        } else {
+            format!("needed by {}", finding.snapshots.join(", "))
+        };
+        print::line(&format!("{}: {} ({needed})", finding.file, finding.detail))?;
+    }
+    let verdict = match report.findings.len() {
+        0 => "sound ✓".to_owned(),
+        1 => "1 file is damaged ✗".to_owned(),
+        count => format!("{count} findings ✗"),
+    };
+    let rows = [
+        ("verdict", verdict),
+        ("snapshots", print::count(report.snapshots)),
+        ("segments", print::count(report.segments)),
+        ("entries", print::count(report.entries)),
+        ("read", print::bytes(report.bytes)),
+        ("segments that no snapshot names", print::count(report.unreferenced)),
+    ];
+    print::line(&print::record(&rows).to_string())
+}

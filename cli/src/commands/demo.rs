@@ -1,0 +1,258 @@
+//! `varvite demo`: a UTxO set of a million entries, used hard, checked against a model, summed up.
+
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use serde::Serialize;
+use varvite::{Result, SessionStats, Table, TableStats};
+
+use super::bench_utxo::{self, RunReport};
+use super::replay_cardano::temporary_folder;
+use crate::exit::{Outcome, Verdict};
+use crate::flags::Tuning;
+use crate::measure::cpu_ns;
+use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
+use crate::store;
+use crate::workload::utxo::{Measured, Mode, Plan, run as run_plan};
+
+/// Characters of the longest bar.
+const BAR: usize = 32;
+
+/// Fill a store, use it, check every answer against a model, and show what it looks like
+///
+/// Needs no input. A million entries of 94 bytes; then half a million operations, each a lookup, a
+/// delete and an insert; then everything is compared once more from end to end.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Keep the store in this folder, missing or empty [default: a temporary folder]
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// How many entries
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
+    entries: u64,
+}
+
+/// What the demo did and found.
+#[derive(Debug, Serialize)]
+struct Report {
+    entries: u64,
+    operations: u64,
+    fill_seconds: f64,
+    fill_cpu_us_per_entry: f64,
+    lookups_verified: u64,
+    answers_compared_with_model: u64,
+    entries_walked: u64,
+    walked_per_second: f64,
+    snapshot_seconds: f64,
+    run: RunReport,
+    levels: Vec<Level>,
+    memory: Memory,
+}
+
+#[derive(Debug, Serialize)]
+struct Level {
+    level: usize,
+    runs: u64,
+    segments: u64,
+    entries: u64,
+    disk_bytes: u64,
+    filter_bytes: u64,
+    last: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Memory {
+    buffer_bytes: u64,
+    filter_bytes: u64,
+    index_bytes: u64,
+}
+
+/// Runs the demo and prints its summary.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let temporary = match arguments.store {
+        Some(_) => None,
+        None => Some(temporary_folder()?),
+    };
+    let folder = arguments.store.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
+    let folder = folder.expect("either kept or temporary");
+    let (report, stats, table_stats) = work(folder, arguments.entries)?;
+    match format {
+        Format::Json => print::json(&report)?,
+        Format::Table => show(&report, &stats, &table_stats, arguments.store.as_deref())?,
+    }
+    Ok(Verdict::of(report.run.wrong == 0))
+}
+
+fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats)> {
+    let (start, cpu_before) = (Instant::now(), cpu_ns());
+    let session = store::create(folder, Tuning::default().options(folder)?)?;
+    let table = bench_utxo::fill(&session, entries, "filling")?;
+    let (fill_seconds, fill_cpu) = (start.elapsed().as_secs_f64(), cpu_ns() - cpu_before);
+    let start = Instant::now();
+    bench_utxo::save(&session, entries, &table)?;
+    let snapshot_seconds = start.elapsed().as_secs_f64();
+    drop(table);
+    session.close()?;
+
+    let start = Instant::now();
+    let session = store::open(folder, Tuning::default().options(folder)?)?;
+    let (table, entries) = bench_utxo::open(&session)?;
+    let open_seconds = start.elapsed().as_secs_f64();
+    let plan = Plan {
+        entries,
+        batches: entries.div_ceil(512),
+        batch_size: 256,
+        mode: Mode::Serial,
+        seed: 1337,
+        check: true,
+    };
+    let mut bar = Progress::new("checking", plan.batches, Unit::Items);
+    let (table, mut measured) = run_plan(&session, table, &plan, &mut bar)?;
+    bar.finish();
+    let start = Instant::now();
+    let walked = walk_back(&table)?;
+    let walk_seconds = start.elapsed().as_secs_f64();
+    let table_stats = table.stats()?;
+    let run = bench_utxo::report(&plan, &mut measured, folder, open_seconds);
+    let stats = measured.stats.clone();
+    drop(table);
+    session.close()?;
+    let report = Report {
+        entries,
+        operations: plan.operations(),
+        fill_seconds,
+        fill_cpu_us_per_entry: fill_cpu as f64 / 1e3 / entries as f64,
+        lookups_verified: measured.lookups,
+        answers_compared_with_model: measured.checked,
+        entries_walked: walked,
+        walked_per_second: walked as f64 / walk_seconds,
+        snapshot_seconds,
+        run: wrong_if_miscounted(run, &measured, walked, entries),
+        levels: levels(&table_stats),
+        memory: Memory {
+            buffer_bytes: table_stats.buffer_bytes,
+            filter_bytes: table_stats.filter_memory_bytes,
+            index_bytes: table_stats.index_memory_bytes,
+        },
+    };
+    Ok((report, stats, table_stats))
+}
+
+/// The load deletes as many entries as it inserts: another count is a wrong answer more.
+fn wrong_if_miscounted(mut run: RunReport, measured: &Measured, walked: u64, entries: u64) -> RunReport {
+    run.wrong = measured.wrong + u64::from(walked != entries);
+    run
+}
+
+/// Counts all entries from the last to the first.
+fn walk_back(table: &Table) -> Result<u64> {
+    let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded)?;
+    cursor.seek_last();
+    let mut count = 0;
+    while cursor.previous()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn levels(stats: &TableStats) -> Vec<Level> {
+    let rows = stats.levels.iter().enumerate();
+    rows.map(|(index, level)| Level {
+        level: index + 1,
+        runs: level.runs,
+        segments: level.segments,
+        entries: level.entries,
+        disk_bytes: level.disk_bytes,
+        filter_bytes: level.filter_bytes,
+        last: level.is_last,
+    })
+    .collect()
+}
+
+fn show(
+    report: &Report,
+    stats: &SessionStats,
+    table_stats: &TableStats,
+    kept: Option<&Path>,
+) -> std::io::Result<()> {
+    let count = print::count;
+    print::line(&format!(
+        "A UTxO set of {} entries, then {} operations (a lookup, a delete and an insert each)\n",
+        count(report.entries),
+        count(report.operations)
+    ))?;
+    print::line(&draw_levels(table_stats).to_string())?;
+    let run = &report.run;
+    let verdict = if run.wrong == 0 { "every one right ✓" } else { "SOME WRONG ✗" };
+    let rows = [
+        ("filling", format!(
+            "{} ({:.2} CPU-µs an entry)",
+            print::seconds(report.fill_seconds), report.fill_cpu_us_per_entry
+        )),
+        ("saving / opening the snapshot", format!(
+            "{} / {}",
+            print::seconds(report.snapshot_seconds), print::seconds(run.open_seconds)
+        )),
+        ("operations per second", count(run.ops_per_second as u64)),
+        ("CPU per operation", format!("{:.2} µs", run.cpu_us_per_op)),
+        ("pages read per lookup", format!("{:.3}", run.reads_per_lookup)),
+        ("entries walked per second, backwards", count(report.walked_per_second as u64)),
+        ("bytes written per byte updated", format!("{:.2}", run.write_amplification)),
+        ("peak memory of the process", print::bytes(run.peak_rss_bytes)),
+        ("  write buffers", print::bytes(report.memory.buffer_bytes)),
+        ("  filters", print::bytes(report.memory.filter_bytes)),
+        ("  indexes", print::bytes(report.memory.index_bytes)),
+        ("on disk", format!(
+            "{} for {} of keys and values",
+            print::bytes(run.disk_bytes), print::bytes(report.entries * 94)
+        )),
+        ("merged so far", format!(
+            "{} read, {} written",
+            print::bytes(stats.merge_read_bytes), print::bytes(stats.segment_written_bytes)
+        )),
+        ("lookups", count(report.lookups_verified)),
+        ("answers compared with the model", format!(
+            "{}: {verdict}", count(report.answers_compared_with_model)
+        )),
+    ];
+    print::line(&print::record(&rows).to_string())?;
+    match kept {
+        Some(folder) => print::line(&format!(
+            "The store is in {0}. Look around: varvite table stat {0} utxo",
+            folder.display()
+        )),
+        None => print::line(
+            "Keep the store with --store DIR; next: varvite replay cardano DIR, varvite bench utxo",
+        ),
+    }
+}
+
+/// A row a level, its entries as a bar.
+pub fn draw_levels(stats: &TableStats) -> comfy_table::Table {
+    let mut table =
+        print::table(&["level", ">runs", ">segments", ">entries", ">on disk", ">filter", ""]);
+    let largest = stats.levels.iter().map(|level| level.entries).max().unwrap_or(0);
+    for (index, level) in stats.levels.iter().enumerate() {
+        let number = index as u64;
+        let merge = stats.merges.iter().find(|merge| merge.level == Some(number));
+        let merging = merge.map_or(String::new(), |merge| {
+            let share = merge.spent_bytes as f64 / merge.debt_bytes.max(1) as f64;
+            format!(" merging {:.0} %", share.min(1.0) * 100.0)
+        });
+        let name = if level.is_last { "last".to_owned() } else { format!("{}", index + 1) };
+        let bits = level.filter_bytes as f64 * 8.0 / level.entries.max(1) as f64;
+        table.add_row(vec![
+            name,
+            level.runs.to_string(),
+            level.segments.to_string(),
+            print::count(level.entries),
+            print::bytes(level.disk_bytes),
+            if level.filter_bytes == 0 { "none".to_owned() } else { format!("{bits:.1} bits") },
+            format!("{}{merging}", print::bar(level.entries as f64, largest as f64, BAR)),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,20 @@
+//! `varvite replay`: real histories, applied to a store and checked.
+
+use clap::Subcommand;
+
+use super::replay_cardano;
+use crate::exit::Outcome;
+use crate::print::Format;
+
+/// Apply a real chain to a store and check that everything adds up
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Cardano(replay_cardano::Arguments),
+}
+
+/// Runs the replay that `command` names.
+pub fn run(command: Command, format: Format) -> Outcome {
+    match command {
+        Command::Cardano(arguments) => replay_cardano::run(&arguments, format),
+    }
+}

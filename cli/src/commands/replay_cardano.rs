@@ -1,0 +1,383 @@
+//! `varvite replay cardano`: a node's blocks from genesis on, with the UTxO set in a table.
+//!
+//! With `--store` the replay saves a snapshot now and then, whose payload is the [`Progress`] so far.
+//! Killed at any moment, it goes on from the last one; a finished one is only summed up again.
+
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use varvite::{
+    Batch, Error, Kind, Result, Session, SnapshotContent, Table, TableOptions, TableStats, Values,
+    Verify,
+};
+
+use crate::exit::{Outcome, Verdict};
+use crate::flags::Tuning;
+use crate::print::{self, Format};
+use crate::progress::{Progress as Bar, Unit};
+use crate::workload::cardano::{
+    Chain, Change, Failure, Genesis, Key, Ledger, Place, Progress, UtxoSet, lovelace,
+};
+use crate::{hex, measure, store};
+
+/// What snapshots of a replay are labelled with.
+const LABEL: &str = "varvite replay cardano";
+/// What their names start with; the number of blocks follows.
+const PREFIX: &str = "replay-";
+/// The table.
+const TABLE: &str = "utxo";
+
+/// Replay a Cardano chain from genesis: every input is resolved from the table
+///
+/// Checks the chain of headers, the bodies' hashes, that no input is missing, and that the lovelace
+/// and the assets of every transaction balance. Exit code 1 when something does not hold.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Folder `immutable` of a node's database
+    dir: PathBuf,
+    /// Folder of the genesis files [default: DIR/../genesis]
+    #[arg(long, value_name = "DIR")]
+    genesis: Option<PathBuf>,
+    /// Keep the store here and go on from its last snapshot [default: a temporary folder]
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Blocks between two snapshots of a kept store
+    #[arg(long, value_name = "BLOCKS", default_value_t = 20_000)]
+    snapshot_blocks: u64,
+    /// Seconds between two snapshots of a kept store
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    snapshot_seconds: u64,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+/// What a replay found, by the names that programs rely on.
+#[derive(Debug, Serialize)]
+struct Report {
+    blocks: u64,
+    batches: u64,
+    transactions: u64,
+    created: u64,
+    spent: u64,
+    unspent: u64,
+    lovelace: u64,
+    fees: u64,
+    reference_inputs: u64,
+    missing_inputs: u64,
+    chain_breaks: u64,
+    body_hash_mismatches: u64,
+    ada_balanced: u64,
+    assets_balanced: u64,
+    last_header_hash: String,
+    utxo_digest: String,
+    cpu_seconds: f64,
+    peak_rss_bytes: u64,
+}
+
+/// The table as a set of outputs.
+struct Utxo {
+    table: Table,
+    values: Values,
+    batch: Batch,
+}
+
+impl UtxoSet for Utxo {
+    fn resolve(&mut self, keys: &[Key], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.table.lookup_into(keys, &mut self.values)?;
+        for (position, value) in self.values.iter().enumerate() {
+            each(position, value);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, changes: &[Change<'_>]) -> Result<()> {
+        self.batch.clear();
+        for change in changes {
+            match change.output {
+                Some(output) => self.batch.insert(&change.key, output),
+                None => self.batch.delete(&change.key),
+            };
+        }
+        self.table.update(&self.batch)
+    }
+}
+
+/// Runs the replay and prints what it found.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let start = Instant::now();
+    let chain = Chain::open(&arguments.dir)?;
+    let beside = || arguments.dir.join("..").join("genesis");
+    let genesis = Genesis::read(&arguments.genesis.clone().unwrap_or_else(beside))?;
+    let temporary = match arguments.store {
+        Some(_) => None,
+        None => Some(temporary_folder()?),
+    };
+    let kept = arguments.store.as_deref();
+    let folder = kept.or(temporary.as_ref().map(tempfile::TempDir::path));
+    let folder = folder.expect("either kept or temporary");
+    let session = store::open_or_create(folder, arguments.tuning.options(folder)?)?;
+    let (mut set, mut ledger) = begin(&session, &chain, genesis)?;
+    let resumed = ledger.progress.blocks;
+    apply_chain(arguments, &session, &chain, &mut ledger, &mut set)?;
+    if arguments.store.is_some() && ledger.progress.blocks > resumed {
+        save(&session, &ledger.progress, &set.table)?;
+    }
+    let report = sum_up(&ledger.progress, &set.table)?;
+    match format {
+        Format::Json => print::json(&report)?,
+        Format::Table => {
+            let reads = session.stats();
+            let lookups = (reads.pages_read, reads.keys_looked_up);
+            show(&report, resumed, start.elapsed(), lookups, &set.table.stats()?)?;
+        }
+    }
+    let sound = ledger.progress.sound();
+    drop(set);
+    session.close()?;
+    Ok(Verdict::of(sound))
+}
+
+/// A folder that goes away with its handle.
+pub fn temporary_folder() -> Result<tempfile::TempDir> {
+    tempfile::Builder::new().prefix("varvite-").tempdir().map_err(|error| {
+        let folder = std::env::temp_dir();
+        Error::io("make a folder in", &folder.display().to_string(), error)
+    })
+}
+
+/// The set and the ledger as the newest snapshot has them, or at genesis.
+fn begin(session: &Session, chain: &Chain, genesis: Genesis) -> Result<(Utxo, Ledger)> {
+    let (table, progress) = match last_snapshot(session)? {
+        None => {
+            if let Some(other) = session.list_snapshots()?.first() {
+                return Err(Error::invalid(format!(
+                    "{} holds snapshot \"{}\", which no replay made: choose another --store",
+                    session.root(),
+                    other.name
+                )));
+            }
+            (session.create_table(TABLE, TableOptions::utxo())?, None)
+        }
+        Some(name) => {
+            let mut options = store::options(Verify::Quick);
+            options.label = Some(LABEL.to_owned());
+            let mut snapshot = session.open_snapshot(&name, &options)?;
+            let progress = serde_json::from_slice(&snapshot.payload).map_err(|error| {
+                Error::invalid(format!(
+                    "the payload of snapshot \"{name}\" is not a replay's ({error}): choose \
+                     another --store"
+                ))
+            })?;
+            (snapshot.take(TABLE)?, Some(progress))
+        }
+    };
+    let fresh = progress.is_none();
+    let ledger = Ledger::new(genesis, progress.unwrap_or_default());
+    let mut set = Utxo { table, values: Values::default(), batch: Batch::new() };
+    if fresh {
+        ledger.apply_genesis(&mut set)?;
+    } else {
+        check_same_chain(session, chain, &ledger.progress)?;
+    }
+    Ok((set, ledger))
+}
+
+/// The replay's snapshot with the most blocks.
+fn last_snapshot(session: &Session) -> Result<Option<String>> {
+    let snapshots = session.list_snapshots()?;
+    let ours = snapshots.into_iter().map(|info| info.name).filter(|name| name.starts_with(PREFIX));
+    Ok(ours.max()) // zeros in the number keep names in order
+}
+
+/// `Invalid` when the last block that the store knows is not in this chain.
+fn check_same_chain(session: &Session, chain: &Chain, progress: &Progress) -> Result<()> {
+    let Place { chunk, offset } = progress.last;
+    if progress.blocks == 0 {
+        return Ok(());
+    }
+    let found = if chunk < chain.chunks() {
+        let chunk = chain.chunk(chunk)?;
+        chunk.block(offset)?.map(|(block, _)| hex::encode(&block.header.hash))
+    } else {
+        None
+    };
+    if found.as_deref() == Some(progress.last_header_hash.as_str()) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{} was filled from another chain: block {} there is not the one in {chunk:05}.chunk; \
+         choose another --store",
+        session.root(),
+        progress.last_header_hash
+    )))
+}
+
+fn apply_chain(
+    arguments: &Arguments,
+    session: &Session,
+    chain: &Chain,
+    ledger: &mut Ledger,
+    set: &mut Utxo,
+) -> Result<()> {
+    let mut bar = Bar::new("replaying", chain.bytes(), Unit::Bytes);
+    let cpu_before = ledger.progress.cpu_ns;
+    let mut saved_blocks = ledger.progress.blocks;
+    let mut saved_at = Instant::now();
+    let first = ledger.progress.next;
+    let mut done = chain.bytes_before(first)?;
+    for number in first.chunk..chain.chunks() {
+        let chunk = chain.chunk(number)?;
+        let mut offset = if number == first.chunk { first.offset } else { 0 };
+        while let Some((block, end)) = chunk.block(offset)? {
+            let place = Place { chunk: number, offset };
+            let next = Place { chunk: number, offset: end };
+            ledger.apply(&block, place, next, set).map_err(|failure| match failure {
+                Failure::Cbor(error) => chunk.unreadable(offset, &error),
+                Failure::Set(error) => error,
+            })?;
+            done += end - offset;
+            offset = end;
+            bar.set(done);
+            ledger.progress.cpu_ns = cpu_before + measure::cpu_ns();
+            let due = ledger.progress.blocks - saved_blocks >= arguments.snapshot_blocks
+                || saved_at.elapsed() >= Duration::from_secs(arguments.snapshot_seconds);
+            if arguments.store.is_some() && due {
+                save(session, &ledger.progress, &set.table)?;
+                (saved_blocks, saved_at) = (ledger.progress.blocks, Instant::now());
+            }
+        }
+    }
+    bar.finish();
+    ledger.progress.cpu_ns = cpu_before + measure::cpu_ns();
+    Ok(())
+}
+
+/// Saves the state, then removes the snapshots before it.
+fn save(session: &Session, progress: &Progress, table: &Table) -> Result<()> {
+    let name = format!("{PREFIX}{:010}", progress.blocks);
+    let payload = serde_json::to_vec(progress).expect("progress is plain data");
+    let content = SnapshotContent { label: LABEL, payload: &payload, tables: &[table] };
+    match session.save_snapshot(&name, content) {
+        Err(error) if error.kind() != Kind::Exists => return Err(error),
+        _ => {}
+    }
+    for info in session.list_snapshots()? {
+        if info.name.starts_with(PREFIX) && info.name != name {
+            session.delete_snapshot(&info.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Walks the whole table for what is left and its digest.
+fn sum_up(progress: &Progress, table: &Table) -> Result<Report> {
+    let cpu_before = measure::cpu_ns();
+    let (mut unspent, mut total) = (0, 0u64);
+    let mut hasher = Sha256::new();
+    let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded)?;
+    while let Some((key, output)) = cursor.next()? {
+        let amount = lovelace(output).map_err(|error| {
+            Error::invalid(format!("the table holds something that is not an output: {error}"))
+        })?;
+        unspent += 1;
+        total += amount;
+        hasher.update(&key[..32]);
+        hasher.update([0, 0]); // the digest has indexes of 32 bits, keys have 16
+        hasher.update(&key[32..]);
+        hasher.update(amount.to_be_bytes());
+    }
+    let cpu_ns = progress.cpu_ns + measure::cpu_ns() - cpu_before;
+    Ok(Report {
+        blocks: progress.blocks,
+        batches: progress.batches,
+        transactions: progress.transactions,
+        created: progress.created,
+        spent: progress.spent,
+        unspent,
+        lovelace: total,
+        fees: progress.fees,
+        reference_inputs: progress.reference_inputs,
+        missing_inputs: progress.missing_inputs,
+        chain_breaks: progress.chain_breaks,
+        body_hash_mismatches: progress.body_hash_mismatches,
+        ada_balanced: progress.ada_balanced,
+        assets_balanced: progress.assets_balanced,
+        last_header_hash: progress.last_header_hash.clone(),
+        utxo_digest: hex::encode(&hasher.finalize()),
+        cpu_seconds: cpu_ns as f64 / 1e9,
+        peak_rss_bytes: measure::peak_rss_bytes(),
+    })
+}
+
+fn show(
+    report: &Report,
+    resumed: u64,
+    took: Duration,
+    (pages_read, keys): (u64, u64),
+    stats: &TableStats,
+) -> std::io::Result<()> {
+    let count = print::count;
+    let ada = |lovelace: u64| format!("{}.{:06}", count(lovelace / 1_000_000), lovelace % 1_000_000);
+    let mark = |sound: bool| if sound { "✓" } else { "✗" };
+    let zero = |number: u64| format!("{} {}", count(number), mark(number == 0));
+    let all = |number: u64| {
+        let sound = number == report.transactions;
+        format!("{} of {} {}", count(number), count(report.transactions), mark(sound))
+    };
+    let mut rows = vec![
+        ("blocks", count(report.blocks)),
+        ("batches (blocks with transactions)", count(report.batches)),
+        ("transactions", count(report.transactions)),
+        ("outputs created", count(report.created)),
+        ("outputs spent, all found in the table", count(report.spent)),
+        ("outputs left", count(report.unspent)),
+        ("ada left", ada(report.lovelace)),
+        ("ada paid in fees", ada(report.fees)),
+        ("reference inputs", count(report.reference_inputs)),
+        ("missing inputs", zero(report.missing_inputs)),
+        ("breaks in the chain of headers", zero(report.chain_breaks)),
+        ("bodies that are not their header's", zero(report.body_hash_mismatches)),
+        ("transactions whose ada balances", all(report.ada_balanced)),
+        ("transactions whose assets balance", all(report.assets_balanced)),
+        ("last header", report.last_header_hash.clone()),
+        ("digest of what is left", report.utxo_digest.clone()),
+    ];
+    if resumed > 0 {
+        rows.push(("blocks of earlier runs", count(resumed)));
+    }
+    rows.extend([
+        ("time", print::seconds(took.as_secs_f64())),
+        ("processor time, all runs", print::seconds(report.cpu_seconds)),
+        ("peak memory", print::bytes(report.peak_rss_bytes)),
+        ("table on disk", print::bytes(stats.disk_bytes)),
+        ("pages read per lookup", format!("{:.3}", pages_read as f64 / keys.max(1) as f64)),
+    ]);
+    print::line(&print::record(&rows).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_exactly_the_keys_that_programs_rely_on() {
+        let disk = varvite::disk::memory::MemoryDisk::new();
+        let session = Session::create(disk, varvite::SessionOptions::default()).unwrap();
+        let table = session.create_table(TABLE, TableOptions::utxo()).unwrap();
+        let report = sum_up(&Progress::default(), &table).unwrap();
+        let value = serde_json::to_value(report).unwrap();
+        let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut expected = [
+            "blocks", "batches", "transactions", "created", "spent", "unspent", "lovelace", "fees",
+            "reference_inputs", "missing_inputs", "chain_breaks", "body_hash_mismatches",
+            "ada_balanced", "assets_balanced", "last_header_hash", "utxo_digest", "cpu_seconds",
+            "peak_rss_bytes",
+        ];
+        expected.sort_unstable();
+        assert_eq!(keys, expected);
+    }
+}

@@ -1,0 +1,204 @@
+//! `varvite table snapshot`: the durable states of a store.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use varvite::{
+    Error, Result, SessionOptions, SnapshotContent, SnapshotInfo, Table, Verify,
+};
+
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::store;
+use crate::text::Notation;
+
+/// Bytes of a payload that `info` shows.
+const PAYLOAD_SHOWN: usize = 400;
+
+/// List, describe, make, remove and verify snapshots
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    List(List),
+    Info(Named),
+    Create(Create),
+    Delete(Named),
+    Verify(Named),
+}
+
+/// List the snapshots of a store
+#[derive(Debug, Args)]
+pub struct List {
+    /// Folder of the store
+    store: PathBuf,
+}
+
+/// What `info`, `delete` and `verify` take
+#[derive(Debug, Args)]
+pub struct Named {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the snapshot
+    name: String,
+}
+
+/// Save the current state, or another snapshot's, under a further name
+#[derive(Debug, Args)]
+pub struct Create {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the new snapshot
+    name: String,
+    /// Copy this snapshot [default: the newest head, or the only snapshot]
+    #[arg(long, value_name = "NAME")]
+    from: Option<String>,
+    /// Its label [default: that of the snapshot copied]
+    #[arg(long)]
+    label: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    label: String,
+    payload_bytes: u64,
+    disk_bytes: u64,
+    tables: Vec<TableRow>,
+    damage: Option<String>,
+}
+
+#[derive(Serialize)]
+struct TableRow {
+    name: String,
+    physical_entries: u64,
+    disk_bytes: u64,
+    operator: Option<String>,
+}
+
+impl From<&SnapshotInfo> for Row {
+    fn from(info: &SnapshotInfo) -> Self {
+        let tables = info.tables.iter().map(|table| TableRow {
+            name: table.name.clone(),
+            physical_entries: table.physical_entries,
+            disk_bytes: table.disk_bytes,
+            operator: table.operator.clone(),
+        });
+        Row {
+            name: info.name.clone(),
+            label: info.label.clone(),
+            payload_bytes: info.payload_bytes,
+            disk_bytes: info.disk_bytes,
+            tables: tables.collect(),
+            damage: info.damage.clone(),
+        }
+    }
+}
+
+/// Runs what `command` names.
+pub fn run(command: Command, format: Format) -> Outcome {
+    match command {
+        Command::List(arguments) => list(&arguments, format),
+        Command::Info(arguments) => info(&arguments, format),
+        Command::Create(arguments) => create(&arguments, format),
+        Command::Delete(arguments) => delete(&arguments, format),
+        Command::Verify(arguments) => verify(&arguments, format),
+    }
+}
+
+fn list(arguments: &List, format: Format) -> Outcome {
+    let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
+    let snapshots = session.list_snapshots()?;
+    let sound = snapshots.iter().all(|info| info.damage.is_none());
+    match format {
+        Format::Json => print::json(&snapshots.iter().map(Row::from).collect::<Vec<_>>())?,
+        Format::Table => {
+            let mut table = print::table(&["name", "label", "tables", ">payload", ">on disk"]);
+            for info in &snapshots {
+                let names: Vec<_> = info.tables.iter().map(|table| table.name.as_str()).collect();
+                table.add_row(vec![
+                    info.name.clone(),
+                    info.damage.as_ref().map_or(info.label.clone(), |_| "DAMAGED".to_owned()),
+                    names.join(", "),
+                    print::bytes(info.payload_bytes),
+                    print::bytes(info.disk_bytes),
+                ]);
+            }
+            print::line(&table.to_string())?;
+        }
+    }
+    Ok(Verdict::of(sound))
+}
+
+fn info(arguments: &Named, format: Format) -> Outcome {
+    let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
+    let listed = session.list_snapshots()?;
+    let Some(info) = listed.iter().find(|info| info.name == arguments.name) else {
+        session.open_snapshot(&arguments.name, &store::options(Verify::Quick))?;
+        return Err(Error::missing(format!("there is no snapshot \"{}\"", arguments.name)).into());
+    };
+    if let Some(damage) = &info.damage {
+        return Err(Error::new(varvite::Kind::Corrupt, damage.clone()).into());
+    }
+    let snapshot = session.open_snapshot(&arguments.name, &store::options(Verify::Quick))?;
+    let shown = &snapshot.payload[..snapshot.payload.len().min(PAYLOAD_SHOWN)];
+    match format {
+        Format::Json => {
+            let mut value = serde_json::to_value(Row::from(info)).map_err(std::io::Error::from)?;
+            value["payload"] = Notation::Text.show(&snapshot.payload).into();
+            print::json(&value)?;
+        }
+        Format::Table => {
+            let mut rows = vec![
+                ("name", info.name.clone()),
+                ("label", info.label.clone()),
+                ("on disk, shared segments included", print::bytes(info.disk_bytes)),
+            ];
+            for table in &info.tables {
+                let operator = table.operator.as_ref();
+                let operator = operator.map_or(String::new(), |name| format!(", operator {name}"));
+                let entries = print::count(table.physical_entries);
+                let bytes = print::bytes(table.disk_bytes);
+                rows.push(("table", format!("{}: {entries} entries, {bytes}{operator}", table.name)));
+            }
+            let more = if shown.len() < snapshot.payload.len() { "…" } else { "" };
+            rows.push(("payload", format!("{}{more}", Notation::Text.show(shown))));
+            print::line(&print::record(&rows).to_string())?;
+        }
+    }
+    Ok(Verdict::Yes)
+}
+
+fn create(arguments: &Create, format: Format) -> Outcome {
+    let session = store::open(&arguments.store, SessionOptions::default())?;
+    let source = store::read(&session, arguments.from.as_deref(), Verify::Quick)?;
+    let tables: Vec<&Table> = source.tables.iter().collect();
+    let label = arguments.label.as_deref().unwrap_or(&source.label);
+    let content = SnapshotContent { label, payload: &source.payload, tables: &tables };
+    session.save_snapshot(&arguments.name, content)?;
+    drop(source);
+    session.close()?;
+    done(&arguments.name, "saved", format)
+}
+
+fn delete(arguments: &Named, format: Format) -> Outcome {
+    let session = store::open(&arguments.store, SessionOptions::default())?;
+    session.delete_snapshot(&arguments.name)?;
+    session.close()?;
+    done(&arguments.name, "deleted", format)
+}
+
+fn verify(arguments: &Named, format: Format) -> Outcome {
+    let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
+    let outcome: Result<_> =
+        session.open_snapshot(&arguments.name, &store::options(Verify::Full));
+    outcome?;
+    done(&arguments.name, "sound", format)
+}
+
+fn done(name: &str, what: &str, format: Format) -> Outcome {
+    match format {
+        Format::Json => print::json(&serde_json::json!({ "snapshot": name, "outcome": what }))?,
+        Format::Table => print::line(&format!("snapshot {name}: {what}"))?,
+    }
+    Ok(Verdict::Yes)
+}

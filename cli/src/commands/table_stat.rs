@@ -1,0 +1,141 @@
+//! `varvite table stat`: what a table consists of.
+
+use std::ops::Bound;
+
+use clap::Args;
+use serde::Serialize;
+use varvite::{Result, Table, TableStats};
+
+use super::demo::draw_levels;
+use super::table::From;
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
+
+/// Show levels, sizes, merges and memory of a table
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    from: From,
+    /// Count the keys exactly by reading the whole table
+    #[arg(long)]
+    exact: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    table: String,
+    entries_exact: Option<u64>,
+    entries_estimate: u64,
+    entries_min: u64,
+    entries_max: u64,
+    physical_entries: u64,
+    disk_bytes: u64,
+    debt_bytes: u64,
+    buffer_bytes: u64,
+    filter_bytes: u64,
+    index_bytes: u64,
+    levels: Vec<Level>,
+    merges: Vec<Merge>,
+}
+
+#[derive(Serialize)]
+struct Level {
+    level: usize,
+    last: bool,
+    runs: u64,
+    segments: u64,
+    entries: u64,
+    disk_bytes: u64,
+    filter_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Merge {
+    level: Option<u64>,
+    spent_bytes: u64,
+    debt_bytes: u64,
+}
+
+/// Prints the statistics.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let (_session, table) = arguments.from.open()?;
+    let stats = table.stats()?;
+    let exact = if arguments.exact { Some(count(&table, stats.physical_entries)?) } else { None };
+    match format {
+        Format::Json => print::json(&report(&stats, exact))?,
+        Format::Table => show(&stats, exact)?,
+    }
+    Ok(Verdict::Yes)
+}
+
+fn count(table: &Table, physical: u64) -> Result<u64> {
+    let mut bar = Progress::new("counting", physical, Unit::Items);
+    let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded)?;
+    let mut count = 0;
+    while cursor.next()?.is_some() {
+        count += 1;
+        if count % 4096 == 0 {
+            bar.set(count);
+        }
+    }
+    bar.finish();
+    Ok(count)
+}
+
+fn report(stats: &TableStats, exact: Option<u64>) -> Report {
+    let levels = stats.levels.iter().enumerate().map(|(index, level)| Level {
+        level: index + 1,
+        last: level.is_last,
+        runs: level.runs,
+        segments: level.segments,
+        entries: level.entries,
+        disk_bytes: level.disk_bytes,
+        filter_bytes: level.filter_bytes,
+    });
+    let merges = stats.merges.iter().map(|merge| Merge {
+        level: merge.level,
+        spent_bytes: merge.spent_bytes,
+        debt_bytes: merge.debt_bytes,
+    });
+    Report {
+        table: stats.name.clone(),
+        entries_exact: exact,
+        entries_estimate: stats.logical_entries,
+        entries_min: stats.logical_entries_min,
+        entries_max: stats.logical_entries_max,
+        physical_entries: stats.physical_entries,
+        disk_bytes: stats.disk_bytes,
+        debt_bytes: stats.debt_bytes,
+        buffer_bytes: stats.buffer_bytes,
+        filter_bytes: stats.filter_memory_bytes,
+        index_bytes: stats.index_memory_bytes,
+        levels: levels.collect(),
+        merges: merges.collect(),
+    }
+}
+
+fn show(stats: &TableStats, exact: Option<u64>) -> std::io::Result<()> {
+    let number = print::count;
+    if !stats.levels.is_empty() {
+        print::line(&draw_levels(stats).to_string())?;
+    }
+    let estimate = format!(
+        "about {} ({} to {})",
+        number(stats.logical_entries),
+        number(stats.logical_entries_min),
+        number(stats.logical_entries_max)
+    );
+    let rows = [
+        ("table", stats.name.clone()),
+        ("keys", exact.map_or(estimate, |exact| format!("{} exactly", number(exact)))),
+        ("entries of every kind", number(stats.physical_entries)),
+        ("on disk", print::bytes(stats.disk_bytes)),
+        ("merges under way", stats.merges.len().to_string()),
+        ("left to merge", print::bytes(stats.debt_bytes)),
+        ("write buffers", print::bytes(stats.buffer_bytes)),
+        ("filters in memory", print::bytes(stats.filter_memory_bytes)),
+        ("indexes in memory", print::bytes(stats.index_memory_bytes)),
+    ];
+    print::line(&print::record(&rows).to_string())
+}

@@ -1,0 +1,172 @@
+//! `varvite table put` and `delete`: change a table and save the result as the next head.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use varvite::{
+    Batch, Error, Kind, MergeOperator, Result, Session, SessionOptions, Snapshot, SnapshotContent,
+    Table, TableOptions, Verify,
+};
+
+use crate::exit::{Outcome, Verdict};
+use crate::flags::random_seed;
+use crate::print::{self, Format};
+use crate::store;
+use crate::text::Notation;
+
+/// What heads are labelled with when nothing before them had a label.
+const LABEL: &str = "varvite table";
+
+/// Bind keys to values; the table is made when it is not there
+#[derive(Debug, Args)]
+pub struct Put {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the table
+    table: String,
+    /// A key, its value, and so on
+    #[arg(required = true, num_args = 2.., value_names = ["KEY", "VALUE"])]
+    pairs: Vec<String>,
+    /// Make the store when the folder is missing or empty
+    #[arg(long)]
+    create: bool,
+    /// Join the values to what is there, by the table's merge operator
+    #[arg(long)]
+    upsert: bool,
+    /// The table's merge operator: add-u64, max or append; must be the one that it was made with
+    #[arg(long, value_name = "NAME")]
+    operator: Option<String>,
+    /// Keys and values are hexadecimal
+    #[arg(long)]
+    hex: bool,
+}
+
+/// Unbind keys
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the table
+    table: String,
+    /// The keys
+    #[arg(required = true)]
+    keys: Vec<String>,
+    /// Keys are hexadecimal
+    #[arg(long)]
+    hex: bool,
+}
+
+/// The store as its current snapshot has it, open for writing.
+struct Work {
+    session: Session,
+    snapshot: Snapshot,
+}
+
+impl Work {
+    fn open(folder: &Path, create: bool) -> Result<Work> {
+        let options = SessionOptions { seed: random_seed(), ..SessionOptions::default() };
+        let session = if create {
+            store::open_or_create(folder, options)?
+        } else {
+            store::open(folder, options).map_err(|error| match error.kind() {
+                Kind::Missing => Error::missing(format!("{error}; `put --create` makes a store")),
+                _ => error,
+            })?
+        };
+        let snapshot = match store::current(&session)? {
+            Some(name) => session.open_snapshot(&name, &store::options(Verify::Quick))?,
+            None => Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables: Vec::new() },
+        };
+        Ok(Work { session, snapshot })
+    }
+
+    /// The table called `name`, made when it is not there. `Invalid` when `operator` is not its own.
+    fn table(&mut self, name: &str, operator: Option<&str>) -> Result<&mut Table> {
+        let asked = operator.map(built_in).transpose()?;
+        let place = self.snapshot.tables.iter().position(|table| table.name() == name);
+        let Some(place) = place else {
+            let options = TableOptions { operator: asked, ..TableOptions::default() };
+            self.snapshot.tables.push(self.session.create_table(name, options)?);
+            return Ok(self.snapshot.tables.last_mut().expect("just pushed"));
+        };
+        let table = &mut self.snapshot.tables[place];
+        let own = table.options().operator.as_ref().map(MergeOperator::name);
+        if let Some(asked) = asked
+            && own != Some(asked.name())
+        {
+            let own = own.map_or("none".to_owned(), |own| format!("\"{own}\""));
+            return Err(Error::invalid(format!(
+                "table {name} was made with the merge operator {own}, not \"{}\": leave --operator \
+                 out or give that one",
+                asked.name()
+            )));
+        }
+        Ok(table)
+    }
+
+    /// Saves everything as the next head, then removes the heads before it.
+    fn save(self) -> Result<String> {
+        let heads = store::heads(&self.session)?;
+        let name = store::head_name(heads.last().map_or(1, |(number, _)| number + 1));
+        let tables: Vec<&Table> = self.snapshot.tables.iter().collect();
+        let Snapshot { label, payload, .. } = &self.snapshot;
+        self.session.save_snapshot(&name, SnapshotContent { label, payload, tables: &tables })?;
+        for (_, older) in heads {
+            self.session.delete_snapshot(&older)?;
+        }
+        drop(self.snapshot);
+        self.session.close()?;
+        Ok(name)
+    }
+}
+
+fn built_in(name: &str) -> Result<MergeOperator> {
+    MergeOperator::built_in(name).ok_or_else(|| {
+        let operators = store::operators();
+        let names: Vec<_> = operators.iter().map(MergeOperator::name).collect();
+        Error::invalid(format!("there is no merge operator \"{name}\": use {}", names.join(", ")))
+    })
+}
+
+/// Runs `put`.
+pub fn put(arguments: &Put, format: Format) -> Outcome {
+    let notation = Notation::new(arguments.hex);
+    if !arguments.pairs.len().is_multiple_of(2) {
+        return Err(Error::invalid("the last key has no value: give keys and values in turn").into());
+    }
+    let mut batch = Batch::new();
+    for pair in arguments.pairs.chunks_exact(2) {
+        let (key, value) = (notation.parse("key", &pair[0])?, notation.parse("value", &pair[1])?);
+        if arguments.upsert { batch.upsert(&key, &value) } else { batch.insert(&key, &value) };
+    }
+    let mut work = Work::open(&arguments.store, arguments.create)?;
+    work.table(&arguments.table, arguments.operator.as_deref())?.update(&batch)?;
+    saved(work, batch.len(), "put", format)
+}
+
+/// Runs `delete`.
+pub fn delete(arguments: &Delete, format: Format) -> Outcome {
+    let notation = Notation::new(arguments.hex);
+    let mut batch = Batch::new();
+    for key in &arguments.keys {
+        batch.delete(&notation.parse("key", key)?);
+    }
+    let mut work = Work::open(&arguments.store, false)?;
+    if !work.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
+        work.snapshot.take(&arguments.table)?; // says which tables there are
+    }
+    work.table(&arguments.table, None)?.update(&batch)?;
+    saved(work, batch.len(), "deleted", format)
+}
+
+fn saved(work: Work, count: usize, done: &str, format: Format) -> Outcome {
+    let name = work.save()?;
+    match format {
+        Format::Json => print::json(&serde_json::json!({ "snapshot": name, "operations": count }))?,
+        Format::Table => {
+            let plural = if count == 1 { "" } else { "s" };
+            print::line(&format!("{count} key{plural} {done}; saved as {name}"))?;
+        }
+    }
+    Ok(Verdict::Yes)
+}

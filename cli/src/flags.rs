@@ -1,0 +1,70 @@
+//! Flags that several commands share, and how they become the engine's options.
+
+use std::hash::{BuildHasher, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use varvite::cache::Cache;
+use varvite::disk::Access;
+use varvite::{Result, SessionOptions};
+
+use crate::measure::disk_bytes;
+use crate::threads::Pool;
+
+/// Where pages that were read stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CacheKind {
+    /// In the operating system's page cache.
+    #[default]
+    Page,
+    /// In a cache of the process; reads of the disk are direct.
+    Own,
+    /// Nowhere: every read goes to the disk.
+    Direct,
+}
+
+/// How a store is read and who helps it.
+#[derive(Clone, Debug, Args)]
+pub struct Tuning {
+    /// Where pages that were read stay
+    #[arg(long, value_enum, default_value_t)]
+    pub cache: CacheKind,
+    /// Size of the own cache in MiB [default: as large as the store, at least 64]
+    #[arg(long, value_name = "MIB")]
+    pub cache_mib: Option<u64>,
+    /// Threads that help with merges
+    #[arg(long, value_name = "THREADS", default_value_t = 0)]
+    pub helpers: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning { cache: CacheKind::Page, cache_mib: None, helpers: 0 }
+    }
+}
+
+impl Tuning {
+    /// The engine's options for a store in `folder`.
+    pub fn options(&self, folder: &Path) -> Result<SessionOptions> {
+        let mut options = SessionOptions { seed: random_seed(), ..SessionOptions::default() };
+        options.access = match self.cache {
+            CacheKind::Page => Access::Buffered,
+            CacheKind::Own | CacheKind::Direct => Access::Direct,
+        };
+        if self.cache == CacheKind::Own {
+            let fitting = || (disk_bytes(folder) / 4 * 5).max(64 << 20);
+            let budget = self.cache_mib.map_or_else(fitting, |mebibytes| mebibytes << 20);
+            options.cache = Some(Cache::new(budget));
+        }
+        if self.helpers > 0 {
+            options.executor = Some(Pool::new(self.helpers)? as Arc<dyn varvite::Executor>);
+        }
+        Ok(options)
+    }
+}
+
+/// A seed that nobody can guess: the standard library draws its hash keys from the system.
+pub fn random_seed() -> u64 {
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}

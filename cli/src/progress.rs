@@ -1,0 +1,70 @@
+//! A bar with rate and time left for whatever takes longer than two seconds.
+//!
+//! Silent when standard error is not a terminal, so that logs and pipes hold results only.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Work shorter than this shows nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a bar counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes, in binary units.
+    Bytes,
+    /// Anything else.
+    Items,
+}
+
+/// A bar that appears when the work turns out to be long.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    start: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    /// A bar for `total` units of work called `what`.
+    pub fn new(what: &str, total: u64, unit: Unit) -> Progress {
+        let template = match unit {
+            Unit::Bytes => {
+                "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left"
+            }
+            Unit::Items => "{msg} {wide_bar} {human_pos}/{human_len} {per_sec}, {eta} left",
+        };
+        let style = ProgressStyle::with_template(template).expect("the template is fixed");
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        bar.set_style(style);
+        bar.set_message(what.to_owned());
+        Progress { bar, start: Instant::now(), shown: false }
+    }
+
+    /// Says how much is done.
+    pub fn set(&mut self, done: u64) {
+        self.bar.set_position(done);
+        if !self.shown && self.start.elapsed() > PATIENCE {
+            self.shown = true;
+            // Hidden by itself when standard error is not a terminal.
+            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+        }
+    }
+
+    /// Changes the total once it is known.
+    pub fn set_total(&mut self, total: u64) {
+        self.bar.set_length(total);
+    }
+
+    /// Takes the bar away.
+    pub fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

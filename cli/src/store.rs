@@ -1,0 +1,132 @@
+//! Opening stores by folder, and the convention by which `varvite table` finds their state.
+//!
+//! A store's durable state is its snapshots. `varvite table put` and `delete` save the changed state
+//! as `head-<n>` with the next number and then remove the head before: whoever reads finds the head
+//! with the highest number whole, whatever happens in between.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use varvite::disk::os::OsDisk;
+use varvite::{
+    Error, Kind, MergeOperator, OpenSnapshot, Result, Session, SessionOptions, Snapshot, Verify,
+};
+
+/// What the heads' names start with.
+const HEAD: &str = "head-";
+
+/// Opens the store in `folder` for writing.
+pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
+    Session::open(disk(folder)?, options)
+}
+
+/// Opens the snapshots of the store in `folder`, which another process may be writing to.
+pub fn open_read_only(folder: &Path, options: SessionOptions) -> Result<Session> {
+    Session::open_read_only(disk(folder)?, options)
+}
+
+/// Makes a store in `folder`, which may be there already but must be empty.
+pub fn create(folder: &Path, options: SessionOptions) -> Result<Session> {
+    Session::create(OsDisk::create(folder)?, options)
+}
+
+/// Opens the store in `folder`, or makes one when the folder is missing or empty.
+pub fn open_or_create(folder: &Path, options: SessionOptions) -> Result<Session> {
+    let empty = match std::fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    if empty { create(folder, options) } else { open(folder, options) }
+}
+
+/// The folder as a disk; `Missing` without it.
+pub fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
+    if !folder.is_dir() {
+        let what = if folder.exists() { "is not a folder" } else { "does not exist" };
+        return Err(Error::missing(format!(
+            "{} {what}: give the folder of a varvite store",
+            folder.display()
+        )));
+    }
+    OsDisk::new(folder)
+}
+
+/// The operators that every command knows by name.
+pub fn operators() -> Vec<MergeOperator> {
+    vec![MergeOperator::add_u64(), MergeOperator::max(), MergeOperator::append()]
+}
+
+/// How the commands open a snapshot: any label, built-in operators.
+pub fn options(verify: Verify) -> OpenSnapshot {
+    OpenSnapshot { verify, label: None, operators: operators() }
+}
+
+/// The head's number when `name` is a head's.
+fn head_number(name: &str) -> Option<u64> {
+    name.strip_prefix(HEAD)?.parse().ok()
+}
+
+/// The name of head `number`; zeros keep the list in order.
+pub fn head_name(number: u64) -> String {
+    format!("{HEAD}{number:010}")
+}
+
+/// The names of all heads, oldest first, with their numbers.
+pub fn heads(session: &Session) -> Result<Vec<(u64, String)>> {
+    let snapshots = session.list_snapshots()?;
+    let mut heads: Vec<_> = snapshots
+        .into_iter()
+        .filter_map(|snapshot| head_number(&snapshot.name).map(|number| (number, snapshot.name)))
+        .collect();
+    heads.sort_unstable();
+    Ok(heads)
+}
+
+/// The snapshot that commands read when none is named: the newest head, or the only snapshot.
+/// `None` in a store without snapshots.
+pub fn current(session: &Session) -> Result<Option<String>> {
+    if let Some((_, name)) = heads(session)?.pop() {
+        return Ok(Some(name));
+    }
+    let mut names: Vec<_> = session.list_snapshots()?.into_iter().map(|info| info.name).collect();
+    match names.len() {
+        0 | 1 => Ok(names.pop()),
+        _ => Err(Error::invalid(format!(
+            "the store has several snapshots and no head: choose one with --snapshot ({})",
+            names.join(", ")
+        ))),
+    }
+}
+
+/// Opens snapshot `name`, or the current one. A head that a writer replaces in between is looked
+/// for again.
+pub fn read(session: &Session, name: Option<&str>, verify: Verify) -> Result<Snapshot> {
+    if let Some(name) = name {
+        return session.open_snapshot(name, &options(verify));
+    }
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let Some(name) = current(session)? else {
+            return Err(Error::missing(
+                "the store has no snapshot yet: write something with `varvite table put`",
+            ));
+        };
+        match session.open_snapshot(&name, &options(verify)) {
+            Err(error) if error.kind() == Kind::Missing && attempts < 5 => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_told_from_other_names() {
+        assert_eq!(head_number(&head_name(17)), Some(17));
+        assert_eq!(head_number("head-x"), None);
+        assert_eq!(head_number("utxo"), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! Keys and values as a person types and reads them: text with escapes, or hexadecimal.
+//!
+//! In text, every byte that is not a printable character of UTF-8 is written `\xNN` and a backslash
+//! `\\`, so that what is printed can be typed again and gives the same bytes.
+
+use varvite::{Error, Result};
+
+use crate::hex;
+
+/// How bytes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notation {
+    /// UTF-8 with escapes.
+    Text,
+    /// Two digits a byte.
+    Hex,
+}
+
+impl Notation {
+    /// Hexadecimal when `hex`.
+    pub fn new(hex: bool) -> Notation {
+        if hex { Notation::Hex } else { Notation::Text }
+    }
+
+    /// The bytes that `argument` means; `what` is for the error.
+    pub fn parse(self, what: &str, argument: &str) -> Result<Vec<u8>> {
+        match self {
+            Notation::Hex => hex::decode(argument).ok_or_else(|| {
+                Error::invalid(format!(
+                    "the {what} \"{argument}\" is not hexadecimal: give an even number of digits, \
+                     or leave --hex out"
+                ))
+            }),
+            Notation::Text => unescape(argument).ok_or_else(|| {
+                Error::invalid(format!(
+                    "the {what} \"{argument}\" has a backslash that begins no escape: write \\xNN \
+                     for a byte and \\\\ for a backslash"
+                ))
+            }),
+        }
+    }
+
+    /// `bytes` as they are printed.
+    pub fn show(self, bytes: &[u8]) -> String {
+        match self {
+            Notation::Hex => hex::encode(bytes),
+            Notation::Text => escape(bytes),
+        }
+    }
+}
+
+fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character == '\\' {
+                text.push_str("\\\\");
+            } else if character.is_control() {
+                let mut buffer = [0; 4];
+                character.encode_utf8(&mut buffer).bytes().for_each(|byte| push(&mut text, byte));
+            } else {
+                text.push(character);
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| push(&mut text, *byte));
+    }
+    text
+}
+
+fn push(text: &mut String, byte: u8) {
+    text.push_str("\\x");
+    text.push_str(&hex::encode(&[byte]));
+}
+
+fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(position) = rest.find('\\') {
+        bytes.extend_from_slice(&rest.as_bytes()[..position]);
+        rest = &rest[position + 1..];
+        if let Some(after) = rest.strip_prefix('\\') {
+            bytes.push(b'\\');
+            rest = after;
+        } else {
+            let digits = rest.strip_prefix('x')?.get(..2)?;
+            bytes.extend(hex::decode(digits)?);
+            rest = &rest[3..];
+        }
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_can_be_typed_again() {
+        let every: Vec<u8> = (0..=255).chain(*b"\\x41 \xc3\xa9 plain").collect();
+        for notation in [Notation::Text, Notation::Hex] {
+            assert_eq!(notation.parse("key", &notation.show(&every)).unwrap(), every);
+        }
+        assert_eq!(Notation::Text.show("é\n\\".as_bytes()), "é\\x0a\\\\");
+    }
+
+    #[test]
+    fn half_an_escape_is_refused() {
+        for text in ["\\", "\\x", "\\x4", "\\n", "\\xé", "\\xzz"] {
+            assert!(Notation::Text.parse("key", text).is_err(), "{text}");
+        }
+        assert!(Notation::Hex.parse("key", "abc").is_err());
+    }
+}
