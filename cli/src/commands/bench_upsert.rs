@@ -101,7 +101,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
                 ("upserts", print::seconds(upsert)),
                 ("lookups, then inserts", print::seconds(lookup_insert)),
                 ("upsert over insert", format!("{:.2} ×", report.upsert_over_insert)),
-                ("lookup and insert over upsert", format!("{:.2} ×", report.lookup_insert_over_upsert)),
+                (
+                    "lookup and insert over upsert",
+                    format!("{:.2} ×", report.lookup_insert_over_upsert),
+                ),
                 ("wrong sums", print::count(wrong)),
             ])
             .to_string(),
