@@ -1,0 +1,206 @@
+//! `varvite bench` and `varvite demo`: figures by name, answers that are right.
+
+use tempfile::TempDir;
+
+use crate::binary::{keys, text, varvite};
+
+fn setup(entries: &str) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let report = varvite(&[
+        "bench",
+        "utxo",
+        "setup",
+        "--entries",
+        entries,
+        "--dir",
+        text(folder.path()),
+        "--format",
+        "json",
+    ])
+    .json();
+    assert_eq!(report["entries"].to_string(), entries);
+    assert_eq!(
+        keys(&report),
+        ["cpu_us_per_entry", "disk_bytes", "entries", "peak_rss_bytes", "seconds", "written_bytes"]
+    );
+    folder
+}
+
+/// The names that programs rely on.
+const RUN_KEYS: [&str; 12] = [
+    "batch_us",
+    "cpu_us_per_op",
+    "disk_bytes",
+    "open_seconds",
+    "ops_per_second",
+    "peak_rss_bytes",
+    "read_bytes",
+    "reads_per_lookup",
+    "work_per_batch",
+    "write_amplification",
+    "written_bytes",
+    "wrong",
+];
+
+#[test]
+fn every_mode_answers_as_the_model_on_every_cache_kind() {
+    let folder = setup("20000");
+    for mode in ["serial", "pipelined", "lookup", "update"] {
+        for cache in ["page", "own", "direct"] {
+            // More operations than entries: the draw goes round more than once.
+            let report = varvite(&[
+                "bench",
+                "utxo",
+                "run",
+                "--dir",
+                text(folder.path()),
+                "--batches",
+                "100",
+                "--mode",
+                mode,
+                "--cache",
+                cache,
+                "--check",
+                "--format",
+                "json",
+            ])
+            .json();
+            let mut expected = RUN_KEYS;
+            expected.sort_unstable();
+            assert_eq!(keys(&report), expected);
+            assert_eq!(keys(&report["batch_us"]), ["max", "p50", "p99", "p999"]);
+            assert_eq!(keys(&report["work_per_batch"]), ["max", "mean"]);
+            assert_eq!(report["wrong"], 0, "{mode} {cache}");
+            assert!(report["ops_per_second"].as_f64().unwrap() > 0.0);
+            assert!(report["disk_bytes"].as_u64().unwrap() > 20_000 * 94);
+        }
+    }
+}
+
+#[test]
+fn adjacent_batches_of_the_pipeline_overlap_and_are_corrected() {
+    let folder = setup("2000");
+    let out = varvite(&[
+        "bench",
+        "utxo",
+        "run",
+        "--dir",
+        text(folder.path()),
+        "--batches",
+        "200",
+        "--mode",
+        "pipelined",
+        "--check",
+        "--helpers",
+        "1",
+    ])
+    .yes();
+    let row = out.lines().find(|line| line.contains("batch on its way")).expect("the row is there");
+    let digits: String = row.chars().filter(char::is_ascii_digit).collect();
+    assert!(digits.parse::<u64>().unwrap() > 100, "{row}");
+    assert!(out.contains("wrong answers"), "{out}");
+}
+
+#[test]
+fn a_run_leaves_the_store_as_it_was() {
+    let folder = setup("5000");
+    let run = |seed: &str| {
+        varvite(&[
+            "bench",
+            "utxo",
+            "run",
+            "--dir",
+            text(folder.path()),
+            "--batches",
+            "40",
+            "--batch-size",
+            "100",
+            "--check",
+            "--seed",
+            seed,
+            "--format",
+            "json",
+        ])
+        .json()
+    };
+    assert_eq!(run("1")["wrong"], 0);
+    assert_eq!(run("2")["wrong"], 0);
+    let stat =
+        varvite(&["table", "stat", text(folder.path()), "utxo", "--exact", "--format", "json"])
+            .json();
+    assert_eq!(stat["entries_exact"], 5_000);
+}
+
+#[test]
+fn plans_that_cannot_be_are_refused() {
+    let folder = setup("100");
+    let dir = text(folder.path());
+    varvite(&["bench", "utxo", "run", "--dir", dir, "--batches", "1"]).error(2, &["--batch-size"]);
+    varvite(&[
+        "bench",
+        "utxo",
+        "run",
+        "--dir",
+        dir,
+        "--batches",
+        "900000000000",
+        "--batch-size",
+        "100",
+    ])
+    .error(2, &["--batches"]);
+    varvite(&["bench", "utxo", "setup", "--entries", "10", "--dir", dir])
+        .error(2, &["session already"]);
+    let nowhere = folder.path().join("nowhere");
+    varvite(&["bench", "utxo", "run", "--dir", text(&nowhere), "--batches", "1"])
+        .error(2, &["does not exist", "nowhere"]);
+}
+
+#[test]
+fn upserts_are_compared_and_their_sums_are_right() {
+    let report = varvite(&[
+        "bench",
+        "upsert",
+        "--operations",
+        "4000",
+        "--buffer-entries",
+        "100",
+        "--rounds",
+        "1",
+        "--format",
+        "json",
+    ])
+    .json();
+    assert_eq!(
+        keys(&report),
+        [
+            "insert_seconds",
+            "lookup_insert_over_upsert",
+            "lookup_insert_seconds",
+            "operations",
+            "upsert_over_insert",
+            "upsert_seconds",
+            "wrong"
+        ]
+    );
+    assert_eq!(report["wrong"], 0);
+}
+
+#[test]
+fn the_demo_needs_nothing_and_everything_is_right() {
+    let report = varvite(&["demo", "--entries", "30000", "--format", "json"]).json();
+    assert_eq!(report["run"]["wrong"], 0);
+    assert_eq!(report["entries_walked"], 30_000);
+    assert!(report["answers_compared_with_model"].as_u64().unwrap() > 30_000);
+    let out = varvite(&["demo", "--entries", "30000"]).yes();
+    assert!(out.contains("every one right ✓") && out.contains('█'), "{out}");
+}
+
+#[test]
+fn a_kept_demo_can_be_looked_at() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    varvite(&["demo", "--entries", "5000", "--store", dir]).yes();
+    let out = varvite(&["table", "stat", dir, "utxo"]).yes();
+    assert!(out.contains("keys"), "{out}");
+    varvite(&["demo", "--store", dir]).error(2, &["session already"]);
+}

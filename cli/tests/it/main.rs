@@ -1,0 +1,10 @@
+//! The binary as a user runs it: what it says, and how it ends.
+
+/// Runs the binary and looks at what came of it.
+mod binary;
+/// `bench` and `demo`.
+mod load;
+/// `replay cardano` on a real chain, whole, killed and damaged.
+mod replay;
+/// `table`, `check`, `inspect`: stores by hand, sound and damaged.
+mod store;

@@ -1,0 +1,318 @@
+//! `varvite replay cardano` on the preview chain that the project's data holds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::binary::{command, finish, keys, text, varvite};
+
+/// The folder of the chain, or `None` with a word about it. In CI it must be there.
+fn data() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/cardano-preview");
+    if path.is_dir() {
+        return Some(path);
+    }
+    assert!(std::env::var_os("CI").is_none(), "CI needs {}", path.display());
+    eprintln!("skipped: there is no {}", path.display());
+    None
+}
+
+/// The figures of the data's README.
+fn expected() -> Value {
+    json!({
+        "blocks": 40_357,
+        "batches": 2_150,
+        "transactions": 3_838,
+        "created": 32_780,
+        "spent": 4_414,
+        "unspent": 28_374,
+        "lovelace": 29_999_980_923_860_447_u64,
+        "fees": 964_139_553,
+        "reference_inputs": 56,
+        "missing_inputs": 0,
+        "chain_breaks": 0,
+        "body_hash_mismatches": 0,
+        "ada_balanced": 3_838,
+        "assets_balanced": 3_838,
+        "last_header_hash": "f47eb039637ba8da866d5a400e81abe468833a158802a6edd708c0559240fc48",
+        "utxo_digest": "ccf8335c2f58efaa7ab256f8c8cfb91dcdb30d824d100af5bfc5fe3fb08fd87c",
+    })
+}
+
+/// A report without what differs from run to run, after these were there and plausible.
+#[track_caller]
+fn figures(mut report: Value) -> Value {
+    let object = report.as_object_mut().expect("a report is an object");
+    let cpu = object.remove("cpu_seconds").and_then(|value| value.as_f64()).expect("a number");
+    let rss = object.remove("peak_rss_bytes").and_then(|value| value.as_u64()).expect("a number");
+    assert!(cpu > 0.0 && rss > 1 << 20, "{cpu} {rss}");
+    report
+}
+
+/// The first `count` chunks of the chain in a folder of their own, with the genesis beside it.
+fn first_chunks(data: &Path, count: usize, indexes: bool) -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let immutable = folder.path().join("immutable");
+    fs::create_dir(&immutable).unwrap();
+    fs::create_dir(folder.path().join("genesis")).unwrap();
+    for file in ["byron-genesis.json", "shelley-genesis.json"] {
+        fs::write(
+            folder.path().join("genesis").join(file),
+            fs::read(data.join("genesis").join(file)).unwrap(),
+        )
+        .unwrap();
+    }
+    for number in 0..count {
+        for extension in ["chunk", "secondary"] {
+            if extension == "chunk" || indexes {
+                let name = format!("{number:05}.{extension}");
+                // Read and written, not copied: the original may be read-only.
+                let bytes = fs::read(data.join("immutable").join(&name)).unwrap();
+                fs::write(immutable.join(name), bytes).unwrap();
+            }
+        }
+    }
+    (folder, immutable)
+}
+
+#[test]
+fn every_figure_comes_out_on_each_cache_kind() {
+    let Some(data) = data() else { return };
+    let immutable = data.join("immutable");
+    for cache in ["page", "own", "direct"] {
+        for buffer in ["16", "8192"] {
+            let ran = varvite(&[
+                "replay",
+                "cardano",
+                text(&immutable),
+                "--cache",
+                cache,
+                "--format",
+                "json",
+                "--write-buffer-kib",
+                buffer,
+            ]);
+            assert_eq!(figures(ran.json()), expected(), "cache {cache}, buffer {buffer} KiB");
+        }
+    }
+}
+
+#[test]
+fn the_table_for_people_says_the_same() {
+    let Some(data) = data() else { return };
+    let out = varvite(&["replay", "cardano", text(&data.join("immutable"))]).yes();
+    for figure in ["40,357", "3,838 of 3,838 ✓", "29,999,980,923.860447", "f47eb03963", "0 ✓"] {
+        assert!(out.contains(figure), "{figure} is not in\n{out}");
+    }
+    assert!(!out.contains('✗'), "{out}");
+}
+
+#[test]
+fn a_replay_killed_at_five_moments_goes_on_and_gives_every_figure() {
+    let Some(data) = data() else { return };
+    let immutable = data.join("immutable");
+    for (cache, seed) in [("page", 1_u64), ("own", 2), ("direct", 3)] {
+        let store = TempDir::new().unwrap();
+        let arguments = [
+            "replay",
+            "cardano",
+            text(&immutable),
+            "--cache",
+            cache,
+            "--format",
+            "json",
+            "--store",
+            text(store.path()),
+            "--snapshot-blocks",
+            "700",
+            "--write-buffer-kib",
+            "32",
+        ];
+        // How long a whole one takes, in another folder.
+        let other = TempDir::new().unwrap();
+        let mut whole = arguments;
+        whole[8] = text(other.path());
+        let start = Instant::now();
+        varvite(&whole).yes();
+        let whole = start.elapsed();
+        let mut random = seed;
+        for kill in 0..5 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let share = (random >> 40) as f64 / (1 << 24) as f64; // of a sixth of the whole
+            let mut child =
+                command(&arguments).stdout(std::process::Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * share / 6.0));
+            child.kill().unwrap();
+            let status = child.wait().unwrap();
+            assert!(!status.success(), "kill {kill} of seed {seed} came after the end: {status}");
+        }
+        let report = varvite(&arguments).json();
+        assert_eq!(figures(report), expected(), "cache {cache}");
+        // Once more: nothing is left to do, and everything is summed up again.
+        assert_eq!(figures(varvite(&arguments).json()), expected());
+        let listed =
+            varvite(&["table", "snapshot", "list", text(store.path()), "--format", "json"]);
+        let listed = listed.json();
+        assert_eq!(listed.as_array().unwrap().len(), 1, "older snapshots are deleted: {listed}");
+        assert_eq!(varvite(&["check", text(store.path())]).code, 0);
+    }
+}
+
+#[test]
+fn a_store_goes_on_when_the_chain_grows() {
+    let Some(data) = data() else { return };
+    let (_folder, immutable) = first_chunks(&data, 3, true);
+    let store = TempDir::new().unwrap();
+    let replay = |dir: &Path| {
+        varvite(&[
+            "replay",
+            "cardano",
+            text(dir),
+            "--format",
+            "json",
+            "--store",
+            text(store.path()),
+        ])
+    };
+    assert_eq!(replay(&immutable).json()["blocks"], 648);
+    assert_eq!(figures(replay(&data.join("immutable")).json()), expected());
+    replay(&immutable).error(2, &["another chain", "choose another --store"]);
+}
+
+#[test]
+fn a_damaged_chunk_ends_the_replay_and_names_the_place() {
+    let Some(data) = data() else { return };
+    let (_folder, immutable) = first_chunks(&data, 3, true);
+    let store = TempDir::new().unwrap();
+    let last = immutable.join("00002.chunk");
+    let whole = fs::read(&last).unwrap();
+    let replay = || {
+        varvite(&[
+            "replay",
+            "cardano",
+            text(&immutable),
+            "--format",
+            "json",
+            "--store",
+            text(store.path()),
+        ])
+    };
+    fs::write(&last, &whole[..whole.len() - 1]).unwrap();
+    replay().error(
+        1,
+        &["00002.chunk is damaged at byte", "ends inside the block", "fetch the file again"],
+    );
+    fs::write(&last, &whole[..1000]).unwrap();
+    replay().error(1, &["00002.chunk is damaged at byte 1000", "its index lists a block"]);
+    let mut flipped = whole.clone();
+    flipped[50_000] ^= 4;
+    fs::write(&last, flipped).unwrap();
+    replay().error(1, &["00002.chunk is damaged at byte", "checksum"]);
+    fs::write(immutable.join("00001.secondary"), [0; 57]).unwrap();
+    replay().error(1, &["00001.secondary is damaged", "multiple of 56"]);
+    fs::remove_file(immutable.join("00001.secondary")).unwrap();
+    fs::write(&last, whole).unwrap();
+    assert_eq!(replay().json()["blocks"], 648);
+}
+
+#[test]
+fn without_an_index_a_cut_chunk_is_still_noticed() {
+    let Some(data) = data() else { return };
+    let (_folder, immutable) = first_chunks(&data, 1, false);
+    let chunk = immutable.join("00000.chunk");
+    let whole = fs::read(&chunk).unwrap();
+    assert_eq!(
+        varvite(&["replay", "cardano", text(&immutable), "--format", "json"]).json()["blocks"],
+        216
+    );
+    fs::write(&chunk, &whole[..whole.len() - 7]).unwrap();
+    let ran = varvite(&["replay", "cardano", text(&immutable)]);
+    ran.error(1, &["00000.chunk is damaged", "goes on past the end"]);
+    fs::write(&chunk, b"not a block").unwrap();
+    varvite(&["replay", "cardano", text(&immutable)]).error(1, &["00000.chunk is damaged"]);
+}
+
+#[test]
+fn a_chain_that_does_not_add_up_is_counted_and_answered_with_no() {
+    let Some(data) = data() else { return };
+    let (_folder, immutable) = first_chunks(&data, 1, false);
+    let chunk = immutable.join("00000.chunk");
+    let index = fs::read(data.join("immutable/00000.secondary")).unwrap();
+    let whole = fs::read(&chunk).unwrap();
+    // The end of the first header is its signature: another header hash, but the same body.
+    let header_end =
+        u16::from_be_bytes([index[8], index[9]]) + u16::from_be_bytes([index[10], index[11]]);
+    let mut broken = whole.clone();
+    broken[usize::from(header_end) - 1] ^= 1;
+    fs::write(&chunk, broken).unwrap();
+    let ran = varvite(&["replay", "cardano", text(&immutable), "--format", "json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&report["chain_breaks"], &report["body_hash_mismatches"]), (&json!(1), &json!(0)));
+    let ran = varvite(&["replay", "cardano", text(&immutable)]);
+    assert!(ran.code == 1 && ran.out.contains("1 ✗"), "{ran:?}");
+}
+
+#[test]
+fn folders_that_are_not_a_chain_are_refused_by_name() {
+    let folder = TempDir::new().unwrap();
+    let missing = folder.path().join("nowhere");
+    varvite(&["replay", "cardano", text(&missing)])
+        .error(2, &["there is no folder", "nowhere", "immutable"]);
+    varvite(&["replay", "cardano", text(folder.path())]).error(2, &["holds no chunk files"]);
+    let Some(data) = data() else { return };
+    varvite(&["replay", "cardano", text(&data)])
+        .error(2, &["no chunk files", "perhaps", "immutable"]);
+    let (_other, immutable) = first_chunks(&data, 3, true);
+    fs::remove_file(immutable.join("00001.chunk")).unwrap();
+    varvite(&["replay", "cardano", text(&immutable)]).error(2, &["00001.chunk", "every chunk"]);
+    varvite(&[
+        "replay",
+        "cardano",
+        text(&data.join("immutable")),
+        "--genesis",
+        text(folder.path()),
+    ])
+    .error(2, &["byron-genesis.json", "--genesis"]);
+    fs::write(folder.path().join("byron-genesis.json"), "{").unwrap();
+    varvite(&[
+        "replay",
+        "cardano",
+        text(&data.join("immutable")),
+        "--genesis",
+        text(folder.path()),
+    ])
+    .error(2, &["is not JSON"]);
+}
+
+#[test]
+fn a_store_that_is_not_a_replays_is_left_alone() {
+    let Some(data) = data() else { return };
+    let folder = TempDir::new().unwrap();
+    let store = folder.path().join("store");
+    varvite(&["bench", "utxo", "setup", "--entries", "1000", "--dir", text(&store)]).yes();
+    let immutable = data.join("immutable");
+    let ran = varvite(&["replay", "cardano", text(&immutable), "--store", text(&store)]);
+    ran.error(2, &["snapshot \"utxo\"", "choose another --store"]);
+    fs::write(folder.path().join("letter.txt"), "mine").unwrap();
+    let ran = varvite(&["replay", "cardano", text(&immutable), "--store", text(folder.path())]);
+    ran.error(2, &["not empty"]);
+    assert_eq!(fs::read(folder.path().join("letter.txt")).unwrap(), b"mine");
+}
+
+#[test]
+fn the_report_has_exactly_the_keys_that_programs_rely_on() {
+    let Some(data) = data() else { return };
+    let (_folder, immutable) = first_chunks(&data, 1, true);
+    let ran = finish(command(&["replay", "cardano", text(&immutable), "--format", "json"]));
+    let report = ran.json();
+    let mut expected = keys(&expected()).into_iter().map(str::to_owned).collect::<Vec<_>>();
+    expected.extend(["cpu_seconds".to_owned(), "peak_rss_bytes".to_owned()]);
+    expected.sort_unstable();
+    assert_eq!(keys(&report), expected);
+}

@@ -1,0 +1,333 @@
+//! `varvite table`, `check` and `inspect`: stores by hand, sound, busy and damaged.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::json;
+use tempfile::TempDir;
+use varvite::disk::os::OsDisk;
+use varvite::format::header::{FileKind, Header};
+use varvite::{Batch, MergeOperator, Session, SessionOptions, SnapshotContent, TableOptions};
+
+use crate::binary::{command, finish, text, varvite};
+
+/// A store with a table of four fruits.
+fn fruits() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let out = varvite(&[
+        "table",
+        "put",
+        text(folder.path()),
+        "fruit",
+        "apple",
+        "red",
+        "banana",
+        "yellow",
+        "cherry",
+        "red",
+        "date",
+        "brown",
+        "--create",
+    ])
+    .yes();
+    assert_eq!(out, "4 keys put; saved as head-0000000001\n");
+    folder
+}
+
+fn scan(folder: &TempDir, more: &[&str]) -> String {
+    let mut arguments = vec!["table", "scan", text(folder.path()), "fruit"];
+    arguments.extend(more);
+    varvite(&arguments).yes()
+}
+
+#[test]
+fn what_is_put_is_got_scanned_and_deleted() {
+    let folder = fruits();
+    let dir = text(folder.path());
+    assert_eq!(varvite(&["table", "get", dir, "fruit", "banana"]).yes(), "yellow\n");
+    let ran = varvite(&["table", "get", dir, "fruit", "grape"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert_eq!(ran.err, "there is no key grape in table fruit\n");
+    let got = varvite(&["table", "get", dir, "fruit", "apple", "--format", "json"]).json();
+    assert_eq!(got, json!({ "key": "apple", "value": "red" }));
+
+    assert_eq!(scan(&folder, &[]), "apple\tred\nbanana\tyellow\ncherry\tred\ndate\tbrown\n");
+    assert_eq!(scan(&folder, &["--reverse", "--limit", "2"]), "date\tbrown\ncherry\tred\n");
+    assert_eq!(
+        scan(&folder, &["--first", "banana", "--before", "date"]),
+        "banana\tyellow\ncherry\tred\n"
+    );
+    assert_eq!(
+        scan(&folder, &["--after", "banana", "--last", "date"]),
+        "cherry\tred\ndate\tbrown\n"
+    );
+    assert_eq!(scan(&folder, &["--prefix", "c"]), "cherry\tred\n");
+    assert_eq!(scan(&folder, &["--prefix", "x", "--format", "json"]), "[]\n");
+    let listed: serde_json::Value =
+        serde_json::from_str(&scan(&folder, &["--limit", "1", "--format", "json"])).unwrap();
+    assert_eq!(listed, json!([{ "key": "apple", "value": "red" }]));
+
+    let out = varvite(&["table", "delete", dir, "fruit", "apple", "date"]).yes();
+    assert_eq!(out, "2 keys deleted; saved as head-0000000002\n");
+    assert_eq!(scan(&folder, &[]), "banana\tyellow\ncherry\tred\n");
+    let heads = varvite(&["table", "snapshot", "list", dir, "--format", "json"]).json();
+    assert_eq!(heads.as_array().unwrap().len(), 1, "the head before is gone: {heads}");
+    let dumped = varvite(&["table", "dump", dir, "fruit", "--hex"]).yes();
+    assert_eq!(dumped.lines().next().unwrap(), r#"{"key":"62616e616e61","value":"79656c6c6f77"}"#);
+}
+
+#[test]
+fn bytes_that_are_not_text_go_in_and_out_unchanged() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    varvite(&["table", "put", dir, "raw", "--create", "--hex", "00ff5c", "0a"]).yes();
+    assert_eq!(varvite(&["table", "scan", dir, "raw"]).yes(), "\\x00\\xff\\\\\t\\x0a\n");
+    assert_eq!(varvite(&["table", "get", dir, "raw", "\\x00\\xff\\\\"]).yes(), "\\x0a\n");
+    varvite(&["table", "get", dir, "raw", "zz", "--hex"]).error(2, &["not hexadecimal"]);
+    varvite(&["table", "get", dir, "raw", "\\q"]).error(2, &["backslash"]);
+}
+
+#[test]
+fn upserts_join_by_the_tables_own_operator_only() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    let put = ["table", "put", dir, "log", "k", "a", "--create", "--upsert"];
+    varvite(&put).error(2, &["no merge operator"]);
+    varvite(&[&put[..], &["--operator", "append"]].concat()).yes();
+    varvite(&["table", "put", dir, "log", "k", "b", "--upsert"]).yes();
+    assert_eq!(varvite(&["table", "get", dir, "log", "k"]).yes(), "ab\n");
+    let wrong = [&put[..], &["--operator", "max"]].concat();
+    varvite(&wrong).error(2, &["table log", "\"append\"", "\"max\""]);
+    let unknown = [&put[..], &["--operator", "median"]].concat();
+    varvite(&unknown).error(2, &["median", "add-u64, max, append"]);
+    assert_eq!(varvite(&["table", "get", dir, "log", "k"]).yes(), "ab\n");
+}
+
+#[test]
+fn an_operator_that_only_its_program_knows_is_named() {
+    let folder = TempDir::new().unwrap();
+    let session =
+        Session::create(OsDisk::new(folder.path()).unwrap(), SessionOptions::default()).unwrap();
+    let first = MergeOperator::new("first-wins", |older, _| older.to_vec());
+    let options = TableOptions::default().with_operator(first);
+    let mut table = session.create_table("own", options).unwrap();
+    table.update(Batch::new().upsert(b"k", b"v")).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("mine", content).unwrap();
+    drop(table);
+    session.close().unwrap();
+    varvite(&["table", "get", text(folder.path()), "own", "k"]).error(2, &["\"first-wins\""]);
+}
+
+#[test]
+fn snapshots_are_made_described_verified_and_deleted() {
+    let folder = fruits();
+    let dir = text(folder.path());
+    let snapshot = |more: &[&str]| varvite(&[&["table", "snapshot"], more].concat());
+    assert_eq!(
+        snapshot(&["create", dir, "before", "--label", "kept"]).yes(),
+        "snapshot before: saved\n"
+    );
+    varvite(&["table", "put", dir, "fruit", "elder", "black"]).yes();
+    let before = varvite(&["table", "get", dir, "fruit", "elder", "--snapshot", "before"]);
+    assert_eq!(before.code, 1);
+    let info = snapshot(&["info", dir, "before", "--format", "json"]).json();
+    assert_eq!((&info["label"], &info["tables"][0]["name"]), (&json!("kept"), &json!("fruit")));
+    assert_eq!(snapshot(&["verify", dir, "before"]).yes(), "snapshot before: sound\n");
+    assert!(snapshot(&["list", dir]).yes().contains("head-0000000002"));
+    snapshot(&["create", dir, "before"]).error(2, &["before"]);
+    snapshot(&["create", dir, "a/b"]).error(2, &["a/b"]);
+    snapshot(&["info", dir, "after"]).error(2, &["\"after\"", "before"]);
+    snapshot(&["delete", dir, "before"]).yes();
+    snapshot(&["delete", dir, "before"]).error(2, &["before"]);
+    snapshot(&["verify", dir, "../session"]).error(2, &["../session"]);
+}
+
+#[test]
+fn what_a_user_gets_wrong_is_said_in_one_sentence() {
+    let folder = fruits();
+    let dir = text(folder.path());
+    let long = "k".repeat(4_001);
+    varvite(&["table", "put", dir, "fruit", &long, "v"]).error(2, &["4001 bytes", "4000"]);
+    varvite(&["table", "put", dir, "fruit", "", "v"]).error(2, &["key"]);
+    varvite(&["table", "put", dir, "fruit", "a", "b", "c"]).error(2, &["no value"]);
+    varvite(&["table", "put", dir, "no/slash", "a", "b"]).error(2, &["no/slash"]);
+    varvite(&["table", "get", dir, "veg", "a"]).error(2, &["\"veg\"", "fruit"]);
+    varvite(&["table", "delete", dir, "veg", "a"]).error(2, &["\"veg\"", "fruit"]);
+    varvite(&["table", "scan", dir, "fruit", "--first", "z", "--last", "a"]).error(2, &["swap"]);
+    varvite(&["table", "get", dir, "fruit", "a", "--snapshot", "x/y"]).error(2, &["x/y"]);
+    let nowhere = folder.path().join("nowhere");
+    varvite(&["table", "put", text(&nowhere), "t", "a", "b"]).error(2, &["nowhere", "--create"]);
+    varvite(&["table", "get", text(&nowhere), "t", "a"]).error(2, &["nowhere", "does not exist"]);
+    varvite(&["check", text(&nowhere)]).error(2, &["nowhere"]);
+    let foreign = TempDir::new().unwrap();
+    fs::write(foreign.path().join("holiday.jpg"), "…").unwrap();
+    varvite(&["table", "get", text(foreign.path()), "t", "a"]).error(2, &["not a varvite session"]);
+    varvite(&["table", "put", text(foreign.path()), "t", "a", "b", "--create"])
+        .error(2, &["not empty", "holiday.jpg"]);
+    varvite(&["check", text(foreign.path())]).error(2, &["not a varvite session"]);
+    assert_eq!(scan(&folder, &[]).lines().count(), 4, "nothing was lost");
+}
+
+#[test]
+fn a_locked_store_names_its_holder_and_can_be_read() {
+    let folder = fruits();
+    let dir = text(folder.path());
+    let session =
+        Session::open(OsDisk::new(folder.path()).unwrap(), SessionOptions::default()).unwrap();
+    let holder = format!("process {}", std::process::id());
+    varvite(&["table", "put", dir, "fruit", "fig", "green"]).error(2, &[&holder]);
+    assert_eq!(scan(&folder, &[]).lines().count(), 4);
+    assert_eq!(varvite(&["check", dir]).code, 0);
+    session.close().unwrap();
+    varvite(&["table", "put", dir, "fruit", "fig", "green"]).yes();
+}
+
+#[test]
+fn a_newer_version_is_named_as_such() {
+    let folder = fruits();
+    let path = folder.path().join("session");
+    let mut bytes = fs::read(&path).unwrap();
+    let header = Header::decode("session", &bytes).unwrap();
+    assert_eq!(header.kind, FileKind::Session);
+    bytes[..32].copy_from_slice(&Header { version: 900, ..header }.encode());
+    fs::write(&path, bytes).unwrap();
+    let dir = text(folder.path());
+    varvite(&["table", "get", dir, "fruit", "apple"]).error(2, &["session", "version", "900"]);
+    varvite(&["table", "put", dir, "fruit", "a", "b"]).error(2, &["900"]);
+}
+
+/// Every file of a store, with its path below the folder.
+fn files(folder: &TempDir) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for sub in ["segments", "snapshots"] {
+        let Ok(entries) = fs::read_dir(folder.path().join(sub)) else { continue };
+        found.extend(entries.map(|entry| entry.unwrap().path()));
+    }
+    found.push(folder.path().join("session"));
+    found.sort();
+    found
+}
+
+#[test]
+fn check_says_which_file_is_damaged_and_never_writes() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    varvite(&["bench", "utxo", "setup", "--entries", "20000", "--dir", dir]).yes();
+    let sound = varvite(&["check", dir, "--format", "json"]).json();
+    assert_eq!((&sound["sound"], &sound["findings"]), (&json!(true), &json!([])));
+    assert!(sound["entries"].as_u64().unwrap() >= 20_000, "{sound}");
+    for path in files(&folder) {
+        let bytes = fs::read(&path).unwrap();
+        let mut damaged = bytes.clone();
+        damaged[bytes.len() / 2] ^= 1;
+        for content in [&damaged[..], &bytes[..bytes.len() / 2]] {
+            fs::write(&path, content).unwrap();
+            let ran = varvite(&["check", dir]);
+            let name = path.file_name().unwrap().to_str().unwrap();
+            assert_eq!(ran.code, 1, "{name}: {ran:?}");
+            assert!(ran.out.contains(name), "{name} is not in {ran:?}");
+            assert_eq!(fs::read(&path).unwrap(), content, "check does not write");
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    assert_eq!(varvite(&["check", dir]).code, 0);
+}
+
+#[test]
+fn inspect_outlines_every_file_sound_or_damaged() {
+    let folder = fruits();
+    for path in files(&folder) {
+        let sound = varvite(&["inspect", text(&path)]).yes();
+        assert!(sound.lines().count() > 3, "{sound}");
+        let outline = varvite(&["inspect", text(&path), "--format", "json"]).json();
+        assert!(outline.is_object(), "{outline}");
+        let bytes = fs::read(&path).unwrap();
+        for length in [bytes.len() - 1, bytes.len() / 2, 40, 32] {
+            fs::write(&path, &bytes[..length.min(bytes.len())]).unwrap();
+            let ran = varvite(&["inspect", text(&path)]);
+            assert_eq!(ran.code, 1, "{length} bytes of {}: {ran:?}", path.display());
+            assert!(!ran.out.is_empty(), "what can be read is shown");
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    let foreign = folder.path().join("letter.txt");
+    fs::write(&foreign, "Dear reader, this is a letter of more than thirty-two bytes.").unwrap();
+    varvite(&["inspect", text(&foreign)]).error(2, &["not a varvite file"]);
+    varvite(&["inspect", text(&folder.path().join("none"))]).error(2, &["none"]);
+    varvite(&["inspect", text(folder.path())]).error(2, &["folder"]);
+}
+
+#[test]
+fn a_full_disk_is_said_and_nothing_is_lost() {
+    let mount = TempDir::new().unwrap();
+    let script = r#"
+        mount -t tmpfs -o size=3m tmpfs "$1" || exit 77
+        "$2" table put "$1" kept a b --create || exit 78
+        "$2" bench utxo setup --entries 200000 --dir "$1/bench"; echo "code $?" >&2
+        "$2" check "$1" || exit 79
+        "$2" table get "$1" kept a
+    "#;
+    let mut shell = std::process::Command::new("unshare");
+    shell.args([
+        "-rm",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        text(mount.path()),
+        env!("CARGO_BIN_EXE_varvite"),
+    ]);
+    shell.stdin(Stdio::null());
+    let ran = match shell.output() {
+        Ok(output) if output.status.code() == Some(77) || output.status.code() == Some(1) => {
+            eprintln!("skipped: no small file system can be mounted here");
+            return;
+        }
+        Err(_) => {
+            eprintln!("skipped: there is no unshare");
+            return;
+        }
+        Ok(output) => output,
+    };
+    let (out, err) =
+        (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap());
+    assert_eq!(ran.status.code(), Some(0), "{out}\n{err}");
+    assert!(
+        err.contains("error: ") && err.contains("free some space") && err.contains("code 2"),
+        "{err}"
+    );
+    assert!(out.ends_with("b\n"), "{out}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    varvite(&["bench", "utxo", "setup", "--entries", "50000", "--dir", dir]).yes();
+    for arguments in [&["table", "dump", dir, "utxo", "--hex"][..], &["table", "scan", dir, "utxo"]]
+    {
+        let mut child =
+            command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        drop(lines);
+        let output = child.wait_with_output().unwrap();
+        assert!(!line.is_empty());
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+    }
+}
+
+#[test]
+fn completions_and_help_are_there() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(varvite(&["completions", shell]).yes().contains("replay"), "{shell}");
+    }
+    assert!(varvite(&["--help"]).yes().contains("demo"));
+    let ran = finish(command(&["frobnicate"]));
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("error:") && ran.err.contains("frobnicate"), "{ran:?}");
+}
