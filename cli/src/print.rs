@@ -60,14 +60,7 @@ pub fn table(header: &[&str]) -> Table {
 pub fn record(rows: &[(&str, String)]) -> Table {
     let mut table = empty();
     for (name, value) in rows {
-<<<<<<< HEAD
-        table.add_row(vec![
-            Cell::new(name),
-            Cell::new(value).set_alignment(CellAlignment::Right),
-        ]);
-=======
         table.add_row(vec![Cell::new(name), Cell::new(value).set_alignment(CellAlignment::Right)]);
->>>>>>> cli
     }
     table
 }

@@ -192,7 +192,8 @@ fn check(handle: &Handle, expected: &BTreeMap<TxIn, TxOut>) -> Result<()> {
 fn main() -> Result<()> {
     let disk = MemoryDisk::new();
     let backend = Backend::create(disk.clone())?;
-    let genesis: Diffs = (0..1_000).map(|index| output(0, index)).map(|(k, v)| (k, Some(v))).collect();
+    let genesis: Diffs =
+        (0..1_000).map(|index| output(0, index)).map(|(k, v)| (k, Some(v))).collect();
 
     // A chain of four blocks; consensus keeps a handle for each.
     let mut expected = vec![apply(&BTreeMap::new(), &genesis)];

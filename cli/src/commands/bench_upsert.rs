@@ -101,14 +101,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
                 ("upserts", print::seconds(upsert)),
                 ("lookups, then inserts", print::seconds(lookup_insert)),
                 ("upsert over insert", format!("{:.2} ×", report.upsert_over_insert)),
-<<<<<<< HEAD
-                ("lookup and insert over upsert", format!("{:.2} ×", report.lookup_insert_over_upsert)),
-=======
                 (
                     "lookup and insert over upsert",
                     format!("{:.2} ×", report.lookup_insert_over_upsert),
                 ),
->>>>>>> cli
                 ("wrong sums", print::count(wrong)),
             ])
             .to_string(),

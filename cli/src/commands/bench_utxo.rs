@@ -257,16 +257,7 @@ fn check_plan(plan: &Plan) -> Result<()> {
 }
 
 /// The figures of a run on the store in `folder`.
-<<<<<<< HEAD
-pub fn report(
-    plan: &Plan,
-    measured: &mut Measured,
-    folder: &Path,
-    open_seconds: f64,
-) -> RunReport {
-=======
 pub fn report(plan: &Plan, measured: &mut Measured, folder: &Path, open_seconds: f64) -> RunReport {
->>>>>>> cli
     let operations = plan.operations() as f64;
     let stats = &measured.stats;
     let written = stats.segment_written_bytes + stats.snapshot_written_bytes;
@@ -307,13 +298,6 @@ fn show(plan: &Plan, report: &RunReport, measured: &Measured) -> comfy_table::Ta
         ("peak memory", print::bytes(report.peak_rss_bytes)),
         (
             "batch time p50 / p99 / p99.9 / max",
-<<<<<<< HEAD
-            format!("{:.0} / {:.0} / {:.0} / {:.0} µs", times.p50, times.p99, times.p999, times.max),
-        ),
-        (
-            "counted work a batch, mean / max",
-            format!("{} / {}", count(report.work_per_batch.mean as u64), count(report.work_per_batch.max)),
-=======
             format!(
                 "{:.0} / {:.0} / {:.0} / {:.0} µs",
                 times.p50, times.p99, times.p999, times.max
@@ -326,7 +310,6 @@ fn show(plan: &Plan, report: &RunReport, measured: &Measured) -> comfy_table::Ta
                 count(report.work_per_batch.mean as u64),
                 count(report.work_per_batch.max)
             ),
->>>>>>> cli
         ),
         ("opening", print::seconds(report.open_seconds)),
         ("pages read per lookup", format!("{:.3}", report.reads_per_lookup)),

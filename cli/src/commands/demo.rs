@@ -142,16 +142,12 @@ fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats
 }
 
 /// The load deletes as many entries as it inserts: another count is a wrong answer more.
-<<<<<<< HEAD
-fn wrong_if_miscounted(mut run: RunReport, measured: &Measured, walked: u64, entries: u64) -> RunReport {
-=======
 fn wrong_if_miscounted(
     mut run: RunReport,
     measured: &Measured,
     walked: u64,
     entries: u64,
 ) -> RunReport {
->>>>>>> cli
     run.wrong = measured.wrong + u64::from(walked != entries);
     run
 }
@@ -197,16 +193,6 @@ fn show(
     let run = &report.run;
     let verdict = if run.wrong == 0 { "every one right ✓" } else { "SOME WRONG ✗" };
     let rows = [
-<<<<<<< HEAD
-        ("filling", format!(
-            "{} ({:.2} CPU-µs an entry)",
-            print::seconds(report.fill_seconds), report.fill_cpu_us_per_entry
-        )),
-        ("saving / opening the snapshot", format!(
-            "{} / {}",
-            print::seconds(report.snapshot_seconds), print::seconds(run.open_seconds)
-        )),
-=======
         (
             "filling",
             format!(
@@ -223,7 +209,6 @@ fn show(
                 print::seconds(run.open_seconds)
             ),
         ),
->>>>>>> cli
         ("operations per second", count(run.ops_per_second as u64)),
         ("CPU per operation", format!("{:.2} µs", run.cpu_us_per_op)),
         ("pages read per lookup", format!("{:.3}", run.reads_per_lookup)),
@@ -233,20 +218,6 @@ fn show(
         ("  write buffers", print::bytes(report.memory.buffer_bytes)),
         ("  filters", print::bytes(report.memory.filter_bytes)),
         ("  indexes", print::bytes(report.memory.index_bytes)),
-<<<<<<< HEAD
-        ("on disk", format!(
-            "{} for {} of keys and values",
-            print::bytes(run.disk_bytes), print::bytes(report.entries * 94)
-        )),
-        ("merged so far", format!(
-            "{} read, {} written",
-            print::bytes(stats.merge_read_bytes), print::bytes(stats.segment_written_bytes)
-        )),
-        ("lookups", count(report.lookups_verified)),
-        ("answers compared with the model", format!(
-            "{}: {verdict}", count(report.answers_compared_with_model)
-        )),
-=======
         (
             "on disk",
             format!(
@@ -268,7 +239,6 @@ fn show(
             "answers compared with the model",
             format!("{}: {verdict}", count(report.answers_compared_with_model)),
         ),
->>>>>>> cli
     ];
     print::line(&print::record(&rows).to_string())?;
     match kept {

@@ -51,12 +51,9 @@ pub struct Arguments {
     /// Seconds between two snapshots of a kept store
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     snapshot_seconds: u64,
-<<<<<<< HEAD
-=======
     /// Write buffer of the table in KiB; a small one makes a short chain use the disk
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     write_buffer_kib: Option<u64>,
->>>>>>> cli
     #[command(flatten)]
     tuning: Tuning,
 }
@@ -126,15 +123,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let folder = kept.or(temporary.as_ref().map(tempfile::TempDir::path));
     let folder = folder.expect("either kept or temporary");
     let session = store::open_or_create(folder, arguments.tuning.options(folder)?)?;
-<<<<<<< HEAD
-    let (mut set, mut ledger) = begin(&session, &chain, genesis)?;
-=======
     let mut options = TableOptions::utxo();
     if let Some(kibibytes) = arguments.write_buffer_kib {
         options.write_buffer_bytes = kibibytes << 10;
     }
     let (mut set, mut ledger) = begin(&session, options, &chain, genesis)?;
->>>>>>> cli
     let resumed = ledger.progress.blocks;
     apply_chain(arguments, &session, &chain, &mut ledger, &mut set)?;
     if arguments.store.is_some() && ledger.progress.blocks > resumed {
@@ -164,16 +157,12 @@ pub fn temporary_folder() -> Result<tempfile::TempDir> {
 }
 
 /// The set and the ledger as the newest snapshot has them, or at genesis.
-<<<<<<< HEAD
-fn begin(session: &Session, chain: &Chain, genesis: Genesis) -> Result<(Utxo, Ledger)> {
-=======
 fn begin(
     session: &Session,
     new_table: TableOptions,
     chain: &Chain,
     genesis: Genesis,
 ) -> Result<(Utxo, Ledger)> {
->>>>>>> cli
     let (table, progress) = match last_snapshot(session)? {
         None => {
             if let Some(other) = session.list_snapshots()?.first() {
@@ -183,11 +172,7 @@ fn begin(
                     other.name
                 )));
             }
-<<<<<<< HEAD
-            (session.create_table(TABLE, TableOptions::utxo())?, None)
-=======
             (session.create_table(TABLE, new_table)?, None)
->>>>>>> cli
         }
         Some(name) => {
             let mut options = store::options(Verify::Quick);
@@ -348,12 +333,8 @@ fn show(
     stats: &TableStats,
 ) -> std::io::Result<()> {
     let count = print::count;
-<<<<<<< HEAD
-    let ada = |lovelace: u64| format!("{}.{:06}", count(lovelace / 1_000_000), lovelace % 1_000_000);
-=======
     let ada =
         |lovelace: u64| format!("{}.{:06}", count(lovelace / 1_000_000), lovelace % 1_000_000);
->>>>>>> cli
     let mark = |sound: bool| if sound { "✓" } else { "✗" };
     let zero = |number: u64| format!("{} {}", count(number), mark(number == 0));
     let all = |number: u64| {
@@ -404,11 +385,6 @@ mod tests {
         let value = serde_json::to_value(report).unwrap();
         let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
         let mut expected = [
-<<<<<<< HEAD
-            "blocks", "batches", "transactions", "created", "spent", "unspent", "lovelace", "fees",
-            "reference_inputs", "missing_inputs", "chain_breaks", "body_hash_mismatches",
-            "ada_balanced", "assets_balanced", "last_header_hash", "utxo_digest", "cpu_seconds",
-=======
             "blocks",
             "batches",
             "transactions",
@@ -426,7 +402,6 @@ mod tests {
             "last_header_hash",
             "utxo_digest",
             "cpu_seconds",
->>>>>>> cli
             "peak_rss_bytes",
         ];
         expected.sort_unstable();

@@ -4,13 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-<<<<<<< HEAD
-use varvite::{
-    Error, Result, SessionOptions, SnapshotContent, SnapshotInfo, Table, Verify,
-};
-=======
 use varvite::{Error, Result, SessionOptions, SnapshotContent, SnapshotInfo, Table, Verify};
->>>>>>> cli
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
@@ -162,14 +156,10 @@ fn info(arguments: &Named, format: Format) -> Outcome {
                 let operator = operator.map_or(String::new(), |name| format!(", operator {name}"));
                 let entries = print::count(table.physical_entries);
                 let bytes = print::bytes(table.disk_bytes);
-<<<<<<< HEAD
-                rows.push(("table", format!("{}: {entries} entries, {bytes}{operator}", table.name)));
-=======
                 rows.push((
                     "table",
                     format!("{}: {entries} entries, {bytes}{operator}", table.name),
                 ));
->>>>>>> cli
             }
             let more = if shown.len() < snapshot.payload.len() { "…" } else { "" };
             rows.push(("payload", format!("{}{more}", Notation::Text.show(shown))));
@@ -200,12 +190,7 @@ fn delete(arguments: &Named, format: Format) -> Outcome {
 
 fn verify(arguments: &Named, format: Format) -> Outcome {
     let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
-<<<<<<< HEAD
-    let outcome: Result<_> =
-        session.open_snapshot(&arguments.name, &store::options(Verify::Full));
-=======
     let outcome: Result<_> = session.open_snapshot(&arguments.name, &store::options(Verify::Full));
->>>>>>> cli
     outcome?;
     done(&arguments.name, "sound", format)
 }

@@ -137,13 +137,9 @@ fn get(arguments: &Get, format: Format) -> Outcome {
         Format::Json => print::json(&serde_json::json!({ "key": arguments.key, "value": value }))?,
         Format::Table => match &value {
             Some(value) => print::line(value)?,
-<<<<<<< HEAD
-            None => eprintln!("there is no key {} in table {}", arguments.key, arguments.from.table),
-=======
             None => {
                 eprintln!("there is no key {} in table {}", arguments.key, arguments.from.table)
             }
->>>>>>> cli
         },
     }
     Ok(Verdict::of(value.is_some()))
@@ -207,15 +203,10 @@ fn bounds(arguments: &Scan, notation: Notation) -> Result<(Bound<Vec<u8>>, Bound
         (None, Some(key)) => Bound::Excluded(key),
         (None, None) => Bound::Unbounded,
     };
-<<<<<<< HEAD
-    if let (Bound::Included(lower) | Bound::Excluded(lower), Bound::Included(upper) | Bound::Excluded(upper)) =
-        (&lower, &upper)
-=======
     if let (
         Bound::Included(lower) | Bound::Excluded(lower),
         Bound::Included(upper) | Bound::Excluded(upper),
     ) = (&lower, &upper)
->>>>>>> cli
         && lower > upper
     {
         return Err(Error::invalid(

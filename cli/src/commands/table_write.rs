@@ -132,26 +132,18 @@ fn built_in(name: &str) -> Result<MergeOperator> {
 pub fn put(arguments: &Put, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
     if !arguments.pairs.len().is_multiple_of(2) {
-<<<<<<< HEAD
-        return Err(Error::invalid("the last key has no value: give keys and values in turn").into());
-=======
         return Err(
             Error::invalid("the last key has no value: give keys and values in turn").into()
         );
->>>>>>> cli
     }
     let mut batch = Batch::new();
     for pair in arguments.pairs.chunks_exact(2) {
         let (key, value) = (notation.parse("key", &pair[0])?, notation.parse("value", &pair[1])?);
-<<<<<<< HEAD
-        if arguments.upsert { batch.upsert(&key, &value) } else { batch.insert(&key, &value) };
-=======
         if arguments.upsert {
             batch.upsert(&key, &value)
         } else {
             batch.insert(&key, &value)
         };
->>>>>>> cli
     }
     let mut work = Work::open(&arguments.store, arguments.create)?;
     work.table(&arguments.table, arguments.operator.as_deref())?.update(&batch)?;

@@ -7,5 +7,9 @@ mod decoders; // the bodies of the fuzz targets; `fuzz/` runs the same ones
 mod disk_suite; // what every disk promises, as statements that all of them pass
 mod entries; // entries and segments that the tests above build
 mod file_shapes; // appended and replaced files, through crashes and faults
-mod golden;
-mod sim_disk; // what the simulated disk adds: crashes and faults // the files in `golden/`: read, written again, equal
+mod golden; // the files in `golden/`: read, written again, equal
+mod sim_disk; // what the simulated disk adds: crashes and faults
+
+mod model; // models: the same meaning in the least code
+mod random; // numbers that follow from a seed
+mod table_machine; // random steps on a session and on its model

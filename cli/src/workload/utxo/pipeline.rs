@@ -129,12 +129,8 @@ fn turns(
         keys.extend(numbers.spent.iter().map(|number| key(*number)));
         view.lookup_into(&keys, &mut values)?;
         fill(&mut batch, &keys, &numbers);
-<<<<<<< HEAD
-        let mut delta = Delta::with_capacity_and_hasher(keys.len() * 2, BuildHasherDefault::default());
-=======
         let mut delta =
             Delta::with_capacity_and_hasher(keys.len() * 2, BuildHasherDefault::default());
->>>>>>> cli
         delta.extend(keys.iter().map(|key| (*key, false)));
         let fresh = numbers.fresh..numbers.fresh + keys.len() as u64;
         delta.extend(fresh.map(|number| (key(number), true)));

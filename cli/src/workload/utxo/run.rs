@@ -158,12 +158,8 @@ pub fn run(
         if plan.mode != Mode::Update {
             table.lookup_into(&keys, &mut values)?;
             measured.lookups += keys.len() as u64;
-<<<<<<< HEAD
-            measured.wrong += keys.len() as u64 - found(&values).filter(|found| *found).count() as u64;
-=======
             measured.wrong +=
                 keys.len() as u64 - found(&values).filter(|found| *found).count() as u64;
->>>>>>> cli
         }
         if plan.mode != Mode::Lookup {
             fill(&mut batch, &keys, &numbers);

@@ -1,0 +1,3 @@
+//! Models: the same meaning in the least code, without disks.
+
+pub mod table;

@@ -1,0 +1,541 @@
+//! A session beside its model, and what each step does to both.
+
+use std::ops::Bound;
+use std::sync::{Arc, Mutex};
+
+use varvite::cache::Cache;
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
+use varvite::disk::sim::{Crash, SimDisk};
+use varvite::disk::{Disk, Mode};
+use varvite::{
+    Batch, Cursor, Error, Executor, Kind, OpenSnapshot, Session, SessionOptions, SnapshotContent,
+    Table, TableOptions, Verify, View,
+};
+
+use super::step::{DiskKind, Helper, Setup, Step};
+use crate::model::table as model;
+use crate::random::Random;
+
+/// Most tables, views, cursors and snapshots alive at once.
+const ALIVE: usize = 4;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Holds the work that a table handed out until the machine has it done.
+#[derive(Default)]
+struct Later(Mutex<Vec<Work>>);
+
+impl Executor for Later {
+    fn execute(&self, work: Work) {
+        self.0.lock().unwrap().push(work);
+    }
+}
+
+struct AtOnce;
+
+impl Executor for AtOnce {
+    fn execute(&self, work: Work) {
+        work();
+    }
+}
+
+pub struct World {
+    setup: Setup,
+    disk: Arc<dyn Disk>,
+    sim: Option<Arc<SimDisk>>,
+    folder: Option<tempfile::TempDir>,
+    later: Arc<Later>,
+    cache: Option<Arc<Cache>>,
+    session: Session,
+    tables: Vec<(Table, model::Table)>,
+    views: Vec<(View, model::Table)>,
+    cursors: Vec<(Cursor, model::Cursor)>,
+    saved: model::Snapshots,
+    named: u64,
+    random: Random,
+}
+
+/// What differs, as a sentence; a step fails with it.
+pub type Outcome = Result<(), String>;
+
+fn ok<T>(outcome: Result<T, Error>) -> Result<T, String> {
+    outcome.map_err(|error| format!("{error:?}"))
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Outcome {
+    if found == expected {
+        return Ok(());
+    }
+    let (mut found, mut expected) = (format!("{found:?}"), format!("{expected:?}"));
+    found.truncate(400);
+    expected.truncate(400);
+    Err(format!("{what}: found {found}, expected {expected}"))
+}
+
+fn refused<T>(what: &str, outcome: Result<T, Error>, kind: Kind) -> Outcome {
+    match outcome {
+        Ok(_) => Err(format!("{what} was not refused")),
+        Err(error) => same(what, &error.kind(), &kind),
+    }
+}
+
+impl World {
+    pub fn new(setup: Setup) -> Result<World, String> {
+        let mut folder = None;
+        let mut sim = None;
+        let disk: Arc<dyn Disk> = match setup.disk {
+            DiskKind::Memory => MemoryDisk::new(),
+            DiskKind::Sim => Arc::clone(sim.insert(SimDisk::new(setup.seed))) as _,
+            DiskKind::Os => {
+                let place = folder.insert(tempfile::tempdir().unwrap()).path().to_owned();
+                ok(OsDisk::new(place.to_str().unwrap()))?
+            }
+        };
+        let later = Arc::new(Later::default());
+        let cache = setup.cache_bytes.map(Cache::new);
+        let options = options(&setup, &later, cache.as_ref());
+        let session = ok(Session::create(Arc::clone(&disk), options))?;
+        Ok(World {
+            setup,
+            disk,
+            sim,
+            folder,
+            later,
+            cache,
+            session,
+            tables: Vec::new(),
+            views: Vec::new(),
+            cursors: Vec::new(),
+            saved: model::Snapshots::new(),
+            named: 0,
+            random: Random::new(setup.seed),
+        })
+    }
+
+    fn new_name(&mut self) -> String {
+        self.named += 1;
+        format!("t{}", self.named)
+    }
+
+    fn at(&self, table: u8) -> usize {
+        usize::from(table) % self.tables.len()
+    }
+
+    pub fn step(&mut self, step: Step) -> Outcome {
+        if self.tables.is_empty() {
+            self.create()?;
+        }
+        match step {
+            Step::Create => self.create()?,
+            Step::Update { table, seed, count } => self.update(self.at(table), seed, count)?,
+            Step::Lookup { table, seed, count } => self.lookup(self.at(table), seed, count)?,
+            Step::Range { table, seed } => self.range(self.at(table), seed)?,
+            Step::View { table } => {
+                let (table, model) = &self.tables[self.at(table)];
+                self.views.push((table.view(), model.clone()));
+                self.views.drain(..self.views.len().saturating_sub(ALIVE));
+            }
+            Step::DropView => drop((!self.views.is_empty()).then(|| self.views.remove(0))),
+            Step::Cursor { table, seed } => self.cursor(self.at(table), seed)?,
+            Step::Move { cursor, seed } => {
+                if !self.cursors.is_empty() {
+                    let index = usize::from(cursor) % self.cursors.len();
+                    self.travel(index, &mut Random::new(seed), 12)?;
+                }
+            }
+            Step::DropCursor => drop((!self.cursors.is_empty()).then(|| self.cursors.remove(0))),
+            Step::Duplicate { table } => {
+                let name = self.new_name();
+                let (table, model) = &self.tables[self.at(table)];
+                self.tables.push((ok(table.duplicate(&name))?, model.clone()));
+                self.tables.drain(..self.tables.len().saturating_sub(ALIVE));
+            }
+            Step::Close { table } => {
+                let (table, _) = self.tables.remove(self.at(table));
+                ok(table.close())?;
+            }
+            Step::Work { table, credits } => {
+                let index = self.at(table);
+                let left = ok(self.tables[index].0.work(credits))?;
+                if credits == u64::MAX {
+                    same("work left after unbounded credits", &left, &0)?;
+                }
+            }
+            Step::Help { seed } => self.help(seed),
+            Step::Save { seed } => self.save(seed)?,
+            Step::Open { seed } => self.open(seed)?,
+            Step::Delete { seed } => self.delete(seed)?,
+            Step::List => self.list()?,
+            Step::ReadOnly { seed } => self.read_only(seed)?,
+            Step::Refused { table, seed } => self.refused(self.at(table), seed)?,
+            Step::Compare => self.compare()?,
+            Step::Reopen { closed } => self.reopen(closed, None)?,
+            Step::Crash { seed } => self.reopen(false, Some(seed))?,
+        }
+        self.watch()
+    }
+
+    /// Looks at a little of what must not have changed.
+    fn watch(&mut self) -> Outcome {
+        for index in 0..self.views.len() {
+            let key = self.setup.any_key(&mut self.random);
+            let (view, model) = &self.views[index];
+            let found = ok(view.get(&key))?;
+            same("a view's value", &found.as_deref(), &model.get(&key))?;
+        }
+        if !self.cursors.is_empty() {
+            let mut random = self.random.clone();
+            let index = random.index(self.cursors.len());
+            self.travel(index, &mut random, 2)?;
+            self.random = random;
+        }
+        Ok(())
+    }
+
+    fn create(&mut self) -> Outcome {
+        let name = self.new_name();
+        let table = ok(self.session.create_table(&name, table_options(&self.setup)))?;
+        self.tables.push((table, model::Table::default()));
+        self.tables.drain(..self.tables.len().saturating_sub(ALIVE));
+        Ok(())
+    }
+
+    fn update(&mut self, index: usize, seed: u64, count: u32) -> Outcome {
+        let changes = self.setup.changes(seed, count);
+        let mut batch = Batch::new();
+        for change in &changes {
+            match change {
+                model::Change::Insert(key, value) => batch.insert(key, value),
+                model::Change::Delete(key) => batch.delete(key),
+                model::Change::Upsert(key, value) => batch.upsert(key, value),
+            };
+        }
+        let (table, model) = &mut self.tables[index];
+        ok(table.update(&batch))?;
+        model.update(&changes, self.setup.join());
+        Ok(())
+    }
+
+    fn lookup(&mut self, index: usize, seed: u64, count: u32) -> Outcome {
+        let mut random = Random::new(seed);
+        let keys: Vec<_> = (0..count).map(|_| self.setup.any_key(&mut random)).collect();
+        let (table, model) = &self.tables[index];
+        let found = ok(table.lookup(&keys))?;
+        same("the count of values", &found.len(), &keys.len())?;
+        for (key, found) in keys.iter().zip(found.iter()) {
+            same(&format!("the value of {key:?}"), &found, &model.get(key))?;
+        }
+        Ok(())
+    }
+
+    fn bounds(&self, random: &mut Random) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let mut draw = || match random.below(4) {
+            0 => Bound::Unbounded,
+            1 => Bound::Excluded(self.setup.any_key(random)),
+            _ => Bound::Included(self.setup.any_key(random)),
+        };
+        (draw(), draw())
+    }
+
+    fn range(&mut self, index: usize, seed: u64) -> Outcome {
+        let (lower, upper) = self.bounds(&mut Random::new(seed));
+        let (lower, upper) = (lower.as_ref().map(|it| &it[..]), upper.as_ref().map(|it| &it[..]));
+        let (table, model) = &self.tables[index];
+        same("a range", &ok(table.range(lower, upper))?, &model.range(lower, upper))
+    }
+
+    fn cursor(&mut self, index: usize, seed: u64) -> Outcome {
+        let (lower, upper) = self.bounds(&mut Random::new(seed));
+        let (lower, upper) = (lower.as_ref().map(|it| &it[..]), upper.as_ref().map(|it| &it[..]));
+        let (table, model) = &self.tables[index];
+        self.cursors.push((ok(table.cursor(lower, upper))?, model.cursor(lower, upper)));
+        self.cursors.drain(..self.cursors.len().saturating_sub(ALIVE));
+        Ok(())
+    }
+
+    /// Moves a cursor about, mostly in one direction.
+    fn travel(&mut self, index: usize, random: &mut Random, count: u64) -> Outcome {
+        let forward = random.one_in(2);
+        for _ in 0..count {
+            let key = self.setup.any_key(random);
+            let (cursor, model) = &mut self.cursors[index];
+            match random.below(16) {
+                0 => (cursor.seek(&key), model.seek(&key)).0,
+                1 => (cursor.seek_first(), model.seek_first()).0,
+                2 => (cursor.seek_last(), model.seek_last()).0,
+                it if (it < 6) != forward => same("next", &ok(cursor.next())?, &model.next())?,
+                _ => same("previous", &ok(cursor.previous())?, &model.previous())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Has some of the work done that was handed out, in an order of its own, and drops some.
+    fn help(&mut self, seed: u64) {
+        let mut random = Random::new(seed);
+        let mut waiting = std::mem::take(&mut *self.later.0.lock().unwrap());
+        while !waiting.is_empty() {
+            let work = waiting.swap_remove(random.index(waiting.len()));
+            if random.one_in(4) { drop(work) } else { work() }
+        }
+    }
+
+    fn save(&mut self, seed: u64) -> Outcome {
+        let mut random = Random::new(seed);
+        let name = format!("s{}", random.below(ALIVE as u64));
+        let label = format!("label {}", random.below(3));
+        let payload = random.bytes((seed % 50) as usize);
+        let all = random.one_in(3);
+        let chosen: Vec<_> = (0..self.tables.len()).filter(|_| all || random.one_in(2)).collect();
+        let mut names = std::collections::BTreeSet::new();
+        let twins = chosen.iter().any(|index| !names.insert(self.tables[*index].0.name()));
+        let tables: Vec<_> = chosen.iter().map(|index| &self.tables[*index].0).collect();
+        let content = SnapshotContent { label: &label, payload: &payload, tables: &tables };
+        let outcome = self.session.save_snapshot(&name, content);
+        if twins {
+            return refused("two tables of one name in a snapshot", outcome, Kind::Invalid);
+        }
+        if self.saved.contains_key(&name) {
+            return refused("a snapshot that exists", outcome, Kind::Exists);
+        }
+        ok(outcome)?;
+        let copy = |index: &usize| {
+            let (table, model) = &self.tables[*index];
+            (table.name().to_owned(), model.clone())
+        };
+        let tables = chosen.iter().map(copy).collect();
+        self.saved.insert(name, model::Snapshot { label, payload, tables });
+        Ok(())
+    }
+
+    fn open_options(&self, random: &mut Random, label: &str) -> OpenSnapshot {
+        OpenSnapshot {
+            verify: if random.one_in(3) { Verify::Full } else { Verify::Quick },
+            label: random.one_in(2).then(|| label.to_owned()),
+            operators: self.setup.operator().into_iter().collect(),
+        }
+    }
+
+    /// Opens a snapshot in `session` and compares a little of it, or all when `whole`.
+    fn open_in(
+        &self,
+        session: &Session,
+        random: &mut Random,
+        name: &str,
+        whole: bool,
+    ) -> Result<Vec<(Table, model::Table)>, String> {
+        let expected = &self.saved[name];
+        let options = self.open_options(random, &expected.label);
+        let snapshot = ok(session.open_snapshot(name, &options))?;
+        same("label", &snapshot.label, &expected.label)?;
+        same("payload", &snapshot.payload, &expected.payload)?;
+        same("count of tables", &snapshot.tables.len(), &expected.tables.len())?;
+        let mut tables = Vec::new();
+        for (table, (name, model)) in snapshot.tables.into_iter().zip(&expected.tables) {
+            same("name of a table", &table.name(), &&name[..])?;
+            if whole {
+                compare("an opened table", &table.view(), model)?;
+            }
+            tables.push((table, model.clone()));
+        }
+        Ok(tables)
+    }
+
+    fn open(&mut self, seed: u64) -> Outcome {
+        let mut random = Random::new(seed);
+        let name = format!("s{}", random.below(ALIVE as u64));
+        let Some(expected) = self.saved.get(&name) else {
+            let outcome = self.session.open_snapshot(&name, &OpenSnapshot::default());
+            return refused("a snapshot that is not there", outcome, Kind::Missing);
+        };
+        if random.one_in(6) {
+            let mut options = self.open_options(&mut random, &expected.label);
+            options.label = Some("another".to_owned());
+            let outcome = self.session.open_snapshot(&name, &options);
+            return refused("another label", outcome, Kind::Invalid);
+        }
+        let opened = self.open_in(&self.session, &mut random, &name, false)?;
+        self.tables.extend(opened);
+        self.tables.drain(..self.tables.len().saturating_sub(ALIVE));
+        Ok(())
+    }
+
+    fn delete(&mut self, seed: u64) -> Outcome {
+        let name = format!("s{}", seed % ALIVE as u64);
+        let outcome = self.session.delete_snapshot(&name);
+        match self.saved.remove(&name) {
+            Some(_) => ok(outcome),
+            None => refused("deleting what is not there", outcome, Kind::Missing),
+        }
+    }
+
+    fn list(&mut self) -> Outcome {
+        let found = ok(self.session.list_snapshots())?;
+        let names: Vec<_> = found.iter().map(|info| info.name.clone()).collect();
+        same("the snapshots", &names, &self.saved.keys().cloned().collect())?;
+        for (info, saved) in found.iter().zip(self.saved.values()) {
+            same("its damage", &info.damage, &None)?;
+            same("its label", &info.label, &saved.label)?;
+            same("its payload", &info.payload_bytes, &(saved.payload.len() as u64))?;
+            let names: Vec<_> = info.tables.iter().map(|table| table.name.clone()).collect();
+            let expected = saved.tables.iter().map(|(name, _)| name.clone()).collect();
+            same("its tables", &names, &expected)?;
+        }
+        Ok(())
+    }
+
+    /// A second session reads a snapshot while this one writes.
+    fn read_only(&mut self, seed: u64) -> Outcome {
+        let mut random = Random::new(seed);
+        let options = SessionOptions { cache: self.cache.clone(), ..SessionOptions::default() };
+        let reader = ok(Session::open_read_only(Arc::clone(&self.disk), options.clone()))?;
+        let locked = Session::open(Arc::clone(&self.disk), options);
+        refused("a second writer", locked, Kind::Locked)?;
+        let names: Vec<_> = self.saved.keys().cloned().collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let name = &names[random.index(names.len())];
+        for (mut table, _) in self.open_in(&reader, &mut random, name, true)? {
+            refused("a reader's update", table.update(&Batch::new()), Kind::Invalid)?;
+        }
+        Ok(())
+    }
+
+    /// Calls that must fail and change nothing.
+    fn refused(&mut self, index: usize, seed: u64) -> Outcome {
+        let (table, _) = &mut self.tables[index];
+        let mut batch = Batch::new();
+        batch.insert(b"refused", b"with the rest of its batch");
+        match seed % 4 {
+            0 => refused("a long key", table.update(batch.insert(&[1; 4_001], b"")), Kind::Invalid),
+            1 if self.setup.join().is_none() => {
+                let outcome = table.update(batch.upsert(b"key", b"value"));
+                refused("an upsert without an operator", outcome, Kind::Invalid)
+            }
+            2 => {
+                let content = SnapshotContent { label: "", payload: b"", tables: &[] };
+                let outcome = self.session.save_snapshot("../outside", content);
+                refused("a name with a slash", outcome, Kind::Invalid)
+            }
+            _ => {
+                let options = TableOptions { size_ratio: 1, ..TableOptions::default() };
+                let outcome = self.session.create_table("t", options);
+                refused("a size ratio of 1", outcome, Kind::Invalid)?;
+                let outcome = self.session.create_table("", TableOptions::default());
+                refused("an empty name", outcome, Kind::Invalid)
+            }
+        }
+    }
+
+    fn compare(&mut self) -> Outcome {
+        for (table, model) in &self.tables {
+            compare("a table", &table.view(), model)?;
+            ok(table.stats())?;
+        }
+        for (view, model) in &self.views {
+            compare("a view", view, model)?;
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self, closed: bool, crash: Option<u64>) -> Outcome {
+        let session = self.session.clone();
+        if closed {
+            ok(session.close())?;
+            let (table, _) = &mut self.tables[0];
+            refused("a closed session's update", table.update(&Batch::new()), Kind::Closed)?;
+            refused("a closed session's lookup", table.get(b"key"), Kind::Closed)?;
+        } else {
+            drop(session);
+        }
+        if let (Some(sim), Some(seed)) = (&self.sim, crash) {
+            let image = sim.crash(Crash::Seed(seed));
+            self.disk = Arc::clone(&image) as _;
+            self.sim = Some(image);
+        }
+        self.tables.clear();
+        self.views.clear();
+        self.cursors.clear();
+        self.later.0.lock().unwrap().clear();
+        // The lock goes with the last handle, so the old session ends before the new one begins.
+        let parking = ok(Session::create(MemoryDisk::new(), SessionOptions::default()))?;
+        self.session = parking;
+        let options = options(&self.setup, &self.later, self.cache.as_ref());
+        self.session = ok(Session::open(Arc::clone(&self.disk), options))?;
+        same("warnings", &self.session.warnings(), &Vec::new())?;
+        let names: Vec<_> = self.saved.keys().cloned().collect();
+        let mut random = self.random.clone();
+        for name in names {
+            let opened = self.open_in(&self.session, &mut random, &name, true)?;
+            if self.tables.is_empty() {
+                self.tables = opened;
+            }
+        }
+        self.random = random;
+        Ok(())
+    }
+
+    /// The last look: everything is right, the check finds nothing, and nothing is left behind.
+    pub fn end(mut self) -> Outcome {
+        self.compare()?;
+        self.reopen(true, None)?;
+        let names: Vec<_> = self.saved.keys().cloned().collect();
+        for name in names {
+            ok(self.session.delete_snapshot(&name))?;
+        }
+        self.tables.clear();
+        ok(self.session.clone().close())?;
+        let left = ok(self.disk.list("segments"))?;
+        same("segments that nothing holds", &left, &Vec::new())?;
+        drop(self.folder.take());
+        Ok(())
+    }
+}
+
+fn options(setup: &Setup, later: &Arc<Later>, cache: Option<&Arc<Cache>>) -> SessionOptions {
+    let executor: Option<Arc<dyn Executor>> = match setup.helper {
+        Helper::None => None,
+        Helper::AtOnce => Some(Arc::new(AtOnce)),
+        Helper::Later => Some(Arc::clone(later) as _),
+    };
+    SessionOptions {
+        seed: setup.seed,
+        access: setup.access,
+        cache: cache.cloned(),
+        queue_depth: setup.queue_depth,
+        executor,
+        observer: None,
+    }
+}
+
+fn table_options(setup: &Setup) -> TableOptions {
+    TableOptions {
+        write_buffer_bytes: setup.write_buffer_bytes,
+        size_ratio: setup.size_ratio,
+        lookups: setup.lookups,
+        filter_bits: setup.filter_bits,
+        filter_bytes_max: setup.filter_bytes_max,
+        operator: setup.operator(),
+    }
+}
+
+/// All of it, forward and backward.
+fn compare(what: &str, view: &View, model: &model::Table) -> Outcome {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let expected = model.range(all.0, all.1);
+    same(what, &ok(view.range(all.0, all.1))?, &expected)?;
+    let mut cursor = ok(view.cursor(all.0, all.1))?;
+    cursor.seek_last();
+    for (key, value) in expected.iter().rev() {
+        same(what, &ok(cursor.previous())?, &Some((&key[..], &value[..])))?;
+    }
+    same(what, &ok(cursor.previous())?, &None)?;
+    let keys: Vec<_> = expected.iter().map(|(key, _)| key).collect();
+    let found = ok(view.lookup(&keys))?;
+    for ((_, value), found) in expected.iter().zip(found.iter()) {
+        same(what, &found, &Some(&value[..]))?;
+    }
+    Ok(())
+}

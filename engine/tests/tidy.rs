@@ -1,0 +1,383 @@
+//! The house rules as a test: layers, sizes, words, links, and that document, module and golden file go
+//! together.
+//!
+//! The layers and the order inside `table/` are read from `ARCHITECTURE.md`, so that page cannot lie.
+//! Each rule is a function from a [`Tree`] of texts to complaints; `tidy/bad_input.rs` feeds each one
+//! a small tree that it must refuse.
+
+#[path = "tidy/bad_input.rs"]
+mod bad_input;
+#[path = "tidy/layers.rs"]
+mod layers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The repository's texts by path from its root, and the names of all its other files.
+#[derive(Default)]
+struct Tree {
+    texts: BTreeMap<String, String>,
+    others: BTreeSet<String>,
+}
+
+impl Tree {
+    fn read() -> Tree {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the engine has a parent");
+        let mut tree = Tree::default();
+        let mut folders = vec![PathBuf::new()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(root.join(&folder)).unwrap() {
+                let entry = entry.unwrap();
+                let name = entry.file_name().into_string().unwrap();
+                let path = folder.join(&name);
+                let skipped = name == ".git"
+                    || name.starts_with("target")
+                    || (folder == Path::new("fuzz") && ["corpus", "artifacts"].contains(&&*name));
+                if skipped {
+                    continue;
+                }
+                if entry.file_type().unwrap().is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let path = path.to_str().unwrap().to_owned();
+                match fs::read_to_string(entry.path()) {
+                    Ok(text) if is_text(&path) => drop(tree.texts.insert(path, text)),
+                    _ => drop(tree.others.insert(path)),
+                }
+            }
+        }
+        tree
+    }
+
+    fn with(files: &[(&str, &str)]) -> Tree {
+        let mut tree = Tree::default();
+        for (path, text) in files {
+            if is_text(path) {
+                tree.texts.insert((*path).to_owned(), (*text).to_owned());
+            } else {
+                tree.others.insert((*path).to_owned());
+            }
+        }
+        tree
+    }
+
+    fn has(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        let inside = |name: &String| name == path || name.starts_with(&below);
+        self.texts.keys().any(inside) || self.others.iter().any(inside)
+    }
+
+    fn rust(&self, under: &str) -> impl Iterator<Item = (&str, &str)> {
+        self.texts
+            .iter()
+            .filter(move |(path, _)| path.starts_with(under) && path.ends_with(".rs"))
+            .map(|(path, text)| (&**path, &**text))
+    }
+}
+
+fn is_text(path: &str) -> bool {
+    let ending = |name| Path::new(path).extension().is_some_and(|found| found == name);
+    ["rs", "md", "toml", "yml", "sh"].into_iter().any(ending) || path == "test" || path == ".ci/run"
+}
+
+/// The code alone, line by line: comments and what stands in quotes become blanks, and unit tests at
+/// the end of a file are cut off.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod ").next().expect("a split has a first part");
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let length = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if next == '"' {
+            closing_quote(rest)
+        } else if rest.starts_with("'\"'") || rest.starts_with("b'\"'") {
+            rest.find("\"'").expect("just seen") + 2
+        } else {
+            out.push(next);
+            rest = &rest[next.len_utf8()..];
+            continue;
+        };
+        out.extend(rest[..length].chars().filter(|letter| *letter == '\n'));
+        out.push(' ');
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// The length of the string literal that `text` begins with.
+fn closing_quote(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            b'\\' => escaped = !escaped,
+            b'"' if !escaped => return at + 1,
+            _ => escaped = false,
+        }
+    }
+    text.len()
+}
+
+/// Where `word` stands in `line` as a whole word.
+fn has_word(line: &str, word: &str) -> bool {
+    let part = |letter: Option<char>| letter.is_some_and(|it| it.is_alphanumeric() || it == '_');
+    line.match_indices(word).any(|(at, _)| {
+        !part(line[..at].chars().next_back()) && !part(line[at + word.len()..].chars().next())
+    })
+}
+
+fn file_size(tree: &Tree) -> Vec<String> {
+    let long = |(path, text): (&str, &str)| {
+        let lines = text.lines().count();
+        (lines > 800).then(|| format!("{path} has {lines} lines: split it, the limit is 800"))
+    };
+    let mut found: Vec<_> = tree.rust("").filter_map(long).collect();
+    for (path, limit) in [("README.md", 150), ("ARCHITECTURE.md", 300)] {
+        let lines = tree.texts.get(path).map_or(0, |text| text.lines().count());
+        if lines > limit {
+            found.push(format!("{path} has {lines} lines: the limit is {limit}"));
+        }
+    }
+    found
+}
+
+fn file_system(tree: &Tree) -> Vec<String> {
+    let allowed =
+        |path: &str| path.starts_with("engine/src/disk/os") || path == "engine/src/disk/uring.rs";
+    tree.rust("engine/src/")
+        .filter(|(path, _)| !allowed(path))
+        .filter(|(_, text)| {
+            ["std::fs", "rustix", "io_uring"].iter().any(|it| code(text).contains(it))
+        })
+        .map(|(path, _)| {
+            format!("{path} names the file system: only disk/os* and disk/uring.rs do")
+        })
+        .collect()
+}
+
+fn determinism(tree: &Tree) -> Vec<String> {
+    const BANNED: [&str; 9] = [
+        "Instant",
+        "SystemTime",
+        "std::thread",
+        "thread_local",
+        "RandomState",
+        "getrandom",
+        "fastrand",
+        "rand",
+        "println",
+    ];
+    let mut found = Vec::new();
+    for (path, text) in tree.rust("engine/src/") {
+        for (index, line) in code(text).lines().enumerate() {
+            for word in BANNED.into_iter().filter(|word| has_word(line, word)) {
+                found.push(format!(
+                    "{path}:{} names `{word}`: clocks, threads, random numbers and the terminal \
+                     belong to the host",
+                    index + 1
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// `docs/format/X.md`, `engine/src/**/X.rs` and `golden/X/`, all three or none.
+fn triples(tree: &Tree) -> Vec<String> {
+    let format_of = |path: &String| {
+        let name = path.strip_prefix("docs/format/")?.strip_suffix(".md")?;
+        (name != "README").then(|| name.to_owned())
+    };
+    let golden_of =
+        |path: &String| Some(path.strip_prefix("golden/")?.split_once('/')?.0.to_owned());
+    let mut names: BTreeSet<String> = tree.texts.keys().filter_map(format_of).collect();
+    names.extend(tree.texts.keys().chain(&tree.others).filter_map(golden_of));
+    let mut found = Vec::new();
+    for name in names {
+        let document = format!("docs/format/{name}.md");
+        let module = format!("/{}.rs", name.replace('-', "_"));
+        if !tree.texts.contains_key(&document) {
+            found.push(format!("golden/{name} has no {document}"));
+        }
+        if !tree.rust("engine/src/").any(|(path, _)| path.ends_with(&module)) {
+            found.push(format!("{document} has no module called {}", &module[1..]));
+        }
+        if !tree.has(&format!("golden/{name}")) {
+            found.push(format!("{document} has no golden/{name}/"));
+        }
+    }
+    found
+}
+
+/// What marks work as unfinished, spelt so that this file does not contain it.
+fn unfinished(tree: &Tree) -> Vec<String> {
+    let marks = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("to", "do!("),
+        concat!("unim", "plemented!("),
+        concat!("#[ig", "nore"),
+    ];
+    let mut found = Vec::new();
+    for (path, text) in &tree.texts {
+        for (index, line) in text.lines().enumerate() {
+            for mark in marks.iter().filter(|mark| line.contains(**mark)) {
+                found.push(format!("{path}:{} has `{mark}`: finish it or leave it out", index + 1));
+            }
+        }
+    }
+    found
+}
+
+fn door_names(tree: &Tree) -> Vec<String> {
+    let walls = tree.texts.keys().filter(|path| path.ends_with("/mod.rs"));
+    let mut found: Vec<_> =
+        walls.map(|path| format!("{path}: name the file after its folder, beside it")).collect();
+    for (path, text) in tree.rust("") {
+        for line in text.lines() {
+            let name = ["struct ", "enum ", "trait "]
+                .iter()
+                .find_map(|kind| line.trim_start().trim_start_matches("pub ").strip_prefix(kind));
+            let Some(name) = name else { continue };
+            let name = name.split(|it: char| !it.is_alphanumeric()).next().unwrap_or("");
+            let vague = ["Manager", "Handler", "Helper", "Util", "Utils", "Common"];
+            if vague.iter().any(|ending| name.ends_with(ending)) {
+                found.push(format!("{path}: `{name}` says nothing; name what it is"));
+            }
+        }
+    }
+    found
+}
+
+fn unsafe_reasons(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in tree.rust("") {
+        let lines: Vec<_> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let bare = line.split("//").next().unwrap_or("");
+            let uses = ["unsafe {", "unsafe impl", "unsafe fn"].iter().any(|it| bare.contains(it));
+            let reason = |line: &&str| line.contains("SAFETY:") || line.contains("# Safety");
+            let before = &lines[index.saturating_sub(8)..=index];
+            if uses && !bare.contains('"') && !before.iter().any(reason) {
+                found.push(format!("{path}:{} is unsafe without `// SAFETY:`", index + 1));
+            }
+        }
+    }
+    found
+}
+
+/// Every relative link of every Markdown file leads to a file.
+fn links(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in tree.texts.iter().filter(|(path, _)| path.ends_with(".md")) {
+        let folder = Path::new(path).parent().expect("a file has a folder");
+        for (index, line) in text.lines().enumerate() {
+            for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let target = target.split('#').next().unwrap_or("");
+                if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+                    continue;
+                }
+                let mut parts: Vec<&str> = Vec::new();
+                let joined = folder.join(target);
+                for part in joined.to_str().expect("paths are UTF-8").split('/') {
+                    match part {
+                        "" | "." => {}
+                        ".." => drop(parts.pop()),
+                        name => parts.push(name),
+                    }
+                }
+                if !tree.has(&parts.join("/")) {
+                    found.push(format!(
+                        "{path}:{} links to {target}, which is not there",
+                        index + 1
+                    ));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Paths that exist on one machine only.
+fn machine_paths(tree: &Tree) -> Vec<String> {
+    let roots = [
+        concat!("/wo", "rk/"),
+        concat!("/ho", "me/"),
+        concat!("/ro", "ot/"),
+        concat!("/Us", "ers/"),
+        concat!("/fa", "rm/"),
+    ];
+    let mut found = Vec::new();
+    for (path, text) in &tree.texts {
+        for (index, line) in text.lines().enumerate() {
+            for root in roots {
+                let starts = |at: usize| {
+                    let before = line[..at].chars().next_back();
+                    !before.is_some_and(|it| it.is_alphanumeric() || "._-$})".contains(it))
+                };
+                if line.match_indices(root).any(|(at, _)| starts(at)) {
+                    found.push(format!("{path}:{} has a path of one machine ({root})", index + 1));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn assert_tidy(rule: fn(&Tree) -> Vec<String>) {
+    let complaints = rule(&Tree::read());
+    assert!(complaints.is_empty(), "\n  {}\n", complaints.join("\n  "));
+}
+
+#[test]
+fn imports_point_down_and_make_no_cycle() {
+    assert_tidy(layers::complaints);
+}
+
+#[test]
+fn files_are_short() {
+    assert_tidy(file_size);
+}
+
+#[test]
+fn only_the_disk_names_the_file_system() {
+    assert_tidy(file_system);
+}
+
+#[test]
+fn the_engine_is_deterministic_by_its_words() {
+    assert_tidy(determinism);
+}
+
+#[test]
+fn documents_modules_and_golden_files_go_together() {
+    assert_tidy(triples);
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    assert_tidy(unfinished);
+}
+
+#[test]
+fn doors_stand_beside_their_rooms_and_names_say_something() {
+    assert_tidy(door_names);
+}
+
+#[test]
+fn unsafe_code_has_its_reason() {
+    assert_tidy(unsafe_reasons);
+}
+
+#[test]
+fn links_lead_somewhere() {
+    assert_tidy(links);
+}
+
+#[test]
+fn no_text_names_a_path_of_one_machine() {
+    assert_tidy(machine_paths);
+}

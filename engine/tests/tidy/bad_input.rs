@@ -1,0 +1,139 @@
+//! Small trees that each rule must refuse, and some that it must not.
+
+use super::*;
+
+#[track_caller]
+fn refuses(rule: fn(&Tree) -> Vec<String>, files: &[(&str, &str)], word: &str) {
+    let found = rule(&Tree::with(files));
+    assert!(found.iter().any(|line| line.contains(word)), "no complaint about {word}: {found:?}");
+}
+
+#[track_caller]
+fn accepts(rule: fn(&Tree) -> Vec<String>, files: &[(&str, &str)]) {
+    let found = rule(&Tree::with(files));
+    assert!(found.is_empty(), "{found:?}");
+}
+
+const MAP: (&str, &str) = (
+    "ARCHITECTURE.md",
+    "```layers\ntable\nfile cache\ndisk\n```\n```order table\npage\nrun\ntable\nsession\n```\n",
+);
+const PAGE: (&str, &str) = ("engine/src/table/page.rs", "use crate::cache::Cache;\n");
+const RUN: (&str, &str) =
+    ("engine/src/table/run.rs", "use super::{\n    page::{self, Page},\n};\nuse crate::file;\n");
+const TABLE: (&str, &str) =
+    ("engine/src/table.rs", "mod page;\npub use session::Session;\nuse run::Run;\n");
+const SESSION: (&str, &str) = ("engine/src/table/session.rs", "use super::{Table, run::Run};\n");
+const CACHE: (&str, &str) = ("engine/src/cache.rs", "use crate::disk::Disk;\n");
+const FILE: (&str, &str) = ("engine/src/file.rs", "");
+const DISK: (&str, &str) = ("engine/src/disk.rs", "// use crate::table::Table;\n");
+
+/// The sound tree with one file replaced.
+fn changed(path: &'static str, text: &'static str) -> Vec<(&'static str, &'static str)> {
+    let mut files = vec![MAP, PAGE, RUN, TABLE, SESSION, CACHE, FILE, DISK];
+    files.retain(|(name, _)| *name != path);
+    files.push((path, text));
+    files
+}
+
+#[test]
+fn sound_layers_pass() {
+    accepts(layers::complaints, &changed(DISK.0, DISK.1));
+}
+
+#[test]
+fn upward_and_sideways_arrows_are_found() {
+    let rule = layers::complaints;
+    refuses(rule, &changed(DISK.0, "use crate::cache::Cache;"), "disk imports cache");
+    refuses(
+        rule,
+        &changed(DISK.0, "fn f() { crate::table::run::go() }"),
+        "disk imports table::run",
+    );
+    refuses(rule, &changed(CACHE.0, "use crate::{disk, file::Shape};"), "cache imports file");
+    refuses(rule, &changed(PAGE.0, "use super::{a, run::Run};"), "table::page imports table::run");
+    refuses(rule, &changed(PAGE.0, "use super::Table;"), "table::page imports table,");
+    refuses(rule, &changed(TABLE.0, "use session::Session;"), "table imports table::session");
+    refuses(rule, &changed(PAGE.0, "use crate::disk::File;"), "names the disk");
+}
+
+#[test]
+fn cycles_and_strangers_are_found() {
+    let rule = layers::complaints;
+    let mut files = changed("engine/src/disk/os.rs", "use super::memory::Memory;");
+    files.push(("engine/src/disk/memory.rs", "use crate::disk::os::Os;"));
+    refuses(rule, &files, "circle: disk::memory, disk::os");
+    refuses(rule, &changed("engine/src/mystery.rs", ""), "mystery is in no layer");
+    refuses(rule, &changed("engine/src/table/new.rs", ""), "table::new is missing from the order");
+    refuses(rule, &[MAP], "orders table::page, which does not exist");
+    refuses(rule, &[], "ARCHITECTURE.md is missing");
+}
+
+#[test]
+fn the_context_sees_only_public_names_of_the_table() {
+    let text = "```layers\ncontext\ntable\n```\n";
+    let page = ("engine/src/table/page.rs", "");
+    let good = ("engine/src/context.rs", "use crate::table::Table;");
+    let table = ("engine/src/table.rs", "");
+    accepts(layers::complaints, &[("ARCHITECTURE.md", text), page, table, good]);
+    let bad = ("engine/src/context.rs", "use crate::table::page::Page;");
+    refuses(layers::complaints, &[("ARCHITECTURE.md", text), page, table, bad], "only its public");
+}
+
+#[test]
+fn long_files_are_found() {
+    accepts(file_size, &[("engine/src/a.rs", &"x\n".repeat(800))]);
+    refuses(file_size, &[("cli/src/a.rs", &"x\n".repeat(801))], "801");
+    refuses(file_size, &[("README.md", &"x\n".repeat(151))], "README.md");
+}
+
+#[test]
+fn file_system_clock_thread_and_chance_are_found() {
+    refuses(file_system, &[("engine/src/table.rs", "use std::fs::File;")], "table.rs");
+    accepts(file_system, &[("engine/src/disk/os/file.rs", "use std::fs::File;")]);
+    accepts(file_system, &[("engine/src/disk.rs", "/// not std::fs\nlet it = \"std::fs\";")]);
+    refuses(determinism, &[("engine/src/a.rs", "\nlet t = Instant::now();")], "a.rs:2");
+    refuses(determinism, &[("engine/src/a.rs", "std::thread::spawn(|| ());")], "std::thread");
+    refuses(determinism, &[("engine/src/a.rs", "rand::random()")], "rand");
+    accepts(determinism, &[("engine/src/a.rs", "let operand = \"rand\"; // Instant\n")]);
+    accepts(determinism, &[("engine/src/a.rs", "#[cfg(test)]\nmod tests { use std::thread; }")]);
+    refuses(determinism, &[("engine/src/a.rs", "let q = '\"'; Instant::now(); '\"'")], "Instant");
+}
+
+#[test]
+fn lonely_documents_modules_and_golden_files_are_found() {
+    let document = ("docs/format/run-page.md", "");
+    let module = ("engine/src/table/run_page.rs", "");
+    let golden = ("golden/run-page/1.empty.bin", "");
+    accepts(triples, &[document, module, golden, ("docs/format/README.md", "")]);
+    refuses(triples, &[module, golden], "no docs/format/run-page.md");
+    refuses(triples, &[document, golden], "no module called run_page.rs");
+    refuses(triples, &[document, module], "no golden/run-page");
+}
+
+#[test]
+fn unfinished_work_vague_names_and_walls_are_found() {
+    let mark = concat!("// TO", "DO: later");
+    refuses(unfinished, &[("cli/src/a.rs", mark)], "a.rs:1");
+    refuses(unfinished, &[("docs/a.md", concat!("FIX", "ME"))], "a.md:1");
+    refuses(unfinished, &[("a.rs", concat!("\n#[ig", "nore]"))], "a.rs:2");
+    refuses(door_names, &[("engine/src/a/mod.rs", "")], "mod.rs");
+    refuses(door_names, &[("a.rs", "    pub struct FileManager<T> {")], "FileManager");
+    accepts(door_names, &[("a.rs", "struct Managers; // Manager")]);
+}
+
+#[test]
+fn unsafe_without_a_reason_is_found() {
+    refuses(unsafe_reasons, &[("a.rs", "\n unsafe { go() }")], "a.rs:2");
+    accepts(unsafe_reasons, &[("a.rs", "// SAFETY: it is sound.\nunsafe { go() }")]);
+}
+
+#[test]
+fn dead_links_and_machine_paths_are_found() {
+    let files = [("docs/a.md", "[b](b.md#top) [c](../c.rs) [web](https://x.y)"), ("docs/b.md", "")];
+    refuses(links, &files, "../c.rs");
+    accepts(links, &[files[0], files[1], ("c.rs", "")]);
+    refuses(machine_paths, &[("a.md", concat!("see /ho", "me/me/x"))], "a.md:1");
+    refuses(machine_paths, &[("test", concat!("cd /wo", "rk/x"))], "test:1");
+    accepts(machine_paths, &[("a.md", concat!("see $HOME/wo", "rk/x and me/ho", "me/x"))]);
+}

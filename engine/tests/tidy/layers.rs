@@ -1,0 +1,233 @@
+//! The layering rule: arrows between the engine's modules, from their `crate::` and `super::` paths.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Tree, code};
+
+/// Layers from the top down and orders from the bottom up, as `ARCHITECTURE.md` states them.
+struct Map {
+    layer: BTreeMap<String, usize>,
+    orders: BTreeMap<String, Vec<Vec<String>>>,
+}
+
+impl Map {
+    fn read(text: &str) -> Map {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let mut map = Map { layer: BTreeMap::new(), orders: BTreeMap::new() };
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            let Some(block) = line.strip_prefix("```").filter(|name| !name.is_empty()) else {
+                continue;
+            };
+            let body: Vec<_> =
+                lines.by_ref().take_while(|line| *line != "```").map(words).collect();
+            if block == "layers" {
+                for (depth, line) in body.iter().rev().enumerate() {
+                    map.layer.extend(line.iter().map(|name| (name.clone(), depth)));
+                }
+            } else if let Some(face) = block.strip_prefix("order ") {
+                map.orders.insert(face.to_owned(), body);
+            }
+        }
+        map
+    }
+}
+
+/// `engine/src/table/page.rs` is `table::page`; `engine/src/lib.rs` is the empty path.
+fn module_of(path: &str) -> Vec<&str> {
+    let inner = path.trim_start_matches("engine/src/").trim_end_matches(".rs");
+    if inner == "lib" { Vec::new() } else { inner.split('/').collect() }
+}
+
+/// The paths that begin at byte `at` of `text`, with groups multiplied out.
+fn expand(text: &str, prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
+    let mut path = prefix.to_vec();
+    let mut at = 0;
+    loop {
+        let rest = &text[at..];
+        at += rest.len() - rest.trim_start().len();
+        let rest = &text[at..];
+        if rest.starts_with('{') {
+            at += 1;
+            loop {
+                at += expand(&text[at..], &path, found);
+                let end = text[at..].find([',', '}']);
+                let Some(end) = end else { return text.len() };
+                at += end + 1;
+                let after = text[at..].trim_start();
+                if text.as_bytes()[at - 1] == b'}' {
+                    return at;
+                }
+                if after.starts_with('}') {
+                    return at + text[at..].find('}').expect("just seen") + 1;
+                }
+            }
+        }
+        let end = rest.find(|it: char| !it.is_alphanumeric() && it != '_').unwrap_or(rest.len());
+        if end > 0 {
+            path.push(rest[..end].to_owned());
+            at += end;
+        }
+        if end == 0 || !text[at..].starts_with("::") {
+            found.push(path);
+            return at;
+        }
+        at += 2;
+    }
+}
+
+/// Which modules `text`, the code of `module`, names.
+fn arrows(module: &[&str], text: &str, modules: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut paths = Vec::new();
+    for start in ["crate::", "super::"] {
+        for (at, _) in text.match_indices(start) {
+            let before = text[..at].chars().next_back();
+            if before.is_some_and(|it| it.is_alphanumeric() || it == '_' || it == ':') {
+                continue;
+            }
+            expand(&text[at..], &[], &mut paths);
+        }
+    }
+    let mut found = BTreeSet::new();
+    for path in paths {
+        let mut place: Vec<String> = module.iter().map(|part| (*part).to_owned()).collect();
+        for part in path {
+            match &*part {
+                "crate" => place.clear(),
+                "super" => drop(place.pop()),
+                _ => place.push(part),
+            }
+        }
+        while !place.is_empty() && !modules.contains(&place.join("::")) {
+            place.pop();
+        }
+        if !place.is_empty() {
+            found.insert(place.join("::"));
+        }
+    }
+    found.remove(&module.join("::"));
+    found
+}
+
+/// A door re-exports its room: such lines are no arrows. What it uses of its room is one.
+fn child_arrows(module: &[&str], text: &str, modules: &BTreeSet<String>) -> BTreeSet<String> {
+    let here = module.join("::");
+    let uses = text.split(';').filter_map(|statement| {
+        let line = statement.trim_start().lines().last()?.trim_start();
+        let statement = statement.trim_start();
+        let statement = if statement.starts_with("use ") { statement } else { line };
+        statement.strip_prefix("use ")
+    });
+    uses.filter_map(|path| path.split("::").next())
+        .map(|child| format!("{here}::{}", child.trim()))
+        .filter(|child| modules.contains(child))
+        .collect()
+}
+
+/// The arrows that point up, sideways or in a circle.
+pub fn complaints(tree: &Tree) -> Vec<String> {
+    let Some(architecture) = tree.texts.get("ARCHITECTURE.md") else {
+        return vec!["ARCHITECTURE.md is missing".to_owned()];
+    };
+    let map = Map::read(architecture);
+    let mut found = Vec::new();
+    let modules: BTreeSet<String> =
+        tree.rust("engine/src/").map(|(path, _)| module_of(path).join("::")).collect();
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in tree.rust("engine/src/") {
+        let module = module_of(path);
+        if module.is_empty() {
+            continue;
+        }
+        let text = code(text);
+        let mut to = arrows(&module, &text, &modules);
+        to.extend(child_arrows(&module, &text, &modules));
+        if module[0] == "context" {
+            for inner in to.iter().filter(|it| it.starts_with("table::")) {
+                found.push(format!("{path} uses {inner}: of the table only its public names"));
+            }
+        }
+        let pure = ["table::entry", "table::page", "table::filter", "table::index"];
+        let name = module.join("::");
+        if (module[0] == "format" || module[0] == "outline" || pure.contains(&&*name))
+            && to.iter().any(|it| it.starts_with("disk"))
+        {
+            found.push(format!("{path} names the disk: it goes from bytes to bytes"));
+        }
+        graph.insert(name, to);
+    }
+    found.extend(layer_complaints(&map, &graph));
+    for (face, order) in &map.orders {
+        found.extend(order_complaints(face, order, &graph));
+    }
+    found.extend(cycle(&graph));
+    found
+}
+
+fn layer_complaints(map: &Map, graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let top = |name: &str| name.split("::").next().expect("a split has a first part").to_owned();
+    let mut found = Vec::new();
+    for (from, arrows) in graph {
+        let Some(height) = map.layer.get(&top(from)) else {
+            found.push(format!("{from} is in no layer of ARCHITECTURE.md"));
+            continue;
+        };
+        for to in arrows.iter().filter(|to| top(to) != top(from)) {
+            if map.layer.get(&top(to)).is_none_or(|depth| depth >= height) {
+                found.push(format!("{from} imports {to}, which is not below it"));
+            }
+        }
+    }
+    found
+}
+
+fn order_complaints(
+    face: &str,
+    order: &[Vec<String>],
+    graph: &BTreeMap<String, BTreeSet<String>>,
+) -> Vec<String> {
+    let place = |module: &str| {
+        let short = module.strip_prefix(&format!("{face}::")).unwrap_or(module);
+        order.iter().position(|line| line.iter().any(|name| name == short))
+    };
+    let inside = |module: &&String| module.split("::").next() == Some(face);
+    let mut found = Vec::new();
+    for from in graph.keys().filter(inside) {
+        let Some(height) = place(from) else {
+            found.push(format!("{from} is missing from the order of {face} in ARCHITECTURE.md"));
+            continue;
+        };
+        for to in graph[from].iter().filter(inside) {
+            if place(to).is_none_or(|depth| depth >= height) {
+                found.push(format!("{from} imports {to}, which is not above it in the order"));
+            }
+        }
+    }
+    for name in order.iter().flatten().filter(|name| *name != face) {
+        if !graph.contains_key(&format!("{face}::{name}")) {
+            found.push(format!("ARCHITECTURE.md orders {face}::{name}, which does not exist"));
+        }
+    }
+    found
+}
+
+/// One cycle, if there is any: what remains when modules that import nothing are taken away.
+fn cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
+    let mut left = graph.clone();
+    loop {
+        let free: Vec<_> =
+            left.iter().filter(|(_, to)| to.is_empty()).map(|(name, _)| name.clone()).collect();
+        if free.is_empty() {
+            break;
+        }
+        for name in &free {
+            left.remove(name);
+        }
+        for arrows in left.values_mut() {
+            arrows.retain(|to| !free.contains(to) && graph.contains_key(to));
+        }
+    }
+    let names: Vec<_> = left.keys().cloned().collect();
+    (!names.is_empty())
+        .then(|| format!("these import each other in a circle: {}", names.join(", ")))
+}
