@@ -1,6 +1,6 @@
 //! `varvite bench upsert`: what an upsert costs beside an insert, and beside looking up first.
 //!
-//! The sizes are IntersectMBO's: 80,000 operations in batches of 250 on a buffer of about 1,000
+//! The sizes are `IntersectMBO`'s: 80,000 operations in batches of 250 on a buffer of about 1,000
 //! entries, ten operations a key. Source: their micro-benchmark behind requirement 6.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `varvite bench utxo`: IntersectMBO's UTxO load, set up once and run as often as wanted.
+//! `varvite bench utxo`: `IntersectMBO`'s `UTxO` load, set up once and run as often as wanted.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -28,7 +28,7 @@ const SETUP_BATCH: u64 = 256;
 /// An operation deletes a key and inserts a key with its value.
 const UPDATED_BYTES: u64 = (2 * KEY_BYTES + VALUE_BYTES) as u64;
 
-/// The UTxO load: keys of 34 bytes, values of 60; lookups, deletes and inserts in batches
+/// The `UTxO` load: keys of 34 bytes, values of 60; lookups, deletes and inserts in batches
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Setup(Setup),

@@ -1,4 +1,4 @@
-//! `varvite demo`: a UTxO set of a million entries, used hard, checked against a model, summed up.
+//! `varvite demo`: a `UTxO` set of a million entries, used hard, checked against a model, summed up.
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};

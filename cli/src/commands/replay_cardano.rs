@@ -1,4 +1,4 @@
-//! `varvite replay cardano`: a node's blocks from genesis on, with the UTxO set in a table.
+//! `varvite replay cardano`: a node's blocks from genesis on, with the `UTxO` set in a table.
 //!
 //! With `--store` the replay saves a snapshot now and then, whose payload is the [`Progress`] so far.
 //! Killed at any moment, it goes on from the last one; a finished one is only summed up again.

@@ -138,7 +138,7 @@ fn get(arguments: &Get, format: Format) -> Outcome {
         Format::Table => match &value {
             Some(value) => print::line(value)?,
             None => {
-                eprintln!("there is no key {} in table {}", arguments.key, arguments.from.table)
+                eprintln!("there is no key {} in table {}", arguments.key, arguments.from.table);
             }
         },
     }

@@ -1,7 +1,7 @@
 //! A Cardano chain as a workload: the blocks of a node's `immutable` folder, what they spend and
 //! make, and whether it all adds up.
 //!
-//! The UTxO set is a table: the key is the transaction's hash and the output's index, the value the
+//! The `UTxO` set is a table: the key is the transaction's hash and the output's index, the value the
 //! output's CBOR as it stands in the block. Nothing here decodes more than the replay checks.
 //! CBOR is read with `minicbor`; hashes and identifiers are taken over the bytes of the file, never
 //! over a re-encoding.
@@ -30,7 +30,7 @@ pub fn key(id: &[u8; 32], index: u16) -> Key {
     key
 }
 
-/// BLAKE2b with 32 bytes of output, the chain's hash for everything.
+/// `BLAKE2b` with 32 bytes of output, the chain's hash for everything.
 pub fn hash(bytes: &[u8]) -> [u8; 32] {
     let digest = blake2b_simd::Params::new().hash_length(32).hash(bytes);
     digest.as_bytes().try_into().expect("the hash has 32 bytes")

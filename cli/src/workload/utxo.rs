@@ -1,11 +1,11 @@
-//! The UTxO load of IntersectMBO's benchmark: keys of 34 bytes that look random, values of 60 bytes,
+//! The `UTxO` load of `IntersectMBO`'s benchmark: keys of 34 bytes that look random, values of 60 bytes,
 //! and batches that look keys up, delete them, and insert as many fresh ones.
 //!
-//! Every entry has a logical number; its key is four SplitMix64 outputs seeded with the number, then
+//! Every entry has a logical number; its key is four `SplitMix64` outputs seeded with the number, then
 //! `==`. Which numbers a batch spends comes from a Lehmer generator x' = a·x mod m over all numbers
 //! that the run will ever use: m is the first prime above them and a is one of its primitive roots,
 //! so a period visits each number exactly once. Numbers that are not yet inserted are passed over.
-//! Source: Steele, Lea, Flood 2014 (SplitMix64); Lehmer 1951.
+//! Source: Steele, Lea, Flood 2014 (`SplitMix64`); Lehmer 1951.
 
 mod model;
 mod pipeline;

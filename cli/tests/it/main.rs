@@ -1,5 +1,7 @@
 //! The binary as a user runs it: what it says, and how it ends.
 
+#![allow(clippy::unwrap_used)] // a test may fail at any place, and says which
+
 /// Runs the binary and looks at what came of it.
 mod binary;
 /// `bench` and `demo`.

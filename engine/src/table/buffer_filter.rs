@@ -51,11 +51,6 @@ impl BufferFilter {
         let (word, bits) = self.place(hash);
         word.load(Ordering::Relaxed) & bits == bits
     }
-
-    /// Memory in bytes.
-    pub fn memory_bytes(&self) -> u64 {
-        self.words.len() as u64 * 8
-    }
 }
 
 #[cfg(test)]

@@ -88,14 +88,14 @@ pub fn check(
                             format_args!("segment {} as other manifests have it", meta.id),
                             "another description",
                         );
-                        report.add(&paths::snapshot(&name), &error, &[name.clone()]);
+                        report.add(&paths::snapshot(&name), &error, std::slice::from_ref(&name));
                     }
                     if names.last() != Some(&name) {
                         names.push(name.clone());
                     }
                 }
             }
-            Err(error) => report.add(&paths::snapshot(&name), &error, &[name.clone()]),
+            Err(error) => report.add(&paths::snapshot(&name), &error, std::slice::from_ref(&name)),
         }
     }
     let on_disk: BTreeSet<_> =

@@ -164,7 +164,7 @@ fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
 }
 
 impl Cursor {
-    pub(super) fn new(view: View, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Result<Self> {
+    pub(super) fn new(view: View, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Self {
         let sources = sources(&view);
         let mut cursor = Cursor {
             view,
@@ -177,7 +177,7 @@ impl Cursor {
             value: Vec::new(),
         };
         cursor.seek_first();
-        Ok(cursor)
+        cursor
     }
 
     fn go(&mut self, gap: Gap) {
@@ -307,20 +307,17 @@ impl Cursor {
         let mut newest: Option<EntryKind> = None;
         for source in &self.sources {
             let Some(entry) = source.peek().filter(|entry| entry.key == self.key) else { continue };
-            match newest {
-                None => {
-                    newest = Some(entry.kind);
-                    self.value.clear();
-                    self.value.extend_from_slice(entry.value);
-                }
-                Some(_) => {
-                    let newer =
-                        EntryRef { kind: EntryKind::Upsert, key: &self.key, value: &self.value };
-                    let joined = operator::combine(operator, entry, newer);
-                    let (kind, value) = joined.expect("an upsert joins what is older");
-                    newest = Some(kind);
-                    self.value = value;
-                }
+            if newest.is_none() {
+                newest = Some(entry.kind);
+                self.value.clear();
+                self.value.extend_from_slice(entry.value);
+            } else {
+                let newer =
+                    EntryRef { kind: EntryKind::Upsert, key: &self.key, value: &self.value };
+                let joined = operator::combine(operator, entry, newer);
+                let (kind, value) = joined.expect("an upsert joins what is older");
+                newest = Some(kind);
+                self.value = value;
             }
             if newest != Some(EntryKind::Upsert) {
                 break;

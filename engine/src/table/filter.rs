@@ -209,7 +209,7 @@ impl Filter {
         let salt = decoder.u64()?;
         decoder.raw(HEADER_BYTES - 24)?;
         let room = decoder.remaining() / BLOCK_BYTES;
-        let whole = decoder.remaining() % BLOCK_BYTES == 0;
+        let whole = decoder.remaining().is_multiple_of(BLOCK_BYTES);
         if !(1..=PROBES_MAX).contains(&probes) || count == 0 || count != room as u64 || !whole {
             return Err(start.corrupt(
                 format_args!("1 to {PROBES_MAX} probes and {room} whole blocks"),

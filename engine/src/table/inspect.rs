@@ -2,6 +2,8 @@
 //!
 //! Everything here takes bytes and fails never, because the files that people look at are broken.
 
+use std::fmt::Write as _;
+
 use super::filter::Filter;
 use super::index::{FIRST_PAGE, Index};
 use super::page::{PAGE_BYTES, Page, check_seal};
@@ -14,11 +16,14 @@ fn printed(key: &[u8]) -> String {
     const SHOWN: usize = 40;
     let shown = &key[..key.len().min(SHOWN)];
     let more = if key.len() > SHOWN { "…" } else { "" };
-    if shown.iter().all(|byte| byte.is_ascii_graphic()) {
+    if shown.iter().all(u8::is_ascii_graphic) {
         return format!("\"{}\"{more}", String::from_utf8_lossy(shown));
     }
-    let hex: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{hex}{more}")
+    let mut hex = String::with_capacity(2 * SHOWN + more.len());
+    for byte in shown {
+        let _ = write!(hex, "{byte:02x}"); // Writing to a string cannot fail.
+    }
+    hex + more
 }
 
 /// The outline of the first 32 bytes of any file of ours.
@@ -52,7 +57,7 @@ pub fn segment(file: &str, bytes: &[u8]) -> Outline {
     let identity = claimed_identity(bytes);
     let pages = (bytes.len() / PAGE_BYTES).min(u32::MAX as usize) as u32;
     let mut whole = whole.child(header_page(file, identity, bytes));
-    if bytes.len() % PAGE_BYTES != 0 {
+    if !bytes.len().is_multiple_of(PAGE_BYTES) {
         whole = whole.damaged(format_args!("{} bytes are no whole pages", bytes.len()));
     }
     if pages < 2 {

@@ -38,13 +38,6 @@ impl Input {
         }
     }
 
-    fn entry_count(&self) -> u64 {
-        match self {
-            Input::Buffer(buffer) => buffer.entry_count(),
-            Input::Run(run) => run.entry_count(),
-        }
-    }
-
     /// The same without the segments that lie wholly at or below `boundary`.
     fn after(&self, boundary: &[u8]) -> Input {
         let Input::Run(run) = self else { return self.clone() };
@@ -171,12 +164,6 @@ impl MergeJob {
         self.done.load(Ordering::Acquire)
     }
 
-    /// How many entries the inputs had, at most.
-    pub fn input_entries(&self) -> u64 {
-        let state = self.state();
-        state.inputs.iter().map(Input::entry_count).sum::<u64>() + state.outputs.entry_count()
-    }
-
     /// Merges until at least `target` of the debt is spent; returns the cost of the entries read.
     /// After an error the merge stands at its boundary and can go on.
     pub fn advance_to(&self, target: u64) -> Result<u64> {
@@ -240,9 +227,10 @@ impl MergeJob {
         while work.spent < target {
             let Work { merge, builder, spent } = &mut *work;
             let merge = merge.as_mut().expect("the merge was started");
-            let cost = merge.step(|entry| match builder {
-                Some(builder) => builder.add(entry),
-                None => {
+            let cost = merge.step(|entry| {
+                if let Some(builder) = builder {
+                    builder.add(entry)
+                } else {
                     let builder = builder.insert(self.store.build_segment(self.plan.filter_bits)?);
                     builder.add(entry)
                 }

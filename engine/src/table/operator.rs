@@ -135,9 +135,10 @@ mod tests {
 
     #[test]
     fn only_upserts_look_at_what_is_older() {
+        type Joined = Option<(EntryKind, &'static [u8])>;
         let entry = |kind, value| EntryRef { kind, key: b"k", value };
         let add = MergeOperator::append();
-        let rows: [(EntryKind, EntryKind, Option<(EntryKind, &[u8])>); 5] = [
+        let rows: [(EntryKind, EntryKind, Joined); 5] = [
             (EntryKind::Insert, EntryKind::Insert, None),
             (EntryKind::Upsert, EntryKind::Delete, None),
             (EntryKind::Insert, EntryKind::Upsert, Some((EntryKind::Insert, b"on"))),

@@ -91,7 +91,7 @@ pub enum Lookups {
     /// Often nothing: every level has a filter.
     #[default]
     Mixed,
-    /// Nearly always a value, as in a UTxO set: the last level has no filter, which saves most of
+    /// Nearly always a value, as in a `UTxO` set: the last level has no filter, which saves most of
     /// the filter memory; a key that is not there costs one page read more.
     MostlyHit,
 }
@@ -129,7 +129,7 @@ impl Default for TableOptions {
 }
 
 impl TableOptions {
-    /// The configuration for a UTxO set: outputs that are looked up are there.
+    /// The configuration for a `UTxO` set: outputs that are looked up are there.
     #[must_use]
     pub fn utxo() -> Self {
         TableOptions { lookups: Lookups::MostlyHit, ..Self::default() }

@@ -219,7 +219,7 @@ impl PageBuilder {
     ) -> &'a [u8] {
         assert!(self.count == 0, "a large entry has its page to itself");
         let overflow = overflow_pages(entry.key.len(), entry.value.len());
-        assert!(overflow > 0 && overflow <= usize::from(u16::MAX), "{overflow} overflow pages");
+        assert!(overflow > 0 && u16::try_from(overflow).is_ok(), "{overflow} overflow pages");
         let start = HEADER_BYTES + SLOT_BYTES;
         let (head, rest) = entry.value.split_at(BODY_BYTES - start - entry.key.len());
         let (key, value) = page[start..BODY_BYTES].split_at_mut(entry.key.len());

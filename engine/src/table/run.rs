@@ -33,7 +33,9 @@ impl Run {
         };
         let words = segments.iter().map(|s| prefix(&s.meta().first_key[skip..])).collect();
         let mut counts = Counts::default();
-        segments.iter().for_each(|segment| counts.add(&segment.meta().footer.counts));
+        for segment in &segments {
+            counts.add(&segment.meta().footer.counts);
+        }
         let file_bytes = segments.iter().map(|segment| segment.meta().file_bytes()).sum();
         Run { segments, words, skip, counts, file_bytes }
     }

@@ -85,15 +85,12 @@ impl RunPlace {
     /// Moves to the first entry with `key` or a greater one.
     pub fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
         let after = self.after.clone();
-        match after.as_deref().filter(|after| *after >= key) {
-            Some(after) => {
-                self.find(after)?;
-                self.skip_while(|found| found <= after, Self::step_forward)?;
-            }
-            None => {
-                self.find(key)?;
-                self.skip_while(|found| found < key, Self::step_forward)?;
-            }
+        if let Some(after) = after.as_deref().filter(|after| *after >= key) {
+            self.find(after)?;
+            self.skip_while(|found| found <= after, Self::step_forward)?;
+        } else {
+            self.find(key)?;
+            self.skip_while(|found| found < key, Self::step_forward)?;
         }
         self.arrive()
     }

@@ -68,7 +68,7 @@ impl RunReader {
     /// Reads `run` from its first key not below `lower`, or from the start. `Corrupt`, `Io`.
     pub fn new(run: &Run, lower: Option<&[u8]>, options: ReadOptions) -> Result<Self> {
         let first = lower.map_or(0, |key| run.seek(key));
-        let mut rest = run.segments()[first..].to_vec().into_iter();
+        let mut rest = Vec::from(&run.segments()[first..]).into_iter();
         let mut reader = RunReader {
             buffer: Buffer::new(options.chunk_bytes),
             segment: rest.next(),

@@ -148,9 +148,7 @@ impl Session {
         for name in snapshot_names(&*store.disk)? {
             match pin(&store, &name) {
                 Ok(files) => {
-                    files.keys().for_each(|id| {
-                        on_disk.remove(id);
-                    });
+                    on_disk.retain(|id| !files.contains_key(id));
                     state.snapshots.insert(name, files);
                 }
                 Err(error) => state.warnings.push(format!(
@@ -292,7 +290,9 @@ impl Session {
         let files: Files =
             segments.into_iter().map(|(id, segment)| (id, Arc::clone(segment.shared()))).collect();
         // Kept from before the manifest can be there, so that it never names a file that is gone.
-        files.values().for_each(|file| file.keep());
+        for file in files.values() {
+            file.keep();
+        }
         if let Err(error) = replace::replace(&self.store.disk, path, &bytes) {
             // Without the new name nothing has changed; with it, it may or may not be durable.
             if self.store.disk.exists(path).unwrap_or(true) {

@@ -385,7 +385,7 @@ impl SnapshotInfo {
         let tables = manifest.tables.iter().map(|table| SnapshotTable {
             name: table.name.clone(),
             physical_entries: table.segments().map(SegmentMeta::entries).sum(),
-            disk_bytes: table.segments().map(|segment| segment.file_bytes()).sum(),
+            disk_bytes: table.segments().map(super::segment::SegmentMeta::file_bytes).sum(),
             operator: table.operator.clone(),
         });
         let distinct: std::collections::BTreeMap<_, _> =

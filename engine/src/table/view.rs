@@ -69,6 +69,6 @@ impl View {
     /// A cursor before the first key between the bounds.
     pub fn cursor(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Result<Cursor> {
         self.store.check_open()?;
-        Cursor::new(self.clone(), lower, upper)
+        Ok(Cursor::new(self.clone(), lower, upper))
     }
 }

@@ -504,7 +504,7 @@ mod tests {
         // Every third key shares a long prefix, so that ties are searched too.
         let mut key =
             if number.is_multiple_of(3) { b"the same long prefix".to_vec() } else { vec![] };
-        key.extend_from_slice(&mixed.to_be_bytes()[..1 + (mixed % 8) as usize]);
+        key.extend_from_slice(&mixed.to_be_bytes()[..=((mixed % 8) as usize)]);
         key
     }
 

@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed. Source: Steele et al. 2014 (SplitMix64).
+//! Numbers that follow from a seed. Source: Steele et al. 2014 (`SplitMix64`).
 
 /// The mixing function: a number that looks unrelated to `x`.
 pub fn mix(x: u64) -> u64 {

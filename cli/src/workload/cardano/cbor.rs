@@ -40,18 +40,15 @@ fn walk<'b>(
     count: Option<u64>,
     each: &mut impl FnMut(&mut Decoder<'b>) -> Result<()>,
 ) -> Result<()> {
-    match count {
-        Some(count) => {
-            for _ in 0..count {
-                each(decoder)?;
-            }
+    if let Some(count) = count {
+        for _ in 0..count {
+            each(decoder)?;
         }
-        None => {
-            while decoder.datatype()? != Type::Break {
-                each(decoder)?;
-            }
-            decoder.skip()?; // the break itself
+    } else {
+        while decoder.datatype()? != Type::Break {
+            each(decoder)?;
         }
+        decoder.skip()?; // the break itself
     }
     Ok(())
 }

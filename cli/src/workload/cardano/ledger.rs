@@ -1,4 +1,4 @@
-//! Applying blocks to a UTxO set and checking that everything adds up.
+//! Applying blocks to a `UTxO` set and checking that everything adds up.
 //!
 //! Inputs are resolved from the set in one batch a block, except outputs that the same block made.
 //! [`Progress`] is everything that a later process needs to go on: it travels in a snapshot's payload.

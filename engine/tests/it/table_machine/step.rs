@@ -93,7 +93,7 @@ impl Setup {
         match self.keys {
             Keys::Short => {
                 let digits = [index % 7, index / 7 % 16, index / 112 % 256].map(|it| it as u8);
-                digits[..1 + (index % 3) as usize].to_vec()
+                digits[..=((index % 3) as usize)].to_vec()
             }
             Keys::Hashed => {
                 let mut key: Vec<u8> =

@@ -4,10 +4,10 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use varvite::cache::Cache;
+use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, SimDisk};
-use varvite::disk::{Disk, Mode};
 use varvite::{
     Batch, Cursor, Error, Executor, Kind, OpenSnapshot, Session, SessionOptions, SnapshotContent,
     Table, TableOptions, Verify, View,
