@@ -14,10 +14,10 @@ mod names;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use super::memory::checked_length;
+use super::memory::{checked_length, lock};
 use super::{Access, Disk, File, Linked, Lock, Mode, Queue, path as paths};
 use crate::error::Result;
-use crate::sync::lock;
+
 use content::{Change, Content, Keep, Random};
 use fault::{Call, Faults, full};
 pub use fault::{Calls, Fault};

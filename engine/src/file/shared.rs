@@ -110,7 +110,7 @@ impl Drop for SharedFile {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
     use crate::disk::memory::MemoryDisk;
@@ -163,5 +163,49 @@ mod tests {
         memory.replace("later", b"x").unwrap();
         assert_eq!(file.file().unwrap().len().unwrap(), 1);
         assert!(Arc::ptr_eq(file.file().unwrap(), file.file().unwrap()));
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod interleavings {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+
+    /// In every order of the threads' steps, the file is there while a count is held, and gone after
+    /// the last one, unless the guard was set before.
+    #[test]
+    fn a_condemned_file_goes_exactly_with_its_last_count() {
+        for guarded in [false, true] {
+            shuttle::check_random(
+                move || {
+                    let memory = MemoryDisk::new();
+                    memory.replace("a", b"bytes").expect("memory takes it");
+                    let disk: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
+                    let guard = Arc::new(AtomicBool::new(false));
+                    let file = SharedFile::kept(&disk, "a", Access::Buffered, &guard);
+                    let threads: Vec<_> = (0..3)
+                        .map(|number| {
+                            let (file, guard) = (Arc::clone(&file), Arc::clone(&guard));
+                            shuttle::thread::spawn(move || {
+                                assert_eq!(file.file().expect("it is there").len().expect("5"), 5);
+                                shuttle::thread::yield_now();
+                                if number == 0 && guarded {
+                                    guard.store(true, Ordering::Release);
+                                }
+                                file.condemn();
+                                shuttle::thread::yield_now();
+                                assert!(file.disk.exists("a").expect("memory answers"));
+                            })
+                        })
+                        .collect();
+                    drop(file);
+                    for thread in threads {
+                        thread.join().expect("its assertions hold");
+                    }
+                    assert_eq!(memory.exists("a").expect("memory answers"), guarded);
+                },
+                2000,
+            );
+        }
     }
 }

@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use super::content::{Change, Random};
-use super::{Call, Fault, State, checked_length};
+use super::{Call, Fault, State, checked_length, lock};
 use crate::disk::{Access, Completion, File, Lock, Queue, Read, check_room, path as paths};
 use crate::error::{Error, Kind, Result};
-use crate::sync::lock;
 
 #[derive(Debug)]
 pub(super) struct SimFile {
