@@ -320,7 +320,7 @@ impl AppendFile {
     }
 
     /// Writes the records pushed, in one write. After an error they are dropped and the file is cut
-    /// back to where it was; if that fails too, the file is poisoned.
+    /// back to where it was, durably; if that fails too, the file is poisoned.
     pub fn write(&mut self) -> Result<()> {
         self.check_sound()?;
         if self.pushed.is_empty() {
@@ -330,7 +330,9 @@ impl AppendFile {
         self.pushed.clear();
         if let Err(error) = outcome {
             self.next = self.written;
-            self.poisoned = self.file.set_len(self.written.offset).is_err();
+            // Synced, so that what is reported as failed does not come back after a crash.
+            let cut = self.file.set_len(self.written.offset).and_then(|()| self.file.sync());
+            self.poisoned = cut.is_err();
             return Err(error);
         }
         self.written = self.next;

@@ -238,6 +238,9 @@ fn a_failed_write_is_cut_back_and_a_failed_sync_poisons() {
         file.push(&payload(17)).unwrap();
         assert_eq!(file.write().unwrap_err().kind(), Kind::Io);
         assert_eq!((file.end(), file.file().len().unwrap()), (end, end.offset));
+        for (crash, image) in disk.crash_images(8, 32) {
+            assert_eq!(reopen(&*image).unwrap().1.len(), 3, "{crash:?}");
+        }
         file.push(b"goes on").unwrap();
         file.sync().unwrap();
         assert_eq!(reopen(&*disk).unwrap().1[3], b"goes on");
@@ -346,4 +349,19 @@ fn leftovers_are_known_and_removed() {
     disk.open("b.tmp", Mode::Create, Access::Buffered).unwrap();
     assert_eq!(remove_leftovers(&*disk, "").unwrap(), 1);
     assert_eq!(disk.list("").unwrap(), ["a"]);
+}
+
+/// The worked example of `docs/format/append.md`.
+#[test]
+fn the_documented_example_is_what_is_written() {
+    let disk = MemoryDisk::new();
+    let mut file = AppendFile::create(&*disk, "log", Header::new(KIND, 1, 2)).unwrap();
+    file.push(b"hello").unwrap();
+    file.write().unwrap();
+    let bytes = disk.bytes("log").unwrap();
+    let line = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x} ")).collect::<String>();
+    let hex: String =
+        bytes.chunks(16).map(|chunk| format!("{}\n", line(chunk).trim_end())).collect();
+    let document = include_str!("../../../docs/format/append.md");
+    assert!(document.contains(&hex), "the document should show:\n{hex}");
 }
