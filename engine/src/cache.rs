@@ -300,7 +300,8 @@ fn private(file: u64, page: u32, bytes: &[u8; PAGE]) -> Page {
     Page(Arc::new(Frame { file, page, bytes: *bytes }))
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests {
     use super::*;
 
@@ -420,7 +421,8 @@ mod tests {
     }
 }
 
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
+#[cfg(shuttle)]
 mod interleavings {
     use super::*;
 

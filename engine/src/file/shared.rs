@@ -110,7 +110,8 @@ impl Drop for SharedFile {
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests {
     use super::*;
     use crate::disk::memory::MemoryDisk;
@@ -166,7 +167,8 @@ mod tests {
     }
 }
 
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
+#[cfg(shuttle)]
 mod interleavings {
     use super::*;
     use crate::disk::memory::MemoryDisk;
