@@ -432,7 +432,7 @@ mod interleavings {
     fn a_page_is_never_another() {
         shuttle::check_random(
             || {
-                let cache = Cache::new(2 * FRAME_BYTES + SET_BYTES + 500);
+                let cache = Cache::new(2 * FRAME_BYTES + SET_BYTES + size_of::<Cache>() as u64);
                 assert_eq!(cache.capacity_pages(), 2);
                 let threads: Vec<_> = (0..3u8)
                     .map(|thread| {
