@@ -300,6 +300,46 @@ fn private(file: u64, page: u32, bytes: &[u8; PAGE]) -> Page {
     Page(Arc::new(Frame { file, page, bytes: *bytes }))
 }
 
+/// One file's pages in a cache; they are dropped with it.
+#[derive(Debug)]
+pub struct CachedFile {
+    cache: Arc<Cache>,
+    file: u64,
+    page_count: u32,
+}
+
+impl CachedFile {
+    /// The pages of the file that the cache is to know as `file`, `page_count` of them.
+    #[must_use]
+    pub fn new(cache: &Arc<Cache>, file: u64, page_count: u32) -> Self {
+        CachedFile { cache: Arc::clone(cache), file, page_count }
+    }
+
+    /// See [`Cache::get`].
+    #[inline]
+    #[must_use]
+    pub fn get(&self, page: u32) -> Option<Page> {
+        self.cache.get(self.file, page)
+    }
+
+    /// See [`Cache::insert`].
+    pub fn insert(&mut self, page: u32, bytes: &[u8; PAGE]) {
+        self.page_count = self.page_count.max(page + 1);
+        self.cache.insert(self.file, page, bytes);
+    }
+
+    /// See [`Cache::insert`]; of a page below the count.
+    pub fn keep(&self, page: u32, bytes: &[u8; PAGE]) {
+        self.cache.insert(self.file, page, bytes);
+    }
+}
+
+impl Drop for CachedFile {
+    fn drop(&mut self) {
+        self.cache.forget(self.file, self.page_count);
+    }
+}
+
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {

@@ -315,9 +315,7 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
     /// whether that settled the key), otherwise by a read that completes later (then `None`).
     fn read(&mut self, index: usize, segment: &Arc<Segment>, level: usize) -> Result<Option<bool>> {
         let Some(span) = segment.index()?.find(self.key(index)) else { return Ok(Some(false)) };
-        if let Some(cache) = self.view.store.cache()
-            && let Some(page) = cache.get(self.view.store.cache_name(segment), span.page)
-        {
+        if let Some(page) = segment.cached().and_then(|cached| cached.get(span.page)) {
             self.counts.cache_hits += 1;
             return Ok(Some(self.search_page(index, segment, span.page, level, &page[..])?));
         }
@@ -347,9 +345,8 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
         let Waiting { segment, page, level } = waiting.expect("a completed read was submitted");
         let bytes = &read.buffer.as_slice()[..PAGE_BYTES];
         segment.check_page(page, bytes)?;
-        if let Some(cache) = self.view.store.cache() {
-            let bytes = bytes.try_into().expect("one page was read");
-            cache.insert(self.view.store.cache_name(&segment), page, bytes);
+        if let Some(cached) = segment.cached() {
+            cached.keep(page, bytes.try_into().expect("one page was read"));
         }
         let settled = self.search_page(index, &segment, page, level, bytes)?;
         self.scratch.give_back(read.buffer);

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use super::filter::Filter;
 use super::index::{FIRST_PAGE, Index};
 use super::page::{BODY_BYTES, PAGE_BYTES, Page, check_seal, seal};
+use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode};
 use crate::error::{Error, Result};
 use crate::file::shared::SharedFile;
@@ -253,6 +254,8 @@ pub struct Segment {
     /// Counts the file among its other owners; `None` for one opened by path.
     shared: Option<Arc<SharedFile>>,
     synced: AtomicBool,
+    /// Its pages in the session's cache.
+    cached: Option<CachedFile>,
 }
 
 /// The number of whole pages of a file; `Corrupt` when it is too short or not whole.
@@ -290,6 +293,7 @@ impl Segment {
             filter: OnceLock::new(),
             shared: None,
             synced: AtomicBool::new(true),
+            cached: None,
         }
     }
 
@@ -345,6 +349,20 @@ impl Segment {
         let mut segment = Self::new(meta, file);
         segment.shared = Some(shared);
         Ok(segment)
+    }
+
+    /// The segment with its pages in a cache.
+    #[must_use]
+    pub fn with_cache(mut self, cached: Option<CachedFile>) -> Self {
+        self.cached = cached;
+        self
+    }
+
+    /// Its pages in the cache, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn cached(&self) -> Option<&CachedFile> {
+        self.cached.as_ref()
     }
 
     /// The counted file of a segment of a session.

@@ -12,6 +12,7 @@ use super::filter::{Filter, FilterBuilder};
 use super::index::{FIRST_PAGE, Index, IndexBuilder};
 use super::page::{PAGE_BYTES, PageBuilder, fill_overflow, overflow_pages, seal};
 use super::segment::{Counts, Footer, Segment, SegmentMeta, page_offset};
+use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode};
 use crate::error::Result;
 use crate::format::hash::hash;
@@ -59,6 +60,8 @@ pub struct SegmentBuilder {
     index: IndexBuilder,
     filter: FilterBuilder,
     counts: Counts,
+    /// Where finished pages go as well, if they are to be found there.
+    cached: Option<CachedFile>,
 }
 
 /// A finished segment file with what is in memory already. Not synced yet.
@@ -72,6 +75,8 @@ pub struct Finished {
     pub filter: Option<Filter>,
     /// Its file.
     pub file: Arc<dyn File>,
+    /// Its pages in a cache, if it was filled.
+    pub cached: Option<CachedFile>,
 }
 
 impl Finished {
@@ -109,7 +114,13 @@ impl SegmentBuilder {
             index: IndexBuilder::new(),
             filter: FilterBuilder::new(options.bits_per_entry),
             counts: Counts::default(),
+            cached: None,
         })
+    }
+
+    /// Puts pages into a cache as they are finished, because they will be looked up there.
+    pub fn fill_cache(&mut self, cached: CachedFile) {
+        self.cached = Some(cached);
     }
 
     fn page_number(&self) -> u32 {
@@ -221,6 +232,9 @@ impl SegmentBuilder {
         self.last = 0..0;
         let number = self.buffer_page + (self.filled / PAGE_BYTES) as u32;
         self.page.finish(page, self.options.identity, number);
+        if let Some(cached) = &mut self.cached {
+            cached.insert(number, (&*page).try_into().expect("a page has its size"));
+        }
         self.next_page()
     }
 
@@ -298,6 +312,6 @@ impl SegmentBuilder {
         self.flush()?;
         let first_key = index.first_key().to_vec();
         let meta = SegmentMeta { id: self.options.id, identity, footer, first_key, last_key };
-        Ok(Finished { meta, index, filter, file: self.file })
+        Ok(Finished { meta, index, filter, file: self.file, cached: self.cached })
     }
 }

@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use super::index::FIRST_PAGE;
 use super::options::{Executor, Observer, Operation, SessionOptions};
 use super::page::PAGE_BYTES;
 use super::paths;
 use super::segment::{Segment, SegmentMeta};
 use super::segment_builder::{Finished, SegmentBuilder, SegmentOptions};
 use super::stats::Counters;
-use crate::cache::Cache;
+use crate::cache::{Cache, CachedFile};
 use crate::disk::{Buffer, Disk, Lock, Queue};
 use crate::error::{Error, Kind, Result};
 use crate::file::shared::SharedFile;
@@ -93,16 +94,6 @@ impl Store {
         self.options.executor.as_ref()
     }
 
-    pub fn cache(&self) -> Option<&Arc<Cache>> {
-        self.options.cache.as_ref()
-    }
-
-    /// What the cache knows the segment's file by.
-    #[inline]
-    pub fn cache_name(&self, segment: &Segment) -> u64 {
-        combine(segment.identity(), self.cache_number)
-    }
-
     /// Runs `action` and tells the observer, if there is one, how long it took.
     pub fn observe<T>(
         &self,
@@ -176,7 +167,29 @@ impl Store {
             bits_per_entry: u32::from(filter_bits),
             access: self.options.access,
         };
-        SegmentBuilder::new(&*self.disk, &paths::segment(id), options)
+        let mut builder = SegmentBuilder::new(&*self.disk, &paths::segment(id), options)?;
+        if let Some(cache) = &self.options.cache
+            && self.live_bytes() < cache.budget_bytes() / 10 * 9
+        {
+            builder.fill_cache(self.cached_file(cache, options.identity, 0));
+        }
+        Ok(builder)
+    }
+
+    /// Bytes of all segments that somebody holds. While they fit the cache, what merges write goes
+    /// there too, since it replaces what was there; beyond that it would push out what is hot.
+    fn live_bytes(&self) -> u64 {
+        let segments = lock(&self.segments);
+        segments.values().filter_map(Weak::upgrade).map(|it| it.meta().file_bytes()).sum()
+    }
+
+    fn cached_file(&self, cache: &Arc<Cache>, identity: u64, page_count: u32) -> CachedFile {
+        CachedFile::new(cache, combine(identity, self.cache_number), page_count)
+    }
+
+    fn cached(&self, meta: &SegmentMeta) -> Option<CachedFile> {
+        let cache = self.options.cache.as_ref()?;
+        Some(self.cached_file(cache, meta.identity, FIRST_PAGE + meta.footer.pages))
     }
 
     /// The segment that a builder finished.
@@ -184,10 +197,12 @@ impl Store {
         let written = finished.meta.file_bytes();
         self.counters.segment_written_bytes.fetch_add(written, Ordering::Relaxed);
         let id = finished.meta.id;
-        let Finished { meta, index, filter, file } = finished;
+        let Finished { meta, index, filter, file, cached } = finished;
+        let cached = cached.or_else(|| self.cached(&meta));
         let shared = SharedFile::unkept(&self.disk, Arc::clone(&file), &self.keep_files);
         remember(&self.files, id, &shared);
-        let segment = Arc::new(Segment::adopt(meta, file, index, filter, shared));
+        let segment = Segment::adopt(meta, file, index, filter, shared).with_cache(cached);
+        let segment = Arc::new(segment);
         remember(&self.segments, id, &segment);
         segment
     }
@@ -219,7 +234,8 @@ impl Store {
         if let Some(segment) = lock(&self.segments).get(&meta.id).and_then(Weak::upgrade) {
             return Ok(segment);
         }
-        let segment = Arc::new(Segment::open_shared(meta.clone(), self.shared_file(meta.id))?);
+        let segment = Segment::open_shared(meta.clone(), self.shared_file(meta.id))?;
+        let segment = Arc::new(segment.with_cache(self.cached(meta)));
         remember(&self.segments, meta.id, &segment);
         Ok(segment)
     }
