@@ -27,6 +27,8 @@ const LEVELS_MAX: usize = 64;
 
 /// Least bytes that one segment takes in a manifest, to bound what a damaged count can ask for.
 const SEGMENT_RECORD_BYTES_MIN: usize = 90;
+/// Shortest record of a table: an empty one with a name of one byte, every other field one byte.
+const TABLE_RECORD_BYTES_MIN: usize = 12;
 
 /// A manifest, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -327,7 +329,7 @@ impl Manifest {
         let mut from = Decoder::new(file, LENGTH as u64, &bytes[LENGTH..end]);
         let label = from.text()?.to_owned();
         let payload = from.bytes_with_length()?.to_vec();
-        let table_count = from.count(16)?;
+        let table_count = from.count(TABLE_RECORD_BYTES_MIN)?;
         let mut tables: Vec<TableRecord> = Vec::new();
         for _ in 0..table_count {
             let table = TableRecord::decode(&mut from)?;

@@ -441,6 +441,9 @@ impl World {
     }
 
     fn reopen(&mut self, closed: bool, crash: Option<u64>) -> Outcome {
+        if self.tables.is_empty() {
+            self.create()?;
+        }
         let session = self.session.clone();
         if closed {
             ok(session.close())?;
