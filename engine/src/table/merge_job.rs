@@ -301,8 +301,10 @@ impl MergeJob {
             work.merge = None;
         }
         let next = MergeState { outputs, boundary, inputs, spent: work.spent, done: end };
-        *lock(&self.state) = Arc::new(next);
+        let before = std::mem::replace(&mut *lock(&self.state), Arc::new(next));
         self.done.store(end, Ordering::Release);
+        // Only now, since it may remove files, for which no reader shall wait.
+        drop(before);
         Ok(())
     }
 

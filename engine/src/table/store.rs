@@ -179,8 +179,9 @@ impl Store {
     /// Bytes of all segments that somebody holds. While they fit the cache, what merges write goes
     /// there too, since it replaces what was there; beyond that it would push out what is hot.
     fn live_bytes(&self) -> u64 {
-        let segments = lock(&self.segments);
-        segments.values().filter_map(Weak::upgrade).map(|it| it.meta().file_bytes()).sum()
+        // Let go only after the lock, since that may remove a file.
+        let held: Vec<_> = lock(&self.segments).values().filter_map(Weak::upgrade).collect();
+        held.iter().map(|segment| segment.meta().file_bytes()).sum()
     }
 
     fn cached_file(&self, cache: &Arc<Cache>, identity: u64, page_count: u32) -> CachedFile {
