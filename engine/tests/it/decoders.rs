@@ -112,10 +112,7 @@ pub fn segment(bytes: &[u8]) {
     disk.replace("s", bytes).expect("a memory disk takes any bytes");
     let Ok(segment) = Segment::recover(&*disk, "s", 1, Access::Buffered) else { return };
     let _ = segment.filter();
-    let meta = segment.meta().clone();
-    if meta.first_key > meta.last_key {
-        return;
-    }
+    assert!(segment.meta().first_key <= segment.meta().last_key);
     let run = Run::new(vec![Arc::new(segment)]);
     let Ok(mut reader) = RunReader::new(&run, None, ReadOptions::default()) else { return };
     while reader.peek().is_some() && reader.advance().is_ok() {}
