@@ -20,8 +20,11 @@ use varvite::table::inspect;
 /// The identity that the repaired bytes are checked with.
 pub const IDENTITY: u64 = 0x1dea;
 
-/// A decoder's name and body, with the bytes it is fed as they come.
-pub const BODIES: [(&str, fn(&[u8])); 7] = [
+/// What a fuzz target does with its bytes.
+pub type Body = fn(&[u8]);
+
+/// Every decoder's name and body.
+pub const BODIES: [(&str, Body); 7] = [
     ("header", header),
     ("page", page),
     ("filter", filter),
