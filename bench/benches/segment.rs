@@ -1,7 +1,7 @@
 //! Nanoseconds per entry of the table's immutable bytes: building, streaming, searching.
 //!
-//! Entries are those of a UTxO table: 34-byte keys that look random, 60-byte values. `cargo bench
-//! --bench segment` prints one line a figure, the best of several passes.
+//! Entries are those of a table of unspent outputs: 34-byte keys that look random, 60-byte values.
+//! `cargo bench --bench segment` prints one line a figure, the best of several passes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // A benchmark has a clock.
 
 use std::hint::black_box;

@@ -381,6 +381,8 @@ impl Index {
             && ties.ends.is_sorted()
             && ties.ends.last() == Some(&(tie_bytes as u32))
             && skip <= ties.ends[0] as usize
+            && ties.ends[0] > 0
+            && ties.key(0) <= &last_key[..]
             && pages < u32::MAX;
         if !ordered || !numbered || !tied {
             return Err(start.corrupt("an index in key order", "one that is not"));

@@ -262,7 +262,7 @@ pub struct Segment {
 fn whole_pages(file: &dyn File) -> Result<u32> {
     let length = file.len()?;
     let pages = length / PAGE_BYTES as u64;
-    if length % PAGE_BYTES as u64 != 0 || pages < 4 || pages > u64::from(u32::MAX) {
+    if !length.is_multiple_of(PAGE_BYTES as u64) || pages < 4 || pages > u64::from(u32::MAX) {
         return Err(Error::corrupt(
             file.path(),
             length,

@@ -194,3 +194,30 @@ fn segments() {
     let outline = inspect::segment("small.bin", &bytes).to_string();
     golden("segment/small.outline.txt", format!("{outline}\n").as_bytes());
 }
+
+/// The hexadecimal examples in the format documents are the golden files.
+#[test]
+fn documents_show_the_golden_files() {
+    let mut shown = Vec::new();
+    for noun in ["header", "page", "filter", "index", "segment"] {
+        let text = std::fs::read_to_string(path(&format!("../docs/format/{noun}.md"))).unwrap();
+        for block in text.split("```hex ").skip(1) {
+            let (name, rest) = block.split_once('\n').unwrap();
+            let bytes = std::fs::read(path(name)).unwrap();
+            let mut described = vec![false; bytes.len()];
+            for line in rest.split_once("```").unwrap().0.lines() {
+                let (offset, listed) = line.split_once(": ").unwrap();
+                let offset = usize::from_str_radix(offset, 16).unwrap();
+                for (at, byte) in (offset..).zip(listed.split(' ')) {
+                    assert_eq!(u8::from_str_radix(byte, 16).unwrap(), bytes[at], "{name} {at:#x}");
+                    described[at] = true;
+                }
+            }
+            let hidden = (0..bytes.len()).filter(|&at| !described[at] && bytes[at] != 0).count();
+            // A segment is shown in parts, the other files whole.
+            assert!(hidden == 0 || noun == "segment", "{name}: {hidden} bytes are not shown");
+            shown.push(name.to_owned());
+        }
+    }
+    assert_eq!(shown.len(), 8, "{shown:?}");
+}
