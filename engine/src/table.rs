@@ -51,7 +51,7 @@ pub use view::View;
 use crate::error::Result;
 use crate::format::hash::hash;
 use levels::{Schedule, Shape};
-use merge_job::{Input, MergeJob};
+use merge_job::{Input, MergeJob, Purpose};
 use run::Run;
 use store::Store;
 use write_buffer::WriteBuffer;
@@ -145,8 +145,12 @@ impl Table {
         action: impl FnOnce(&mut Schedule<'_>, &mut Arc<Shape>) -> Result<T>,
     ) -> Result<T> {
         let mut schedule = Schedule { store: &self.store, options: &self.options, work: 0 };
+        let start_ns = self.store.now_ns();
         let outcome = action(&mut schedule, &mut self.shape);
         self.last_work = schedule.work;
+        if self.last_work > 0 {
+            self.store.record(Operation::Merge, start_ns, self.last_work);
+        }
         outcome
     }
 
@@ -266,7 +270,8 @@ impl Table {
         inputs.extend(self.base.clone().map(Input::Run));
         let operator = self.options.operator.clone();
         let bits = self.options.filter_bits;
-        let job = MergeJob::new(Arc::clone(&self.store), inputs, operator, false, bits);
+        let plan = (Purpose::Snapshot, false, bits);
+        let job = MergeJob::new(Arc::clone(&self.store), inputs, operator, plan);
         job.finish()?;
         Ok((shape, Some(Arc::clone(&job.state().outputs))))
     }

@@ -190,7 +190,7 @@ fn setup(arguments: &Setup, format: Format) -> Outcome {
         seconds: start.elapsed().as_secs_f64(),
         cpu_us_per_entry: (cpu_ns() - cpu_before) as f64 / 1e3 / arguments.entries as f64,
         peak_rss_bytes: peak_rss_bytes(),
-        written_bytes: stats.segment_written_bytes + stats.snapshot_written_bytes,
+        written_bytes: stats.written_bytes(),
         disk_bytes: disk_bytes(&arguments.dir),
     };
     match format {
@@ -260,7 +260,7 @@ fn check_plan(plan: &Plan) -> Result<()> {
 pub fn report(plan: &Plan, measured: &mut Measured, folder: &Path, open_seconds: f64) -> RunReport {
     let operations = plan.operations() as f64;
     let stats = &measured.stats;
-    let written = stats.segment_written_bytes + stats.snapshot_written_bytes;
+    let written = stats.written_bytes();
     let updated = if plan.mode == Mode::Lookup { 0 } else { plan.operations() * UPDATED_BYTES };
     let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     RunReport {

@@ -231,7 +231,7 @@ fn show(
             format!(
                 "{} read, {} written",
                 print::bytes(stats.merge_read_bytes),
-                print::bytes(stats.segment_written_bytes)
+                print::bytes(stats.written_bytes())
             ),
         ),
         ("lookups", count(report.lookups_verified)),

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::merge_job::{Input, MergeJob, MergeState};
+use super::merge_job::{Input, MergeJob, MergeState, Purpose};
 use super::options::{Lookups, TableOptions};
 use super::run::Run;
 use super::store::Store;
@@ -150,14 +150,20 @@ impl Schedule<'_> {
         let mut inputs = vec![Input::Buffer(sealed.buffer.clone())];
         inputs.extend(sealed.base.clone().map(Input::Run));
         let bottom = shape.last.is_none() && shape.levels.iter().all(Level::is_empty);
-        let job = self.merge(inputs, bottom, self.options.filter_bits);
+        let job = self.merge(inputs, Purpose::WriteOut, bottom, self.options.filter_bits);
         let start = sealed.seal * self.buffer_bytes();
         sealed.writing = Some(Merging::new(job, start, start + self.buffer_bytes(), false));
     }
 
-    fn merge(&self, inputs: Vec<Input>, bottom: bool, filter_bits: u8) -> Arc<MergeJob> {
+    fn merge(
+        &self,
+        inputs: Vec<Input>,
+        purpose: Purpose,
+        bottom: bool,
+        filter_bits: u8,
+    ) -> Arc<MergeJob> {
         let operator = self.options.operator.clone();
-        MergeJob::new(Arc::clone(self.store), inputs, operator, bottom, filter_bits)
+        MergeJob::new(Arc::clone(self.store), inputs, operator, (purpose, bottom, filter_bits))
     }
 
     /// Finishes the oldest write-out, makes it a run of the youngest level, and starts the merges
@@ -215,7 +221,7 @@ impl Schedule<'_> {
         let nothing_below = shape.levels[level + 1..].iter().all(Level::is_empty);
         let bottom = to_last || (nothing_below && shape.last.is_none());
         let bits = self.filter_bits(shape, &inputs, to_last);
-        let job = self.merge(inputs, bottom, bits);
+        let job = self.merge(inputs, Purpose::Merge, bottom, bits);
         let merging = Merging::new(job, clock, clock.saturating_add(period), to_last);
         shape.levels[level].merging = Some(merging);
     }

@@ -180,6 +180,15 @@ impl Merge {
         Ok(work)
     }
 
+    /// Bytes that the sources read from disk so far.
+    pub fn bytes_read(&self) -> u64 {
+        let read = |source: &Source| match source {
+            Source::Buffer(_) => 0,
+            Source::Run(reader) => reader.bytes_read(),
+        };
+        self.sources.iter().map(read).sum()
+    }
+
     /// The key that the next step merges.
     pub fn next_key(&self) -> Option<&[u8]> {
         let same = self.least();

@@ -65,9 +65,22 @@ pub struct MergeState {
     pub done: bool,
 }
 
+/// What a merge is for, in the statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A sealed write buffer becomes a run.
+    WriteOut,
+    /// Runs become one.
+    Merge,
+    /// An active write buffer is kept in a snapshot.
+    Snapshot,
+}
+
 /// What a merge is to do.
 #[derive(Clone, Debug)]
 pub struct MergePlan {
+    /// What it is for.
+    pub purpose: Purpose,
     /// Cost of all entries of all inputs, those below the boundary included.
     pub debt: u64,
     /// Nothing older lies below the inputs: deletes end here.
@@ -110,8 +123,7 @@ impl MergeJob {
         store: Arc<Store>,
         inputs: Vec<Input>,
         operator: Option<MergeOperator>,
-        bottom: bool,
-        filter_bits: u8,
+        (purpose, bottom, filter_bits): (Purpose, bool, u8),
     ) -> Arc<Self> {
         let debt = inputs.iter().map(Input::cost).sum();
         let state = MergeState {
@@ -121,7 +133,7 @@ impl MergeJob {
             spent: 0,
             done: false,
         };
-        Self::resume(store, MergePlan { debt, bottom, filter_bits }, operator, state)
+        Self::resume(store, MergePlan { purpose, debt, bottom, filter_bits }, operator, state)
     }
 
     /// A merge that stands at `state` already.
@@ -174,9 +186,15 @@ impl MergeJob {
         }
         let mut work = lock(&self.work);
         let before = work.spent;
+        let read_before = work.merge.as_ref().map_or(0, Merge::bytes_read);
         let outcome = self.advance(&mut work, target);
+        let read = work.merge.as_ref().map_or(read_before, Merge::bytes_read);
+        self.store.counters.add_merge_read(read - read_before.min(read));
         if outcome.is_err() {
             self.restart(&mut work);
+        }
+        if self.is_done() {
+            work.merge = None;
         }
         self.spent.store(work.spent, Ordering::Release);
         outcome.map(|()| work.spent.saturating_sub(before))
@@ -288,7 +306,7 @@ impl MergeJob {
         let mut outputs = Arc::clone(&state.outputs);
         if let Some(builder) = work.builder.take() {
             let mut segments = outputs.segments().to_vec();
-            segments.push(self.store.adopt(builder.finish()?));
+            segments.push(self.store.adopt(builder.finish()?, self.plan.purpose));
             outputs = Arc::new(Run::new(segments));
         }
         let boundary = outputs.last_key().map(Arc::from);
@@ -297,9 +315,6 @@ impl MergeJob {
             Some(boundary) => state.inputs.iter().map(|input| input.after(boundary)).collect(),
             None => state.inputs.clone(),
         };
-        if end {
-            work.merge = None;
-        }
         let next = MergeState { outputs, boundary, inputs, spent: work.spent, done: end };
         let before = std::mem::replace(&mut *lock(&self.state), Arc::new(next));
         self.done.store(end, Ordering::Release);

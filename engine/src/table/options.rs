@@ -135,6 +135,16 @@ impl TableOptions {
         TableOptions { lookups: Lookups::MostlyHit, ..Self::default() }
     }
 
+    /// The same within `bytes` of memory: a quarter for the active and the sealed write buffer, half
+    /// for filters; the rest is for indexes (one fifth of a byte an entry) and merges (about 2 MiB
+    /// each). A cache is counted apart.
+    #[must_use]
+    pub fn within_memory(mut self, bytes: u64) -> Self {
+        self.write_buffer_bytes = (bytes / 8).max(64 << 10);
+        self.filter_bytes_max = bytes / 2;
+        self
+    }
+
     /// The same with `operator` for upserts.
     #[must_use]
     pub fn with_operator(mut self, operator: MergeOperator) -> Self {

@@ -62,6 +62,7 @@ pub struct RunReader {
     /// Where in the buffer key and value of the entry in work lie.
     place: (usize, usize, usize),
     prefix: u64,
+    bytes_read: u64,
 }
 
 impl RunReader {
@@ -85,6 +86,7 @@ impl RunReader {
             kind: EntryKind::Insert,
             place: (0, 0, 0),
             prefix: 0,
+            bytes_read: 0,
         };
         if let (Some(key), Some(segment)) = (lower, &reader.segment) {
             let index = segment.index()?;
@@ -116,6 +118,12 @@ impl RunReader {
     #[must_use]
     pub fn prefix(&self) -> u64 {
         self.prefix
+    }
+
+    /// Bytes of pages read so far, without large values.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
     }
 
     /// Goes on to the next entry; does nothing at the end. After an error the reader is at its end.
@@ -205,6 +213,7 @@ impl RunReader {
             let pages = left.min((self.buffer.capacity() / PAGE_BYTES) as u32);
             let bytes = &mut self.buffer.as_mut_slice()[..pages as usize * PAGE_BYTES];
             segment.file().read_exact_at(page_offset(self.page), bytes)?;
+            self.bytes_read += u64::from(pages) * PAGE_BYTES as u64;
             self.buffer_page = self.page;
             self.buffer_pages = pages;
         }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::levels::{Merging, Shape};
-use super::merge_job::{Input, MergeJob, MergePlan, MergeState};
+use super::merge_job::{Input, MergeJob, MergePlan, MergeState, Purpose};
 use super::operator;
 use super::options::{OpenSnapshot, Operation, SessionOptions, TableOptions, Verify};
 use super::paths::{self, LOCK, SEGMENTS, SESSION, SNAPSHOTS};
@@ -547,8 +547,12 @@ fn open_merge(
         spent: record.spent,
         done: record.done,
     };
-    let plan =
-        MergePlan { debt: record.debt, bottom: record.bottom, filter_bits: record.filter_bits };
+    let plan = MergePlan {
+        purpose: Purpose::Merge,
+        debt: record.debt,
+        bottom: record.bottom,
+        filter_bits: record.filter_bits,
+    };
     let job = MergeJob::resume(Arc::clone(store), plan, options.operator.clone(), state);
     Ok(Merging {
         job,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::levels::Merging;
-use super::merge_job::Input;
+use super::merge_job::{Input, Purpose};
 use super::run::Run;
 use super::view::View;
 use super::write_buffer::WriteBuffer;
@@ -49,9 +49,10 @@ pub struct Counters {
     page_reads: AtomicU64,
     cache_hits: AtomicU64,
     levels: [LevelCounters; LEVELS_COUNTED],
-    pub(super) merge_read_bytes: AtomicU64,
-    pub(super) segment_written_bytes: AtomicU64,
-    pub(super) snapshot_written_bytes: AtomicU64,
+    merge_read_bytes: AtomicU64,
+    write_out_bytes: AtomicU64,
+    merge_written_bytes: AtomicU64,
+    snapshot_written_bytes: AtomicU64,
 }
 
 fn add(counter: &AtomicU64, count: u64) {
@@ -76,6 +77,19 @@ impl Counters {
         }
     }
 
+    pub fn add_merge_read(&self, bytes: u64) {
+        add(&self.merge_read_bytes, bytes);
+    }
+
+    pub fn add_written(&self, purpose: Purpose, bytes: u64) {
+        let counter = match purpose {
+            Purpose::WriteOut => &self.write_out_bytes,
+            Purpose::Merge => &self.merge_written_bytes,
+            Purpose::Snapshot => &self.snapshot_written_bytes,
+        };
+        add(counter, bytes);
+    }
+
     pub fn read(&self) -> SessionStats {
         let filters = self.levels.iter().map(|level| FilterStats {
             probes: load(&level.probes),
@@ -87,7 +101,8 @@ impl Counters {
             pages_read: load(&self.page_reads),
             cache_hits: load(&self.cache_hits),
             merge_read_bytes: load(&self.merge_read_bytes),
-            segment_written_bytes: load(&self.segment_written_bytes),
+            write_out_bytes: load(&self.write_out_bytes),
+            merge_written_bytes: load(&self.merge_written_bytes),
             snapshot_written_bytes: load(&self.snapshot_written_bytes),
             filters: filters.collect(),
         }
@@ -106,12 +121,22 @@ pub struct SessionStats {
     pub cache_hits: u64,
     /// Bytes that merges read.
     pub merge_read_bytes: u64,
-    /// Bytes written to segments, by write-outs, merges and snapshots.
-    pub segment_written_bytes: u64,
-    /// Bytes written to manifests.
+    /// Bytes that write-outs of sealed buffers wrote.
+    pub write_out_bytes: u64,
+    /// Bytes that merges wrote.
+    pub merge_written_bytes: u64,
+    /// Bytes that snapshots wrote: manifests, and what active buffers held.
     pub snapshot_written_bytes: u64,
     /// How the filters of each level did, youngest first.
     pub filters: Vec<FilterStats>,
+}
+
+impl SessionStats {
+    /// All bytes written.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.write_out_bytes + self.merge_written_bytes + self.snapshot_written_bytes
+    }
 }
 
 /// How the filters of a level did.

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use super::index::FIRST_PAGE;
-use super::options::{Executor, Observer, Operation, SessionOptions};
+use super::merge_job::Purpose;
+use super::options::{Executor, Operation, SessionOptions};
 use super::page::PAGE_BYTES;
 use super::paths;
 use super::segment::{Segment, SegmentMeta};
@@ -101,12 +102,22 @@ impl Store {
         count: u64,
         action: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let Some(observer) = &self.options.observer else { return action() };
-        let observer: &dyn Observer = &**observer;
-        let start = observer.now_ns();
+        let start_ns = self.now_ns();
         let outcome = action();
-        observer.record(operation, observer.now_ns().saturating_sub(start), count);
+        self.record(operation, start_ns, count);
         outcome
+    }
+
+    /// The observer's clock; 0 without one.
+    pub fn now_ns(&self) -> u64 {
+        self.options.observer.as_ref().map_or(0, |observer| observer.now_ns())
+    }
+
+    /// Tells the observer, if there is one, of something that began at `start_ns`.
+    pub fn record(&self, operation: Operation, start_ns: u64, count: u64) {
+        if let Some(observer) = &self.options.observer {
+            observer.record(operation, observer.now_ns().saturating_sub(start_ns), count);
+        }
     }
 
     /// `Closed` once the session is.
@@ -194,9 +205,8 @@ impl Store {
     }
 
     /// The segment that a builder finished.
-    pub fn adopt(&self, finished: Finished) -> Arc<Segment> {
-        let written = finished.meta.file_bytes();
-        self.counters.segment_written_bytes.fetch_add(written, Ordering::Relaxed);
+    pub fn adopt(&self, finished: Finished, purpose: Purpose) -> Arc<Segment> {
+        self.counters.add_written(purpose, finished.meta.file_bytes());
         let id = finished.meta.id;
         let Finished { meta, index, filter, file, cached } = finished;
         let cached = cached.or_else(|| self.cached(&meta));
@@ -226,7 +236,7 @@ impl Store {
 
     /// Counts the bytes of a manifest written.
     pub fn count_manifest(&self, bytes: u64) {
-        self.counters.snapshot_written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.add_written(Purpose::Snapshot, bytes);
     }
 
     /// The segment that a manifest names, with its footer checked. Opened once however many runs

@@ -8,6 +8,7 @@ use super::cursor::Cursor;
 use super::levels::Shape;
 use super::lookup;
 use super::operator::MergeOperator;
+use super::options::Operation;
 use super::run::Run;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
@@ -44,7 +45,19 @@ impl View {
     /// Like [`View::lookup`], into memory that is used again.
     pub fn lookup_into<K: AsRef<[u8]>>(&self, keys: &[K], values: &mut Values) -> Result<()> {
         self.store.check_open()?;
-        lookup::lookup(self, keys, values)
+        let count = keys.len() as u64;
+        self.store.observe(Operation::Lookup, count, || lookup::lookup(self, keys, values))
+    }
+
+    /// How many keys are bound, exactly. Reads every page: see [`crate::TableStats`] for an estimate
+    /// that reads none.
+    pub fn count(&self) -> Result<u64> {
+        let mut cursor = self.cursor(Bound::Unbounded, Bound::Unbounded)?;
+        let mut count = 0;
+        while cursor.next()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// The value of `key`. Several keys are cheaper together, with [`View::lookup`].
