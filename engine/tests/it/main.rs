@@ -12,4 +12,5 @@ mod sim_disk; // what the simulated disk adds: crashes and faults
 
 mod model; // models: the same meaning in the least code
 mod random; // numbers that follow from a seed
+mod setup; // how sessions and tables are set up; keys, values and batches from seeds
 mod table_machine; // random steps on a session and on its model
