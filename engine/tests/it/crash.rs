@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use varvite::disk::Disk;
-use varvite::disk::sim::{Crash, SimDisk};
-use varvite::{Kind, Session};
+use varvite::disk::sim::SimDisk;
 
 use crate::model::table::Snapshots;
 use crate::random::setting;
-use crate::story::{ACTS, Act, Story, assert_reopens, options};
+use crate::story::{ACTS, Act, Story, assert_reopens};
 
 /// Unsynced changes up to which every subset is tried.
 const EXHAUSTIVE: usize = 8;
@@ -57,9 +56,6 @@ fn every_crash_reopens_to_the_acknowledged_snapshots() {
             let what = (died, act, crash);
             images += 1;
             let disk = Arc::clone(&image) as Arc<dyn Disk>;
-            if matches!(act, Act::Begin) && begin_again(&disk, crash) {
-                continue;
-            }
             match assert_reopens(&disk, &allowed, &what) {
                 0 => before += 1,
                 _ => after += 1,
@@ -68,18 +64,4 @@ fn every_crash_reopens_to_the_acknowledged_snapshots() {
     }
     println!("{died} places, {images} images: {before} as before the act, {after} as after it");
     assert!(died > 100 && before > 100 && after > 10, "{died} {before} {after}");
-}
-
-/// A session whose creation was cut short is not there, and can be created; or it is there.
-fn begin_again(disk: &Arc<dyn Disk>, crash: Crash) -> bool {
-    match Session::open(Arc::clone(disk), options()) {
-        Ok(_) => false,
-        Err(error) => {
-            assert_eq!(error.kind(), Kind::Missing, "{crash:?}: {error}");
-            let created = Session::create(Arc::clone(disk), options());
-            drop(created.unwrap_or_else(|error| panic!("{crash:?}: {error}")));
-            assert_reopens(disk, &[&Snapshots::new()], &crash);
-            true
-        }
-    }
 }
