@@ -54,8 +54,15 @@ fn run(fault: Fault, n: u64, lose: bool, tally: &mut Tally) {
             failures += 1;
             assert_eq!(error.kind(), Kind::Io, "{what:?}: {error:?}");
             assert!(error.detail().len() > 20, "{what:?}: {error}");
-            story.is_intact().unwrap_or_else(|error| panic!("{what:?}: not intact: {error:?}"));
+            if let Err(error) = story.is_intact() {
+                // A system that drops what it could not sync: the answer is gone, but not wrong.
+                let dropped = lose && error.kind() == Kind::Corrupt;
+                assert!(dropped, "{what:?}: not intact: {error:?}");
+            }
             allowed.push(after);
+            if matches!(act, Act::End) {
+                break; // The session ended all the same; what it could not remove goes at the next opening.
+            }
             retried = true;
         }
         if poisoned {
@@ -84,14 +91,15 @@ fn every_failing_call_gives_an_error_and_loses_nothing() {
     }
     let calls = sim.calls();
     let all: u64 = Fault::ALL.iter().map(|fault| calls.of(*fault)).sum();
-    let most = setting("VARVITE_FAULTS", 3_000);
+    let most = setting("VARVITE_FAULTS", 3_000).div_ceil(2);
     let stride = all.div_ceil(most).max(1);
     let mut tally = Tally::default();
     for fault in Fault::ALL {
         let last = calls.of(fault);
         assert!(last > 0, "the story makes no call that {fault:?} counts");
         for n in (1..=last).step_by(stride as usize) {
-            run(fault, n, n.is_multiple_of(2), &mut tally);
+            run(fault, n, false, &mut tally);
+            run(fault, n, true, &mut tally);
         }
     }
     println!("of {all} calls by kind: {tally:?}");
