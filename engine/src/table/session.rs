@@ -118,6 +118,8 @@ impl Session {
         let lock = disk.lock(LOCK, &holder())?;
         disk.create_directory(SEGMENTS)?;
         disk.create_directory(SNAPSHOTS)?;
+        // The session's own file makes it one, so it must not outlive a crash without its folders.
+        disk.sync_directory("")?;
         let identity = combine(options.seed, 1);
         let salt = combine(options.seed, 2);
         let mut bytes = Encoder::new();

@@ -10,6 +10,11 @@ mod file_shapes; // appended and replaced files, through crashes and faults
 mod golden; // the files in `golden/`: read, written again, equal
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
+mod crash; // the power goes at every write and sync
+mod determinism; // same operations, same seed, same bytes
+mod faults; // every call fails once, in every way
 mod model; // models: the same meaning in the least code
 mod random; // numbers that follow from a seed
+mod setup; // how sessions and tables are set up; keys, values and batches from seeds
+mod story; // a fixed workload that touches every operation
 mod table_machine; // random steps on a session and on its model

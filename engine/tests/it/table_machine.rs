@@ -9,10 +9,11 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use step::{DiskKind, Helper, Keys, Setup, Step, Upserts};
+use step::Step;
 use world::World;
 
 use crate::random::{mix, setting};
+use crate::setup::{DiskKind, Helper, Keys, Setup, Upserts};
 
 /// Steps of one case.
 const CASE: usize = 150;

@@ -16,6 +16,19 @@ pub enum Change {
     Upsert(Bytes, Bytes),
 }
 
+/// The same changes for the real table.
+pub fn batch(changes: &[Change]) -> varvite::Batch {
+    let mut batch = varvite::Batch::new();
+    for change in changes {
+        match change {
+            Change::Insert(key, value) => batch.insert(key, value),
+            Change::Delete(key) => batch.delete(key),
+            Change::Upsert(key, value) => batch.upsert(key, value),
+        };
+    }
+    batch
+}
+
 /// A table, a duplicate or a view of one: copies share what they have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Table(Arc<BTreeMap<Bytes, Bytes>>);

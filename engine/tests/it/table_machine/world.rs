@@ -1,6 +1,6 @@
 //! A session beside its model, and what each step does to both.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::{Arc, Mutex};
 
 use varvite::cache::Cache;
@@ -8,14 +8,16 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, SimDisk};
+use varvite::table::check::check;
 use varvite::{
     Batch, Cursor, Error, Executor, Kind, OpenSnapshot, Session, SessionOptions, SnapshotContent,
     Table, TableOptions, Verify, View,
 };
 
-use super::step::{DiskKind, Helper, Setup, Step};
+use super::step::Step;
 use crate::model::table as model;
 use crate::random::Random;
+use crate::setup::{DiskKind, Helper, Setup};
 
 /// Most tables, views, cursors and snapshots alive at once.
 const ALIVE: usize = 4;
@@ -195,7 +197,7 @@ impl World {
 
     fn create(&mut self) -> Outcome {
         let name = self.new_name();
-        let table = ok(self.session.create_table(&name, table_options(&self.setup)))?;
+        let table = ok(self.session.create_table(&name, self.setup.table_options()))?;
         self.tables.push((table, model::Table::default()));
         self.tables.drain(..self.tables.len().saturating_sub(ALIVE));
         Ok(())
@@ -203,14 +205,7 @@ impl World {
 
     fn update(&mut self, index: usize, seed: u64, count: u32) -> Outcome {
         let changes = self.setup.changes(seed, count);
-        let mut batch = Batch::new();
-        for change in &changes {
-            match change {
-                model::Change::Insert(key, value) => batch.insert(key, value),
-                model::Change::Delete(key) => batch.delete(key),
-                model::Change::Upsert(key, value) => batch.upsert(key, value),
-            };
-        }
+        let batch = model::batch(&changes);
         let (table, model) = &mut self.tables[index];
         ok(table.update(&batch))?;
         model.update(&changes, self.setup.join());
@@ -409,7 +404,14 @@ impl World {
         let mut batch = Batch::new();
         batch.insert(b"refused", b"with the rest of its batch");
         match seed % 4 {
-            0 => refused("a long key", table.update(batch.insert(&[1; 4_001], b"")), Kind::Invalid),
+            0 => {
+                let key = vec![1; if seed.is_multiple_of(8) { 4_001 } else { 0 }];
+                refused(
+                    "a key of that length",
+                    table.update(batch.insert(&key, b"")),
+                    Kind::Invalid,
+                )
+            }
             1 if self.setup.join().is_none() => {
                 let outcome = table.update(batch.upsert(b"key", b"value"));
                 refused("an upsert without an operator", outcome, Kind::Invalid)
@@ -484,6 +486,9 @@ impl World {
     pub fn end(mut self) -> Outcome {
         self.compare()?;
         self.reopen(true, None)?;
+        let report = ok(check(&self.disk, |_| ControlFlow::Continue(())))?;
+        same("what the check finds", &report.findings, &Vec::new())?;
+        same("snapshots that it reads", &report.snapshots, &(self.saved.len() as u64))?;
         let names: Vec<_> = self.saved.keys().cloned().collect();
         for name in names {
             ok(self.session.delete_snapshot(&name))?;
@@ -510,17 +515,6 @@ fn options(setup: &Setup, later: &Arc<Later>, cache: Option<&Arc<Cache>>) -> Ses
         queue_depth: setup.queue_depth,
         executor,
         observer: None,
-    }
-}
-
-fn table_options(setup: &Setup) -> TableOptions {
-    TableOptions {
-        write_buffer_bytes: setup.write_buffer_bytes,
-        size_ratio: setup.size_ratio,
-        lookups: setup.lookups,
-        filter_bits: setup.filter_bits,
-        filter_bytes_max: setup.filter_bytes_max,
-        operator: setup.operator(),
     }
 }
 

@@ -1,0 +1,325 @@
+//! A fixed workload that touches every operation of a session, act by act beside its model.
+//!
+//! The crash, fault and determinism tests tell the same story: what an act acknowledged must be there
+//! afterwards, what it refused must have changed nothing.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use varvite::disk::{Access, Disk};
+use varvite::{
+    Error, Kind, Lookups, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table, Verify,
+    View,
+};
+
+use crate::model::table::{self as model, Snapshot, Snapshots};
+use crate::setup::{DiskKind, Helper, Keys, Setup, Upserts};
+
+pub const SETUP: Setup = Setup {
+    disk: DiskKind::Sim,
+    seed: 42,
+    write_buffer_bytes: 900,
+    size_ratio: 2,
+    lookups: Lookups::Mixed,
+    filter_bits: 10,
+    filter_bytes_max: 1 << 20,
+    upserts: Upserts::Tail,
+    cache_bytes: None,
+    access: Access::Buffered,
+    queue_depth: 8,
+    helper: Helper::None,
+    keys: Keys::Hashed,
+    key_count: 60,
+    value_bytes_max: 70,
+};
+
+pub fn options() -> SessionOptions {
+    SessionOptions { seed: SETUP.seed, ..SessionOptions::default() }
+}
+
+/// One call, or a few that change nothing.
+#[derive(Clone, Copy, Debug)]
+pub enum Act {
+    Begin,
+    Create(&'static str),
+    Update(&'static str, u64, u32),
+    Large(&'static str),
+    Lookup(&'static str, u64),
+    Walk(&'static str),
+    Duplicate(&'static str, &'static str),
+    Work(&'static str, u64),
+    Save(&'static str, &'static [&'static str]),
+    Delete(&'static str),
+    Open(&'static str, Verify),
+    Describe,
+    CloseTable(&'static str),
+    Reopen,
+    ReadOnly(&'static str),
+    End,
+}
+
+pub const ACTS: &[Act] = &[
+    Act::Begin,
+    Act::Create("a"),
+    Act::Create("b"),
+    Act::Update("a", 1, 40),
+    Act::Save("one", &["a"]),
+    Act::Update("a", 2, 30),
+    Act::Update("b", 3, 12),
+    Act::Large("a"),
+    Act::Lookup("a", 4),
+    Act::Walk("a"),
+    Act::Save("two", &["a", "b"]),
+    Act::Duplicate("a", "c"),
+    Act::Update("c", 5, 25),
+    Act::Update("a", 6, 25),
+    Act::Work("c", 2_000),
+    Act::Delete("one"),
+    Act::Save("three", &["c", "a"]),
+    Act::Describe,
+    Act::ReadOnly("three"),
+    Act::Reopen,
+    Act::Open("two", Verify::Quick),
+    Act::Update("a", 7, 30),
+    Act::Lookup("a", 8),
+    Act::Save("one", &["a"]),
+    Act::Delete("two"),
+    Act::Open("three", Verify::Full),
+    Act::Update("c", 9, 60),
+    Act::Work("c", u64::MAX),
+    Act::Walk("c"),
+    Act::CloseTable("b"),
+    Act::Save("four", &["a", "c"]),
+    Act::Delete("three"),
+    Act::End,
+];
+
+/// The workload on its way.
+pub struct Story {
+    pub disk: Arc<dyn Disk>,
+    session: Option<Session>,
+    tables: BTreeMap<&'static str, (Table, model::Table)>,
+    views: Vec<(View, model::Table)>,
+    pub saved: Snapshots,
+}
+
+impl Story {
+    pub fn new(disk: Arc<dyn Disk>) -> Story {
+        Story {
+            disk,
+            session: None,
+            tables: BTreeMap::new(),
+            views: Vec::new(),
+            saved: Snapshots::new(),
+        }
+    }
+
+    fn session(&self) -> &Session {
+        self.session.as_ref().expect("the story begins with a session")
+    }
+
+    fn table(&mut self, name: &str) -> &mut (Table, model::Table) {
+        self.tables.get_mut(name).expect("the story made the table")
+    }
+
+    /// Does one act; the model follows only when it succeeds. Wrong answers panic.
+    pub fn act(&mut self, act: Act) -> Result<(), Error> {
+        match act {
+            Act::Begin => {
+                self.session = Some(Session::create(Arc::clone(&self.disk), options())?);
+            }
+            Act::Create(name) => {
+                let table = self.session().create_table(name, SETUP.table_options())?;
+                self.tables.insert(name, (table, model::Table::default()));
+            }
+            Act::Update(name, seed, count) => self.update(name, &SETUP.changes(seed, count))?,
+            Act::Large(name) => {
+                let large = vec![7; 70_000];
+                self.update(name, &[model::Change::Insert(b"large".to_vec(), large)])?;
+                let (table, model) = self.table(name);
+                let view = (table.view(), model.clone());
+                self.views.push(view);
+            }
+            Act::Lookup(name, seed) => {
+                let mut random = crate::random::Random::new(seed);
+                let keys: Vec<_> = (0..30).map(|_| SETUP.any_key(&mut random)).collect();
+                let (table, model) = self.table(name);
+                let found = table.lookup(&keys)?;
+                for (key, found) in keys.iter().zip(found.iter()) {
+                    assert_eq!(found, model.get(key));
+                }
+            }
+            Act::Walk(name) => {
+                let (table, model) = self.table(name);
+                equal(&table.view(), model)?;
+            }
+            Act::Duplicate(name, copy) => {
+                let (table, model) = self.table(name);
+                let pair = (table.duplicate(copy)?, model.clone());
+                self.tables.insert(copy, pair);
+            }
+            Act::Work(name, credits) => drop(self.table(name).0.work(credits)?),
+            Act::Save(name, tables) => {
+                let content = self.content(name, tables);
+                let tables: Vec<_> = tables.iter().map(|name| &self.tables[name].0).collect();
+                let (label, payload) = (&content.label, &content.payload);
+                let given = SnapshotContent { label, payload, tables: &tables };
+                self.session().save_snapshot(name, given)?;
+                self.saved.insert(name.to_owned(), content);
+            }
+            Act::Delete(name) => {
+                self.session().delete_snapshot(name)?;
+                self.saved.remove(name);
+            }
+            Act::Open(name, verify) => self.open(name, verify)?,
+            Act::Describe => {
+                let listed = self.session().list_snapshots()?;
+                // A manifest that could not be read now is told of in its place.
+                let read = listed.iter().all(|info| info.damage.is_none());
+                assert!(!read || listed.len() == self.saved.len(), "{listed:?}");
+                for (table, _) in self.tables.values() {
+                    table.stats()?;
+                }
+                self.session().stats();
+            }
+            Act::CloseTable(name) => {
+                if let Some((table, _)) = self.tables.remove(name) {
+                    table.close()?;
+                }
+            }
+            Act::Reopen => {
+                self.leave();
+                self.session = None;
+                self.session = Some(Session::open(Arc::clone(&self.disk), options())?);
+            }
+            Act::ReadOnly(name) => {
+                let session = Session::open_read_only(Arc::clone(&self.disk), options())?;
+                let snapshot = session.open_snapshot(name, &opening(Verify::Quick))?;
+                for (table, (_, model)) in snapshot.tables.iter().zip(&self.saved[name].tables) {
+                    equal(&table.view(), model)?;
+                }
+            }
+            Act::End => {
+                let session = self.session.take().expect("the story begins with a session");
+                self.leave();
+                session.close()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, name: &str, changes: &[model::Change]) -> Result<(), Error> {
+        let (table, model) = self.table(name);
+        table.update(&model::batch(changes))?;
+        model.update(changes, SETUP.join());
+        Ok(())
+    }
+
+    fn open(&mut self, name: &str, verify: Verify) -> Result<(), Error> {
+        let snapshot = self.session().open_snapshot(name, &opening(verify))?;
+        let expected = &self.saved[name];
+        assert_eq!((&snapshot.label, &snapshot.payload), (&expected.label, &expected.payload));
+        for (table, (name, model)) in snapshot.tables.into_iter().zip(&expected.tables) {
+            let name = ["a", "b", "c"].into_iter().find(|it| it == name).expect("a name of ours");
+            self.tables.insert(name, (table, model.clone()));
+        }
+        Ok(())
+    }
+
+    /// What saving `tables` as `name` would save.
+    pub fn content(&self, name: &str, tables: &[&str]) -> Snapshot {
+        let copy = |name: &&str| ((*name).to_owned(), self.tables[*name].1.clone());
+        Snapshot {
+            label: "ledger".to_owned(),
+            payload: format!("what {name} needs").into_bytes(),
+            tables: tables.iter().map(copy).collect(),
+        }
+    }
+
+    fn leave(&mut self) {
+        self.tables.clear();
+        self.views.clear();
+    }
+
+    /// Every table and view still says what it said.
+    pub fn is_intact(&self) -> Result<(), Error> {
+        for (table, model) in self.tables.values() {
+            equal(&table.view(), model)?;
+        }
+        for (view, model) in &self.views {
+            equal(view, model)?;
+        }
+        Ok(())
+    }
+
+    /// Ends it without a farewell, as a process does that dies.
+    pub fn stop(mut self) -> Snapshots {
+        self.leave();
+        self.saved
+    }
+}
+
+pub fn opening(verify: Verify) -> OpenSnapshot {
+    let operators = SETUP.operator().into_iter().collect();
+    OpenSnapshot { verify, label: Some("ledger".to_owned()), operators }
+}
+
+fn equal(view: &View, model: &model::Table) -> Result<(), Error> {
+    let found = view.range(Bound::Unbounded, Bound::Unbounded)?;
+    assert!(found == model.range(Bound::Unbounded, Bound::Unbounded), "another content");
+    let mut cursor = view.cursor(Bound::Unbounded, Bound::Unbounded)?;
+    cursor.seek_last();
+    for (key, value) in found.iter().rev() {
+        assert_eq!(cursor.previous()?, Some((&key[..], &value[..])));
+    }
+    Ok(())
+}
+
+/// Opens the session on `disk`; the snapshots must be one of `allowed`, whole, and it must be possible to
+/// go on: write, save, and find it again. Returns which.
+pub fn assert_reopens(
+    disk: &Arc<dyn Disk>,
+    allowed: &[&Snapshots],
+    what: &dyn std::fmt::Debug,
+) -> usize {
+    let session = match Session::open(Arc::clone(disk), options()) {
+        // Its creation was cut short; then it can be created.
+        Err(error) if error.kind() == Kind::Missing && allowed.iter().all(|it| it.is_empty()) => {
+            Session::create(Arc::clone(disk), options())
+        }
+        opened => opened,
+    };
+    let session = session.unwrap_or_else(|error| panic!("{what:?}: it does not open: {error}"));
+    assert_eq!(session.warnings(), Vec::<String>::new(), "{what:?}");
+    let listed = session.list_snapshots().unwrap();
+    let names: Vec<_> = listed.iter().map(|info| &info.name).collect();
+    let which = allowed.iter().position(|saved| saved.keys().collect::<Vec<_>>() == names);
+    let which = which.unwrap_or_else(|| {
+        let keys: Vec<Vec<_>> = allowed.iter().map(|saved| saved.keys().collect()).collect();
+        panic!("{what:?}: found snapshots {names:?}, allowed are {keys:?}")
+    });
+    let mut last = None;
+    for (name, expected) in allowed[which] {
+        let snapshot = session
+            .open_snapshot(name, &opening(Verify::Full))
+            .unwrap_or_else(|error| panic!("{what:?}: snapshot {name} does not open: {error}"));
+        assert_eq!(snapshot.payload, expected.payload, "{what:?}");
+        assert_eq!(snapshot.tables.len(), expected.tables.len(), "{what:?}");
+        for (table, (_, model)) in snapshot.tables.into_iter().zip(&expected.tables) {
+            equal(&table.view(), model).unwrap_or_else(|error| panic!("{what:?}: {error}"));
+            last = Some((table, model.clone()));
+        }
+    }
+    let (mut table, mut model) = last.unwrap_or_else(|| {
+        (session.create_table("a", SETUP.table_options()).unwrap(), model::Table::default())
+    });
+    let changes = SETUP.changes(99, 50);
+    table.update(&model::batch(&changes)).unwrap();
+    model.update(&changes, SETUP.join());
+    let content = SnapshotContent { label: "ledger", payload: b"", tables: &[&table] };
+    session.save_snapshot("after", content).unwrap();
+    let again = session.open_snapshot("after", &opening(Verify::Full)).unwrap();
+    equal(&again.tables[0].view(), &model).unwrap();
+    which
+}
