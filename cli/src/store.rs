@@ -17,7 +17,11 @@ const HEAD: &str = "head-";
 
 /// Opens the store in `folder` for writing.
 pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
-    Session::open(disk(folder)?, options)
+    let session = Session::open(disk(folder)?, options)?;
+    for warning in session.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    Ok(session)
 }
 
 /// Opens the snapshots of the store in `folder`, which another process may be writing to.
