@@ -2,9 +2,12 @@
 //!
 //! Silent when standard error is not a terminal, so that logs and pipes hold results only.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::print;
 
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -33,9 +36,14 @@ impl Progress {
             Unit::Bytes => {
                 "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left"
             }
-            Unit::Items => "{msg} {wide_bar} {human_pos}/{human_len} {per_sec}, {eta} left",
+            Unit::Items => "{msg} {wide_bar} {human_pos}/{human_len} {rate}, {eta} left",
+        };
+        let rate = |state: &ProgressState, out: &mut dyn Write| {
+            // An unfinished line is no reason to stop the work.
+            let _ = write!(out, "{}/s", print::count(state.per_sec() as u64));
         };
         let style = ProgressStyle::with_template(template).expect("the template is fixed");
+        let style = style.with_key("rate", rate);
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         bar.set_style(style);
         bar.set_message(what.to_owned());

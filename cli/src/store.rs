@@ -17,7 +17,11 @@ const HEAD: &str = "head-";
 
 /// Opens the store in `folder` for writing.
 pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
-    Session::open(disk(folder)?, options)
+    let session = Session::open(disk(folder)?, options)?;
+    for warning in session.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    Ok(session)
 }
 
 /// Opens the snapshots of the store in `folder`, which another process may be writing to.
@@ -30,13 +34,13 @@ pub fn create(folder: &Path, options: SessionOptions) -> Result<Session> {
     Session::create(OsDisk::create(folder)?, options)
 }
 
-/// Opens the store in `folder`, or makes one when the folder is missing or empty.
+/// Opens the store in `folder`, or makes one when the folder is missing or empty. What a creation
+/// that was cut short has left counts as empty.
 pub fn open_or_create(folder: &Path, options: SessionOptions) -> Result<Session> {
-    let empty = match std::fs::read_dir(folder) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    };
-    if empty { create(folder, options) } else { open(folder, options) }
+    match create(folder, options.clone()) {
+        Err(error) if error.kind() == Kind::Exists => open(folder, options),
+        outcome => outcome,
+    }
 }
 
 /// The folder as a disk; `Missing` without it.

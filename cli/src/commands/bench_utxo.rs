@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
-use varvite::{Batch, Error, Result, Session, SnapshotContent, Table, TableOptions, Verify};
+use varvite::{
+    Batch, Error, Result, Session, SessionStats, SnapshotContent, Table, TableOptions, Verify,
+};
 
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Tuning;
@@ -64,6 +66,9 @@ pub struct Run {
     /// Compare every batch with a model
     #[arg(long)]
     check: bool,
+    /// Batches of lookups before the clock starts, to fill the cache
+    #[arg(long, value_name = "BATCHES", default_value_t = 0)]
+    warm_up: u64,
     /// Where the draw of keys begins
     #[arg(long, default_value_t = 1337)]
     seed: u64,
@@ -223,6 +228,7 @@ fn run_batches(arguments: &Run, format: Format) -> Outcome {
         mode: arguments.mode,
         seed: arguments.seed,
         check: arguments.check,
+        warm_up: arguments.warm_up,
     };
     check_plan(&plan)?;
     let mut bar = Progress::new("running", plan.batches, Unit::Items);
@@ -246,7 +252,8 @@ fn check_plan(plan: &Plan) -> Result<()> {
             plan.batch_size, plan.entries
         )));
     }
-    let numbers = plan.batches.checked_mul(plan.batch_size).map(|fresh| fresh + plan.entries);
+    let batches = plan.batches.max(plan.warm_up);
+    let numbers = batches.checked_mul(plan.batch_size).map(|fresh| fresh + plan.entries);
     if numbers.is_none_or(|numbers| numbers >= NUMBERS_MAX) {
         return Err(Error::invalid(format!(
             "the run would use more than {} different keys: choose fewer --batches",
@@ -259,8 +266,12 @@ fn check_plan(plan: &Plan) -> Result<()> {
 /// The figures of a run on the store in `folder`.
 pub fn report(plan: &Plan, measured: &mut Measured, folder: &Path, open_seconds: f64) -> RunReport {
     let operations = plan.operations() as f64;
-    let stats = &measured.stats;
-    let written = stats.written_bytes();
+    let (before, after) = (&measured.stats_before, &measured.stats);
+    let pages_read = after.pages_read - before.pages_read;
+    let looked_up = after.keys_looked_up - before.keys_looked_up;
+    let merges_read = after.merge_read_bytes - before.merge_read_bytes;
+    let written = |stats: &SessionStats| stats.written_bytes();
+    let written = written(after) - written(before);
     let updated = if plan.mode == Mode::Lookup { 0 } else { plan.operations() * UPDATED_BYTES };
     let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     RunReport {
@@ -278,10 +289,10 @@ pub fn report(plan: &Plan, measured: &mut Measured, folder: &Path, open_seconds:
             max: measured.work_max,
         },
         open_seconds,
-        read_bytes: stats.pages_read * 4096 + stats.merge_read_bytes,
+        read_bytes: pages_read * 4096 + merges_read,
         written_bytes: written,
         write_amplification: ratio(written as f64, updated as f64),
-        reads_per_lookup: ratio(stats.pages_read as f64, stats.keys_looked_up as f64),
+        reads_per_lookup: ratio(pages_read as f64, looked_up as f64),
         disk_bytes: disk_bytes(folder),
         wrong: measured.wrong,
     }

@@ -10,6 +10,7 @@ use varvite::{Result, SessionStats, Table, TableStats};
 
 use super::bench_utxo::{self, RunReport};
 use super::replay_cardano::temporary_folder;
+use super::table_stat::{Level, draw_levels, levels};
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Tuning;
 use crate::measure::cpu_ns;
@@ -17,9 +18,6 @@ use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store;
 use crate::workload::utxo::{Measured, Mode, Plan, run as run_plan};
-
-/// Characters of the longest bar.
-const BAR: usize = 32;
 
 /// Fill a store, use it, check every answer against a model, and show what it looks like
 ///
@@ -49,25 +47,15 @@ struct Report {
     snapshot_seconds: f64,
     run: RunReport,
     levels: Vec<Level>,
-    memory: Memory,
+    memory_bytes: MemoryBytes,
 }
 
+/// Bytes in memory by what they are.
 #[derive(Debug, Serialize)]
-struct Level {
-    level: usize,
-    runs: u64,
-    segments: u64,
-    entries: u64,
-    disk_bytes: u64,
-    filter_bytes: u64,
-    last: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Memory {
-    buffer_bytes: u64,
-    filter_bytes: u64,
-    index_bytes: u64,
+struct MemoryBytes {
+    write_buffers: u64,
+    filters: u64,
+    indexes: u64,
 }
 
 /// Runs the demo and prints its summary.
@@ -108,6 +96,7 @@ fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats
         mode: Mode::Serial,
         seed: 1337,
         check: true,
+        warm_up: 0,
     };
     let mut bar = Progress::new("checking", plan.batches, Unit::Items);
     let (table, mut measured) = run_plan(&session, table, &plan, &mut bar)?;
@@ -132,10 +121,10 @@ fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats
         snapshot_seconds,
         run: wrong_if_miscounted(run, &measured, walked, entries),
         levels: levels(&table_stats),
-        memory: Memory {
-            buffer_bytes: table_stats.buffer_bytes,
-            filter_bytes: table_stats.filter_memory_bytes,
-            index_bytes: table_stats.index_memory_bytes,
+        memory_bytes: MemoryBytes {
+            write_buffers: table_stats.buffer_bytes,
+            filters: table_stats.filter_memory_bytes,
+            indexes: table_stats.index_memory_bytes,
         },
     };
     Ok((report, stats, table_stats))
@@ -161,20 +150,6 @@ fn walk_back(table: &Table) -> Result<u64> {
         count += 1;
     }
     Ok(count)
-}
-
-fn levels(stats: &TableStats) -> Vec<Level> {
-    let rows = stats.levels.iter().enumerate();
-    rows.map(|(index, level)| Level {
-        level: index + 1,
-        runs: level.runs,
-        segments: level.segments,
-        entries: level.entries,
-        disk_bytes: level.disk_bytes,
-        filter_bytes: level.filter_bytes,
-        last: level.is_last,
-    })
-    .collect()
 }
 
 fn show(
@@ -215,9 +190,9 @@ fn show(
         ("entries walked per second, backwards", count(report.walked_per_second as u64)),
         ("bytes written per byte updated", format!("{:.2}", run.write_amplification)),
         ("peak memory of the process", print::bytes(run.peak_rss_bytes)),
-        ("  write buffers", print::bytes(report.memory.buffer_bytes)),
-        ("  filters", print::bytes(report.memory.filter_bytes)),
-        ("  indexes", print::bytes(report.memory.index_bytes)),
+        ("  write buffers", print::bytes(report.memory_bytes.write_buffers)),
+        ("  filters", print::bytes(report.memory_bytes.filters)),
+        ("  indexes", print::bytes(report.memory_bytes.indexes)),
         (
             "on disk",
             format!(
@@ -250,31 +225,4 @@ fn show(
             "Keep the store with --store DIR; next: varvite replay cardano DIR, varvite bench utxo",
         ),
     }
-}
-
-/// A row a level, its entries as a bar.
-pub fn draw_levels(stats: &TableStats) -> comfy_table::Table {
-    let mut table =
-        print::table(&["level", ">runs", ">segments", ">entries", ">on disk", ">filter", ""]);
-    let largest = stats.levels.iter().map(|level| level.entries).max().unwrap_or(0);
-    for (index, level) in stats.levels.iter().enumerate() {
-        let number = index as u64;
-        let merge = stats.merges.iter().find(|merge| merge.level == Some(number));
-        let merging = merge.map_or(String::new(), |merge| {
-            let share = merge.spent_bytes as f64 / merge.debt_bytes.max(1) as f64;
-            format!(" merging {:.0} %", share.min(1.0) * 100.0)
-        });
-        let name = if level.is_last { "last".to_owned() } else { format!("{}", index + 1) };
-        let bits = level.filter_bytes as f64 * 8.0 / level.entries.max(1) as f64;
-        table.add_row(vec![
-            name,
-            level.runs.to_string(),
-            level.segments.to_string(),
-            print::count(level.entries),
-            print::bytes(level.disk_bytes),
-            if level.filter_bytes == 0 { "none".to_owned() } else { format!("{bits:.1} bits") },
-            format!("{}{merging}", print::bar(level.entries as f64, largest as f64, BAR)),
-        ]);
-    }
-    table
 }

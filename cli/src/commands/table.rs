@@ -149,8 +149,6 @@ fn scan(arguments: &Scan, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
     let (lower, upper) = bounds(arguments, notation)?;
     let (_session, table) = arguments.from.open()?;
-    let borrowed = |bound: &Bound<Vec<u8>>| bound.clone();
-    let (lower, upper) = (borrowed(&lower), borrowed(&upper));
     let mut cursor = table.cursor(as_slice(&lower), as_slice(&upper))?;
     if arguments.reverse {
         cursor.seek_last();
@@ -181,11 +179,13 @@ fn step(cursor: &mut Cursor, reverse: bool, notation: Notation) -> Result<Option
 }
 
 /// A bound of borrowed bytes.
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+fn as_slice(bound: &KeyBound) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-fn bounds(arguments: &Scan, notation: Notation) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+type KeyBound = Bound<Vec<u8>>;
+
+fn bounds(arguments: &Scan, notation: Notation) -> Result<(KeyBound, KeyBound)> {
     let parse = |key: &Option<String>| -> Result<Option<Vec<u8>>> {
         key.as_ref().map(|key| notation.parse("key", key)).transpose()
     };

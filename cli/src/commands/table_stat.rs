@@ -6,11 +6,13 @@ use clap::Args;
 use serde::Serialize;
 use varvite::{Result, Table, TableStats};
 
-use super::demo::draw_levels;
 use super::table::From;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
+
+/// Characters of the longest bar.
+const BAR: usize = 32;
 
 /// Show levels, sizes, merges and memory of a table
 #[derive(Debug, Args)]
@@ -39,9 +41,10 @@ struct Report {
     merges: Vec<Merge>,
 }
 
-#[derive(Serialize)]
-struct Level {
-    level: usize,
+/// A level of a table, from 1 on.
+#[derive(Debug, Serialize)]
+pub struct Level {
+    number: usize,
     last: bool,
     runs: u64,
     segments: u64,
@@ -83,9 +86,10 @@ fn count(table: &Table, physical: u64) -> Result<u64> {
     Ok(count)
 }
 
-fn report(stats: &TableStats, exact: Option<u64>) -> Report {
-    let levels = stats.levels.iter().enumerate().map(|(index, level)| Level {
-        level: index + 1,
+/// The levels of a table, youngest first.
+pub fn levels(stats: &TableStats) -> Vec<Level> {
+    let rows = stats.levels.iter().enumerate().map(|(index, level)| Level {
+        number: index + 1,
         last: level.is_last,
         runs: level.runs,
         segments: level.segments,
@@ -93,6 +97,10 @@ fn report(stats: &TableStats, exact: Option<u64>) -> Report {
         disk_bytes: level.disk_bytes,
         filter_bytes: level.filter_bytes,
     });
+    rows.collect()
+}
+
+fn report(stats: &TableStats, exact: Option<u64>) -> Report {
     let merges = stats.merges.iter().map(|merge| Merge {
         level: merge.level,
         spent_bytes: merge.spent_bytes,
@@ -110,7 +118,7 @@ fn report(stats: &TableStats, exact: Option<u64>) -> Report {
         buffer_bytes: stats.buffer_bytes,
         filter_bytes: stats.filter_memory_bytes,
         index_bytes: stats.index_memory_bytes,
-        levels: levels.collect(),
+        levels: levels(stats),
         merges: merges.collect(),
     }
 }
@@ -138,4 +146,31 @@ fn show(stats: &TableStats, exact: Option<u64>) -> std::io::Result<()> {
         ("indexes in memory", print::bytes(stats.index_memory_bytes)),
     ];
     print::line(&print::record(&rows).to_string())
+}
+
+/// A row a level, its entries as a bar.
+pub fn draw_levels(stats: &TableStats) -> comfy_table::Table {
+    let mut table =
+        print::table(&["level", ">runs", ">segments", ">entries", ">on disk", ">filter", ""]);
+    let largest = stats.levels.iter().map(|level| level.entries).max().unwrap_or(0);
+    for (index, level) in stats.levels.iter().enumerate() {
+        let number = index as u64;
+        let merge = stats.merges.iter().find(|merge| merge.level == Some(number));
+        let merging = merge.map_or(String::new(), |merge| {
+            let share = merge.spent_bytes as f64 / merge.debt_bytes.max(1) as f64;
+            format!(" merging {:.0} %", share.min(1.0) * 100.0)
+        });
+        let name = if level.is_last { "last".to_owned() } else { format!("{}", index + 1) };
+        let bits = level.filter_bytes as f64 * 8.0 / level.entries.max(1) as f64;
+        table.add_row(vec![
+            name,
+            level.runs.to_string(),
+            level.segments.to_string(),
+            print::count(level.entries),
+            print::bytes(level.disk_bytes),
+            if level.filter_bytes == 0 { "none".to_owned() } else { format!("{bits:.1} bits") },
+            format!("{}{merging}", print::bar(level.entries as f64, largest as f64, BAR)),
+        ]);
+    }
+    table
 }

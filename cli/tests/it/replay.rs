@@ -143,7 +143,7 @@ fn a_replay_killed_at_five_moments_goes_on_and_gives_every_figure() {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            let share = (random >> 40) as f64 / (1 << 24) as f64; // of a sixth of the whole
+            let share = (random >> 40) as f64 / f64::from(1 << 24); // of a sixth of the whole
             let mut child =
                 command(&arguments).stdout(std::process::Stdio::null()).spawn().unwrap();
             std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * share / 6.0));

@@ -38,6 +38,8 @@ pub struct Plan {
     pub seed: u64,
     /// Whether every batch is compared with the model.
     pub check: bool,
+    /// Batches of lookups before the clock starts, to fill caches.
+    pub warm_up: u64,
 }
 
 impl Plan {
@@ -75,6 +77,8 @@ pub struct Measured {
     pub patched: u64,
     /// Answers compared with the model beside the loop's own.
     pub checked: u64,
+    /// What the session had counted when the loop began.
+    pub stats_before: SessionStats,
     /// What the session had counted when the loop ended.
     pub stats: SessionStats,
 }
@@ -139,9 +143,33 @@ pub fn run(
     plan: &Plan,
     progress: &mut Progress,
 ) -> Result<(Table, Measured)> {
-    if plan.mode == Mode::Pipelined {
-        return pipeline::run(session, table, plan, progress);
+    warm_up(&table, plan)?;
+    let stats_before = session.stats();
+    let run = if plan.mode == Mode::Pipelined { pipeline::run } else { serial };
+    let (table, mut measured) = run(session, table, plan, progress)?;
+    measured.stats_before = stats_before;
+    Ok((table, measured))
+}
+
+fn warm_up(table: &Table, plan: &Plan) -> Result<()> {
+    // Another beginning, so that the run's first lookups are not the warmest.
+    let seed = plan.seed ^ plan.entries;
+    let mut draw = Draw::new(plan.entries, plan.warm_up, plan.batch_size, false, seed);
+    let (mut numbers, mut values) = (Numbers::default(), Values::default());
+    for _ in 0..plan.warm_up {
+        draw.next(&mut numbers);
+        let keys: Vec<Key> = numbers.spent.iter().map(|number| key(*number)).collect();
+        table.lookup_into(&keys, &mut values)?;
     }
+    Ok(())
+}
+
+fn serial(
+    session: &Session,
+    table: Table,
+    plan: &Plan,
+    progress: &mut Progress,
+) -> Result<(Table, Measured)> {
     let mut table = table;
     let mut measured = Measured::default();
     let mut model = plan.check.then(|| Model::new(plan.entries));
