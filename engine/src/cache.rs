@@ -439,26 +439,6 @@ mod tests {
         assert_eq!(before.bytes - after.bytes, 50 * FRAME_BYTES);
         assert!((0..50).all(|page| cache.contains(2, page) && !cache.contains(1, page)));
     }
-
-    #[test]
-    fn threads_share_it() {
-        let cache = Cache::new(300_000);
-        std::thread::scope(|scope| {
-            for thread in 0..4u64 {
-                let cache = &cache;
-                scope.spawn(move || {
-                    for step in 0..20_000u64 {
-                        let random = combine(thread, step);
-                        let (file, page) = (random % 3, (random >> 40) as u32 % 60);
-                        let found = cache.get(file, page);
-                        let found = found.unwrap_or_else(|| insert(cache, file, page));
-                        assert_eq!(*found, bytes(file, page));
-                    }
-                });
-            }
-        });
-        assert!(cache.stats().bytes <= 300_000);
-    }
 }
 
 #[cfg(test)]

@@ -10,19 +10,21 @@ mod content;
 mod fault;
 mod file;
 mod names;
+mod state;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use super::memory::{checked_length, lock};
+use super::memory::lock;
 use super::{Access, Disk, File, Linked, Lock, Mode, Queue, path as paths};
 use crate::error::Result;
 
 use content::{Change, Content, Keep, Random};
-use fault::{Call, Faults, full};
+use fault::{Call, Faults};
 pub use fault::{Calls, Fault};
 use file::{SimFile, SimLock, SimQueue};
 use names::{Change as NameChange, Entry, Names};
+use state::State;
 
 /// What a crash leaves of the changes that were not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,20 +56,6 @@ pub enum Crash {
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
     seed: u64,
-}
-
-#[derive(Debug)]
-struct State {
-    names: Names,
-    files: BTreeMap<u64, Content>,
-    next_number: u64,
-    /// Orders all changes of the disk.
-    clock: u64,
-    random: Random,
-    held: HashMap<String, String>,
-    faults: Faults,
-    capacity: Option<u64>,
-    lose_cache: bool,
 }
 
 impl SimDisk {
@@ -122,26 +110,24 @@ impl SimDisk {
                 let changes = state.unsynced();
                 let place = |at| changes.binary_search(&at).unwrap_or(usize::MAX);
                 let keep = |at| place(at) < 64 && mask >> place(at) & 1 == 1;
-                state.image(
-                    random.next(),
-                    |at, _| {
-                        if keep(at) { Keep::Whole } else { Keep::Nothing }
-                    },
-                )
+                let keep = |at, _| if keep(at) { Keep::Whole } else { Keep::Nothing };
+                let (names, files) = state.image(keep);
+                Self::with(random.next(), names, files, state.next_number)
             }
             Crash::Seed(seed) => {
                 let mut random = Random::new(random.next() ^ seed);
                 // Nearly nothing, nearly everything and anything between are all worth drawing.
                 let odds = [1, 16, 32, 48, 63][random.below(5) as usize];
                 let image_seed = random.next();
-                state.image(image_seed, |_, sectors| {
+                let (names, files) = state.image(|_, sectors| {
                     let (kept, torn) = (random.below(64) < odds, random.below(4) == 0);
                     match (kept, torn && sectors > 1) {
                         (false, _) => Keep::Nothing,
                         (true, false) => Keep::Whole,
                         (true, true) => Keep::Torn(random.next()),
                     }
-                })
+                });
+                Self::with(image_seed, names, files, state.next_number)
             }
         }
     }
@@ -234,82 +220,6 @@ impl SimDisk {
         let handles = state.files[&file].handles;
         state.files.insert(file, Content { handles, ..Content::durable(bytes.into()) });
         Ok(())
-    }
-}
-
-impl State {
-    /// The places of all changes that matter after a crash, oldest first.
-    fn unsynced(&self) -> Vec<u64> {
-        let named = self.names.named_after_crash();
-        let files = named.iter().filter_map(|file| self.files.get(file));
-        let bytes = files.flat_map(|content| content.changes.iter().map(|(at, _)| *at));
-        let names = self.names.pending.iter().map(|pending| pending.at);
-        let mut all: Vec<u64> = bytes.chain(names).collect();
-        all.sort_unstable();
-        all
-    }
-
-    fn tearable(&self) -> bool {
-        let mut changes = self.files.values().flat_map(|content| &content.changes);
-        changes.any(|(_, change)| change.sectors() > 1)
-    }
-
-    fn image(&self, seed: u64, mut keep: impl FnMut(u64, usize) -> Keep) -> Arc<SimDisk> {
-        let names = self.names.after_crash(|at| keep(at, 0) != Keep::Nothing);
-        let named = names.named_now();
-        let files = self.files.iter().filter(|(number, _)| named.contains(number));
-        let files = files.map(|(number, content)| {
-            (*number, content.after_crash(|at, change| keep(at, change.sectors())))
-        });
-        SimDisk::with(seed, names, files.collect(), self.next_number)
-    }
-
-    fn space(&self) -> u64 {
-        let named = self.names.named_now();
-        let there =
-            |(number, content): &(&u64, &Content)| content.handles > 0 || named.contains(number);
-        self.files.iter().filter(there).map(|(_, content)| content.space() as u64).sum()
-    }
-
-    /// `Io` when the file cannot grow to `length`.
-    fn check_room(&self, call: Call, path: &str, file: u64, length: usize) -> Result<()> {
-        let Some(capacity) = self.capacity else { return Ok(()) };
-        let content = &self.files[&file];
-        let growth = content.space_with(length) - content.space();
-        if growth == 0 || self.space() + growth as u64 <= capacity {
-            return Ok(());
-        }
-        Err(full(call, path))
-    }
-
-    /// Drops what no handle, name or crash image can reach.
-    fn sweep(&mut self) {
-        let (now, later) = (self.names.named_now(), self.names.named_after_crash());
-        self.files.retain(|number, content| {
-            content.handles > 0 || now.contains(number) || later.contains(number)
-        });
-    }
-
-    fn number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number - 1
-    }
-
-    /// Makes an empty file called `path`, whose folder and name are known to be right.
-    fn add(&mut self, folder: u64, path: &str, entry: Entry) {
-        let name = paths::split(path).1.to_owned();
-        self.names.change(folder, NameChange::Add { name, entry }, &mut self.clock);
-    }
-
-    fn create(&mut self, path: &str) -> Result<u64> {
-        let (folder, there) = self.names.find(path)?;
-        if there.is_some() {
-            return Err(paths::exists(path));
-        }
-        let file = self.number();
-        self.files.insert(file, Content::default());
-        self.add(folder, path, Entry::File(file));
-        Ok(file)
     }
 }
 

@@ -7,16 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::folder::{read_manifest, read_session, snapshot_names};
 use super::options::SessionOptions;
 use super::paths::{self, SEGMENTS};
-use super::run::Run;
-use super::run_reader::{ReadOptions, RunReader};
-use super::segment::{Segment, SegmentMeta};
-use super::session::{read_manifest, read_session, snapshot_names};
+use super::segment::SegmentMeta;
 use super::store::Store;
+use super::verify;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
-use crate::format::hash::hash;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +101,7 @@ pub fn check(
     report.unreferenced = on_disk.iter().filter(|id| !needed.contains_key(id)).count() as u64;
     let total_bytes = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
     for (meta, names) in needed.into_values() {
-        let checked = store.open_segment(&meta).and_then(|it| segment(&it));
+        let checked = store.open_segment(&meta).and_then(|it| verify::segment(&it));
         match checked {
             Ok(()) => report.entries += meta.entries(),
             Err(error) => report.add(&paths::segment(meta.id), &error, &names),
@@ -126,49 +124,4 @@ impl Report {
             snapshots: snapshots.to_vec(),
         });
     }
-}
-
-/// Checks every byte of a segment: pages, order, counts, filter and index.
-pub(super) fn segment(segment: &Arc<Segment>) -> Result<()> {
-    let meta = segment.meta();
-    let wrong = |what: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
-        Error::corrupt(
-            &paths::segment(meta.id),
-            0,
-            format_args!("{what} {expected}"),
-            format_args!("{found}"),
-        )
-    };
-    let index = segment.index()?;
-    let filter = segment.filter()?;
-    let run = Run::new(vec![Arc::clone(segment)]);
-    let mut reader = RunReader::new(&run, None, ReadOptions::default())?;
-    let (mut count, mut last): (u64, Option<Vec<u8>>) = (0, None);
-    while let Some(entry) = reader.peek() {
-        let key = entry.key;
-        if last.as_deref().is_some_and(|last| last >= key) {
-            return Err(wrong("keys in order after entry", &count, &"a smaller key"));
-        }
-        if index.find(key).is_none() {
-            return Err(wrong("an index that finds entry", &count, &"none"));
-        }
-        if filter.is_some_and(|filter| !filter.probe(hash(segment.salt(), key))) {
-            return Err(wrong("a filter that passes entry", &count, &"one that does not"));
-        }
-        if count == 0 && key != &meta.first_key[..] {
-            return Err(wrong("a first key", &"as in the footer", &"another"));
-        }
-        count += 1;
-        let last = last.get_or_insert_default();
-        last.clear();
-        last.extend_from_slice(key);
-        reader.advance()?;
-    }
-    if count != meta.entries() {
-        return Err(wrong("a count of", &meta.entries(), &count));
-    }
-    if last.as_deref() != Some(&meta.last_key[..]) {
-        return Err(wrong("a last key", &"as in the footer", &"another"));
-    }
-    Ok(())
 }

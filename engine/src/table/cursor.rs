@@ -337,6 +337,39 @@ impl Cursor {
     }
 }
 
+impl View {
+    /// Every key between the bounds with its value, in key order.
+    pub fn range(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut cursor = self.cursor(lower, upper)?;
+        let mut found = Vec::new();
+        while let Some((key, value)) = cursor.next()? {
+            found.push((key.to_vec(), value.to_vec()));
+        }
+        Ok(found)
+    }
+
+    /// A cursor before the first key between the bounds.
+    pub fn cursor(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Result<Cursor> {
+        self.store.check_open()?;
+        Ok(Cursor::new(self.clone(), lower, upper))
+    }
+
+    /// How many keys are bound, exactly. Reads every page: see [`crate::TableStats`] for an estimate
+    /// that reads none.
+    pub fn count(&self) -> Result<u64> {
+        let mut cursor = self.cursor(Bound::Unbounded, Bound::Unbounded)?;
+        let mut count = 0;
+        while cursor.next()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
 /// Every source of a view, from newest to oldest.
 fn sources(view: &View) -> Vec<Source> {
     fn run(run: &Arc<Run>, after: Option<Arc<[u8]>>, up_to: Option<Arc<[u8]>>) -> Source {

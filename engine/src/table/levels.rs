@@ -14,7 +14,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::merge_job::{Input, MergeJob, MergeState, Purpose};
+use super::counters::Purpose;
+use super::merge_job::{Input, MergeJob, MergeState};
 use super::options::{Lookups, TableOptions};
 use super::run::Run;
 use super::store::Store;

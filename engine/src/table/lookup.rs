@@ -9,13 +9,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch::Values;
+use super::counters::LookupCounts;
 use super::entry::{EntryKind, EntryRef, prefix as key_prefix};
 use super::levels::Shape;
 use super::merge_job::Input;
+use super::options::Operation;
 use super::page::{PAGE_BYTES, Page};
 use super::run::Run;
 use super::segment::{Segment, page_offset};
-use super::stats::LookupCounts;
 use super::store::Scratch;
 use super::view::View;
 use super::write_buffer::WriteBuffer;
@@ -95,8 +96,30 @@ fn sources(view: &View) -> Vec<Source> {
     sources
 }
 
+impl View {
+    /// The values of `keys`, in their order. All page reads of the batch are in flight together:
+    /// about one per key that is not in memory.
+    pub fn lookup<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Values> {
+        let mut values = Values::new();
+        self.lookup_into(keys, &mut values)?;
+        Ok(values)
+    }
+
+    /// Like [`View::lookup`], into memory that is used again.
+    pub fn lookup_into<K: AsRef<[u8]>>(&self, keys: &[K], values: &mut Values) -> Result<()> {
+        self.store.check_open()?;
+        let count = keys.len() as u64;
+        self.store.observe(Operation::Lookup, count, || lookup(self, keys, values))
+    }
+
+    /// The value of `key`. Several keys are cheaper together, with [`View::lookup`].
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.lookup(&[key])?.get(0).map(<[u8]>::to_vec))
+    }
+}
+
 /// Looks `keys` up in `view`.
-pub fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> Result<()> {
+fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> Result<()> {
     values.reset(keys.len());
     let sources = sources(view);
     let mut scratch = view.store.take_scratch()?;

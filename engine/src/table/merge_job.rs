@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use super::counters::Purpose;
 use super::entry::common_prefix;
 use super::merge::{Merge, Source};
 use super::operator::MergeOperator;
@@ -63,17 +64,6 @@ pub struct MergeState {
     pub spent: u64,
     /// Whether all is merged, so that the outputs are the result.
     pub done: bool,
-}
-
-/// What a merge is for, in the statistics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// A sealed write buffer becomes a run.
-    WriteOut,
-    /// Runs become one.
-    Merge,
-    /// An active write buffer is kept in a snapshot.
-    Snapshot,
 }
 
 /// What a merge is to do.

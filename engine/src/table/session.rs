@@ -9,8 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::counters::{Purpose, SessionStats};
+use super::folder::{
+    missing_snapshot, read_manifest, read_manifest_bytes, read_session, snapshot_names,
+};
+use super::handle::Table;
 use super::levels::{Merging, Shape};
-use super::merge_job::{Input, MergeJob, MergePlan, MergeState, Purpose};
+use super::merge_job::{Input, MergeJob, MergePlan, MergeState};
 use super::operator;
 use super::options::{OpenSnapshot, Operation, SessionOptions, TableOptions, Verify};
 use super::paths::{self, LOCK, SEGMENTS, SESSION, SNAPSHOTS};
@@ -19,21 +24,17 @@ use super::segment::{Segment, SegmentMeta};
 use super::snapshot::{
     LevelRecord, Manifest, MergeRecord, PAYLOAD_BYTES_MAX, SnapshotInfo, TableRecord, open_run,
 };
-use super::stats::SessionStats;
 use super::store::Store;
-use super::{Table, check};
-use crate::disk::{Access, Disk, Mode};
+use super::verify;
+use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::{self, is_leftover, remove_leftovers};
 use crate::file::shared::SharedFile;
 use crate::format::checksum::crc;
-use crate::format::codec::{Decoder, Encoder};
+use crate::format::codec::Encoder;
 use crate::format::hash::combine;
-use crate::format::header::{FileKind, Header, LENGTH};
+use crate::format::header::{FileKind, Header};
 use crate::sync::{Mutex, MutexGuard, lock};
-
-/// Largest manifest that is read: beyond any real one, so that a damaged folder costs little.
-const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 /// What a snapshot is to hold.
 #[derive(Clone, Copy, Debug)]
@@ -351,7 +352,7 @@ impl Session {
         let mut open = |meta: &SegmentMeta| {
             let segment = store.open_segment(meta)?;
             if options.verify == Verify::Full {
-                check::segment(&segment)?;
+                verify::segment(&segment)?;
             }
             Ok(segment)
         };
@@ -412,67 +413,6 @@ impl Session {
 
 fn holder() -> String {
     format!("process {}", std::process::id())
-}
-
-pub(super) fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
-    let opened = disk.open(SESSION, Mode::Read, Access::Buffered);
-    let file = opened.map_err(|error| match error.kind() {
-        Kind::Missing => Error::missing(format!(
-            "{} is not a varvite session: it has no file called session",
-            disk.root()
-        )),
-        _ => error,
-    })?;
-    let mut bytes = [0; LENGTH + 12];
-    file.read_exact_at(0, &mut bytes)?;
-    let header = Header::expect(SESSION, &bytes, FileKind::Session)?;
-    let mut from = Decoder::new(SESSION, LENGTH as u64, &bytes[LENGTH..]);
-    let salt = from.u64()?;
-    let (found, expected) = (from.u32()?, crc(&bytes[..LENGTH + 8]));
-    if found != expected {
-        return Err(Error::corrupt(
-            SESSION,
-            LENGTH as u64 + 8,
-            format_args!("checksum {expected:08x}"),
-            format_args!("{found:08x}"),
-        ));
-    }
-    if file.len()? != bytes.len() as u64 {
-        return Err(Error::corrupt(SESSION, bytes.len() as u64, "the end", "more bytes"));
-    }
-    Ok((header.identity, salt))
-}
-
-pub(super) fn snapshot_names(disk: &dyn Disk) -> Result<Vec<String>> {
-    let names = disk.list(SNAPSHOTS)?;
-    Ok(names.iter().filter_map(|name| paths::snapshot_name(name)).map(str::to_owned).collect())
-}
-
-pub(super) fn read_manifest(disk: &dyn Disk, name: &str) -> Result<Manifest> {
-    Ok(read_manifest_bytes(disk, name)?.0)
-}
-
-fn read_manifest_bytes(disk: &dyn Disk, name: &str) -> Result<(Manifest, u64)> {
-    paths::check_name("snapshot", name)?;
-    let path = paths::snapshot(name);
-    let opened = disk.open(&path, Mode::Read, Access::Buffered);
-    let file = opened.map_err(|error| missing_snapshot(disk, name, error))?;
-    let length = file.len()?;
-    if length > MANIFEST_BYTES_MAX {
-        return Err(Error::corrupt(&path, length, "a manifest below 1 GiB", "more bytes"));
-    }
-    let mut bytes = vec![0; length as usize];
-    file.read_exact_at(0, &mut bytes)?;
-    Ok((Manifest::decode(&path, &bytes)?, length))
-}
-
-fn missing_snapshot(disk: &dyn Disk, name: &str, error: Error) -> Error {
-    if error.kind() != Kind::Missing {
-        return error;
-    }
-    let names = snapshot_names(disk).unwrap_or_default();
-    let there = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
-    Error::missing(format!("there is no snapshot \"{name}\" in {}: {there}", disk.root()))
 }
 
 /// The files of the segments that a snapshot names. None is opened.

@@ -7,14 +7,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use super::counters::{Counters, Purpose};
 use super::index::FIRST_PAGE;
-use super::merge_job::Purpose;
 use super::options::{Executor, Operation, SessionOptions};
 use super::page::PAGE_BYTES;
 use super::paths;
 use super::segment::{Segment, SegmentMeta};
 use super::segment_builder::{Finished, SegmentBuilder, SegmentOptions};
-use super::stats::Counters;
 use crate::cache::{Cache, CachedFile};
 use crate::disk::{Buffer, Disk, Lock, Queue};
 use crate::error::{Error, Kind, Result};

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // a test may fail at any place, and says which
 
 mod byte_formats; // pages, indexes, segments and runs give back what was put in
+mod cache_threads; // several threads on one cache
 mod damage; // flipped bits, cuts and mutations of the table's files: detected or harmless
 mod decoders; // the bodies of the fuzz targets; `fuzz/` runs the same ones
 mod disk_suite; // what every disk promises, as statements that all of them pass

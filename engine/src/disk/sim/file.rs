@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use super::content::{Change, Random};
-use super::{Call, Fault, State, checked_length, lock};
+use super::fault::{Call, Fault};
+use super::state::State;
+use crate::disk::memory::{checked_length, lock};
 use crate::disk::{Access, Completion, File, Lock, Queue, Read, check_room, path as paths};
 use crate::error::{Error, Kind, Result};
 

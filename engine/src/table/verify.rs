@@ -1,0 +1,55 @@
+//! Checks a segment from its first byte to its last.
+
+use std::sync::Arc;
+
+use super::paths;
+use super::run::Run;
+use super::run_reader::{ReadOptions, RunReader};
+use super::segment::Segment;
+use crate::error::{Error, Result};
+use crate::format::hash::hash;
+
+/// Checks every byte of a segment: pages, order, counts, filter and index.
+pub fn segment(segment: &Arc<Segment>) -> Result<()> {
+    let meta = segment.meta();
+    let wrong = |what: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
+        Error::corrupt(
+            &paths::segment(meta.id),
+            0,
+            format_args!("{what} {expected}"),
+            format_args!("{found}"),
+        )
+    };
+    let index = segment.index()?;
+    let filter = segment.filter()?;
+    let run = Run::new(vec![Arc::clone(segment)]);
+    let mut reader = RunReader::new(&run, None, ReadOptions::default())?;
+    let (mut count, mut last): (u64, Option<Vec<u8>>) = (0, None);
+    while let Some(entry) = reader.peek() {
+        let key = entry.key;
+        if last.as_deref().is_some_and(|last| last >= key) {
+            return Err(wrong("keys in order after entry", &count, &"a smaller key"));
+        }
+        if index.find(key).is_none() {
+            return Err(wrong("an index that finds entry", &count, &"none"));
+        }
+        if filter.is_some_and(|filter| !filter.probe(hash(segment.salt(), key))) {
+            return Err(wrong("a filter that passes entry", &count, &"one that does not"));
+        }
+        if count == 0 && key != &meta.first_key[..] {
+            return Err(wrong("a first key", &"as in the footer", &"another"));
+        }
+        count += 1;
+        let last = last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        reader.advance()?;
+    }
+    if count != meta.entries() {
+        return Err(wrong("a count of", &meta.entries(), &count));
+    }
+    if last.as_deref() != Some(&meta.last_key[..]) {
+        return Err(wrong("a last key", &"as in the footer", &"another"));
+    }
+    Ok(())
+}
