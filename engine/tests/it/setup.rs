@@ -36,7 +36,7 @@ pub enum Upserts {
 
 /// What runs the work that the table hands to its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Helper {
+pub enum Help {
     None,
     AtOnce,
     /// Later, in any order, or never.
@@ -56,7 +56,7 @@ pub struct Setup {
     pub cache_bytes: Option<u64>,
     pub access: Access,
     pub queue_depth: usize,
-    pub helper: Helper,
+    pub helper: Help,
     pub keys: Keys,
     pub key_count: u64,
     pub value_bytes_max: u64,
@@ -78,7 +78,7 @@ impl Setup {
             cache_bytes: random.choose(&[None, Some(8_000), Some(1 << 20)]),
             access: random.choose(&[Access::Buffered, Access::Direct]),
             queue_depth: random.choose(&[1, 2, 64]),
-            helper: random.choose(&[Helper::None, Helper::None, Helper::AtOnce, Helper::Later]),
+            helper: random.choose(&[Help::None, Help::None, Help::AtOnce, Help::Later]),
             keys: random.choose(&[Keys::Short, Keys::Hashed, Keys::Alike, Keys::Long]),
             key_count: random.choose(&[20, 300, 2_000]),
             value_bytes_max: if large { 9_000 } else { random.choose(&[1, 60, 60, 400]) },

@@ -14,7 +14,7 @@ use varvite::{
 };
 
 use crate::model::table::{self as model, Snapshot, Snapshots};
-use crate::setup::{DiskKind, Helper, Keys, Setup, Upserts};
+use crate::setup::{DiskKind, Help, Keys, Setup, Upserts};
 
 pub const SETUP: Setup = Setup {
     disk: DiskKind::Sim,
@@ -28,7 +28,7 @@ pub const SETUP: Setup = Setup {
     cache_bytes: None,
     access: Access::Buffered,
     queue_depth: 8,
-    helper: Helper::None,
+    helper: Help::None,
     keys: Keys::Hashed,
     key_count: 60,
     value_bytes_max: 70,

@@ -13,7 +13,7 @@ use step::Step;
 use world::World;
 
 use crate::random::{mix, setting};
-use crate::setup::{DiskKind, Helper, Keys, Setup, Upserts};
+use crate::setup::{DiskKind, Help, Keys, Setup, Upserts};
 
 /// Steps of one case.
 const CASE: usize = 150;
@@ -105,7 +105,7 @@ fn batches_of_100_000_keys_agree_with_the_model() {
         key_count: 150_000,
         value_bytes_max: 30,
         upserts: Upserts::AddU64,
-        helper: Helper::None,
+        helper: Help::None,
         ..Setup::draw(DiskKind::Memory, 3)
     };
     let update = |seed| Step::Update { table: 0, seed, count: 100_000 };

@@ -17,7 +17,7 @@ use varvite::{
 use super::step::Step;
 use crate::model::table as model;
 use crate::random::Random;
-use crate::setup::{DiskKind, Helper, Setup};
+use crate::setup::{DiskKind, Help, Setup};
 
 /// Most tables, views, cursors and snapshots alive at once.
 const ALIVE: usize = 4;
@@ -504,9 +504,9 @@ impl World {
 
 fn options(setup: &Setup, later: &Arc<Later>, cache: Option<&Arc<Cache>>) -> SessionOptions {
     let executor: Option<Arc<dyn Executor>> = match setup.helper {
-        Helper::None => None,
-        Helper::AtOnce => Some(Arc::new(AtOnce)),
-        Helper::Later => Some(Arc::clone(later) as _),
+        Help::None => None,
+        Help::AtOnce => Some(Arc::new(AtOnce)),
+        Help::Later => Some(Arc::clone(later) as _),
     };
     SessionOptions {
         seed: setup.seed,
