@@ -11,6 +11,7 @@ mod file_shapes; // appended and replaced files, through crashes and faults
 mod golden; // the files in `golden/`: read, written again, equal
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
+mod concurrency; // readers beside a writer, its merges and helpers
 mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way

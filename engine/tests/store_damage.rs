@@ -1,0 +1,218 @@
+//! A small store, damaged everywhere: the right answer or an error that names the damage, never a wrong
+//! answer, a panic, or an allocation out of proportion. A binary of its own, for its counting allocator.
+#![allow(clippy::unwrap_used, unsafe_code)]
+
+#[path = "it/model"]
+#[allow(dead_code)]
+mod model {
+    pub mod table;
+}
+#[path = "it/random.rs"]
+#[allow(dead_code)]
+mod random;
+#[path = "it/setup.rs"]
+#[allow(dead_code)]
+mod setup;
+#[path = "it/story.rs"]
+#[allow(dead_code)]
+mod story;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::table::check::check;
+use varvite::{Error, Kind, Session, SnapshotContent, TableOptions, Verify};
+
+use story::{SETUP, opening, options};
+
+/// Remembers the largest allocation of each thread, that is of each test.
+struct Counting;
+
+thread_local! {
+    static LARGEST: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LARGEST.set(LARGEST.get().max(layout.size()));
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the pointer came from `alloc` above, that is from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Two runs and a manifest, in about 40 KiB.
+fn store() -> Arc<MemoryDisk> {
+    let disk = MemoryDisk::new();
+    let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options()).unwrap();
+    let options = TableOptions { write_buffer_bytes: 2_500, ..SETUP.table_options() };
+    let mut table = session.create_table("t", options).unwrap();
+    for round in 0..4_u64 {
+        let mut batch = varvite::Batch::new();
+        for index in 0..20 {
+            let key = SETUP.key((index * 3 + round * 11) % SETUP.key_count);
+            batch.insert(&key, format!("round {round}, number {index}").as_bytes());
+        }
+        batch.delete(&SETUP.key(round));
+        table.update(&batch).unwrap();
+    }
+    let content = SnapshotContent { label: "ledger", payload: b"payload", tables: &[&table] };
+    session.save_snapshot("one", content).unwrap();
+    drop(table);
+    session.close().unwrap();
+    disk
+}
+
+/// All that a reader gets out of the store.
+fn answers(disk: &Arc<MemoryDisk>) -> Result<(String, Vec<u8>, Entries), Error> {
+    let disk = Arc::clone(disk) as Arc<dyn Disk>;
+    let session = Session::open_read_only(disk, options())?;
+    let snapshot = session.open_snapshot("one", &opening(Verify::Quick))?;
+    let view = snapshot.tables[0].view();
+    let entries = view.range(Bound::Unbounded, Bound::Unbounded)?;
+    let mut cursor = view.cursor(Bound::Unbounded, Bound::Unbounded)?;
+    cursor.seek_last();
+    for (key, value) in entries.iter().rev() {
+        assert_eq!(cursor.previous()?, Some((&key[..], &value[..])), "backward differs");
+    }
+    let keys: Vec<_> = (0..SETUP.key_count).map(|index| SETUP.key(index)).collect();
+    let found = view.lookup(&keys)?;
+    let map: BTreeMap<_, _> = entries.iter().cloned().collect();
+    for (key, found) in keys.iter().zip(found.iter()) {
+        assert_eq!(found, map.get(key).map(|value| &value[..]), "lookup differs from range");
+    }
+    Ok((snapshot.label, snapshot.payload, entries))
+}
+
+/// Which bits of byte `at` of a file of `length` bytes are flipped, one after the other.
+fn bits(name: &str, at: usize, length: usize) -> std::ops::Range<u32> {
+    let special = !name.ends_with(".segment") || at < 128 || at + 4_096 >= length;
+    let bit = at as u32 % 8;
+    if special { 0..8 } else { bit..bit + 1 }
+}
+
+/// The store with one file replaced gives the right answer or a fitting error.
+fn assert_detected(
+    sound: &MemoryDisk,
+    name: &str,
+    bytes: Vec<u8>,
+    expected: &(String, Vec<u8>, Entries),
+    what: &dyn std::fmt::Debug,
+) -> bool {
+    let disk = sound.snapshot();
+    disk.replace(name, bytes).unwrap();
+    match answers(&disk) {
+        Ok(found) => {
+            assert!(found == *expected, "{name}, {what:?}: a wrong answer");
+            false
+        }
+        Err(error) => {
+            let kinds = [Kind::Corrupt, Kind::Version, Kind::Invalid];
+            assert!(kinds.contains(&error.kind()), "{name}, {what:?}: {error:?}");
+            assert!(error.detail().contains(name), "{name}, {what:?}: does not name it: {error}");
+            true
+        }
+    }
+}
+
+#[test]
+fn damage_anywhere_is_told_or_does_no_harm() {
+    let sound = store();
+    let expected = answers(&sound).unwrap();
+    LARGEST.set(0);
+    answers(&sound).unwrap();
+    let usual = LARGEST.get();
+    let files: Vec<_> = sound.files().into_iter().filter(|name| name != "lock").collect();
+    assert!(files.len() >= 4 && sound.total_bytes() < 80_000, "{files:?} {}", sound.total_bytes());
+    let (mut told, mut harmless, mut cuts) = (0, 0, 0);
+    for name in &files {
+        let bytes = sound.bytes(name).unwrap();
+        for at in 0..bytes.len() {
+            for bit in bits(name, at, bytes.len()) {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                LARGEST.set(0);
+                let was_told = assert_detected(&sound, name, damaged, &expected, &(at, bit));
+                *if was_told { &mut told } else { &mut harmless } += 1;
+                let largest = LARGEST.get();
+                assert!(largest <= 4 * usual + (256 << 10), "{name} {at} {bit}: {largest} bytes");
+            }
+        }
+        for length in 0..bytes.len() {
+            assert_detected(&sound, name, bytes[..length].to_vec(), &expected, &length);
+            cuts += 1;
+        }
+    }
+    println!(
+        "{told} told, {harmless} harmless, {cuts} cuts; usual largest allocation {usual} bytes"
+    );
+    // What is harmless is what nobody read: filters that no lookup asked, pages no range touched.
+    assert!(told > 20_000 && harmless < told / 4, "{told} {harmless}");
+}
+
+#[test]
+fn the_check_finds_every_damaged_byte_and_changes_nothing() {
+    let sound = store();
+    let expected = answers(&sound).unwrap();
+    let check = |disk: &Arc<MemoryDisk>| {
+        check(&(Arc::clone(disk) as Arc<dyn Disk>), |_| ControlFlow::Continue(()))
+    };
+    assert_eq!(check(&sound).unwrap().findings, Vec::new());
+    for name in sound.files().into_iter().filter(|name| name != "lock") {
+        let bytes = sound.bytes(&name).unwrap();
+        for at in (0..bytes.len()).step_by(3) {
+            let disk = sound.snapshot();
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            disk.replace(&name, damaged.clone()).unwrap();
+            match check(&disk) {
+                Ok(report) => {
+                    let told = report.findings.iter().any(|finding| finding.file.contains(&name));
+                    // Zeros that fill up a page after a filter or an index are nobody's.
+                    let filling = bytes[at] == 0 && answers(&disk).is_ok_and(|it| it == expected);
+                    assert!(told || filling, "{name} at {at}: {report:?}");
+                }
+                Err(error) => assert!(name == "session", "{name} at {at}: {error:?}"),
+            }
+            assert!(disk.bytes(&name).unwrap() == damaged, "the check wrote to {name}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_removed_while_a_manifest_cannot_be_read() {
+    let sound = store();
+    let name = "snapshots/one.snapshot";
+    let bytes = sound.bytes(name).unwrap();
+    for at in 0..bytes.len() {
+        let disk = sound.snapshot();
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        disk.replace(name, damaged).unwrap();
+        let before = disk.files();
+        let session = Session::open(Arc::clone(&disk) as Arc<dyn Disk>, options()).unwrap();
+        assert_eq!(session.warnings().len(), 1, "at {at}");
+        let listed = session.list_snapshots().unwrap();
+        assert!(listed[0].damage.is_some(), "at {at}: {listed:?}");
+        session.close().unwrap();
+        assert_eq!(disk.files(), before, "at {at}");
+        // The manifest mended, everything is there.
+        disk.replace(name, bytes.clone()).unwrap();
+        answers(&disk).unwrap();
+    }
+}
