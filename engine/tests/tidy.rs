@@ -5,6 +5,8 @@
 //! Each rule is a function from a [`Tree`] of texts to complaints; `tidy/bad_input.rs` feeds each one
 //! a small tree that it must refuse.
 
+#![allow(clippy::unwrap_used, clippy::case_sensitive_file_extension_comparisons)] // a test may fail at any place, and says which
+
 #[path = "tidy/bad_input.rs"]
 mod bad_input;
 #[path = "tidy/layers.rs"]

@@ -15,7 +15,7 @@ use varvite::{Executor, Result, Session, SessionOptions, SnapshotContent, View};
 
 use crate::model::table as model;
 use crate::random::{Random, setting};
-use crate::setup::{Helper, Keys, Setup};
+use crate::setup::{Help, Keys, Setup};
 use crate::story::SETUP;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -64,7 +64,7 @@ fn read(view: &View, model: &model::Table, setup: &Setup, random: &mut Random) {
 
 #[test]
 fn readers_see_their_moment_while_a_writer_and_helpers_work() {
-    let setup = Setup { key_count: 3_000, keys: Keys::Hashed, helper: Helper::Later, ..SETUP };
+    let setup = Setup { key_count: 3_000, keys: Keys::Hashed, helper: Help::Later, ..SETUP };
     let (sender, receiver) = channel();
     let receiver = Mutex::new(receiver);
     let options = SessionOptions {

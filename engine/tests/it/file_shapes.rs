@@ -358,7 +358,7 @@ fn the_documented_example_is_what_is_written() {
     let mut file = AppendFile::create(&*disk, "log", Header::new(KIND, 1, 2)).unwrap();
     file.push(b"hello").unwrap();
     file.write().unwrap();
-    let bytes = disk.bytes("log").unwrap();
+    let bytes = crate::golden::golden("append/hello.bin", &disk.bytes("log").unwrap());
     let line = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x} ")).collect::<String>();
     let hex: String =
         bytes.chunks(16).map(|chunk| format!("{}\n", line(chunk).trim_end())).collect();
