@@ -87,7 +87,12 @@ fn is_text(path: &str) -> bool {
 /// The code alone, line by line: comments and what stands in quotes become blanks, and unit tests at
 /// the end of a file are cut off.
 fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod ").next().expect("a split has a first part");
+    let is_tests = |(at, mark): &(usize, &str)| {
+        let mut after = text[at + mark.len()..].lines().skip_while(|line| line.starts_with("#["));
+        after.next().is_some_and(|line| line.starts_with("mod "))
+    };
+    let tests = text.match_indices("#[cfg(test)]\n").find(is_tests);
+    let text = &text[..tests.map_or(text.len(), |(at, _)| at)];
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(next) = rest.chars().next() {

@@ -1,4 +1,4 @@
-//! Readers on several threads beside a writer, its merges and a helper: nobody sees anything but the moment
+//! Readers on several threads beside a writer, its merges and a host: nobody sees anything but the moment
 //! that a view was taken, and nobody waits for the writer's disk.
 
 use std::ops::Bound;
@@ -253,7 +253,7 @@ fn reads_while(
         scope.spawn(move || {
             let mut random = Random::new(3);
             (0..40).for_each(|_| read(view, model, &SETUP, &mut random));
-            drop(sender.send(()));
+            sender.send(()).unwrap_or_default();
         });
         let came = receiver.recv_timeout(Duration::from_secs(60)).is_ok();
         gate.set(false);

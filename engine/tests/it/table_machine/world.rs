@@ -434,7 +434,12 @@ impl World {
     fn compare(&mut self) -> Outcome {
         for (table, model) in &self.tables {
             compare("a table", &table.view(), model)?;
-            ok(table.stats())?;
+            same("the count of keys", &ok(table.view().count())?, &(model.len() as u64))?;
+            let stats = ok(table.stats())?;
+            let bounds = stats.logical_entries_min..=stats.logical_entries_max;
+            let within = bounds.contains(&(model.len() as u64));
+            let guessed = bounds.contains(&stats.logical_entries);
+            same("whether the logical size is within its bounds", &(within, guessed), &(true, true))?;
         }
         for (view, model) in &self.views {
             compare("a view", view, model)?;
