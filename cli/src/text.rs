@@ -1,7 +1,8 @@
 //! Keys and values as a person types and reads them: text with escapes, or hexadecimal.
 //!
-//! In text, every byte that is not a printable character of UTF-8 is written `\xNN` and a backslash
-//! `\\`, so that what is printed can be typed again and gives the same bytes.
+//! In text, every byte that is not a printable character is written `\xNN` and a backslash `\\`, so that
+//! what is printed can be typed again and gives the same bytes. Beyond ASCII, characters are printed
+//! only when the whole is UTF-8.
 
 use varvite::{Error, Result};
 
@@ -51,18 +52,26 @@ impl Notation {
 
 fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            if character == '\\' {
-                text.push_str("\\\\");
-            } else if character.is_control() {
-                let mut buffer = [0; 4];
-                character.encode_utf8(&mut buffer).bytes().for_each(|byte| push(&mut text, byte));
-            } else {
-                text.push(character);
+    // Letters that turn up by chance in bytes that are no text would only confuse.
+    let Ok(whole) = std::str::from_utf8(bytes) else {
+        for byte in bytes {
+            match byte {
+                b'\\' => text.push_str("\\\\"),
+                b' '..=b'~' => text.push(char::from(*byte)),
+                _ => push(&mut text, *byte),
             }
         }
-        chunk.invalid().iter().for_each(|byte| push(&mut text, *byte));
+        return text;
+    };
+    for character in whole.chars() {
+        if character == '\\' {
+            text.push_str("\\\\");
+        } else if character.is_control() {
+            let mut buffer = [0; 4];
+            character.encode_utf8(&mut buffer).bytes().for_each(|byte| push(&mut text, byte));
+        } else {
+            text.push(character);
+        }
     }
     text
 }
@@ -102,6 +111,7 @@ mod tests {
             assert_eq!(notation.parse("key", &notation.show(&every)).unwrap(), every);
         }
         assert_eq!(Notation::Text.show("é\n\\".as_bytes()), "é\\x0a\\\\");
+        assert_eq!(Notation::Text.show(b"\xc3\xa9 \xff"), "\\xc3\\xa9 \\xff");
     }
 
     #[test]

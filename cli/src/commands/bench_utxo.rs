@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use varvite::{
-    Batch, Error, Result, Session, SessionStats, SnapshotContent, Table, TableOptions, Verify,
+    Batch, Error, Kind, Result, Session, SessionStats, SnapshotContent, Table, TableOptions, Verify,
 };
 
 use crate::exit::{Outcome, Verdict};
@@ -184,7 +184,17 @@ pub fn open(session: &Session) -> Result<(Table, u64)> {
 
 fn setup(arguments: &Setup, format: Format) -> Outcome {
     let (start, cpu_before) = (Instant::now(), cpu_ns());
-    let session = store::create(&arguments.dir, Tuning::default().options(&arguments.dir)?)?;
+    // A setup that failed or was stopped has left no snapshot: nothing keeps this one from its place.
+    let options = Tuning::default().options(&arguments.dir)?;
+    let session = store::open_or_create(&arguments.dir, options)?;
+    if let Some(snapshot) = session.list_snapshots()?.first() {
+        let detail = format!(
+            "{} holds snapshot \"{}\" already: choose an empty folder",
+            arguments.dir.display(),
+            snapshot.name
+        );
+        return Err(Error::new(Kind::Exists, detail).into());
+    }
     let table = fill(&session, arguments.entries, "inserting")?;
     save(&session, arguments.entries, &table)?;
     let stats = session.stats();

@@ -80,7 +80,7 @@ fn show(report: &Report) -> std::io::Result<()> {
         } else {
             format!("needed by {}", finding.snapshots.join(", "))
         };
-        print::line(&format!("{}: {} ({needed})", finding.file, finding.detail))?;
+        print::line(&format!("{} ({needed})", finding.detail))?;
     }
     let verdict = match report.findings.len() {
         0 => "sound ✓".to_owned(),

@@ -1,6 +1,74 @@
-//! x
-#[derive(Debug, clap::Args)]
-pub struct Arguments {}
-pub fn run(_: &Arguments, _: crate::print::Format) -> crate::exit::Outcome {
-    Ok(crate::exit::Verdict::Yes)
+//! `varvite inspect`: what a file of a store holds, sound or damaged.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use varvite::outline::Outline;
+use varvite::table::inspect;
+use varvite::{Error, Kind, Result};
+
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+
+/// Decode any file of a store into an outline, also a damaged one
+///
+/// Each line is a piece of the file: what it is, its bytes, its fields, and what is wrong with it.
+/// Exit code 1 when something is.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The file
+    file: PathBuf,
+}
+
+/// A piece for programs.
+#[derive(Serialize)]
+struct Piece<'a> {
+    label: &'a str,
+    start: u64,
+    end: u64,
+    fields: serde_json::Map<String, serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<Piece<'a>>,
+}
+
+impl<'a> From<&'a Outline> for Piece<'a> {
+    fn from(outline: &'a Outline) -> Self {
+        let fields = outline.fields.iter();
+        Piece {
+            label: &outline.label,
+            start: outline.span.start,
+            end: outline.span.end,
+            fields: fields.map(|(name, value)| (name.clone(), value.as_str().into())).collect(),
+            damage: outline.damage.as_deref(),
+            children: outline.children.iter().map(Piece::from).collect(),
+        }
+    }
+}
+
+/// Reads the file and prints its outline.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let name = arguments.file.display().to_string();
+    let outline = inspect::file(&name, &read(arguments, &name)?)?;
+    match format {
+        Format::Json => print::json(&Piece::from(&outline))?,
+        Format::Table => print::line(&outline.to_string())?,
+    }
+    Ok(Verdict::of(outline.damage_count() == 0))
+}
+
+fn read(arguments: &Arguments, name: &str) -> Result<Vec<u8>> {
+    if arguments.file.is_dir() {
+        return Err(Error::invalid(format!(
+            "{name} is a folder: give one of its files, or use `varvite check` for a whole store"
+        )));
+    }
+    std::fs::read(&arguments.file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::new(Kind::Missing, format!("there is no file {name}"))
+        }
+        _ => Error::io("read", name, error),
+    })
 }

@@ -149,10 +149,39 @@ fn plans_that_cannot_be_are_refused() {
     ])
     .error(2, &["--batches"]);
     varvite(&["bench", "utxo", "setup", "--entries", "10", "--dir", dir])
-        .error(2, &["session already"]);
+        .error(2, &["snapshot \"utxo\" already", "choose an empty folder"]);
     let nowhere = folder.path().join("nowhere");
     varvite(&["bench", "utxo", "run", "--dir", text(&nowhere), "--batches", "1"])
         .error(2, &["does not exist", "nowhere"]);
+}
+
+#[test]
+fn damage_ends_a_run_in_every_mode_and_names_the_file() {
+    let folder = setup("300000");
+    for entry in std::fs::read_dir(folder.path().join("segments")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        // Every page but the first and the last few: header, filter, index and footer stay whole.
+        let pages = bytes.len() / 4096;
+        for page in 1..pages - 40 {
+            bytes[page * 4096 + 1000] ^= 1;
+        }
+        std::fs::write(&path, bytes).unwrap();
+    }
+    for mode in ["serial", "pipelined", "lookup"] {
+        let run = [
+            "bench",
+            "utxo",
+            "run",
+            "--dir",
+            text(folder.path()),
+            "--batches",
+            "50",
+            "--mode",
+            mode,
+        ];
+        varvite(&run).error(1, &["segments/", "is damaged at byte"]);
+    }
 }
 
 #[test]

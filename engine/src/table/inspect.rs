@@ -7,8 +7,12 @@ use std::fmt::Write as _;
 use super::filter::Filter;
 use super::index::{FIRST_PAGE, Index};
 use super::page::{PAGE_BYTES, Page, check_seal};
-use super::segment::{Footer, page_offset};
-use crate::format::header::{self, Header};
+use super::segment::{Footer, SegmentMeta, page_offset};
+use super::snapshot::{LevelRecord, RunRecord, TableRecord};
+use crate::error::{Error, Kind, Result};
+use crate::format::checksum::crc;
+use crate::format::codec::Decoder;
+use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
 
 /// A key as people read it: text in quotes when it is printable ASCII, else hexadecimal.
@@ -31,6 +35,9 @@ fn printed(key: &[u8]) -> String {
 pub fn header(file: &str, bytes: &[u8]) -> Outline {
     let span = 0..bytes.len().min(header::LENGTH) as u64;
     let outline = Outline::new("header", span);
+    if bytes.len() < header::LENGTH {
+        return outline.damaged("the file ends inside the header");
+    }
     match Header::decode(file, bytes) {
         Ok(header) => outline
             .field("kind", header.kind.name())
@@ -39,6 +46,150 @@ pub fn header(file: &str, bytes: &[u8]) -> Outline {
             .field("store", format_args!("{:016x}", header.store)),
         Err(error) => outline.damaged(error),
     }
+}
+
+/// The outline of any file of a session, called `file`. What it is, its header's letter says, also
+/// when the rest of the header is damaged. `Invalid` when it does not begin as our files do.
+pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
+    let cut = bytes.len() < header::LENGTH && bytes.starts_with(b"varvite");
+    match Header::decode(file, bytes) {
+        Err(error) if error.kind() == Kind::Invalid && !cut => return Err(error),
+        _ => {}
+    }
+    let letter = bytes.get(7).copied();
+    let row = FileKind::ALL.iter().find(|row| Some(row.1) == letter);
+    Ok(match row.map(|row| row.0) {
+        Some(FileKind::Segment) => segment(file, bytes),
+        Some(FileKind::Snapshot) => snapshot(file, bytes),
+        Some(FileKind::Session) => session(file, bytes),
+        None => {
+            let whole = Outline::new("file of an unknown kind", 0..bytes.len() as u64);
+            whole.field("file", file).child(header(file, bytes))
+        }
+    })
+}
+
+/// The outline of the file that says what a session is.
+#[must_use]
+pub fn session(file: &str, bytes: &[u8]) -> Outline {
+    let whole = Outline::new("session", 0..bytes.len() as u64).field("file", file);
+    let whole = whole.child(header(file, bytes));
+    let rest = bytes.get(header::LENGTH..).unwrap_or_default();
+    let mut from = Decoder::new(file, header::LENGTH as u64, rest);
+    let span = header::LENGTH as u64..bytes.len().max(header::LENGTH) as u64;
+    let salt = Outline::new("salt and checksum", span);
+    whole.child(match from.u64() {
+        Err(error) => salt.damaged(error),
+        Ok(value) => {
+            let salt = salt.field("salt", format_args!("{value:016x}"));
+            match check_end(file, bytes, header::LENGTH + 8) {
+                Ok(()) => salt,
+                Err(error) => salt.damaged(error),
+            }
+        }
+    })
+}
+
+/// `Corrupt` unless the file is `covered` bytes, a checksum over them, and nothing more.
+fn check_end(file: &str, bytes: &[u8], covered: usize) -> Result<()> {
+    let end = bytes.get(covered..).unwrap_or_default();
+    let mut from = Decoder::new(file, covered as u64, end);
+    let (found, expected) = (from.u32()?, crc(&bytes[..covered]));
+    if found != expected {
+        let expected = format_args!("checksum {expected:08x}");
+        return Err(Error::corrupt(file, covered as u64, expected, format_args!("{found:08x}")));
+    }
+    from.finish()
+}
+
+/// The outline of a snapshot's manifest. When its checksum is wrong, what still decodes is shown.
+#[must_use]
+pub fn snapshot(file: &str, bytes: &[u8]) -> Outline {
+    let whole = Outline::new("snapshot", 0..bytes.len() as u64).field("file", file);
+    let mut whole = whole.child(header(file, bytes));
+    let covered = bytes.len().saturating_sub(4).max(header::LENGTH);
+    let body = bytes.get(header::LENGTH..covered).unwrap_or_default();
+    let mut from = Decoder::new(file, header::LENGTH as u64, body);
+    let mut pieces = Vec::new();
+    if let Err(error) = manifest(&mut from, &mut pieces) {
+        let rest = from.offset()..bytes.len() as u64;
+        pieces.push(Outline::new("undecoded", rest).damaged(error));
+    }
+    whole.children.extend(pieces);
+    let place = covered as u64..bytes.len().max(covered) as u64;
+    let checksum = Outline::new("checksum", place);
+    whole.child(match check_end(file, bytes, covered.min(bytes.len())) {
+        Ok(()) => checksum,
+        Err(error) => checksum.damaged(error),
+    })
+}
+
+/// Decodes a manifest's body piece by piece, keeping each piece before the next may fail.
+fn manifest(from: &mut Decoder<'_>, pieces: &mut Vec<Outline>) -> Result<()> {
+    let start = from.offset();
+    let label = from.text()?;
+    pieces
+        .push(Outline::new("label", start..from.offset()).field("text", format_args!("{label:?}")));
+    let start = from.offset();
+    let payload = from.bytes_with_length()?;
+    let outline = Outline::new("payload", start..from.offset()).field("bytes", payload.len());
+    pieces.push(outline.field("begins", printed(payload)));
+    for _ in 0..from.varint()? {
+        let start = from.offset();
+        let record = TableRecord::decode(from)?;
+        pieces.push(table(&record, start..from.offset()));
+    }
+    Ok(())
+}
+
+fn table(record: &TableRecord, span: std::ops::Range<u64>) -> Outline {
+    let at = span.clone();
+    let mut outline = Outline::new(format!("table {}", record.name), span)
+        .field("write_buffer_bytes", record.write_buffer_bytes)
+        .field("size_ratio", record.size_ratio)
+        .field("lookups", format_args!("{:?}", record.lookups))
+        .field("filter_bits", record.filter_bits)
+        .field("operator", record.operator.as_deref().unwrap_or("none"));
+    if !record.base.is_empty() {
+        outline.children.push(run("write buffer", &record.base, &at));
+    }
+    for (index, level) in record.levels.iter().enumerate() {
+        outline.children.push(self::level(index, level, &at));
+    }
+    if !record.last.is_empty() {
+        outline.children.push(run("last run", &record.last, &at));
+    }
+    outline
+}
+
+fn level(index: usize, level: &LevelRecord, span: &std::ops::Range<u64>) -> Outline {
+    let mut outline = Outline::new(format!("level {}", index + 1), span.clone());
+    outline.children.extend(level.runs.iter().map(|it| run("run", it, span)));
+    if let Some(merge) = &level.merging {
+        let mut merging = Outline::new("merge", span.clone())
+            .field("spent_bytes", merge.spent)
+            .field("debt_bytes", merge.debt)
+            .field("done", merge.done);
+        if let Some(boundary) = &merge.boundary {
+            merging = merging.field("done_before", printed(boundary));
+        }
+        merging.children.extend(merge.inputs.iter().map(|it| run("input", it, span)));
+        merging.children.push(run("output so far", &merge.outputs, span));
+        outline.children.push(merging);
+    }
+    outline
+}
+
+/// A run of a manifest: its records stand somewhere in the table's `span`.
+fn run(label: &str, record: &RunRecord, span: &std::ops::Range<u64>) -> Outline {
+    let entries: u64 = record.iter().map(SegmentMeta::entries).sum();
+    let outline =
+        Outline::new(label, span.clone()).field("segments", record.len()).field("entries", entries);
+    record.iter().fold(outline, |outline, segment| {
+        let piece = Outline::new(format!("segment {:016x}", segment.id), span.clone());
+        outline
+            .child(piece.field("entries", segment.entries()).field("bytes", segment.file_bytes()))
+    })
 }
 
 /// The identity that a header page claims, right or not, for checking the rest of a damaged file.
@@ -176,5 +327,47 @@ fn index(file: &str, identity: u64, bytes: &[u8], footer: &Footer) -> Outline {
             .field("first", printed(index.first_key()))
             .field("last", printed(index.last_key())),
         Err(error) => outline.damaged(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::levels::Shape;
+    use super::super::options::TableOptions;
+    use super::super::snapshot::Manifest;
+    use super::*;
+
+    fn manifest() -> Vec<u8> {
+        let table = TableRecord::new("utxo", &TableOptions::utxo(), &Shape::default(), None);
+        let header = Header::new(FileKind::Snapshot, 1, 2);
+        let payload = b"payload".to_vec();
+        Manifest { header, label: "label".to_owned(), payload, tables: vec![table] }.encode()
+    }
+
+    #[test]
+    fn a_sound_manifest_shows_its_pieces() {
+        let outline = file("one.snapshot", &manifest()).unwrap();
+        assert_eq!(outline.damage_count(), 0, "{outline}");
+        let text = outline.to_string();
+        assert!(text.contains("\"label\"") && text.contains("table utxo"), "{text}");
+    }
+
+    #[test]
+    fn every_cut_and_every_flipped_byte_is_noticed() {
+        let bytes = manifest();
+        for length in 0..bytes.len() {
+            match file("cut", &bytes[..length]) {
+                Ok(outline) => assert!(outline.damage_count() > 0, "{length}: {outline}"),
+                Err(error) => assert!(length < 7, "{length}: {error}"),
+            }
+        }
+        for place in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 0x10;
+            match file("flipped", &damaged) {
+                Ok(outline) => assert!(outline.damage_count() > 0, "{place}: {outline}"),
+                Err(error) => assert!(place < 7, "{place}: {error}"),
+            }
+        }
     }
 }

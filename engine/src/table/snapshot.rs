@@ -162,7 +162,8 @@ impl TableRecord {
         encode_run(to, &self.last);
     }
 
-    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+    /// Decodes one record.
+    pub fn decode(from: &mut Decoder<'_>) -> Result<Self> {
         let name = from.text()?.to_owned();
         let write_buffer_bytes = from.varint()?;
         let size_ratio = from.varint()?;
