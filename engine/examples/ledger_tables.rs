@@ -113,15 +113,12 @@ impl Handle {
         let mut batch = Batch::new();
         let (mut made, mut spent) = (0, 0);
         for (key, output) in diffs {
-            match output {
-                Some(output) => {
-                    batch.insert(key, output);
-                    made += 1;
-                }
-                None => {
-                    batch.delete(key);
-                    spent += 1;
-                }
+            if let Some(output) = output {
+                batch.insert(key, output);
+                made += 1;
+            } else {
+                batch.delete(key);
+                spent += 1;
             }
         }
         self.table.update(&batch)?;

@@ -87,7 +87,7 @@ fn readers_see_their_moment_while_a_writer_and_helpers_work() {
                 let mut random = Random::new(reader);
                 while !done.load(Ordering::Acquire) {
                     let (view, model) = latest.lock().unwrap().clone();
-                    for _ in 0..1 + random.below(6) {
+                    for _ in 0..=random.below(6) {
                         read(&view, &model, setup, &mut random);
                         reads.fetch_add(1, Ordering::Relaxed);
                     }
@@ -149,7 +149,7 @@ impl Gate {
     /// Whether somebody came to wait at the closed gate.
     fn holds_somebody(&self) -> bool {
         let state = self.state.lock().unwrap();
-        let patience = Duration::from_secs(60);
+        let patience = Duration::from_mins(1);
         let waited = self.changed.wait_timeout_while(state, patience, |state| state.1 == 0);
         !waited.unwrap().1.timed_out()
     }
@@ -255,7 +255,7 @@ fn reads_while(
             (0..40).for_each(|_| read(view, model, &SETUP, &mut random));
             sender.send(()).unwrap_or_default();
         });
-        let came = receiver.recv_timeout(Duration::from_secs(60)).is_ok();
+        let came = receiver.recv_timeout(Duration::from_mins(1)).is_ok();
         gate.set(false);
         held && came
     })

@@ -359,9 +359,11 @@ fn the_documented_example_is_what_is_written() {
     file.push(b"hello").unwrap();
     file.write().unwrap();
     let bytes = crate::golden::golden("append/hello.bin", &disk.bytes("log").unwrap());
-    let line = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x} ")).collect::<String>();
-    let hex: String =
-        bytes.chunks(16).map(|chunk| format!("{}\n", line(chunk).trim_end())).collect();
+    let mut hex = String::new();
+    for chunk in bytes.chunks(16) {
+        let line: Vec<_> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
+        hex += &(line.join(" ") + "\n");
+    }
     let document = include_str!("../../../docs/format/append.md");
     assert!(document.contains(&hex), "the document should show:\n{hex}");
 }

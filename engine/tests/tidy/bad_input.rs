@@ -96,7 +96,10 @@ fn file_system_clock_thread_and_chance_are_found() {
     refuses(determinism, &[("engine/src/a.rs", "std::thread::spawn(|| ());")], "std::thread");
     refuses(determinism, &[("engine/src/a.rs", "rand::random()")], "rand");
     accepts(determinism, &[("engine/src/a.rs", "let operand = \"rand\"; // Instant\n")]);
-    accepts(determinism, &[("engine/src/a.rs", "#[cfg(test)]\n#[allow(x)]\nmod tests { use std::thread; }")]);
+    accepts(
+        determinism,
+        &[("engine/src/a.rs", "#[cfg(test)]\n#[allow(x)]\nmod tests { use std::thread; }")],
+    );
     refuses(determinism, &[("engine/src/a.rs", "let q = '\"'; Instant::now(); '\"'")], "Instant");
 }
 

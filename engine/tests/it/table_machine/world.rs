@@ -439,7 +439,11 @@ impl World {
             let bounds = stats.logical_entries_min..=stats.logical_entries_max;
             let within = bounds.contains(&(model.len() as u64));
             let guessed = bounds.contains(&stats.logical_entries);
-            same("whether the logical size is within its bounds", &(within, guessed), &(true, true))?;
+            same(
+                "whether the logical size is within its bounds",
+                &(within, guessed),
+                &(true, true),
+            )?;
         }
         for (view, model) in &self.views {
             compare("a view", view, model)?;
