@@ -23,6 +23,7 @@ mod operator;
 mod options;
 mod page;
 mod paths;
+mod prefetch;
 pub mod raw;
 mod run;
 mod run_place;

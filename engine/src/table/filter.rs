@@ -5,8 +5,8 @@
 //!
 //! Format document: `docs/format/filter.md`. Source: Putze, Sanders, Singler, "Cache-, hash- and
 //! space-efficient Bloom filters", 2007.
-#![allow(unsafe_code)]
 
+use super::prefetch;
 use crate::error::Result;
 use crate::format::checksum::page_crc;
 use crate::format::codec::{Decoder, Encoder};
@@ -141,15 +141,7 @@ impl Filter {
     /// Brings the block of this hash closer; call it for a batch of hashes before probing them.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
-        let block = &self.blocks[block_of(hash, self.blocks.len())];
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing and faults on no address; this one is of a live block.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(block).cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = block;
+        prefetch::line(&self.blocks[block_of(hash, self.blocks.len())]);
     }
 
     /// The salt that keys are hashed with.

@@ -256,6 +256,19 @@ impl Index {
         self.head(key).map(|head| self.span(head))
     }
 
+    /// Like [`Index::find`], with how far into the page the key lies if keys are spread evenly: from 0
+    /// at its first key to 65,535 at the next page's.
+    #[inline]
+    #[must_use]
+    pub fn find_near(&self, key: &[u8]) -> Option<(PageSpan, u16)> {
+        let head = self.head(key)?;
+        let (from, to) = (self.words[head], self.words.get(head + 1).copied().unwrap_or(u64::MAX));
+        let word = prefix(key.get(self.skip..).unwrap_or_default());
+        let passed = word.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64;
+        // A cast from a float saturates, so keys out of order only make a worse guess.
+        Some((self.span(head), (passed * 65_535.0) as u16))
+    }
+
     /// The head where a search for the first entry not below `key` begins: the entry is in that
     /// page, or it is the first one of the next, or there is none.
     #[must_use]

@@ -20,6 +20,7 @@ use super::segment::{Segment, page_offset};
 use super::store::Scratch;
 use super::view::View;
 use super::write_buffer::WriteBuffer;
+use crate::cache;
 use crate::disk::Read;
 use crate::error::Result;
 use crate::format::hash::hash;
@@ -131,6 +132,7 @@ fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> Resul
         scratch: &mut scratch,
         next_source: vec![0; keys.len()],
         waiting: std::iter::repeat_with(|| None).take(keys.len()).collect(),
+        held: Vec::with_capacity(GROUP),
         upserts: HashMap::new(),
         counts: LookupCounts { keys: keys.len() as u64, ..LookupCounts::default() },
     };
@@ -147,11 +149,20 @@ fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> Resul
     Ok(())
 }
 
-/// A page on its way from disk.
-struct Waiting {
-    segment: Arc<Segment>,
+/// A page that may hold a key.
+struct Place<'a> {
+    segment: &'a Arc<Segment>,
     page: u32,
+    /// How far into the page the key is looked for first.
+    near: u16,
     level: usize,
+}
+
+/// A page of the cache that waits to be searched.
+struct Held<'a> {
+    index: usize,
+    at: Place<'a>,
+    page: cache::Page,
 }
 
 struct Search<'a, K> {
@@ -163,13 +174,15 @@ struct Search<'a, K> {
     /// For each key, the source to look in next.
     next_source: Vec<u16>,
     /// The page that each key waits for.
-    waiting: Vec<Option<Waiting>>,
+    waiting: Vec<Option<Place<'a>>>,
+    /// Pages of the cache for keys of this group.
+    held: Vec<Held<'a>>,
     /// Upserts found so far, joined, for keys whose older value is still looked for.
     upserts: HashMap<usize, Vec<u8>>,
     counts: LookupCounts,
 }
 
-impl<K: AsRef<[u8]>> Search<'_, K> {
+impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     fn key(&self, index: usize) -> &[u8] {
         self.keys[index].as_ref()
     }
@@ -197,6 +210,13 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
             waiting &= waiting - 1;
             let row = &located[slot * width..(slot + 1) * width];
             self.advance(group.start + slot, hashes[slot], Some(row))?;
+        }
+        // Pages of the cache are searched only now that the lines asked for have had time to come.
+        while let Some(held) = self.held.pop() {
+            let index = held.index;
+            if !self.search_page(&held.at, index, &held.page[..])? {
+                self.advance(index, hashes[index - group.start], None)?;
+            }
         }
         Ok(())
     }
@@ -304,13 +324,10 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
             if !self.may_hold(segment, index, hash_, source.level)? {
                 continue;
             }
-            if let Some(settled) = self.read(index, segment, source.level)? {
-                if settled {
-                    return Ok(());
-                }
-                continue;
-            }
-            return Ok(());
+            let key = self.keys[index].as_ref();
+            let Some((span, near)) = segment.index()?.find_near(key) else { continue };
+            let at = Place { segment, page: span.page, near, level: source.level };
+            return self.read(index, at);
         }
     }
 
@@ -334,29 +351,28 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
         Ok(passes)
     }
 
-    /// Looks in the page of `segment` that may hold the key: at once if it is in the cache (then
-    /// whether that settled the key), otherwise by a read that completes later (then `None`).
-    fn read(&mut self, index: usize, segment: &Arc<Segment>, level: usize) -> Result<Option<bool>> {
-        let Some(span) = segment.index()?.find(self.key(index)) else { return Ok(Some(false)) };
-        if let Some(page) = segment.cached().and_then(|cached| cached.get(span.page)) {
+    /// Gets the page that may hold the key: from the cache, to be searched at the end of the group, or
+    /// by a read that completes later.
+    fn read(&mut self, index: usize, at: Place<'a>) -> Result<()> {
+        if let Some(page) = at.segment.cached().and_then(|cached| cached.get(at.page)) {
             self.counts.cache_hits += 1;
-            return Ok(Some(self.search_page(index, segment, span.page, level, &page[..])?));
+            Page::prefetch(&page[..], at.near);
+            self.held.push(Held { index, at, page });
+            return Ok(());
         }
         while self.scratch.queue.pending() == self.scratch.queue.depth() {
             self.complete()?;
         }
         let read = Read {
-            file: Arc::clone(segment.file()),
-            offset: page_offset(span.page),
+            file: Arc::clone(at.segment.file()),
+            offset: page_offset(at.page),
             length: PAGE_BYTES,
             buffer: self.scratch.buffer(),
             tag: index as u64,
         };
         self.counts.page_reads += 1;
-        self.waiting[index] =
-            Some(Waiting { segment: Arc::clone(segment), page: span.page, level });
-        self.scratch.queue.submit(read)?;
-        Ok(None)
+        self.waiting[index] = Some(at);
+        self.scratch.queue.submit(read)
     }
 
     /// Waits for one read and goes on with its key; false when none is pending.
@@ -364,14 +380,13 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
         let Some(completion) = self.scratch.queue.complete()? else { return Ok(false) };
         let read = completion.exact()?;
         let index = read.tag as usize;
-        let waiting = self.waiting[index].take();
-        let Waiting { segment, page, level } = waiting.expect("a completed read was submitted");
+        let at = self.waiting[index].take().expect("a completed read was submitted");
         let bytes = &read.buffer.as_slice()[..PAGE_BYTES];
-        segment.check_page(page, bytes)?;
-        if let Some(cached) = segment.cached() {
-            cached.keep(page, bytes.try_into().expect("one page was read"));
+        at.segment.check_page(at.page, bytes)?;
+        if let Some(cached) = at.segment.cached() {
+            cached.keep(at.page, bytes.try_into().expect("one page was read"));
         }
-        let settled = self.search_page(index, &segment, page, level, bytes)?;
+        let settled = self.search_page(&at, index, bytes)?;
         self.scratch.give_back(read.buffer);
         if !settled {
             let hash = hash(self.view.store.salt, self.key(index));
@@ -381,24 +396,17 @@ impl<K: AsRef<[u8]>> Search<'_, K> {
     }
 
     /// Takes what a checked page says of a key; whether that settles it.
-    fn search_page(
-        &mut self,
-        index: usize,
-        segment: &Segment,
-        page_number: u32,
-        level: usize,
-        bytes: &[u8],
-    ) -> Result<bool> {
+    fn search_page(&mut self, at: &Place<'_>, index: usize, bytes: &[u8]) -> Result<bool> {
         let page = Page::view(bytes);
-        let Some(entry) = page.find(self.keys[index].as_ref()) else {
-            self.counts.level(level).false_passes += 1;
+        let Some(entry) = page.find_near(self.keys[index].as_ref(), at.near) else {
+            self.counts.level(at.level).false_passes += 1;
             return Ok(false);
         };
         if page.overflow() == 0 {
             return Ok(self.take(index, entry));
         }
         self.counts.page_reads += page.overflow() as u64;
-        let value = segment.read_large(page_number, &page)?;
+        let value = at.segment.read_large(at.page, &page)?;
         Ok(self.take(index, EntryRef { value: &value, ..entry }))
     }
 }

@@ -9,6 +9,7 @@
 use std::cmp::Ordering;
 
 use super::entry::{EntryKind, EntryRef, prefix};
+use super::prefetch;
 use crate::error::{Error, Result};
 use crate::format::checksum::page_crc;
 
@@ -419,23 +420,90 @@ impl<'a> Page<'a> {
         self.search(key).ok().map(|i| self.entry(i))
     }
 
+    /// The entry with this key, looked for first where `near` of 65,536 parts of the page lie before.
+    #[inline]
+    #[must_use]
+    pub fn find_near(&self, key: &[u8], near: u16) -> Option<EntryRef<'a>> {
+        let wanted = prefix(key);
+        let guess = (self.count * usize::from(near)) >> 16;
+        let (mut low, mut high) = (0, self.count);
+        // Brackets the key by steps that double, away from the guess.
+        match self.compare(guess, wanted, key) {
+            Ordering::Equal => return Some(self.entry(guess)),
+            Ordering::Less => {
+                low = guess + 1;
+                let mut step = 1;
+                while low + step - 1 < self.count {
+                    match self.compare(low + step - 1, wanted, key) {
+                        Ordering::Equal => return Some(self.entry(low + step - 1)),
+                        Ordering::Greater => {
+                            high = low + step - 1;
+                            break;
+                        }
+                        Ordering::Less => low += step,
+                    }
+                    step *= 2;
+                }
+            }
+            Ordering::Greater => {
+                high = guess;
+                let mut step = 1;
+                while high >= step {
+                    match self.compare(high - step, wanted, key) {
+                        Ordering::Equal => return Some(self.entry(high - step)),
+                        Ordering::Less => {
+                            low = high - step + 1;
+                            break;
+                        }
+                        Ordering::Greater => high -= step,
+                    }
+                    step *= 2;
+                }
+            }
+        }
+        self.search_between(low, high, wanted, key).ok().map(|i| self.entry(i))
+    }
+
+    /// Asks for the lines that [`Page::find_near`] looks at first.
+    #[inline]
+    pub fn prefetch(bytes: &[u8], near: u16) {
+        const SLOTS_BYTES: usize = 128;
+        prefetch::lines(bytes, 0, SLOTS_BYTES);
+        let guess = SLOTS_BYTES + (((BODY_BYTES - SLOTS_BYTES) * usize::from(near)) >> 16);
+        prefetch::lines(bytes, guess.saturating_sub(SLOTS_BYTES) & !63, 4 * 64);
+    }
+
+    /// How entry `i` compares with the key, whose first eight bytes are `wanted`.
+    #[inline]
+    fn compare(&self, i: usize, wanted: u64, key: &[u8]) -> Ordering {
+        let here = if self.key_bytes != VARIABLE && self.key_bytes >= 8 {
+            let at = self.start + self.offset(i);
+            prefix(&self.bytes[at..at + 8])
+        } else {
+            prefix(self.key(i))
+        };
+        here.cmp(&wanted).then_with(|| self.key(i).cmp(key))
+    }
+
     /// The number of the entry with this key, or that of the first one above it.
     #[inline]
     pub fn search(&self, key: &[u8]) -> std::result::Result<usize, usize> {
-        let wanted = prefix(key);
-        let fixed = self.key_bytes != VARIABLE && self.key_bytes >= 8;
-        let (mut low, mut size) = (0, self.count);
-        // Invariant: entries before `low` are below the key, those from `low + size` on are not.
+        self.search_between(0, self.count, prefix(key), key)
+    }
+
+    /// Searches entries `low..high`; those before are below the key, those from `high` on above it.
+    #[inline]
+    fn search_between(
+        &self,
+        mut low: usize,
+        high: usize,
+        wanted: u64,
+        key: &[u8],
+    ) -> std::result::Result<usize, usize> {
+        let mut size = high - low;
         while size > 0 {
             let middle = low + size / 2;
-            let here = if fixed {
-                let at = self.start + self.offset(middle);
-                prefix(&self.bytes[at..at + 8])
-            } else {
-                prefix(self.key(middle))
-            };
-            let order = here.cmp(&wanted).then_with(|| self.key(middle).cmp(key));
-            match order {
+            match self.compare(middle, wanted, key) {
                 Ordering::Equal => return Ok(middle),
                 Ordering::Less => {
                     size -= size / 2 + 1;
