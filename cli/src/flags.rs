@@ -30,7 +30,7 @@ pub struct Tuning {
     /// Where pages that were read stay
     #[arg(long, value_enum, default_value_t)]
     pub cache: CacheKind,
-    /// Size of the own cache in MiB [default: as large as the store, at least 64]
+    /// Size of the own cache in MiB [default: twice the store, at least 64]
     #[arg(long, value_name = "MIB")]
     pub cache_mib: Option<u64>,
     /// Threads that help with merges
@@ -53,7 +53,7 @@ impl Tuning {
             CacheKind::Own | CacheKind::Direct => Access::Direct,
         };
         if self.cache == CacheKind::Own {
-            let fitting = || (disk_bytes(folder) / 4 * 5).max(64 << 20);
+            let fitting = || (disk_bytes(folder) * 2).max(64 << 20);
             let budget = self.cache_mib.map_or_else(fitting, |mebibytes| mebibytes << 20);
             options.cache = Some(Cache::new(budget));
         }

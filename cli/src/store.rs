@@ -86,15 +86,25 @@ pub fn heads(session: &Session) -> Result<Vec<(u64, String)>> {
     Ok(heads)
 }
 
-/// The snapshot that commands read when none is named: the newest head, or the only snapshot.
-/// `None` in a store without snapshots.
+/// What a name like `replay-0000000042` is numbered under.
+fn series(name: &str) -> Option<&str> {
+    let (series, number) = name.rsplit_once('-')?;
+    (number.len() == 10 && number.bytes().all(|digit| digit.is_ascii_digit())).then_some(series)
+}
+
+/// The snapshot that commands read when none is named: the newest head, or the only snapshot, or the
+/// last of the only series, as a replay leaves one. `None` in a store without snapshots.
 pub fn current(session: &Session) -> Result<Option<String>> {
     if let Some((_, name)) = heads(session)?.pop() {
         return Ok(Some(name));
     }
     let mut names: Vec<_> = session.list_snapshots()?.into_iter().map(|info| info.name).collect();
+    let one_series =
+        names.iter().all(|name| series(name).is_some() && series(name) == series(&names[0]));
+    names.sort_unstable();
     match names.len() {
         0 | 1 => Ok(names.pop()),
+        _ if one_series => Ok(names.pop()),
         _ => Err(Error::invalid(format!(
             "the store has several snapshots and no head: choose one with --snapshot ({})",
             names.join(", ")
@@ -132,5 +142,7 @@ mod tests {
         assert_eq!(head_number(&head_name(17)), Some(17));
         assert_eq!(head_number("head-x"), None);
         assert_eq!(head_number("utxo"), None);
+        assert_eq!(series("replay-0000000042"), Some("replay"));
+        assert_eq!(series("before-42"), None);
     }
 }

@@ -346,7 +346,7 @@ fn show(
         ("batches (blocks with transactions)", count(report.batches)),
         ("transactions", count(report.transactions)),
         ("outputs created", count(report.created)),
-        ("outputs spent, all found in the table", count(report.spent)),
+        ("outputs spent", count(report.spent)),
         ("outputs left", count(report.unspent)),
         ("ada left", ada(report.lovelace)),
         ("ada paid in fees", ada(report.fees)),

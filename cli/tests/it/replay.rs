@@ -164,6 +164,43 @@ fn a_replay_killed_at_five_moments_goes_on_and_gives_every_figure() {
 }
 
 #[test]
+fn a_store_is_read_while_a_replay_writes_it() {
+    let Some(data) = data() else { return };
+    let store = TempDir::new().unwrap();
+    let immutable = data.join("immutable");
+    let mut writer = command(&[
+        "replay",
+        "cardano",
+        text(&immutable),
+        "--store",
+        text(store.path()),
+        "--snapshot-blocks",
+        "150",
+        "--write-buffer-kib",
+        "16",
+    ]);
+    let mut writer = writer.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let (mut reads, mut last) = (0, 0);
+    while writer.try_wait().unwrap().is_none() {
+        let ran =
+            varvite(&["table", "stat", text(store.path()), "utxo", "--exact", "--format", "json"]);
+        if ran.code != 0 {
+            // Before the first snapshot there is nothing to read.
+            assert_eq!(reads, 0, "{ran:?}");
+            let sentence = ran.error(2, &[]);
+            let expected = ["no snapshot yet", "not a varvite session", "does not exist"];
+            assert!(expected.iter().any(|part| sentence.contains(part)), "{sentence}");
+            continue;
+        }
+        let count = ran.json()["entries_exact"].as_u64().unwrap();
+        assert!(count >= last, "this chain's set only grows: {count} after {last}");
+        (reads, last) = (reads + 1, count);
+    }
+    assert!(writer.wait().unwrap().success());
+    assert!(reads > 3, "{reads} reads");
+}
+
+#[test]
 fn a_store_goes_on_when_the_chain_grows() {
     let Some(data) = data() else { return };
     let (_folder, immutable) = first_chunks(&data, 3, true);
