@@ -142,7 +142,10 @@ fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> Resul
         let group = start..(start + GROUP).min(keys.len());
         search.group(group, &mut hashes, &mut located)?;
     }
-    while search.complete()? {}
+    while search.complete()? {
+        search.search_held()?;
+    }
+    assert!(search.held.is_empty(), "every page held was searched");
     let counts = search.counts;
     view.store.put_scratch(scratch);
     view.store.counters.add_lookup(&counts);
@@ -175,7 +178,7 @@ struct Search<'a, K> {
     next_source: Vec<u16>,
     /// The page that each key waits for.
     waiting: Vec<Option<Place<'a>>>,
-    /// Pages of the cache for keys of this group.
+    /// Pages of the cache that wait to be searched.
     held: Vec<Held<'a>>,
     /// Upserts found so far, joined, for keys whose older value is still looked for.
     upserts: HashMap<usize, Vec<u8>>,
@@ -211,11 +214,16 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
             let row = &located[slot * width..(slot + 1) * width];
             self.advance(group.start + slot, hashes[slot], Some(row))?;
         }
-        // Pages of the cache are searched only now that the lines asked for have had time to come.
-        while let Some(held) = self.held.pop() {
-            let index = held.index;
-            if !self.search_page(&held.at, index, &held.page[..])? {
-                self.advance(index, hashes[index - group.start], None)?;
+        self.search_held()
+    }
+
+    /// Searches the pages of the cache, now that the lines asked for have had time to come. They may
+    /// be of keys of earlier groups, whose reads completed meanwhile.
+    fn search_held(&mut self) -> Result<()> {
+        while let Some(Held { index, at, page }) = self.held.pop() {
+            if !self.search_page(&at, index, &page[..])? {
+                let hash = hash(self.view.store.salt, self.key(index));
+                self.advance(index, hash, None)?;
             }
         }
         Ok(())
