@@ -86,6 +86,8 @@ struct Work {
     builder: Option<SegmentBuilder>,
     /// Cost read so far, this segment's included.
     spent: u64,
+    /// Still set when the lock is taken: whoever worked last panicked, as a host's operator may.
+    under_way: bool,
 }
 
 /// A merge, shared by every table and view whose levels contain it.
@@ -133,7 +135,7 @@ impl MergeJob {
         operator: Option<MergeOperator>,
         state: MergeState,
     ) -> Arc<Self> {
-        let work = Work { merge: None, builder: None, spent: state.spent };
+        let work = Work { merge: None, builder: None, spent: state.spent, under_way: false };
         Arc::new(MergeJob {
             store,
             plan,
@@ -174,20 +176,27 @@ impl MergeJob {
         if self.is_done() || self.spent() >= target {
             return Ok(0);
         }
-        let mut work = lock(&self.work);
-        let before = work.spent;
-        let read_before = work.merge.as_ref().map_or(0, Merge::bytes_read);
-        let outcome = self.advance(&mut work, target);
-        let read = work.merge.as_ref().map_or(read_before, Merge::bytes_read);
-        self.store.counters.add_merge_read(read - read_before.min(read));
-        if outcome.is_err() {
-            self.restart(&mut work);
-        }
-        if self.is_done() {
-            work.merge = None;
-        }
-        self.spent.store(work.spent, Ordering::Release);
-        outcome.map(|()| work.spent.saturating_sub(before))
+        self.store.write(|| {
+            let mut work = lock(&self.work);
+            if work.under_way {
+                self.restart(&mut work);
+            }
+            work.under_way = true;
+            let before = work.spent;
+            let read_before = work.merge.as_ref().map_or(0, Merge::bytes_read);
+            let outcome = self.advance(&mut work, target);
+            let read = work.merge.as_ref().map_or(read_before, Merge::bytes_read);
+            self.store.counters.add_merge_read(read - read_before.min(read));
+            if outcome.is_err() {
+                self.restart(&mut work);
+            }
+            if self.is_done() {
+                work.merge = None;
+            }
+            work.under_way = false;
+            self.spent.store(work.spent, Ordering::Release);
+            outcome.map(|()| work.spent.saturating_sub(before))
+        })
     }
 
     /// Merges all that is left.
@@ -201,8 +210,8 @@ impl MergeJob {
         if self.requested.fetch_max(target, Ordering::AcqRel) != 0 {
             return;
         }
-        let job = Arc::clone(self);
-        executor.execute(Box::new(move || job.help()));
+        let request = Request { job: Arc::clone(self), helped: false };
+        executor.execute(Box::new(move || request.help()));
     }
 
     /// What a helper does: small steps, so that a writer who needs the merge waits little. Errors are
@@ -233,7 +242,7 @@ impl MergeJob {
             work.merge = Some(self.start()?);
         }
         while work.spent < target {
-            let Work { merge, builder, spent } = &mut *work;
+            let Work { merge, builder, spent, .. } = &mut *work;
             let merge = merge.as_mut().expect("the merge was started");
             let cost = merge.step(|entry| {
                 if let Some(builder) = builder {
@@ -318,6 +327,27 @@ impl MergeJob {
         work.merge = None;
         work.builder = None;
         work.spent = self.state().spent;
+    }
+}
+
+/// The request under way. When its executor drops it, or the help panics, the next one may come.
+struct Request {
+    job: Arc<MergeJob>,
+    helped: bool,
+}
+
+impl Request {
+    fn help(mut self) {
+        self.job.help();
+        self.helped = true;
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if !self.helped {
+            self.job.requested.store(0, Ordering::Release);
+        }
     }
 }
 
