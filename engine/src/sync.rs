@@ -3,13 +3,13 @@
 
 #[cfg(not(shuttle))]
 pub use std::sync::{
-    Mutex, MutexGuard,
+    Mutex, MutexGuard, RwLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 #[cfg(shuttle)]
 pub use shuttle::sync::{
-    Mutex, MutexGuard,
+    Mutex, MutexGuard, RwLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 

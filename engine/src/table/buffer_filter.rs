@@ -5,7 +5,8 @@
 //! see bits of entries that are not its own, which costs a walk, never an answer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// Bytes of buffered entries for which one word of 64 bits is kept: with entries of about 80 bytes
 /// that is 12 bits an entry, which some one in a hundred absent keys pass.
@@ -54,6 +55,7 @@ impl BufferFilter {
 }
 
 #[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests {
     use super::*;
     use crate::format::hash::hash;

@@ -78,6 +78,9 @@ impl Snapshot {
 pub struct Session {
     store: Arc<Store>,
     state: Arc<Mutex<State>>,
+    /// Held by whoever saves or deletes a snapshot or closes, across all of its writes. Readers of
+    /// snapshots take `state` only, which nobody holds while the disk works.
+    changing: Arc<Mutex<()>>,
 }
 
 /// Counted files by segment id.
@@ -130,7 +133,11 @@ impl Session {
         bytes.u32(checksum);
         replace::replace(&disk, SESSION, bytes.bytes())?;
         let store = Store::new(disk, options, (identity, salt), 1, Some(lock));
-        Ok(Session { store, state: Arc::default() })
+        Ok(Session::new(store, State::default()))
+    }
+
+    fn new(store: Arc<Store>, state: State) -> Self {
+        Session { store, state: Arc::new(Mutex::new(state)), changing: Arc::default() }
     }
 
     /// Opens the session in the root folder of `disk` for writing. `Missing` when there is none,
@@ -164,7 +171,7 @@ impl Session {
             remove_leftovers(&*store.disk, SNAPSHOTS)?;
             remove_leftovers(&*store.disk, "")?;
         }
-        Ok(Session { store, state: Arc::new(Mutex::new(state)) })
+        Ok(Session::new(store, state))
     }
 
     /// Opens the session for reading snapshots, also while another process writes. Takes no lock
@@ -172,30 +179,31 @@ impl Session {
     pub fn open_read_only(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         let identity = read_session(&*disk)?;
         let store = Store::new(disk, options, identity, u64::MAX, None);
-        Ok(Session { store, state: Arc::default() })
+        Ok(Session::new(store, State::default()))
     }
 
     /// Ends the session. Everything since the last snapshot is gone, by design; tables and views
-    /// that are still held give `Closed`. Costs a listing of the folder.
+    /// that are still held give `Closed`. Costs a listing of the folder. Waits for a snapshot that is
+    /// being saved, and for updates and helpers to finish their segment.
     pub fn close(self) -> Result<()> {
+        let _changing = lock(&self.changing);
         self.store.check_open()?;
-        let state = self.state();
-        if self.store.read_only
-            || !state.warnings.is_empty()
-            || self.store.check_writable().is_err()
-        {
-            self.store.close();
-            return Ok(());
-        }
-        let pinned: BTreeSet<_> = state.snapshots.values().flat_map(Files::keys).copied().collect();
-        let names = self.store.disk.list(SEGMENTS)?;
-        let leftovers: BTreeSet<_> =
-            names.iter().filter_map(|name| paths::segment_id(name)).collect();
-        let leftovers = leftovers.difference(&pinned).copied().collect();
-        self.store.stop_removing();
-        let removed = remove_segments(&*self.store.disk, &leftovers);
+        let certain = self.store.check_writable().is_ok() && self.warnings().is_empty();
         self.store.close();
+        let removed = if certain { self.remove_unnamed() } else { Ok(()) };
+        self.store.unlock();
         removed
+    }
+
+    /// Removes the segments that no snapshot names.
+    fn remove_unnamed(&self) -> Result<()> {
+        let names = self.store.disk.list(SEGMENTS)?;
+        let mut unnamed: BTreeSet<_> =
+            names.iter().filter_map(|name| paths::segment_id(name)).collect();
+        for id in self.state().snapshots.values().flat_map(Files::keys) {
+            unnamed.remove(id);
+        }
+        remove_segments(&*self.store.disk, &unnamed)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -245,8 +253,9 @@ impl Session {
         }
         let path = paths::snapshot(name);
         // Held to the end, so that two savers of one name cannot pass each other.
-        let mut state = self.state();
-        if state.snapshots.contains_key(name) || self.store.disk.exists(&path)? {
+        let _changing = lock(&self.changing);
+        self.store.check_writable()?;
+        if self.state().snapshots.contains_key(name) || self.store.disk.exists(&path)? {
             return Err(Error::new(
                 Kind::Exists,
                 format!(
@@ -255,13 +264,10 @@ impl Session {
             ));
         }
         let count = content.tables.len() as u64;
-        let save = || self.save(&path, content, &state);
-        let files = self.store.observe(Operation::SaveSnapshot, count, save)?;
-        state.snapshots.insert(name.to_owned(), files);
-        Ok(())
+        self.store.observe(Operation::SaveSnapshot, count, || self.save(name, &path, content))
     }
 
-    fn save(&self, path: &str, content: SnapshotContent<'_>, state: &State) -> Result<Files> {
+    fn save(&self, name: &str, path: &str, content: SnapshotContent<'_>) -> Result<()> {
         let mut tables = Vec::new();
         let mut segments = BTreeMap::new();
         for table in content.tables {
@@ -296,15 +302,32 @@ impl Session {
         for file in files.values() {
             file.keep();
         }
+        // And noted before, so that whoever sees the manifest finds its files held.
+        self.state().snapshots.insert(name.to_owned(), files);
         if let Err(error) = replace::replace(&self.store.disk, path, &bytes) {
             // Without the new name nothing has changed; with it, it may or may not be durable.
             if self.store.disk.exists(path).unwrap_or(true) {
                 return Err(self.poisoned_by(error));
             }
-            condemn(&files, state);
+            self.let_go(name);
             return Err(error);
         }
-        Ok(files)
+        Ok(())
+    }
+
+    /// Lets the files of a snapshot go whose manifest is durably gone.
+    fn let_go(&self, name: &str) {
+        let mut state = self.state();
+        let Some(files) = state.snapshots.remove(name) else { return };
+        // One that did not parse may name any of them.
+        let certain = state.warnings.is_empty();
+        for (id, file) in &files {
+            if certain && !state.snapshots.values().any(|others| others.contains_key(id)) {
+                file.condemn();
+            }
+        }
+        // The files go after the lock does: removing them is work of the disk.
+        drop(state);
     }
 
     /// What a failed sync leaves on disk is unknown, so nothing more is written.
@@ -318,7 +341,7 @@ impl Session {
     pub fn open_snapshot(&self, name: &str, options: &OpenSnapshot) -> Result<Snapshot> {
         self.store.check_open()?;
         self.store.observe(Operation::OpenSnapshot, 1, || {
-            let manifest = read_manifest(&*self.store.disk, name)?;
+            let (manifest, _held) = self.read_held(name)?;
             if let Some(label) = &options.label
                 && *label != manifest.label
             {
@@ -333,6 +356,23 @@ impl Session {
             }
             Ok(Snapshot { label: manifest.label, payload: manifest.payload, tables })
         })
+    }
+
+    /// The manifest of a snapshot and counts of its files, so that none of them goes while they are
+    /// opened, whoever deletes the snapshot meanwhile.
+    fn read_held(&self, name: &str) -> Result<(Manifest, Files)> {
+        let manifest = read_manifest(&*self.store.disk, name)?;
+        let (files, certain) = {
+            let state = self.state();
+            let files = state.snapshots.get(name).cloned().unwrap_or_default();
+            (files, state.warnings.is_empty())
+        };
+        let is_held = manifest.segments().all(|meta| files.contains_key(&meta.id));
+        // Where a manifest does not parse, and in a session that only reads, nothing is removed.
+        if is_held || self.store.read_only || !certain {
+            return Ok((manifest, files));
+        }
+        Err(Error::missing(format!("the snapshot \"{name}\" was deleted while it was opened")))
     }
 
     fn open_table(&self, record: &TableRecord, options: &OpenSnapshot) -> Result<Table> {
@@ -389,14 +429,13 @@ impl Session {
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
         self.store.check_writable()?;
         paths::check_name("snapshot", name)?;
-        let mut state = self.state();
+        let _changing = lock(&self.changing);
+        self.store.check_writable()?;
         let removed = self.store.disk.remove(&paths::snapshot(name));
         removed.map_err(|error| missing_snapshot(&*self.store.disk, name, error))?;
         let synced = self.store.disk.sync_directory(SNAPSHOTS);
         synced.map_err(|error| self.poisoned_by(error))?;
-        if let Some(files) = state.snapshots.remove(name) {
-            condemn(&files, &state);
-        }
+        self.let_go(name);
         Ok(())
     }
 
@@ -421,17 +460,12 @@ fn pin(store: &Store, name: &str) -> Result<Files> {
     Ok(manifest.segments().map(|meta| (meta.id, store.shared_file(meta.id))).collect())
 }
 
-/// Lets the files go that no snapshot names any more.
-fn condemn(files: &Files, state: &State) {
-    for (id, file) in files {
-        if !state.snapshots.values().any(|others| others.contains_key(id)) {
-            file.condemn();
-        }
-    }
-}
-
+/// Removes them; one that its last holder removed meanwhile is no error.
 fn remove_segments(disk: &dyn Disk, segments: &BTreeSet<u64>) -> Result<()> {
-    segments.iter().try_for_each(|&id| disk.remove(&paths::segment(id)))
+    segments.iter().try_for_each(|&id| match disk.remove(&paths::segment(id)) {
+        Err(error) if error.kind() == Kind::Missing => Ok(()),
+        removed => removed,
+    })
 }
 
 fn collect_segments(shape: &Shape, base: Option<&Run>, into: &mut BTreeMap<u64, Arc<Segment>>) {

@@ -5,7 +5,7 @@
 //! removes it after every manifest was read.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use super::counters::{Counters, Purpose};
 use super::index::FIRST_PAGE;
@@ -19,7 +19,7 @@ use crate::disk::{Buffer, Disk, Lock, Queue};
 use crate::error::{Error, Kind, Result};
 use crate::file::shared::SharedFile;
 use crate::format::hash::combine;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, lock};
 
 /// See the module.
 pub struct Store {
@@ -37,6 +37,8 @@ pub struct Store {
     cache_number: u64,
     closed: AtomicBool,
     poisoned: AtomicBool,
+    /// Held shared by whoever writes segments, so that the end of the session can wait for them.
+    working: RwLock<()>,
     next_segment: AtomicU64,
     segments: Mutex<HashMap<u64, Weak<Segment>>>,
     files: Mutex<HashMap<u64, Weak<SharedFile>>>,
@@ -82,6 +84,7 @@ impl Store {
             keep_files: Arc::new(AtomicBool::new(lock.is_none())),
             closed: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
+            working: RwLock::new(()),
             next_segment: AtomicU64::new(next_segment),
             segments: Mutex::new(HashMap::new()),
             files: Mutex::new(HashMap::new()),
@@ -158,16 +161,31 @@ impl Store {
         self.keep_files.store(true, Ordering::Release);
     }
 
-    /// Ends the session: later calls give `Closed`, files are no longer removed, the lock is free.
+    /// Does work that writes segments, unless the session has ended.
+    pub fn write<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let _working = self.working.read().unwrap_or_else(PoisonError::into_inner);
+        self.check_writable()?;
+        work()
+    }
+
+    /// Later calls give `Closed` and files are no longer removed. Waits for those who write segments
+    /// now, at most to the end of their segment: what they made is known then, and none of them makes
+    /// a file in a folder that the next session has.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.keep_files.store(true, Ordering::Release);
+        drop(self.working.write().unwrap_or_else(PoisonError::into_inner));
         lock(&self.scratches).clear();
+    }
+
+    /// Lets the next session have the folder.
+    pub fn unlock(&self) {
         *lock(&self.lock) = None;
     }
 
-    /// A builder of a new segment.
+    /// A builder of a new segment. `Closed` or `Poisoned` when there are to be none any more.
     pub fn build_segment(&self, filter_bits: u8) -> Result<SegmentBuilder> {
+        self.check_writable()?;
         let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
         let options = SegmentOptions {
             id,
@@ -224,13 +242,7 @@ impl Store {
         }
         let (path, access) = (paths::segment(id), self.options.access);
         let file = SharedFile::kept(&self.disk, path, access, &self.keep_files);
-        remember(&self.files, id, &file);
-        file
-    }
-
-    /// Files are no longer removed by whoever drops them last.
-    pub fn stop_removing(&self) {
-        self.keep_files.store(true, Ordering::Release);
+        remember_first(&self.files, id, file)
     }
 
     /// Counts the bytes of a manifest written.
@@ -246,8 +258,7 @@ impl Store {
         }
         let segment = Segment::open_shared(meta.clone(), self.shared_file(meta.id))?;
         let segment = Arc::new(segment.with_cache(self.cached(meta)));
-        remember(&self.segments, meta.id, &segment);
-        Ok(segment)
+        Ok(remember_first(&self.segments, meta.id, segment))
     }
 
     /// A scratch that an earlier lookup left, or a new one.
@@ -268,9 +279,22 @@ impl Store {
     }
 }
 
+/// Notes what `id` is, unless another thread did meanwhile; returns what it is.
+fn remember_first<T>(map: &Mutex<HashMap<u64, Weak<T>>>, id: u64, thing: Arc<T>) -> Arc<T> {
+    let mut locked = lock(map);
+    if let Some(first) = locked.get(&id).and_then(Weak::upgrade) {
+        return first;
+    }
+    note(&mut locked, id, &thing);
+    thing
+}
+
 /// Notes what `id` is as long as somebody holds it, and now and then forgets what nobody holds.
 fn remember<T>(map: &Mutex<HashMap<u64, Weak<T>>>, id: u64, thing: &Arc<T>) {
-    let mut map = lock(map);
+    note(&mut lock(map), id, thing);
+}
+
+fn note<T>(map: &mut HashMap<u64, Weak<T>>, id: u64, thing: &Arc<T>) {
     if map.len() == map.capacity() {
         map.retain(|_, held| held.strong_count() > 0);
     }
