@@ -70,3 +70,38 @@ mod tests {
         assert!(passed < 4_000, "{passed} of 100,000");
     }
 }
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod interleavings {
+    use super::*;
+
+    /// Clones of a buffer that add to one word lose none of each other's bits, and whoever added a
+    /// hash, or was told of it, finds it.
+    #[test]
+    fn clones_lose_no_bits_of_each_other() {
+        shuttle::check_random(
+            || {
+                let filter = BufferFilter::new(64);
+                let threads: Vec<_> = (0..3u64)
+                    .map(|number| {
+                        let filter = filter.clone();
+                        shuttle::thread::spawn(move || {
+                            let hashes = [number, number | 5 << 6, number | 9 << 12];
+                            for (index, &hash) in hashes.iter().enumerate() {
+                                filter.add(hash);
+                                assert!(hashes[..=index].iter().all(|&hash| filter.may_hold(hash)));
+                            }
+                            hashes
+                        })
+                    })
+                    .collect();
+                for thread in threads {
+                    let hashes = thread.join().expect("its assertions hold");
+                    assert!(hashes.iter().all(|&hash| filter.may_hold(hash)));
+                }
+            },
+            2000,
+        );
+    }
+}

@@ -371,3 +371,165 @@ fn shared_prefix(inputs: &[Input]) -> usize {
     }
     shared.map_or(0, |shared| shared.len())
 }
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod interleavings {
+    use super::super::entry::{EntryKind, EntryRef};
+    use super::super::options::{Executor, SessionOptions};
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+    use crate::disk::{Disk, Lock};
+    use crate::format::hash::hash;
+    use crate::sync::Mutex;
+    use shuttle::thread;
+
+    const ENTRIES: u64 = 6;
+
+    #[derive(Debug)]
+    struct NoLock;
+    impl Lock for NoLock {}
+
+    /// Counts helpers, each on a thread of its own.
+    #[derive(Default)]
+    struct Threads {
+        started: AtomicU64,
+        running: Arc<AtomicU64>,
+        handles: Mutex<Vec<thread::JoinHandle<()>>>,
+    }
+
+    impl Executor for Threads {
+        fn execute(&self, work: Box<dyn FnOnce() + Send>) {
+            self.started.fetch_add(1, Ordering::SeqCst);
+            let running = Arc::clone(&self.running);
+            let handle = thread::spawn(move || {
+                running.fetch_add(1, Ordering::SeqCst);
+                work();
+                running.fetch_sub(1, Ordering::SeqCst);
+            });
+            lock(&self.handles).push(handle);
+        }
+    }
+
+    /// Drops what it is given.
+    struct Dropping;
+
+    impl Executor for Dropping {
+        fn execute(&self, work: Box<dyn FnOnce() + Send>) {
+            drop(work);
+        }
+    }
+
+    fn buffer() -> WriteBuffer {
+        let mut buffer = WriteBuffer::new(64);
+        for number in 0..ENTRIES {
+            let key = number.to_be_bytes();
+            let entry = EntryRef { kind: EntryKind::Insert, key: &key, value: b"value" };
+            buffer.insert(entry, hash(1, &key), &|_, _| None);
+        }
+        buffer
+    }
+
+    fn job(executor: Arc<dyn Executor>) -> Arc<MergeJob> {
+        let disk = MemoryDisk::new();
+        disk.create_directory("segments").expect("memory takes it");
+        let options = SessionOptions { executor: Some(executor), ..SessionOptions::default() };
+        let store = Store::new(disk, options, (1, 1), 1, Some(Box::new(NoLock)));
+        MergeJob::new(store, vec![Input::Buffer(buffer())], None, true, 10)
+    }
+
+    /// What a reader may rely on in any state: all of the content, in outputs or in inputs.
+    fn check(job: &MergeJob) {
+        let was_done = job.is_done();
+        let state = job.state();
+        assert!(state.done || !was_done, "who sees that it is done sees the result");
+        let inputs: u64 = state.inputs.iter().map(Input::cost).sum();
+        let (left, there) = (inputs > 0, state.outputs.entry_count());
+        assert!(if state.done { !left && there == ENTRIES } else { left && there == 0 });
+        assert!(state.spent <= job.plan().debt);
+    }
+
+    #[test]
+    fn two_payers_a_helper_and_a_reader_share_a_merge() {
+        shuttle::check_random(
+            || {
+                let executor = Arc::new(Threads::default());
+                let job = job(Arc::<Threads>::clone(&executor));
+                let debt = job.plan().debt;
+                job.request(debt / 3);
+                let payers: Vec<_> = (1..3)
+                    .map(|payer| {
+                        let job = Arc::clone(&job);
+                        thread::spawn(move || {
+                            let paid = job.advance_to(debt * payer / 4).expect("memory works");
+                            job.request(debt);
+                            paid + job.advance_to(debt / 2 + payer).expect("memory works")
+                        })
+                    })
+                    .collect();
+                let reader = {
+                    let job = Arc::clone(&job);
+                    thread::spawn(move || (0..3).for_each(|_| check(&job)))
+                };
+                let paid: u64 =
+                    payers.into_iter().map(|payer| payer.join().expect("it pays")).sum();
+                reader.join().expect("every state is whole");
+                while let Some(handle) = { lock(&executor.handles).pop() } {
+                    handle.join().expect("a helper ends");
+                }
+                // The last request asked for all, and none is lost.
+                assert!(paid <= debt && job.spent() == debt && job.is_done());
+                assert_eq!(job.requested.load(Ordering::SeqCst), 0);
+                assert_eq!(executor.running.load(Ordering::SeqCst), 0);
+                check(&job);
+            },
+            1500,
+        );
+    }
+
+    #[test]
+    fn a_dropped_request_leaves_room_for_the_next() {
+        shuttle::check_random(
+            || {
+                let job = job(Arc::new(Dropping));
+                let threads: Vec<_> = (1..3)
+                    .map(|target| {
+                        let job = Arc::clone(&job);
+                        thread::spawn(move || job.request(target))
+                    })
+                    .collect();
+                threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+                assert_eq!(job.requested.load(Ordering::SeqCst), 0);
+                job.finish().expect("memory works");
+                check(&job);
+            },
+            500,
+        );
+    }
+
+    /// The session ends while a helper and a payer work: both stop, and nothing is written after.
+    #[test]
+    fn nobody_writes_after_the_end_of_the_session() {
+        shuttle::check_random(
+            || {
+                let executor = Arc::new(Threads::default());
+                let job = job(Arc::<Threads>::clone(&executor));
+                job.request(u64::MAX);
+                let payer = {
+                    let job = Arc::clone(&job);
+                    thread::spawn(move || job.finish().map_err(|error| error.kind()))
+                };
+                job.store.close();
+                let files = job.store.disk.list("segments").expect("memory answers");
+                let outcome = payer.join().expect("no panic");
+                assert!(outcome.is_ok() || outcome == Err(crate::Kind::Closed));
+                while let Some(handle) = { lock(&executor.handles).pop() } {
+                    handle.join().expect("a helper ends");
+                }
+                assert_eq!(job.store.disk.list("segments").expect("memory answers"), files);
+                check(&job);
+            },
+            1500,
+        );
+    }
+}

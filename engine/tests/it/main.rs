@@ -18,5 +18,8 @@ mod faults; // every call fails once, in every way
 mod model; // models: the same meaning in the least code
 mod random; // numbers that follow from a seed
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
+#[cfg(shuttle)]
+mod shuttle; // orders of the steps of several threads
 mod story; // a fixed workload that touches every operation
 mod table_machine; // random steps on a session and on its model
+mod threads; // the same with every executor, at every stop of the disk, and closing
