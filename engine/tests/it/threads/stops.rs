@@ -13,6 +13,7 @@ thread_local! {
 }
 
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // each is a condition that somebody waits for
 struct State {
     /// Nobody stops any more.
     open: bool,
