@@ -435,7 +435,7 @@ mod interleavings {
         disk.create_directory("segments").expect("memory takes it");
         let options = SessionOptions { executor: Some(executor), ..SessionOptions::default() };
         let store = Store::new(disk, options, (1, 1), 1, Some(Box::new(NoLock)));
-        MergeJob::new(store, vec![Input::Buffer(buffer())], None, true, 10)
+        MergeJob::new(store, vec![Input::Buffer(buffer())], None, (Purpose::Merge, true, 10))
     }
 
     /// What a reader may rely on in any state: all of the content, in outputs or in inputs.
