@@ -8,14 +8,13 @@ pub fn operations(bytes: &[u8]) {
     let Some((head, rest)) = bytes.split_first_chunk::<2>() else { return };
     let disk = if head[0] & 1 == 0 { DiskKind::Memory } else { DiskKind::Sim };
     let setup = Setup::draw(disk, u64::from(u16::from_le_bytes(*head)));
-    let steps: Vec<_> = rest.as_chunks::<4>().0.iter().take(200).map(step).collect();
+    let steps: Vec<_> = rest.as_chunks::<4>().0.iter().take(200).copied().map(step).collect();
     if let Err(what) = run(&setup, &steps) {
         panic!("{what}\nwith {setup:?}\nand {steps:#?}");
     }
 }
 
-fn step(bytes: &[u8; 4]) -> Step {
-    let [kind, table, low, high] = *bytes;
+fn step([kind, table, low, high]: [u8; 4]) -> Step {
     let seed = u64::from(u16::from_le_bytes([low, high]));
     let count = 1 + u32::from(high);
     match kind % 24 {
