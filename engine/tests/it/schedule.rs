@@ -6,7 +6,7 @@ use varvite::{Batch, Session, SessionOptions, TableOptions};
 use crate::model::levels::{Entry, Table};
 use crate::random::{Random, mix};
 
-/// Entries of one size: 34 bytes of key, 60 of value, as in a UTxO set.
+/// Entries of one size: 34 bytes of key, 60 of value, as in a ledger.
 fn key(number: u64) -> [u8; 34] {
     let mut key = [0; 34];
     for (part, bytes) in key.chunks_mut(8).enumerate() {

@@ -22,7 +22,9 @@ fn store() -> Arc<MemoryDisk> {
         let mut story = Story::new(Arc::clone(&disk) as Arc<dyn Disk>);
         let save = Act::Save("one", &["a", "b"]);
         let acts = [Act::Begin, Act::Create("a"), Act::Create("b"), Act::Update("a", 1, 90), save];
-        acts.into_iter().for_each(|act| story.act(act).expect("memory does not fail"));
+        for act in acts {
+            story.act(act).expect("memory does not fail");
+        }
         drop(story.stop());
         disk
     };
