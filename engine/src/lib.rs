@@ -16,3 +16,12 @@ pub use table::{
     SessionOptions, SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table, TableOptions,
     TableStats, Values, Verify, View,
 };
+
+/// The examples of the README and of the guide compile and run with the tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../docs/guide/table.md")]
+    struct Guide;
+}

@@ -15,6 +15,8 @@ mod folder;
 mod handle;
 mod index;
 pub mod inspect;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod levels;
 mod lookup;
 mod merge;

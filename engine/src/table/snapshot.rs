@@ -226,6 +226,10 @@ impl MergeRecord {
         if flags > 7 {
             return Err(from.corrupt("merge flags of at most 7", flags));
         }
+        let filter_bits = from.u8()?;
+        if filter_bits > 24 {
+            return Err(from.corrupt("a merge's filter bits of at most 24", filter_bits));
+        }
         Ok(MergeRecord {
             debt,
             spent,
@@ -233,7 +237,7 @@ impl MergeRecord {
             bottom: flags & 1 != 0,
             to_last: flags & 2 != 0,
             done: flags & 4 != 0,
-            filter_bits: from.u8()?,
+            filter_bits,
             boundary: decode_optional(from)?,
             outputs: decode_run(from)?,
             inputs: decode_runs(from)?,

@@ -110,7 +110,7 @@ fn a_page_in_another_place_is_detected() {
 
 /// One of many ways to change bytes, chosen by `seed`: flips, runs of one byte, numbers at their
 /// limits, cuts, repeats.
-fn mutate(bytes: &mut Vec<u8>, seed: u64) {
+pub fn mutate(bytes: &mut Vec<u8>, seed: u64) {
     for step in 0..=(seed % 4) {
         let draw = combine(seed, step);
         // Mostly near the start, where structure lies.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use varvite::disk::Access;
 use varvite::disk::memory::MemoryDisk;
 use varvite::error::Kind;
+use varvite::file::append::{AppendFile, Position};
 use varvite::format::hash::hash;
 use varvite::format::header::{FileKind, Header};
 use varvite::raw::{
@@ -195,11 +196,39 @@ fn segments() {
     golden("segment/small.outline.txt", format!("{outline}\n").as_bytes());
 }
 
+/// A file with two groups of records, each synced.
+pub fn appended() -> Vec<u8> {
+    let disk = MemoryDisk::new();
+    let header = Header::new(FileKind::Session, 0x1234_5678, 9);
+    let mut file = AppendFile::create(&*disk, "log", header).unwrap();
+    file.push(b"first").unwrap();
+    file.push(b"").unwrap();
+    file.sync().unwrap();
+    file.push(b"third record").unwrap();
+    file.sync().unwrap();
+    disk.bytes("log").unwrap()
+}
+
+#[test]
+fn appended_files() {
+    let bytes = golden("append/three-records.bin", &appended());
+    let disk = MemoryDisk::new();
+    disk.replace("log", bytes).unwrap();
+    let mut found = Vec::new();
+    let each = |at: Position, payload: &[u8]| {
+        found.push((at.sequence, payload.to_vec()));
+        Ok(())
+    };
+    AppendFile::open(&*disk, "log", FileKind::Session, Position::start(), each).unwrap();
+    let expected = [(0, &b"first"[..]), (1, b""), (2, b"third record")];
+    assert_eq!(found, expected.map(|(sequence, payload)| (sequence, payload.to_vec())));
+}
+
 /// The hexadecimal examples in the format documents are the golden files.
 #[test]
 fn documents_show_the_golden_files() {
     let mut shown = Vec::new();
-    for noun in ["header", "page", "filter", "index", "segment"] {
+    for noun in ["append", "header", "page", "filter", "index", "segment"] {
         let text = std::fs::read_to_string(path(&format!("../docs/format/{noun}.md"))).unwrap();
         for block in text.split("```hex ").skip(1) {
             let (name, rest) = block.split_once('\n').unwrap();
@@ -219,5 +248,5 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 8, "{shown:?}");
+    assert_eq!(shown.len(), 9, "{shown:?}");
 }

@@ -16,10 +16,13 @@ mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
 mod model; // models: the same meaning in the least code
+mod operations; // operation lists from bytes; the body of a fuzz target
 mod random; // numbers that follow from a seed
+mod schedule; // the work of updates against the model of levels, and its bound
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
 #[cfg(shuttle)]
 mod shuttle; // orders of the steps of several threads
+mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets
 mod story; // a fixed workload that touches every operation
 mod table_machine; // random steps on a session and on its model
 mod threads; // the same with every executor, at every stop of the disk, and closing

@@ -4,34 +4,17 @@
 //! long as it still fails, and what is left is printed. `VARVITE_STEPS` sets how many steps are made on
 //! each disk, `VARVITE_SEED` where the seeds begin.
 
-mod step;
+pub mod step;
 mod world;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use step::Step;
-use world::World;
+pub use world::run;
 
 use crate::random::{mix, setting};
 use crate::setup::{DiskKind, Help, Keys, Setup, Upserts};
 
 /// Steps of one case.
 const CASE: usize = 150;
-
-fn run(setup: &Setup, steps: &[Step]) -> Result<(), String> {
-    let all = || {
-        let mut world = World::new(*setup)?;
-        for (index, step) in steps.iter().enumerate() {
-            world.step(*step).map_err(|what| format!("step {index}, {step:?}: {what}"))?;
-        }
-        world.end().map_err(|what| format!("at the end: {what}"))
-    };
-    catch_unwind(AssertUnwindSafe(all)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        Err(format!("a panic: {}", text.unwrap_or_default()))
-    })
-}
 
 /// The steps without as many as can go while it still fails, and with smaller batches.
 fn shrink(setup: &Setup, mut steps: Vec<Step>, mut failure: String) -> (Vec<Step>, String) {

@@ -132,6 +132,7 @@ pub struct Snapshot {
 /// All that survives the end of a session.
 pub type Snapshots = BTreeMap<String, Snapshot>;
 
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,6 +1,7 @@
 //! A session beside its model, and what each step does to both.
 
 use std::ops::{Bound, ControlFlow};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use varvite::cache::Cache;
@@ -509,6 +510,22 @@ impl World {
         drop(self.folder.take());
         Ok(())
     }
+}
+
+/// Makes the steps of a case; what differs from the model, or panics, is told.
+pub fn run(setup: &Setup, steps: &[Step]) -> Result<(), String> {
+    let all = || {
+        let mut world = World::new(*setup)?;
+        for (index, step) in steps.iter().enumerate() {
+            world.step(*step).map_err(|what| format!("step {index}, {step:?}: {what}"))?;
+        }
+        world.end().map_err(|what| format!("at the end: {what}"))
+    };
+    catch_unwind(AssertUnwindSafe(all)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(format!("a panic: {}", text.unwrap_or_default()))
+    })
 }
 
 fn options(setup: &Setup, later: &Arc<Later>, cache: Option<&Arc<Cache>>) -> SessionOptions {

@@ -1,0 +1,27 @@
+//! Asks for cache lines ahead of their use.
+#![allow(unsafe_code)]
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
+/// Asks for the lines of `bytes` from `start` for `length` bytes, as far as they exist.
+#[inline]
+pub fn lines(bytes: &[u8], start: usize, length: usize) {
+    let end = bytes.len().min(start + length);
+    for at in (start..end).step_by(LINE_BYTES) {
+        line(&bytes[at]);
+    }
+}
+
+/// Asks for the line where `thing` begins.
+#[inline]
+pub fn line<T>(thing: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing and faults on no address; this one is of a live value.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(thing).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = thing;
+}

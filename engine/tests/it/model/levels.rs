@@ -1,0 +1,270 @@
+//! The schedule of merges as a model without disks, bytes or threads: which runs there are, which merge, who
+//! pays how much. Entries are numbers with a cost; a merge is a list of costs to be paid in order.
+//!
+//! It follows `docs/design/table.md`, line by line, and nothing of the engine. Sources: Dayan & Idreos 2018
+//! (lazy levelling); Bentley & Saxe 1980 (spreading rebuilding work).
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a key is bound to, or that it is deleted, and what the entry costs: key + value + 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub is_delete: bool,
+    pub cost: u64,
+}
+
+pub type Run = BTreeMap<u64, Entry>;
+
+pub fn cost(run: &Run) -> u64 {
+    run.values().map(|entry| entry.cost).sum()
+}
+
+/// A merge under way: the cost of each key that is left, and the result.
+#[derive(Debug)]
+struct Job {
+    debt: u64,
+    left: VecDeque<u64>,
+    spent: u64,
+    result: Run,
+}
+
+impl Job {
+    /// Merges `inputs`, newest first; deletes end at the bottom.
+    fn new(inputs: &[&Run], bottom: bool) -> Job {
+        let mut steps: BTreeMap<u64, (u64, Entry)> = BTreeMap::new();
+        for run in inputs {
+            for (key, entry) in *run {
+                steps.entry(*key).or_insert((0, *entry)).0 += entry.cost;
+            }
+        }
+        let kept = steps.iter().filter(|(_, (_, entry))| !(bottom && entry.is_delete));
+        Job {
+            debt: inputs.iter().map(|run| cost(run)).sum(),
+            left: steps.values().map(|(cost, _)| *cost).collect(),
+            spent: 0,
+            result: kept.map(|(key, (_, entry))| (*key, *entry)).collect(),
+        }
+    }
+
+    /// Works until `target` is spent; returns the work.
+    fn advance(&mut self, target: u64) -> u64 {
+        let before = self.spent;
+        let target = if target >= self.debt { u64::MAX } else { target };
+        while self.spent < target {
+            let Some(cost) = self.left.pop_front() else { break };
+            self.spent += cost;
+        }
+        self.spent - before
+    }
+
+    fn is_done(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+#[derive(Debug)]
+struct Merging {
+    job: Job,
+    start: u64,
+    due: u64,
+    to_last: bool,
+}
+
+impl Merging {
+    /// What is to be spent at `clock`: linear from start to due.
+    fn target(&self, clock: u64) -> u64 {
+        if clock >= self.due {
+            return u64::MAX;
+        }
+        let passed = u128::from(clock.saturating_sub(self.start));
+        (u128::from(self.job.debt) * passed / u128::from(self.due - self.start)) as u64
+    }
+}
+
+#[derive(Debug)]
+struct Sealed {
+    buffer: Run,
+    seal: u64,
+    writing: Option<Merging>,
+}
+
+#[derive(Debug, Default)]
+struct Level {
+    /// Newest first.
+    runs: VecDeque<Run>,
+    merging: Option<Merging>,
+}
+
+/// The shape of one table.
+#[derive(Debug)]
+pub struct Table {
+    buffer_bytes: u64,
+    ratio: usize,
+    active: Run,
+    sealed: VecDeque<Sealed>,
+    levels: Vec<Level>,
+    last: Option<Run>,
+    seals: u64,
+}
+
+impl Table {
+    pub fn new(buffer_bytes: u64, ratio: usize) -> Table {
+        Table {
+            buffer_bytes,
+            ratio,
+            active: Run::new(),
+            sealed: VecDeque::new(),
+            levels: Vec::new(),
+            last: None,
+            seals: 0,
+        }
+    }
+
+    /// Work is done in lumps of at least this.
+    pub fn lump(&self) -> u64 {
+        (16 << 10).min(self.buffer_bytes / 64)
+    }
+
+    pub fn depth(&self) -> u64 {
+        self.levels.len() as u64
+    }
+
+    /// Complete runs by level, then those of the last.
+    pub fn run_counts(&self) -> Vec<usize> {
+        let levels = self.levels.iter().map(|level| level.runs.len());
+        levels.chain(self.last.iter().map(|_| 1)).collect()
+    }
+
+    /// Pays for `changes` and applies them; returns the counted work.
+    pub fn update(&mut self, changes: &[(u64, Entry)]) -> u64 {
+        let added = changes.iter().map(|(_, entry)| entry.cost).sum();
+        let work = self.pay(added);
+        for (key, entry) in changes {
+            self.active.insert(*key, *entry);
+            if cost(&self.active) >= self.buffer_bytes {
+                self.seal();
+            }
+        }
+        work
+    }
+
+    fn pay(&mut self, added: u64) -> u64 {
+        let mut work = 0;
+        let filled = cost(&self.active) + added;
+        let kept = usize::from(filled < self.buffer_bytes);
+        while self.sealed.len() > kept {
+            work += self.settle();
+        }
+        let clock = self.seals * self.buffer_bytes + filled.min(self.buffer_bytes);
+        let lump = self.lump();
+        for merging in self.merges() {
+            let target = merging.target(clock);
+            let behind = target == u64::MAX || target >= merging.job.spent + lump;
+            if !merging.job.is_done() && behind {
+                work += merging.job.advance(target);
+            }
+        }
+        work
+    }
+
+    /// Works ahead by up to `credits`, youngest first; returns the work.
+    pub fn work(&mut self, credits: u64) -> u64 {
+        let mut left = credits;
+        let mut work = 0;
+        for merging in self.merges() {
+            if left > 0 && !merging.job.is_done() {
+                let done = merging.job.advance(merging.job.spent.saturating_add(left));
+                work += done;
+                left = left.saturating_sub(done);
+            }
+        }
+        work
+    }
+
+    fn merges(&mut self) -> impl Iterator<Item = &mut Merging> {
+        let writing = self.sealed.iter_mut().filter_map(|sealed| sealed.writing.as_mut());
+        writing.chain(self.levels.iter_mut().filter_map(|level| level.merging.as_mut()))
+    }
+
+    fn seal(&mut self) {
+        self.seals += 1;
+        let buffer = std::mem::take(&mut self.active);
+        self.sealed.push_back(Sealed { buffer, seal: self.seals, writing: None });
+        if self.sealed.len() == 1 {
+            self.start_writing();
+        }
+    }
+
+    /// Begins to write out the oldest sealed buffer; it has until one more buffer is full.
+    fn start_writing(&mut self) {
+        let is_empty = |level: &Level| level.runs.is_empty() && level.merging.is_none();
+        let bottom = self.last.is_none() && self.levels.iter().all(is_empty);
+        let sealed = self.sealed.front_mut().expect("a buffer was sealed");
+        let job = Job::new(&[&sealed.buffer], bottom);
+        let start = sealed.seal * self.buffer_bytes;
+        let due = start + self.buffer_bytes;
+        sealed.writing = Some(Merging { job, start, due, to_last: false });
+    }
+
+    /// Puts the oldest sealed buffer into level 0, and starts the merges that this fills.
+    fn settle(&mut self) -> u64 {
+        if self.sealed[0].writing.is_none() {
+            self.start_writing();
+        }
+        let sealed = self.sealed.pop_front().expect("a buffer was sealed");
+        let mut writing = sealed.writing.expect("just started");
+        let mut work = writing.job.advance(u64::MAX);
+        if self.levels.is_empty() {
+            self.levels.push(Level::default());
+        }
+        // Results that make room are needed now; by the schedule they are there.
+        for level in &mut self.levels {
+            if level.runs.len() + 1 < self.ratio {
+                break;
+            }
+            work += level.merging.as_mut().map_or(0, |merging| merging.job.advance(u64::MAX));
+        }
+        self.push(0, writing.job.result);
+        for level in 0.. {
+            if self.levels.get(level).is_none_or(|it| it.runs.len() < self.ratio) {
+                break;
+            }
+            if let Some(merging) = self.levels[level].merging.take() {
+                let result = merging.job.result;
+                if merging.to_last {
+                    self.last = (!result.is_empty()).then_some(result);
+                } else {
+                    self.push(level + 1, result);
+                }
+            }
+            self.start_merge(level, writing.due);
+        }
+        work
+    }
+
+    fn push(&mut self, level: usize, run: Run) {
+        if !run.is_empty() {
+            self.levels[level].runs.push_front(run);
+        }
+    }
+
+    /// Merges the runs of `level`; it has until the level is full again.
+    fn start_merge(&mut self, level: usize, start: u64) {
+        let period = self.buffer_bytes * (self.ratio as u64).pow(level as u32 + 1);
+        let is_deepest = level + 1 == self.levels.len();
+        let outgrown = self.last.as_ref().map_or(0, cost) > period * self.ratio as u64;
+        if is_deepest && outgrown {
+            self.levels.push(Level::default());
+        }
+        let to_last = is_deepest && !outgrown;
+        let mut inputs: Vec<Run> = std::mem::take(&mut self.levels[level].runs).into();
+        if to_last {
+            inputs.extend(self.last.take());
+        }
+        let is_empty = |level: &Level| level.runs.is_empty() && level.merging.is_none();
+        let nothing_below = self.last.is_none() && self.levels[level + 1..].iter().all(is_empty);
+        let inputs: Vec<_> = inputs.iter().collect();
+        let job = Job::new(&inputs, to_last || nothing_below);
+        self.levels[level].merging = Some(Merging { job, start, due: start + period, to_last });
+    }
+}

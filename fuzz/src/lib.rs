@@ -1,0 +1,31 @@
+//! The bodies of the fuzz targets. They live with the tests, which run them too; here they are only named.
+
+#[path = "../../engine/tests/it/decoders.rs"]
+pub mod decoders;
+#[path = "../../engine/tests/it/operations.rs"]
+pub mod operations;
+#[path = "../../engine/tests/it/store_files.rs"]
+pub mod store_files;
+
+#[path = "../../engine/tests/it/model"]
+#[allow(dead_code)]
+mod model {
+    pub mod table;
+}
+#[path = "../../engine/tests/it/random.rs"]
+#[allow(dead_code)]
+mod random;
+#[path = "../../engine/tests/it/setup.rs"]
+#[allow(dead_code)]
+mod setup;
+#[path = "../../engine/tests/it/story.rs"]
+#[allow(dead_code)]
+mod story;
+#[path = "../../engine/tests/it/table_machine"]
+#[allow(dead_code)]
+mod table_machine {
+    pub mod step;
+    mod world;
+
+    pub use world::run;
+}
