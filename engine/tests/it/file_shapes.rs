@@ -350,20 +350,3 @@ fn leftovers_are_known_and_removed() {
     assert_eq!(remove_leftovers(&*disk, "").unwrap(), 1);
     assert_eq!(disk.list("").unwrap(), ["a"]);
 }
-
-/// The worked example of `docs/format/append.md`.
-#[test]
-fn the_documented_example_is_what_is_written() {
-    let disk = MemoryDisk::new();
-    let mut file = AppendFile::create(&*disk, "log", Header::new(KIND, 1, 2)).unwrap();
-    file.push(b"hello").unwrap();
-    file.write().unwrap();
-    let bytes = crate::golden::golden("append/hello.bin", &disk.bytes("log").unwrap());
-    let mut hex = String::new();
-    for chunk in bytes.chunks(16) {
-        let line: Vec<_> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
-        hex += &(line.join(" ") + "\n");
-    }
-    let document = include_str!("../../../docs/format/append.md");
-    assert!(document.contains(&hex), "the document should show:\n{hex}");
-}
