@@ -100,6 +100,8 @@ pub fn append(bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::damage::mutate;
+    use crate::golden::golden;
+    use crate::story::assert_reopens;
 
     fn seed(name: &str) -> Vec<u8> {
         let file =
@@ -116,6 +118,23 @@ mod tests {
             mutate(&mut bytes, number);
             body(&bytes);
         }
+    }
+
+    #[test]
+    fn session_file_and_manifest_are_read_and_written_as_ever() {
+        let disk = MemoryDisk::new();
+        let mut story = Story::new(Arc::clone(&disk) as Arc<dyn Disk>);
+        let save = Act::Save("one", &["a", "b"]);
+        for act in [Act::Begin, Act::Create("a"), Act::Create("b"), Act::Update("a", 1, 12), save] {
+            story.act(act).unwrap();
+        }
+        let written = |name| disk.bytes(name).unwrap();
+        let session = golden("session/seed-42.bin", &written("session"));
+        let manifest = golden("snapshot/two-tables.bin", &written(MANIFEST));
+        disk.replace("session", session).unwrap();
+        disk.replace(MANIFEST, manifest).unwrap();
+        let saved = story.stop();
+        assert_reopens(&(disk as Arc<dyn Disk>), &[&saved], &"golden");
     }
 
     #[test]
