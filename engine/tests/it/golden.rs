@@ -25,7 +25,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 /// The golden file `name`, which must hold `written`.
-fn golden(name: &str, written: &[u8]) -> Vec<u8> {
+pub fn golden(name: &str, written: &[u8]) -> Vec<u8> {
     let path = path(name);
     if std::env::var_os("VARVITE_WRITE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
