@@ -10,6 +10,7 @@ mod bench_upsert;
 mod bench_utxo;
 mod check;
 mod completions;
+mod conformance;
 mod demo;
 mod inspect;
 mod replay;
@@ -39,6 +40,7 @@ enum Command {
     Bench(bench::Command),
     #[command(subcommand)]
     Table(table::Command),
+    Conformance(conformance::Arguments),
     Inspect(inspect::Arguments),
     Check(check::Arguments),
     Completions(completions::Arguments),
@@ -52,6 +54,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Replay(command) => replay::run(command, format),
         Command::Bench(command) => bench::run(command, format),
         Command::Table(command) => table::run(command, format),
+        Command::Conformance(arguments) => conformance::run(&arguments, format),
         Command::Inspect(arguments) => inspect::run(&arguments, format),
         Command::Check(arguments) => check::run(&arguments, format),
         Command::Completions(arguments) => completions::run(&arguments),

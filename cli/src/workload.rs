@@ -2,3 +2,4 @@
 
 pub mod cardano;
 pub mod utxo;
+pub mod vectors;
