@@ -4,14 +4,25 @@
 //! bit, so that every node that holds the same ledger computes the same commit hash.
 //! Formats: `docs/format/pack.md`, `docs/format/control.md`. Design: `docs/design/context.md`.
 
+mod batch;
+mod commit;
 pub mod configuration;
+mod control;
 mod digest;
 mod directory;
 pub mod hash;
 pub mod name_hash;
 mod node;
+mod object_cache;
+mod pack;
+mod paths;
+mod record;
+pub mod store;
 pub mod tree;
+
+pub use commit::Commit;
 
 pub use configuration::{ChildOrder, Configuration};
 pub use hash::Hash;
-pub use tree::{directory_hash, Change, Depth, Kind, Order, Tree};
+pub use store::{CommitInfo, Durability, Index, Options, Stats, Store};
+pub use tree::{Change, Depth, Kind, Order, Tree, directory_hash};

@@ -50,7 +50,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => {
-            let mut table = print::table(&["file", "vectors", ">passed", ">failed", "first failure"]);
+            let mut table =
+                print::table(&["file", "vectors", ">passed", ">failed", "first failure"]);
             for file in &report.files {
                 table.add_row(vec![
                     file.file.clone(),

@@ -295,7 +295,12 @@ fn inodes(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
             hash::put_values_head(&mut out, entries.len() as u64);
             for entry in entries {
                 let is_value = text(&entry[1][0])? == "contents";
-                hash::put_values_entry(&mut out, &bytes(&entry[0])?, is_value, &hash_of(&entry[1][1])?);
+                hash::put_values_entry(
+                    &mut out,
+                    &bytes(&entry[0])?,
+                    is_value,
+                    &hash_of(&entry[1][1])?,
+                );
             }
         }
         made.push(hash::hash(&out));
@@ -307,7 +312,8 @@ fn inodes(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
 }
 
 fn commit(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
-    let hashes = |value: &Value| -> Result<Vec<Hash>> { array(value)?.iter().map(hash_of).collect() };
+    let hashes =
+        |value: &Value| -> Result<Vec<Hash>> { array(value)?.iter().map(hash_of).collect() };
     let mut parents = hashes(&vector["parents"])?;
     parents.sort_unstable();
     verdicts.equal("the order of parents", &parents, &hashes(&vector["parents_stored"])?);

@@ -73,9 +73,8 @@ impl Directories<'_> {
                     return Ok(leaf.slot_mut(index));
                 }
                 Body::Branch(branch) => {
-                    let index = branch
-                        .search(bucket.at(branch.depth))
-                        .expect("the entry was found before");
+                    let index =
+                        branch.search(bucket.at(branch.depth)).expect("the entry was found before");
                     node = self.thaw(branch.pointer_mut(index))?;
                 }
             }
@@ -155,12 +154,7 @@ impl Directories<'_> {
     }
 
     /// What must take the place of the leaf where `name` goes, if it is full.
-    fn split_for(
-        &self,
-        root: &Arc<Node>,
-        name: &[u8],
-        slot: &Slot,
-    ) -> Result<Option<Arc<Node>>> {
+    fn split_for(&self, root: &Arc<Node>, name: &[u8], slot: &Slot) -> Result<Option<Arc<Node>>> {
         let mut bucket = Bucket::new(self.configuration, name);
         let mut node = Arc::clone(root);
         let mut depth = 0;
@@ -168,8 +162,11 @@ impl Directories<'_> {
             let next = match &node.body {
                 Body::Leaf { leaf, .. } => {
                     let entries = self.configuration.entries();
-                    let room =
-                        if depth == 0 { entries.max(self.configuration.stable_hash()) } else { entries };
+                    let room = if depth == 0 {
+                        entries.max(self.configuration.stable_hash())
+                    } else {
+                        entries
+                    };
                     if leaf.len() < room {
                         return Ok(None);
                     }
@@ -251,9 +248,8 @@ impl Directories<'_> {
                     return Ok(());
                 }
                 Body::Branch(branch) => {
-                    let index = branch
-                        .search(bucket.at(branch.depth))
-                        .expect("the entry was found before");
+                    let index =
+                        branch.search(bucket.at(branch.depth)).expect("the entry was found before");
                     if branch.pointers[index].count == 1 {
                         branch.remove(index);
                         return Ok(());
@@ -294,8 +290,7 @@ impl Directories<'_> {
                 }
                 return Ok((above, Some(Arc::new(Node::leaf(leaf, flat)))));
             }
-            let index =
-                branch.search(bucket.at(branch.depth)).expect("the entry was found before");
+            let index = branch.search(bucket.at(branch.depth)).expect("the entry was found before");
             let next = self.target(&branch.pointers[index].target)?;
             node = next;
             above += 1;

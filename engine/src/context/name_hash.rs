@@ -63,9 +63,10 @@ mod tests {
         let mut digest = [0; 32];
         digest[0] = 0b1010_0110;
         digest[1] = 0b1100_0000;
-        assert_eq!((0..10).map(|depth| bits(&digest, depth, 1)).collect::<Vec<_>>(), [
-            1, 0, 1, 0, 0, 1, 1, 0, 1, 1
-        ]);
+        assert_eq!(
+            (0..10).map(|depth| bits(&digest, depth, 1)).collect::<Vec<_>>(),
+            [1, 0, 1, 0, 0, 1, 1, 0, 1, 1]
+        );
         assert_eq!(bits(&digest, 0, 5), 0b10100);
         assert_eq!(bits(&digest, 1, 5), 0b11011);
         assert_eq!(bits(&digest, 0, 10), 0b10_1001_1011);

@@ -111,6 +111,7 @@ impl Hashes {
         *lock(&self.0) = hashes;
     }
 
+    /// The hash of one child, if it is known.
     pub(crate) fn get(&self, index: usize) -> Option<Hash> {
         lock(&self.0).get(index).copied().filter(|hash| *hash != UNKNOWN)
     }
@@ -213,10 +214,15 @@ impl Leaf {
         self.entries.push(Entry { end: self.names.len() as u32, slot });
     }
 
-    /// Gives the leaf the hashes of its children, all or none.
-    pub(crate) fn set_hashes(&mut self, hashes: Vec<Hash>) {
-        debug_assert!(hashes.is_empty() || hashes.len() == self.len());
-        self.hashes = Hashes(Mutex::new(hashes));
+    /// Bytes of all names.
+    pub(crate) fn names_length(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Gives back room that was reserved for more.
+    pub(crate) fn fit(&mut self) {
+        self.names.shrink_to_fit();
+        self.entries.shrink_to_fit();
     }
 
     pub(crate) fn insert(&mut self, index: usize, name: &[u8], slot: Slot) {

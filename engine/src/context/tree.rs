@@ -251,16 +251,14 @@ impl Tree {
     }
 
     /// The same content without any reference to a pack. Reads all of it.
-    fn copied(&self) -> Result<Tree> {
+    pub(crate) fn copied(&self) -> Result<Tree> {
         if let Some(value) = self.to_value()? {
             return Ok(Tree::of_value(self.configuration, &value));
         }
         let mut copy = Tree::empty(self.configuration);
-        self.fold::<&[u8]>(&[], None, Order::Undefined, |path, tree| {
-            match tree.to_value()? {
-                Some(value) => copy.put(path, Slot::value(&value)),
-                None => Ok(()),
-            }
+        self.fold::<&[u8]>(&[], None, Order::Undefined, |path, tree| match tree.to_value()? {
+            Some(value) => copy.put(path, Slot::value(&value)),
+            None => Ok(()),
         })?;
         Ok(copy)
     }
