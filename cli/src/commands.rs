@@ -6,6 +6,7 @@ use crate::exit::Outcome;
 use crate::print::Format;
 
 mod bench;
+mod bench_context;
 mod bench_upsert;
 mod bench_utxo;
 mod check;
@@ -14,6 +15,7 @@ mod conformance;
 mod demo;
 mod inspect;
 mod replay;
+mod replay_blocks;
 mod replay_cardano;
 mod snapshot;
 mod table;
