@@ -13,7 +13,7 @@ use super::record::{self, PATCHES_MAX, Places, Tag};
 use crate::error::Result;
 use crate::format::codec::Encoder;
 
-/// Bodies up to this length are not worth reading their base for.
+/// Nodes that take up to about this many bytes are not worth reading their base for.
 const SMALL: usize = 48;
 
 /// Objects by hash, for a store that keeps every object once.
@@ -139,11 +139,10 @@ impl<'a> Batch<'a> {
             }
         }
         let at = self.next();
-        let mut full = Encoder::over(std::mem::take(&mut self.body));
-        let mut tag = record::put_full(&mut full, at, &node, &self.placed);
+        let mut body = std::mem::take(&mut self.body);
         let mut patches = 0;
-        let mut body = full.finish();
-        if let Some(from) = node.base.filter(|_| body.len() > SMALL) {
+        let mut tag = None;
+        if let Some(from) = node.base.filter(|_| node.weight() > SMALL) {
             let base = self.pack.node(from.offset)?;
             if base.hash.get() == Some(&hash) {
                 self.body = body;
@@ -152,19 +151,24 @@ impl<'a> Batch<'a> {
                 return Ok(());
             }
             if from.patches < PATCHES_MAX {
-                let mut patch = Encoder::new();
-                let kind = record::put_patch(&mut patch, at, &node, &base, from, &self.placed);
-                if let Some(kind) = kind
-                    && patch.bytes().len() < body.len() / 2
-                {
-                    tag = kind;
-                    patches = from.patches + 1;
-                    body = patch.finish();
-                }
+                let mut patch = Encoder::over(body);
+                tag = record::put_patch(&mut patch, at, &node, &base, from, &self.placed)
+                    .filter(|_| patch.bytes().len() < node.weight() / 2);
+                body = patch.finish();
+                patches = from.patches + 1;
             }
         }
+        let tag = match tag {
+            Some(tag) => tag,
+            None => {
+                patches = 0;
+                let mut full = Encoder::over(body);
+                let tag = record::put_full(&mut full, at, &node, &self.placed);
+                body = full.finish();
+                tag
+            }
+        };
         let offset = self.put(tag, &hash, &body);
-        body.clear();
         self.body = body;
         self.place(key, offset);
         self.order.push((node, Base { offset, patches }));

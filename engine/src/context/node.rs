@@ -366,6 +366,15 @@ impl Node {
         node
     }
 
+    /// About how many bytes its full record takes, hash apart.
+    pub(crate) fn weight(&self) -> usize {
+        match &self.body {
+            // Half of a name, because most are hex digits; a byte and a reference beside it.
+            Body::Leaf { leaf, .. } => leaf.names.len() / 2 + 5 * leaf.len(),
+            Body::Branch(branch) => 4 * branch.pointers.len(),
+        }
+    }
+
     /// How many children it has itself.
     pub(crate) fn width(&self) -> usize {
         match &self.body {

@@ -134,15 +134,21 @@ impl Tree {
 
     /// What is at `path`.
     pub(crate) fn slot<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Slot>> {
+        let (known, slot) = self.walk(path)?;
+        Ok((known == path.len()).then_some(slot))
+    }
+
+    /// How many steps of `path` lead somewhere, and what is there.
+    fn walk<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<(usize, Slot)> {
         let mut slot = self.root.clone();
-        for step in path {
-            let Some(node) = self.open(&slot)? else { return Ok(None) };
+        for (index, step) in path.iter().enumerate() {
+            let Some(node) = self.open(&slot)? else { return Ok((index, slot)) };
             let Some(next) = self.directories().find(&node, step.as_ref())? else {
-                return Ok(None);
+                return Ok((index, slot));
             };
             slot = next;
         }
-        Ok(Some(slot))
+        Ok((path.len(), slot))
     }
 
     /// The value at `path`; none when nothing is there, or a directory.
@@ -213,13 +219,13 @@ impl Tree {
     /// directory. The empty path makes the tree that value. `Invalid` when a name is longer than
     /// [`NAME_MAX`] or its directory cannot represent it; then nothing is changed.
     pub fn add<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
-        if let Some(slot) = self.slot(path)?
-            && slot.is_value()
-            && self.bytes(&slot)?.as_deref() == Some(value)
-        {
+        let (known, slot) = self.walk(path)?;
+        if known == path.len() && slot.is_value() && self.bytes(&slot)?.as_deref() == Some(value) {
             return Ok(());
         }
-        self.put(path, Slot::value(value))
+        // Held nodes would look shared, and be copied.
+        drop(slot);
+        self.put(path, known, Slot::value(value))
     }
 
     /// Binds `tree` at `path` in O(path), sharing it. An empty tree removes what is there. A tree of
@@ -242,12 +248,12 @@ impl Tree {
             (Some(own), Some(load)) if own.identity() == load.identity() => tree.root.clone(),
             _ => tree.copied()?.root,
         };
-        if let Some(slot) = self.slot(path)?
-            && slot.same(&root)
-        {
+        let (known, slot) = self.walk(path)?;
+        if known == path.len() && slot.same(&root) {
             return Ok(());
         }
-        self.put(path, root)
+        drop(slot);
+        self.put(path, known, root)
     }
 
     /// The same content without any reference to a pack. Reads all of it.
@@ -257,7 +263,7 @@ impl Tree {
         }
         let mut copy = Tree::empty(self.configuration);
         self.fold::<&[u8]>(&[], None, Order::Undefined, |path, tree| match tree.to_value()? {
-            Some(value) => copy.put(path, Slot::value(&value)),
+            Some(value) => copy.add(path, &value),
             None => Ok(()),
         })?;
         Ok(copy)
@@ -290,15 +296,14 @@ impl Tree {
         directories.remove(live(&directories, slot)?, path[keep].as_ref())
     }
 
-    /// Binds `new` at `path`, whatever is there.
-    fn put<S: AsRef<[u8]>>(&mut self, path: &[S], new: Slot) -> Result<()> {
+    /// Binds `new` at `path`, of which `known` steps lead somewhere.
+    fn put<S: AsRef<[u8]>>(&mut self, path: &[S], known: usize, new: Slot) -> Result<()> {
         if let Some(step) = path.iter().find(|step| step.as_ref().len() > NAME_MAX) {
             return Err(Error::invalid(format!(
                 "a name of {} bytes is longer than {NAME_MAX}: choose a shorter one",
                 step.as_ref().len()
             )));
         }
-        let known = self.known_steps(path)?;
         let Tree { configuration, load, root } = self;
         let directories = Directories { configuration: *configuration, load: load.as_deref() };
         let mut slot = root;
@@ -318,19 +323,6 @@ impl Tree {
             return Ok(());
         }
         directories.insert(live(&directories, slot)?, step.as_ref(), chain)
-    }
-
-    /// How many steps of `path` lead somewhere.
-    fn known_steps<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<usize> {
-        let mut slot = self.root.clone();
-        for (index, step) in path.iter().enumerate() {
-            let Some(node) = self.open(&slot)? else { return Ok(index) };
-            let Some(next) = self.directories().find(&node, step.as_ref())? else {
-                return Ok(index);
-            };
-            slot = next;
-        }
-        Ok(path.len())
     }
 
     /// The hash: that of the value, or of the directory as Tezos defines it. Hashes what changed
