@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use varvite::outline::Outline;
-use varvite::table::inspect;
+use varvite::context::inspect;
 use varvite::{Error, Kind, Result};
 
 use crate::exit::{Outcome, Verdict};

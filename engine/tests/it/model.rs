@@ -2,3 +2,4 @@
 
 pub mod levels;
 pub mod table;
+pub mod context; // nested maps and a reference hash
