@@ -26,4 +26,5 @@ mod store_files; // mutated manifests, session files and appended files; bodies 
 mod story; // a fixed workload that touches every operation
 mod table_machine; // random steps on a session and on its model
 mod threads; // the same with every executor, at every stop of the disk, and closing
+mod context_crash; // crashes, failed calls and damage of a context store
 mod context_machine; // random operations on trees and stores beside their model
