@@ -15,6 +15,7 @@ pub mod inspect;
 pub mod name_hash;
 mod node;
 mod object_cache;
+mod options;
 mod pack;
 mod paths;
 mod record;
@@ -25,5 +26,6 @@ pub use commit::Commit;
 
 pub use configuration::{ChildOrder, Configuration};
 pub use hash::Hash;
-pub use store::{CommitInfo, Durability, Index, Options, Stats, Store};
+pub use options::{Durability, Index, Options};
+pub use store::{CommitInfo, Stats, Store};
 pub use tree::{Change, Depth, Kind, Order, Tree, directory_hash};

@@ -50,7 +50,7 @@ impl<'a> Blocks<'a> {
 
     fn bad(&self, number: usize, what: &str) -> Error {
         Error::invalid(format!(
-            "line {} of {}: {what}; the format is in docs/format/workload.md",
+            "line {} of {}: {what}; the format is in docs/guide/context.md",
             number + 1,
             self.name
         ))
@@ -163,14 +163,18 @@ impl Checksum {
     /// A find: the value, or that there is none.
     pub fn found(&mut self, value: Option<&[u8]>) {
         let Some(value) = value else { return self.byte(0xfe) };
-        value.iter().for_each(|byte| self.byte(*byte));
+        for byte in value {
+            self.byte(*byte);
+        }
         self.byte(0xff);
     }
 
     /// A list: the names in byte order.
     pub fn listed(&mut self, names: &[Vec<u8>]) {
         for name in names {
-            name.iter().for_each(|byte| self.byte(*byte));
+            for byte in name {
+                self.byte(*byte);
+            }
             self.byte(0xfd);
         }
     }

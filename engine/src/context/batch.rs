@@ -158,15 +158,14 @@ impl<'a> Batch<'a> {
                 patches = from.patches + 1;
             }
         }
-        let tag = match tag {
-            Some(tag) => tag,
-            None => {
-                patches = 0;
-                let mut full = Encoder::over(body);
-                let tag = record::put_full(&mut full, at, &node, &self.placed);
-                body = full.finish();
-                tag
-            }
+        let tag = if let Some(tag) = tag {
+            tag
+        } else {
+            patches = 0;
+            let mut full = Encoder::over(body);
+            let tag = record::put_full(&mut full, at, &node, &self.placed);
+            body = full.finish();
+            tag
         };
         let offset = self.put(tag, &hash, &body);
         self.body = body;

@@ -12,7 +12,7 @@ use crate::format::codec::{Decoder, Encoder};
 pub enum ChildOrder {
     /// OCaml's seeded hash of the name, the depth as seed, modulo the number of entries.
     SeededHash,
-    /// Consecutive bits of the name's BLAKE2b digest; the number of entries is a power of two.
+    /// Consecutive bits of the name's `BLAKE2b` digest; the number of entries is a power of two.
     HashBits,
 }
 

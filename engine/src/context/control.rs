@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::configuration::Configuration;
 use super::hash::Hash;
+use super::options::Index;
 use super::paths;
-use super::store::Index;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::Position;

@@ -1,4 +1,4 @@
-//! The hashes of the context: BLAKE2b-256 over pre-images that Tezos fixed.
+//! The hashes of the context: `BLAKE2b`-256 over pre-images that Tezos fixed.
 //!
 //! A pre-image is written straight into a reused buffer, and many are hashed at once, because most
 //! of them are short and SIMD lanes are free. The exact bytes are stated beside each function.
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
-/// A BLAKE2b-256 digest.
+/// A `BLAKE2b`-256 digest.
 pub type Hash = [u8; 32];
 
 /// The hash of the empty directory, which is also that of the empty value.
@@ -153,7 +153,7 @@ fn checksum(payload: &[u8]) -> [u8; 4] {
     [twice[0], twice[1], twice[2], twice[3]]
 }
 
-/// The text form, Base58Check: 52 characters that begin with `Co`.
+/// The text form, `Base58Check`: 52 characters that begin with `Co`.
 #[must_use]
 pub fn to_text(hash: &Hash) -> String {
     let mut raw = [0; RAW];

@@ -12,18 +12,29 @@ use crate::error::Result;
 use crate::file::append::{self, HEAD, Position};
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
-use crate::table::inspect as other;
 
-/// The outline of any file of a session or a context, called `file`. `Invalid` when it does not begin
-/// as our files do.
-pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
+/// The outline of a file of a context, called `file`; none when its header's letter is no context's.
+#[must_use]
+pub fn file(file: &str, bytes: &[u8]) -> Option<Outline> {
     let letter = bytes.get(7).copied();
     let row =
         FileKind::ALL.iter().find(|row| bytes.starts_with(b"varvite") && Some(row.1) == letter);
     match row.map(|row| row.0) {
-        Some(FileKind::Pack) => Ok(pack(file, bytes)),
-        Some(FileKind::Control) => Ok(control(file, bytes)),
-        _ => other::file(file, bytes),
+        Some(FileKind::Pack) => Some(pack(file, bytes)),
+        Some(FileKind::Control) => Some(control(file, bytes)),
+        _ => None,
+    }
+}
+
+fn described_header(file: &str, bytes: &[u8]) -> Outline {
+    let outline = Outline::new("header", 0..bytes.len().min(header::LENGTH) as u64);
+    match Header::decode(file, bytes) {
+        Ok(header) => outline
+            .field("kind", header.kind.name())
+            .field("version", header.version)
+            .field("identity", format_args!("{:016x}", header.identity))
+            .field("store", format_args!("{:016x}", header.store)),
+        Err(error) => outline.damaged(error),
     }
 }
 
@@ -31,7 +42,7 @@ pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
 #[must_use]
 pub fn control(file: &str, bytes: &[u8]) -> Outline {
     let whole = Outline::new("control", 0..bytes.len() as u64).field("file", file);
-    let whole = whole.child(other::header(file, bytes));
+    let whole = whole.child(described_header(file, bytes));
     let body = Outline::new("store", header::LENGTH as u64..bytes.len().max(header::LENGTH) as u64);
     whole.child(match Control::decode(file, bytes) {
         Err(error) => body.damaged(error),
@@ -59,7 +70,7 @@ pub fn control(file: &str, bytes: &[u8]) -> Outline {
 #[must_use]
 pub fn pack(file: &str, bytes: &[u8]) -> Outline {
     let whole = Outline::new("pack", 0..bytes.len() as u64).field("file", file);
-    let mut whole = whole.child(other::header(file, bytes));
+    let mut whole = whole.child(described_header(file, bytes));
     let Ok(header) = Header::expect(file, bytes, FileKind::Pack) else { return whole };
     let mut batches = Vec::new();
     let scanned = in_memory(bytes, header.identity, |position, payload| {

@@ -16,6 +16,7 @@ use super::configuration::Configuration;
 use super::control::Control;
 use super::hash::{self, Hash};
 use super::node::{Load, Slot};
+use super::options::{Index, Options};
 use super::pack::{Chunk, Pack};
 use super::paths;
 use super::record::{self, Tag};
@@ -28,63 +29,6 @@ use crate::format::header::FileKind;
 
 pub use write::CommitInfo;
 use write::Writer;
-
-/// Which objects a store finds by their hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Index {
-    /// Commits.
-    #[default]
-    Minimal,
-    /// Commits and every object, each of which is then stored once.
-    Always,
-}
-
-/// When a commit is durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// When the call returns: one sync a commit.
-    #[default]
-    Synced,
-    /// When the system writes it out. A power cut may lose the newest commits; what is found again is
-    /// an older commit, whole.
-    Written,
-}
-
-/// How a store is made and used.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The hash configuration; only used when the store is created.
-    pub configuration: Configuration,
-    /// What the index knows; only used when the store is created.
-    pub index: Index,
-    /// When a commit is durable.
-    pub durability: Durability,
-    /// Memory for materialised nodes, in bytes.
-    pub objects_bytes: u64,
-    /// Memory for pages of the pack, in bytes, unless `cache` is given.
-    pub pages_bytes: u64,
-    /// A page cache that other stores share.
-    pub cache: Option<Arc<Cache>>,
-    /// A chunk longer than this is followed by another.
-    pub chunk_bytes: u64,
-    /// Identity of a store that is created.
-    pub seed: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            configuration: Configuration::TEZOS,
-            index: Index::Minimal,
-            durability: Durability::Synced,
-            objects_bytes: 64 << 20,
-            pages_bytes: 16 << 20,
-            cache: None,
-            chunk_bytes: 256 << 20,
-            seed: 0,
-        }
-    }
-}
 
 /// What a store did and holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -414,7 +358,7 @@ impl Store {
 
     /// The hash that [`Store::commit`] would give, without committing.
     pub fn hash(&self, tree: &Tree, info: &CommitInfo) -> Result<Hash> {
-        info.hash(&tree.hash()?)
+        Ok(info.hash(&tree.hash()?))
     }
 
     /// What the store did and holds.

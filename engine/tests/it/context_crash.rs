@@ -145,7 +145,7 @@ fn a_crash_at_every_call_leaves_what_was_acknowledged() {
                 assert!(found >= story.commits.len(), "{what}: an acknowledged commit is gone");
                 assert!(found <= story.commits.len() + 1, "{what}");
                 let branch = store.branch(b"main");
-                assert!(branch >= story.branch || branch.is_some(), "{what}: the branch is gone");
+                assert!(story.branch.is_none() || branch.is_some(), "{what}: the branch is gone");
                 chunks = chunks.max(store.stats().chunks);
                 drop(store);
                 // The replay goes on to the same hashes.
@@ -257,7 +257,7 @@ fn files_of_another_store_are_refused() {
     let other_disk = Arc::clone(&other) as Arc<dyn Disk>;
     drop(Store::create(Arc::clone(&other_disk), Options { seed: 77, ..options(Index::Minimal) }));
     tell(&other_disk, Index::Minimal, 6, &mut story).unwrap();
-    for name in disk.files().into_iter().filter(|name| name.ends_with(".pack")) {
+    for name in disk.files().into_iter().filter(|name| name.contains(".pack")) {
         let Ok(bytes) = other.bytes(&name) else { continue };
         let copy = disk.snapshot();
         copy.replace(&name, bytes).unwrap();

@@ -1,5 +1,6 @@
 //! Random operations on trees and a store, each beside nested maps and a reference hash.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use varvite::context::{
@@ -49,6 +50,9 @@ fn value(random: &mut Random) -> Vec<u8> {
     random.bytes(length)
 }
 
+/// Whether a depth is within a bound.
+type Includes = fn(usize, usize) -> bool;
+
 /// A tree and what it must be.
 #[derive(Clone)]
 struct Pair {
@@ -79,7 +83,7 @@ impl Pair {
         assert_eq!(subtree.is_some(), model.is_some());
         let children = match model {
             Some(Node::Directory(children)) => children.clone(),
-            _ => Default::default(),
+            _ => BTreeMap::new(),
         };
         assert_eq!(self.tree.length(path).unwrap(), children.len() as u64);
         let all = self.tree.list(path, 0, u64::MAX).unwrap();
@@ -115,7 +119,7 @@ impl Pair {
             assert_eq!(values, expected);
         }
         let bound = random.index(4);
-        let depths: [(Depth, fn(usize, usize) -> bool); 5] = [
+        let depths: [(Depth, Includes); 5] = [
             (Depth::Eq(bound), |depth, bound| depth == bound),
             (Depth::Lt(bound), |depth, bound| depth < bound),
             (Depth::Le(bound), |depth, bound| depth <= bound),
@@ -147,7 +151,7 @@ impl Pair {
             })
             .unwrap();
         let (before, after) = (self.model.values(), after.model.values());
-        let mut expected: std::collections::BTreeMap<Path, Change> = Default::default();
+        let mut expected: BTreeMap<Path, Change> = BTreeMap::new();
         for (path, value) in &before {
             expected.insert(path.clone(), Change::Removed(value.clone()));
         }
@@ -230,7 +234,7 @@ fn trees_mean_what_nested_maps_mean() {
     }
 }
 
-fn store_story(disk: Arc<dyn Disk>, configuration: Configuration, index: Index, seed: u64) {
+fn store_story(disk: &Arc<dyn Disk>, configuration: Configuration, index: Index, seed: u64) {
     let mut random = Random::new(seed);
     let options = Options {
         configuration,
@@ -243,8 +247,8 @@ fn store_story(disk: Arc<dyn Disk>, configuration: Configuration, index: Index, 
         seed,
         ..Options::default()
     };
-    let mut store = Store::create(Arc::clone(&disk), options.clone()).unwrap();
-    let mut reader = Store::open_read_only(Arc::clone(&disk), options.clone()).unwrap();
+    let mut store = Store::create(Arc::clone(disk), options.clone()).unwrap();
+    let mut reader = Store::open_read_only(Arc::clone(disk), options.clone()).unwrap();
     let mut commits: Vec<(Hash, Node)> = Vec::new();
     let mut handles = vec![Pair { tree: Tree::empty(configuration), model: Node::empty() }];
     // Another store, from which subtrees are copied.
@@ -301,11 +305,11 @@ fn store_story(disk: Arc<dyn Disk>, configuration: Configuration, index: Index, 
         if random.one_in(8) {
             // Closed or dropped: the same is found again. Old handles stay readable.
             if random.one_in(2) {
-                store.close().unwrap()
+                store.close().unwrap();
             } else {
-                drop(store)
+                drop(store);
             }
-            store = Store::open(Arc::clone(&disk), options.clone()).unwrap();
+            store = Store::open(Arc::clone(disk), options.clone()).unwrap();
             assert_eq!(store.last_commit().unwrap(), commits.last().map(|(hash, _)| *hash));
         }
     }
@@ -336,12 +340,12 @@ fn stores_on_every_disk_mean_what_nested_maps_mean() {
     for (number, configuration) in configurations().into_iter().enumerate() {
         let seed = number as u64;
         for index in [Index::Minimal, Index::Always] {
-            store_story(MemoryDisk::new(), configuration, index, seed);
-            store_story(SimDisk::new(seed), configuration, index, seed + 50);
+            store_story(&(MemoryDisk::new() as Arc<dyn Disk>), configuration, index, seed);
+            store_story(&(SimDisk::new(seed) as Arc<dyn Disk>), configuration, index, seed + 50);
         }
         let folder = tempfile::tempdir().unwrap();
-        let disk = OsDisk::create(folder.path()).unwrap();
-        store_story(disk, configuration, Index::Minimal, seed + 100);
+        let disk: Arc<dyn Disk> = OsDisk::create(folder.path()).unwrap();
+        store_story(&disk, configuration, Index::Minimal, seed + 100);
     }
 }
 

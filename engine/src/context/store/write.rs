@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Durability, Index, State, Store, paths};
+use super::{State, Store, paths};
 use crate::context::batch::Batch;
 use crate::context::commit::CommitBody;
 use crate::context::control::Control;
 use crate::context::hash::{self, Hash};
 use crate::context::node::{Load, Slot};
+use crate::context::options::{Durability, Index};
 use crate::context::pack::{Chunk, Pack};
 use crate::context::record::Tag;
 use crate::context::tree::{Kind as TreeKind, Tree};
@@ -61,8 +62,8 @@ impl CommitInfo {
         parents
     }
 
-    pub(super) fn hash(&self, tree: &Hash) -> Result<Hash> {
-        Ok(hash::commit(tree, &self.sorted_parents(), self.date, &self.author, &self.message))
+    pub(super) fn hash(&self, tree: &Hash) -> Hash {
+        hash::commit(tree, &self.sorted_parents(), self.date, &self.author, &self.message)
     }
 }
 
@@ -156,7 +157,7 @@ impl Store {
             *tree = tree.copied()?;
         }
         let tree_hash = tree.hash()?;
-        let commit_hash = info.hash(&tree_hash)?;
+        let commit_hash = info.hash(&tree_hash);
         let load = Arc::clone(&self.pack) as Arc<dyn Load>;
         if let Some(offset) = self.state.commits.get(&commit_hash) {
             let (_, body) = self.commit_at(*offset)?;
