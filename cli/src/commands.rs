@@ -6,13 +6,16 @@ use crate::exit::Outcome;
 use crate::print::Format;
 
 mod bench;
+mod bench_context;
 mod bench_upsert;
 mod bench_utxo;
 mod check;
 mod completions;
+mod conformance;
 mod demo;
 mod inspect;
 mod replay;
+mod replay_blocks;
 mod replay_cardano;
 mod snapshot;
 mod table;
@@ -39,6 +42,7 @@ enum Command {
     Bench(bench::Command),
     #[command(subcommand)]
     Table(table::Command),
+    Conformance(conformance::Arguments),
     Inspect(inspect::Arguments),
     Check(check::Arguments),
     Completions(completions::Arguments),
@@ -52,6 +56,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Replay(command) => replay::run(command, format),
         Command::Bench(command) => bench::run(command, format),
         Command::Table(command) => table::run(command, format),
+        Command::Conformance(arguments) => conformance::run(&arguments, format),
         Command::Inspect(arguments) => inspect::run(&arguments, format),
         Command::Check(arguments) => check::run(&arguments, format),
         Command::Completions(arguments) => completions::run(&arguments),

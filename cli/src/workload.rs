@@ -1,4 +1,7 @@
 //! What the commands run: real chains and generated loads.
 
+pub mod blocks;
 pub mod cardano;
+pub mod context_bench;
 pub mod utxo;
+pub mod vectors;

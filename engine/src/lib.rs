@@ -1,6 +1,7 @@
 //! varvite: an embeddable storage engine for blockchain ledger state.
 
 pub mod cache;
+pub mod context;
 pub mod disk;
 pub mod error;
 pub mod file;

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{bench_upsert, bench_utxo};
+use super::{bench_context, bench_upsert, bench_utxo};
 use crate::exit::Outcome;
 use crate::print::Format;
 
@@ -12,6 +12,7 @@ pub enum Command {
     #[command(subcommand)]
     Utxo(bench_utxo::Command),
     Upsert(bench_upsert::Arguments),
+    Context(bench_context::Arguments),
 }
 
 /// Runs the benchmark that `command` names.
@@ -19,5 +20,6 @@ pub fn run(command: Command, format: Format) -> Outcome {
     match command {
         Command::Utxo(command) => bench_utxo::run(command, format),
         Command::Upsert(arguments) => bench_upsert::run(&arguments, format),
+        Command::Context(arguments) => bench_context::run(&arguments, format),
     }
 }

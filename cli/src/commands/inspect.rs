@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use varvite::context::inspect as context;
 use varvite::outline::Outline;
 use varvite::table::inspect;
 use varvite::{Error, Kind, Result};
@@ -51,7 +52,11 @@ impl<'a> From<&'a Outline> for Piece<'a> {
 /// Reads the file and prints its outline.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = arguments.file.display().to_string();
-    let outline = inspect::file(&name, &read(arguments, &name)?)?;
+    let bytes = read(arguments, &name)?;
+    let outline = match context::file(&name, &bytes) {
+        Some(outline) => outline,
+        None => inspect::file(&name, &bytes)?,
+    };
     match format {
         Format::Json => print::json(&Piece::from(&outline))?,
         Format::Table => print::line(&outline.to_string())?,

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::replay_cardano;
+use super::{replay_blocks, replay_cardano};
 use crate::exit::Outcome;
 use crate::print::Format;
 
@@ -10,11 +10,13 @@ use crate::print::Format;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Cardano(replay_cardano::Arguments),
+    Blocks(replay_blocks::Arguments),
 }
 
 /// Runs the replay that `command` names.
 pub fn run(command: Command, format: Format) -> Outcome {
     match command {
         Command::Cardano(arguments) => replay_cardano::run(&arguments, format),
+        Command::Blocks(arguments) => replay_blocks::run(&arguments, format),
     }
 }

@@ -16,6 +16,13 @@ impl Encoder {
         Self::default()
     }
 
+    /// An encoder that reuses the memory of `bytes`, whose content is dropped.
+    #[must_use]
+    pub fn over(mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        Encoder { bytes }
+    }
+
     /// What was encoded so far.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

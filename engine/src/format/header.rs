@@ -21,14 +21,20 @@ pub enum FileKind {
     Segment,
     /// `b'M'`: the manifest of a snapshot.
     Snapshot,
+    /// `b'P'`: one chunk of a context's pack.
+    Pack,
+    /// `b'C'`: what a context store is made of now.
+    Control,
 }
 
 impl FileKind {
     /// Every kind with its letter, its name and the newest version that this release reads.
-    pub const ALL: [(FileKind, u8, &'static str, u16); 3] = [
+    pub const ALL: [(FileKind, u8, &'static str, u16); 5] = [
         (FileKind::Session, b'S', "session", 1),
         (FileKind::Segment, b'R', "segment", 1),
         (FileKind::Snapshot, b'M', "snapshot", 1),
+        (FileKind::Pack, b'P', "pack", 1),
+        (FileKind::Control, b'C', "control", 1),
     ];
 
     fn row(self) -> (FileKind, u8, &'static str, u16) {

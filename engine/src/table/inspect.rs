@@ -62,7 +62,8 @@ pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
         Some(FileKind::Segment) => segment(file, bytes),
         Some(FileKind::Snapshot) => snapshot(file, bytes),
         Some(FileKind::Session) => session(file, bytes),
-        None => {
+        // A context's files are described by the context's inspector.
+        Some(FileKind::Pack | FileKind::Control) | None => {
             let whole = Outline::new("file of an unknown kind", 0..bytes.len() as u64);
             whole.field("file", file).child(header(file, bytes))
         }

@@ -2,3 +2,5 @@
 
 pub mod levels;
 pub mod table;
+pub mod context; // nested maps and a reference hash
+pub mod context;

@@ -1,0 +1,214 @@
+//! `varvite bench context`: the synthetic block workload, with every hash as other engines have it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use serde::Serialize;
+use varvite::context::hash::{self, Hash};
+use varvite::context::{CommitInfo, Options, Store, Tree};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
+use varvite::{Error, Result};
+
+use super::replay_cardano::temporary_folder;
+use crate::exit::{Outcome, Verdict};
+use crate::measure::{Samples, cpu_ns, disk_bytes, peak_rss_bytes};
+use crate::print::{self, Format};
+use crate::workload::context_bench::{Mix, Workload};
+
+/// Replay generated blocks on a context store
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Accounts loaded first
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    accounts: u64,
+    /// Blocks
+    #[arg(long, default_value_t = 100)]
+    blocks: u64,
+    /// Finds in a block
+    #[arg(long, default_value_t = 3000)]
+    reads: u64,
+    /// Values replaced in a block
+    #[arg(long, default_value_t = 800)]
+    updates: u64,
+    /// Accounts and cells added in a block
+    #[arg(long, default_value_t = 60)]
+    inserts: u64,
+    /// Accounts removed in a block
+    #[arg(long, default_value_t = 20)]
+    deletes: u64,
+    /// Seed of the workload
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Keep the store in memory
+    #[arg(long)]
+    memory: bool,
+    /// Folder for the store, missing or empty [default: a temporary folder]
+    #[arg(long, conflicts_with = "memory")]
+    dir: Option<PathBuf>,
+    /// Memory for nodes, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    objects_mib: u64,
+    /// Memory for pages, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    pages_mib: u64,
+}
+
+/// Percentiles of the time that blocks took.
+#[derive(Debug, Serialize)]
+pub struct BlockMs {
+    /// Median.
+    pub p50: f64,
+    /// Of a hundred, one takes longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl BlockMs {
+    /// Of samples in nanoseconds.
+    pub fn of(samples: &mut Samples) -> BlockMs {
+        let mut at = |share| samples.microseconds(share) / 1e3;
+        BlockMs { p50: at(0.5), p99: at(0.99), max: at(1.0) }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    load_hash: String,
+    last_hash: String,
+    load_cpu_seconds: f64,
+    cpu_ms_per_block: f64,
+    block_ms: BlockMs,
+    commit_ms: f64,
+    peak_rss_bytes: u64,
+    written_bytes_per_write: f64,
+    open_seconds: f64,
+    list_page_ms: f64,
+    disk_bytes: u64,
+    syncs_per_commit: f64,
+    missing: u64,
+}
+
+/// Runs load and blocks and prints the figures.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let temporary = match (&arguments.dir, arguments.memory) {
+        (None, false) => Some(temporary_folder()?),
+        _ => None,
+    };
+    let folder = arguments.dir.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
+    let disk: Arc<dyn Disk> = match folder {
+        Some(folder) => OsDisk::create(folder)?,
+        None => MemoryDisk::new(),
+    };
+    let options = Options {
+        objects_bytes: arguments.objects_mib << 20,
+        pages_bytes: arguments.pages_mib << 20,
+        ..Options::default()
+    };
+    let mut store = Store::create(Arc::clone(&disk), options.clone())?;
+    let (mut report, last) = measure(arguments, &mut store)?;
+    report.disk_bytes = folder.map_or(store.stats().pack_bytes, disk_bytes);
+    store.close()?;
+    let start = Instant::now();
+    let store = Store::open(disk, options)?;
+    let tree = store.checkout(&last)?;
+    report.open_seconds = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let page = tree.list(&["data", "contracts", "index"], 0, 5)?;
+    report.list_page_ms = start.elapsed().as_secs_f64() * 1e3;
+    if page.len() as u64 != arguments.accounts.min(5) {
+        return Err(Error::invalid("the page is shorter than it should be").into());
+    }
+    show(&report, format)?;
+    Ok(Verdict::of(report.missing == 0))
+}
+
+fn commit(store: &mut Store, tree: &mut Tree, level: u64, parent: Option<Hash>) -> Result<Hash> {
+    let parents: Vec<Hash> = parent.into_iter().collect();
+    store.commit(tree, &CommitInfo::new(&parents, level as i64, "Tezos", format!("lvl {level}")))
+}
+
+fn measure(arguments: &Arguments, store: &mut Store) -> Result<(Report, Hash)> {
+    let mix = Mix {
+        reads: arguments.reads,
+        updates: arguments.updates,
+        inserts: arguments.inserts,
+        deletes: arguments.deletes,
+    };
+    let mut workload = Workload::new(arguments.seed);
+    let mut tree = Tree::empty(store.configuration());
+    let (mut last, mut level) = (None, 0);
+    let cpu = cpu_ns();
+    while workload.accounts() < arguments.accounts {
+        workload.load(&mut tree, arguments.accounts)?;
+        level += 1;
+        last = Some(commit(store, &mut tree, level, last)?);
+    }
+    let load_cpu_seconds = (cpu_ns() - cpu) as f64 / 1e9;
+    let mut last = last.expect("there is an account to load at least");
+    let load_hash = hash::to_text(&last);
+    let (mut blocks, mut commits) = (Samples::default(), 0.0);
+    let (before, writes) = (store.stats(), workload.writes);
+    let cpu = cpu_ns();
+    for _ in 0..arguments.blocks {
+        let start = Instant::now();
+        let mut tree = store.checkout(&last)?;
+        workload.read(&tree, mix)?;
+        workload.write(&mut tree, mix)?;
+        let commit_start = Instant::now();
+        level += 1;
+        last = commit(store, &mut tree, level, Some(last))?;
+        commits += commit_start.elapsed().as_secs_f64();
+        blocks.push(start.elapsed().as_nanos() as u64);
+    }
+    let cpu = cpu_ns() - cpu;
+    let after = store.stats();
+    let count = arguments.blocks.max(1) as f64;
+    let report = Report {
+        load_hash,
+        last_hash: hash::to_text(&last),
+        load_cpu_seconds,
+        cpu_ms_per_block: cpu as f64 / 1e6 / count,
+        block_ms: BlockMs::of(&mut blocks),
+        commit_ms: commits * 1e3 / count,
+        peak_rss_bytes: peak_rss_bytes(),
+        written_bytes_per_write: (after.written_bytes - before.written_bytes) as f64
+            / (workload.writes - writes).max(1) as f64,
+        open_seconds: 0.0,
+        list_page_ms: 0.0,
+        disk_bytes: 0,
+        syncs_per_commit: (after.syncs - before.syncs) as f64 / count,
+        missing: workload.missing,
+    };
+    Ok((report, last))
+}
+
+fn show(report: &Report, format: Format) -> std::io::Result<()> {
+    if format == Format::Json {
+        return print::json(report);
+    }
+    let blocks = &report.block_ms;
+    let table = print::record(&[
+        ("hash after loading", report.load_hash.clone()),
+        ("last hash", report.last_hash.clone()),
+        ("loading", format!("{:.1} CPU-s", report.load_cpu_seconds)),
+        ("CPU a block", format!("{:.1} ms", report.cpu_ms_per_block)),
+        (
+            "block p50 / p99 / max",
+            format!("{:.1} / {:.1} / {:.1} ms", blocks.p50, blocks.p99, blocks.max),
+        ),
+        ("commit", format!("{:.1} ms", report.commit_ms)),
+        ("peak memory", print::bytes(report.peak_rss_bytes)),
+        ("written a write", format!("{:.0} B", report.written_bytes_per_write)),
+        ("opening", print::seconds(report.open_seconds)),
+        ("a page of 5", format!("{:.3} ms", report.list_page_ms)),
+        ("disk", print::bytes(report.disk_bytes)),
+        ("syncs a commit", format!("{:.2}", report.syncs_per_commit)),
+        ("finds that found nothing", report.missing.to_string()),
+    ]);
+    print::line(&table.to_string())
+}

@@ -1,0 +1,139 @@
+//! `varvite conformance`: vectors of other implementations, recomputed.
+//!
+//! What a file holds is told from its first vector, so that files can be renamed and mixed.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+use varvite::{Error, Result};
+
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::workload::vectors;
+
+/// Recompute vectors of Tezos context hashing and compare
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Vector files, JSON or JSON lines, gzipped or not
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct FileReport {
+    file: String,
+    kind: &'static str,
+    passed: u64,
+    failed: u64,
+    first_failure: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    files: Vec<FileReport>,
+    passed: u64,
+    failed: u64,
+}
+
+/// Runs every file and prints passed and failed of each, and the total last.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let mut files = Vec::new();
+    for path in &arguments.files {
+        files.push(check(path)?);
+    }
+    let passed = files.iter().map(|file| file.passed).sum();
+    let failed = files.iter().map(|file| file.failed).sum();
+    let report = Report { files, passed, failed };
+    match format {
+        Format::Json => print::json(&report)?,
+        Format::Table => {
+            let mut table =
+                print::table(&["file", "vectors", ">passed", ">failed", "first failure"]);
+            for file in &report.files {
+                table.add_row(vec![
+                    file.file.clone(),
+                    file.kind.to_owned(),
+                    print::count(file.passed),
+                    print::count(file.failed),
+                    file.first_failure.clone().unwrap_or_default(),
+                ]);
+            }
+            table.add_row(vec![
+                "total".to_owned(),
+                String::new(),
+                print::count(passed),
+                print::count(failed),
+                String::new(),
+            ]);
+            print::line(&table.to_string())?;
+        }
+    }
+    Ok(Verdict::of(failed == 0))
+}
+
+/// The text of `path`, unpacked if it is gzipped.
+pub fn read_text(path: &Path) -> Result<String> {
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|error| Error::io("read", &name, error))?;
+    let mut text = String::new();
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        flate2::read::MultiGzDecoder::new(&bytes[..])
+            .read_to_string(&mut text)
+            .map_err(|error| Error::io("unpack", &name, error))?;
+        return Ok(text);
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Error::invalid(format!("{name} is not text: give a vector file")))
+}
+
+/// The vectors of a file: the lines, or the elements of one array, or one object.
+fn vectors_of(name: &str, text: &str) -> Result<Vec<Value>> {
+    let whole: serde_json::Result<Value> = serde_json::from_str(text);
+    match whole {
+        Ok(Value::Array(vectors)) => return Ok(vectors),
+        Ok(vector) => return Ok(vec![vector]),
+        Err(_) => {}
+    }
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(number, line)| {
+            serde_json::from_str(line).map_err(|error| {
+                Error::invalid(format!(
+                    "line {} of {name} is not JSON ({error}): give a vector file",
+                    number + 1
+                ))
+            })
+        })
+        .collect()
+}
+
+fn check(path: &Path) -> Result<FileReport> {
+    let name = path.display().to_string();
+    let vectors = vectors_of(&name, &read_text(path)?)?;
+    let first = vectors
+        .first()
+        .ok_or_else(|| Error::invalid(format!("{name} holds no vector: give another file")))?;
+    let kind = vectors::Kind::of(first).ok_or_else(|| {
+        Error::invalid(format!(
+            "{name} is of a kind that is not known here: give trees, inodes, proofs, commits, \
+             contents, nodes, seeded hashes or commit scripts"
+        ))
+    })?;
+    let mut report =
+        FileReport { file: name, kind: kind.name(), passed: 0, failed: 0, first_failure: None };
+    let mut checker = vectors::Checker::new(kind);
+    for (number, vector) in vectors.iter().enumerate() {
+        let outcome = checker.check(vector);
+        report.passed += outcome.passed;
+        report.failed += outcome.failed.len() as u64;
+        if let Some(failure) = outcome.failed.first()
+            && report.first_failure.is_none()
+        {
+            report.first_failure = Some(format!("vector {}: {failure}", number + 1));
+        }
+    }
+    Ok(report)
+}

@@ -1,0 +1,253 @@
+//! `varvite replay blocks`: a block workload, every block compared with what the real Irmin made.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use varvite::Result;
+use varvite::context::hash::{self, Hash};
+use varvite::context::{CommitInfo, Index, Options, Store, Tree};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
+
+use super::bench_context::BlockMs;
+use super::conformance::read_text;
+use crate::exit::{Outcome, Verdict};
+use crate::measure::{Samples, cpu_ns, disk_bytes, peak_rss_bytes};
+use crate::print::{self, Format};
+use crate::workload::blocks::{Block, Blocks, Checksum, Expected, Operation, expectations};
+
+/// Which objects the store finds by hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum IndexKind {
+    /// Commits.
+    #[default]
+    Minimal,
+    /// Every object.
+    Always,
+}
+
+/// Replay a block workload on a context store
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The workload, gzipped or not
+    file: PathBuf,
+    /// What every block must give
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+    /// Folder for the store; an interrupted replay goes on there [default: in memory]
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Which objects a new store finds by hash
+    #[arg(long, value_enum, default_value_t)]
+    index: IndexKind,
+    /// Close and reopen the store after every block
+    #[arg(long)]
+    cold: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    blocks: u64,
+    resumed: u64,
+    mismatches: u64,
+    first_mismatch: Option<String>,
+    operations: u64,
+    cpu_ms_per_block: f64,
+    cpu_us_per_operation: f64,
+    block_ms: BlockMs,
+    commit_ms: f64,
+    peak_rss_bytes: u64,
+    written_bytes: u64,
+    disk_bytes: u64,
+}
+
+/// A replay on its way.
+struct Replay {
+    disk: Arc<dyn Disk>,
+    options: Options,
+    store: Option<Store>,
+    expected: HashMap<u64, Expected>,
+    last: Option<Hash>,
+    mismatches: u64,
+    first_mismatch: Option<String>,
+    written_bytes: u64,
+}
+
+/// Replays the file and prints what came out.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let name = arguments.file.display().to_string();
+    let text = read_text(&arguments.file)?;
+    let expected = match &arguments.expect {
+        Some(path) => expectations(&path.display().to_string(), &read_text(path)?)?,
+        None => Vec::new(),
+    };
+    let options = Options {
+        index: match arguments.index {
+            IndexKind::Minimal => Index::Minimal,
+            IndexKind::Always => Index::Always,
+        },
+        ..Options::default()
+    };
+    let disk: Arc<dyn Disk> = match &arguments.store {
+        Some(folder) => OsDisk::create(folder)?,
+        None => MemoryDisk::new(),
+    };
+    let store = if disk.exists("control")? {
+        Store::open(Arc::clone(&disk), options.clone())?
+    } else {
+        Store::create(Arc::clone(&disk), options.clone())?
+    };
+    let mut replay = Replay {
+        disk,
+        options,
+        last: None,
+        store: Some(store),
+        expected: expected.into_iter().collect(),
+        mismatches: 0,
+        first_mismatch: None,
+        written_bytes: 0,
+    };
+    let (mut samples, mut commit_seconds) = (Samples::default(), 0.0);
+    let (mut blocks, mut resumed, mut measured, mut operations, mut cpu) = (0, 0, 0u64, 0u64, 0);
+    let mut source = Blocks::new(&name, &text);
+    while let Some(block) = source.next_block()? {
+        blocks += 1;
+        if replay.is_done(&block)? {
+            resumed += 1;
+            continue;
+        }
+        let (start, cpu_start) = (Instant::now(), cpu_ns());
+        let seconds = replay.block(&block)?;
+        if block.measured {
+            cpu += cpu_ns() - cpu_start;
+            samples.push(start.elapsed().as_nanos() as u64);
+            commit_seconds += seconds;
+            measured += 1;
+            operations += block.operations.len() as u64;
+        }
+        if arguments.cold {
+            replay.reopen()?;
+        }
+    }
+    let store = replay.store.take().expect("a replay has a store");
+    let pack_bytes = store.stats().pack_bytes;
+    replay.written_bytes += store.stats().written_bytes;
+    store.close()?;
+    let report = Report {
+        blocks,
+        resumed,
+        mismatches: replay.mismatches,
+        first_mismatch: replay.first_mismatch,
+        operations,
+        cpu_ms_per_block: cpu as f64 / 1e6 / measured.max(1) as f64,
+        cpu_us_per_operation: cpu as f64 / 1e3 / operations.max(1) as f64,
+        block_ms: BlockMs::of(&mut samples),
+        commit_ms: commit_seconds * 1e3 / measured.max(1) as f64,
+        peak_rss_bytes: peak_rss_bytes(),
+        written_bytes: replay.written_bytes,
+        disk_bytes: arguments.store.as_deref().map_or(pack_bytes, disk_bytes),
+    };
+    show(&report, format)?;
+    Ok(Verdict::of(report.mismatches == 0))
+}
+
+impl Replay {
+    fn store(&mut self) -> &mut Store {
+        self.store.as_mut().expect("a replay has a store")
+    }
+
+    /// Whether an earlier run committed this block, as far as the expectations tell.
+    fn is_done(&mut self, block: &Block<'_>) -> Result<bool> {
+        let Some(expected) = self.expected.get(&block.id).copied() else { return Ok(false) };
+        let store = self.store();
+        if !store.exists(&expected.commit) {
+            return Ok(false);
+        }
+        // Read, so that what is skipped is at least readable.
+        let root = store.commit_info(&expected.commit)?.tree;
+        self.last = Some(expected.commit);
+        self.compare(block.id, "root", root == expected.root);
+        Ok(true)
+    }
+
+    fn compare(&mut self, id: u64, what: &str, equal: bool) {
+        if !equal {
+            self.mismatches += 1;
+            self.first_mismatch.get_or_insert_with(|| format!("block {id}: {what}"));
+        }
+    }
+
+    /// Runs one block on the commit before it; returns how long its commit took.
+    fn block(&mut self, block: &Block<'_>) -> Result<f64> {
+        let last = self.last;
+        let mut tree = match last {
+            Some(last) => self.store().checkout(&last)?,
+            None => Tree::empty(self.options.configuration),
+        };
+        let mut checksum = Checksum::default();
+        for operation in &block.operations {
+            match operation {
+                Operation::Find(path) => checksum.found(tree.find(path)?.as_deref()),
+                Operation::List(path) => {
+                    let page = tree.list(path, 0, u64::MAX)?;
+                    let mut names: Vec<_> = page.into_iter().map(|(name, _)| name).collect();
+                    names.sort_unstable();
+                    checksum.listed(&names);
+                }
+                Operation::Add(path, value) => tree.add(path, value)?,
+                Operation::Remove(path) => tree.remove(path)?,
+            }
+        }
+        let parents: Vec<Hash> = last.into_iter().collect();
+        let info = CommitInfo::new(&parents, block.date, block.author, block.message);
+        let start = Instant::now();
+        let commit = self.store().commit(&mut tree, &info)?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.last = Some(commit);
+        if let Some(expected) = self.expected.get(&block.id).copied() {
+            self.compare(block.id, "read checksum", checksum.value() == expected.reads);
+            self.compare(block.id, "root", tree.hash()? == expected.root);
+            let text = format!("commit {}", hash::to_text(&commit));
+            self.compare(block.id, &text, commit == expected.commit);
+        }
+        Ok(seconds)
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        let store = self.store.take().expect("a replay has a store");
+        self.written_bytes += store.stats().written_bytes;
+        drop(store);
+        self.store = Some(Store::open(Arc::clone(&self.disk), self.options.clone())?);
+        Ok(())
+    }
+}
+
+fn show(report: &Report, format: Format) -> std::io::Result<()> {
+    if format == Format::Json {
+        return print::json(report);
+    }
+    let blocks = &report.block_ms;
+    let table = print::record(&[
+        ("blocks", print::count(report.blocks)),
+        ("done by an earlier run", print::count(report.resumed)),
+        ("mismatches", print::count(report.mismatches)),
+        ("first mismatch", report.first_mismatch.clone().unwrap_or_else(|| "none".to_owned())),
+        ("operations measured", print::count(report.operations)),
+        ("CPU a block", format!("{:.2} ms", report.cpu_ms_per_block)),
+        ("CPU an operation", format!("{:.2} µs", report.cpu_us_per_operation)),
+        (
+            "block p50 / p99 / max",
+            format!("{:.1} / {:.1} / {:.1} ms", blocks.p50, blocks.p99, blocks.max),
+        ),
+        ("commit", format!("{:.2} ms", report.commit_ms)),
+        ("peak memory", print::bytes(report.peak_rss_bytes)),
+        ("written", print::bytes(report.written_bytes)),
+        ("disk", print::bytes(report.disk_bytes)),
+    ]);
+    print::line(&table.to_string())
+}

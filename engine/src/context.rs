@@ -1,0 +1,31 @@
+//! The context: a versioned Merkle tree whose hashes other nodes agree on.
+//!
+//! Paths of names lead to values; one commit a block. Hashes are those of Tezos' context, bit for
+//! bit, so that every node that holds the same ledger computes the same commit hash.
+//! Formats: `docs/format/pack.md`, `docs/format/control.md`. Design: `docs/design/context.md`.
+
+mod batch;
+mod commit;
+pub mod configuration;
+mod control;
+mod digest;
+mod directory;
+pub mod hash;
+pub mod inspect;
+pub mod name_hash;
+mod node;
+mod object_cache;
+mod options;
+mod pack;
+mod paths;
+mod record;
+pub mod store;
+pub mod tree;
+
+pub use commit::Commit;
+
+pub use configuration::{ChildOrder, Configuration};
+pub use hash::Hash;
+pub use options::{Durability, Index, Options};
+pub use store::{CommitInfo, Stats, Store};
+pub use tree::{Change, Depth, Kind, Order, Tree, directory_hash};

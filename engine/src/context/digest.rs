@@ -1,0 +1,210 @@
+//! Hashing what is live and changed, bottom-up, many pre-images at once.
+//!
+//! Nodes are sorted into waves by their height above the lowest changed node; the hashes of one wave
+//! are all that the next one lacks. What is known of the children of a node stays with the node, so
+//! that a sibling's hash is read from the pack once, not once a block.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::hash::{self, Hash};
+use super::node::{Body, Load, Node, Slot, Target, UNKNOWN};
+use crate::error::Result;
+
+/// Nodes hashed together: enough for every SIMD lane, few enough that the pre-images stay in cache.
+const BATCH: usize = 64;
+
+/// The hash of `root`, computing those below that are missing. Reads the hashes of stored siblings
+/// that are not known yet.
+pub(crate) fn node(root: &Arc<Node>, load: Option<&dyn Load>) -> Result<Hash> {
+    if let Some(hash) = root.hash.get() {
+        return Ok(*hash);
+    }
+    let mut digester = Digester { load, bytes: Vec::new(), spans: Vec::new(), places: Vec::new() };
+    for wave in waves(root) {
+        for batch in wave.chunks(BATCH) {
+            digester.batch(batch)?;
+        }
+    }
+    Ok(*root.hash.get().expect("the root is in the last wave"))
+}
+
+/// The live nodes without a hash, by height.
+fn waves(root: &Arc<Node>) -> Vec<Vec<&Node>> {
+    struct Frame<'n> {
+        node: &'n Arc<Node>,
+        next: usize,
+        width: usize,
+        height: usize,
+    }
+    let frame = |node| Frame { node, next: 0, width: Node::width(node), height: 0 };
+    // Only nodes with several owners can be met twice.
+    let mut shared: HashMap<*const Node, usize> = HashMap::new();
+    let mut waves: Vec<Vec<&Node>> = Vec::new();
+    let mut stack = vec![frame(root)];
+    while let Some(top) = stack.last_mut() {
+        if top.next < top.width {
+            let child = top.node.live(top.next);
+            top.next += 1;
+            let Some(child) = child.filter(|child| child.hash.get().is_none()) else { continue };
+            if let Some(height) = shared.get(&Arc::as_ptr(child)) {
+                top.height = top.height.max(height + 1);
+            } else {
+                stack.push(frame(child));
+            }
+            continue;
+        }
+        let Frame { node, height, .. } = stack.pop().expect("the loop saw a frame");
+        if Arc::strong_count(node) > 1 {
+            shared.insert(Arc::as_ptr(node), height);
+        }
+        if let Some(parent) = stack.last_mut() {
+            parent.height = parent.height.max(height + 1);
+        }
+        if waves.len() <= height {
+            waves.resize_with(height + 1, Vec::new);
+        }
+        waves[height].push(node);
+    }
+    waves
+}
+
+/// Buffers reused from batch to batch.
+struct Digester<'a> {
+    load: Option<&'a dyn Load>,
+    bytes: Vec<u8>,
+    spans: Vec<Range<usize>>,
+    /// Which child of which node of the batch a span is the value of.
+    places: Vec<(usize, usize)>,
+}
+
+impl Digester<'_> {
+    fn batch(&mut self, nodes: &[&Node]) -> Result<()> {
+        let mut children: Vec<Vec<Hash>> = Vec::with_capacity(nodes.len());
+        self.clear();
+        for (position, node) in nodes.iter().enumerate() {
+            children.push(self.known(position, node)?);
+        }
+        let places = &self.places;
+        hash::hash_spans(&self.bytes, &self.spans, |index, digest| {
+            let (node, child) = places[index];
+            children[node][child] = digest;
+        });
+        self.clear();
+        for (node, children) in nodes.iter().zip(&children) {
+            let start = self.bytes.len();
+            put_node(&mut self.bytes, node, children);
+            self.spans.push(start..self.bytes.len());
+        }
+        hash::hash_spans(&self.bytes, &self.spans, |index, digest| {
+            // Another thread that hashes the same node sets the same hash.
+            let _ = nodes[index].hash.set(digest);
+        });
+        for (node, children) in nodes.iter().zip(children) {
+            keep(node, children);
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+        self.places.clear();
+    }
+
+    /// The hashes of the children of `node`; those of values become pre-images of the batch.
+    fn known(&mut self, position: usize, node: &Node) -> Result<Vec<Hash>> {
+        match &node.body {
+            Body::Leaf { leaf, .. } => {
+                let mut hashes = leaf.hashes().take(leaf.len());
+                for (index, hash) in hashes.iter_mut().enumerate() {
+                    if *hash != UNKNOWN {
+                        continue;
+                    }
+                    match leaf.slot(index) {
+                        Slot::Node(child) => *hash = known_hash(child),
+                        Slot::StoredNode(offset) | Slot::StoredValue(offset) => {
+                            *hash = self.stored(*offset)?;
+                        }
+                        Slot::Inline { length, bytes } => {
+                            self.value(position, index, &bytes[..usize::from(*length)]);
+                        }
+                        Slot::Value(bytes) => self.value(position, index, bytes),
+                    }
+                }
+                Ok(hashes)
+            }
+            Body::Branch(branch) => {
+                let mut hashes = branch.hashes().take(branch.pointers.len());
+                for (hash, pointer) in hashes.iter_mut().zip(&branch.pointers) {
+                    if *hash == UNKNOWN {
+                        *hash = match &pointer.target {
+                            Target::Live(child) => known_hash(child),
+                            Target::Stored(offset) => self.stored(*offset)?,
+                        };
+                    }
+                }
+                Ok(hashes)
+            }
+        }
+    }
+
+    fn stored(&self, offset: u64) -> Result<Hash> {
+        self.load.expect("a stored child is only reached through its pack").hash(offset)
+    }
+
+    fn value(&mut self, position: usize, child: usize, value: &[u8]) {
+        let start = self.bytes.len();
+        hash::put_value(&mut self.bytes, value);
+        self.spans.push(start..self.bytes.len());
+        self.places.push((position, child));
+    }
+}
+
+fn known_hash(child: &Arc<Node>) -> Hash {
+    *child.hash.get().expect("children are in an earlier wave")
+}
+
+/// Leaves the hashes with the node. Those of a few inline values are cheaper to make than to keep.
+fn keep(node: &Node, children: Vec<Hash>) {
+    match &node.body {
+        Body::Leaf { leaf, .. } => {
+            let inline = |index| matches!(leaf.slot(index), Slot::Inline { .. });
+            if leaf.len() > 4 || !(0..leaf.len()).all(inline) {
+                leaf.hashes().put(children);
+            }
+        }
+        Body::Branch(branch) => branch.hashes().put(children),
+    }
+}
+
+/// The pre-image of a node whose children have the hashes `children`.
+fn put_node(out: &mut Vec<u8>, node: &Node, children: &[Hash]) {
+    match &node.body {
+        Body::Leaf { leaf, flat: true } => {
+            hash::put_u64(out, leaf.len() as u64);
+            for (index, hash) in children.iter().enumerate() {
+                hash::put_flat_entry(out, leaf.name(index), leaf.slot(index).is_value(), hash);
+            }
+        }
+        Body::Leaf { leaf, flat: false } => {
+            hash::put_values_head(out, leaf.len() as u64);
+            for (index, hash) in children.iter().enumerate() {
+                hash::put_values_entry(out, leaf.name(index), leaf.slot(index).is_value(), hash);
+            }
+        }
+        Body::Branch(branch) => {
+            let pointers = &branch.pointers;
+            hash::put_branch_head(
+                out,
+                u64::from(branch.depth),
+                branch.count(),
+                pointers.len() as u64,
+            );
+            for (pointer, hash) in pointers.iter().zip(children) {
+                hash::put_branch_pointer(out, u64::from(pointer.bucket), hash);
+            }
+        }
+    }
+}

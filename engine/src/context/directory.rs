@@ -1,0 +1,339 @@
+//! Operations on one directory, whatever the pieces it is cut into.
+//!
+//! The cut depends only on the set of entries: up to the flat limit one leaf; above, leaves of at
+//! most `entries` and branches. Every change is made in two steps: load what it needs, which may
+//! fail and changes nothing that can be seen, then apply it, which cannot fail.
+
+use std::sync::Arc;
+
+use super::configuration::{Bucket, Configuration};
+use super::node::{Body, Branch, Leaf, Load, Node, Pointer, Slot, Target};
+use crate::error::{Error, Kind, Result};
+
+/// How directories are cut, and where stored pieces come from.
+#[derive(Clone, Copy)]
+pub(crate) struct Directories<'a> {
+    pub(crate) configuration: Configuration,
+    pub(crate) load: Option<&'a dyn Load>,
+}
+
+/// An entry on its way from one leaf to another.
+type Item = (Vec<u8>, Slot);
+
+impl Directories<'_> {
+    /// A directory of one entry.
+    pub(crate) fn single(&self, name: &[u8], slot: Slot) -> Slot {
+        let mut leaf = Leaf::with_capacity(1, name.len());
+        leaf.push(name, slot);
+        Slot::Node(Arc::new(Node::leaf(leaf, self.configuration.stable_hash() >= 1)))
+    }
+
+    /// The node at `offset`.
+    pub(crate) fn stored(&self, offset: u64) -> Result<Arc<Node>> {
+        self.load.expect("a stored child is only reached through its pack").node(offset)
+    }
+
+    pub(crate) fn target(&self, target: &Target) -> Result<Arc<Node>> {
+        match target {
+            Target::Live(node) => Ok(Arc::clone(node)),
+            Target::Stored(offset) => self.stored(*offset),
+        }
+    }
+
+    /// What `name` leads to.
+    pub(crate) fn find(&self, root: &Arc<Node>, name: &[u8]) -> Result<Option<Slot>> {
+        let mut bucket = Bucket::new(self.configuration, name);
+        let mut node = Arc::clone(root);
+        loop {
+            let next = match &node.body {
+                Body::Leaf { leaf, .. } => {
+                    return Ok(leaf.search(name).ok().map(|index| leaf.slot(index).clone()));
+                }
+                Body::Branch(branch) => match branch.search(bucket.at(branch.depth)) {
+                    Ok(index) => self.target(&branch.pointers[index].target)?,
+                    Err(_) => return Ok(None),
+                },
+            };
+            node = next;
+        }
+    }
+
+    /// The slot of `name`, which must be there, to change what is in it.
+    pub(crate) fn slot_mut<'n>(
+        &self,
+        root: &'n mut Arc<Node>,
+        name: &[u8],
+    ) -> Result<&'n mut Slot> {
+        let mut bucket = Bucket::new(self.configuration, name);
+        let mut node = root;
+        loop {
+            match &mut Node::edit(node).body {
+                Body::Leaf { leaf, .. } => {
+                    let index = leaf.search(name).expect("the entry was found before");
+                    return Ok(leaf.slot_mut(index));
+                }
+                Body::Branch(branch) => {
+                    let index =
+                        branch.search(bucket.at(branch.depth)).expect("the entry was found before");
+                    node = self.thaw(branch.pointer_mut(index))?;
+                }
+            }
+        }
+    }
+
+    /// Makes what a pointer leads to live, and returns it.
+    fn thaw<'n>(&self, pointer: &'n mut Pointer) -> Result<&'n mut Arc<Node>> {
+        if let Target::Stored(offset) = pointer.target {
+            pointer.target = Target::Live(self.stored(offset)?);
+        }
+        match &mut pointer.target {
+            Target::Live(node) => Ok(node),
+            Target::Stored(_) => unreachable!("it was just made live"),
+        }
+    }
+
+    /// Makes the pieces on the way to `name` live.
+    fn thaw_path(&self, root: &mut Arc<Node>, name: &[u8]) -> Result<()> {
+        let mut bucket = Bucket::new(self.configuration, name);
+        let mut node = root;
+        loop {
+            if matches!(node.body, Body::Leaf { .. }) {
+                return Ok(());
+            }
+            let Body::Branch(branch) = &mut Node::edit(node).body else { unreachable!() };
+            let Ok(index) = branch.search(bucket.at(branch.depth)) else { return Ok(()) };
+            node = self.thaw(branch.pointer_mut(index))?;
+        }
+    }
+
+    /// Binds `name`, which must not be there. `Invalid` when names were chosen to fall into one
+    /// bucket at every depth that the configuration allows.
+    pub(crate) fn insert(&self, root: &mut Arc<Node>, name: &[u8], slot: Slot) -> Result<()> {
+        self.thaw_path(root, name)?;
+        let mut split = self.split_for(root, name, &slot)?;
+        let mut bucket = Bucket::new(self.configuration, name);
+        let flat_limit = self.configuration.stable_hash();
+        let mut node = root;
+        loop {
+            if matches!(node.body, Body::Leaf { .. })
+                && let Some(split) = split.take()
+            {
+                *node = split;
+                return Ok(());
+            }
+            match &mut Node::edit(node).body {
+                Body::Leaf { leaf, flat } => {
+                    let index = leaf.search(name).expect_err("the entry is new");
+                    leaf.insert(index, name, slot);
+                    // Only a whole directory is flat, or becomes more than flat when it grows.
+                    *flat = *flat && leaf.len() <= flat_limit;
+                    return Ok(());
+                }
+                Body::Branch(branch) => {
+                    let number = bucket.at(branch.depth);
+                    match branch.search(number) {
+                        Ok(index) => {
+                            let pointer = branch.pointer_mut(index);
+                            pointer.count += 1;
+                            let Target::Live(next) = &mut pointer.target else {
+                                unreachable!("the path was made live")
+                            };
+                            node = next;
+                        }
+                        Err(index) => {
+                            let mut leaf = Leaf::with_capacity(1, name.len());
+                            leaf.push(name, slot);
+                            let target = Target::Live(Arc::new(Node::leaf(leaf, false)));
+                            branch.insert(index, Pointer { bucket: number, count: 1, target });
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What must take the place of the leaf where `name` goes, if it is full.
+    fn split_for(&self, root: &Arc<Node>, name: &[u8], slot: &Slot) -> Result<Option<Arc<Node>>> {
+        let mut bucket = Bucket::new(self.configuration, name);
+        let mut node = Arc::clone(root);
+        let mut depth = 0;
+        loop {
+            let next = match &node.body {
+                Body::Leaf { leaf, .. } => {
+                    let entries = self.configuration.entries();
+                    let room = if depth == 0 {
+                        entries.max(self.configuration.stable_hash())
+                    } else {
+                        entries
+                    };
+                    if leaf.len() < room {
+                        return Ok(None);
+                    }
+                    let mut items: Vec<(&[u8], &Slot)> =
+                        (0..leaf.len()).map(|index| (leaf.name(index), leaf.slot(index))).collect();
+                    let at = leaf.search(name).expect_err("the entry is new");
+                    items.insert(at, (name, slot));
+                    return self.part(depth, &items).map(Some);
+                }
+                Body::Branch(branch) => match branch.search(bucket.at(branch.depth)) {
+                    Ok(index) => {
+                        depth = branch.depth + 1;
+                        self.target(&branch.pointers[index].target)?
+                    }
+                    Err(_) => return Ok(None),
+                },
+            };
+            node = next;
+        }
+    }
+
+    /// The piece at `depth` that holds `items`, which are sorted. Recursion ends at the depth limit.
+    fn part(&self, depth: u32, items: &[(&[u8], &Slot)]) -> Result<Arc<Node>> {
+        if items.len() <= self.configuration.entries() {
+            let names = items.iter().map(|(name, _)| name.len()).sum();
+            let mut leaf = Leaf::with_capacity(items.len(), names);
+            for (name, slot) in items {
+                leaf.push(name, (*slot).clone());
+            }
+            return Ok(Arc::new(Node::leaf(leaf, false)));
+        }
+        let limit = self.configuration.depth_limit();
+        if depth >= limit {
+            return Err(Error::new(
+                Kind::Invalid,
+                format!(
+                    "{} names of one directory fall into the same bucket at each of {limit} depths, \
+                     which the hash configuration cannot represent: choose another name",
+                    items.len()
+                ),
+            ));
+        }
+        let mut keyed: Vec<(u16, (&[u8], &Slot))> = items
+            .iter()
+            .map(|item| (Bucket::new(self.configuration, item.0).at(depth), *item))
+            .collect();
+        // Stable, so that names stay sorted within a bucket.
+        keyed.sort_by_key(|(bucket, _)| *bucket);
+        let mut pointers = Vec::new();
+        for group in keyed.chunk_by(|a, b| a.0 == b.0) {
+            let items: Vec<_> = group.iter().map(|(_, item)| *item).collect();
+            let target = Target::Live(self.part(depth + 1, &items)?);
+            pointers.push(Pointer { bucket: group[0].0, count: items.len() as u32, target });
+        }
+        Ok(Arc::new(Node::new(Body::Branch(Branch::new(depth, pointers)))))
+    }
+
+    /// Removes `name`, which must be there.
+    pub(crate) fn remove(&self, root: &mut Arc<Node>, name: &[u8]) -> Result<()> {
+        self.thaw_path(root, name)?;
+        let (mut above, merged) = self.merge_for(root, name)?;
+        let mut bucket = Bucket::new(self.configuration, name);
+        let flat_limit = self.configuration.stable_hash();
+        let mut is_root = true;
+        let mut node = root;
+        loop {
+            if above == 0
+                && let Some(merged) = merged
+            {
+                *node = merged;
+                return Ok(());
+            }
+            above = above.wrapping_sub(1);
+            match &mut Node::edit(node).body {
+                Body::Leaf { leaf, flat } => {
+                    let index = leaf.search(name).expect("the entry was found before");
+                    leaf.remove(index);
+                    *flat = is_root && leaf.len() <= flat_limit;
+                    return Ok(());
+                }
+                Body::Branch(branch) => {
+                    let index =
+                        branch.search(bucket.at(branch.depth)).expect("the entry was found before");
+                    if branch.pointers[index].count == 1 {
+                        branch.remove(index);
+                        return Ok(());
+                    }
+                    let pointer = branch.pointer_mut(index);
+                    pointer.count -= 1;
+                    let Target::Live(next) = &mut pointer.target else {
+                        unreachable!("the path was made live")
+                    };
+                    node = next;
+                    is_root = false;
+                }
+            }
+        }
+    }
+
+    /// The leaf that a branch on the way to `name` turns into when `name` goes, and how many pieces
+    /// are above it.
+    fn merge_for(&self, root: &Arc<Node>, name: &[u8]) -> Result<(usize, Option<Arc<Node>>)> {
+        let mut bucket = Bucket::new(self.configuration, name);
+        let (entries, flat_limit) =
+            (self.configuration.entries() as u64, self.configuration.stable_hash() as u64);
+        let mut node = Arc::clone(root);
+        let mut above = 0;
+        loop {
+            let Body::Branch(branch) = &node.body else { return Ok((0, None)) };
+            let rest = branch.count() - 1;
+            let flat = above == 0 && rest <= flat_limit;
+            if flat || rest <= entries {
+                let mut items = Vec::with_capacity(rest as usize + 1);
+                self.gather(&node, &mut items)?;
+                items.retain(|(item, _)| item != name);
+                items.sort_by(|a, b| a.0.cmp(&b.0));
+                let names = items.iter().map(|(name, _)| name.len()).sum();
+                let mut leaf = Leaf::with_capacity(items.len(), names);
+                for (name, slot) in items {
+                    leaf.push(&name, slot);
+                }
+                return Ok((above, Some(Arc::new(Node::leaf(leaf, flat)))));
+            }
+            let index = branch.search(bucket.at(branch.depth)).expect("the entry was found before");
+            let next = self.target(&branch.pointers[index].target)?;
+            node = next;
+            above += 1;
+        }
+    }
+
+    /// Every entry below `node`, in stored order. Recursion is bounded by the depth limit.
+    pub(crate) fn gather(&self, node: &Arc<Node>, out: &mut Vec<Item>) -> Result<()> {
+        self.page(node, &mut 0, &mut u64::MAX.clone(), out)
+    }
+
+    /// Skips `skip` entries and appends up to `left` of those that follow, in stored order; whole
+    /// pieces are skipped by their counts.
+    pub(crate) fn page(
+        &self,
+        node: &Arc<Node>,
+        skip: &mut u64,
+        left: &mut u64,
+        out: &mut Vec<Item>,
+    ) -> Result<()> {
+        match &node.body {
+            Body::Leaf { leaf, .. } => {
+                let start = (*skip).min(leaf.len() as u64);
+                *skip -= start;
+                let count = (leaf.len() as u64 - start).min(*left);
+                *left -= count;
+                for index in start as usize..(start + count) as usize {
+                    out.push((leaf.name(index).to_vec(), leaf.slot(index).clone()));
+                }
+            }
+            Body::Branch(branch) => {
+                for pointer in &branch.pointers {
+                    if *left == 0 {
+                        break;
+                    }
+                    if u64::from(pointer.count) <= *skip {
+                        *skip -= u64::from(pointer.count);
+                        continue;
+                    }
+                    self.page(&self.target(&pointer.target)?, skip, left, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

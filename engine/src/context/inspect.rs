@@ -1,0 +1,167 @@
+//! Describes a context's files, whatever their state: what can be decoded is, the rest is noted.
+//!
+//! Everything here takes bytes and fails never, because the files that people look at are broken.
+
+use super::commit::CommitBody;
+use super::control::Control;
+use super::hash;
+use super::record::{self, Tag};
+use crate::disk::memory::MemoryDisk;
+use crate::disk::{Access, Disk, Mode};
+use crate::error::Result;
+use crate::file::append::{self, HEAD, Position};
+use crate::format::header::{self, FileKind, Header};
+use crate::outline::Outline;
+
+/// The outline of a file of a context, called `file`; none when its header's letter is no context's.
+#[must_use]
+pub fn file(file: &str, bytes: &[u8]) -> Option<Outline> {
+    let letter = bytes.get(7).copied();
+    let row =
+        FileKind::ALL.iter().find(|row| bytes.starts_with(b"varvite") && Some(row.1) == letter);
+    match row.map(|row| row.0) {
+        Some(FileKind::Pack) => Some(pack(file, bytes)),
+        Some(FileKind::Control) => Some(control(file, bytes)),
+        _ => None,
+    }
+}
+
+fn described_header(file: &str, bytes: &[u8]) -> Outline {
+    let outline = Outline::new("header", 0..bytes.len().min(header::LENGTH) as u64);
+    match Header::decode(file, bytes) {
+        Ok(header) => outline
+            .field("kind", header.kind.name())
+            .field("version", header.version)
+            .field("identity", format_args!("{:016x}", header.identity))
+            .field("store", format_args!("{:016x}", header.store)),
+        Err(error) => outline.damaged(error),
+    }
+}
+
+/// The outline of a control file.
+#[must_use]
+pub fn control(file: &str, bytes: &[u8]) -> Outline {
+    let whole = Outline::new("control", 0..bytes.len() as u64).field("file", file);
+    let whole = whole.child(described_header(file, bytes));
+    let body = Outline::new("store", header::LENGTH as u64..bytes.len().max(header::LENGTH) as u64);
+    whole.child(match Control::decode(file, bytes) {
+        Err(error) => body.damaged(error),
+        Ok(control) => {
+            let configuration = control.configuration;
+            let mut body = body
+                .field("generation", control.generation)
+                .field("entries", configuration.entries())
+                .field("flat up to", configuration.stable_hash())
+                .field("child order", format_args!("{:?}", configuration.child_order()))
+                .field("index", format_args!("{:?}", control.index))
+                .field("chunks", control.bases.len())
+                .field("scan from", control.position.offset)
+                .field("last commit", control.last_commit);
+            for (name, commit) in &control.branches {
+                let name = String::from_utf8_lossy(name).into_owned();
+                body = body.field(format!("branch {name}"), hash::to_text(commit));
+            }
+            body
+        }
+    })
+}
+
+/// The outline of one chunk of a pack: its batches, and what each holds.
+#[must_use]
+pub fn pack(file: &str, bytes: &[u8]) -> Outline {
+    let whole = Outline::new("pack", 0..bytes.len() as u64).field("file", file);
+    let mut whole = whole.child(described_header(file, bytes));
+    let Ok(header) = Header::expect(file, bytes, FileKind::Pack) else { return whole };
+    let mut batches = Vec::new();
+    let scanned = in_memory(bytes, header.identity, |position, payload| {
+        batches.push(batch(file, position, payload));
+        Ok(())
+    });
+    whole.children.extend(batches);
+    match scanned {
+        Err(error) => whole.damaged(error),
+        Ok(scan) if scan.tail_bytes > 0 => {
+            let tail = scan.end.offset..bytes.len() as u64;
+            whole.child(Outline::new("tail", tail).damaged("bytes that no batch claims"))
+        }
+        Ok(_) => whole,
+    }
+}
+
+fn in_memory(
+    bytes: &[u8],
+    identity: u64,
+    each: impl FnMut(Position, &[u8]) -> Result<()>,
+) -> Result<append::Scan> {
+    let disk = MemoryDisk::new();
+    disk.replace("file", bytes)?;
+    let file = disk.open("file", Mode::Read, Access::Buffered)?;
+    append::scan(&*file, identity, Position::start(), each)
+}
+
+fn batch(file: &str, position: Position, payload: &[u8]) -> Outline {
+    let start = position.offset + HEAD as u64;
+    let mut counts: [u64; 10] = [0; 10];
+    let mut outline = Outline::new(
+        format!("batch {}", position.sequence),
+        position.offset..start + payload.len() as u64,
+    );
+    let mut at = 0;
+    while at < payload.len() {
+        let place = start + at as u64;
+        let rest = &payload[at..];
+        let length = record::length(rest).filter(|length| *length <= rest.len() as u64);
+        let Some(length) = length else {
+            return outline.damaged(format_args!("no record at byte {place}"));
+        };
+        let record = match record::split(file, place, &rest[..length as usize]) {
+            Ok(record) => record,
+            Err(error) => return outline.damaged(error),
+        };
+        counts[record.tag as usize] += 1;
+        if let Some(child) = described(file, place, &record) {
+            outline = outline.child(child);
+        }
+        at += length as usize;
+    }
+    let names = [
+        (Tag::Value, "values"),
+        (Tag::Flat, "directories"),
+        (Tag::Values, "leaves"),
+        (Tag::Branch, "branches"),
+        (Tag::FlatPatch, "patched directories"),
+        (Tag::ValuesPatch, "patched leaves"),
+        (Tag::BranchPatch, "patched branches"),
+    ];
+    for (tag, name) in names {
+        if counts[tag as usize] > 0 {
+            outline = outline.field(name, counts[tag as usize]);
+        }
+    }
+    outline
+}
+
+/// Commits and branches are worth a line of their own.
+fn described(file: &str, place: u64, record: &record::Record<'_>) -> Option<Outline> {
+    let span = place..place + record.length as u64;
+    match record.tag {
+        Tag::Commit => {
+            let outline = Outline::new("commit", span).field("hash", hash::to_text(&record.hash));
+            // Distances are relative to a logical offset, which a chunk alone does not know.
+            Some(match CommitBody::decode(file, place, u64::MAX / 2, record.body) {
+                Err(error) => outline.damaged(error),
+                Ok(body) => outline
+                    .field("sequence", body.sequence)
+                    .field("date", body.date)
+                    .field("parents", body.parents.len())
+                    .field("message", String::from_utf8_lossy(&body.message)),
+            })
+        }
+        Tag::Reference => Some(
+            Outline::new("branch", span)
+                .field("name", String::from_utf8_lossy(record.body))
+                .field("commit", hash::to_text(&record.hash)),
+        ),
+        _ => None,
+    }
+}

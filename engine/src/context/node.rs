@@ -1,0 +1,503 @@
+//! A node: one piece of a directory, in memory.
+//!
+//! A directory of few entries is one leaf; a larger one is a tree of branches with leaves below, cut
+//! exactly as its hash is, so that a change copies and rewrites the pieces on its path and no others.
+//! Children are either live (in memory, not stored as they are) or a logical offset in the pack.
+//! Invariant: a live child is reachable only from live parents, so clean nodes hold no pointers and
+//! a cache of them is exact in bytes.
+
+use std::sync::{Arc, OnceLock};
+
+use super::hash::Hash;
+use crate::error::Result;
+use crate::sync::{Mutex, lock};
+
+/// Values up to this many bytes live in their parent.
+pub(crate) const INLINE: usize = 15;
+
+/// Not yet known: no pre-image is known that has this hash, and if one had, it would be recomputed.
+pub(crate) const UNKNOWN: Hash = [0; 32];
+
+/// Where stored nodes and values come from. What a tree needs of a pack, and nothing of a disk.
+pub(crate) trait Load: Send + Sync + std::fmt::Debug {
+    /// The node at a logical offset.
+    fn node(&self, offset: u64) -> Result<Arc<Node>>;
+    /// The value at a logical offset.
+    fn value(&self, offset: u64) -> Result<Arc<[u8]>>;
+    /// The hash of the node or value at a logical offset.
+    fn hash(&self, offset: u64) -> Result<Hash>;
+    /// Distinguishes packs, because offsets mean nothing in another one.
+    fn identity(&self) -> u64;
+}
+
+/// What a name leads to.
+#[derive(Clone, Debug)]
+pub(crate) enum Slot {
+    Inline { length: u8, bytes: [u8; INLINE] },
+    StoredValue(u64),
+    StoredNode(u64),
+    Value(Arc<[u8]>),
+    Node(Arc<Node>),
+}
+
+impl Slot {
+    /// A slot for a value, inline when it is short.
+    pub(crate) fn value(value: &[u8]) -> Slot {
+        if value.len() > INLINE {
+            return Slot::Value(value.into());
+        }
+        let mut bytes = [0; INLINE];
+        bytes[..value.len()].copy_from_slice(value);
+        Slot::Inline { length: value.len() as u8, bytes }
+    }
+
+    pub(crate) fn empty_directory() -> Slot {
+        Slot::Node(Arc::new(Node::leaf(Leaf::default(), true)))
+    }
+
+    pub(crate) fn is_value(&self) -> bool {
+        !matches!(self, Slot::StoredNode(_) | Slot::Node(_))
+    }
+
+    /// Whether both are the same without looking further; `false` decides nothing.
+    pub(crate) fn same(&self, other: &Slot) -> bool {
+        match (self, other) {
+            (Slot::Inline { length: a, bytes: x }, Slot::Inline { length: b, bytes: y }) => {
+                a == b && x == y
+            }
+            (Slot::StoredValue(a), Slot::StoredValue(b))
+            | (Slot::StoredNode(a), Slot::StoredNode(b)) => a == b,
+            (Slot::Value(a), Slot::Value(b)) => Arc::ptr_eq(a, b),
+            (Slot::Node(a), Slot::Node(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    /// Where the name ends in the leaf's names; it begins where the one before ends.
+    end: u32,
+    slot: Slot,
+}
+
+/// Entries in byte order of their names, which lie side by side in one buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Leaf {
+    names: Vec<u8>,
+    entries: Vec<Entry>,
+    hashes: Hashes,
+}
+
+/// The hashes of a node's children as far as they are known; empty when none is.
+#[derive(Debug, Default)]
+pub(crate) struct Hashes(Mutex<Vec<Hash>>);
+
+impl Clone for Hashes {
+    fn clone(&self) -> Self {
+        Hashes(Mutex::new(lock(&self.0).clone()))
+    }
+}
+
+impl Hashes {
+    /// Takes them out, to be completed and put back; one place per child.
+    pub(crate) fn take(&self, count: usize) -> Vec<Hash> {
+        let mut hashes = std::mem::take(&mut *lock(&self.0));
+        hashes.resize(count, UNKNOWN);
+        hashes
+    }
+
+    pub(crate) fn put(&self, hashes: Vec<Hash>) {
+        *lock(&self.0) = hashes;
+    }
+
+    /// The hash of one child, if it is known.
+    pub(crate) fn get(&self, index: usize) -> Option<Hash> {
+        lock(&self.0).get(index).copied().filter(|hash| *hash != UNKNOWN)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        lock(&self.0).capacity() * size_of::<Hash>()
+    }
+
+    fn own(&mut self) -> &mut Vec<Hash> {
+        #[cfg(not(shuttle))]
+        return self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        #[cfg(shuttle)]
+        return self.0.get_mut().expect("no thread panics with it");
+    }
+
+    fn forget(&mut self, index: usize) {
+        if let Some(hash) = self.own().get_mut(index) {
+            *hash = UNKNOWN;
+        }
+    }
+
+    fn insert(&mut self, index: usize) {
+        let own = self.own();
+        if index <= own.len() && !own.is_empty() {
+            own.insert(index, UNKNOWN);
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        let own = self.own();
+        if index < own.len() {
+            own.remove(index);
+        }
+    }
+}
+
+impl Clone for Leaf {
+    fn clone(&self) -> Self {
+        // Room for one more, because a leaf is cloned to be changed.
+        let mut names = Vec::with_capacity(self.names.len() + 64);
+        names.extend_from_slice(&self.names);
+        let mut entries = Vec::with_capacity(self.entries.len() + 1);
+        entries.extend_from_slice(&self.entries);
+        Leaf { names, entries, hashes: self.hashes.clone() }
+    }
+}
+
+impl Leaf {
+    pub(crate) fn with_capacity(entries: usize, names: usize) -> Leaf {
+        Leaf {
+            names: Vec::with_capacity(names),
+            entries: Vec::with_capacity(entries),
+            hashes: Hashes::default(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline]
+    pub(crate) fn name(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.entries[index - 1].end as usize };
+        &self.names[start..self.entries[index].end as usize]
+    }
+
+    pub(crate) fn slot(&self, index: usize) -> &Slot {
+        &self.entries[index].slot
+    }
+
+    /// The slot, to change it: what was known of its hash is forgotten.
+    pub(crate) fn slot_mut(&mut self, index: usize) -> &mut Slot {
+        self.hashes.forget(index);
+        &mut self.entries[index].slot
+    }
+
+    pub(crate) fn hashes(&self) -> &Hashes {
+        &self.hashes
+    }
+
+    /// Where `name` is, or where it would be.
+    #[inline]
+    pub(crate) fn search(&self, name: &[u8]) -> std::result::Result<usize, usize> {
+        let (mut low, mut high) = (0, self.entries.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.name(middle).cmp(name) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Ok(middle),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Err(low)
+    }
+
+    /// Adds an entry behind all others; its name must be the greatest.
+    pub(crate) fn push(&mut self, name: &[u8], slot: Slot) {
+        debug_assert!(self.entries.is_empty() || self.name(self.len() - 1) < name);
+        self.names.extend_from_slice(name);
+        self.entries.push(Entry { end: self.names.len() as u32, slot });
+    }
+
+    /// Bytes of all names.
+    pub(crate) fn names_length(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Gives back room that was reserved for more.
+    pub(crate) fn fit(&mut self) {
+        self.names.shrink_to_fit();
+        self.entries.shrink_to_fit();
+    }
+
+    pub(crate) fn insert(&mut self, index: usize, name: &[u8], slot: Slot) {
+        let start = if index == 0 { 0 } else { self.entries[index - 1].end as usize };
+        self.names.splice(start..start, name.iter().copied());
+        for entry in &mut self.entries[index..] {
+            entry.end += name.len() as u32;
+        }
+        self.entries.insert(index, Entry { end: (start + name.len()) as u32, slot });
+        self.hashes.insert(index);
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) {
+        let length = self.name(index).len();
+        let end = self.entries[index].end as usize;
+        self.names.drain(end - length..end);
+        self.entries.remove(index);
+        for entry in &mut self.entries[index..] {
+            entry.end -= length as u32;
+        }
+        self.hashes.remove(index);
+    }
+}
+
+/// Where the piece of a branch is.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Stored(u64),
+    Live(Arc<Node>),
+}
+
+/// One non-empty bucket of a branch.
+#[derive(Clone, Debug)]
+pub(crate) struct Pointer {
+    pub(crate) bucket: u16,
+    /// Entries below.
+    pub(crate) count: u32,
+    pub(crate) target: Target,
+}
+
+/// An inode tree: the non-empty buckets in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Branch {
+    pub(crate) depth: u32,
+    pub(crate) pointers: Vec<Pointer>,
+    hashes: Hashes,
+}
+
+impl Branch {
+    pub(crate) fn new(depth: u32, pointers: Vec<Pointer>) -> Branch {
+        debug_assert!(pointers.is_sorted_by(|a, b| a.bucket < b.bucket));
+        Branch { depth, pointers, hashes: Hashes::default() }
+    }
+
+    pub(crate) fn hashes(&self) -> &Hashes {
+        &self.hashes
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.pointers.iter().map(|pointer| u64::from(pointer.count)).sum()
+    }
+
+    /// Where the bucket's pointer is, or where it would be.
+    #[inline]
+    pub(crate) fn search(&self, bucket: u16) -> std::result::Result<usize, usize> {
+        // Most branches are full, and then the bucket is the place.
+        if let Some(pointer) = self.pointers.get(usize::from(bucket))
+            && pointer.bucket == bucket
+        {
+            return Ok(usize::from(bucket));
+        }
+        self.pointers.binary_search_by_key(&bucket, |pointer| pointer.bucket)
+    }
+
+    /// The pointer, to change what is below: what was known of its hash is forgotten.
+    pub(crate) fn pointer_mut(&mut self, index: usize) -> &mut Pointer {
+        self.hashes.forget(index);
+        &mut self.pointers[index]
+    }
+
+    pub(crate) fn insert(&mut self, index: usize, pointer: Pointer) {
+        self.pointers.insert(index, pointer);
+        self.hashes.insert(index);
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) {
+        self.pointers.remove(index);
+        self.hashes.remove(index);
+    }
+}
+
+/// What a node holds.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    Leaf {
+        leaf: Leaf,
+        /// Hashed as a whole directory rather than as a piece of one.
+        flat: bool,
+    },
+    Branch(Branch),
+}
+
+/// Where a node was read from, for a record of only what changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) offset: u64,
+    /// How many records must be read for it, less one.
+    pub(crate) patches: u8,
+}
+
+/// One piece of a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) body: Body,
+    pub(crate) base: Option<Base>,
+    /// Set once all is known; cleared by every change.
+    pub(crate) hash: OnceLock<Hash>,
+}
+
+impl Node {
+    pub(crate) fn new(body: Body) -> Node {
+        Node { body, base: None, hash: OnceLock::new() }
+    }
+
+    pub(crate) fn leaf(leaf: Leaf, flat: bool) -> Node {
+        Node::new(Body::Leaf { leaf, flat })
+    }
+
+    /// Entries below.
+    pub(crate) fn count(&self) -> u64 {
+        match &self.body {
+            Body::Leaf { leaf, .. } => leaf.len() as u64,
+            Body::Branch(branch) => branch.count(),
+        }
+    }
+
+    /// The node, to change it: it is copied if shared, and its hash is forgotten.
+    pub(crate) fn edit(node: &mut Arc<Node>) -> &mut Node {
+        let node = Arc::make_mut(node);
+        node.hash = OnceLock::new();
+        node
+    }
+
+    /// About how many bytes its full record takes, hash apart.
+    pub(crate) fn weight(&self) -> usize {
+        match &self.body {
+            // Half of a name, because most are hex digits; a byte and a reference beside it.
+            Body::Leaf { leaf, .. } => leaf.names.len() / 2 + 5 * leaf.len(),
+            Body::Branch(branch) => 4 * branch.pointers.len(),
+        }
+    }
+
+    /// How many children it has itself.
+    pub(crate) fn width(&self) -> usize {
+        match &self.body {
+            Body::Leaf { leaf, .. } => leaf.len(),
+            Body::Branch(branch) => branch.pointers.len(),
+        }
+    }
+
+    /// The live node at child `index`, if it is one.
+    pub(crate) fn live(&self, index: usize) -> Option<&Arc<Node>> {
+        match &self.body {
+            Body::Leaf { leaf, .. } => match leaf.slot(index) {
+                Slot::Node(node) => Some(node),
+                _ => None,
+            },
+            Body::Branch(branch) => match &branch.pointers[index].target {
+                Target::Live(node) => Some(node),
+                Target::Stored(_) => None,
+            },
+        }
+    }
+
+    /// Replaces live children by what `node` and `value` say; returns the children replaced.
+    pub(crate) fn settle(
+        &mut self,
+        mut node: impl FnMut(&Arc<Node>) -> u64,
+        mut value: impl FnMut(&Arc<[u8]>) -> u64,
+    ) {
+        match &mut self.body {
+            Body::Leaf { leaf, .. } => {
+                for entry in &mut leaf.entries {
+                    entry.slot = match &entry.slot {
+                        Slot::Node(child) => Slot::StoredNode(node(child)),
+                        Slot::Value(child) => Slot::StoredValue(value(child)),
+                        _ => continue,
+                    };
+                }
+            }
+            Body::Branch(branch) => {
+                for pointer in &mut branch.pointers {
+                    if let Target::Live(child) = &pointer.target {
+                        pointer.target = Target::Stored(node(child));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Memory that it takes, without live children.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Node>()
+            + 2 * size_of::<usize>()
+            + match &self.body {
+                Body::Leaf { leaf, .. } => {
+                    leaf.names.capacity()
+                        + leaf.entries.capacity() * size_of::<Entry>()
+                        + leaf.hashes.bytes()
+                }
+                Body::Branch(branch) => {
+                    branch.pointers.capacity() * size_of::<Pointer>() + branch.hashes.bytes()
+                }
+            }
+    }
+
+    fn take_live(&mut self, out: &mut Vec<Arc<Node>>) {
+        match &mut self.body {
+            Body::Leaf { leaf, .. } => {
+                for entry in &mut leaf.entries {
+                    if matches!(entry.slot, Slot::Node(_))
+                        && let Slot::Node(node) =
+                            std::mem::replace(&mut entry.slot, Slot::StoredNode(0))
+                    {
+                        out.push(node);
+                    }
+                }
+            }
+            Body::Branch(branch) => {
+                for pointer in &mut branch.pointers {
+                    if let Target::Live(node) =
+                        std::mem::replace(&mut pointer.target, Target::Stored(0))
+                    {
+                        out.push(node);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Node {
+    /// Without recursion: a tree may be as deep as its paths are long.
+    fn drop(&mut self) {
+        let mut rest = Vec::new();
+        self.take_live(&mut rest);
+        while let Some(node) = rest.pop() {
+            if let Some(mut node) = Arc::into_inner(node) {
+                node.take_live(&mut rest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_and_pointers_stay_small() {
+        assert!(size_of::<Slot>() <= 24 && size_of::<Entry>() <= 32 && size_of::<Pointer>() <= 24);
+    }
+
+    #[test]
+    fn a_leaf_keeps_names_and_slots_together() {
+        let mut leaf = Leaf::default();
+        for name in [&b"bb"[..], b"a", b"cccc", b"", b"b"] {
+            let at = leaf.search(name).unwrap_err();
+            leaf.insert(at, name, Slot::value(name));
+        }
+        let names: Vec<_> = (0..leaf.len()).map(|index| leaf.name(index).to_vec()).collect();
+        assert_eq!(names, [&b""[..], b"a", b"b", b"bb", b"cccc"]);
+        leaf.remove(2);
+        leaf.remove(0);
+        assert_eq!(leaf.name(1), b"bb");
+        assert!(leaf.slot(1).same(&Slot::value(b"bb")));
+    }
+}

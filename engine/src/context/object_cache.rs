@@ -1,0 +1,157 @@
+//! Materialised nodes by logical offset, bounded in bytes, kept across commits.
+//!
+//! Nodes in it are clean: they hold no live child, so what one takes is exact. Set-associative, as
+//! the page cache is: a lookup looks at one set, each with its own lock. A set that is full, or the
+//! whole when it is past its budget, evicts by second chance: what was used since the hand last
+//! passed stays for another round. Source: Corbató 1968 (CLOCK).
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::node::Node;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+
+const WAYS: usize = 8;
+
+/// What the smallest usual node takes; there is a place for each that the budget holds.
+const USUAL: u64 = 448;
+
+#[derive(Default)]
+struct Set {
+    offsets: [u64; WAYS],
+    nodes: [Option<Arc<Node>>; WAYS],
+    /// One bit a way: used since the hand passed.
+    used: u8,
+    hand: u8,
+}
+
+/// A cache of nodes.
+pub(crate) struct ObjectCache {
+    sets: Box<[Mutex<Set>]>,
+    budget_bytes: u64,
+    bytes: AtomicU64,
+    /// The set from which the next eviction for room starts.
+    hand: AtomicU64,
+}
+
+impl ObjectCache {
+    /// A cache that takes at most `budget_bytes`, its own places included.
+    pub(crate) fn new(budget_bytes: u64) -> ObjectCache {
+        let set_bytes = size_of::<Mutex<Set>>() as u64;
+        let count = budget_bytes / (set_bytes + WAYS as u64 * USUAL);
+        ObjectCache {
+            sets: (0..count).map(|_| Mutex::new(Set::default())).collect(),
+            budget_bytes: budget_bytes - count * set_bytes,
+            bytes: AtomicU64::new(0),
+            hand: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    fn set(&self, offset: u64) -> Option<&Mutex<Set>> {
+        // Offsets are no input of anybody's choice, so one multiplication scatters them.
+        let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let index = (u128::from(hash) * self.sets.len() as u128) >> 64;
+        self.sets.get(index as usize)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, offset: u64) -> Option<Arc<Node>> {
+        let mut set = lock(self.set(offset)?);
+        let way = set.offsets.iter().position(|known| *known == offset)?;
+        set.used |= 1 << way;
+        set.nodes[way].clone()
+    }
+
+    /// Keeps a node, whose offset is never 0.
+    pub(crate) fn insert(&self, offset: u64, node: Arc<Node>) {
+        let bytes = node.bytes() as u64;
+        let Some(set) = self.set(offset).filter(|_| bytes <= self.budget_bytes / 4) else { return };
+        let evicted = {
+            let mut set = lock(set);
+            if set.offsets.contains(&offset) {
+                return;
+            }
+            let free = set.offsets.iter().position(|known| *known == 0);
+            let way = free.unwrap_or_else(|| set.victim());
+            set.offsets[way] = offset;
+            set.nodes[way].replace(node)
+        };
+        let freed = evicted.map_or(0, |node| node.bytes() as u64);
+        let mut total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.bytes.fetch_sub(freed, Ordering::Relaxed);
+        total -= freed;
+        while total > self.budget_bytes {
+            total = self.make_room();
+        }
+    }
+
+    /// Evicts a node of the set under the hand, if it has one that was not used; returns what is
+    /// taken afterwards.
+    fn make_room(&self) -> u64 {
+        let index = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len() as u64;
+        let mut freed = Vec::new();
+        {
+            let mut set = lock(&self.sets[index as usize]);
+            for way in 0..WAYS {
+                if set.used & 1 << way == 0 && set.offsets[way] != 0 {
+                    set.offsets[way] = 0;
+                    freed.extend(set.nodes[way].take());
+                }
+            }
+            set.used = 0;
+        }
+        let bytes = freed.iter().map(|node| node.bytes() as u64).sum();
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes
+    }
+
+    /// Bytes that nodes take now.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Set {
+    fn victim(&mut self) -> usize {
+        loop {
+            let way = usize::from(self.hand);
+            self.hand = (self.hand + 1) % WAYS as u8;
+            if self.used & 1 << way == 0 {
+                return way;
+            }
+            self.used &= !(1 << way);
+        }
+    }
+}
+
+impl fmt::Debug for ObjectCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ObjectCache({} of {} bytes)", self.bytes(), self.budget_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::node::{Leaf, Slot};
+
+    #[test]
+    fn it_keeps_to_its_budget_and_keeps_what_is_used() {
+        let node = || {
+            let mut leaf = Leaf::default();
+            leaf.push(b"name", Slot::value(b"value"));
+            Arc::new(Node::leaf(leaf, true))
+        };
+        let cache = ObjectCache::new(100_000);
+        cache.insert(7, node());
+        for offset in 100..10_000 {
+            assert!(cache.get(7).is_some(), "used between every two insertions");
+            cache.insert(offset, node());
+            assert!(cache.bytes() <= 100_000);
+        }
+        assert!(cache.get(100).is_none() && cache.get(9_999).is_some());
+        let none = ObjectCache::new(10);
+        none.insert(7, node());
+        assert!(none.get(7).is_none());
+    }
+}

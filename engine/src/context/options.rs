@@ -1,0 +1,63 @@
+//! How a context store is made and used.
+
+use std::sync::Arc;
+
+use super::configuration::Configuration;
+use crate::cache::Cache;
+
+/// Which objects a store finds by their hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Index {
+    /// Commits.
+    #[default]
+    Minimal,
+    /// Commits and every object, each of which is then stored once.
+    Always,
+}
+
+/// When a commit is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// When the call returns: one sync a commit.
+    #[default]
+    Synced,
+    /// When the system writes it out. A power cut may lose the newest commits; what is found again is
+    /// an older commit, whole.
+    Written,
+}
+
+/// How a store is made and used.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The hash configuration; only used when the store is created.
+    pub configuration: Configuration,
+    /// What the index knows; only used when the store is created.
+    pub index: Index,
+    /// When a commit is durable.
+    pub durability: Durability,
+    /// Memory for materialised nodes, in bytes.
+    pub objects_bytes: u64,
+    /// Memory for pages of the pack, in bytes, unless `cache` is given.
+    pub pages_bytes: u64,
+    /// A page cache that other stores share.
+    pub cache: Option<Arc<Cache>>,
+    /// A chunk longer than this is followed by another.
+    pub chunk_bytes: u64,
+    /// Identity of a store that is created.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            configuration: Configuration::TEZOS,
+            index: Index::Minimal,
+            durability: Durability::Synced,
+            objects_bytes: 64 << 20,
+            pages_bytes: 16 << 20,
+            cache: None,
+            chunk_bytes: 256 << 20,
+            seed: 0,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The pack: records by logical offset, in append-only chunks.
+//!
+//! A record's logical offset is its chunk's base plus its byte in the chunk's file; it never changes,
+//! whatever file later holds the bytes. Whole pages are read through the shared page cache, the page
+//! that still grows is read as it is; a record's checksum is verified whenever its bytes are read.
+//! Format document: `docs/format/pack.md`.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use super::hash::Hash;
+use super::node::{Base, Load, Node};
+use super::object_cache::ObjectCache;
+use super::record::{self, PATCHES_MAX, Read, Record, Tag};
+use crate::cache::{Cache, PAGE, Page};
+use crate::disk::File;
+use crate::error::{Error, Kind, Result};
+use crate::format::hash::combine;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+
+/// Bytes read at first from a page that still grows: most records are shorter.
+const GUESS: usize = 512;
+
+/// One file of the pack.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    /// Logical offset of the file's first byte.
+    pub(crate) base: u64,
+    pub(crate) file: Arc<dyn File>,
+    /// Its name in the page cache.
+    key: u64,
+    /// Bytes of it that belong to the store.
+    end: AtomicU64,
+}
+
+impl Chunk {
+    pub(crate) fn new(base: u64, file: Arc<dyn File>, cache: &Cache, end: u64) -> Arc<Chunk> {
+        let key = combine(cache.join(), base);
+        Arc::new(Chunk { base, file, key, end: AtomicU64::new(end) })
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Lets readers see bytes up to `end`.
+    pub(crate) fn extend(&self, end: u64) {
+        self.end.store(end, Ordering::Release);
+    }
+}
+
+/// All chunks of one generation, and what is cached of them.
+#[derive(Debug)]
+pub(crate) struct Pack {
+    /// Of this pack in this process; offsets of another one mean nothing here.
+    identity: u64,
+    /// Of the store, part of every checksum.
+    pub(crate) store: u64,
+    chunks: Mutex<Vec<Arc<Chunk>>>,
+    cache: Arc<Cache>,
+    pub(crate) objects: ObjectCache,
+}
+
+/// Numbers packs in the order in which the process opens them.
+static OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+/// Bytes of a record: inside a page of the cache, or gathered.
+enum Bytes {
+    Page(Page, usize),
+    Gathered(Vec<u8>),
+}
+
+impl Bytes {
+    fn slice(&self) -> &[u8] {
+        match self {
+            Bytes::Page(page, start) => &page[*start..],
+            Bytes::Gathered(bytes) => bytes,
+        }
+    }
+}
+
+impl Pack {
+    pub(crate) fn new(store: u64, cache: Arc<Cache>, objects_bytes: u64) -> Pack {
+        Pack {
+            identity: OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            store,
+            chunks: Mutex::new(Vec::new()),
+            cache,
+            objects: ObjectCache::new(objects_bytes),
+        }
+    }
+
+    pub(crate) fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    pub(crate) fn add_chunk(&self, chunk: Arc<Chunk>) {
+        let mut chunks = lock(&self.chunks);
+        debug_assert!(chunks.last().is_none_or(|last| last.base < chunk.base));
+        chunks.push(chunk);
+    }
+
+    pub(crate) fn chunks(&self) -> Vec<Arc<Chunk>> {
+        lock(&self.chunks).clone()
+    }
+
+    fn chunk(&self, offset: u64) -> Result<Arc<Chunk>> {
+        let chunks = lock(&self.chunks);
+        let index = chunks.partition_point(|chunk| chunk.base <= offset);
+        index.checked_sub(1).map(|index| Arc::clone(&chunks[index])).ok_or_else(|| {
+            Error::new(
+                Kind::Corrupt,
+                format!("logical offset {offset} is in no chunk of the pack: run `varvite check`"),
+            )
+        })
+    }
+
+    /// The bytes of page `number`, which is whole.
+    fn page(&self, chunk: &Chunk, number: u32) -> Result<Page> {
+        if let Some(page) = self.cache.get(chunk.key, number) {
+            return Ok(page);
+        }
+        let mut bytes = [0; PAGE];
+        chunk.file.read_exact_at(u64::from(number) * PAGE as u64, &mut bytes)?;
+        Ok(self.cache.insert(chunk.key, number, &bytes))
+    }
+
+    /// Appends up to `length` bytes from `position` on, fewer at the end of the chunk.
+    fn gather(&self, chunk: &Chunk, position: u64, length: usize, out: &mut Vec<u8>) -> Result<()> {
+        let end = chunk.end();
+        let mut position = position;
+        let mut left = (length as u64).min(end.saturating_sub(position)) as usize;
+        while left > 0 {
+            let number = (position / PAGE as u64) as u32;
+            let start = (position % PAGE as u64) as usize;
+            if (u64::from(number) + 1) * PAGE as u64 <= end {
+                let page = self.page(chunk, number)?;
+                let count = left.min(PAGE - start);
+                out.extend_from_slice(&page[start..start + count]);
+                position += count as u64;
+                left -= count;
+            } else {
+                let before = out.len();
+                out.resize(before + left, 0);
+                chunk.file.read_exact_at(position, &mut out[before..])?;
+                left = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// At least the bytes of the record at `position`, if that many belong to the chunk.
+    fn bytes(&self, chunk: &Chunk, position: u64) -> Result<Bytes> {
+        let end = chunk.end();
+        let number = (position / PAGE as u64) as u32;
+        let start = (position % PAGE as u64) as usize;
+        if (u64::from(number) + 1) * PAGE as u64 <= end {
+            let page = self.page(chunk, number)?;
+            if let Some(length) = record::length(&page[start..])
+                && length <= (PAGE - start) as u64
+            {
+                return Ok(Bytes::Page(page, start));
+            }
+        }
+        let mut bytes = Vec::with_capacity(GUESS);
+        self.gather(chunk, position, GUESS, &mut bytes)?;
+        if let Some(length) = record::length(&bytes)
+            && length > bytes.len() as u64
+        {
+            // Never more than the chunk has, whatever a damaged length says.
+            let room = end.saturating_sub(position);
+            let missing = length.min(room) as usize - bytes.len();
+            self.gather(chunk, position + bytes.len() as u64, missing, &mut bytes)?;
+        }
+        Ok(Bytes::Gathered(bytes))
+    }
+
+    /// Reads and verifies the record at `offset`; `each` gets the file, the place of its body in it,
+    /// and the record.
+    pub(crate) fn record<T>(
+        &self,
+        offset: u64,
+        each: impl FnOnce(&str, u64, &Record<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let chunk = self.chunk(offset)?;
+        let position = offset - chunk.base;
+        let bytes = self.bytes(&chunk, position)?;
+        let file = chunk.file.path();
+        let record = record::take(file, position, self.store, offset, bytes.slice())?;
+        let body = position + (record.length - record::CRC - record.body.len()) as u64;
+        each(file, body, &record)
+    }
+
+    /// The node at `offset`, itself read from at most `patches` further records.
+    fn read_node(&self, offset: u64, patches: u8) -> Result<Node> {
+        self.record(offset, |file, place, record| {
+            let (mut node, used) = match record::read(file, place, offset, record)? {
+                Read::Full(node) => (node, 0),
+                Read::Patch(base, changes) => {
+                    let Some(rest) = patches.checked_sub(1) else {
+                        return Err(changes
+                            .corrupt(format_args!("at most {PATCHES_MAX} patches"), "another"));
+                    };
+                    let base = match self.objects.get(base) {
+                        Some(node) => node,
+                        None => Arc::new(self.read_node(base, rest)?),
+                    };
+                    let used = base.base.map_or(0, |base| base.patches) + 1;
+                    (record::patched(&base, record.tag, offset, changes)?, used)
+                }
+            };
+            node.base = Some(Base { offset, patches: used });
+            node.hash = OnceLock::from(record.hash);
+            Ok(node)
+        })
+    }
+}
+
+impl Load for Pack {
+    fn node(&self, offset: u64) -> Result<Arc<Node>> {
+        if let Some(node) = self.objects.get(offset) {
+            return Ok(node);
+        }
+        let node = Arc::new(self.read_node(offset, PATCHES_MAX)?);
+        self.objects.insert(offset, Arc::clone(&node));
+        Ok(node)
+    }
+
+    fn value(&self, offset: u64) -> Result<Arc<[u8]>> {
+        self.record(offset, |file, place, record| {
+            if record.tag == Tag::Value {
+                return Ok(record.body.into());
+            }
+            Err(Error::corrupt(file, place, "a value", format_args!("{:?}", record.tag)))
+        })
+    }
+
+    fn hash(&self, offset: u64) -> Result<Hash> {
+        if let Some(hash) = self.objects.get(offset).and_then(|node| node.hash.get().copied()) {
+            return Ok(hash);
+        }
+        self.record(offset, |_, _, record| Ok(record.hash))
+    }
+
+    fn identity(&self) -> u64 {
+        self.identity
+    }
+}

@@ -1,0 +1,561 @@
+//! One object's bytes in the pack.
+//!
+//! A record is a tag, the length of its body (varint), its hash (32), its body, and a checksum over
+//! the record's logical offset, the store and all of these, so that a record read from the wrong
+//! place is as wrong as one with a flipped bit. References are distances back to older records, so
+//! most take two or three bytes. A node is written in full, or as a patch of an older record of it.
+//! Format document: `docs/format/pack.md`.
+
+use std::sync::Arc;
+
+use super::hash::Hash;
+use super::node::{Base, Body, Branch, INLINE, Leaf, Node, Pointer, Slot, Target};
+use crate::error::Result;
+use crate::format::checksum::{crc, crc_append};
+use crate::format::codec::{Decoder, Encoder};
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Tag {
+    Value = 1,
+    /// A whole directory up to the flat limit.
+    Flat = 2,
+    /// A piece of a larger one.
+    Values = 3,
+    Branch = 4,
+    FlatPatch = 5,
+    ValuesPatch = 6,
+    BranchPatch = 7,
+    Commit = 8,
+    /// A branch set or removed; its hash is that of the commit, or zero.
+    Reference = 9,
+}
+
+impl Tag {
+    pub(crate) fn of(byte: u8) -> Option<Tag> {
+        Some(match byte {
+            1 => Tag::Value,
+            2 => Tag::Flat,
+            3 => Tag::Values,
+            4 => Tag::Branch,
+            5 => Tag::FlatPatch,
+            6 => Tag::ValuesPatch,
+            7 => Tag::BranchPatch,
+            8 => Tag::Commit,
+            9 => Tag::Reference,
+            _ => return None,
+        })
+    }
+}
+
+/// Bytes of a record beside tag, length and body.
+pub(crate) const HASH: usize = 32;
+pub(crate) const CRC: usize = 4;
+
+/// The most records that a node is read from, less one.
+pub(crate) const PATCHES_MAX: u8 = 4;
+
+/// Appends the record of `body`, which will be at `offset` of the store `identity`.
+pub(crate) fn put(
+    out: &mut Encoder,
+    identity: u64,
+    offset: u64,
+    tag: Tag,
+    hash: &Hash,
+    body: &[u8],
+) {
+    let start = out.bytes().len();
+    out.u8(tag as u8);
+    out.varint(body.len() as u64);
+    out.raw(hash);
+    out.raw(body);
+    let sum = checksum(identity, offset, &out.bytes()[start..]);
+    out.u32(sum);
+}
+
+fn checksum(identity: u64, offset: u64, bytes: &[u8]) -> u32 {
+    let mut place = [0; 16];
+    place[..8].copy_from_slice(&identity.to_le_bytes());
+    place[8..].copy_from_slice(&offset.to_le_bytes());
+    crc_append(crc(&place), bytes)
+}
+
+/// A record, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) tag: Tag,
+    pub(crate) hash: Hash,
+    pub(crate) body: &'a [u8],
+    /// Of the whole record.
+    pub(crate) length: usize,
+}
+
+/// The length of the record whose first bytes are `bytes`; none when they are too few to say.
+pub(crate) fn length(bytes: &[u8]) -> Option<u64> {
+    let mut decoder = Decoder::new("", 0, bytes.get(1..)?);
+    let body = decoder.varint().ok()?;
+    let head = bytes.len() - decoder.remaining();
+    Some((head + HASH + CRC) as u64).and_then(|rest| rest.checked_add(body))
+}
+
+/// Takes apart the record that `bytes` begin with, found at byte `place` of `file`.
+pub(crate) fn take<'a>(
+    file: &'a str,
+    place: u64,
+    identity: u64,
+    offset: u64,
+    bytes: &'a [u8],
+) -> Result<Record<'a>> {
+    let mut decoder = Decoder::new(file, place, bytes);
+    let start = decoder.clone();
+    let tag = decoder.u8()?;
+    let body_length = decoder.count(1)?;
+    let hash: Hash = decoder.raw(HASH)?.try_into().expect("32 bytes");
+    let body = decoder.raw(body_length)?;
+    let length = bytes.len() - decoder.remaining() + CRC;
+    let found = decoder.u32()?;
+    let expected = checksum(identity, offset, &bytes[..length - CRC]);
+    if found != expected {
+        return Err(start.corrupt(
+            format_args!("a record with checksum {expected:08x}"),
+            format_args!("{found:08x}"),
+        ));
+    }
+    let tag = Tag::of(tag).ok_or_else(|| start.corrupt("a known kind of record", tag))?;
+    Ok(Record { tag, hash, body, length })
+}
+
+/// Takes apart a record whose bytes were verified with the batch it came in.
+pub(crate) fn split<'a>(file: &'a str, place: u64, bytes: &'a [u8]) -> Result<Record<'a>> {
+    let mut decoder = Decoder::new(file, place, bytes);
+    let start = decoder.clone();
+    let tag = decoder.u8()?;
+    let body_length = decoder.count(1)?;
+    let hash: Hash = decoder.raw(HASH)?.try_into().expect("32 bytes");
+    let body = decoder.raw(body_length)?;
+    decoder.raw(CRC)?;
+    let tag = Tag::of(tag).ok_or_else(|| start.corrupt("a known kind of record", tag))?;
+    Ok(Record { tag, hash, body, length: bytes.len() - decoder.remaining() })
+}
+
+/// Where children of a node that is being written are.
+pub(crate) trait Places {
+    fn node(&self, node: &Arc<Node>) -> u64;
+    fn value(&self, value: &Arc<[u8]>) -> u64;
+}
+
+const STORED_VALUE: u8 = 16;
+const STORED_NODE: u8 = 17;
+/// Forms of a name, in the top three bits of an entry's first byte.
+const NAME_LONG: u8 = 0;
+const NAME_HEX: u8 = 7;
+
+fn put_entry(out: &mut Encoder, at: u64, name: Option<&[u8]>, slot: &Slot, places: &dyn Places) {
+    let (what, reference) = match slot {
+        Slot::Inline { length, .. } => (*length, None),
+        Slot::StoredValue(offset) => (STORED_VALUE, Some(*offset)),
+        Slot::Value(value) => (STORED_VALUE, Some(places.value(value))),
+        Slot::StoredNode(offset) => (STORED_NODE, Some(*offset)),
+        Slot::Node(node) => (STORED_NODE, Some(places.node(node))),
+    };
+    match name {
+        None => out.u8(what),
+        Some(name) if (1..=6).contains(&name.len()) && !(name.len() >= 4 && is_hex(name)) => {
+            out.u8(what | (name.len() as u8) << 5);
+            out.raw(name);
+        }
+        Some(name) if name.len() >= 4 && is_hex(name) => {
+            out.u8(what | NAME_HEX << 5);
+            out.varint(name.len() as u64 / 2);
+            for pair in name.chunks_exact(2) {
+                out.u8(nibble(pair[0]) << 4 | nibble(pair[1]));
+            }
+        }
+        Some(name) => {
+            out.u8(what | NAME_LONG << 5);
+            out.bytes_with_length(name);
+        }
+    }
+    match (slot, reference) {
+        (Slot::Inline { length, bytes }, _) => out.raw(&bytes[..usize::from(*length)]),
+        (_, Some(offset)) => {
+            debug_assert!(offset < at, "children come before parents");
+            out.varint(at - offset);
+        }
+        _ => unreachable!("what is not inline has a place"),
+    }
+}
+
+fn is_hex(name: &[u8]) -> bool {
+    name.len().is_multiple_of(2)
+        && name.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn nibble(digit: u8) -> u8 {
+    if digit <= b'9' { digit - b'0' } else { digit - b'a' + 10 }
+}
+
+/// An entry's slot, and its name unless it has none, appended to `name`.
+fn take_entry(decoder: &mut Decoder<'_>, at: u64, named: bool, name: &mut Vec<u8>) -> Result<Slot> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let start = decoder.clone();
+    let first = decoder.u8()?;
+    let form = first >> 5;
+    name.clear();
+    match form {
+        _ if !named => {
+            if form != 0 {
+                return Err(start.corrupt("an entry without a name", first));
+            }
+        }
+        NAME_LONG => name.extend_from_slice(decoder.bytes_with_length()?),
+        NAME_HEX => {
+            for byte in decoder.bytes_with_length()? {
+                name.push(DIGITS[usize::from(byte >> 4)]);
+                name.push(DIGITS[usize::from(byte & 15)]);
+            }
+        }
+        short => name.extend_from_slice(decoder.raw(usize::from(short))?),
+    }
+    match first & 31 {
+        length if usize::from(length) <= INLINE => {
+            let mut bytes = [0; INLINE];
+            bytes[..usize::from(length)].copy_from_slice(decoder.raw(usize::from(length))?);
+            Ok(Slot::Inline { length, bytes })
+        }
+        STORED_VALUE => Ok(Slot::StoredValue(take_reference(decoder, at)?)),
+        STORED_NODE => Ok(Slot::StoredNode(take_reference(decoder, at)?)),
+        other => Err(start.corrupt("a known kind of entry", other)),
+    }
+}
+
+/// The logical offset that is a distance before `at`.
+pub(crate) fn take_reference(decoder: &mut Decoder<'_>, at: u64) -> Result<u64> {
+    let start = decoder.clone();
+    let distance = decoder.varint()?;
+    // Every reference points back, so that no damage makes a cycle.
+    at.checked_sub(distance)
+        .filter(|offset| *offset > 0 && distance > 0)
+        .ok_or_else(|| start.corrupt(format_args!("a distance below {at}"), distance))
+}
+
+fn put_pointer(out: &mut Encoder, at: u64, pointer: &Pointer, places: &dyn Places) {
+    out.varint(u64::from(pointer.count));
+    out.varint(at - target_offset(&pointer.target, places));
+}
+
+fn target_offset(target: &Target, places: &dyn Places) -> u64 {
+    match target {
+        Target::Stored(offset) => *offset,
+        Target::Live(node) => places.node(node),
+    }
+}
+
+fn take_pointer(decoder: &mut Decoder<'_>, at: u64, bucket: u16) -> Result<Pointer> {
+    let start = decoder.clone();
+    let count = u32::try_from(decoder.varint()?)
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| start.corrupt("a count of entries", "none that is possible"))?;
+    Ok(Pointer { bucket, count, target: Target::Stored(take_reference(decoder, at)?) })
+}
+
+/// The tag and body of a node in full, to be written at `at`.
+pub(crate) fn put_full(out: &mut Encoder, at: u64, node: &Node, places: &dyn Places) -> Tag {
+    match &node.body {
+        Body::Leaf { leaf, flat } => {
+            for index in 0..leaf.len() {
+                put_entry(out, at, Some(leaf.name(index)), leaf.slot(index), places);
+            }
+            if *flat { Tag::Flat } else { Tag::Values }
+        }
+        Body::Branch(branch) => {
+            let pointers = &branch.pointers;
+            let dense =
+                pointers.iter().enumerate().all(|(place, one)| usize::from(one.bucket) == place);
+            out.varint(u64::from(branch.depth) << 1 | u64::from(dense));
+            for pointer in pointers {
+                if !dense {
+                    out.varint(u64::from(pointer.bucket));
+                }
+                put_pointer(out, at, pointer, places);
+            }
+            Tag::Branch
+        }
+    }
+}
+
+const REPLACE: u64 = 0;
+const REMOVE: u64 = 1;
+const INSERT: u64 = 2;
+
+/// The tag and body of `node` as a patch of `base`, read from `from`; none when the two are of
+/// different kinds.
+pub(crate) fn put_patch(
+    out: &mut Encoder,
+    at: u64,
+    node: &Node,
+    base: &Node,
+    from: Base,
+    places: &dyn Places,
+) -> Option<Tag> {
+    out.varint(at - from.offset);
+    match (&node.body, &base.body) {
+        (Body::Leaf { leaf, flat }, Body::Leaf { leaf: old, .. }) => {
+            put_leaf_changes(out, at, leaf, old, places);
+            Some(if *flat { Tag::FlatPatch } else { Tag::ValuesPatch })
+        }
+        (Body::Branch(branch), Body::Branch(old)) if branch.depth == old.depth => {
+            put_branch_changes(out, at, branch, old, places);
+            Some(Tag::BranchPatch)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a slot will be read as `old` is, once it is written.
+fn unchanged(new: &Slot, old: &Slot, places: &dyn Places) -> bool {
+    match (new, old) {
+        (Slot::Node(node), Slot::StoredNode(offset)) => places.node(node) == *offset,
+        (Slot::Value(value), Slot::StoredValue(offset)) => places.value(value) == *offset,
+        _ => new.same(old),
+    }
+}
+
+fn put_leaf_changes(out: &mut Encoder, at: u64, new: &Leaf, old: &Leaf, places: &dyn Places) {
+    let (mut next, mut next_old, mut kept) = (0, 0, 0u64);
+    while next < new.len() || next_old < old.len() {
+        let order = match (next < new.len(), next_old < old.len()) {
+            (true, true) => new.name(next).cmp(old.name(next_old)),
+            (true, false) => std::cmp::Ordering::Less,
+            _ => std::cmp::Ordering::Greater,
+        };
+        match order {
+            std::cmp::Ordering::Equal => {
+                if unchanged(new.slot(next), old.slot(next_old), places) {
+                    kept += 1;
+                } else {
+                    out.varint(kept << 2 | REPLACE);
+                    put_entry(out, at, None, new.slot(next), places);
+                    kept = 0;
+                }
+                next += 1;
+                next_old += 1;
+            }
+            std::cmp::Ordering::Less => {
+                out.varint(kept << 2 | INSERT);
+                put_entry(out, at, Some(new.name(next)), new.slot(next), places);
+                kept = 0;
+                next += 1;
+            }
+            std::cmp::Ordering::Greater => {
+                out.varint(kept << 2 | REMOVE);
+                kept = 0;
+                next_old += 1;
+            }
+        }
+    }
+}
+
+fn put_branch_changes(out: &mut Encoder, at: u64, new: &Branch, old: &Branch, places: &dyn Places) {
+    let (mut next, mut next_old, mut kept) = (0, 0, 0u64);
+    let (new, old) = (&new.pointers, &old.pointers);
+    while next < new.len() || next_old < old.len() {
+        let bucket = |pointers: &Vec<Pointer>, index: usize| {
+            pointers.get(index).map_or(u32::MAX, |pointer| u32::from(pointer.bucket))
+        };
+        match bucket(new, next).cmp(&bucket(old, next_old)) {
+            std::cmp::Ordering::Equal => {
+                let (a, b) = (&new[next], &old[next_old]);
+                let same = a.count == b.count
+                    && target_offset(&a.target, places) == target_offset(&b.target, places);
+                if same {
+                    kept += 1;
+                } else {
+                    out.varint(kept << 2 | REPLACE);
+                    put_pointer(out, at, a, places);
+                    kept = 0;
+                }
+                next += 1;
+                next_old += 1;
+            }
+            std::cmp::Ordering::Less => {
+                out.varint(kept << 2 | INSERT);
+                out.varint(u64::from(new[next].bucket));
+                put_pointer(out, at, &new[next], places);
+                kept = 0;
+                next += 1;
+            }
+            std::cmp::Ordering::Greater => {
+                out.varint(kept << 2 | REMOVE);
+                kept = 0;
+                next_old += 1;
+            }
+        }
+    }
+}
+
+/// What a node's record says: the node, or what to change in another.
+pub(crate) enum Read<'a> {
+    Full(Node),
+    /// The offset of the base, and the decoder at the first change.
+    Patch(u64, Decoder<'a>),
+}
+
+/// Reads the node in `record`, which is at logical offset `at`. The decoder of a patch begins at
+/// byte `place` of `file`.
+pub(crate) fn read<'a>(
+    file: &'a str,
+    place: u64,
+    at: u64,
+    record: &Record<'a>,
+) -> Result<Read<'a>> {
+    let mut decoder = Decoder::new(file, place, record.body);
+    let body = match record.tag {
+        Tag::Flat | Tag::Values => {
+            // An entry takes at least two bytes.
+            let mut leaf = Leaf::with_capacity(0, record.body.len());
+            let mut name = Vec::new();
+            while decoder.remaining() > 0 {
+                let start = decoder.clone();
+                let slot = take_entry(&mut decoder, at, true, &mut name)?;
+                push_sorted(&mut leaf, &name, slot, &start)?;
+            }
+            leaf.fit();
+            Body::Leaf { leaf, flat: record.tag == Tag::Flat }
+        }
+        Tag::Branch => {
+            let start = decoder.clone();
+            let head = decoder.varint()?;
+            let depth = u32::try_from(head >> 1).ok().filter(|depth| *depth < 256);
+            let depth = depth.ok_or_else(|| start.corrupt("a depth below 256", head >> 1))?;
+            let mut pointers = Vec::with_capacity((decoder.remaining() / 2).min(64));
+            while decoder.remaining() > 0 {
+                let bucket =
+                    if head & 1 == 1 { pointers.len() as u64 } else { decoder.varint()? };
+                push_pointer(&mut pointers, bucket, &mut decoder, at)?;
+            }
+            pointers.shrink_to_fit();
+            Body::Branch(Branch::new(depth, pointers))
+        }
+        Tag::FlatPatch | Tag::ValuesPatch | Tag::BranchPatch => {
+            let base = take_reference(&mut decoder, at)?;
+            return Ok(Read::Patch(base, decoder));
+        }
+        Tag::Value | Tag::Commit | Tag::Reference => {
+            return Err(decoder.corrupt("a node", "another kind of record"));
+        }
+    };
+    Ok(Read::Full(Node::new(body)))
+}
+
+fn push_sorted(leaf: &mut Leaf, name: &[u8], slot: Slot, start: &Decoder<'_>) -> Result<()> {
+    if leaf.len() > 0 && leaf.name(leaf.len() - 1) >= name {
+        return Err(start.corrupt("names in order", "a name out of order"));
+    }
+    leaf.push(name, slot);
+    Ok(())
+}
+
+fn push_pointer(
+    pointers: &mut Vec<Pointer>,
+    bucket: u64,
+    decoder: &mut Decoder<'_>,
+    at: u64,
+) -> Result<()> {
+    let above = pointers.last().is_none_or(|last| u64::from(last.bucket) < bucket);
+    let bucket = u16::try_from(bucket)
+        .ok()
+        .filter(|_| above)
+        .ok_or_else(|| decoder.corrupt("buckets in order", bucket))?;
+    pointers.push(take_pointer(decoder, at, bucket)?);
+    Ok(())
+}
+
+/// The node that `changes` make of `base`, in the record with `tag` at `at`.
+pub(crate) fn patched(base: &Node, tag: Tag, at: u64, mut changes: Decoder<'_>) -> Result<Node> {
+    let body = match (&base.body, tag) {
+        (Body::Leaf { leaf, .. }, Tag::FlatPatch | Tag::ValuesPatch) => {
+            Body::Leaf { leaf: patched_leaf(leaf, at, &mut changes)?, flat: tag == Tag::FlatPatch }
+        }
+        (Body::Branch(branch), Tag::BranchPatch) => {
+            let pointers = patched_pointers(&branch.pointers, at, &mut changes)?;
+            Body::Branch(Branch::new(branch.depth, pointers))
+        }
+        _ => return Err(changes.corrupt("a patch of the same kind as its base", "another")),
+    };
+    Ok(Node::new(body))
+}
+
+fn patched_leaf(old: &Leaf, at: u64, changes: &mut Decoder<'_>) -> Result<Leaf> {
+    let mut leaf = Leaf::with_capacity(old.len() + 1, old.names_length() + 64);
+    let mut name = Vec::new();
+    let mut next = 0;
+    while changes.remaining() > 0 {
+        let start = changes.clone();
+        let head = changes.varint()?;
+        let kept = kept(head, old.len() - next, &start)?;
+        for index in next..next + kept {
+            push_sorted(&mut leaf, old.name(index), old.slot(index).clone(), &start)?;
+        }
+        next += kept;
+        match head & 3 {
+            INSERT => {
+                let slot = take_entry(changes, at, true, &mut name)?;
+                push_sorted(&mut leaf, &name, slot, &start)?;
+            }
+            _ if next == old.len() => return Err(start.corrupt("an entry to change", "none")),
+            REMOVE => next += 1,
+            REPLACE => {
+                let slot = take_entry(changes, at, false, &mut name)?;
+                push_sorted(&mut leaf, old.name(next), slot, &start)?;
+                next += 1;
+            }
+            other => return Err(start.corrupt("a known kind of change", other)),
+        }
+    }
+    for index in next..old.len() {
+        push_sorted(&mut leaf, old.name(index), old.slot(index).clone(), changes)?;
+    }
+    leaf.fit();
+    Ok(leaf)
+}
+
+fn kept(head: u64, left: usize, start: &Decoder<'_>) -> Result<usize> {
+    let kept = head >> 2;
+    if kept > left as u64 {
+        return Err(start.corrupt(format_args!("at most {left} children to keep"), kept));
+    }
+    Ok(kept as usize)
+}
+
+fn patched_pointers(old: &[Pointer], at: u64, changes: &mut Decoder<'_>) -> Result<Vec<Pointer>> {
+    let mut pointers: Vec<Pointer> = Vec::with_capacity(old.len());
+    let mut next = 0;
+    while changes.remaining() > 0 {
+        let start = changes.clone();
+        let head = changes.varint()?;
+        let kept = kept(head, old.len() - next, &start)?;
+        pointers.extend_from_slice(&old[next..next + kept]);
+        next += kept;
+        match head & 3 {
+            INSERT => {
+                let bucket = changes.varint()?;
+                push_pointer(&mut pointers, bucket, changes, at)?;
+            }
+            _ if next == old.len() => return Err(start.corrupt("a pointer to change", "none")),
+            REMOVE => next += 1,
+            REPLACE => {
+                push_pointer(&mut pointers, u64::from(old[next].bucket), changes, at)?;
+                next += 1;
+            }
+            other => return Err(start.corrupt("a known kind of change", other)),
+        }
+    }
+    pointers.extend_from_slice(&old[next..]);
+    if !pointers.is_sorted_by(|a, b| a.bucket < b.bucket) {
+        return Err(changes.corrupt("buckets in order", "buckets out of order"));
+    }
+    Ok(pointers)
+}

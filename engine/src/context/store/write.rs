@@ -1,0 +1,393 @@
+//! What changes a store: commits, branches, chunks, clearing, checkpoints.
+
+use std::sync::Arc;
+
+use super::{State, Store, paths};
+use crate::context::batch::Batch;
+use crate::context::commit::CommitBody;
+use crate::context::control::Control;
+use crate::context::hash::{self, Hash};
+use crate::context::node::{Load, Slot};
+use crate::context::options::{Durability, Index};
+use crate::context::pack::{Chunk, Pack};
+use crate::context::record::Tag;
+use crate::context::tree::{Kind as TreeKind, Tree};
+use crate::disk::{Disk, Lock};
+use crate::error::{Error, Kind, Result};
+use crate::file::append::{AppendFile, HEAD, Position};
+use crate::file::replace;
+use crate::format::hash::combine;
+use crate::format::header::{FileKind, Header};
+
+/// Bytes after a checkpoint that make the next commit take another, so that opening scans at most
+/// about so many.
+const CHECKPOINT_BYTES: u64 = 16 << 20;
+
+/// The longest name of a branch in bytes.
+const BRANCH_MAX: usize = 4096;
+
+/// What a commit says beside its tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommitInfo {
+    /// Hashes of the parents, in any order; they need not be in the store.
+    pub parents: Vec<Hash>,
+    /// Seconds since 1970.
+    pub date: i64,
+    /// Who commits.
+    pub author: Vec<u8>,
+    /// Why.
+    pub message: Vec<u8>,
+}
+
+impl CommitInfo {
+    /// From parts.
+    #[must_use]
+    pub fn new(
+        parents: &[Hash],
+        date: i64,
+        author: impl AsRef<[u8]>,
+        message: impl AsRef<[u8]>,
+    ) -> CommitInfo {
+        CommitInfo {
+            parents: parents.to_vec(),
+            date,
+            author: author.as_ref().to_vec(),
+            message: message.as_ref().to_vec(),
+        }
+    }
+
+    fn sorted_parents(&self) -> Vec<Hash> {
+        let mut parents = self.parents.clone();
+        parents.sort_unstable();
+        parents
+    }
+
+    pub(super) fn hash(&self, tree: &Hash) -> Hash {
+        hash::commit(tree, &self.sorted_parents(), self.date, &self.author, &self.message)
+    }
+}
+
+/// The half of a store that only its one writer has.
+#[derive(Debug)]
+pub(super) struct Writer {
+    append: AppendFile,
+    _lock: Box<dyn Lock>,
+    /// Where the last checkpoint is, in the last chunk.
+    checkpoint: u64,
+    /// A replacement of the control file failed: which files count is not known.
+    poisoned: bool,
+    pub(super) written_bytes: u64,
+    pub(super) syncs: u64,
+}
+
+impl Writer {
+    pub(super) fn new(append: AppendFile, lock: Box<dyn Lock>) -> Writer {
+        let checkpoint = append.end().offset;
+        Writer { append, _lock: lock, checkpoint, poisoned: false, written_bytes: 0, syncs: 0 }
+    }
+}
+
+/// Takes the store's lock.
+pub(super) fn lock_store(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
+    disk.lock(paths::LOCK, &format!("process {}", std::process::id()))
+}
+
+/// Makes chunk `number`, durably.
+pub(super) fn create_chunk(disk: &dyn Disk, control: &Control, number: u64) -> Result<AppendFile> {
+    let path = paths::chunk(control.generation, number);
+    if disk.exists(&path)? {
+        // Left by an attempt that ended before the control file named it.
+        disk.remove(&path)?;
+    }
+    let identity = combine(combine(control.store, control.generation), number);
+    let header = Header::new(FileKind::Pack, identity, control.store);
+    let mut append = AppendFile::create(disk, &path, header)?;
+    append.sync()?;
+    disk.sync_directory("")?;
+    Ok(append)
+}
+
+/// Removes chunks that the control file does not name, and files in work.
+pub(super) fn remove_leftovers(disk: &dyn Disk, control: &Control) -> Result<()> {
+    replace::remove_leftovers(disk, "")?;
+    for name in disk.list("")? {
+        if let Some((generation, number)) = paths::parse_chunk(&name)
+            && (generation != control.generation || number >= control.bases.len() as u64)
+        {
+            disk.remove(&name)?;
+        }
+    }
+    Ok(())
+}
+
+impl Store {
+    fn writer(&mut self) -> Result<&mut Writer> {
+        let root = self.disk.root();
+        let writer = self.writer.as_mut().ok_or_else(|| {
+            Error::invalid(format!("the store at {root} is open to read only: open it for writing"))
+        })?;
+        if writer.poisoned {
+            return Err(Error::new(
+                Kind::Poisoned,
+                format!("the store at {root} stopped writing after a failure: reopen it"),
+            ));
+        }
+        Ok(writer)
+    }
+
+    /// Commits `tree` and returns the commit's hash, the same that other Tezos nodes compute.
+    ///
+    /// Writes what changed since the tree was checked out: one append, one sync. Afterwards the tree
+    /// is the committed one. A tree of another store is copied. A commit that is there already is not
+    /// written again. `Invalid` for a value or an empty directory. After an error nothing is changed;
+    /// `Poisoned` follows when the disk did not take back what it took.
+    pub fn commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<Hash> {
+        self.writer()?;
+        if tree.configuration() != self.configuration() {
+            return Err(Error::invalid(
+                "the tree has another hash configuration than the store: rebuild it under the store's",
+            ));
+        }
+        if tree.kind() == TreeKind::Value || tree.is_empty()? {
+            return Err(Error::invalid(
+                "only a directory with something in it can be committed: add a value first",
+            ));
+        }
+        if tree.load().is_some_and(|load| load.identity() != self.pack.identity()) {
+            *tree = tree.copied()?;
+        }
+        let tree_hash = tree.hash()?;
+        let commit_hash = info.hash(&tree_hash);
+        let load = Arc::clone(&self.pack) as Arc<dyn Load>;
+        if let Some(offset) = self.state.commits.get(&commit_hash) {
+            let (_, body) = self.commit_at(*offset)?;
+            tree.set_root(load, Slot::StoredNode(body.root));
+            return Ok(commit_hash);
+        }
+        self.make_room()?;
+        let start = self.next_offset();
+        let known = (self.options.index == Index::Always).then_some(&self.state.objects);
+        let mut batch = Batch::new(&self.pack, start, known);
+        let root = match tree.root() {
+            Slot::Node(node) => batch.put_tree(node)?,
+            Slot::StoredNode(offset) => *offset,
+            _ => unreachable!("a value was refused"),
+        };
+        let extent = batch.len();
+        let at = start + extent;
+        let body = CommitBody {
+            sequence: self.state.sequence,
+            previous: self.state.last_commit,
+            root,
+            extent,
+            parents: info.sorted_parents(),
+            date: info.date,
+            author: info.author.clone(),
+            message: info.message.clone(),
+        };
+        batch.put(Tag::Commit, &commit_hash, &body.encode(at));
+        let mut written = batch.finish();
+        let bytes = std::mem::take(&mut written.bytes);
+        self.append(&bytes)?;
+        self.state.commits.insert(commit_hash, at);
+        self.state.objects.extend(std::mem::take(&mut written.fresh));
+        self.state.last_commit = at;
+        self.state.sequence += 1;
+        tree.set_root(load, Slot::StoredNode(root));
+        written.settle(&self.pack);
+        Ok(commit_hash)
+    }
+
+    /// Logical offset of the first record of the next batch.
+    fn next_offset(&self) -> u64 {
+        let base = *self.control.bases.last().expect("a store has a chunk");
+        base + self.position.offset + HEAD as u64
+    }
+
+    /// Appends one batch, durably if the store is so.
+    fn append(&mut self, payload: &[u8]) -> Result<()> {
+        let synced = self.options.durability == Durability::Synced;
+        let last = self.control.bases.len() - 1;
+        let writer = self.writer()?;
+        writer.append.push(payload)?;
+        if synced {
+            writer.append.sync()?;
+            writer.syncs += 1;
+        } else {
+            writer.append.write()?;
+        }
+        writer.written_bytes += (payload.len() + HEAD) as u64;
+        self.position = writer.append.end();
+        self.pack.chunks()[last].extend(self.position.offset);
+        Ok(())
+    }
+
+    /// Begins another chunk when the last is long, or takes a checkpoint when the last one is far.
+    fn make_room(&mut self) -> Result<()> {
+        let position = self.position.offset;
+        if position > self.options.chunk_bytes {
+            return self.begin_chunk();
+        }
+        if position > self.writer()?.checkpoint + CHECKPOINT_BYTES {
+            return self.checkpoint();
+        }
+        Ok(())
+    }
+
+    /// The control file that describes the store as it is.
+    fn current_control(&self) -> Control {
+        Control {
+            position: self.position,
+            last_commit: self.state.last_commit,
+            branches: self.branches(),
+            ..self.control.clone()
+        }
+    }
+
+    /// Makes `control` the store's, after the pack before it is durable.
+    fn replace_control(&mut self, control: Control) -> Result<()> {
+        let disk = Arc::clone(&self.disk);
+        let bytes = control.encode().len() as u64;
+        let writer = self.writer()?;
+        if let Err(error) = control.replace(&disk) {
+            // Either may be found after a crash, and the two disagree about what comes next.
+            writer.poisoned = true;
+            return Err(error);
+        }
+        writer.syncs += 2;
+        writer.written_bytes += bytes;
+        self.control = control;
+        Ok(())
+    }
+
+    /// Syncs the pack and records how far it is known, so that opening scans less.
+    pub fn checkpoint(&mut self) -> Result<()> {
+        let writer = self.writer()?;
+        if writer.append.synced() < writer.append.end().offset {
+            writer.append.sync()?;
+            writer.syncs += 1;
+        }
+        self.replace_control(self.current_control())?;
+        let offset = self.position.offset;
+        self.writer()?.checkpoint = offset;
+        Ok(())
+    }
+
+    /// Ends the last chunk and begins another: what a collection or an archive takes is whole chunks.
+    pub fn begin_chunk(&mut self) -> Result<()> {
+        let disk = Arc::clone(&self.disk);
+        let writer = self.writer()?;
+        if writer.append.synced() < writer.append.end().offset {
+            writer.append.sync()?;
+            writer.syncs += 1;
+        }
+        let number = self.control.bases.len() as u64;
+        let append = create_chunk(&*disk, &self.control, number)?;
+        let base = self.control.bases[number as usize - 1] + self.position.offset;
+        let mut control = self.current_control();
+        control.bases.push(base);
+        control.position = Position::start();
+        self.replace_control(control)?;
+        self.position = Position::start();
+        let chunk =
+            Chunk::new(base, Arc::clone(append.file()), self.pack.cache(), self.position.offset);
+        self.pack.add_chunk(chunk);
+        let writer = self.writer()?;
+        writer.append = append;
+        writer.checkpoint = Position::start().offset;
+        writer.syncs += 2;
+        Ok(())
+    }
+
+    /// Makes `name` the name of a commit, which must be in the store. One append, one sync.
+    pub fn set_branch(&mut self, name: &[u8], commit: &Hash) -> Result<()> {
+        if name.is_empty() || name.len() > BRANCH_MAX {
+            return Err(Error::invalid(format!(
+                "a branch has a name of 1 to {BRANCH_MAX} bytes, not {}",
+                name.len()
+            )));
+        }
+        self.commit_offset(commit)?;
+        self.put_reference(name, commit)?;
+        self.state.branches.insert(name.to_vec(), *commit);
+        Ok(())
+    }
+
+    /// Makes `name` the name of `new` if it is now that of `expected`; returns whether it was.
+    pub fn test_and_set_branch(
+        &mut self,
+        name: &[u8],
+        expected: Option<&Hash>,
+        new: Option<&Hash>,
+    ) -> Result<bool> {
+        if self.state.branches.get(name) != expected {
+            return Ok(false);
+        }
+        match new {
+            Some(commit) => self.set_branch(name, commit)?,
+            None => self.remove_branch(name)?,
+        }
+        Ok(true)
+    }
+
+    /// Removes a branch; nothing happens when there is none. One append, one sync.
+    pub fn remove_branch(&mut self, name: &[u8]) -> Result<()> {
+        if self.state.branches.contains_key(name) {
+            self.put_reference(name, &[0; 32])?;
+            self.state.branches.remove(name);
+        }
+        Ok(())
+    }
+
+    fn put_reference(&mut self, name: &[u8], commit: &Hash) -> Result<()> {
+        self.writer()?;
+        self.make_room()?;
+        let mut batch = Batch::new(&self.pack, self.next_offset(), None);
+        batch.put(Tag::Reference, commit, name);
+        let written = batch.finish();
+        self.append(&written.bytes)
+    }
+
+    /// Removes everything and begins a new generation, which readers see at their next reload. Trees
+    /// checked out before stay readable.
+    pub fn clear(&mut self) -> Result<()> {
+        let disk = Arc::clone(&self.disk);
+        self.writer()?;
+        let old = self.control.clone();
+        let control = Control {
+            generation: old.generation + 1,
+            bases: vec![0],
+            position: Position::start(),
+            last_commit: 0,
+            branches: Vec::new(),
+            ..old.clone()
+        };
+        let append = create_chunk(&*disk, &control, 0)?;
+        self.replace_control(control)?;
+        let cache = Arc::clone(self.pack.cache());
+        let pack = Pack::new(self.control.store, cache, self.options.objects_bytes);
+        self.position = Position::start();
+        pack.add_chunk(Chunk::new(
+            0,
+            Arc::clone(append.file()),
+            pack.cache(),
+            self.position.offset,
+        ));
+        self.pack = Arc::new(pack);
+        self.state = State::default();
+        let writer = self.writer()?;
+        writer.append = append;
+        writer.checkpoint = Position::start().offset;
+        for number in 0..old.bases.len() as u64 {
+            // A file that stays is removed when the store is next opened.
+            let _ = disk.remove(&paths::chunk(old.generation, number));
+        }
+        Ok(())
+    }
+
+    /// Takes a checkpoint and closes the store. Dropping it instead loses nothing that was committed,
+    /// but the next opening scans more.
+    pub fn close(mut self) -> Result<()> {
+        if self.writer.is_some() { self.checkpoint() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,356 @@
+//! The working tree: paths to values, copied on write in pieces, loaded when looked at.
+//!
+//! A clone is a save point that costs one reference count. A change copies the pieces on its path,
+//! those only that another handle shares. Nothing here recurses over the depth of the tree.
+//! Semantics: those of Octez' context (directories exist only while they hold something).
+
+mod bindings;
+mod diff;
+mod fold;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use bindings::directory_hash;
+pub use diff::Change;
+pub use fold::{Depth, Order};
+
+use super::configuration::Configuration;
+use super::digest;
+use super::directory::Directories;
+use super::hash::{self, Hash};
+use super::node::{Load, Node, Slot};
+use crate::error::{Error, Result};
+
+/// The longest name of a child in bytes.
+pub const NAME_MAX: usize = 1 << 16;
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes.
+    Value,
+    /// A directory.
+    Directory,
+}
+
+/// A versioned tree of values: a handle to one state, cheap to clone.
+///
+/// ```
+/// use varvite::context::{Configuration, Tree};
+/// # fn main() -> varvite::Result<()> {
+/// let mut tree = Tree::empty(Configuration::TEZOS);
+/// tree.add(&["data", "version"], b"genesis")?;
+/// let before = tree.clone();
+/// tree.remove(&["data"])?;
+/// assert!(tree.is_empty()?);
+/// assert_eq!(before.find(&["data", "version"])?.as_deref(), Some(&b"genesis"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Tree {
+    configuration: Configuration,
+    load: Option<Arc<dyn Load>>,
+    root: Slot,
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.root {
+            Slot::StoredNode(offset) | Slot::StoredValue(offset) => {
+                write!(f, "Tree(stored at {offset})")
+            }
+            _ => f.write_str("Tree(in memory)"),
+        }
+    }
+}
+
+impl Tree {
+    /// The empty tree.
+    #[must_use]
+    pub fn empty(configuration: Configuration) -> Tree {
+        Tree { configuration, load: None, root: Slot::empty_directory() }
+    }
+
+    /// A tree that is one value.
+    #[must_use]
+    pub fn of_value(configuration: Configuration, value: &[u8]) -> Tree {
+        Tree { configuration, load: None, root: Slot::value(value) }
+    }
+
+    /// The tree at a place of a pack.
+    pub(crate) fn stored(configuration: Configuration, load: Arc<dyn Load>, root: Slot) -> Tree {
+        Tree { configuration, load: Some(load), root }
+    }
+
+    pub(crate) fn root(&self) -> &Slot {
+        &self.root
+    }
+
+    pub(crate) fn set_root(&mut self, load: Arc<dyn Load>, root: Slot) {
+        self.load = Some(load);
+        self.root = root;
+    }
+
+    pub(crate) fn load(&self) -> Option<&Arc<dyn Load>> {
+        self.load.as_ref()
+    }
+
+    pub(crate) fn directories(&self) -> Directories<'_> {
+        Directories { configuration: self.configuration, load: self.load.as_deref() }
+    }
+
+    /// The hash configuration.
+    pub fn configuration(&self) -> Configuration {
+        self.configuration
+    }
+
+    fn at(&self, root: Slot) -> Tree {
+        Tree { configuration: self.configuration, load: self.load.clone(), root }
+    }
+
+    /// The directory in `slot`, unless it is a value.
+    pub(crate) fn open(&self, slot: &Slot) -> Result<Option<Arc<Node>>> {
+        match slot {
+            Slot::Node(node) => Ok(Some(Arc::clone(node))),
+            Slot::StoredNode(offset) => self.directories().stored(*offset).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The bytes in `slot`, unless it is a directory.
+    pub(crate) fn bytes(&self, slot: &Slot) -> Result<Option<Vec<u8>>> {
+        match slot {
+            Slot::Inline { length, bytes } => Ok(Some(bytes[..usize::from(*length)].to_vec())),
+            Slot::Value(value) => Ok(Some(value.to_vec())),
+            Slot::StoredValue(offset) => {
+                let load = self.load.as_ref().expect("a stored value comes from a pack");
+                load.value(*offset).map(|value| Some(value.to_vec()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What is at `path`.
+    pub(crate) fn slot<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Slot>> {
+        let (known, slot) = self.walk(path)?;
+        Ok((known == path.len()).then_some(slot))
+    }
+
+    /// How many steps of `path` lead somewhere, and what is there.
+    fn walk<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<(usize, Slot)> {
+        let mut slot = self.root.clone();
+        for (index, step) in path.iter().enumerate() {
+            let Some(node) = self.open(&slot)? else { return Ok((index, slot)) };
+            let Some(next) = self.directories().find(&node, step.as_ref())? else {
+                return Ok((index, slot));
+            };
+            slot = next;
+        }
+        Ok((path.len(), slot))
+    }
+
+    /// The value at `path`; none when nothing is there, or a directory.
+    ///
+    /// Reads at most one object per piece of each directory on the path that no cache holds.
+    pub fn find<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Vec<u8>>> {
+        match self.slot(path)? {
+            Some(slot) => self.bytes(&slot),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a value is at `path`. Never reads the value.
+    pub fn mem<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<bool> {
+        Ok(self.slot(path)?.is_some_and(|slot| slot.is_value()))
+    }
+
+    /// Whether anything is at `path`, a value or a directory.
+    pub fn mem_tree<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<bool> {
+        Ok(self.slot(path)?.is_some())
+    }
+
+    /// What is at `path`, as a tree of its own; the whole for the empty path.
+    pub fn find_tree<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Tree>> {
+        Ok(self.slot(path)?.map(|slot| self.at(slot)))
+    }
+
+    /// Whether this is a value or a directory.
+    pub fn kind(&self) -> Kind {
+        if self.root.is_value() { Kind::Value } else { Kind::Directory }
+    }
+
+    /// The value, if the tree is one.
+    pub fn to_value(&self) -> Result<Option<Vec<u8>>> {
+        self.bytes(&self.root)
+    }
+
+    /// Whether it is a directory without entries; a value is never empty.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.open(&self.root)?.is_some_and(|node| node.width() == 0))
+    }
+
+    /// How many children the directory at `path` has; 0 for a value or nothing. Reads no child.
+    pub fn length<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<u64> {
+        match self.slot(path)? {
+            Some(slot) => Ok(self.open(&slot)?.map_or(0, |node| node.count())),
+            None => Ok(0),
+        }
+    }
+
+    /// Up to `length` children of the directory at `path` after the first `offset`, in stored order:
+    /// by name up to the flat limit, by bucket above it. Costs the page: pieces before it are skipped
+    /// by their counts. Empty for a value or nothing.
+    pub fn list<S: AsRef<[u8]>>(
+        &self,
+        path: &[S],
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<(Vec<u8>, Tree)>> {
+        let Some(slot) = self.slot(path)? else { return Ok(Vec::new()) };
+        let Some(node) = self.open(&slot)? else { return Ok(Vec::new()) };
+        let mut page = Vec::new();
+        self.directories().page(&node, &mut offset.clone(), &mut length.clone(), &mut page)?;
+        Ok(page.into_iter().map(|(name, slot)| (name, self.at(slot))).collect())
+    }
+
+    /// Binds `value` at `path`. A directory there is replaced, and so is a value on the way, by a
+    /// directory. The empty path makes the tree that value. `Invalid` when a name is longer than
+    /// [`NAME_MAX`] or its directory cannot represent it; then nothing is changed.
+    pub fn add<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
+        let (known, slot) = self.walk(path)?;
+        if known == path.len() && slot.is_value() && self.bytes(&slot)?.as_deref() == Some(value) {
+            return Ok(());
+        }
+        // Held nodes would look shared, and be copied.
+        drop(slot);
+        self.put(path, known, Slot::value(value))
+    }
+
+    /// Binds `tree` at `path` in O(path), sharing it. An empty tree removes what is there. A tree of
+    /// another store is copied, because its offsets mean nothing here.
+    pub fn add_tree<S: AsRef<[u8]>>(&mut self, path: &[S], tree: &Tree) -> Result<()> {
+        if tree.configuration != self.configuration {
+            return Err(Error::invalid(
+                "the subtree has another hash configuration: rebuild it under this one",
+            ));
+        }
+        if tree.is_empty()? {
+            return self.remove(path);
+        }
+        let root = match (&self.load, &tree.load) {
+            (_, None) => tree.root.clone(),
+            (None, Some(load)) => {
+                self.load = Some(Arc::clone(load));
+                tree.root.clone()
+            }
+            (Some(own), Some(load)) if own.identity() == load.identity() => tree.root.clone(),
+            _ => tree.copied()?.root,
+        };
+        let (known, slot) = self.walk(path)?;
+        if known == path.len() && slot.same(&root) {
+            return Ok(());
+        }
+        drop(slot);
+        self.put(path, known, root)
+    }
+
+    /// The same content without any reference to a pack. Reads all of it.
+    pub(crate) fn copied(&self) -> Result<Tree> {
+        if let Some(value) = self.to_value()? {
+            return Ok(Tree::of_value(self.configuration, &value));
+        }
+        let mut copy = Tree::empty(self.configuration);
+        self.fold::<&[u8]>(&[], None, Order::Undefined, |path, tree| match tree.to_value()? {
+            Some(value) => copy.add(path, &value),
+            None => Ok(()),
+        })?;
+        Ok(copy)
+    }
+
+    /// Removes what is at `path`, and the directories above that become empty with it.
+    pub fn remove<S: AsRef<[u8]>>(&mut self, path: &[S]) -> Result<()> {
+        let mut slot = self.root.clone();
+        let mut keep = None;
+        for (index, step) in path.iter().enumerate() {
+            let Some(node) = self.open(&slot)? else { return Ok(()) };
+            let Some(next) = self.directories().find(&node, step.as_ref())? else { return Ok(()) };
+            if node.count() > 1 {
+                keep = Some(index);
+            }
+            slot = next;
+        }
+        // Held nodes would look shared, and be copied.
+        drop(slot);
+        let Some(keep) = keep else {
+            self.root = Slot::empty_directory();
+            return Ok(());
+        };
+        let Tree { configuration, load, root } = self;
+        let directories = Directories { configuration: *configuration, load: load.as_deref() };
+        let mut slot = root;
+        for step in &path[..keep] {
+            slot = directories.slot_mut(live(&directories, slot)?, step.as_ref())?;
+        }
+        directories.remove(live(&directories, slot)?, path[keep].as_ref())
+    }
+
+    /// Binds `new` at `path`, of which `known` steps lead somewhere.
+    fn put<S: AsRef<[u8]>>(&mut self, path: &[S], known: usize, new: Slot) -> Result<()> {
+        if let Some(step) = path.iter().find(|step| step.as_ref().len() > NAME_MAX) {
+            return Err(Error::invalid(format!(
+                "a name of {} bytes is longer than {NAME_MAX}: choose a shorter one",
+                step.as_ref().len()
+            )));
+        }
+        let Tree { configuration, load, root } = self;
+        let directories = Directories { configuration: *configuration, load: load.as_deref() };
+        let mut slot = root;
+        for step in &path[..known] {
+            slot = directories.slot_mut(live(&directories, slot)?, step.as_ref())?;
+        }
+        let Some(step) = path.get(known) else {
+            *slot = new;
+            return Ok(());
+        };
+        let mut chain = new;
+        for step in path[known + 1..].iter().rev() {
+            chain = directories.single(step.as_ref(), chain);
+        }
+        if slot.is_value() {
+            *slot = directories.single(step.as_ref(), chain);
+            return Ok(());
+        }
+        directories.insert(live(&directories, slot)?, step.as_ref(), chain)
+    }
+
+    /// The hash: that of the value, or of the directory as Tezos defines it. Hashes what changed
+    /// since the last call, and reads the hashes of its stored siblings.
+    pub fn hash(&self) -> Result<Hash> {
+        match &self.root {
+            Slot::Node(node) => digest::node(node, self.load.as_deref()),
+            Slot::StoredNode(offset) | Slot::StoredValue(offset) => {
+                self.load.as_ref().expect("a stored root comes from a pack").hash(*offset)
+            }
+            Slot::Inline { length, bytes } => Ok(hash::value(&bytes[..usize::from(*length)])),
+            Slot::Value(value) => Ok(hash::value(value)),
+        }
+    }
+
+    /// Whether both have the same hash and kind.
+    pub fn equal(&self, other: &Tree) -> Result<bool> {
+        Ok(self.kind() == other.kind() && self.hash()? == other.hash()?)
+    }
+}
+
+/// The directory in `slot`, which is one, made live.
+fn live<'n>(directories: &Directories<'_>, slot: &'n mut Slot) -> Result<&'n mut Arc<Node>> {
+    if let Slot::StoredNode(offset) = slot {
+        *slot = Slot::Node(directories.stored(*offset)?);
+    }
+    match slot {
+        Slot::Node(node) => Ok(node),
+        _ => unreachable!("only directories are entered"),
+    }
+}

@@ -1,0 +1,188 @@
+//! What differs between two trees. Equal pieces are skipped without being read.
+
+use std::sync::Arc;
+
+use super::Tree;
+use crate::context::node::{Body, Node, Slot, Target};
+use crate::error::Result;
+
+/// A value that one tree has and the other has not, or has otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Only the second tree has it.
+    Added(Vec<u8>),
+    /// Only the first tree has it.
+    Removed(Vec<u8>),
+    /// Both have another.
+    Updated(Vec<u8>, Vec<u8>),
+}
+
+type Item = (Vec<u8>, Slot);
+
+/// What is still to be compared, below the first steps of the path.
+struct Pending {
+    depth: usize,
+    name: Vec<u8>,
+    before: Option<Slot>,
+    after: Option<Slot>,
+}
+
+impl Tree {
+    /// Calls `each` with path and change of every value that differs from this tree to `after`, by
+    /// path. Costs the pieces that differ and their ancestors.
+    pub fn diff(
+        &self,
+        after: &Tree,
+        mut each: impl FnMut(&[Vec<u8>], Change) -> Result<()>,
+    ) -> Result<()> {
+        let mut path: Vec<Vec<u8>> = Vec::new();
+        let mut stack = vec![Pending {
+            depth: 0,
+            name: Vec::new(),
+            before: Some(self.root().clone()),
+            after: Some(after.root().clone()),
+        }];
+        let mut first = true;
+        while let Some(pending) = stack.pop() {
+            if !std::mem::take(&mut first) {
+                path.truncate(pending.depth - 1);
+                path.push(pending.name);
+            }
+            let (old, new) = (pending.before, pending.after);
+            if self.alike(after, old.as_ref(), new.as_ref())? {
+                continue;
+            }
+            let value = |tree: &Tree, slot: &Option<Slot>| match slot {
+                Some(slot) => tree.bytes(slot),
+                None => Ok(None),
+            };
+            match (value(self, &old)?, value(after, &new)?) {
+                (Some(old), Some(new)) if old == new => {}
+                (Some(old), Some(new)) => each(&path, Change::Updated(old, new))?,
+                (Some(old), None) => each(&path, Change::Removed(old))?,
+                (None, Some(new)) => each(&path, Change::Added(new))?,
+                (None, None) => {}
+            }
+            let (mut left, mut right) = (Vec::new(), Vec::new());
+            let directory = |tree: &Tree, slot: &Option<Slot>| match slot {
+                Some(slot) => tree.open(slot),
+                None => Ok(None),
+            };
+            self.unequal(
+                after,
+                directory(self, &old)?.as_ref(),
+                directory(after, &new)?.as_ref(),
+                &mut left,
+                &mut right,
+            )?;
+            push_pairs(&mut stack, path.len() + 1, left, right);
+        }
+        Ok(())
+    }
+
+    /// Whether both are surely equal, by identity or by hashes that are at hand.
+    fn alike(&self, other: &Tree, a: Option<&Slot>, b: Option<&Slot>) -> Result<bool> {
+        let (Some(a), Some(b)) = (a, b) else { return Ok(a.is_none() && b.is_none()) };
+        if a.is_value() != b.is_value() {
+            return Ok(false);
+        }
+        if self.shares_pack(other) || !is_stored(a) || !is_stored(b) {
+            if a.same(b) {
+                return Ok(true);
+            }
+            if !self.shares_pack(other) {
+                return Ok(false);
+            }
+        }
+        match (a, b) {
+            (Slot::StoredNode(x), Slot::StoredNode(y))
+            | (Slot::StoredValue(x), Slot::StoredValue(y)) => {
+                let load = |tree: &Tree, offset| {
+                    tree.load().expect("a stored child comes from a pack").hash(offset)
+                };
+                Ok(load(self, *x)? == load(other, *y)?)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn shares_pack(&self, other: &Tree) -> bool {
+        match (self.load(), other.load()) {
+            (Some(a), Some(b)) => a.identity() == b.identity(),
+            _ => true,
+        }
+    }
+
+    /// Entries of two directories, leaving out pieces that are the same. Recursion is bounded by the
+    /// depth of inodes.
+    fn unequal(
+        &self,
+        other: &Tree,
+        a: Option<&Arc<Node>>,
+        b: Option<&Arc<Node>>,
+        left: &mut Vec<Item>,
+        right: &mut Vec<Item>,
+    ) -> Result<()> {
+        if let (Some(a), Some(b)) = (a, b)
+            && let (Body::Branch(x), Body::Branch(y)) = (&a.body, &b.body)
+            && x.depth == y.depth
+        {
+            let buckets = x.pointers.iter().chain(&y.pointers).map(|pointer| pointer.bucket);
+            let mut buckets: Vec<u16> = buckets.collect();
+            buckets.sort_unstable();
+            buckets.dedup();
+            for bucket in buckets {
+                let p = x.search(bucket).ok().map(|index| &x.pointers[index].target);
+                let q = y.search(bucket).ok().map(|index| &y.pointers[index].target);
+                if let (Some(p), Some(q)) = (p, q) {
+                    let same = match (p, q) {
+                        (Target::Stored(p), Target::Stored(q)) => p == q && self.shares_pack(other),
+                        (Target::Live(p), Target::Live(q)) => Arc::ptr_eq(p, q),
+                        _ => false,
+                    };
+                    if same {
+                        continue;
+                    }
+                }
+                let p = p.map(|target| self.directories().target(target)).transpose()?;
+                let q = q.map(|target| other.directories().target(target)).transpose()?;
+                self.unequal(other, p.as_ref(), q.as_ref(), left, right)?;
+            }
+            return Ok(());
+        }
+        if let Some(a) = a {
+            self.directories().gather(a, left)?;
+        }
+        if let Some(b) = b {
+            other.directories().gather(b, right)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_stored(slot: &Slot) -> bool {
+    matches!(slot, Slot::StoredNode(_) | Slot::StoredValue(_))
+}
+
+/// Puts the pairs of equal names on the stack so that they come off by name.
+fn push_pairs(stack: &mut Vec<Pending>, depth: usize, mut left: Vec<Item>, mut right: Vec<Item>) {
+    left.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    right.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    loop {
+        let order = match (left.last(), right.last()) {
+            (None, None) => return,
+            (Some(_), None) => std::cmp::Ordering::Greater,
+            (None, Some(_)) => std::cmp::Ordering::Less,
+            (Some(a), Some(b)) => a.0.cmp(&b.0),
+        };
+        let before = if order.is_ge() { left.pop() } else { None };
+        let after = if order.is_le() { right.pop() } else { None };
+        let name = before.as_ref().or(after.as_ref()).expect("one side has it").0.clone();
+        stack.push(Pending {
+            depth,
+            name,
+            before: before.map(|item| item.1),
+            after: after.map(|item| item.1),
+        });
+    }
+}
