@@ -25,7 +25,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 /// The golden file `name`, which must hold `written`.
-fn golden(name: &str, written: &[u8]) -> Vec<u8> {
+pub fn golden(name: &str, written: &[u8]) -> Vec<u8> {
     let path = path(name);
     if std::env::var_os("VARVITE_WRITE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -228,7 +228,7 @@ fn appended_files() {
 #[test]
 fn documents_show_the_golden_files() {
     let mut shown = Vec::new();
-    for noun in ["append", "header", "page", "filter", "index", "segment"] {
+    for noun in ["append", "header", "page", "filter", "index", "segment", "pack", "control"] {
         let text = std::fs::read_to_string(path(&format!("../docs/format/{noun}.md"))).unwrap();
         for block in text.split("```hex ").skip(1) {
             let (name, rest) = block.split_once('\n').unwrap();
@@ -248,5 +248,5 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 9, "{shown:?}");
+    assert_eq!(shown.len(), 11, "{shown:?}");
 }

@@ -14,7 +14,7 @@ mod sim_disk; // what the simulated disk adds: crashes and faults
 mod concurrency; // readers beside a writer, its merges and helpers
 mod context_crash; // crashes, failed calls and damage of a context store
 mod context_golden; // the context's files in `golden/`
-mod context_machine;
+mod context_machine; // random operations on trees and stores beside their model
 mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
@@ -29,5 +29,3 @@ mod store_files; // mutated manifests, session files and appended files; bodies 
 mod story; // a fixed workload that touches every operation
 mod table_machine; // random steps on a session and on its model
 mod threads; // the same with every executor, at every stop of the disk, and closing
-mod context_crash; // crashes, failed calls and damage of a context store
-mod context_machine; // random operations on trees and stores beside their model
