@@ -12,11 +12,13 @@ mod bench_utxo;
 mod check;
 mod completions;
 mod conformance;
+mod context;
 mod demo;
 mod inspect;
 mod replay;
 mod replay_blocks;
 mod replay_cardano;
+mod replay_tezos_json;
 mod snapshot;
 mod table;
 mod table_stat;
@@ -43,6 +45,8 @@ enum Command {
     #[command(subcommand)]
     Table(table::Command),
     Conformance(conformance::Arguments),
+    #[command(subcommand)]
+    Context(context::Command),
     Inspect(inspect::Arguments),
     Check(check::Arguments),
     Completions(completions::Arguments),
@@ -56,6 +60,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Replay(command) => replay::run(command, format),
         Command::Bench(command) => bench::run(command, format),
         Command::Table(command) => table::run(command, format),
+        Command::Context(command) => context::run(command, format),
         Command::Conformance(arguments) => conformance::run(&arguments, format),
         Command::Inspect(arguments) => inspect::run(&arguments, format),
         Command::Check(arguments) => check::run(&arguments, format),

@@ -16,7 +16,8 @@ pub enum Format {
     /// For people.
     #[default]
     Table,
-    /// For programs: one JSON value.
+    /// For programs: one JSON value, or one a line where there are many.
+    #[value(alias = "jsonl")]
     Json,
 }
 

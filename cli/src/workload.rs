@@ -3,5 +3,6 @@
 pub mod blocks;
 pub mod cardano;
 pub mod context_bench;
+pub mod tezos_json;
 pub mod utxo;
 pub mod vectors;

@@ -27,5 +27,5 @@ pub use commit::Commit;
 pub use configuration::{ChildOrder, Configuration};
 pub use hash::Hash;
 pub use options::{Durability, Index, Options};
-pub use store::{CommitInfo, Stats, Store};
+pub use store::{Checked, CommitInfo, Stats, Store};
 pub use tree::{Change, Depth, Kind, Order, Tree, directory_hash};

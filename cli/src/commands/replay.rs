@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{replay_blocks, replay_cardano};
+use super::{replay_blocks, replay_cardano, replay_tezos_json};
 use crate::exit::Outcome;
 use crate::print::Format;
 
@@ -11,6 +11,7 @@ use crate::print::Format;
 pub enum Command {
     Cardano(replay_cardano::Arguments),
     Blocks(replay_blocks::Arguments),
+    TezosJson(replay_tezos_json::Arguments),
 }
 
 /// Runs the replay that `command` names.
@@ -18,5 +19,6 @@ pub fn run(command: Command, format: Format) -> Outcome {
     match command {
         Command::Cardano(arguments) => replay_cardano::run(&arguments, format),
         Command::Blocks(arguments) => replay_blocks::run(&arguments, format),
+        Command::TezosJson(arguments) => replay_tezos_json::run(&arguments, format),
     }
 }

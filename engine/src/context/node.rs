@@ -366,6 +366,14 @@ impl Node {
         node
     }
 
+    /// Drops what is known of the children's hashes.
+    pub(crate) fn forget_hashes(&mut self) {
+        match &mut self.body {
+            Body::Leaf { leaf, .. } => leaf.hashes.own().clear(),
+            Body::Branch(branch) => branch.hashes.own().clear(),
+        }
+    }
+
     /// About how many bytes its full record takes, hash apart.
     pub(crate) fn weight(&self) -> usize {
         match &self.body {

@@ -5,6 +5,7 @@
 //! (commits by hash, or every object) is derived from the pack and lives in memory.
 //! Order of every write and sync: `docs/design/durability.md`.
 
+mod check;
 mod write;
 
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +28,7 @@ use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::format::header::FileKind;
 
+pub use check::Checked;
 pub use write::CommitInfo;
 use write::Writer;
 

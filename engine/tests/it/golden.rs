@@ -228,7 +228,11 @@ fn appended_files() {
 #[test]
 fn documents_show_the_golden_files() {
     let mut shown = Vec::new();
-    for noun in ["append", "header", "page", "filter", "index", "segment", "session", "snapshot"] {
+    let nouns = [
+        "append", "header", "page", "filter", "index", "segment", "session", "snapshot", "pack",
+        "control",
+    ];
+    for noun in nouns {
         let text = std::fs::read_to_string(path(&format!("../docs/format/{noun}.md"))).unwrap();
         for block in text.split("```hex ").skip(1) {
             let (name, rest) = block.split_once('\n').unwrap();

@@ -1,5 +1,5 @@
 //! What a read of 4 KiB costs in processor time, in batches of 256, through the ring and one at a time:
-//! `cargo run --release --example read_cost FOLDER`. Makes a file of 512 MiB there and removes it.
+//! `cargo run --release -p varvite-bench --example read_cost FOLDER`. Makes a file of 512 MiB there and removes it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! What a hit and an insertion of the page cache cost in processor time, beside a random access to as
-//! much memory: `cargo run --release --example cache_cost`.
+//! much memory: `cargo run --release -p varvite-bench --example cache_cost`.
 
 use std::hint::black_box;
 use std::time::Duration;

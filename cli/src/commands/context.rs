@@ -1,0 +1,395 @@
+//! `varvite context`: looking into a context store. Nothing here writes to it.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use varvite::context::hash::{self, Hash};
+use varvite::context::{Change, Depth, Kind, Options, Order, Store, Tree};
+use varvite::{Error, Result};
+
+use crate::exit::{Outcome, Verdict};
+use crate::hex;
+use crate::print::{self, Format};
+use crate::store::disk;
+use crate::text::Notation;
+
+/// Look into a context store
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List commits, newest first
+    Log(Log),
+    /// List the children of a directory
+    Ls(Page),
+    /// Print a value
+    Get(Place),
+    /// Draw a subtree
+    Tree(Drawing),
+    /// Figures of the store
+    Stat(Folder),
+    /// Count values and bytes below each child
+    Du(Place),
+    /// What changed from one commit to another
+    Diff(Between),
+    /// Print every path and value in order, one JSON object a line
+    Dump(Dump),
+    /// Recompute every hash
+    Check(Folder),
+}
+
+/// A store.
+#[derive(Debug, Args)]
+pub struct Folder {
+    /// Folder of the store
+    store: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct Log {
+    #[command(flatten)]
+    folder: Folder,
+    /// How many
+    #[arg(long, default_value_t = 20)]
+    limit: usize,
+}
+
+/// A path in a commit.
+#[derive(Debug, Args)]
+pub struct Place {
+    #[command(flatten)]
+    folder: Folder,
+    /// Hash of a commit, a branch, or "last"
+    commit: String,
+    /// Steps joined by "/"
+    #[arg(default_value = "")]
+    path: String,
+    /// Steps and values are hexadecimal
+    #[arg(long)]
+    hex: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Page {
+    #[command(flatten)]
+    place: Place,
+    /// Children to skip
+    #[arg(long, default_value_t = 0)]
+    offset: u64,
+    /// Children to list at most
+    #[arg(long, default_value_t = 100)]
+    length: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct Drawing {
+    #[command(flatten)]
+    place: Place,
+    /// Levels to draw
+    #[arg(long, default_value_t = 3)]
+    depth: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct Between {
+    #[command(flatten)]
+    folder: Folder,
+    /// The commit before
+    before: String,
+    /// The commit after
+    after: String,
+    /// Steps and values are printed in hexadecimal
+    #[arg(long)]
+    hex: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Dump {
+    #[command(flatten)]
+    folder: Folder,
+    /// Hash of a commit, a branch, or "last"
+    commit: String,
+}
+
+/// Runs the command that looks.
+pub fn run(command: Command, format: Format) -> Outcome {
+    match command {
+        Command::Log(arguments) => log(&arguments, format),
+        Command::Ls(arguments) => ls(&arguments, format),
+        Command::Get(arguments) => get(&arguments, format),
+        Command::Tree(arguments) => draw(&arguments),
+        Command::Stat(arguments) => stat(&arguments, format),
+        Command::Du(arguments) => du(&arguments, format),
+        Command::Diff(arguments) => diff(&arguments, format),
+        Command::Dump(arguments) => dump(&arguments),
+        Command::Check(arguments) => check(&arguments, format),
+    }
+}
+
+fn open(folder: &Path) -> Result<Store> {
+    Store::open_read_only(disk(folder)?, Options::default())
+}
+
+/// The commit that `text` names.
+fn commit(store: &Store, text: &str) -> Result<Hash> {
+    if let Some(hash) = store.branch(text.as_bytes()) {
+        return Ok(hash);
+    }
+    if text == "last" {
+        return store.last_commit()?.ok_or_else(|| Error::missing("the store has no commit yet"));
+    }
+    hash::from_text(text).map_err(|error| error.context("neither a branch nor \"last\""))
+}
+
+impl Place {
+    fn notation(&self) -> Notation {
+        Notation::new(self.hex)
+    }
+
+    fn steps(&self) -> Result<Vec<Vec<u8>>> {
+        let steps = self.path.split('/').filter(|step| !step.is_empty());
+        steps.map(|step| self.notation().parse("step", step)).collect()
+    }
+
+    /// The subtree; `None` where nothing is.
+    fn tree(&self) -> Result<Option<Tree>> {
+        let store = open(&self.folder.store)?;
+        let commit = commit(&store, &self.commit)?;
+        store.checkout(&commit)?.find_tree(&self.steps()?)
+    }
+}
+
+fn nothing(place: &Place) -> Outcome {
+    print::line(&format!("nothing is at \"{}\" in {}", place.path, place.commit))?;
+    Ok(Verdict::No)
+}
+
+fn log(arguments: &Log, format: Format) -> Outcome {
+    let store = open(&arguments.folder.store)?;
+    let mut commits = Vec::new();
+    for hash in store.log(arguments.limit)? {
+        commits.push(store.commit_info(&hash)?);
+    }
+    let message = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if format == Format::Json {
+        let all: Vec<_> = commits
+            .iter()
+            .map(|commit| {
+                let parents: Vec<_> = commit.parents.iter().map(hash::to_text).collect();
+                json!({
+                    "hash": hash::to_text(&commit.hash), "tree": hash::to_text(&commit.tree),
+                    "parents": parents, "date": commit.date, "author": message(&commit.author),
+                    "message": message(&commit.message), "sequence": commit.sequence,
+                })
+            })
+            .collect();
+        print::json(&all)?;
+        return Ok(Verdict::Yes);
+    }
+    let mut table = print::table(&[">number", "commit", ">date", "author", "message"]);
+    for commit in &commits {
+        table.add_row(vec![
+            commit.sequence.to_string(),
+            hash::to_text(&commit.hash),
+            commit.date.to_string(),
+            message(&commit.author),
+            message(&commit.message),
+        ]);
+    }
+    print::line(&table.to_string())?;
+    Ok(Verdict::Yes)
+}
+
+fn ls(arguments: &Page, format: Format) -> Outcome {
+    let place = &arguments.place;
+    let Some(tree) = place.tree()? else { return nothing(place) };
+    let notation = place.notation();
+    let page = tree.list::<&[u8]>(&[], arguments.offset, arguments.length)?;
+    let mut rows = Vec::new();
+    for (name, child) in &page {
+        let length = match child.to_value()? {
+            Some(value) => value.len() as u64,
+            None => child.length::<&[u8]>(&[])?,
+        };
+        rows.push((notation.show(name), child.kind(), length, hash::to_text(&child.hash()?)));
+    }
+    let kind = |kind| if kind == Kind::Value { "value" } else { "directory" };
+    if format == Format::Json {
+        let all: Vec<_> = rows
+            .iter()
+            .map(|row| json!({"name": row.0, "kind": kind(row.1), "length": row.2, "hash": row.3}))
+            .collect();
+        print::json(&all)?;
+        return Ok(Verdict::Yes);
+    }
+    let mut table = print::table(&["name", "kind", ">bytes or children", "hash"]);
+    for (name, what, length, hash) in rows {
+        table.add_row(vec![name, kind(what).to_owned(), print::count(length), hash]);
+    }
+    print::line(&table.to_string())?;
+    Ok(Verdict::Yes)
+}
+
+fn get(place: &Place, format: Format) -> Outcome {
+    let Some(tree) = place.tree()? else { return nothing(place) };
+    let Some(value) = tree.to_value()? else {
+        return Err(Error::invalid(format!(
+            "\"{}\" is a directory: list it with `varvite context ls`",
+            place.path
+        ))
+        .into());
+    };
+    match format {
+        Format::Json => print::json(&json!({"value": hex::encode(&value)}))?,
+        Format::Table => print::line(&place.notation().show(&value))?,
+    }
+    Ok(Verdict::Yes)
+}
+
+fn draw(arguments: &Drawing) -> Outcome {
+    let place = &arguments.place;
+    let Some(tree) = place.tree()? else { return nothing(place) };
+    let notation = place.notation();
+    let mut failed = None;
+    tree.fold::<&[u8]>(&[], Some(Depth::Le(arguments.depth)), Order::Sorted, |path, tree| {
+        let Some(name) = path.last() else { return Ok(()) };
+        let what = match tree.to_value()? {
+            Some(value) => format!("{} bytes", value.len()),
+            None => format!("{} children", tree.length::<&[u8]>(&[])?),
+        };
+        let indent = "  ".repeat(path.len() - 1);
+        if failed.is_none() {
+            failed = print::line(&format!("{indent}{}  ({what})", notation.show(name))).err();
+        }
+        Ok(())
+    })?;
+    failed.map_or(Ok(Verdict::Yes), |error| Err(error.into()))
+}
+
+fn stat(arguments: &Folder, format: Format) -> Outcome {
+    let store = open(&arguments.store)?;
+    let stats = store.stats();
+    let configuration = store.configuration();
+    let branches = store.branches();
+    if format == Format::Json {
+        let branches: serde_json::Map<_, _> = branches
+            .iter()
+            .map(|(name, hash)| {
+                (String::from_utf8_lossy(name).into_owned(), hash::to_text(hash).into())
+            })
+            .collect();
+        print::json(&json!({
+            "commits": stats.commits, "objects": stats.objects, "pack_bytes": stats.pack_bytes,
+            "chunks": stats.chunks, "generation": stats.generation,
+            "entries": configuration.entries(), "stable_hash": configuration.stable_hash(),
+            "branches": branches,
+        }))?;
+        return Ok(Verdict::Yes);
+    }
+    let table = print::record(&[
+        ("commits", print::count(stats.commits)),
+        ("objects found by hash", print::count(stats.objects)),
+        ("pack", print::bytes(stats.pack_bytes)),
+        ("chunks", print::count(stats.chunks)),
+        ("generation", print::count(stats.generation)),
+        ("branching", configuration.entries().to_string()),
+        ("hashed flat up to", configuration.stable_hash().to_string()),
+        ("branches", branches.len().to_string()),
+    ]);
+    print::line(&table.to_string())?;
+    Ok(Verdict::Yes)
+}
+
+fn du(place: &Place, format: Format) -> Outcome {
+    let Some(tree) = place.tree()? else { return nothing(place) };
+    let notation = place.notation();
+    let mut rows: Vec<(String, u64, u64)> = Vec::new();
+    tree.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Sorted, |path, tree| {
+        if path.len() == 1 {
+            rows.push((notation.show(&path[0]), 0, 0));
+        }
+        if let Some(value) = tree.to_value()? {
+            let row = rows.last_mut().expect("a child comes before what is below it");
+            row.1 += 1;
+            row.2 += value.len() as u64;
+        }
+        Ok(())
+    })?;
+    if format == Format::Json {
+        let all: Vec<_> = rows
+            .iter()
+            .map(|row| json!({"name": row.0, "values": row.1, "bytes": row.2}))
+            .collect();
+        print::json(&all)?;
+        return Ok(Verdict::Yes);
+    }
+    let mut table = print::table(&["name", ">values", ">bytes"]);
+    for (name, values, bytes) in rows {
+        table.add_row(vec![name, print::count(values), print::count(bytes)]);
+    }
+    print::line(&table.to_string())?;
+    Ok(Verdict::Yes)
+}
+
+fn diff(arguments: &Between, format: Format) -> Outcome {
+    let store = open(&arguments.folder.store)?;
+    let tree = |text: &str| store.checkout(&commit(&store, text)?);
+    let (before, after) = (tree(&arguments.before)?, tree(&arguments.after)?);
+    let notation = Notation::new(arguments.hex);
+    let (mut same, mut failed) = (true, None);
+    before.diff(&after, |path, change| {
+        same = false;
+        let (sign, old, new) = match &change {
+            Change::Added(new) => ('+', None, Some(new)),
+            Change::Removed(old) => ('-', Some(old), None),
+            Change::Updated(old, new) => ('~', Some(old), Some(new)),
+        };
+        let line = if format == Format::Json {
+            let path: Vec<_> = path.iter().map(|step| hex::encode(step)).collect();
+            let value = |value: Option<&Vec<u8>>| value.map(|value| hex::encode(value));
+            json!({"path": path, "before": value(old), "after": value(new)}).to_string()
+        } else {
+            let path: Vec<_> = path.iter().map(|step| notation.show(step)).collect();
+            let bytes = |value: Option<&Vec<u8>>| value.map(|value| notation.show(value));
+            let values: Vec<_> = [bytes(old), bytes(new)].into_iter().flatten().collect();
+            format!("{sign} {}  {}", path.join("/"), values.join(" -> "))
+        };
+        if failed.is_none() {
+            failed = print::line(&line).err();
+        }
+        Ok(())
+    })?;
+    failed.map_or(Ok(Verdict::of(same)), |error| Err(error.into()))
+}
+
+fn dump(arguments: &Dump) -> Outcome {
+    let store = open(&arguments.folder.store)?;
+    let tree = store.checkout(&commit(&store, &arguments.commit)?)?;
+    let mut failed = None;
+    tree.fold::<&[u8]>(&[], None, Order::Sorted, |path, tree| {
+        if let Some(value) = tree.to_value()?
+            && failed.is_none()
+        {
+            let path: Vec<_> = path.iter().map(|step| hex::encode(step)).collect();
+            let line = json!({"path": path, "value": hex::encode(&value)});
+            failed = print::line(&line.to_string()).err();
+        }
+        Ok(())
+    })?;
+    failed.map_or(Ok(Verdict::Yes), |error| Err(error.into()))
+}
+
+fn check(arguments: &Folder, format: Format) -> Outcome {
+    let checked = open(&arguments.store)?.check()?;
+    match format {
+        Format::Json => print::json(&json!({
+            "commits": checked.commits, "nodes": checked.nodes, "values": checked.values,
+        }))?,
+        Format::Table => print::line(&format!(
+            "sound: {} commits, {} pieces of directories, {} values",
+            print::count(checked.commits),
+            print::count(checked.nodes),
+            print::count(checked.values)
+        ))?,
+    }
+    Ok(Verdict::Yes)
+}
