@@ -228,7 +228,7 @@ fn appended_files() {
 #[test]
 fn documents_show_the_golden_files() {
     let mut shown = Vec::new();
-    for noun in ["append", "header", "page", "filter", "index", "segment"] {
+    for noun in ["append", "header", "page", "filter", "index", "segment", "session", "snapshot"] {
         let text = std::fs::read_to_string(path(&format!("../docs/format/{noun}.md"))).unwrap();
         for block in text.split("```hex ").skip(1) {
             let (name, rest) = block.split_once('\n').unwrap();
@@ -248,5 +248,5 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 9, "{shown:?}");
+    assert_eq!(shown.len(), 13, "{shown:?}");
 }
