@@ -30,7 +30,7 @@ pub struct Arguments {
 }
 
 #[derive(Debug, Serialize)]
-struct Level {
+struct Compared {
     level: u64,
     values: usize,
     added: u64,
@@ -110,7 +110,7 @@ fn level(
     commit: &ExpectedCommit,
     before: &Content,
     after: &Content,
-) -> Result<Level> {
+) -> Result<Compared> {
     let start = cpu_ns();
     let (mut added, mut removed, mut updated) = (0, 0, 0);
     for steps in before.keys().filter(|steps| !after.contains_key(*steps)) {
@@ -134,7 +134,7 @@ fn level(
     let info = CommitInfo::new(&parents, commit.timestamp, &commit.author, &commit.message);
     let found = store.commit(tree, &info)?;
     let data = tree.find_tree(&["data"])?.map(|data| data.hash()).transpose()?;
-    Ok(Level {
+    Ok(Compared {
         level: commit.level,
         values: after.len(),
         added,

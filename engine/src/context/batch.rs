@@ -4,6 +4,7 @@
 //! equals the one it was made from is not written; one that differs little is written as a patch.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::hash::{self, Hash};
@@ -37,8 +38,28 @@ pub(crate) struct Batch<'a> {
 /// Where live children went. Keyed by address: the owners are kept until the batch is done.
 #[derive(Default)]
 struct Placed {
-    nodes: HashMap<*const Node, u64>,
-    values: HashMap<*const u8, u64>,
+    nodes: HashMap<*const Node, u64, BuildHasherDefault<AddressHasher>>,
+    values: HashMap<*const u8, u64, BuildHasherDefault<AddressHasher>>,
+}
+
+/// Addresses are nobody's choice, so one multiplication scatters them.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.0 = (self.0 ^ value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
 }
 
 impl Places for Placed {
@@ -214,7 +235,10 @@ impl Written {
             }
             let own = Arc::make_mut(&mut node);
             own.settle(|child| placed.node(child), |value| placed.value(value));
-            own.base = Some(base);
+            if let Some(old) = own.base.replace(base) {
+                // A chain seldom looks back: the piece that this one replaces makes room at once.
+                pack.objects.remove(old.offset);
+            }
             pack.objects.insert(base.offset, node);
         }
     }

@@ -22,7 +22,7 @@ pub const EMPTY: Hash = [
 ];
 
 /// How many jobs go to the SIMD hash at once; a few times its widest lane count.
-const JOBS: usize = 32;
+const JOBS: usize = 16;
 
 fn parameters() -> Params {
     let mut parameters = Params::new();
@@ -44,10 +44,13 @@ pub fn hash(bytes: &[u8]) -> Hash {
 pub fn hash_spans(bytes: &[u8], spans: &[Range<usize>], mut each: impl FnMut(usize, Hash)) {
     let parameters = parameters();
     for (group, spans) in spans.chunks(JOBS).enumerate() {
-        let mut jobs: Vec<HashManyJob<'_>> =
-            spans.iter().map(|span| HashManyJob::new(&parameters, &bytes[span.clone()])).collect();
-        hash_many(jobs.iter_mut());
-        for (index, job) in jobs.iter().enumerate() {
+        // On the stack: a heap allocation of this size costs as much as several hashes. Places beyond
+        // the last span hash nothing and are left out.
+        let span = |index: usize| spans.get(index).map_or(0..0, Range::clone);
+        let mut jobs: [HashManyJob<'_>; JOBS] =
+            std::array::from_fn(|index| HashManyJob::new(&parameters, &bytes[span(index)]));
+        hash_many(jobs[..spans.len()].iter_mut());
+        for (index, job) in jobs[..spans.len()].iter().enumerate() {
             each(group * JOBS + index, first_32(&job.to_hash()));
         }
     }

@@ -221,8 +221,12 @@ impl Leaf {
 
     /// Gives back room that was reserved for more.
     pub(crate) fn fit(&mut self) {
-        self.names.shrink_to_fit();
-        self.entries.shrink_to_fit();
+        if self.names.capacity() > self.names.len() + 64 {
+            self.names.shrink_to_fit();
+        }
+        if self.entries.capacity() > self.entries.len() + self.entries.len() / 2 {
+            self.entries.shrink_to_fit();
+        }
     }
 
     pub(crate) fn insert(&mut self, index: usize, name: &[u8], slot: Slot) {

@@ -86,6 +86,20 @@ impl ObjectCache {
         }
     }
 
+    /// Drops a node that another takes the place of.
+    pub(crate) fn remove(&self, offset: u64) {
+        let Some(set) = self.set(offset) else { return };
+        let removed = {
+            let mut set = lock(set);
+            let Some(way) = set.offsets.iter().position(|known| *known == offset) else { return };
+            set.offsets[way] = 0;
+            set.used &= !(1 << way);
+            set.nodes[way].take()
+        };
+        let freed = removed.map_or(0, |node| node.bytes() as u64);
+        self.bytes.fetch_sub(freed, Ordering::Relaxed);
+    }
+
     /// Evicts a node of the set under the hand, if it has one that was not used; returns what is
     /// taken afterwards.
     fn make_room(&self) -> u64 {
@@ -150,6 +164,10 @@ mod tests {
             assert!(cache.bytes() <= 100_000);
         }
         assert!(cache.get(100).is_none() && cache.get(9_999).is_some());
+        let before = cache.bytes();
+        cache.remove(9_999);
+        cache.remove(9_999);
+        assert!(cache.get(9_999).is_none() && cache.bytes() < before);
         let none = ObjectCache::new(10);
         none.insert(7, node());
         assert!(none.get(7).is_none());

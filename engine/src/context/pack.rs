@@ -19,7 +19,7 @@ use crate::format::hash::combine;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Bytes read at first from a page that still grows: most records are shorter.
-const GUESS: usize = 512;
+const GUESS: usize = 256;
 
 /// One file of the pack.
 #[derive(Debug)]
@@ -149,13 +149,20 @@ impl Pack {
         Ok(())
     }
 
-    /// At least the bytes of the record at `position`, if that many belong to the chunk.
-    fn bytes(&self, chunk: &Chunk, position: u64) -> Result<Bytes> {
+    /// At least the bytes of the record at `position`, if that many belong to the chunk. Pages are
+    /// kept in the cache when they are likely to be read again.
+    fn bytes(&self, chunk: &Chunk, position: u64, keep: bool) -> Result<Bytes> {
         let end = chunk.end();
         let number = (position / PAGE as u64) as u32;
         let start = (position % PAGE as u64) as usize;
-        if (u64::from(number) + 1) * PAGE as u64 <= end {
-            let page = self.page(chunk, number)?;
+        let page = if (u64::from(number) + 1) * PAGE as u64 > end {
+            None
+        } else if keep {
+            Some(self.page(chunk, number)?)
+        } else {
+            self.cache.get(chunk.key, number)
+        };
+        if let Some(page) = page {
             if let Some(length) = record::length(&page[start..])
                 && length <= (PAGE - start) as u64
             {
@@ -163,7 +170,12 @@ impl Pack {
             }
         }
         let mut bytes = Vec::with_capacity(GUESS);
-        self.gather(chunk, position, GUESS, &mut bytes)?;
+        if keep {
+            self.gather(chunk, position, GUESS, &mut bytes)?;
+        } else {
+            bytes.resize((GUESS as u64).min(end.saturating_sub(position)) as usize, 0);
+            chunk.file.read_exact_at(position, &mut bytes)?;
+        }
         if let Some(length) = record::length(&bytes)
             && length > bytes.len() as u64
         {
@@ -182,9 +194,18 @@ impl Pack {
         offset: u64,
         each: impl FnOnce(&str, u64, &Record<'_>) -> Result<T>,
     ) -> Result<T> {
+        self.record_at(offset, true, each)
+    }
+
+    fn record_at<T>(
+        &self,
+        offset: u64,
+        keep: bool,
+        each: impl FnOnce(&str, u64, &Record<'_>) -> Result<T>,
+    ) -> Result<T> {
         let chunk = self.chunk(offset)?;
         let position = offset - chunk.base;
-        let bytes = self.bytes(&chunk, position)?;
+        let bytes = self.bytes(&chunk, position, keep)?;
         let file = chunk.file.path();
         let record = record::take(file, position, self.store, offset, bytes.slice())?;
         let body = position + (record.length - record::CRC - record.body.len()) as u64;
@@ -239,7 +260,8 @@ impl Load for Pack {
         if let Some(hash) = self.objects.get(offset).and_then(|node| node.hash.get().copied()) {
             return Ok(hash);
         }
-        self.record(offset, |_, _, record| Ok(record.hash))
+        // Asked once: whoever asks keeps it beside the reference. The rest of the page is seldom wanted.
+        self.record_at(offset, false, |_, _, record| Ok(record.hash))
     }
 
     fn identity(&self) -> u64 {

@@ -414,8 +414,8 @@ pub(crate) fn read<'a>(
     let mut decoder = Decoder::new(file, place, record.body);
     let body = match record.tag {
         Tag::Flat | Tag::Values => {
-            // An entry takes at least two bytes.
-            let mut leaf = Leaf::with_capacity(0, record.body.len());
+            // Guesses that usually fit, and that a damaged length cannot make large.
+            let mut leaf = Leaf::with_capacity(record.body.len() / 16 + 1, record.body.len());
             let mut name = Vec::new();
             while decoder.remaining() > 0 {
                 let start = decoder.clone();
@@ -430,13 +430,15 @@ pub(crate) fn read<'a>(
             let head = decoder.varint()?;
             let depth = u32::try_from(head >> 1).ok().filter(|depth| *depth < 256);
             let depth = depth.ok_or_else(|| start.corrupt("a depth below 256", head >> 1))?;
-            let mut pointers = Vec::with_capacity((decoder.remaining() / 2).min(64));
+            let mut pointers = Vec::with_capacity(decoder.remaining() / 4 + 1);
             while decoder.remaining() > 0 {
                 let bucket =
                     if head & 1 == 1 { pointers.len() as u64 } else { decoder.varint()? };
                 push_pointer(&mut pointers, bucket, &mut decoder, at)?;
             }
-            pointers.shrink_to_fit();
+            if pointers.capacity() > pointers.len() * 2 {
+                pointers.shrink_to_fit();
+            }
             Body::Branch(Branch::new(depth, pointers))
         }
         Tag::FlatPatch | Tag::ValuesPatch | Tag::BranchPatch => {
