@@ -5,11 +5,14 @@ use super::snapshot::Manifest;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc;
-use crate::format::codec::Decoder;
+use crate::format::codec::{Decoder, Encoder};
 use crate::format::header::{FileKind, Header, LENGTH};
 
 /// Largest manifest that is read: beyond any real one, so that a damaged folder costs little.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
+
+/// Length of the session's file.
+const SESSION_BYTES: usize = LENGTH + 12;
 
 pub fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
     let opened = disk.open(SESSION, Mode::Read, Access::Buffered);
@@ -20,9 +23,29 @@ pub fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
         )),
         _ => error,
     })?;
-    let mut bytes = [0; LENGTH + 12];
+    let mut bytes = [0; SESSION_BYTES];
     file.read_exact_at(0, &mut bytes)?;
-    let header = Header::expect(SESSION, &bytes, FileKind::Session)?;
+    let found = decode_session(&bytes)?;
+    if file.len()? != bytes.len() as u64 {
+        return Err(Error::corrupt(SESSION, bytes.len() as u64, "the end", "more bytes"));
+    }
+    Ok(found)
+}
+
+/// The bytes of the session's file. Format document: `docs/format/session.md`.
+#[must_use]
+pub fn encode_session(identity: u64, salt: u64) -> Vec<u8> {
+    let mut to = Encoder::new();
+    to.raw(&Header::new(FileKind::Session, identity, identity).encode());
+    to.u64(salt);
+    let checksum = crc(to.bytes());
+    to.u32(checksum);
+    to.finish()
+}
+
+/// Identity and salt from the bytes of a session's file; `Corrupt` when they are none.
+pub fn decode_session(bytes: &[u8]) -> Result<(u64, u64)> {
+    let header = Header::expect(SESSION, bytes, FileKind::Session)?;
     let mut from = Decoder::new(SESSION, LENGTH as u64, &bytes[LENGTH..]);
     let salt = from.u64()?;
     let (found, expected) = (from.u32()?, crc(&bytes[..LENGTH + 8]));
@@ -34,9 +57,7 @@ pub fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
             format_args!("{found:08x}"),
         ));
     }
-    if file.len()? != bytes.len() as u64 {
-        return Err(Error::corrupt(SESSION, bytes.len() as u64, "the end", "more bytes"));
-    }
+    from.finish()?;
     Ok((header.identity, salt))
 }
 

@@ -8,7 +8,7 @@ use super::filter::Filter;
 use super::index::{FIRST_PAGE, Index};
 use super::page::{PAGE_BYTES, Page, check_seal};
 use super::segment::{Footer, SegmentMeta, page_offset};
-use super::snapshot::{LevelRecord, RunRecord, TableRecord};
+use super::snapshot::{LevelRecord, Manifest, RunRecord, TableRecord};
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc;
 use crate::format::codec::Decoder;
@@ -119,10 +119,15 @@ pub fn snapshot(file: &str, bytes: &[u8]) -> Outline {
     whole.children.extend(pieces);
     let place = covered as u64..bytes.len().max(covered) as u64;
     let checksum = Outline::new("checksum", place);
-    whole.child(match check_end(file, bytes, covered.min(bytes.len())) {
+    let mut whole = whole.child(match check_end(file, bytes, covered.min(bytes.len())) {
         Ok(()) => checksum,
         Err(error) => checksum.damaged(error),
-    })
+    });
+    // Every piece may be sound and their sum not, as when two describe one segment differently.
+    if whole.damage_count() == 0 {
+        whole.damage = Manifest::decode(file, bytes).err().map(|error| error.to_string());
+    }
+    whole
 }
 
 /// Decodes a manifest's body piece by piece, keeping each piece before the next may fail.
@@ -150,6 +155,8 @@ fn table(record: &TableRecord, span: std::ops::Range<u64>) -> Outline {
         .field("size_ratio", record.size_ratio)
         .field("lookups", format_args!("{:?}", record.lookups))
         .field("filter_bits", record.filter_bits)
+        .field("filter_bytes_max", record.filter_bytes_max)
+        .field("seals", record.seals)
         .field("operator", record.operator.as_deref().unwrap_or("none"));
     if !record.base.is_empty() {
         outline.children.push(run("write buffer", &record.base, &at));
@@ -170,7 +177,11 @@ fn level(index: usize, level: &LevelRecord, span: &std::ops::Range<u64>) -> Outl
         let mut merging = Outline::new("merge", span.clone())
             .field("spent_bytes", merge.spent)
             .field("debt_bytes", merge.debt)
-            .field("done", merge.done);
+            .field("due", merge.due)
+            .field("bottom", merge.bottom)
+            .field("to_last", merge.to_last)
+            .field("done", merge.done)
+            .field("filter_bits", merge.filter_bits);
         if let Some(boundary) = &merge.boundary {
             merging = merging.field("done_before", printed(boundary));
         }
@@ -183,13 +194,19 @@ fn level(index: usize, level: &LevelRecord, span: &std::ops::Range<u64>) -> Outl
 
 /// A run of a manifest: its records stand somewhere in the table's `span`.
 fn run(label: &str, record: &RunRecord, span: &std::ops::Range<u64>) -> Outline {
-    let entries: u64 = record.iter().map(SegmentMeta::entries).sum();
+    let entries = record.iter().map(SegmentMeta::entries).fold(0, u64::saturating_add);
     let outline =
         Outline::new(label, span.clone()).field("segments", record.len()).field("entries", entries);
     record.iter().fold(outline, |outline, segment| {
         let piece = Outline::new(format!("segment {:016x}", segment.id), span.clone());
-        outline
-            .child(piece.field("entries", segment.entries()).field("bytes", segment.file_bytes()))
+        outline.child(
+            piece
+                .field("identity", format_args!("{:016x}", segment.identity))
+                .field("entries", segment.entries())
+                .field("bytes", segment.file_bytes())
+                .field("first", printed(&segment.first_key))
+                .field("last", printed(&segment.last_key)),
+        )
     })
 }
 

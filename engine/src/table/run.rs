@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::entry::{ENTRY_OVERHEAD, common_prefix, prefix};
+use super::entry::{common_prefix, prefix};
 use super::segment::{Counts, Segment};
 
 /// An immutable sorted run.
@@ -68,8 +68,7 @@ impl Run {
     /// Sum of what the entries cost in merge work.
     #[must_use]
     pub fn cost(&self) -> u64 {
-        let Counts { key_bytes, value_bytes, .. } = self.counts;
-        key_bytes + value_bytes + self.counts.entries() * ENTRY_OVERHEAD
+        self.counts.cost()
     }
 
     /// Bytes of all filters on disk.

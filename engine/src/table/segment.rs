@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::entry::ENTRY_OVERHEAD;
 use super::filter::Filter;
 use super::index::{FIRST_PAGE, Index};
 use super::page::{BODY_BYTES, PAGE_BYTES, Page, check_seal, seal};
@@ -47,6 +48,12 @@ impl Counts {
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.inserts + self.deletes + self.upserts
+    }
+
+    /// What the entries cost in merge work: key + value + 16 each.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.key_bytes + self.value_bytes + self.entries() * ENTRY_OVERHEAD
     }
 
     /// Adds what another segment holds.
@@ -469,6 +476,14 @@ impl Segment {
         if index.pages() != footer.pages {
             let offset = page_offset(footer.index_page);
             return Err(Error::corrupt(path, offset, footer.pages, index.pages()));
+        }
+        // The manifest's keys choose the segment before anything of it is read. Without a manifest
+        // there are none yet.
+        let known = !self.meta.first_key.is_empty();
+        let keys = (&*self.meta.first_key, &*self.meta.last_key);
+        if known && (index.first_key(), index.last_key()) != keys {
+            let offset = page_offset(footer.index_page);
+            return Err(Error::corrupt(path, offset, "the keys that the manifest has", "others"));
         }
         Ok(self.index.get_or_init(|| index))
     }

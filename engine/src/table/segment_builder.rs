@@ -14,7 +14,8 @@ use super::page::{PAGE_BYTES, PageBuilder, fill_overflow, overflow_pages, seal};
 use super::segment::{Counts, Footer, Segment, SegmentMeta, page_offset};
 use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::file::shared::SharedFile;
 use crate::format::hash::hash;
 use crate::format::header::{self, FileKind, Header};
 
@@ -62,6 +63,8 @@ pub struct SegmentBuilder {
     counts: Counts,
     /// Where finished pages go as well, if they are to be found there.
     cached: Option<CachedFile>,
+    /// Removes the file when the builder is dropped unfinished.
+    counted: Option<Arc<SharedFile>>,
 }
 
 /// A finished segment file with what is in memory already. Not synced yet.
@@ -77,6 +80,8 @@ pub struct Finished {
     pub file: Arc<dyn File>,
     /// Its pages in a cache, if it was filled.
     pub cached: Option<CachedFile>,
+    /// Its file among those that the session counts, if it is one of them.
+    pub counted: Option<Arc<SharedFile>>,
 }
 
 impl Finished {
@@ -115,7 +120,13 @@ impl SegmentBuilder {
             filter: FilterBuilder::new(options.bits_per_entry),
             counts: Counts::default(),
             cached: None,
+            counted: None,
         })
+    }
+
+    /// Makes the file one that goes with its last holder, of which the builder is the first.
+    pub fn count_file(&mut self, share: impl FnOnce(Arc<dyn File>) -> Arc<SharedFile>) {
+        self.counted = Some(share(Arc::clone(&self.file)));
     }
 
     /// Puts pages into a cache as they are finished, because they will be looked up there.
@@ -151,10 +162,12 @@ impl SegmentBuilder {
     }
 
     /// Appends an entry, whose key must be above the last one. Amortised 1/42 page write for entries
-    /// of 94 bytes. `Io`.
+    /// of 94 bytes. `Io`; `Corrupt` for a key that is not above the last one.
     #[inline]
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
-        assert!(self.last_key() < entry.key, "keys ascend strictly and are not empty");
+        if self.last_key() >= entry.key {
+            return Err(self.disorder());
+        }
         if self.page.count() > 0 {
             let page = &mut self.buffer.as_mut_slice()[self.filled..self.filled + PAGE_BYTES];
             if self.page.add(page, entry) {
@@ -163,6 +176,13 @@ impl SegmentBuilder {
             }
         }
         self.add_to_next(entry)
+    }
+
+    /// Sorted inputs give sorted keys, so an input is not what its manifest says.
+    #[cold]
+    fn disorder(&self) -> Error {
+        let offset = self.bytes_so_far();
+        Error::corrupt(self.file.path(), offset, "inputs in the order of their keys", "others")
     }
 
     #[inline]
@@ -312,6 +332,7 @@ impl SegmentBuilder {
         self.flush()?;
         let first_key = index.first_key().to_vec();
         let meta = SegmentMeta { id: self.options.id, identity, footer, first_key, last_key };
-        Ok(Finished { meta, index, filter, file: self.file, cached: self.cached })
+        let SegmentBuilder { file, cached, counted, .. } = self;
+        Ok(Finished { meta, index, filter, file, cached, counted })
     }
 }

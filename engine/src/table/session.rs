@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use super::counters::{Purpose, SessionStats};
 use super::folder::{
-    missing_snapshot, read_manifest, read_manifest_bytes, read_session, snapshot_names,
+    encode_session, missing_snapshot, read_manifest, read_manifest_bytes, read_session,
+    snapshot_names,
 };
 use super::handle::Table;
 use super::levels::{Merging, Shape};
@@ -19,7 +20,6 @@ use super::merge_job::{Input, MergeJob, MergePlan, MergeState};
 use super::operator;
 use super::options::{OpenSnapshot, Operation, SessionOptions, TableOptions, Verify};
 use super::paths::{self, LOCK, SEGMENTS, SESSION, SNAPSHOTS};
-use super::run::Run;
 use super::segment::{Segment, SegmentMeta};
 use super::snapshot::{
     LevelRecord, Manifest, MergeRecord, PAYLOAD_BYTES_MAX, SnapshotInfo, TableRecord, open_run,
@@ -31,7 +31,6 @@ use crate::error::{Error, Kind, Result};
 use crate::file::replace::{self, is_leftover, remove_leftovers};
 use crate::file::shared::SharedFile;
 use crate::format::checksum::crc;
-use crate::format::codec::Encoder;
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -126,12 +125,7 @@ impl Session {
         disk.sync_directory("")?;
         let identity = combine(options.seed, 1);
         let salt = combine(options.seed, 2);
-        let mut bytes = Encoder::new();
-        bytes.raw(&Header::new(FileKind::Session, identity, identity).encode());
-        bytes.u64(salt);
-        let checksum = crc(bytes.bytes());
-        bytes.u32(checksum);
-        replace::replace(&disk, SESSION, bytes.bytes())?;
+        replace::replace(&disk, SESSION, &encode_session(identity, salt))?;
         let store = Store::new(disk, options, (identity, salt), 1, Some(lock));
         Ok(Session::new(store, State::default()))
     }
@@ -149,7 +143,7 @@ impl Session {
         let mut on_disk = BTreeSet::new();
         for name in disk.list(SEGMENTS)? {
             if let Some(id) = paths::segment_id(&name) {
-                next_segment = next_segment.max(id + 1);
+                next_segment = next_segment.max(id.saturating_add(1));
                 on_disk.insert(id);
             }
         }
@@ -158,6 +152,10 @@ impl Session {
         for name in snapshot_names(&*store.disk)? {
             match pin(&store, &name) {
                 Ok(files) => {
+                    // A file that is missing keeps its id: another must not pass for it.
+                    if let Some((&last, _)) = files.last_key_value() {
+                        store.number_above(last);
+                    }
                     on_disk.retain(|id| !files.contains_key(id));
                     state.snapshots.insert(name, files);
                 }
@@ -272,8 +270,8 @@ impl Session {
         let mut segments = BTreeMap::new();
         for table in content.tables {
             let (shape, base) = table.written_out()?;
-            tables.push(TableRecord::new(table.name(), table.options(), &shape, base.as_deref()));
-            collect_segments(&shape, base.as_deref(), &mut segments);
+            let (name, options, base) = (table.name(), table.options(), base.as_deref());
+            tables.push(TableRecord::new(name, options, &shape, base, &mut segments));
         }
         let mut is_new = false;
         for segment in segments.values() {
@@ -337,7 +335,7 @@ impl Session {
     }
 
     /// Opens the snapshot `name`. `Missing`, `Corrupt`, or `Invalid` for another label or operator.
-    /// Reads the manifest and one footer a segment; with [`Verify::Full`] every byte.
+    /// Reads the manifest, and header and footer of each segment; with [`Verify::Full`] every byte.
     pub fn open_snapshot(&self, name: &str, options: &OpenSnapshot) -> Result<Snapshot> {
         self.store.check_open()?;
         self.store.observe(Operation::OpenSnapshot, 1, || {
@@ -466,25 +464,6 @@ fn remove_segments(disk: &dyn Disk, segments: &BTreeSet<u64>) -> Result<()> {
         Err(error) if error.kind() == Kind::Missing => Ok(()),
         removed => removed,
     })
-}
-
-fn collect_segments(shape: &Shape, base: Option<&Run>, into: &mut BTreeMap<u64, Arc<Segment>>) {
-    let mut add = |run: &Run| {
-        for segment in run.segments() {
-            into.insert(segment.meta().id, Arc::clone(segment));
-        }
-    };
-    base.into_iter().for_each(&mut add);
-    shape.runs().for_each(|run| add(run));
-    for merging in shape.merges() {
-        let state = merging.job.state();
-        add(&state.outputs);
-        for input in &state.inputs {
-            if let Input::Run(run) = input {
-                add(run);
-            }
-        }
-    }
 }
 
 fn open_level(

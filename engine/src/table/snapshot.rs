@@ -7,14 +7,15 @@
 //!
 //! Format document: `docs/format/snapshot.md`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::levels::Shape;
+use super::levels::{Merging, Shape};
 use super::merge_job::Input;
 use super::options::{Lookups, TableOptions};
 use super::paths;
 use super::run::Run;
-use super::segment::SegmentMeta;
+use super::segment::{Segment, SegmentMeta};
 use crate::error::{Error, Result};
 use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
@@ -24,6 +25,10 @@ use crate::format::header::{FileKind, Header, LENGTH};
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 /// Levels and inputs that a manifest may have: far more than any table reaches.
 const LEVELS_MAX: usize = 64;
+/// Most bytes that a clock, a merge or all files together may count, so that no sum overflows.
+const COST_MAX: u64 = 1 << 52;
+/// Segments have smaller ids, so that there is always a next one.
+const SEGMENT_ID_MAX: u64 = 1 << 62;
 
 /// Least bytes that one segment takes in a manifest, to bound what a damaged count can ask for.
 const SEGMENT_RECORD_BYTES_MIN: usize = 90;
@@ -33,27 +38,40 @@ const TABLE_RECORD_BYTES_MIN: usize = 12;
 /// A manifest, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
+    /// The file's header.
     pub header: Header,
+    /// The application's mark.
     pub label: String,
+    /// The application's bytes.
     pub payload: Vec<u8>,
+    /// The tables, in the order given when it was saved.
     pub tables: Vec<TableRecord>,
 }
 
 /// One table of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableRecord {
+    /// Its name.
     pub name: String,
+    /// See [`TableOptions`], as the four after it.
     pub write_buffer_bytes: u64,
+    /// `T`.
     pub size_ratio: u32,
+    /// Whether the last run has a filter.
     pub lookups: Lookups,
+    /// Bits an entry.
     pub filter_bits: u8,
+    /// For all filters together.
     pub filter_bytes_max: u64,
     /// Name of the merge operator.
     pub operator: Option<String>,
+    /// How many write buffers were sealed.
     pub seals: u64,
     /// What the write buffer held.
     pub base: RunRecord,
+    /// Youngest first.
     pub levels: Vec<LevelRecord>,
+    /// The oldest entries.
     pub last: RunRecord,
 }
 
@@ -65,56 +83,66 @@ pub type RunRecord = Vec<SegmentMeta>;
 pub struct LevelRecord {
     /// Newest first.
     pub runs: Vec<RunRecord>,
+    /// The merge of what is older than `runs`.
     pub merging: Option<MergeRecord>,
 }
 
 /// A merge at its boundary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeRecord {
+    /// Cost of all entries of all inputs, in bytes.
     pub debt: u64,
+    /// Cost of those read so far.
     pub spent: u64,
+    /// The clock at which the result is due.
     pub due: u64,
+    /// Nothing older lies below.
     pub bottom: bool,
+    /// Whether the result becomes the last run.
     pub to_last: bool,
+    /// Whether the outputs are the result.
     pub done: bool,
+    /// Filter bits an entry of the outputs.
     pub filter_bits: u8,
+    /// The last key of the outputs.
     pub boundary: Option<Vec<u8>>,
+    /// Finished segments.
     pub outputs: RunRecord,
-    /// Newest first.
+    /// What is left, newest first.
     pub inputs: Vec<RunRecord>,
 }
 
-fn run_record(run: &Run) -> RunRecord {
-    run.segments().iter().map(|segment| segment.meta().clone()).collect()
+/// Segments by id: all that a manifest names, held until it does.
+pub type Named = BTreeMap<u64, Arc<Segment>>;
+
+fn run_record(run: &Run, named: &mut Named) -> RunRecord {
+    let segments = run.segments().iter();
+    segments
+        .map(|segment| {
+            named.insert(segment.meta().id, Arc::clone(segment));
+            segment.meta().clone()
+        })
+        .collect()
 }
 
 impl TableRecord {
-    /// The record of a table whose sealed buffers are all written out.
-    pub fn new(name: &str, options: &TableOptions, shape: &Shape, base: Option<&Run>) -> Self {
+    /// The record of a table whose sealed buffers are all written out; its segments join `named`.
+    /// Each merge is asked for its state once, because a helper may move it on meanwhile.
+    pub fn new(
+        name: &str,
+        options: &TableOptions,
+        shape: &Shape,
+        base: Option<&Run>,
+        named: &mut Named,
+    ) -> Self {
         assert!(shape.sealed.is_empty(), "sealed buffers are written out before a snapshot");
-        let levels = shape.levels.iter().map(|level| LevelRecord {
-            runs: level.runs.iter().map(|run| run_record(run)).collect(),
-            merging: level.merging.as_ref().map(|merging| {
-                let state = merging.job.state();
-                let plan = merging.job.plan();
-                let inputs = state.inputs.iter().map(|input| match input {
-                    Input::Run(run) => run_record(run),
-                    Input::Buffer(_) => unreachable!("levels merge runs only"),
-                });
-                MergeRecord {
-                    debt: plan.debt,
-                    spent: state.spent,
-                    due: merging.due,
-                    bottom: plan.bottom,
-                    to_last: merging.to_last,
-                    done: state.done,
-                    filter_bits: plan.filter_bits,
-                    boundary: state.boundary.as_ref().map(|key| key.to_vec()),
-                    outputs: run_record(&state.outputs),
-                    inputs: inputs.collect(),
-                }
-            }),
-        });
+        let mut levels = Vec::with_capacity(shape.levels.len());
+        for level in &shape.levels {
+            levels.push(LevelRecord {
+                runs: level.runs.iter().map(|run| run_record(run, named)).collect(),
+                merging: level.merging.as_ref().map(|merging| MergeRecord::new(merging, named)),
+            });
+        }
         TableRecord {
             name: name.to_owned(),
             write_buffer_bytes: options.write_buffer_bytes,
@@ -124,9 +152,9 @@ impl TableRecord {
             filter_bytes_max: options.filter_bytes_max,
             operator: options.operator.as_ref().map(|operator| operator.name().to_owned()),
             seals: shape.seals,
-            base: base.map(run_record).unwrap_or_default(),
-            levels: levels.collect(),
-            last: shape.last.as_ref().map(|run| run_record(run)).unwrap_or_default(),
+            base: base.map(|run| run_record(run, named)).unwrap_or_default(),
+            levels,
+            last: shape.last.as_ref().map(|run| run_record(run, named)).unwrap_or_default(),
         }
     }
 
@@ -192,7 +220,7 @@ impl TableRecord {
             operator: None,
         };
         options.check().map_err(|error| from.corrupt("table options", error))?;
-        Ok(TableRecord {
+        let record = TableRecord {
             name,
             write_buffer_bytes,
             size_ratio,
@@ -204,11 +232,61 @@ impl TableRecord {
             base,
             levels,
             last,
-        })
+        };
+        record.check().map_err(|expected| from.corrupt(expected, "another table"))?;
+        Ok(record)
+    }
+
+    /// What the schedule relies on, beyond what the coding says: `Err` with what must hold.
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        let clock = self.seals.checked_mul(self.write_buffer_bytes);
+        if clock.is_none_or(|clock| clock > COST_MAX) {
+            return Err("a clock of at most 2^52 bytes");
+        }
+        for (index, level) in self.levels.iter().enumerate() {
+            if level.runs.len() >= self.size_ratio as usize {
+                return Err("fewer runs in a level than its size ratio");
+            }
+            let Some(merging) = &level.merging else { continue };
+            merging.check()?;
+            if merging.inputs.len() > self.size_ratio as usize + 1 {
+                return Err("a merge of one level's runs and the last run");
+            }
+            // Its result needs a place, and the last run has one place only.
+            let deepest = index + 1 == self.levels.len();
+            if merging.to_last != deepest || (deepest && !self.last.is_empty()) {
+                return Err("the deepest level's merge, and no other, in place of the last run");
+            }
+        }
+        let upserts = self.segments().any(|segment| segment.footer.counts.upserts > 0);
+        if upserts && self.operator.is_none() {
+            return Err("a merge operator for the upserts");
+        }
+        Ok(())
     }
 }
 
 impl MergeRecord {
+    fn new(merging: &Merging, named: &mut Named) -> Self {
+        let (state, plan) = (merging.job.state(), merging.job.plan());
+        let inputs = state.inputs.iter().map(|input| match input {
+            Input::Run(run) => run_record(run, named),
+            Input::Buffer(_) => unreachable!("levels merge runs only"),
+        });
+        MergeRecord {
+            debt: plan.debt,
+            spent: state.spent,
+            due: merging.due,
+            bottom: plan.bottom,
+            to_last: merging.to_last,
+            done: state.done,
+            filter_bits: plan.filter_bits,
+            boundary: state.boundary.as_ref().map(|key| key.to_vec()),
+            inputs: inputs.collect(),
+            outputs: run_record(&state.outputs, named),
+        }
+    }
+
     fn encode(&self, to: &mut Encoder) {
         to.varint(self.debt);
         to.varint(self.spent);
@@ -242,6 +320,22 @@ impl MergeRecord {
             outputs: decode_run(from)?,
             inputs: decode_runs(from)?,
         })
+    }
+
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        if self.debt.max(self.spent) > COST_MAX {
+            return Err("debt and work of at most 2^52 bytes");
+        }
+        if self.boundary.as_ref() != self.outputs.last().map(|segment| &segment.last_key) {
+            return Err("a boundary that is the last key of the outputs");
+        }
+        if self.done && !self.inputs.is_empty() {
+            return Err("no inputs of a merge that is done");
+        }
+        if self.to_last && !self.bottom {
+            return Err("nothing below a merge into the last run");
+        }
+        Ok(())
     }
 }
 
@@ -283,6 +377,9 @@ fn decode_run(from: &mut Decoder<'_>) -> Result<RunRecord> {
         let segment = SegmentMeta::decode(from)?;
         if run.last().is_some_and(|before| before.last_key >= segment.first_key) {
             return Err(from.corrupt("segments in key order", "overlapping segments"));
+        }
+        if segment.id > SEGMENT_ID_MAX {
+            return Err(from.corrupt("a segment's id of at most 2^62", segment.id));
         }
         run.push(segment);
     }
@@ -333,20 +430,43 @@ impl Manifest {
         }
         let mut from = Decoder::new(file, LENGTH as u64, &bytes[LENGTH..end]);
         let label = from.text()?.to_owned();
-        let payload = from.bytes_with_length()?.to_vec();
+        let payload = from.bytes_with_length()?;
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(from.corrupt("a payload of at most 16 MiB", payload.len()));
+        }
+        let payload = payload.to_vec();
         let table_count = from.count(TABLE_RECORD_BYTES_MIN)?;
         let mut tables: Vec<TableRecord> = Vec::new();
+        let mut names = BTreeSet::new();
         for _ in 0..table_count {
             let table = TableRecord::decode(&mut from)?;
             paths::check_name("table", &table.name)
                 .map_err(|_| from.corrupt("a table's name", &table.name))?;
-            if tables.iter().any(|other| other.name == table.name) {
+            if !names.insert(table.name.clone()) {
                 return Err(from.corrupt("tables of different names", &table.name));
             }
             tables.push(table);
         }
-        from.finish()?;
-        Ok(Manifest { header, label, payload, tables })
+        from.clone().finish()?;
+        let manifest = Manifest { header, label, payload, tables };
+        manifest.check().map_err(|expected| from.corrupt(expected, "others"))?;
+        Ok(manifest)
+    }
+
+    /// That a segment is described once, and that sums over all segments do not overflow.
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        let (mut known, mut sum) = (BTreeMap::new(), 0u64);
+        for segment in self.segments() {
+            if *known.entry(segment.id).or_insert(segment) != segment {
+                return Err("one description of each segment");
+            }
+            let cost = segment.footer.counts.cost().max(segment.file_bytes());
+            sum = sum.saturating_add(cost);
+            if sum > COST_MAX {
+                return Err("segments of at most 2^52 bytes together");
+            }
+        }
+        Ok(())
     }
 
     /// Every segment that it names; one may come more than once.
@@ -392,10 +512,10 @@ impl SnapshotInfo {
         let tables = manifest.tables.iter().map(|table| SnapshotTable {
             name: table.name.clone(),
             physical_entries: table.segments().map(SegmentMeta::entries).sum(),
-            disk_bytes: table.segments().map(super::segment::SegmentMeta::file_bytes).sum(),
+            disk_bytes: table.segments().map(SegmentMeta::file_bytes).sum(),
             operator: table.operator.clone(),
         });
-        let distinct: std::collections::BTreeMap<_, _> =
+        let distinct: BTreeMap<_, _> =
             manifest.segments().map(|segment| (segment.id, segment.file_bytes())).collect();
         SnapshotInfo {
             name: name.to_owned(),
@@ -422,7 +542,7 @@ impl SnapshotInfo {
 /// A run whose segments were opened by `open`.
 pub fn open_run(
     record: &RunRecord,
-    open: &mut dyn FnMut(&SegmentMeta) -> Result<Arc<super::segment::Segment>>,
+    open: &mut dyn FnMut(&SegmentMeta) -> Result<Arc<Segment>>,
 ) -> Result<Option<Arc<Run>>> {
     if record.is_empty() {
         return Ok(None);

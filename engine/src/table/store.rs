@@ -196,6 +196,7 @@ impl Store {
             access: self.options.access,
         };
         let mut builder = SegmentBuilder::new(&*self.disk, &paths::segment(id), options)?;
+        builder.count_file(|file| SharedFile::unkept(&self.disk, file, &self.keep_files));
         if let Some(cache) = &self.options.cache
             && self.live_bytes() < cache.budget_bytes() / 10 * 9
         {
@@ -221,13 +222,18 @@ impl Store {
         Some(self.cached_file(cache, meta.identity, FIRST_PAGE + meta.footer.pages))
     }
 
+    /// New segments get ids above `id`.
+    pub fn number_above(&self, id: u64) {
+        self.next_segment.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+    }
+
     /// The segment that a builder finished.
     pub fn adopt(&self, finished: Finished, purpose: Purpose) -> Arc<Segment> {
         self.counters.add_written(purpose, finished.meta.file_bytes());
         let id = finished.meta.id;
-        let Finished { meta, index, filter, file, cached } = finished;
+        let Finished { meta, index, filter, file, cached, counted } = finished;
         let cached = cached.or_else(|| self.cached(&meta));
-        let shared = SharedFile::unkept(&self.disk, Arc::clone(&file), &self.keep_files);
+        let shared = counted.expect("the files of a session are counted");
         remember(&self.files, id, &shared);
         let segment = Segment::adopt(meta, file, index, filter, shared).with_cache(cached);
         let segment = Arc::new(segment);
@@ -254,6 +260,14 @@ impl Store {
     /// share it.
     pub fn open_segment(&self, meta: &SegmentMeta) -> Result<Arc<Segment>> {
         if let Some(segment) = lock(&self.segments).get(&meta.id).and_then(Weak::upgrade) {
+            if segment.meta() != meta {
+                return Err(Error::corrupt(
+                    &paths::segment(meta.id),
+                    0,
+                    "the segment as every manifest describes it",
+                    "different descriptions",
+                ));
+            }
             return Ok(segment);
         }
         let segment = Segment::open_shared(meta.clone(), self.shared_file(meta.id))?;

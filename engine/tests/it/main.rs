@@ -9,6 +9,7 @@ mod disk_suite; // what every disk promises, as statements that all of them pass
 mod entries; // entries and segments that the tests above build
 mod file_shapes; // appended and replaced files, through crashes and faults
 mod golden; // the files in `golden/`: read, written again, equal
+mod manifests; // golden manifests and session files, and what is refused in spite of its checksum
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
 mod concurrency; // readers beside a writer, its merges and helpers
