@@ -56,6 +56,21 @@ pub struct Progress {
 
 /// Checks the session in the root folder of `disk`, telling `progress`, which may break it off.
 /// An error is returned only when there is no session to check.
+///
+/// Reads every byte that a snapshot needs, once. Takes no lock, so a session may be open meanwhile; what its
+/// writer removes during the check is then found missing.
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use varvite::disk::{Disk, memory::MemoryDisk};
+/// use varvite::{Session, SessionOptions, table::check::check};
+///
+/// let disk: Arc<dyn Disk> = MemoryDisk::new();
+/// Session::create(disk.clone(), SessionOptions::default())?.close()?;
+/// let report = check(&disk, |_| ControlFlow::Continue(()))?;
+/// assert!(report.findings.is_empty());
+/// # Ok::<(), varvite::Error>(())
+/// ```
 pub fn check(
     disk: &Arc<dyn Disk>,
     mut progress: impl FnMut(Progress) -> ControlFlow<()>,

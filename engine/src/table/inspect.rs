@@ -50,6 +50,21 @@ pub fn header(file: &str, bytes: &[u8]) -> Outline {
 
 /// The outline of any file of a session, called `file`. What it is, its header's letter says, also
 /// when the rest of the header is damaged. `Invalid` when it does not begin as our files do.
+///
+/// ```
+/// use varvite::{Session, SessionOptions, table::inspect};
+/// use varvite::disk::memory::MemoryDisk;
+///
+/// let disk = MemoryDisk::new();
+/// Session::create(disk.clone(), SessionOptions::default())?.close()?;
+/// let mut bytes = disk.bytes("session").expect("a session has the file");
+/// assert_eq!(inspect::file("session", &bytes)?.damage_count(), 0);
+/// bytes[33] ^= 1;
+/// let outline = inspect::file("session", &bytes)?;
+/// assert_eq!(outline.damage_count(), 1);
+/// println!("{outline}");
+/// # Ok::<(), varvite::Error>(())
+/// ```
 pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
     let cut = bytes.len() < header::LENGTH && bytes.starts_with(b"varvite");
     match Header::decode(file, bytes) {

@@ -12,6 +12,26 @@ use crate::error::{Error, Result};
 ///
 /// The engine starts no thread. With an executor, merges are helped along beside the writer; without
 /// one the same operations and seed give the same bytes.
+///
+/// ```
+/// use std::sync::{Arc, mpsc};
+/// use varvite::{Executor, SessionOptions};
+///
+/// type Work = Box<dyn FnOnce() + Send>;
+/// struct Worker(mpsc::Sender<Work>);
+///
+/// impl Executor for Worker {
+///     fn execute(&self, work: Work) {
+///         // Without a receiver the work is dropped, which is safe.
+///         let _ = self.0.send(work);
+///     }
+/// }
+///
+/// let (sender, receiver) = mpsc::channel::<Work>();
+/// std::thread::spawn(move || receiver.into_iter().for_each(|work| work()));
+/// let executor: Arc<dyn Executor> = Arc::new(Worker(sender));
+/// let options = SessionOptions { executor: Some(executor), ..SessionOptions::default() };
+/// ```
 pub trait Executor: Send + Sync {
     /// Runs `work` at some time, once. Dropping it instead is safe: the writer then does it.
     fn execute(&self, work: Box<dyn FnOnce() + Send>);
@@ -34,6 +54,37 @@ pub enum Operation {
 }
 
 /// Gets counts and timings by the host's own clock.
+///
+/// It is called on the thread that called the engine, so it should be quick.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Instant;
+/// use varvite::{Batch, Observer, Operation, Session, SessionOptions, TableOptions};
+/// use varvite::disk::memory::MemoryDisk;
+///
+/// struct Updates(Instant, AtomicU64);
+///
+/// impl Observer for Updates {
+///     fn now_ns(&self) -> u64 {
+///         self.0.elapsed().as_nanos() as u64
+///     }
+///     fn record(&self, operation: Operation, _duration_ns: u64, count: u64) {
+///         if operation == Operation::Update {
+///             self.1.fetch_add(count, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let updates = Arc::new(Updates(Instant::now(), AtomicU64::new(0)));
+/// let options = SessionOptions { observer: Some(updates.clone()), ..SessionOptions::default() };
+/// let session = Session::create(MemoryDisk::new(), options)?;
+/// let mut table = session.create_table("t", TableOptions::default())?;
+/// table.update(Batch::new().insert(b"a", b"1").delete(b"b"))?;
+/// assert_eq!(updates.1.load(Ordering::Relaxed), 2);
+/// # Ok::<(), varvite::Error>(())
+/// ```
 pub trait Observer: Send + Sync {
     /// The host's clock, in nanoseconds from any fixed point.
     fn now_ns(&self) -> u64;
@@ -97,6 +148,18 @@ pub enum Lookups {
 }
 
 /// How a table is made. Recorded with its snapshots.
+///
+/// ```
+/// use varvite::{MergeOperator, TableOptions};
+///
+/// let options = TableOptions::utxo().within_memory(64 << 20).with_operator(MergeOperator::add_u64());
+/// assert_eq!(options.write_buffer_bytes, 8 << 20);
+/// let odd = TableOptions { size_ratio: 8, filter_bits: 10, ..options };
+/// # let session = varvite::Session::create(
+/// #     varvite::disk::memory::MemoryDisk::new(), varvite::SessionOptions::default())?;
+/// session.create_table("t", odd)?;
+/// # Ok::<(), varvite::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TableOptions {
     /// Bytes of entries (key + value + 16 each) gathered in memory before a run is written. A table

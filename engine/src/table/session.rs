@@ -47,6 +47,24 @@ pub struct SnapshotContent<'a> {
 }
 
 /// An open snapshot.
+///
+/// Its tables can be updated, if the session is open for writing; the snapshot stays as it is.
+///
+/// ```
+/// # use varvite::{OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions};
+/// # use varvite::disk::memory::MemoryDisk;
+/// # let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+/// # let utxo = session.create_table("utxo", TableOptions::utxo())?;
+/// # let stake = session.create_table("stake", TableOptions::default())?;
+/// let content = SnapshotContent { label: "ledger", payload: b"", tables: &[&utxo, &stake] };
+/// session.save_snapshot("both", content)?;
+/// let options = OpenSnapshot { label: Some("ledger".to_owned()), ..OpenSnapshot::default() };
+/// let mut snapshot = session.open_snapshot("both", &options)?;
+/// let stake = snapshot.take("stake")?;
+/// assert_eq!(snapshot.tables.len(), 1);
+/// assert!(snapshot.take("stake").is_err(), "it was taken");
+/// # Ok::<(), varvite::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Snapshot {
     /// The label that it was saved with.
@@ -73,6 +91,25 @@ impl Snapshot {
 }
 
 /// An open session. Clones are handles to the same one.
+///
+/// ```
+/// use varvite::{Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions};
+/// use varvite::disk::memory::MemoryDisk;
+///
+/// let disk = MemoryDisk::new();
+/// let session = Session::create(disk.clone(), SessionOptions::default())?;
+/// let mut table = session.create_table("utxo", TableOptions::utxo())?;
+/// table.update(Batch::new().insert(b"tx1#0", b"5 ada"))?;
+/// let content = SnapshotContent { label: "", payload: b"slot 42", tables: &[&table] };
+/// session.save_snapshot("slot-42", content)?;
+/// session.close()?;
+///
+/// let session = Session::open(disk, SessionOptions::default())?;
+/// let mut snapshot = session.open_snapshot("slot-42", &OpenSnapshot::default())?;
+/// assert_eq!(snapshot.payload, b"slot 42");
+/// assert_eq!(snapshot.take("utxo")?.get(b"tx1#0")?.as_deref(), Some(&b"5 ada"[..]));
+/// # Ok::<(), varvite::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Session {
     store: Arc<Store>,

@@ -14,6 +14,19 @@ use super::write_buffer::WriteBuffer;
 ///
 /// It costs O(1) to take and to clone. Merges that finish meanwhile change where entries are, never
 /// what they say, and a view holds on to no more files than the table itself.
+///
+/// ```
+/// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
+/// # let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+/// # let mut table = session.create_table("t", TableOptions::default())?;
+/// table.update(Batch::new().insert(b"key", b"old"))?;
+/// let view = table.view();
+/// let reader = std::thread::spawn(move || view.get(b"key"));
+/// table.update(Batch::new().insert(b"key", b"new"))?;
+/// let found = reader.join().expect("the reader does not panic")?;
+/// assert_eq!(found.as_deref(), Some(&b"old"[..]));
+/// # Ok::<(), varvite::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct View {
     pub(super) store: Arc<Store>,
