@@ -367,11 +367,17 @@ fn index(file: &str, identity: u64, bytes: &[u8], footer: &Footer) -> Outline {
 mod tests {
     use super::super::levels::Shape;
     use super::super::options::TableOptions;
-    use super::super::snapshot::Manifest;
+    use super::super::snapshot::Named;
     use super::*;
 
     fn manifest() -> Vec<u8> {
-        let table = TableRecord::new("utxo", &TableOptions::utxo(), &Shape::default(), None);
+        let table = TableRecord::new(
+            "utxo",
+            &TableOptions::utxo(),
+            &Shape::default(),
+            None,
+            &mut Named::new(),
+        );
         let header = Header::new(FileKind::Snapshot, 1, 2);
         let payload = b"payload".to_vec();
         Manifest { header, label: "label".to_owned(), payload, tables: vec![table] }.encode()
