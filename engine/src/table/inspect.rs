@@ -367,7 +367,7 @@ fn index(file: &str, identity: u64, bytes: &[u8], footer: &Footer) -> Outline {
 mod tests {
     use super::super::levels::Shape;
     use super::super::options::TableOptions;
-    use super::super::snapshot::Manifest;
+    use super::super::snapshot::Named;
     use super::*;
 
     fn manifest() -> Vec<u8> {
@@ -376,7 +376,7 @@ mod tests {
             &TableOptions::utxo(),
             &Shape::default(),
             None,
-            &mut std::collections::BTreeMap::new(),
+            &mut Named::new(),
         );
         let header = Header::new(FileKind::Snapshot, 1, 2);
         let payload = b"payload".to_vec();
