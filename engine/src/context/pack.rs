@@ -162,12 +162,11 @@ impl Pack {
         } else {
             self.cache.get(chunk.key, number)
         };
-        if let Some(page) = page {
-            if let Some(length) = record::length(&page[start..])
-                && length <= (PAGE - start) as u64
-            {
-                return Ok(Bytes::Page(page, start));
-            }
+        if let Some(page) = page
+            && let Some(length) = record::length(&page[start..])
+            && length <= (PAGE - start) as u64
+        {
+            return Ok(Bytes::Page(page, start));
         }
         let mut bytes = Vec::with_capacity(GUESS);
         if keep {
