@@ -1,4 +1,7 @@
 //! Memory aligned for direct I/O.
+//!
+//! Large buffers are mapped by themselves: merges take and drop them all the time, and between small
+//! allocations they would leave holes that a bounded memory cannot afford.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -8,10 +11,26 @@ use std::ptr::NonNull;
 /// What direct reads and writes need their offsets, lengths and memory to be multiples of.
 pub const ALIGNMENT: usize = 4096;
 
+/// From this size on, a buffer is a mapping of its own.
+#[cfg(unix)]
+const MAPPED_BYTES_MIN: usize = 128 << 10;
+
+/// Zeroed memory of the operating system's, aligned to its pages.
+#[cfg(unix)]
+fn map(length: usize) -> Option<NonNull<u8>> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new private mapping at an address of the kernel's choice touches no memory in use.
+    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), length, protection, flags) };
+    NonNull::new(start.ok()?.cast())
+}
+
 /// Owned, zeroed, aligned memory of a whole number of [`ALIGNMENT`] units.
 pub struct Buffer {
     start: NonNull<u8>,
     capacity: usize,
+    /// Mapped by itself rather than allocated.
+    mapped: bool,
 }
 
 // SAFETY: a `Buffer` owns its memory alone, like a boxed slice.
@@ -24,11 +43,17 @@ impl Buffer {
     #[must_use]
     pub fn new(length: usize) -> Self {
         let capacity = length.max(1).next_multiple_of(ALIGNMENT);
+        #[cfg(unix)]
+        if capacity >= MAPPED_BYTES_MIN
+            && let Some(start) = map(capacity)
+        {
+            return Buffer { start, capacity, mapped: true };
+        }
         let layout = Self::layout(capacity);
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        Buffer { start, capacity }
+        Buffer { start, capacity, mapped: false }
     }
 
     fn layout(capacity: usize) -> Layout {
@@ -58,6 +83,13 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        #[cfg(unix)]
+        if self.mapped {
+            // SAFETY: mapped in `new` with this length, and nobody else has it.
+            let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.capacity) };
+            debug_assert!(unmapped.is_ok(), "a mapping of our own can be given back");
+            return;
+        }
         // SAFETY: allocated in `new` with the same layout.
         unsafe { dealloc(self.start.as_ptr(), Self::layout(self.capacity)) }
     }
@@ -75,7 +107,7 @@ mod tests {
 
     #[test]
     fn memory_is_aligned_and_zeroed() {
-        for length in [0, 1, 4095, 4096, 4097, 70_000] {
+        for length in [0, 1, 4095, 4096, 4097, 70_000, 300_000] {
             let mut buffer = Buffer::new(length);
             assert_eq!(buffer.as_slice().as_ptr() as usize % ALIGNMENT, 0);
             assert!(buffer.capacity() >= length && buffer.as_slice().iter().all(|&byte| byte == 0));
