@@ -4,6 +4,8 @@
 
 /// Runs the binary and looks at what came of it.
 mod binary;
+/// `conformance`, `replay blocks`, `bench context` and `context`.
+mod context;
 /// `bench` and `demo`.
 mod load;
 /// `replay cardano` on a real chain, whole, killed and damaged.

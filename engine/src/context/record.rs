@@ -54,7 +54,7 @@ pub(crate) const HASH: usize = 32;
 pub(crate) const CRC: usize = 4;
 
 /// The most records that a node is read from, less one.
-pub(crate) const PATCHES_MAX: u8 = 4;
+pub(crate) const PATCHES_MAX: u8 = 8;
 
 /// Appends the record of `body`, which will be at `offset` of the store `identity`.
 pub(crate) fn put(

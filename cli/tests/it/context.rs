@@ -1,0 +1,112 @@
+//! `conformance`, `replay blocks`, `bench context` and `context`.
+
+use std::path::Path;
+
+use crate::binary::varvite;
+
+const EMPTY: &str = "81e47a19e6b29b0a65b9591762ce5143ed30d0261e5d24a3201752506b20f15c";
+const ONE: &str = "7a31b1c8e3af61756b336bcfc3b0c292c89b40cc8a5080ba99c45463d110ce8b";
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn conformance_counts_what_holds_and_ends_with_1_when_something_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (good, bad) = (folder.path().join("good.jsonl"), folder.path().join("bad.jsonl"));
+    let line = |value: &str, hash: &str| format!("{{\"value\":\"{value}\",\"hash\":\"{hash}\"}}\n");
+    std::fs::write(&good, line("", EMPTY) + &line("00", ONE)).unwrap();
+    std::fs::write(&bad, line("", EMPTY) + &line("01", ONE)).unwrap();
+    let report = varvite(&["conformance", text(&good), "--format", "json"]).json();
+    assert_eq!((report["passed"].as_u64(), report["failed"].as_u64()), (Some(2), Some(0)));
+    let ran = varvite(&["conformance", text(&good), text(&bad)]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let last = ran.out.lines().rev().nth(1).unwrap();
+    assert!(last.contains("total") && last.contains(" 3 ") && last.contains(" 1 "), "{last}");
+    std::fs::write(&bad, "{\"what\":1}\n").unwrap();
+    varvite(&["conformance", text(&bad)]).error(2, &["bad.jsonl", "kind"]);
+    std::fs::write(&bad, line("", EMPTY) + "not json\n").unwrap();
+    varvite(&["conformance", text(&bad)]).error(2, &["line 2", "bad.jsonl"]);
+}
+
+/// A workload of two blocks, replayed into `store`.
+fn replayed(folder: &Path) -> String {
+    let (file, store) = (folder.join("w.wl"), folder.join("store"));
+    let workload = "B 0 S\ni a/b 00ff\ni a/c/d 01\nC 1 me first\n\
+                    B 1 R\nr a/b\nm a/x\nl a\nu a/b 02\nD a/c\nC 2 me the second\n";
+    std::fs::write(&file, workload).unwrap();
+    let report =
+        varvite(&["replay", "blocks", text(&file), "--store", text(&store), "--format", "json"])
+            .json();
+    assert_eq!((report["blocks"].as_u64(), report["operations"].as_u64()), (Some(2), Some(5)));
+    text(&store).to_owned()
+}
+
+#[test]
+fn a_replayed_store_is_looked_into() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = replayed(folder.path());
+    let log = varvite(&["context", "log", &store, "--format", "json"]).json();
+    assert_eq!(log[0]["message"], "the second");
+    let first = log[1]["hash"].as_str().unwrap();
+    assert_eq!(log[0]["parents"][0], first);
+    assert_eq!(varvite(&["context", "get", &store, "last", "a/b"]).yes(), "\\x02\n");
+    assert_eq!(varvite(&["context", "get", &store, first, "a/b", "--hex"]).code, 2);
+    assert_eq!(varvite(&["context", "get", &store, first, "61/62", "--hex"]).yes(), "00ff\n");
+    let page = varvite(&["context", "ls", &store, first, "a", "--format", "json"]).json();
+    assert_eq!(
+        (page[0]["name"].as_str(), page[1]["kind"].as_str()),
+        (Some("b"), Some("directory"))
+    );
+    let diff = varvite(&["context", "diff", &store, first, "last"]);
+    assert_eq!(
+        (diff.code, &*diff.out),
+        (1, "~ a/b  \\x00ÿ -> \\x02\n- a/c/d  \\x01\n".replace("ÿ", "\\xff").as_str())
+    );
+    let dump = varvite(&["context", "dump", &store, first, "--format", "jsonl"]).yes();
+    assert_eq!(
+        dump,
+        "{\"path\":[\"61\",\"62\"],\"value\":\"00ff\"}\n{\"path\":[\"61\",\"63\",\"64\"],\"value\":\"01\"}\n"
+    );
+    assert!(varvite(&["context", "check", &store]).yes().starts_with("sound: 2 commits"));
+    assert!(varvite(&["context", "tree", &store, first]).yes().contains("    d  (1 bytes)"));
+    let du = varvite(&["context", "du", &store, first, "--format", "json"]).json();
+    assert_eq!((du[0]["values"].as_u64(), du[0]["bytes"].as_u64()), (Some(2), Some(3)));
+    let stat = varvite(&["context", "stat", &store, "--format", "json"]).json();
+    assert_eq!(stat["commits"], 2);
+    varvite(&["inspect", &format!("{store}/control")]).yes();
+}
+
+#[test]
+fn bad_input_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = replayed(folder.path());
+    varvite(&["context", "get", &store, EMPTY, "a"]).error(2, &["Co", "not in the store"]);
+    varvite(&["context", "get", &store, "nonsense", "a"]).error(2, &["nonsense"]);
+    varvite(&["context", "get", &store, "last", "a"]).error(2, &["directory"]);
+    assert_eq!(varvite(&["context", "get", &store, "last", "a/b/c"]).code, 1);
+    let bad = folder.path().join("bad.wl");
+    std::fs::write(&bad, "B 0 S\ni a 01\nq a\n").unwrap();
+    varvite(&["replay", "blocks", text(&bad)]).error(2, &["line 3", "bad.wl"]);
+    // One flipped bit in the pack.
+    let pack = format!("{store}/0000-000000.pack");
+    let mut bytes = std::fs::read(&pack).unwrap();
+    bytes[70] ^= 1;
+    std::fs::write(&pack, bytes).unwrap();
+    varvite(&["context", "check", &store]).error(1, &["0000-000000.pack", "byte"]);
+}
+
+#[test]
+fn the_bench_gives_the_hashes_of_two_other_engines() {
+    let arguments =
+        ["bench", "context", "--accounts", "20000", "--blocks", "50", "--reads", "1000"];
+    let rest = ["--updates", "300", "--inserts", "40", "--deletes", "10", "--format", "json"];
+    for memory in [&["--memory"][..], &[]] {
+        let all: Vec<&str> = arguments.iter().chain(&rest).chain(memory).copied().collect();
+        let report = varvite(&all).json();
+        assert_eq!(report["load_hash"], "CoWSQ7ad76qutwFzmP1G5AegdtSnTtgAViRMgzWRsSyoC8KQbNmq");
+        assert_eq!(report["last_hash"], "CoWPBzVoMa5HQWfPShZ7J1P15MCtY2BxBF6tXnzD15BVDzyMRAw4");
+        assert_eq!(report["missing"], 0);
+    }
+}
