@@ -14,7 +14,7 @@ use crate::disk::Buffer;
 use crate::error::Result;
 
 /// Bytes of one read, unless asked otherwise.
-pub const CHUNK_BYTES: usize = 256 << 10;
+pub const CHUNK_BYTES: usize = 128 << 10;
 
 /// How a run is read.
 #[derive(Clone, Debug)]
