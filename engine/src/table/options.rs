@@ -195,7 +195,12 @@ impl TableOptions {
     /// The configuration for a `UTxO` set: outputs that are looked up are there.
     #[must_use]
     pub fn utxo() -> Self {
-        TableOptions { lookups: Lookups::MostlyHit, write_buffer_bytes: 7 << 20, ..Self::default() }
+        TableOptions {
+            lookups: Lookups::MostlyHit,
+            write_buffer_bytes: 6 << 20,
+            filter_bits: 12,
+            ..Self::default()
+        }
     }
 
     /// The same within `bytes` of memory: a quarter for the active and the sealed write buffer, half
