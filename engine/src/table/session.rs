@@ -35,6 +35,9 @@ use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
 use crate::sync::{Mutex, MutexGuard, lock};
 
+/// How often a listing is begun again because snapshots went while it was read.
+const LISTINGS_MAX: u32 = 100;
+
 /// What a snapshot is to hold.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotContent<'a> {
@@ -443,20 +446,34 @@ impl Session {
         Ok(Table::new(Arc::clone(store), &record.name, table_options, shape, base))
     }
 
-    /// Every snapshot, by name; those that cannot be read say why.
+    /// Every snapshot, by name; those that cannot be read say why. One manifest read each.
     pub fn list_snapshots(&self) -> Result<Vec<SnapshotInfo>> {
         self.store.check_open()?;
-        let mut snapshots = Vec::new();
-        for name in snapshot_names(&*self.store.disk)? {
-            let info = match read_manifest_bytes(&*self.store.disk, &name) {
-                Ok((manifest, length)) => SnapshotInfo::new(&name, &manifest, length),
-                // Deleted by the writer since it was listed.
-                Err(error) if error.kind() == Kind::Missing => continue,
-                Err(error) => SnapshotInfo::damaged(&name, &error),
-            };
-            snapshots.push(info);
+        // A writer that replaces its snapshot by a newer one deletes the old name that was listed;
+        // what is missing then is there under a name that only another listing shows.
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let (snapshots, vanished) = self.list_once()?;
+            if vanished == 0 || attempts == LISTINGS_MAX {
+                return Ok(snapshots);
+            }
         }
-        Ok(snapshots)
+    }
+
+    /// The snapshots of one listing that were still there when read, and how many were not.
+    fn list_once(&self) -> Result<(Vec<SnapshotInfo>, usize)> {
+        let (mut snapshots, mut vanished) = (Vec::new(), 0);
+        for name in snapshot_names(&*self.store.disk)? {
+            match read_manifest_bytes(&*self.store.disk, &name) {
+                Ok((manifest, length)) => {
+                    snapshots.push(SnapshotInfo::new(&name, &manifest, length));
+                }
+                Err(error) if error.kind() == Kind::Missing => vanished += 1,
+                Err(error) => snapshots.push(SnapshotInfo::damaged(&name, &error)),
+            }
+        }
+        Ok((snapshots, vanished))
     }
 
     /// Deletes the snapshot `name`; `Missing` when there is none. Tables opened from it stay usable.

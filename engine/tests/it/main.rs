@@ -19,6 +19,7 @@ mod context_machine; // random operations on trees and stores beside their model
 mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
+mod listing; // snapshots listed while a writer replaces them
 mod model; // models: the same meaning in the least code
 mod operations; // operation lists from bytes; the body of a fuzz target
 mod random; // numbers that follow from a seed
