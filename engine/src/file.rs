@@ -1,5 +1,6 @@
-//! The shapes a file may have: append-only with a durable end, replaced whole, counted.
+//! The shapes a file may have: append-only with a durable end, replaced whole, counted, spare.
 
 pub mod append;
 pub mod replace;
 pub mod shared;
+pub mod spare;

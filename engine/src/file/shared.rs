@@ -8,10 +8,12 @@
 //!   is durable (a sync failed, a manifest does not parse): a file too many costs space, one too few
 //!   costs the data;
 //! - to remove a file that a manifest named, first make a manifest without it durable, then call
-//!   [`SharedFile::condemn`].
+//!   [`SharedFile::condemn`];
+//! - a file that was never kept may become a spare one, [to be written over](super::spare).
 
 use std::sync::{Arc, OnceLock};
 
+use super::spare::SpareFiles;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::Result;
 use crate::sync::{AtomicBool, Ordering};
@@ -24,6 +26,9 @@ pub struct SharedFile {
     access: Access,
     handle: OnceLock<Arc<dyn File>>,
     kept: AtomicBool,
+    /// Where the file goes instead of being removed, unless it was kept at any time.
+    spares: OnceLock<Arc<SpareFiles>>,
+    was_kept: AtomicBool,
     guard: Arc<AtomicBool>,
 }
 
@@ -65,8 +70,16 @@ impl SharedFile {
             access,
             handle,
             kept: AtomicBool::new(kept),
+            spares: OnceLock::new(),
+            was_kept: AtomicBool::new(kept),
             guard: Arc::clone(guard),
         })
+    }
+
+    /// Hands the file to `spares` instead of removing it, if nothing durable ever names it: what was
+    /// named, another process may have open, and it must stay as it is for that one.
+    pub fn spare_in(&self, spares: &Arc<SpareFiles>) {
+        let _ = self.spares.set(Arc::clone(spares));
     }
 
     /// The open file; opens it to read at the first call. An error is not remembered: the next call
@@ -87,6 +100,7 @@ impl SharedFile {
 
     /// Something durable names the file now: it stays when the last count drops.
     pub fn keep(&self) {
+        self.was_kept.store(true, Ordering::Release);
         self.kept.store(true, Ordering::Release);
     }
 
@@ -104,6 +118,13 @@ impl SharedFile {
 impl Drop for SharedFile {
     fn drop(&mut self) {
         if !self.is_kept() && !self.guard.load(Ordering::Acquire) {
+            if let Some(spares) = self.spares.get()
+                && let Some(handle) = self.handle.get()
+                && !self.was_kept.load(Ordering::Acquire)
+                && spares.offer(&self.path, handle)
+            {
+                return;
+            }
             // Best effort, as the header says: the next opening finds what stays.
             let _ = self.disk.remove(&self.path);
         }

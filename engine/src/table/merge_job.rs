@@ -189,10 +189,13 @@ impl MergeJob {
             self.store.counters.add_merge_read(read - read_before.min(read));
             if outcome.is_err() {
                 self.restart(&mut work);
+                // The disk may be full.
+                self.store.spares.clear();
             }
             if self.is_done() {
                 work.merge = None;
             }
+            self.store.spares.shed();
             work.under_way = false;
             self.spent.store(work.spent, Ordering::Release);
             outcome.map(|()| work.spent.saturating_sub(before))
@@ -248,8 +251,9 @@ impl MergeJob {
                 if let Some(builder) = builder {
                     builder.add(entry)
                 } else {
-                    let builder = builder.insert(self.store.build_segment(self.plan.filter_bits)?);
-                    builder.add(entry)
+                    let about = SEGMENT_BYTES.min(self.plan.debt.saturating_sub(*spent));
+                    let made = self.store.build_segment(self.plan.filter_bits, about)?;
+                    builder.insert(made).add(entry)
                 }
             })?;
             let Some(cost) = cost else {

@@ -47,6 +47,8 @@ pub struct SegmentOptions {
 pub struct SegmentBuilder {
     options: SegmentOptions,
     file: Arc<dyn File>,
+    /// Whether the file has bytes of an older one, perhaps more than it will have.
+    is_over: bool,
     buffer: Buffer,
     /// Bytes of the buffer in front of the page in work.
     filled: usize,
@@ -101,14 +103,24 @@ impl SegmentBuilder {
     /// Creates the file at `path`. `Exists`, `Io`.
     pub fn new(disk: &dyn Disk, path: &str, options: SegmentOptions) -> Result<Self> {
         let file = disk.open(path, Mode::Create, options.access)?;
+        Ok(Self::start(file, options, false))
+    }
+
+    /// Writes over all that `file` holds. Nothing is written before the first chunk is full.
+    pub fn over(file: Arc<dyn File>, options: SegmentOptions) -> Self {
+        Self::start(file, options, true)
+    }
+
+    fn start(file: Arc<dyn File>, options: SegmentOptions, is_over: bool) -> Self {
         let mut buffer = Buffer::new(CHUNK_BYTES);
         let head = &mut buffer.as_mut_slice()[..PAGE_BYTES];
         let header = Header::new(FileKind::Segment, options.identity, options.store);
         head[..header::LENGTH].copy_from_slice(&header.encode());
         seal(head, options.identity, 0);
-        Ok(SegmentBuilder {
+        SegmentBuilder {
             options,
             file,
+            is_over,
             buffer,
             filled: PAGE_BYTES,
             buffer_page: 0,
@@ -121,7 +133,7 @@ impl SegmentBuilder {
             counts: Counts::default(),
             cached: None,
             counted: None,
-        })
+        }
     }
 
     /// Makes the file one that goes with its last holder, of which the builder is the first.
@@ -330,6 +342,9 @@ impl SegmentBuilder {
         );
         self.filled += PAGE_BYTES;
         self.flush()?;
+        if self.is_over {
+            self.file.set_len(page_offset(self.buffer_page))?;
+        }
         let first_key = index.first_key().to_vec();
         let meta = SegmentMeta { id: self.options.id, identity, footer, first_key, last_key };
         let SegmentBuilder { file, cached, counted, .. } = self;

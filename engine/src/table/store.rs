@@ -18,8 +18,12 @@ use crate::cache::{Cache, CachedFile};
 use crate::disk::{Buffer, Disk, Lock, Queue};
 use crate::error::{Error, Kind, Result};
 use crate::file::shared::SharedFile;
+use crate::file::spare::SpareFiles;
 use crate::format::hash::combine;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, lock};
+
+/// Bytes of files that merges are done with and that the next outputs are written over.
+const SPARE_BYTES_MAX: u64 = 64 << 20;
 
 /// See the module.
 pub struct Store {
@@ -33,6 +37,7 @@ pub struct Store {
     pub(super) counters: Counters,
     /// Files are no longer removed: the session is closed or poisoned.
     keep_files: Arc<AtomicBool>,
+    pub(super) spares: Arc<SpareFiles>,
     /// Of this opening of the store, in the cache.
     cache_number: u64,
     closed: AtomicBool,
@@ -73,7 +78,9 @@ impl Store {
         lock: Option<Box<dyn Lock>>,
     ) -> Arc<Self> {
         let cache_number = options.cache.as_ref().map_or(0, |cache| cache.join());
+        let keep_files = Arc::new(AtomicBool::new(lock.is_none()));
         Arc::new(Store {
+            spares: SpareFiles::new(&disk, SPARE_BYTES_MAX, &keep_files),
             disk,
             options,
             identity,
@@ -81,7 +88,7 @@ impl Store {
             read_only: lock.is_none(),
             counters: Counters::default(),
             cache_number,
-            keep_files: Arc::new(AtomicBool::new(lock.is_none())),
+            keep_files,
             closed: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
             working: RwLock::new(()),
@@ -183,8 +190,9 @@ impl Store {
         *lock(&self.lock) = None;
     }
 
-    /// A builder of a new segment. `Closed` or `Poisoned` when there are to be none any more.
-    pub fn build_segment(&self, filter_bits: u8) -> Result<SegmentBuilder> {
+    /// A builder of a new segment of about so many bytes. `Closed` or `Poisoned` when there are to be
+    /// none any more.
+    pub fn build_segment(&self, filter_bits: u8, about_bytes: u64) -> Result<SegmentBuilder> {
         self.check_writable()?;
         let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
         let options = SegmentOptions {
@@ -195,8 +203,16 @@ impl Store {
             bits_per_entry: u32::from(filter_bits),
             access: self.options.access,
         };
-        let mut builder = SegmentBuilder::new(&*self.disk, &paths::segment(id), options)?;
-        builder.count_file(|file| SharedFile::unkept(&self.disk, file, &self.keep_files));
+        let path = paths::segment(id);
+        let mut builder = match self.spares.take(&path, options.access, about_bytes)? {
+            Some(file) => SegmentBuilder::over(file, options),
+            None => SegmentBuilder::new(&*self.disk, &path, options)?,
+        };
+        builder.count_file(|file| {
+            let shared = SharedFile::unkept(&self.disk, file, &self.keep_files);
+            shared.spare_in(&self.spares);
+            shared
+        });
         if let Some(cache) = &self.options.cache
             && self.live_bytes() < cache.budget_bytes() / 10 * 9
         {

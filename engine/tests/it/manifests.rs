@@ -195,19 +195,28 @@ fn a_missing_segment_is_not_replaced_by_a_new_one() {
 }
 
 #[test]
-fn a_segment_given_up_leaves_no_file() {
+fn a_segment_given_up_is_written_over_and_gone_at_closing() {
     let disk = MemoryDisk::new();
     let session =
         Session::create(Arc::clone(&disk) as Arc<dyn Disk>, SessionOptions::default()).unwrap();
     let options = TableOptions { write_buffer_bytes: 10_000, ..TableOptions::default() };
-    let mut table = session.create_table("t", options).unwrap();
-    let segments = || disk.files().iter().filter(|name| name.ends_with(".segment")).count();
-    for number in 0..150_u32 {
-        let key = number.to_be_bytes();
-        table.update(varvite::Batch::new().insert(&key, &[0; 80])).unwrap();
-    }
-    // The first buffer is on its way to disk.
-    assert_eq!(segments(), 1);
-    drop(table);
-    assert_eq!(segments(), 0);
+    let segments = || disk.files().into_iter().filter(|name| name.ends_with(".segment"));
+    let fill = || {
+        let mut table = session.create_table("t", options.clone()).unwrap();
+        for number in 0..150_u32 {
+            let key = number.to_be_bytes();
+            table.update(varvite::Batch::new().insert(&key, &[0; 80])).unwrap();
+        }
+        table
+    };
+    // The first buffer is on its way to disk, where it is given up, and the second table's after it.
+    drop(fill());
+    let first: Vec<_> = segments().collect();
+    assert_eq!(first.len(), 1);
+    drop(fill());
+    let second: Vec<_> = segments().collect();
+    assert_eq!(second.len(), 1);
+    assert_ne!(first, second, "every segment has a name of its own");
+    session.close().unwrap();
+    assert_eq!(segments().count(), 0);
 }

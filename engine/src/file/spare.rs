@@ -1,0 +1,201 @@
+//! Files that nobody names any more, kept a while to be written over.
+//!
+//! Writing over a file needs no new blocks, no new pages in the operating system's cache and no
+//! freeing of old ones, which together cost more than copying the bytes, and come in bursts. Only
+//! files that nothing durable ever named get here, so no other process reads them. Their old bytes
+//! are no danger: whoever writes one over also sets its length, and every page says whose it is.
+//!
+//! A crash leaves spare files under their old names; the opening of the store removes them.
+
+use std::sync::Arc;
+
+use crate::disk::{Access, Disk, File, Mode};
+use crate::error::Result;
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+
+/// Bytes that a call of [`SpareFiles::shed`] frees.
+const SHED_BYTES: u64 = 1 << 20;
+
+/// A bounded number of spare files in one folder.
+#[derive(Debug)]
+pub struct SpareFiles {
+    disk: Arc<dyn Disk>,
+    bytes_max: u64,
+    files: Mutex<Vec<Spare>>,
+    guard: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Spare {
+    path: String,
+    file: Arc<dyn File>,
+    length: u64,
+}
+
+impl SpareFiles {
+    /// Room for files of `bytes_max` together, and for as much again until it is shed. While `guard`
+    /// is true, none is taken in or removed.
+    pub fn new(disk: &Arc<dyn Disk>, bytes_max: u64, guard: &Arc<AtomicBool>) -> Arc<SpareFiles> {
+        Arc::new(SpareFiles {
+            disk: Arc::clone(disk),
+            bytes_max,
+            files: Mutex::new(Vec::new()),
+            guard: Arc::clone(guard),
+        })
+    }
+
+    /// Takes `file` at `path` in, if there is room; otherwise it is the caller's as before.
+    pub fn offer(&self, path: &str, file: &Arc<dyn File>) -> bool {
+        let Ok(length) = file.len() else { return false };
+        let mut files = lock(&self.files);
+        let fits = held(&files) + length <= 2 * self.bytes_max;
+        if fits {
+            files.push(Spare { path: path.to_owned(), file: Arc::clone(file), length });
+        }
+        fits
+    }
+
+    /// The spare file whose length is nearest to `about_bytes`, now at `path`, with old bytes in it;
+    /// `None` when there is none to be had. One rename and one open, of which the second may fail.
+    pub fn take(
+        &self,
+        path: &str,
+        access: Access,
+        about_bytes: u64,
+    ) -> Result<Option<Arc<dyn File>>> {
+        let spare = {
+            let mut files = lock(&self.files);
+            let by_length = files.iter().enumerate();
+            let nearest = by_length.min_by_key(|(_, spare)| spare.length.abs_diff(about_bytes));
+            nearest.map(|(place, _)| place).map(|place| files.remove(place))
+        };
+        let Some(spare) = spare else { return Ok(None) };
+        if self.disk.rename(&spare.path, path).is_err() {
+            // A new file does as well, and says what is wrong with the disk if it does not.
+            let _ = self.disk.remove(&spare.path);
+            return Ok(None);
+        }
+        let opened = self.disk.open(path, Mode::Write, access);
+        if opened.is_err() {
+            let _ = self.disk.remove(path);
+        }
+        opened.map(Some)
+    }
+
+    /// Frees a piece of what is too much: freeing a whole file at once takes milliseconds, for which
+    /// an update would wait.
+    pub fn shed(&self) {
+        let (path, file, length) = {
+            let mut files = lock(&self.files);
+            if held(&files) <= self.bytes_max {
+                return;
+            }
+            let oldest = &mut files[0];
+            if oldest.length > SHED_BYTES {
+                oldest.length -= SHED_BYTES;
+                (oldest.path.clone(), Arc::clone(&oldest.file), oldest.length)
+            } else {
+                let Spare { path, file, .. } = files.remove(0);
+                (path, file, 0)
+            }
+        };
+        if length == 0 || file.set_len(length).is_err() {
+            // Best effort, as all removals.
+            let _ = self.disk.remove(&path);
+        }
+    }
+
+    /// Removes all of them, best effort.
+    pub fn clear(&self) {
+        let files = std::mem::take(&mut *lock(&self.files));
+        for spare in files {
+            let _ = self.disk.remove(&spare.path);
+        }
+    }
+}
+
+fn held(files: &[Spare]) -> u64 {
+    files.iter().map(|spare| spare.length).sum()
+}
+
+impl Drop for SpareFiles {
+    fn drop(&mut self) {
+        if !self.guard.load(Ordering::Acquire) {
+            self.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::super::shared::SharedFile;
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+
+    fn made(disk: &Arc<dyn Disk>, path: &str, length: usize) -> Arc<dyn File> {
+        let file = disk.open(path, Mode::Create, Access::Buffered).unwrap();
+        file.write_at(0, &vec![7; length]).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_file_never_kept_is_written_over_and_a_kept_one_never() {
+        let disk: Arc<dyn Disk> = MemoryDisk::new();
+        let guard = Arc::new(AtomicBool::new(false));
+        let spares = SpareFiles::new(&disk, 1_000, &guard);
+        for (path, keeps) in [("a", false), ("b", true)] {
+            let shared = SharedFile::unkept(&disk, made(&disk, path, 400), &guard);
+            shared.spare_in(&spares);
+            if keeps {
+                shared.keep();
+                shared.condemn();
+            }
+            drop(shared);
+            assert_eq!(disk.exists(path).unwrap(), !keeps);
+        }
+        let file = spares.take("c", Access::Buffered, 0).unwrap().unwrap();
+        assert_eq!((file.path(), file.len().unwrap()), ("c", 400));
+        assert!(!disk.exists("a").unwrap());
+        assert!(spares.take("d", Access::Buffered, 0).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_nearest_length_is_taken_and_what_is_too_much_goes_in_pieces() {
+        let disk: Arc<dyn Disk> = MemoryDisk::new();
+        let guard = Arc::new(AtomicBool::new(false));
+        let mebi = SHED_BYTES as usize;
+        let spares = SpareFiles::new(&disk, 3 * SHED_BYTES, &guard);
+        for (path, length) in [("a", 2 * mebi), ("b", mebi), ("c", 2 * mebi), ("d", 2 * mebi)] {
+            let shared = SharedFile::unkept(&disk, made(&disk, path, length), &guard);
+            shared.spare_in(&spares);
+        }
+        let there = |path: &str| disk.exists(path).unwrap();
+        assert_eq!([there("a"), there("b"), there("c"), there("d")], [true, true, true, false]);
+        spares.shed(); // five are held, and three fit: a piece of the oldest goes
+        let length = disk.open("a", Mode::Read, Access::Buffered).unwrap().len().unwrap();
+        assert_eq!(length, SHED_BYTES);
+        spares.shed();
+        assert!(!there("a"));
+        spares.shed();
+        assert!(there("b") && there("c"));
+        let file = spares.take("e", Access::Buffered, 3 * SHED_BYTES).unwrap().unwrap();
+        assert_eq!(file.len().unwrap(), 2 * SHED_BYTES);
+        drop(spares);
+        assert_eq!([there("b"), there("c"), there("e")], [false, false, true]);
+    }
+
+    #[test]
+    fn a_guarded_file_is_left_alone() {
+        let disk: Arc<dyn Disk> = MemoryDisk::new();
+        let guard = Arc::new(AtomicBool::new(false));
+        let spares = SpareFiles::new(&disk, 1_000, &guard);
+        for path in ["a", "b"] {
+            guard.store(path == "b", Ordering::Release);
+            let shared = SharedFile::unkept(&disk, made(&disk, path, 400), &guard);
+            shared.spare_in(&spares);
+        }
+        drop(spares);
+        assert!(disk.exists("a").unwrap() && disk.exists("b").unwrap());
+    }
+}
