@@ -18,12 +18,16 @@ const NODE_SLOTS: usize = 64;
 const LEAF_BYTES: usize = 6 << 10;
 /// Values longer than this are not copied with their leaf.
 const LARGE_VALUE: usize = 1 << 10;
+
+/// An entry of a leaf in sixteen bytes, so that copying a leaf is copying two pieces of memory.
 #[derive(Clone, Copy)]
 struct Slot {
+    /// The first eight bytes of the key.
+    prefix: u64,
     /// Start of the key in the heap; the value follows it unless it is large.
-    offset: u32,
+    offset: u16,
     /// Length of the value, or its place among the large values.
-    value: u32,
+    value: u16,
     key_length: u16,
     kind: EntryKind,
     large: bool,
@@ -31,7 +35,6 @@ struct Slot {
 
 #[derive(Default)]
 struct Leaf {
-    prefixes: Vec<u64>,
     slots: Vec<Slot>,
     heap: Vec<u8>,
     large: Vec<Arc<[u8]>>,
@@ -40,9 +43,19 @@ struct Leaf {
 }
 
 impl Clone for Leaf {
-    /// A copy that drops garbage, since all bytes move anyway.
+    /// A copy with room for the entry that it is made for; without garbage, if there is any.
     fn clone(&self) -> Self {
-        self.copy_range(0, self.slots.len())
+        if self.garbage > 0 || !self.large.is_empty() {
+            return self.copy_range(0, self.slots.len());
+        }
+        let mut copy = Leaf {
+            slots: Vec::with_capacity((self.slots.len() + 1).next_multiple_of(8)),
+            heap: Vec::with_capacity((self.heap.len() + 128).next_multiple_of(256)),
+            ..Leaf::default()
+        };
+        copy.slots.extend_from_slice(&self.slots);
+        copy.heap.extend_from_slice(&self.heap);
+        copy
     }
 }
 
@@ -53,10 +66,10 @@ impl Leaf {
 
     fn value(&self, slot: Slot) -> &[u8] {
         if slot.large {
-            return &self.large[slot.value as usize];
+            return &self.large[usize::from(slot.value)];
         }
         let start = slot.offset as usize + usize::from(slot.key_length);
-        &self.heap[start..start + slot.value as usize]
+        &self.heap[start..start + usize::from(slot.value)]
     }
 
     fn entry(&self, index: usize) -> EntryRef<'_> {
@@ -66,29 +79,25 @@ impl Leaf {
 
     /// The place of `key`, or where it would be.
     fn search(&self, prefix: u64, key: &[u8]) -> Result<usize, usize> {
-        let low = self.prefixes.partition_point(|&other| other < prefix);
-        if self.prefixes.get(low) != Some(&prefix) {
+        let low = self.slots.partition_point(|slot| slot.prefix < prefix);
+        if self.slots.get(low).is_none_or(|slot| slot.prefix != prefix) {
             return Err(low);
         }
-        let high = low + self.prefixes[low..].partition_point(|&other| other == prefix);
+        let high = low + self.slots[low..].partition_point(|slot| slot.prefix == prefix);
         let found = self.slots[low..high].binary_search_by(|&slot| self.key(slot).cmp(key));
         found.map(|place| low + place).map_err(|place| low + place)
     }
 
     fn copy_range(&self, from: usize, to: usize) -> Leaf {
-        let mut copy = Leaf {
-            prefixes: Vec::with_capacity(to - from + 8),
-            slots: Vec::with_capacity(to - from + 8),
-            ..Leaf::default()
-        };
+        let mut copy = Leaf { slots: Vec::with_capacity(to - from + 8), ..Leaf::default() };
         let bytes = self.slots[from..to].iter().map(|slot| {
-            usize::from(slot.key_length) + if slot.large { 0 } else { slot.value as usize }
+            usize::from(slot.key_length) + if slot.large { 0 } else { usize::from(slot.value) }
         });
         copy.heap.reserve_exact(bytes.sum::<usize>() + 512);
-        copy.prefixes.extend_from_slice(&self.prefixes[from..to]);
         for &slot in &self.slots[from..to] {
-            let moved = copy.store(slot.kind, self.key(slot), self.value(slot), |leaf| {
-                leaf.large.push(Arc::clone(&self.large[slot.value as usize]));
+            let entry = EntryRef { kind: slot.kind, key: self.key(slot), value: self.value(slot) };
+            let moved = copy.store(slot.prefix, entry, |leaf| {
+                leaf.large.push(Arc::clone(&self.large[usize::from(slot.value)]));
             });
             copy.slots.push(moved);
         }
@@ -98,13 +107,12 @@ impl Leaf {
     /// Puts bytes on the heap; `push_large` adds a large value to the list.
     fn store(
         &mut self,
-        kind: EntryKind,
-        key: &[u8],
-        value: &[u8],
+        prefix: u64,
+        EntryRef { kind, key, value }: EntryRef<'_>,
         push_large: impl FnOnce(&mut Leaf),
     ) -> Slot {
         let large = value.len() > LARGE_VALUE;
-        let offset = self.heap.len() as u32;
+        let offset = u16::try_from(self.heap.len()).expect("a leaf splits long before 64 KiB");
         let length = key.len() + if large { 0 } else { value.len() };
         if self.heap.capacity() - self.heap.len() < length {
             // Small steps, because thousands of leaves share a memory budget.
@@ -118,7 +126,7 @@ impl Leaf {
             self.heap.extend_from_slice(value);
             value.len()
         };
-        Slot { offset, value: value as u32, key_length: key.len() as u16, kind, large }
+        Slot { prefix, offset, value: value as u16, key_length: key.len() as u16, kind, large }
     }
 
     fn is_full(&self) -> bool {
@@ -127,20 +135,16 @@ impl Leaf {
     }
 
     fn insert_at(&mut self, place: usize, prefix: u64, entry: EntryRef<'_>) {
-        let slot = self.store(entry.kind, entry.key, entry.value, |leaf| {
-            leaf.large.push(Arc::from(entry.value));
-        });
+        let slot = self.store(prefix, entry, |leaf| leaf.large.push(Arc::from(entry.value)));
         if self.slots.len() == self.slots.capacity() {
             self.slots.reserve_exact(8);
-            self.prefixes.reserve_exact(8);
         }
-        self.prefixes.insert(place, prefix);
         self.slots.insert(place, slot);
     }
 
     fn replace_at(&mut self, place: usize, entry: EntryRef<'_>) {
         let old = self.slots[place];
-        let fits = !old.large && old.value as usize == entry.value.len();
+        let fits = !old.large && usize::from(old.value) == entry.value.len();
         if fits && entry.value.len() <= LARGE_VALUE {
             let start = old.offset as usize + usize::from(old.key_length);
             self.heap[start..start + entry.value.len()].copy_from_slice(entry.value);
@@ -148,10 +152,8 @@ impl Leaf {
             return;
         }
         self.garbage +=
-            usize::from(old.key_length) + if old.large { 0 } else { old.value as usize };
-        let slot = self.store(entry.kind, entry.key, entry.value, |leaf| {
-            leaf.large.push(Arc::from(entry.value));
-        });
+            usize::from(old.key_length) + if old.large { 0 } else { usize::from(old.value) };
+        let slot = self.store(old.prefix, entry, |leaf| leaf.large.push(Arc::from(entry.value)));
         self.slots[place] = slot;
         if self.garbage > LEAF_BYTES / 2 || self.large.len() > 2 * self.slots.len() {
             *self = self.copy_range(0, self.slots.len());
@@ -198,7 +200,7 @@ fn split_leaf(leaf: &mut Leaf) -> Split {
     let right = leaf.copy_range(middle, count);
     *leaf = leaf.copy_range(0, middle);
     let key = Arc::from(right.entry(0).key);
-    Split { prefix: right.prefixes[0], key, node: Arc::new(Node::Leaf(right)) }
+    Split { prefix: right.slots[0].prefix, key, node: Arc::new(Node::Leaf(right)) }
 }
 
 fn split_inner(inner: &mut Inner) -> Split {
