@@ -36,6 +36,8 @@ mod session;
 mod snapshot;
 mod stats;
 mod store;
+mod union;
+mod union_merge;
 mod verify;
 mod view;
 mod write_buffer;

@@ -12,6 +12,7 @@ use super::merge_job::Input;
 use super::operator;
 use super::run::Run;
 use super::run_place::RunPlace;
+use super::union_merge::Binding;
 use super::view::View;
 use super::write_buffer::BufferStream;
 use crate::error::Result;
@@ -143,6 +144,8 @@ enum Gap {
 pub struct Cursor {
     view: View,
     sources: Vec<Source>,
+    /// In an unfinished union, for each source the first one behind its table; else empty.
+    ends: Vec<usize>,
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
     /// Where it stands; the sources are placed accordingly for `direction`.
@@ -165,10 +168,11 @@ fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
 
 impl Cursor {
     pub(super) fn new(view: View, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Self {
-        let sources = sources(&view);
+        let (sources, ends) = sources(&view);
         let mut cursor = Cursor {
             view,
             sources,
+            ends,
             lower: owned(lower),
             upper: owned(upper),
             gap: Gap::Start,
@@ -304,6 +308,14 @@ impl Cursor {
     /// Joins what the sources say of the key, newest first; whether it is bound.
     fn join(&mut self) -> bool {
         let operator = self.view.operator.as_ref();
+        if !self.ends.is_empty() {
+            let mut binding = Binding::new(operator);
+            for (number, source) in self.sources.iter().enumerate() {
+                let entry = source.peek().filter(|entry| entry.key == self.key);
+                entry.into_iter().for_each(|entry| binding.take(number, self.ends[number], entry));
+            }
+            return binding.finish().map(|value| self.value = value).is_some();
+        }
         let mut newest: Option<EntryKind> = None;
         for source in &self.sources {
             let Some(entry) = source.peek().filter(|entry| entry.key == self.key) else { continue };
@@ -370,8 +382,9 @@ impl View {
     }
 }
 
-/// Every source of a view, from newest to oldest.
-fn sources(view: &View) -> Vec<Source> {
+/// Every source of a view, from newest to oldest; for an unfinished union with the source behind the
+/// table that each is of, else with an empty list.
+fn sources(view: &View) -> (Vec<Source>, Vec<usize>) {
     fn run(run: &Arc<Run>, after: Option<Arc<[u8]>>, up_to: Option<Arc<[u8]>>) -> Source {
         Source::Run(Box::new(RunPlace::new(Arc::clone(run), after, up_to)))
     }
@@ -394,5 +407,10 @@ fn sources(view: &View) -> Vec<Source> {
         }
     }
     sources.extend(view.shape.last.iter().map(|last| run(last, None, None)));
-    sources
+    let Some(union) = &view.shape.union else { return (sources, Vec::new()) };
+    let (own, parts) = (sources.len(), union.job.parts());
+    let mut ends = vec![own + parts.len(); own];
+    ends.extend(parts.iter().map(|part| own + part.end));
+    sources.extend(parts.iter().map(|part| run(&part.run, part.after.clone(), None)));
+    (sources, ends)
 }

@@ -38,11 +38,11 @@ use crate::format::hash::hash;
 pub struct Table {
     pub(super) store: Arc<Store>,
     name: String,
-    options: Arc<TableOptions>,
+    pub(super) options: Arc<TableOptions>,
     active: WriteBuffer,
     /// Older entries of the active buffer, which a snapshot had put on disk.
     base: Option<Arc<Run>>,
-    shape: Arc<Shape>,
+    pub(super) shape: Arc<Shape>,
     last_work: u64,
 }
 
@@ -106,7 +106,7 @@ impl Table {
     }
 
     /// Runs `action` on the schedule and keeps count of its work.
-    fn with_schedule<T>(
+    pub(super) fn with_schedule<T>(
         &mut self,
         action: impl FnOnce(&mut Schedule<'_>, &mut Arc<Shape>) -> Result<T>,
     ) -> Result<T> {

@@ -8,7 +8,9 @@ use super::filter::Filter;
 use super::index::{FIRST_PAGE, Index};
 use super::page::{PAGE_BYTES, Page, check_seal};
 use super::segment::{Footer, SegmentMeta, page_offset};
-use super::snapshot::{LevelRecord, Manifest, RunRecord, TableRecord};
+use super::snapshot::{
+    LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord, UnionRecord, decode_sections,
+};
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc;
 use crate::format::codec::Decoder;
@@ -155,12 +157,35 @@ fn manifest(from: &mut Decoder<'_>, pieces: &mut Vec<Outline>) -> Result<()> {
     let payload = from.bytes_with_length()?;
     let outline = Outline::new("payload", start..from.offset()).field("bytes", payload.len());
     pieces.push(outline.field("begins", printed(payload)));
+    let mut records = Vec::new();
     for _ in 0..from.varint()? {
         let start = from.offset();
         let record = TableRecord::decode(from)?;
         pieces.push(table(&record, start..from.offset()));
+        records.push(record);
+    }
+    let start = from.offset();
+    decode_sections(&mut records, from)?;
+    for record in &records {
+        if let Some(it) = &record.union {
+            pieces.push(union(record, it, &(start..from.offset())));
+        }
     }
     Ok(())
+}
+
+/// A pending union: its record stands somewhere in the `span` of all of them.
+fn union(table: &TableRecord, union: &UnionRecord, span: &std::ops::Range<u64>) -> Outline {
+    let label = format!("union of table {}", table.name);
+    let mut outline = merge(&label, &union.merging, span);
+    for ((input, end), after) in outline.children.iter_mut().zip(&union.ends).zip(&union.after) {
+        let mut piece = input.clone().field("table_ends_before", end);
+        if let Some(after) = after {
+            piece = piece.field("after", printed(after));
+        }
+        *input = piece;
+    }
+    outline
 }
 
 fn table(record: &TableRecord, span: std::ops::Range<u64>) -> Outline {
@@ -188,22 +213,24 @@ fn table(record: &TableRecord, span: std::ops::Range<u64>) -> Outline {
 fn level(index: usize, level: &LevelRecord, span: &std::ops::Range<u64>) -> Outline {
     let mut outline = Outline::new(format!("level {}", index + 1), span.clone());
     outline.children.extend(level.runs.iter().map(|it| run("run", it, span)));
-    if let Some(merge) = &level.merging {
-        let mut merging = Outline::new("merge", span.clone())
-            .field("spent_bytes", merge.spent)
-            .field("debt_bytes", merge.debt)
-            .field("due", merge.due)
-            .field("bottom", merge.bottom)
-            .field("to_last", merge.to_last)
-            .field("done", merge.done)
-            .field("filter_bits", merge.filter_bits);
-        if let Some(boundary) = &merge.boundary {
-            merging = merging.field("done_before", printed(boundary));
-        }
-        merging.children.extend(merge.inputs.iter().map(|it| run("input", it, span)));
-        merging.children.push(run("output so far", &merge.outputs, span));
-        outline.children.push(merging);
+    outline.children.extend(level.merging.iter().map(|it| merge("merge", it, span)));
+    outline
+}
+
+fn merge(label: &str, merge: &MergeRecord, span: &std::ops::Range<u64>) -> Outline {
+    let mut outline = Outline::new(label, span.clone())
+        .field("spent_bytes", merge.spent)
+        .field("debt_bytes", merge.debt)
+        .field("due", merge.due)
+        .field("bottom", merge.bottom)
+        .field("to_last", merge.to_last)
+        .field("done", merge.done)
+        .field("filter_bits", merge.filter_bits);
+    if let Some(boundary) = &merge.boundary {
+        outline = outline.field("done_before", printed(boundary));
     }
+    outline.children.extend(merge.inputs.iter().map(|it| run("input", it, span)));
+    outline.children.push(run("output so far", &merge.outputs, span));
     outline
 }
 

@@ -42,7 +42,8 @@ pub struct Merging {
 }
 
 impl Merging {
-    fn new(job: Arc<MergeJob>, start: u64, due: u64, to_last: bool) -> Self {
+    /// A merge to be paid between the clocks `start` and `due`.
+    pub fn new(job: Arc<MergeJob>, start: u64, due: u64, to_last: bool) -> Self {
         let spent_at_start = job.state().spent;
         Merging { job, start, spent_at_start, due, to_last }
     }
@@ -91,6 +92,9 @@ pub struct Shape {
     pub levels: Vec<Level>,
     /// The oldest entries, unless they are in the deepest level's merge.
     pub last: Option<Arc<Run>>,
+    /// What makes the last run out of other tables' runs. While it is pending, no merge may take
+    /// the last run or drop deletes.
+    pub union: Option<Merging>,
     /// How often a buffer was sealed.
     pub seals: u64,
 }
@@ -122,15 +126,14 @@ impl Schedule<'_> {
     /// Does the work that is due before `added` bytes join a buffer of `active` bytes. After an
     /// error nothing but merge progress has changed.
     pub fn pay(&mut self, shape: &mut Arc<Shape>, active: u64, added: u64) -> Result<()> {
+        Shape::adopt_union(shape);
         let fills = active + added >= self.buffer_bytes();
         let keep = usize::from(!fills);
         while shape.sealed.len() > keep {
             self.settle(shape)?;
         }
         let clock = self.clock(shape, active + added);
-        let writing = shape.sealed.iter().filter_map(|sealed| sealed.writing.as_ref());
-        let merging = shape.levels.iter().filter_map(|level| level.merging.as_ref());
-        for merging in writing.chain(merging) {
+        for merging in shape.merges() {
             self.work += self.drive(merging, clock)?;
         }
         Ok(())
@@ -150,7 +153,7 @@ impl Schedule<'_> {
     fn start_writing(&self, shape: &Shape, sealed: &mut Sealed) {
         let mut inputs = vec![Input::Buffer(sealed.buffer.clone())];
         inputs.extend(sealed.base.clone().map(Input::Run));
-        let bottom = shape.last.is_none() && shape.levels.iter().all(Level::is_empty);
+        let bottom = shape.is_bottom(0);
         let job = self.merge(inputs, Purpose::WriteOut, bottom, self.options.filter_bits);
         let start = sealed.seal * self.buffer_bytes();
         sealed.writing = Some(Merging::new(job, start, start + self.buffer_bytes(), false));
@@ -208,7 +211,10 @@ impl Schedule<'_> {
             .buffer_bytes()
             .saturating_mul((self.ratio() as u64).saturating_pow(level as u32 + 1));
         let deepest = shape.levels.len() == level + 1;
-        let last_cost = shape.last.as_ref().map_or(0, |run| run.cost());
+        let last_cost = match &shape.union {
+            Some(_) => u64::MAX,
+            None => shape.last.as_ref().map_or(0, |run| run.cost()),
+        };
         let outgrown = last_cost > period.saturating_mul(u64::from(self.options.size_ratio));
         let to_last = deepest && !outgrown;
         if deepest && outgrown {
@@ -219,8 +225,7 @@ impl Schedule<'_> {
         if to_last {
             inputs.extend(shape.last.take().map(Input::Run));
         }
-        let nothing_below = shape.levels[level + 1..].iter().all(Level::is_empty);
-        let bottom = to_last || (nothing_below && shape.last.is_none());
+        let bottom = to_last || shape.is_bottom(level + 1);
         let bits = self.filter_bits(shape, &inputs, to_last);
         let job = self.merge(inputs, Purpose::Merge, bottom, bits);
         let merging = Merging::new(job, clock, clock.saturating_add(period), to_last);
@@ -229,7 +234,7 @@ impl Schedule<'_> {
 
     /// Filter bits for the result of merging `inputs`: as chosen, unless all filters together would
     /// take more than their share of memory.
-    fn filter_bits(&self, shape: &Shape, inputs: &[Input], to_last: bool) -> u8 {
+    pub fn filter_bits(&self, shape: &Shape, inputs: &[Input], to_last: bool) -> u8 {
         let wanted = match (to_last, self.options.lookups) {
             (true, Lookups::MostlyHit) => 0,
             (true, Lookups::Mixed) => self.options.filter_bits.min(10),
@@ -260,11 +265,22 @@ impl Schedule<'_> {
                 self.work += done;
                 left = left.saturating_sub(done);
             }
-            if !job.is_done() {
-                owed += job.plan().debt.saturating_sub(job.spent()).max(1);
-            }
+            owed += job.debt_left();
         }
         Ok(owed)
+    }
+
+    /// Pays `credits` bytes of entries to the pending union; returns what is left of them.
+    pub fn pay_union(&mut self, shape: &mut Arc<Shape>, credits: u64) -> Result<u64> {
+        let Some(union) = &shape.union else { return Ok(credits) };
+        if credits == 0 {
+            return Ok(0);
+        }
+        let job = Arc::clone(&union.job);
+        let done = job.advance_to(job.spent().saturating_add(credits))?;
+        self.work += done;
+        Shape::adopt_union(shape);
+        Ok(if job.is_done() { credits.saturating_sub(done) } else { 0 })
     }
 
     /// Works on one merge until it stands where `clock` wants it, or asks the executor to.
@@ -315,10 +331,28 @@ impl Shape {
         }
     }
 
+    /// Whether there is nothing in `level`, if that is there, nor below it.
+    fn is_bottom(&self, level: usize) -> bool {
+        let levels = self.levels.get(level..).unwrap_or_default();
+        self.union.is_none() && self.last.is_none() && levels.iter().all(Level::is_empty)
+    }
+
+    /// Makes the result of a finished union the last run.
+    pub fn adopt_union(this: &mut Arc<Self>) {
+        if this.union.as_ref().is_some_and(|union| union.job.is_done()) {
+            let this = Arc::make_mut(this);
+            let union = this.union.take().expect("a finished union was found");
+            assert!(this.last.is_none(), "a pending union stands for the last run");
+            let outputs = Arc::clone(&union.job.state().outputs);
+            this.last = (!outputs.is_empty()).then_some(outputs);
+        }
+    }
+
     /// Every merge and write-out, youngest first.
     pub fn merges(&self) -> impl Iterator<Item = &Merging> {
         let writing = self.sealed.iter().filter_map(|sealed| sealed.writing.as_ref());
-        writing.chain(self.levels.iter().filter_map(|level| level.merging.as_ref()))
+        let merging = self.levels.iter().filter_map(|level| level.merging.as_ref());
+        writing.chain(merging).chain(&self.union)
     }
 
     /// Every complete run.

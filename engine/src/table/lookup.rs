@@ -11,8 +11,8 @@ use std::sync::Arc;
 use super::batch::Values;
 use super::counters::LookupCounts;
 use super::entry::{EntryKind, EntryRef, prefix as key_prefix};
-use super::levels::Shape;
-use super::merge_job::Input;
+use super::levels::{Merging, Shape};
+use super::merge_job::{Input, Part};
 use super::options::Operation;
 use super::page::{PAGE_BYTES, Page};
 use super::run::Run;
@@ -67,9 +67,10 @@ impl RunSource {
     }
 }
 
-/// Everything of a view but its active buffer, from newest to oldest.
-fn sources(view: &View) -> Vec<Source> {
-    let Shape { sealed, levels, last, .. } = &*view.shape;
+/// Everything of a view, from newest to oldest; for an unfinished union with the source behind the
+/// table that each is of, else with an empty list.
+fn sources(view: &View) -> (Vec<Source>, Vec<u16>) {
+    let Shape { sealed, levels, last, union, .. } = &*view.shape;
     let mut sources = Vec::with_capacity(16);
     sources.push(Source::Buffer(view.active.clone()));
     sources.extend(view.base.iter().map(|run| RunSource::whole(run, 0)));
@@ -94,7 +95,22 @@ fn sources(view: &View) -> Vec<Source> {
         }
     }
     sources.extend(last.iter().map(|run| RunSource::whole(run, levels.len())));
-    sources
+    let ends =
+        union.as_ref().map_or(Vec::new(), |union| add_union(union, &mut sources, levels.len()));
+    (sources, ends)
+}
+
+/// Adds what a union is made of; returns of each source which is the first behind its table.
+fn add_union(union: &Merging, sources: &mut Vec<Source>, level: usize) -> Vec<u16> {
+    let parts = union.job.parts();
+    let own = sources.len();
+    let mut ends = vec![(own + parts.len()) as u16; own];
+    for Part { run, after, end } in parts {
+        let boundary = after.map(|key| (key_prefix(&key), key));
+        sources.push(Source::Run(RunSource { run, level, boundary, after: true }));
+        ends.push((own + end) as u16);
+    }
+    ends
 }
 
 impl View {
@@ -122,11 +138,12 @@ impl View {
 /// Looks `keys` up in `view`.
 fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> Result<()> {
     values.reset(keys.len());
-    let sources = sources(view);
+    let (sources, ends) = sources(view);
     let mut scratch = view.store.take_scratch()?;
     let mut search = Search {
         view,
         sources: &sources,
+        ends: &ends,
         keys,
         values,
         scratch: &mut scratch,
@@ -171,6 +188,8 @@ struct Held<'a> {
 struct Search<'a, K> {
     view: &'a View,
     sources: &'a [Source],
+    /// In an unfinished union, for each source the first one behind its table; else empty.
+    ends: &'a [u16],
     keys: &'a [K],
     values: &'a mut Values,
     scratch: &'a mut Scratch,
@@ -268,6 +287,9 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
 
     /// Takes what a source says of a key; whether that settles it.
     fn take(&mut self, index: usize, entry: EntryRef<'_>) -> bool {
+        if !self.ends.is_empty() {
+            return self.take_in_union(index, entry);
+        }
         let upserts = &mut self.upserts;
         let newer = if upserts.is_empty() { None } else { upserts.remove(&index) };
         match (entry.kind, newer) {
@@ -290,6 +312,29 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
             }
         }
         true
+    }
+
+    /// As [`Search::take`]: an insert or a delete ends only the table that it is of, and values of
+    /// different tables join.
+    fn take_in_union(&mut self, index: usize, entry: EntryRef<'_>) -> bool {
+        let source = usize::from(self.next_source[index]) - 1;
+        let operator = self.view.operator.as_ref();
+        let newer = self.upserts.remove(&index);
+        let is_final = operator.is_none() && entry.kind == EntryKind::Insert;
+        let joined = match (entry.kind, newer, operator) {
+            (EntryKind::Delete, newer, _) => newer,
+            (_, Some(newer), Some(operator)) => Some(operator.apply(entry.value, &newer)),
+            (_, newer, _) => newer.or_else(|| Some(entry.value.to_vec())),
+        };
+        self.upserts.extend(joined.map(|value| (index, value)));
+        if entry.kind != EntryKind::Upsert {
+            self.next_source[index] = self.ends[source];
+        }
+        let is_settled = is_final || usize::from(self.next_source[index]) == self.sources.len();
+        if is_settled {
+            self.settle_unbound(index);
+        }
+        is_settled
     }
 
     /// No source is left: only upserts, if any, say what the key is bound to.

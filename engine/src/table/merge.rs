@@ -24,14 +24,16 @@ pub enum Source {
 }
 
 impl Source {
-    fn peek(&self) -> Option<EntryRef<'_>> {
+    /// The entry that it stands on; `None` at the end.
+    pub fn peek(&self) -> Option<EntryRef<'_>> {
         match self {
             Source::Buffer(stream) => stream.peek(),
             Source::Run(reader) => reader.peek(),
         }
     }
 
-    fn advance(&mut self) -> Result<()> {
+    /// Goes on to the next entry.
+    pub fn advance(&mut self) -> Result<()> {
         match self {
             Source::Buffer(stream) => {
                 stream.next();
@@ -43,12 +45,20 @@ impl Source {
 
     /// The head's prefix; the greatest number once there is no head.
     #[inline]
-    fn prefix(&self, skip: usize) -> u64 {
+    pub fn prefix(&self, skip: usize) -> u64 {
         match self {
             Source::Buffer(stream) => {
                 stream.peek().map_or(u64::MAX, |entry| key_prefix(&entry.key[skip..]))
             }
             Source::Run(reader) => reader.prefix(),
+        }
+    }
+
+    /// Bytes that it read from disk so far.
+    pub fn bytes_read(&self) -> u64 {
+        match self {
+            Source::Buffer(_) => 0,
+            Source::Run(reader) => reader.bytes_read(),
         }
     }
 }
@@ -182,11 +192,7 @@ impl Merge {
 
     /// Bytes that the sources read from disk so far.
     pub fn bytes_read(&self) -> u64 {
-        let read = |source: &Source| match source {
-            Source::Buffer(_) => 0,
-            Source::Run(reader) => reader.bytes_read(),
-        };
-        self.sources.iter().map(read).sum()
+        self.sources.iter().map(Source::bytes_read).sum()
     }
 
     /// The key that the next step merges.

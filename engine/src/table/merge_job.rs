@@ -13,11 +13,12 @@ use super::counters::Purpose;
 use super::entry::common_prefix;
 use super::merge::{Merge, Source};
 use super::operator::MergeOperator;
+use super::page::PAGE_BYTES;
 use super::run::Run;
-use super::run_reader::{ReadOptions, RunReader};
-use super::segment::SEGMENT_BYTES;
+use super::run_reader::{CHUNK_BYTES, ReadOptions, RunReader};
 use super::segment_builder::SegmentBuilder;
 use super::store::Store;
+use super::union_merge::{AnyMerge, Groups, UnionMerge};
 use super::write_buffer::WriteBuffer;
 use crate::error::Result;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
@@ -32,7 +33,8 @@ pub enum Input {
 }
 
 impl Input {
-    fn cost(&self) -> u64 {
+    /// What reading all of its entries costs.
+    pub fn cost(&self) -> u64 {
         match self {
             Input::Buffer(buffer) => buffer.cost_bytes(),
             Input::Run(run) => run.cost(),
@@ -40,7 +42,7 @@ impl Input {
     }
 
     /// The same without the segments that lie wholly at or below `boundary`.
-    fn after(&self, boundary: &[u8]) -> Input {
+    pub fn after(&self, boundary: &[u8]) -> Input {
         let Input::Run(run) = self else { return self.clone() };
         let segments = run.segments();
         let first = segments.partition_point(|segment| segment.last_key() <= boundary);
@@ -77,12 +79,52 @@ pub struct MergePlan {
     pub bottom: bool,
     /// Filter bits an entry of the output; 0 for no filter.
     pub filter_bits: u8,
+    /// How the inputs belong together, if they are of several tables.
+    pub groups: Option<Arc<Groups>>,
+}
+
+/// A run of an unfinished union, for readers.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The run, which is not empty.
+    pub run: Arc<Run>,
+    /// Only keys after this one count.
+    pub after: Option<Arc<[u8]>>,
+    /// The first part behind the table that it is of.
+    pub end: usize,
+}
+
+impl MergeState {
+    /// The content of a union whose inputs belong together as `groups` say: its finished segments, if
+    /// there are any, then what is left of its inputs.
+    pub fn parts(&self, groups: &Groups) -> Vec<Part> {
+        let mut parts = Vec::with_capacity(self.inputs.len() + 1);
+        if !self.outputs.is_empty() {
+            parts.push(Part { run: Arc::clone(&self.outputs), after: None, end: 0 });
+        }
+        let outputs = parts.len();
+        let mut places = Vec::with_capacity(self.inputs.len() + 1);
+        for (number, input) in self.inputs.iter().enumerate() {
+            places.push(parts.len());
+            let Input::Run(run) = input else { continue };
+            if !run.is_empty() {
+                let after = groups.after[number].clone().max(self.boundary.clone());
+                let end = usize::from(groups.ends[number]);
+                parts.push(Part { run: Arc::clone(run), after, end });
+            }
+        }
+        places.push(parts.len());
+        for (number, part) in parts.iter_mut().enumerate() {
+            part.end = places[if number < outputs { places.len() - 1 } else { part.end }];
+        }
+        parts
+    }
 }
 
 /// The moving parts, held by the one who works.
 struct Work {
     /// None until the first step after a start or a failure.
-    merge: Option<Merge>,
+    merge: Option<AnyMerge>,
     builder: Option<SegmentBuilder>,
     /// Cost read so far, this segment's included.
     spent: u64,
@@ -125,7 +167,12 @@ impl MergeJob {
             spent: 0,
             done: false,
         };
-        Self::resume(store, MergePlan { purpose, debt, bottom, filter_bits }, operator, state)
+        Self::resume(
+            store,
+            MergePlan { purpose, debt, bottom, filter_bits, groups: None },
+            operator,
+            state,
+        )
     }
 
     /// A merge that stands at `state` already.
@@ -158,9 +205,20 @@ impl MergeJob {
         Arc::clone(&lock(&self.state))
     }
 
+    /// The content of a union. See [`MergeState::parts`].
+    pub fn parts(&self) -> Vec<Part> {
+        let groups = self.plan.groups.as_deref();
+        self.state().parts(groups.expect("the merge is one of a union"))
+    }
+
     /// Cost of the input entries read so far.
     pub fn spent(&self) -> u64 {
         self.spent.load(Ordering::Acquire)
+    }
+
+    /// At most how much is left to spend: 0 when all is done, and only then.
+    pub fn debt_left(&self) -> u64 {
+        if self.is_done() { 0 } else { self.plan.debt.saturating_sub(self.spent()).max(1) }
     }
 
     /// Whether nothing is left to do.
@@ -183,9 +241,9 @@ impl MergeJob {
             }
             work.under_way = true;
             let before = work.spent;
-            let read_before = work.merge.as_ref().map_or(0, Merge::bytes_read);
+            let read_before = work.merge.as_ref().map_or(0, AnyMerge::bytes_read);
             let outcome = self.advance(&mut work, target);
-            let read = work.merge.as_ref().map_or(read_before, Merge::bytes_read);
+            let read = work.merge.as_ref().map_or(read_before, AnyMerge::bytes_read);
             self.store.counters.add_merge_read(read - read_before.min(read));
             if outcome.is_err() {
                 self.restart(&mut work);
@@ -244,6 +302,7 @@ impl MergeJob {
         if work.merge.is_none() {
             work.merge = Some(self.start()?);
         }
+        let segment_bytes = self.store.segment_bytes();
         while work.spent < target {
             let Work { merge, builder, spent, .. } = &mut *work;
             let merge = merge.as_mut().expect("the merge was started");
@@ -263,22 +322,29 @@ impl MergeJob {
             let full = work
                 .builder
                 .as_ref()
-                .is_some_and(|builder| builder.bytes_so_far() >= SEGMENT_BYTES);
+                .is_some_and(|builder| builder.bytes_so_far() >= segment_bytes);
             if full {
                 self.finish_segment(work, false)?;
             }
         }
-        let exhausted = work.merge.as_ref().is_some_and(|merge| merge.next_key().is_none());
+        let exhausted = work.merge.as_ref().is_some_and(|merge| !merge.has_next());
         if exhausted { self.finish_segment(work, true) } else { Ok(()) }
     }
 
     /// Readers of the inputs, after the boundary.
-    fn start(&self) -> Result<Merge> {
+    fn start(&self) -> Result<AnyMerge> {
+        /// Bytes that the readers of one merge buffer together, unless that leaves each too little.
+        const READ_BYTES: usize = 8 << 20;
         let state = self.state();
-        let after = state.boundary.as_deref();
+        let boundary = state.boundary.as_deref();
+        let groups = self.plan.groups.as_deref();
         let skip = shared_prefix(&state.inputs);
+        let share = (READ_BYTES / state.inputs.len().max(1)).next_multiple_of(PAGE_BYTES);
+        let chunk_bytes = CHUNK_BYTES.min(share.max(4 * PAGE_BYTES));
         let mut sources = Vec::with_capacity(state.inputs.len());
-        for input in &state.inputs {
+        for (number, input) in state.inputs.iter().enumerate() {
+            // Of two limits the later one counts, and none is the earliest.
+            let after = boundary.max(groups.and_then(|groups| groups.after[number].as_deref()));
             sources.push(match input {
                 Input::Buffer(buffer) => {
                     let mut stream = buffer.stream();
@@ -291,7 +357,7 @@ impl MergeJob {
                     Source::Buffer(stream)
                 }
                 Input::Run(run) => {
-                    let options = ReadOptions { skip, ..ReadOptions::default() };
+                    let options = ReadOptions { skip, chunk_bytes, ..ReadOptions::default() };
                     let mut reader = RunReader::new(run, after, options)?;
                     if reader.peek().is_some_and(|entry| Some(entry.key) == after) {
                         reader.advance()?;
@@ -300,7 +366,13 @@ impl MergeJob {
                 }
             });
         }
-        Ok(Merge::new(sources, skip, self.operator.clone(), self.plan.bottom))
+        let operator = self.operator.clone();
+        Ok(match &self.plan.groups {
+            None => AnyMerge::Levels(Merge::new(sources, skip, operator, self.plan.bottom)),
+            Some(groups) => {
+                AnyMerge::Union(UnionMerge::new(sources, Arc::clone(groups), skip, operator))
+            }
+        })
     }
 
     /// Finishes the output segment and publishes the state after it.

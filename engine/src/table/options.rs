@@ -8,6 +8,9 @@ use crate::cache::Cache;
 use crate::disk::Access;
 use crate::error::{Error, Result};
 
+/// A segment ends before it grows beyond this many bytes of pages, unless one entry is larger.
+pub const SEGMENT_BYTES: u64 = 16 << 20;
+
 /// Runs work that the engine could also do itself, usually on another thread.
 ///
 /// The engine starts no thread. With an executor, merges are helped along beside the writer; without
@@ -104,6 +107,9 @@ pub struct SessionOptions {
     pub cache: Option<Arc<Cache>>,
     /// How many page reads a lookup keeps in flight.
     pub queue_depth: usize,
+    /// Bytes of pages at which a segment file ends, at most 4 GiB. Smaller ones give space back sooner
+    /// and lose less of a merge that is interrupted, and make more files.
+    pub segment_bytes: u64,
     /// Helps merges, if given.
     pub executor: Option<Arc<dyn Executor>>,
     /// Gets timings, if given.
@@ -117,6 +123,7 @@ impl Default for SessionOptions {
             access: Access::Buffered,
             cache: None,
             queue_depth: 64,
+            segment_bytes: SEGMENT_BYTES,
             executor: None,
             observer: None,
         }
@@ -130,6 +137,7 @@ impl fmt::Debug for SessionOptions {
             .field("access", &self.access)
             .field("cache", &self.cache.is_some())
             .field("queue_depth", &self.queue_depth)
+            .field("segment_bytes", &self.segment_bytes)
             .field("executor", &self.executor.is_some())
             .field("observer", &self.observer.is_some())
             .finish()

@@ -6,11 +6,14 @@ pub use super::entry::{EntryKind, EntryRef, common_prefix, prefix};
 pub use super::filter::{BITS_PER_ENTRY_MAX, Filter, FilterBuilder};
 pub use super::folder::{decode_session, encode_session};
 pub use super::index::{FIRST_PAGE, Index, IndexBuilder, PageSpan};
+pub use super::options::SEGMENT_BYTES;
 pub use super::page::{
     BODY_BYTES, PAGE_BYTES, Page, PageBuilder, check_seal, fill_overflow, overflow_pages, seal,
 };
 pub use super::run::Run;
 pub use super::run_reader::{ReadOptions, RunReader};
-pub use super::segment::{Counts, Footer, SEGMENT_BYTES, Segment, SegmentMeta, page_offset};
+pub use super::segment::{Counts, Footer, Segment, SegmentMeta, page_offset};
 pub use super::segment_builder::{Finished, SegmentBuilder, SegmentOptions};
-pub use super::snapshot::{LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord};
+pub use super::snapshot::{
+    LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord, UnionRecord,
+};

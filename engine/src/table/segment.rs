@@ -19,9 +19,6 @@ use crate::format::codec::{Decoder, Encoder};
 use crate::format::header::{self, FileKind, Header};
 use crate::sync::{AtomicBool, Ordering};
 
-/// A segment ends before it grows beyond this many bytes of pages, unless one entry is larger.
-pub const SEGMENT_BYTES: u64 = 16 << 20;
-
 /// Pages of a file as bytes.
 #[must_use]
 pub fn page_offset(page: u32) -> u64 {

@@ -25,6 +25,7 @@ use super::snapshot::{
     LevelRecord, Manifest, MergeRecord, PAYLOAD_BYTES_MAX, SnapshotInfo, TableRecord, open_run,
 };
 use super::store::Store;
+use super::union_merge::Groups;
 use super::verify;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
@@ -115,7 +116,7 @@ impl Snapshot {
 /// ```
 #[derive(Clone)]
 pub struct Session {
-    store: Arc<Store>,
+    pub(super) store: Arc<Store>,
     state: Arc<Mutex<State>>,
     /// Held by whoever saves or deletes a snapshot or closes, across all of its writes. Readers of
     /// snapshots take `state` only, which nobody holds while the disk works.
@@ -443,6 +444,13 @@ impl Session {
             shape.levels.push(open_level(store, &table_options, level, clock, &mut open)?);
         }
         shape.last = open_run(&record.last, &mut open)?;
+        if let Some(union) = &record.union {
+            let groups = Arc::new(union.groups());
+            let merging = &union.merging;
+            let union =
+                open_merge(store, &table_options, (merging, Some(groups)), clock, &mut open)?;
+            shape.union = Some(union);
+        }
         Ok(Table::new(Arc::clone(store), &record.name, table_options, shape, base))
     }
 
@@ -532,7 +540,7 @@ fn open_level(
         level.runs.extend(open_run(run, open)?);
     }
     if let Some(record) = &record.merging {
-        level.merging = Some(open_merge(store, options, record, clock, open)?);
+        level.merging = Some(open_merge(store, options, (record, None), clock, open)?);
     }
     Ok(level)
 }
@@ -541,7 +549,7 @@ fn open_level(
 fn open_merge(
     store: &Arc<Store>,
     options: &TableOptions,
-    record: &MergeRecord,
+    (record, groups): (&MergeRecord, Option<Arc<Groups>>),
     clock: u64,
     open: &mut dyn FnMut(&SegmentMeta) -> Result<Arc<Segment>>,
 ) -> Result<Merging> {
@@ -561,6 +569,7 @@ fn open_merge(
         debt: record.debt,
         bottom: record.bottom,
         filter_bits: record.filter_bits,
+        groups,
     };
     let job = MergeJob::resume(Arc::clone(store), plan, options.operator.clone(), state);
     Ok(Merging {

@@ -7,8 +7,12 @@
 //!
 //! Format document: `docs/format/snapshot.md`.
 
+mod union;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+pub use union::{UNION_RUNS_MAX, UnionRecord};
 
 use super::levels::{Merging, Shape};
 use super::merge_job::Input;
@@ -73,6 +77,8 @@ pub struct TableRecord {
     pub levels: Vec<LevelRecord>,
     /// The oldest entries.
     pub last: RunRecord,
+    /// What becomes the last run, while it is pending.
+    pub union: Option<UnionRecord>,
 }
 
 /// Segments of a run in key order.
@@ -155,6 +161,7 @@ impl TableRecord {
             base: base.map(|run| run_record(run, named)).unwrap_or_default(),
             levels,
             last: shape.last.as_ref().map(|run| run_record(run, named)).unwrap_or_default(),
+            union: shape.union.as_ref().map(|union| UnionRecord::new(union, named)),
         }
     }
 
@@ -166,7 +173,8 @@ impl TableRecord {
             });
             level.runs.iter().flatten().chain(merging)
         });
-        self.base.iter().chain(levels).chain(&self.last)
+        let union = self.union.iter().flat_map(UnionRecord::segments);
+        self.base.iter().chain(levels).chain(&self.last).chain(union)
     }
 
     fn encode(&self, to: &mut Encoder) {
@@ -205,8 +213,9 @@ impl TableRecord {
         let level_count = limited(from, LEVELS_MAX)?;
         let mut levels = Vec::new();
         for _ in 0..level_count {
-            let runs = decode_runs(from)?;
-            let merging = if flag(from)? { Some(MergeRecord::decode(from)?) } else { None };
+            let runs = decode_runs(from, LEVELS_MAX)?;
+            let merging =
+                if flag(from)? { Some(MergeRecord::decode(from, LEVELS_MAX)?) } else { None };
             levels.push(LevelRecord { runs, merging });
         }
         let last = decode_run(from)?;
@@ -232,6 +241,7 @@ impl TableRecord {
             base,
             levels,
             last,
+            union: None,
         };
         record.check().map_err(|expected| from.corrupt(expected, "another table"))?;
         Ok(record)
@@ -249,6 +259,9 @@ impl TableRecord {
             }
             let Some(merging) = &level.merging else { continue };
             merging.check()?;
+            if merging.bottom && self.union.is_some() {
+                return Err("no merge at the bottom above a pending union");
+            }
             if merging.inputs.len() > self.size_ratio as usize + 1 {
                 return Err("a merge of one level's runs and the last run");
             }
@@ -257,6 +270,9 @@ impl TableRecord {
             if merging.to_last != deepest || (deepest && !self.last.is_empty()) {
                 return Err("the deepest level's merge, and no other, in place of the last run");
             }
+        }
+        if self.union.is_some() && !self.last.is_empty() {
+            return Err("a pending union in place of the last run");
         }
         let upserts = self.segments().any(|segment| segment.footer.counts.upserts > 0);
         if upserts && self.operator.is_none() {
@@ -298,7 +314,7 @@ impl MergeRecord {
         encode_runs(to, &self.inputs);
     }
 
-    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+    fn decode(from: &mut Decoder<'_>, inputs_max: usize) -> Result<Self> {
         let (debt, spent, due) = (from.varint()?, from.varint()?, from.varint()?);
         let flags = from.u8()?;
         if flags > 7 {
@@ -318,7 +334,7 @@ impl MergeRecord {
             filter_bits,
             boundary: decode_optional(from)?,
             outputs: decode_run(from)?,
-            inputs: decode_runs(from)?,
+            inputs: decode_runs(from, inputs_max)?,
         })
     }
 
@@ -337,6 +353,19 @@ impl MergeRecord {
         }
         Ok(())
     }
+}
+
+/// Reads what stands behind the tables: sections, each with a tag of its own, to the end.
+pub fn decode_sections(tables: &mut [TableRecord], from: &mut Decoder<'_>) -> Result<()> {
+    let mut before = 0;
+    while from.remaining() > 0 {
+        match from.u8()? {
+            union::TAG if before < union::TAG => union::decode(tables, from)?,
+            other => return Err(from.corrupt("the tag of a section, in order", other)),
+        }
+        before = union::TAG;
+    }
+    Ok(())
 }
 
 fn flag(from: &mut Decoder<'_>) -> Result<bool> {
@@ -393,8 +422,8 @@ fn encode_runs(to: &mut Encoder, runs: &[RunRecord]) {
     }
 }
 
-fn decode_runs(from: &mut Decoder<'_>) -> Result<Vec<RunRecord>> {
-    let count = limited(from, LEVELS_MAX)?;
+fn decode_runs(from: &mut Decoder<'_>, most: usize) -> Result<Vec<RunRecord>> {
+    let count = limited(from, most)?;
     (0..count).map(|_| decode_run(from)).collect()
 }
 
@@ -409,6 +438,7 @@ impl Manifest {
         for table in &self.tables {
             table.encode(&mut to);
         }
+        union::encode(&self.tables, &mut to);
         let checksum = crc(to.bytes());
         to.u32(checksum);
         to.finish()
@@ -447,7 +477,7 @@ impl Manifest {
             }
             tables.push(table);
         }
-        from.clone().finish()?;
+        decode_sections(&mut tables, &mut from)?;
         let manifest = Manifest { header, label, payload, tables };
         manifest.check().map_err(|expected| from.corrupt(expected, "others"))?;
         Ok(manifest)

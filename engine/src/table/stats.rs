@@ -18,6 +18,8 @@ pub struct TableStats {
     pub merges: Vec<MergeStats>,
     /// Bytes of entries that these have left to read.
     pub debt_bytes: u64,
+    /// Of these, what is left of a pending union: see [`crate::Table::remaining_union_debt`].
+    pub union_debt_bytes: u64,
     /// Entries of every kind in buffers and runs: exact.
     pub physical_entries: u64,
     /// Bytes of all segment files: exact.
@@ -49,15 +51,17 @@ pub struct LevelStats {
     pub disk_bytes: u64,
     /// Bytes of their filters, on disk.
     pub filter_bytes: u64,
-    /// Whether the level is the last run.
+    /// Whether the level is the last run, or the pending union in its place.
     pub is_last: bool,
 }
 
 /// A merge or a write-out under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MergeStats {
-    /// The level whose runs it merges; `None` for the write-out of a sealed buffer.
+    /// The level whose runs it merges; `None` for the write-out of a sealed buffer and for a union.
     pub level: Option<u64>,
+    /// Whether it is the pending union.
+    pub is_union: bool,
     /// Bytes of entries read so far.
     pub spent_bytes: u64,
     /// Bytes of entries to read in all.
@@ -97,7 +101,8 @@ pub(super) fn table(view: &View, name: &str) -> TableStats {
             add_run(&mut row, &state.outputs, &mut stats, &mut tally);
             for input in &state.inputs {
                 if let Input::Run(run) = input {
-                    add_run(&mut row, run, &mut stats, &mut tally);
+                    let in_part = state.boundary.is_some();
+                    add_part(&mut row, run, in_part, &mut stats, &mut tally);
                 }
             }
             add_merge(&mut stats, Some(number as u64), merging);
@@ -118,8 +123,42 @@ pub(super) fn table(view: &View, name: &str) -> TableStats {
         add_run(&mut row, last, &mut stats, &mut tally);
         stats.levels.push(row);
     }
+    if let Some(union) = &shape.union {
+        let row = union_row(union, &mut stats, &mut tally);
+        stats.levels.push(row);
+        let before = stats.merges.len();
+        add_merge(&mut stats, None, union);
+        stats.merges[before..].iter_mut().for_each(|merge| merge.is_union = true);
+        stats.union_debt_bytes = union.job.debt_left();
+    }
     tally.finish(&mut stats);
     stats
+}
+
+/// What is left of the inputs of a union and what is finished of its result.
+fn union_row(union: &Merging, stats: &mut TableStats, tally: &mut Tally) -> LevelStats {
+    let mut row = LevelStats { is_last: true, ..LevelStats::default() };
+    for part in union.job.parts() {
+        row.runs += 1;
+        add_part(&mut row, &part.run, part.after.is_some(), stats, tally);
+    }
+    row
+}
+
+/// As [`add_run`]; in part when the first keys of the run do not count any more, so that it may hold
+/// fewer inserts than it says, and the deletes of these keys are gone.
+fn add_part(
+    row: &mut LevelStats,
+    run: &Run,
+    in_part: bool,
+    stats: &mut TableStats,
+    tally: &mut Tally,
+) {
+    let largest_source = tally.largest_source;
+    add_run(row, run, stats, tally);
+    if in_part {
+        tally.largest_source = largest_source;
+    }
 }
 
 fn add_run(row: &mut LevelStats, run: &Run, stats: &mut TableStats, tally: &mut Tally) {
@@ -146,7 +185,7 @@ fn add_merge(stats: &mut TableStats, level: Option<u64>, merging: &Merging) {
         return;
     }
     stats.debt_bytes += debt_bytes.saturating_sub(spent_bytes);
-    stats.merges.push(MergeStats { level, spent_bytes, debt_bytes });
+    stats.merges.push(MergeStats { level, is_union: false, spent_bytes, debt_bytes });
 }
 
 /// Entries by kind over all sources, for the logical size.

@@ -100,6 +100,11 @@ impl Store {
         })
     }
 
+    /// Bytes at which a segment ends.
+    pub fn segment_bytes(&self) -> u64 {
+        self.options.segment_bytes.min(1 << 32)
+    }
+
     pub fn executor(&self) -> Option<&Arc<dyn Executor>> {
         self.options.executor.as_ref()
     }

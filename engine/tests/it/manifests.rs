@@ -44,6 +44,7 @@ fn table(name: &str) -> TableRecord {
         base: RunRecord::new(),
         levels: Vec::new(),
         last: RunRecord::new(),
+        union: None,
     }
 }
 

@@ -28,6 +28,7 @@ pub const SETUP: Setup = Setup {
     cache_bytes: None,
     access: Access::Buffered,
     queue_depth: 8,
+    segment_bytes: 12_288,
     helper: Help::None,
     keys: Keys::Hashed,
     key_count: 60,
@@ -35,7 +36,8 @@ pub const SETUP: Setup = Setup {
 };
 
 pub fn options() -> SessionOptions {
-    SessionOptions { seed: SETUP.seed, ..SessionOptions::default() }
+    let (seed, segment_bytes) = (SETUP.seed, SETUP.segment_bytes);
+    SessionOptions { seed, segment_bytes, ..SessionOptions::default() }
 }
 
 /// One call, or a few that change nothing.
@@ -48,6 +50,9 @@ pub enum Act {
     Lookup(&'static str, u64),
     Walk(&'static str),
     Duplicate(&'static str, &'static str),
+    /// A new table of those named, finished or not.
+    Union(&'static str, &'static [&'static str], bool),
+    Supply(&'static str, u64),
     Work(&'static str, u64),
     Save(&'static str, &'static [&'static str]),
     Delete(&'static str),
@@ -92,6 +97,26 @@ pub const ACTS: &[Act] = &[
     Act::CloseTable("b"),
     Act::Save("four", &["a", "c"]),
     Act::Delete("three"),
+    Act::Union("d", &["a", "c", "a"], false),
+    Act::Supply("d", 3_000),
+    Act::Save("five", &["d", "a"]),
+    Act::Update("d", 10, 40),
+    Act::Lookup("d", 11),
+    Act::Union("e", &["d", "c"], false),
+    Act::Walk("e"),
+    Act::CloseTable("d"),
+    Act::Update("e", 12, 30),
+    Act::Save("six", &["e"]),
+    Act::Reopen,
+    Act::Open("five", Verify::Full),
+    Act::Open("six", Verify::Quick),
+    Act::Walk("d"),
+    Act::Supply("d", u64::MAX),
+    Act::Delete("five"),
+    Act::Update("e", 13, 60),
+    Act::Walk("e"),
+    Act::Union("c", &["e", "d"], true),
+    Act::Save("seven", &["c", "e"]),
     Act::End,
 ];
 
@@ -159,6 +184,10 @@ impl Story {
                 let pair = (table.duplicate(copy)?, model.clone());
                 self.tables.insert(copy, pair);
             }
+            Act::Union(name, of, whole) => self.union(name, of, whole)?,
+            Act::Supply(name, credits) => {
+                self.table(name).0.supply_union_credits(credits)?;
+            }
             Act::Work(name, credits) => drop(self.table(name).0.work(credits)?),
             Act::Save(name, tables) => {
                 let content = self.content(name, tables);
@@ -216,12 +245,29 @@ impl Story {
         Ok(())
     }
 
+    fn union(&mut self, name: &'static str, of: &[&str], whole: bool) -> Result<(), Error> {
+        let parts: Vec<_> = of.iter().map(|name| &self.tables[*name]).collect();
+        let tables: Vec<_> = parts.iter().map(|(table, _)| table).collect();
+        let table = if whole {
+            self.session().union(name, &tables)?
+        } else {
+            self.session().incremental_union(name, &tables)?
+        };
+        let models: Vec<_> = parts.iter().map(|(_, model)| model).collect();
+        let model = model::Table::union(&models, SETUP.join());
+        self.tables.insert(name, (table, model));
+        Ok(())
+    }
+
     fn open(&mut self, name: &str, verify: Verify) -> Result<(), Error> {
         let snapshot = self.session().open_snapshot(name, &opening(verify))?;
         let expected = &self.saved[name];
         assert_eq!((&snapshot.label, &snapshot.payload), (&expected.label, &expected.payload));
         for (table, (name, model)) in snapshot.tables.into_iter().zip(&expected.tables) {
-            let name = ["a", "b", "c"].into_iter().find(|it| it == name).expect("a name of ours");
+            let name = ["a", "b", "c", "d", "e"]
+                .into_iter()
+                .find(|it| it == name)
+                .expect("a name of ours");
             self.tables.insert(name, (table, model.clone()));
         }
         Ok(())

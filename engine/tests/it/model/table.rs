@@ -52,6 +52,21 @@ impl Table {
         }
     }
 
+    /// What several tables bind: values of one key join, the leftmost as the newest.
+    pub fn union(tables: &[&Table], join: Option<Join>) -> Table {
+        let mut map: BTreeMap<Bytes, Bytes> = BTreeMap::new();
+        for table in tables.iter().rev() {
+            for (key, newer) in &*table.0 {
+                let joined = match (map.get(key), join) {
+                    (Some(older), Some(join)) => join(older, newer),
+                    _ => newer.clone(),
+                };
+                map.insert(key.clone(), joined);
+            }
+        }
+        Table(Arc::new(map))
+    }
+
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         self.0.get(key).map(|value| &value[..])
     }

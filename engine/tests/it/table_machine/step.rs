@@ -39,6 +39,13 @@ pub enum Step {
     Duplicate {
         table: u8,
     },
+    Union {
+        seed: u64,
+    },
+    Supply {
+        table: u8,
+        credits: u64,
+    },
     Close {
         table: u8,
     },
@@ -94,9 +101,11 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             60..63 => Step::Cursor { table, seed },
             63..70 => Step::Move { cursor: table, seed },
             70..71 => Step::DropCursor,
-            71..75 => Step::Duplicate { table },
-            75..77 => Step::Close { table },
-            77..80 => Step::Work { table, credits: random.choose(&[1, 200, 5_000, u64::MAX]) },
+            71..74 => Step::Duplicate { table },
+            74..75 => Step::Close { table },
+            75..77 => Step::Union { seed },
+            77..78 => Step::Supply { table, credits: random.choose(&[0, 1, 2_000, u64::MAX]) },
+            78..80 => Step::Work { table, credits: random.choose(&[1, 200, 5_000, u64::MAX]) },
             80..83 => Step::Help { seed },
             83..87 => Step::Save { seed },
             87..90 => Step::Open { seed },

@@ -154,6 +154,8 @@ impl World {
                 self.tables.push((ok(table.duplicate(&name))?, model.clone()));
                 self.tables.drain(..self.tables.len().saturating_sub(ALIVE));
             }
+            Step::Union { seed } => self.union(seed)?,
+            Step::Supply { table, credits } => self.supply(self.at(table), credits)?,
             Step::Close { table } => {
                 let (table, _) = self.tables.remove(self.at(table));
                 ok(table.close())?;
@@ -223,6 +225,38 @@ impl World {
             same(&format!("the value of {key:?}"), &found, &model.get(key))?;
         }
         Ok(())
+    }
+
+    /// A union of some tables, the same one perhaps several times.
+    fn union(&mut self, seed: u64) -> Outcome {
+        let mut random = Random::new(seed);
+        let count = 1 + random.index(ALIVE);
+        let chosen: Vec<_> = (0..count).map(|_| random.index(self.tables.len())).collect();
+        let name = self.new_name();
+        let tables: Vec<_> = chosen.iter().map(|index| &self.tables[*index].0).collect();
+        let models: Vec<_> = chosen.iter().map(|index| &self.tables[*index].1).collect();
+        let union = if random.one_in(4) {
+            let union = ok(self.session.union(&name, &tables))?;
+            same("the debt of a whole union", &union.remaining_union_debt(), &0)?;
+            union
+        } else {
+            ok(self.session.incremental_union(&name, &tables))?
+        };
+        let model = model::Table::union(&models, self.setup.join());
+        self.tables.push((union, model));
+        self.tables.drain(..self.tables.len().saturating_sub(ALIVE));
+        Ok(())
+    }
+
+    fn supply(&mut self, index: usize, credits: u64) -> Outcome {
+        let table = &mut self.tables[index].0;
+        let before = table.remaining_union_debt();
+        let left = ok(table.supply_union_credits(credits))?;
+        let after = table.remaining_union_debt();
+        same("a growing debt", &(after > before), &false)?;
+        same("credits left by a debt", &(left > 0 && after > 0), &false)?;
+        let is_paid = left > 0 || credits == 0 || after + credits <= before || after == 0;
+        same("whether the credits were spent", &is_paid, &true)
     }
 
     fn bounds(&self, random: &mut Random) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
@@ -539,6 +573,7 @@ fn options(setup: &Setup, later: &Arc<Later>, cache: Option<&Arc<Cache>>) -> Ses
         access: setup.access,
         cache: cache.cloned(),
         queue_depth: setup.queue_depth,
+        segment_bytes: setup.segment_bytes,
         executor,
         observer: None,
     }
