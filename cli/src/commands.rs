@@ -22,6 +22,7 @@ mod replay_tezos_json;
 mod snapshot;
 mod table;
 mod table_stat;
+mod table_union;
 mod table_write;
 
 /// A storage engine for blockchain ledger state: run it, look at it, measure it

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use varvite::{Cursor, Error, Result, Session, SessionOptions, Table, Verify};
 
-use super::{snapshot, table_stat, table_write};
+use super::{snapshot, table_stat, table_union, table_write};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::store;
@@ -20,12 +20,13 @@ use crate::text::Notation;
 /// Read and change the tables of a store
 ///
 /// A store's durable state is its snapshots. Commands read the newest `head-<n>`, or the only
-/// snapshot, or the one that --snapshot names; put and delete save the result as the next head.
+/// snapshot, or the one that --snapshot names; put, delete and union save the result as the next head.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Get(Get),
     Put(table_write::Put),
     Delete(table_write::Delete),
+    Union(table_union::Arguments),
     Scan(Scan),
     Stat(table_stat::Arguments),
     Dump(Dump),
@@ -119,6 +120,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Get(arguments) => get(&arguments, format),
         Command::Put(arguments) => table_write::put(&arguments, format),
         Command::Delete(arguments) => table_write::delete(&arguments, format),
+        Command::Union(arguments) => table_union::run(&arguments, format),
         Command::Scan(arguments) => scan(&arguments, format),
         Command::Stat(arguments) => table_stat::run(&arguments, format),
         Command::Dump(arguments) => dump(&arguments),

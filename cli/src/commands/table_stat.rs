@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use clap::Args;
 use serde::Serialize;
+use varvite::table::MergeStats;
 use varvite::{Result, Table, TableStats};
 
 use super::table::From;
@@ -34,6 +35,7 @@ struct Report {
     physical_entries: u64,
     disk_bytes: u64,
     debt_bytes: u64,
+    union_debt_bytes: u64,
     buffer_bytes: u64,
     filter_bytes: u64,
     index_bytes: u64,
@@ -56,6 +58,7 @@ pub struct Level {
 #[derive(Serialize)]
 struct Merge {
     level: Option<u64>,
+    union: bool,
     spent_bytes: u64,
     debt_bytes: u64,
 }
@@ -103,6 +106,7 @@ pub fn levels(stats: &TableStats) -> Vec<Level> {
 fn report(stats: &TableStats, exact: Option<u64>) -> Report {
     let merges = stats.merges.iter().map(|merge| Merge {
         level: merge.level,
+        union: merge.is_union,
         spent_bytes: merge.spent_bytes,
         debt_bytes: merge.debt_bytes,
     });
@@ -115,6 +119,7 @@ fn report(stats: &TableStats, exact: Option<u64>) -> Report {
         physical_entries: stats.physical_entries,
         disk_bytes: stats.disk_bytes,
         debt_bytes: stats.debt_bytes,
+        union_debt_bytes: stats.union_debt_bytes,
         buffer_bytes: stats.buffer_bytes,
         filter_bytes: stats.filter_memory_bytes,
         index_bytes: stats.index_memory_bytes,
@@ -141,6 +146,7 @@ fn show(stats: &TableStats, exact: Option<u64>) -> std::io::Result<()> {
         ("on disk", print::bytes(stats.disk_bytes)),
         ("merges under way", stats.merges.len().to_string()),
         ("left to merge", print::bytes(stats.debt_bytes)),
+        ("of it in the union", print::bytes(stats.union_debt_bytes)),
         ("write buffers", print::bytes(stats.buffer_bytes)),
         ("filters in memory", print::bytes(stats.filter_memory_bytes)),
         ("indexes in memory", print::bytes(stats.index_memory_bytes)),
@@ -155,7 +161,11 @@ pub fn draw_levels(stats: &TableStats) -> comfy_table::Table {
     let largest = stats.levels.iter().map(|level| level.entries).max().unwrap_or(0);
     for (index, level) in stats.levels.iter().enumerate() {
         let number = index as u64;
-        let merge = stats.merges.iter().find(|merge| merge.level == Some(number));
+        let is_its = |merge: &&MergeStats| match merge.is_union {
+            true => level.is_last,
+            false => merge.level == Some(number),
+        };
+        let merge = stats.merges.iter().find(is_its);
         let merging = merge.map_or(String::new(), |merge| {
             let share = merge.spent_bytes as f64 / merge.debt_bytes.max(1) as f64;
             format!(" merging {:.0} %", share.min(1.0) * 100.0)

@@ -57,13 +57,16 @@ pub struct Delete {
 }
 
 /// The store as its current snapshot has it, open for writing.
-struct Work {
-    session: Session,
-    snapshot: Snapshot,
+pub struct Work {
+    /// The open store.
+    pub session: Session,
+    /// Its current state, which is saved as the next head.
+    pub snapshot: Snapshot,
 }
 
 impl Work {
-    fn open(folder: &Path, create: bool) -> Result<Work> {
+    /// Opens the store in `folder`, or makes one; `otherwise` is the state when there is no head.
+    pub fn open(folder: &Path, create: bool, otherwise: Option<&str>) -> Result<Work> {
         let options = SessionOptions { seed: random_seed(), ..SessionOptions::default() };
         let session = if create {
             store::open_or_create(folder, options)?
@@ -73,7 +76,11 @@ impl Work {
                 _ => error,
             })?
         };
-        let snapshot = match store::current(&session)? {
+        let current = match otherwise {
+            Some(name) if store::heads(&session)?.is_empty() => Some(name.to_owned()),
+            _ => store::current(&session)?,
+        };
+        let snapshot = match current {
             Some(name) => session.open_snapshot(&name, &store::options(Verify::Quick))?,
             None => Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables: Vec::new() },
         };
@@ -105,7 +112,7 @@ impl Work {
     }
 
     /// Saves everything as the next head, then removes the heads before it.
-    fn save(self) -> Result<String> {
+    pub fn save(self) -> Result<String> {
         let heads = store::heads(&self.session)?;
         let name = store::head_name(heads.last().map_or(1, |(number, _)| number + 1));
         let tables: Vec<&Table> = self.snapshot.tables.iter().collect();
@@ -145,7 +152,7 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
             batch.insert(&key, &value)
         };
     }
-    let mut work = Work::open(&arguments.store, arguments.create)?;
+    let mut work = Work::open(&arguments.store, arguments.create, None)?;
     work.table(&arguments.table, arguments.operator.as_deref())?.update(&batch)?;
     saved(work, batch.len(), "put", format)
 }
@@ -157,7 +164,7 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
     for key in &arguments.keys {
         batch.delete(&notation.parse("key", key)?);
     }
-    let mut work = Work::open(&arguments.store, false)?;
+    let mut work = Work::open(&arguments.store, false, None)?;
     if !work.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
         work.snapshot.take(&arguments.table)?; // says which tables there are
     }

@@ -331,3 +331,38 @@ fn completions_and_help_are_there() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("error:") && ran.err.contains("frobnicate"), "{ran:?}");
 }
+
+#[test]
+fn tables_are_united_whole_or_bit_by_bit() {
+    let folder = fruits();
+    let dir = text(folder.path());
+    let more = ["banana", "green", "elder", "black"];
+    varvite(&[&["table", "put", dir, "more"], &more[..]].concat()).yes();
+    varvite(&["table", "snapshot", "create", dir, "before"]).yes();
+    varvite(&["table", "delete", dir, "fruit", "apple"]).yes();
+    let out = varvite(&["table", "union", dir, "all", "more", "fruit"]).yes();
+    assert_eq!(out, "all is a union of 2; saved as head-0000000004\n");
+    let all = "banana\tgreen\ncherry\tred\ndate\tbrown\nelder\tblack\n";
+    assert_eq!(varvite(&["table", "scan", dir, "all"]).yes(), all);
+
+    let arguments = ["table", "union", dir, "pending", "fruit", "more", "--snapshot", "before"];
+    let json = ["--credits", "1", "--format", "json"];
+    let report = varvite(&[&arguments[..], &json].concat()).json();
+    assert_eq!(report["snapshot"], "head-0000000005");
+    let debt = report["union_debt_bytes"].as_u64().unwrap();
+    let stat = varvite(&["table", "stat", dir, "pending", "--format", "json"]).json();
+    // What was merged of a segment that was not finished is merged again.
+    assert!(debt > 0 && stat["union_debt_bytes"].as_u64().unwrap() >= debt, "{stat}");
+    assert_eq!(stat["merges"][0]["union"], true);
+    assert!(varvite(&["table", "stat", dir, "pending"]).yes().contains("of it in the union"));
+    let whole = "apple\tred\nbanana\tyellow\ncherry\tred\ndate\tbrown\nelder\tblack\n";
+    assert_eq!(varvite(&["table", "scan", dir, "pending"]).yes(), whole);
+    varvite(&["table", "put", dir, "pending", "fig", "violet"]).yes();
+    assert_eq!(varvite(&["table", "get", dir, "pending", "apple"]).yes(), "red\n");
+
+    let ran = varvite(&["table", "union", dir, "all", "more"]);
+    assert!(ran.code != 0 && ran.err.contains("there is a table all already"), "{}", ran.err);
+    let ran = varvite(&["table", "union", dir, "new", "none"]);
+    assert!(ran.code != 0 && ran.err.contains("it has: fruit, more, all, pending"), "{}", ran.err);
+    varvite(&["check", dir]).yes();
+}

@@ -252,5 +252,5 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 17, "{shown:?}");
+    assert_eq!(shown.len(), 18, "{shown:?}");
 }

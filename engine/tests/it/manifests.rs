@@ -7,7 +7,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::format::header::{FileKind, Header};
 use varvite::raw::{
     Counts, Footer, LevelRecord, Manifest, MergeRecord, RunRecord, SegmentMeta, TableRecord,
-    decode_session, encode_session,
+    UnionRecord, decode_session, encode_session,
 };
 use varvite::table::inspect;
 use varvite::{Error, Kind, Lookups, Session, SessionOptions, SnapshotContent, TableOptions};
@@ -63,6 +63,22 @@ fn merge() -> MergeRecord {
     }
 }
 
+/// Two tables that become one: some of the first is merged, and the second has two runs.
+fn union() -> UnionRecord {
+    let merging = MergeRecord {
+        due: 3 << 20,
+        outputs: vec![segment(9, "a", "c")],
+        inputs: vec![
+            vec![segment(2, "b", "m")],
+            vec![segment(3, "d", "k"), segment(4, "n", "p")],
+            vec![segment(10, "a", "z")],
+        ],
+        ..merge()
+    };
+    let after = vec![Some(b"c".to_vec()), Some(b"e".to_vec()), Some(b"c".to_vec())];
+    UnionRecord { merging, ends: vec![1, 3, 3], after }
+}
+
 fn manifest(label: &str, payload: &[u8], tables: Vec<TableRecord>) -> Manifest {
     let header = Header::new(FileKind::Snapshot, 0x0bad_cafe, 42);
     Manifest { header, label: label.to_owned(), payload: payload.to_vec(), tables }
@@ -80,6 +96,13 @@ fn tables() -> Manifest {
         ..table("stake")
     };
     manifest("ledger", b"", vec![utxo, stake])
+}
+
+/// A union that is pending, beside a table that is none.
+fn united() -> Manifest {
+    let levels = vec![LevelRecord { runs: vec![vec![segment(6, "a", "z")]], merging: None }];
+    let both = TableRecord { seals: 2, levels, union: Some(union()), ..table("both") };
+    manifest("ledger", b"", vec![table("utxo"), both])
 }
 
 #[test]
@@ -100,6 +123,7 @@ fn snapshots() {
         ("snapshot/empty.bin", manifest("", b"", Vec::new())),
         ("snapshot/payload.bin", manifest("slot 42", b"\x00\x01at 42", vec![table("utxo")])),
         ("snapshot/tables.bin", tables()),
+        ("snapshot/union.bin", united()),
     ];
     for (name, manifest) in rows {
         let bytes = golden(name, &manifest.encode());
@@ -115,6 +139,8 @@ fn snapshots() {
     }
     let outline = inspect::snapshot("tables.bin", &tables().encode()).to_string();
     golden("snapshot/tables.outline.txt", format!("{outline}\n").as_bytes());
+    let outline = inspect::snapshot("union.bin", &united().encode()).to_string();
+    golden("snapshot/union.outline.txt", format!("{outline}\n").as_bytes());
 }
 
 /// `tables()` with its first table changed.
@@ -158,6 +184,63 @@ fn what_cannot_be_is_refused_whatever_the_checksum_says() {
     }
     // A merge without inputs is one that only has to be finished.
     merging(|merge| merge.inputs.clear()).unwrap();
+}
+
+/// `united()` with its union changed.
+fn uniting(change: impl Fn(&mut UnionRecord)) -> Result<Manifest, Error> {
+    let mut manifest = united();
+    change(manifest.tables[1].union.as_mut().unwrap());
+    Manifest::decode("m", &manifest.encode())
+}
+
+#[test]
+fn unions_that_cannot_be_are_refused() {
+    let beside = |change: &dyn Fn(&mut TableRecord)| {
+        let mut manifest = united();
+        change(&mut manifest.tables[1]);
+        Manifest::decode("m", &manifest.encode())
+    };
+    let level = |bottom, to_last| {
+        let merging = MergeRecord { bottom, to_last, ..merge() };
+        vec![LevelRecord { runs: Vec::new(), merging: Some(merging) }, LevelRecord::default()]
+    };
+    let rows = [
+        ("end before", uniting(|union| union.ends[0] = 0)),
+        ("end beyond", uniting(|union| union.ends[2] = 4)),
+        ("empty run", uniting(|union| union.merging.inputs[1].clear())),
+        ("not last", uniting(|union| union.merging.to_last = false)),
+        ("not bottom", uniting(|union| union.merging.bottom = false)),
+        ("done", uniting(|union| union.merging.done = true)),
+        ("boundary", uniting(|union| union.merging.boundary = None)),
+        ("spent", uniting(|union| union.merging.spent = u64::MAX)),
+        ("upserts", uniting(|union| union.merging.inputs[2][0].footer.counts.upserts = 1)),
+        ("last run", beside(&|table| table.last = vec![segment(11, "a", "b")])),
+        ("merge at the bottom", beside(&|table| table.levels = level(true, false))),
+        ("merge to last", beside(&|table| table.levels = level(true, true)[..1].to_vec())),
+    ];
+    for (what, decoded) in rows {
+        assert_eq!(decoded.map_err(|error| error.kind()).unwrap_err(), Kind::Corrupt, "{what}");
+    }
+    beside(&|table| table.levels = level(false, false)).unwrap();
+    let record = united().encode();
+    // The section says which table it is about: there are two, in order, each once.
+    let at = record.len() - 4 - section_bytes();
+    assert_eq!(record[at..at + 3], [1, 1, 1]);
+    for (place, byte) in [(0, 0), (0, 2), (1, 0), (1, 2), (2, 2), (2, 9)] {
+        let mut bytes = record.clone();
+        bytes[at + place] = byte;
+        let end = bytes.len() - 4;
+        let checksum = varvite::format::checksum::crc(&bytes[..end]);
+        bytes[end..].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(Manifest::decode("m", &bytes).unwrap_err().kind(), Kind::Corrupt, "{place}");
+    }
+}
+
+/// Bytes of the section of unions in `united()`.
+fn section_bytes() -> usize {
+    let mut without = united();
+    without.tables[1].union = None;
+    united().encode().len() - without.encode().len()
 }
 
 #[test]

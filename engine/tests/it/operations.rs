@@ -17,7 +17,7 @@ pub fn operations(bytes: &[u8]) {
 fn step([kind, table, low, high]: [u8; 4]) -> Step {
     let seed = u64::from(u16::from_le_bytes([low, high]));
     let count = 1 + u32::from(high);
-    match kind % 24 {
+    match kind % 26 {
         0 => Step::Create,
         1 => Step::Lookup { table, seed, count },
         2 => Step::Range { table, seed },
@@ -38,6 +38,8 @@ fn step([kind, table, low, high]: [u8; 4]) -> Step {
         17 => Step::Refused { table, seed },
         18 => Step::Reopen { closed: seed.is_multiple_of(2) },
         19 => Step::Crash { seed },
+        20 => Step::Union { seed },
+        21 => Step::Supply { table, credits: seed },
         _ => Step::Update { table, seed, count },
     }
 }

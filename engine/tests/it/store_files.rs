@@ -20,8 +20,16 @@ fn store() -> Arc<MemoryDisk> {
     let tell = || {
         let disk = MemoryDisk::new();
         let mut story = Story::new(Arc::clone(&disk) as Arc<dyn Disk>);
-        let save = Act::Save("one", &["a", "b"]);
-        let acts = [Act::Begin, Act::Create("a"), Act::Create("b"), Act::Update("a", 1, 90), save];
+        let acts = [
+            Act::Begin,
+            Act::Create("a"),
+            Act::Create("b"),
+            Act::Update("a", 1, 90),
+            Act::Update("b", 2, 20),
+            Act::Union("d", &["a", "b", "a"], false),
+            Act::Supply("d", 5_000),
+            Act::Save("one", &["a", "d"]),
+        ];
         for act in acts {
             story.act(act).expect("memory does not fail");
         }

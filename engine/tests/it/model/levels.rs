@@ -104,6 +104,8 @@ pub struct Table {
     sealed: VecDeque<Sealed>,
     levels: Vec<Level>,
     last: Option<Run>,
+    /// What becomes the last run of a union.
+    union: Option<Merging>,
     seals: u64,
 }
 
@@ -116,8 +118,67 @@ impl Table {
             sealed: VecDeque::new(),
             levels: Vec::new(),
             last: None,
+            union: None,
             seals: 0,
         }
+    }
+
+    /// The union of tables without merges to be done, paid for by updates of 1 / `ratio` of its debt.
+    pub fn union(buffer_bytes: u64, ratio: usize, tables: &[Table]) -> Table {
+        let mut steps: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut result = Run::new();
+        for table in tables {
+            let mut own = Run::new();
+            for run in table.runs() {
+                for (key, entry) in run {
+                    *steps.entry(*key).or_insert(0) += entry.cost;
+                    own.entry(*key).or_insert(*entry);
+                }
+            }
+            for (key, entry) in own.into_iter().filter(|(_, entry)| !entry.is_delete) {
+                result.entry(key).or_insert(entry);
+            }
+        }
+        let debt = steps.values().sum();
+        let job = Job { debt, left: steps.into_values().collect(), spent: 0, result };
+        let due = (debt / ratio as u64).max(buffer_bytes);
+        let union = (debt > 0).then_some(Merging { job, start: 0, due, to_last: true });
+        Table { union, ..Table::new(buffer_bytes, ratio) }
+    }
+
+    /// Everything, newest first. All merges are done.
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        fn result(merging: &Merging) -> &Run {
+            assert!(merging.job.is_done(), "the model unites finished merges only");
+            &merging.job.result
+        }
+        let sealed =
+            self.sealed.iter().rev().map(|it| it.writing.as_ref().map_or(&it.buffer, result));
+        let levels =
+            self.levels.iter().flat_map(|it| it.runs.iter().chain(it.merging.iter().map(result)));
+        let last = self.last.iter().chain(self.union.iter().map(result));
+        std::iter::once(&self.active).chain(sealed).chain(levels).chain(last)
+    }
+
+    /// Whether a union is not complete.
+    pub fn is_pending(&self) -> bool {
+        self.union.as_ref().is_some_and(|union| !union.job.is_done())
+    }
+
+    /// Makes the result of a union that is complete the last run.
+    fn adopt_union(&mut self) {
+        if let Some(union) = self.union.take_if(|union| union.job.is_done()) {
+            self.last = (!union.job.result.is_empty()).then_some(union.job.result);
+        }
+    }
+
+    /// Pays for the union ahead; returns the work.
+    pub fn supply(&mut self, credits: u64) -> u64 {
+        let Some(union) = &mut self.union else { return 0 };
+        let job = &mut union.job;
+        let work = if credits > 0 { job.advance(job.spent.saturating_add(credits)) } else { 0 };
+        self.adopt_union();
+        work
     }
 
     /// Work is done in lumps of at least this.
@@ -150,6 +211,7 @@ impl Table {
 
     fn pay(&mut self, added: u64) -> u64 {
         let mut work = 0;
+        self.adopt_union();
         let filled = cost(&self.active) + added;
         let kept = usize::from(filled < self.buffer_bytes);
         while self.sealed.len() > kept {
@@ -183,7 +245,15 @@ impl Table {
 
     fn merges(&mut self) -> impl Iterator<Item = &mut Merging> {
         let writing = self.sealed.iter_mut().filter_map(|sealed| sealed.writing.as_mut());
-        writing.chain(self.levels.iter_mut().filter_map(|level| level.merging.as_mut()))
+        let merging = self.levels.iter_mut().filter_map(|level| level.merging.as_mut());
+        writing.chain(merging).chain(&mut self.union)
+    }
+
+    /// Whether there is nothing from `level` down.
+    fn is_bottom(&self, level: usize) -> bool {
+        let is_empty = |level: &Level| level.runs.is_empty() && level.merging.is_none();
+        let levels = self.levels.get(level..).unwrap_or_default();
+        self.union.is_none() && self.last.is_none() && levels.iter().all(is_empty)
     }
 
     fn seal(&mut self) {
@@ -197,8 +267,7 @@ impl Table {
 
     /// Begins to write out the oldest sealed buffer; it has until one more buffer is full.
     fn start_writing(&mut self) {
-        let is_empty = |level: &Level| level.runs.is_empty() && level.merging.is_none();
-        let bottom = self.last.is_none() && self.levels.iter().all(is_empty);
+        let bottom = self.is_bottom(0);
         let sealed = self.sealed.front_mut().expect("a buffer was sealed");
         let job = Job::new(&[&sealed.buffer], bottom);
         let start = sealed.seal * self.buffer_bytes;
@@ -252,7 +321,8 @@ impl Table {
     fn start_merge(&mut self, level: usize, start: u64) {
         let period = self.buffer_bytes * (self.ratio as u64).pow(level as u32 + 1);
         let is_deepest = level + 1 == self.levels.len();
-        let outgrown = self.last.as_ref().map_or(0, cost) > period * self.ratio as u64;
+        let outgrown =
+            self.union.is_some() || self.last.as_ref().map_or(0, cost) > period * self.ratio as u64;
         if is_deepest && outgrown {
             self.levels.push(Level::default());
         }
@@ -261,8 +331,7 @@ impl Table {
         if to_last {
             inputs.extend(self.last.take());
         }
-        let is_empty = |level: &Level| level.runs.is_empty() && level.merging.is_none();
-        let nothing_below = self.last.is_none() && self.levels[level + 1..].iter().all(is_empty);
+        let nothing_below = self.is_bottom(level + 1);
         let inputs: Vec<_> = inputs.iter().collect();
         let job = Job::new(&inputs, to_last || nothing_below);
         self.levels[level].merging = Some(Merging { job, start, due: start + period, to_last });

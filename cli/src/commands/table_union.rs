@@ -1,0 +1,80 @@
+//! `varvite table union`: one table of several, saved with the rest as the next head.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use varvite::{Error, Kind, Result, Snapshot, Table, Verify};
+
+use super::table_write::Work;
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::store;
+
+/// Make a table that binds what several tables bind
+///
+/// Values of one key join by the tables' merge operator, those of the tables named first as the newer
+/// ones; without an operator the first table that has the key wins. The tables stay as they are.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the new table
+    out: String,
+    /// Names of the tables to unite
+    #[arg(required = true)]
+    tables: Vec<String>,
+    /// Take the tables from this snapshot [default: the newest head, or the only snapshot]
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+    /// Merge at most so many bytes of entries now; updates do the rest [default: all]
+    #[arg(long, value_name = "BYTES")]
+    credits: Option<u64>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let name = arguments.snapshot.as_deref();
+    let mut work = Work::open(&arguments.store, false, name)?;
+    if work.snapshot.tables.iter().any(|table| table.name() == arguments.out) {
+        let what = format!("there is a table {} already: choose another name", arguments.out);
+        return Err(Error::new(Kind::Exists, what).into());
+    }
+    let named = name
+        .map(|name| work.session.open_snapshot(name, &store::options(Verify::Quick)))
+        .transpose()?;
+    let from = named.as_ref().unwrap_or(&work.snapshot);
+    let tables = arguments.tables.iter().map(|name| find(from, name));
+    let tables = tables.collect::<Result<Vec<_>>>()?;
+    let mut union = work.session.incremental_union(&arguments.out, &tables)?;
+    union.supply_union_credits(arguments.credits.unwrap_or(u64::MAX))?;
+    let debt = union.remaining_union_debt();
+    drop(named);
+    work.snapshot.tables.push(union);
+    let name = work.save()?;
+    match format {
+        Format::Json => {
+            print::json(&serde_json::json!({ "snapshot": name, "union_debt_bytes": debt }))?;
+        }
+        Format::Table => {
+            let left = if debt == 0 {
+                String::new()
+            } else {
+                format!(", {} left to merge", print::bytes(debt))
+            };
+            let count = arguments.tables.len();
+            print::line(&format!(
+                "{} is a union of {count}{left}; saved as {name}",
+                arguments.out
+            ))?;
+        }
+    }
+    Ok(Verdict::Yes)
+}
+
+fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a Table> {
+    snapshot.tables.iter().find(|table| table.name() == name).ok_or_else(|| {
+        let names: Vec<_> = snapshot.tables.iter().map(Table::name).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Error::missing(format!("there is no table {name} in the snapshot; it has: {names}"))
+    })
+}
