@@ -161,9 +161,8 @@ pub fn draw_levels(stats: &TableStats) -> comfy_table::Table {
     let largest = stats.levels.iter().map(|level| level.entries).max().unwrap_or(0);
     for (index, level) in stats.levels.iter().enumerate() {
         let number = index as u64;
-        let is_its = |merge: &&MergeStats| match merge.is_union {
-            true => level.is_last,
-            false => merge.level == Some(number),
+        let is_its = |merge: &&MergeStats| {
+            if merge.is_union { level.is_last } else { merge.level == Some(number) }
         };
         let merge = stats.merges.iter().find(is_its);
         let merging = merge.map_or(String::new(), |merge| {

@@ -311,8 +311,9 @@ impl Cursor {
         if !self.ends.is_empty() {
             let mut binding = Binding::new(operator);
             for (number, source) in self.sources.iter().enumerate() {
-                let entry = source.peek().filter(|entry| entry.key == self.key);
-                entry.into_iter().for_each(|entry| binding.take(number, self.ends[number], entry));
+                if let Some(entry) = source.peek().filter(|entry| entry.key == self.key) {
+                    binding.take(number, self.ends[number], entry);
+                }
             }
             return binding.finish().map(|value| self.value = value).is_some();
         }

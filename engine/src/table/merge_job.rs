@@ -310,7 +310,7 @@ impl MergeJob {
                 if let Some(builder) = builder {
                     builder.add(entry)
                 } else {
-                    let about = SEGMENT_BYTES.min(self.plan.debt.saturating_sub(*spent));
+                    let about = segment_bytes.min(self.plan.debt.saturating_sub(*spent));
                     let made = self.store.build_segment(self.plan.filter_bits, about)?;
                     builder.insert(made).add(entry)
                 }
@@ -357,7 +357,7 @@ impl MergeJob {
                     Source::Buffer(stream)
                 }
                 Input::Run(run) => {
-                    let options = ReadOptions { skip, chunk_bytes, ..ReadOptions::default() };
+                    let options = ReadOptions { chunk_bytes, skip, ..ReadOptions::default() };
                     let mut reader = RunReader::new(run, after, options)?;
                     if reader.peek().is_some_and(|entry| Some(entry.key) == after) {
                         reader.advance()?;

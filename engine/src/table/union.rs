@@ -148,7 +148,9 @@ fn add_parts(shape: &Shape, base: Option<&Arc<Run>>, parts: &mut Vec<Part>) {
             parts.push(Part { run: Arc::clone(run), after: after.cloned(), end });
         }
     };
-    base.into_iter().for_each(|run| add(run, None, OPEN));
+    if let Some(base) = base {
+        add(base, None, OPEN);
+    }
     for level in &shape.levels {
         level.runs.iter().for_each(|run| add(run, None, OPEN));
         let Some(merging) = &level.merging else { continue };
