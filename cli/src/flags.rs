@@ -33,6 +33,9 @@ pub struct Tuning {
     /// Size of the own cache in MiB [default: twice the store, at least 64]
     #[arg(long, value_name = "MIB")]
     pub cache_mib: Option<u64>,
+    /// All memory of the session in MiB: write buffers, filters, indexes, and a cache that has the rest
+    #[arg(long, value_name = "MIB", conflicts_with_all = ["cache", "cache_mib"])]
+    pub memory_mib: Option<u64>,
     /// Threads that help with merges
     #[arg(long, value_name = "THREADS", default_value_t = 0)]
     pub helpers: usize,
@@ -40,18 +43,21 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        Tuning { cache: CacheKind::Page, cache_mib: None, helpers: 0 }
+        Tuning { cache: CacheKind::Page, cache_mib: None, memory_mib: None, helpers: 0 }
     }
 }
 
 impl Tuning {
     /// The engine's options for a store in `folder`.
     pub fn options(&self, folder: &Path) -> Result<SessionOptions> {
-        let mut options = SessionOptions { seed: random_seed(), ..SessionOptions::default() };
-        options.access = match self.cache {
-            CacheKind::Page => Access::Buffered,
-            CacheKind::Own | CacheKind::Direct => Access::Direct,
+        let mut options = match self.memory_mib {
+            Some(mebibytes) => SessionOptions::within_memory(mebibytes << 20),
+            None => SessionOptions::default(),
         };
+        options.seed = random_seed();
+        if self.cache != CacheKind::Page {
+            options.access = Access::Direct;
+        }
         if self.cache == CacheKind::Own {
             let fitting = || (disk_bytes(folder) * 2).max(64 << 20);
             let budget = self.cache_mib.map_or_else(fitting, |mebibytes| mebibytes << 20);

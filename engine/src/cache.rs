@@ -1,11 +1,14 @@
-//! A cache of pages, bounded in bytes, that several stores share.
+//! A cache of pages, bounded in bytes, that several stores share: the one number that bounds memory.
+//!
+//! What stores keep elsewhere (write buffers, filters, indexes, merges) is charged to the same budget
+//! and pages give way to it: see [`Cache::charge`].
 //!
 //! Set-associative: a page's hash chooses one of many small sets, each with its own lock, so that
 //! threads seldom meet, nothing is ever rehashed, and choosing a victim costs the same always. Within
 //! a set the victim is the page predicted to be needed last (re-reference intervals of two bits): a
 //! page enters as "probably not soon" and must be hit to stay, so a scan does not flush the cache.
-//! Frames are made as the cache fills and reused from then on. Invariant: sets and frames together
-//! never take more than the budget. Source: Jaleel et al. 2010 (RRIP).
+//! Frames are made as the cache fills and reused from then on. Invariant: sets, frames and charges
+//! together never take more than the budget, unless the charges alone do. Source: Jaleel et al. 2010 (RRIP).
 
 use std::fmt;
 use std::ops::Deref;
@@ -93,14 +96,16 @@ impl Set {
         None
     }
 
-    /// The way to fill: one of the first `ways` that is free, or else the one needed last among those
-    /// that nobody holds. `None` when all are held.
+    /// One of the first `ways` that is free.
+    fn free(&self, ways: usize) -> Option<usize> {
+        self.frames[..ways].iter().position(Option::is_none)
+    }
+
+    /// The filled one of the first `ways` that is needed last among those that nobody holds.
     fn victim(&mut self, ways: usize) -> Option<usize> {
-        if let Some(way) = self.frames[..ways].iter().position(Option::is_none) {
-            return Some(way);
-        }
         // Whether a frame is held is asked of the best candidate only: it costs a look at the frame.
-        let mut candidates = (1u32 << ways) - 1;
+        let filled = |way: &usize| self.frames[*way].is_some();
+        let mut candidates = (0..ways).filter(filled).fold(0u32, |ways, way| ways | 1 << way);
         let way = loop {
             let left = (0..ways).filter(|way| candidates >> way & 1 == 1);
             let way = left.max_by_key(|way| (self.intervals[*way], std::cmp::Reverse(*way)))?;
@@ -129,8 +134,11 @@ pub struct CacheStats {
     pub evictions: u64,
     /// Pages held now.
     pub pages: u64,
-    /// Bytes taken now: sets, frames and their overhead. Never above the budget.
+    /// Bytes taken now: sets, frames and their overhead.
     pub bytes: u64,
+    /// Bytes that the stores charged for what they keep beside the pages. With `bytes` never above the
+    /// budget, unless these alone are.
+    pub charged_bytes: u64,
 }
 
 /// A shared cache of pages, named by file identity and page number.
@@ -150,6 +158,9 @@ pub struct Cache {
     ways: usize,
     budget_bytes: u64,
     frames: AtomicU64,
+    charged: AtomicU64,
+    /// Where the next set is that gives pages up for a charge.
+    hand: AtomicU64,
     pages: AtomicU64,
     misses: AtomicU64,
     evictions: AtomicU64,
@@ -176,6 +187,8 @@ impl Cache {
             ways,
             budget_bytes,
             frames: AtomicU64::new(0),
+            charged: AtomicU64::new(0),
+            hand: AtomicU64::new(0),
             pages: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -236,7 +249,10 @@ impl Cache {
         if let Some(way) = set.find(tag, file, page) {
             return Page(set.frames[way].clone().expect("the way found is filled"));
         }
-        let Some(way) = set.victim(self.ways) else { return private(file, page, bytes) };
+        let free = set.free(self.ways).filter(|_| self.take_frame());
+        let Some(way) = free.or_else(|| set.victim(self.ways)) else {
+            return private(file, page, bytes);
+        };
         set.tags[way] = tag;
         set.intervals[way] = NOT_SOON;
         let place = &mut set.frames[way];
@@ -248,11 +264,65 @@ impl Cache {
             (frame.file, frame.page) = (file, page);
             frame.bytes.copy_from_slice(bytes);
         } else {
-            self.frames.fetch_add(1, Ordering::Relaxed);
             self.pages.fetch_add(1, Ordering::Relaxed);
             *place = Some(private(file, page, bytes).0);
         }
         Page(place.clone().expect("it was just filled"))
+    }
+
+    /// Counts one frame more, if the budget has room for it beside the charges.
+    fn take_frame(&self) -> bool {
+        if self.frames.fetch_add(1, Ordering::Relaxed) < self.frames_max() {
+            return true;
+        }
+        self.frames.fetch_sub(1, Ordering::Relaxed);
+        false
+    }
+
+    /// Frames that the budget has room for beside the charges.
+    #[inline]
+    fn frames_max(&self) -> u64 {
+        let fixed = size_of::<Cache>() as u64 + self.sets.len() as u64 * SET_BYTES;
+        let taken = fixed + self.charged.load(Ordering::Relaxed);
+        self.budget_bytes.saturating_sub(taken) / FRAME_BYTES
+    }
+
+    /// Counts `bytes` kept elsewhere in the budget, and drops pages until there is room for them.
+    /// Pages that are held stay; they give way to the next page or charge.
+    fn take(&self, bytes: u64) {
+        self.charged.fetch_add(bytes, Ordering::Relaxed);
+        // Where everything is held, nothing can give way.
+        for _ in 0..2 * self.sets.len() * WAYS {
+            if self.frames.load(Ordering::Relaxed) <= self.frames_max() {
+                return;
+            }
+            let hand = self.hand.fetch_add(1, Ordering::Relaxed) as usize % self.sets.len();
+            let mut set = lock(&self.sets[hand].0);
+            let Some(way) = set.victim(self.ways) else { continue };
+            set.frames[way] = None;
+            set.intervals[way] = LAST;
+            self.evictions.fetch_add(1, Ordering::Relaxed);
+            self.frames.fetch_sub(1, Ordering::Relaxed);
+            self.pages.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A charge of nothing yet: memory that is kept elsewhere but shares this budget.
+    ///
+    /// ```
+    /// use varvite::cache::Cache;
+    /// let cache = Cache::new(1 << 20);
+    /// let charge = cache.charge();
+    /// charge.set(1 << 19);
+    /// for page in 0..200 {
+    ///     cache.insert(7, page, &[1; 4096]);
+    /// }
+    /// assert!(cache.stats().bytes + (1 << 19) <= 1 << 20);
+    /// # drop(charge);
+    /// ```
+    #[must_use]
+    pub fn charge(self: &Arc<Self>) -> Charge {
+        Charge { cache: Arc::clone(self), bytes: AtomicU64::new(0) }
     }
 
     /// Drops the first `page_count` pages of a file that goes away, so that they make room at once.
@@ -278,6 +348,7 @@ impl Cache {
             evictions: self.evictions.load(Ordering::Relaxed),
             pages: self.pages.load(Ordering::Relaxed),
             bytes: self.bytes(),
+            charged_bytes: self.charged.load(Ordering::Relaxed),
         }
     }
 
@@ -300,19 +371,57 @@ fn private(file: u64, page: u32, bytes: &[u8; PAGE]) -> Page {
     Page(Arc::new(Frame { file, page, bytes: *bytes }))
 }
 
+/// Memory kept outside the cache that counts in its budget until the charge is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    cache: Arc<Cache>,
+    bytes: AtomicU64,
+}
+
+impl Charge {
+    /// It is `bytes` now. Drops pages where it grew and there is no room: a lock each.
+    pub fn set(&self, bytes: u64) {
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        if bytes > before {
+            self.cache.take(bytes - before);
+        } else {
+            self.cache.charged.fetch_sub(before - bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// It grew by `bytes`.
+    pub fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.cache.take(bytes);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
 /// One file's pages in a cache; they are dropped with it.
 #[derive(Debug)]
 pub struct CachedFile {
     cache: Arc<Cache>,
     file: u64,
     page_count: u32,
+    /// What is kept of the file beside its pages.
+    charge: Charge,
 }
 
 impl CachedFile {
     /// The pages of the file that the cache is to know as `file`, `page_count` of them.
     #[must_use]
     pub fn new(cache: &Arc<Cache>, file: u64, page_count: u32) -> Self {
-        CachedFile { cache: Arc::clone(cache), file, page_count }
+        CachedFile { cache: Arc::clone(cache), file, page_count, charge: cache.charge() }
+    }
+
+    /// Counts `bytes` more that are kept of the file beside its pages, until it is dropped.
+    pub fn charge(&self, bytes: u64) {
+        self.charge.add(bytes);
     }
 
     /// See [`Cache::get`].
@@ -425,6 +534,37 @@ mod tests {
         }
         let kept = (0..hot).filter(|page| cache.contains(1, *page)).count() as u32;
         assert!(kept > hot * 9 / 10, "{kept} of {hot}");
+    }
+
+    #[test]
+    fn pages_give_way_to_charges_and_come_back_after_them() {
+        let budget = 1 << 20;
+        let cache = Cache::new(budget);
+        let within = |cache: &Cache| {
+            let stats = cache.stats();
+            assert!(stats.bytes + stats.charged_bytes <= budget, "{stats:?}");
+            stats.pages
+        };
+        let fill = || (0..1000).for_each(|page| drop(insert(&cache, 1, page)));
+        fill();
+        let full = within(&cache);
+        let (first, second) = (cache.charge(), CachedFile::new(&cache, 9, 0));
+        first.set(300_000);
+        let fewer = within(&cache);
+        assert!(fewer <= full - 50, "{fewer} of {full}");
+        second.charge(200_000);
+        second.charge(100_000);
+        fill();
+        let few = within(&cache);
+        assert!(few <= fewer - 70 && few > 80, "{few} of {fewer}");
+        first.set(10_000_000); // more than there is: no page is left, and the cache is as correct
+        assert_eq!(cache.stats().pages, 0);
+        assert_eq!(*insert(&cache, 1, 7), bytes(1, 7));
+        assert!(cache.get(1, 7).is_none());
+        drop((first, second));
+        assert_eq!(cache.stats().charged_bytes, 0);
+        fill();
+        assert!(within(&cache) > full * 9 / 10);
     }
 
     #[test]

@@ -61,9 +61,9 @@ impl Table {
         base: Option<Arc<Run>>,
     ) -> Self {
         Table {
+            active: WriteBuffer::new(options.write_buffer_bytes).charged(store.charge()),
             store,
             name: name.to_owned(),
-            active: WriteBuffer::new(options.write_buffer_bytes),
             options: Arc::new(options),
             base,
             shape: Arc::new(shape),
@@ -132,12 +132,15 @@ impl Table {
                 .insert(entry, hash, &|older, newer| operator::combine(operator, older, newer));
             if self.active.cost_bytes() >= limit {
                 let empty = WriteBuffer::new(options.write_buffer_bytes);
+                let empty = empty.charged(self.store.charge());
+                self.active.count_in_budget();
                 let full = std::mem::replace(&mut self.active, empty);
                 let schedule = Schedule { store: &self.store, options: &options, work: 0 };
                 schedule.seal(&mut self.shape, full, self.base.take());
                 limit = options.write_buffer_bytes;
             }
         }
+        self.active.count_in_budget();
     }
 
     /// The work of the last update or [`Table::work`]: bytes of entries (key + value + 16 each) that

@@ -20,6 +20,7 @@ use super::segment_builder::SegmentBuilder;
 use super::store::Store;
 use super::union_merge::{AnyMerge, Groups, UnionMerge};
 use super::write_buffer::WriteBuffer;
+use crate::cache::Charge;
 use crate::error::Result;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
@@ -126,6 +127,8 @@ struct Work {
     /// None until the first step after a start or a failure.
     merge: Option<AnyMerge>,
     builder: Option<SegmentBuilder>,
+    /// What the readers and the builder take of the session's memory.
+    charge: Option<Charge>,
     /// Cost read so far, this segment's included.
     spent: u64,
     /// Still set when the lock is taken: whoever worked last panicked, as a host's operator may.
@@ -182,7 +185,8 @@ impl MergeJob {
         operator: Option<MergeOperator>,
         state: MergeState,
     ) -> Arc<Self> {
-        let work = Work { merge: None, builder: None, spent: state.spent, under_way: false };
+        let work =
+            Work { merge: None, builder: None, charge: None, spent: state.spent, under_way: false };
         Arc::new(MergeJob {
             store,
             plan,
@@ -252,6 +256,7 @@ impl MergeJob {
             }
             if self.is_done() {
                 work.merge = None;
+                work.charge = None;
             }
             self.store.spares.shed();
             work.under_way = false;
@@ -301,6 +306,11 @@ impl MergeJob {
         }
         if work.merge.is_none() {
             work.merge = Some(self.start()?);
+            work.charge = self.store.charge();
+            if let Some(charge) = &work.charge {
+                // A chunk for each input that is read, and one that is written.
+                charge.set((self.state().inputs.len() + 1) as u64 * CHUNK_BYTES as u64);
+            }
         }
         let segment_bytes = self.store.segment_bytes();
         while work.spent < target {

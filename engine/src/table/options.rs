@@ -103,7 +103,10 @@ pub struct SessionOptions {
     pub seed: u64,
     /// Whether lookups and merges go past the operating system's page cache.
     pub access: Access,
-    /// Pages kept in memory; several sessions may share one. Best with [`Access::Direct`].
+    /// The memory of the session, in one number: write buffers, filters, indexes and merges are charged
+    /// to the cache's budget, and pages have what is left. Several sessions may share one. Best with
+    /// [`Access::Direct`]; without a cache the system's page cache holds pages, and the rest is bounded
+    /// by the tables' options.
     pub cache: Option<Arc<Cache>>,
     /// How many page reads a lookup keeps in flight.
     pub queue_depth: usize,
@@ -114,6 +117,20 @@ pub struct SessionOptions {
     pub executor: Option<Arc<dyn Executor>>,
     /// Gets timings, if given.
     pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl SessionOptions {
+    /// A session that reads past the system's page cache and takes `bytes` of memory for everything:
+    /// a cache of its own with that budget. `TableOptions::within_memory` with a quarter of it or less
+    /// leaves most to pages.
+    #[must_use]
+    pub fn within_memory(bytes: u64) -> Self {
+        SessionOptions {
+            access: Access::Direct,
+            cache: Some(Cache::new(bytes)),
+            ..SessionOptions::default()
+        }
+    }
 }
 
 impl Default for SessionOptions {

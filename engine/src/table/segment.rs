@@ -359,7 +359,17 @@ impl Segment {
     #[must_use]
     pub fn with_cache(mut self, cached: Option<CachedFile>) -> Self {
         self.cached = cached;
+        self.charge(self.index_memory_bytes() + self.filter_memory_bytes());
         self
+    }
+
+    /// Counts memory in the budget of the cache, if there is one.
+    fn charge(&self, bytes: usize) {
+        if let Some(cached) = &self.cached
+            && bytes > 0
+        {
+            cached.charge(bytes as u64);
+        }
     }
 
     /// Its pages in the cache, if there is one.
@@ -482,7 +492,10 @@ impl Segment {
             let offset = page_offset(footer.index_page);
             return Err(Error::corrupt(path, offset, "the keys that the manifest has", "others"));
         }
-        Ok(self.index.get_or_init(|| index))
+        Ok(self.index.get_or_init(|| {
+            self.charge(index.memory_bytes());
+            index
+        }))
     }
 
     /// The filter, read from disk at the first call; `None` when the segment has none.
@@ -508,7 +521,11 @@ impl Segment {
             let offset = page_offset(footer.filter_page);
             return Err(Error::corrupt(path, offset, "the salt of the footer", "another"));
         }
-        Ok(self.filter.get_or_init(|| Some(filter)).as_ref())
+        let kept = self.filter.get_or_init(|| {
+            self.charge(filter.memory_bytes());
+            Some(filter)
+        });
+        Ok(kept.as_ref())
     }
 
     /// Memory of the filter, if it is loaded, in bytes.

@@ -14,7 +14,7 @@ use super::page::PAGE_BYTES;
 use super::paths;
 use super::segment::{Segment, SegmentMeta};
 use super::segment_builder::{Finished, SegmentBuilder, SegmentOptions};
-use crate::cache::{Cache, CachedFile};
+use crate::cache::{Cache, CachedFile, Charge};
 use crate::disk::{Buffer, Disk, Lock, Queue};
 use crate::error::{Error, Kind, Result};
 use crate::file::shared::SharedFile;
@@ -241,6 +241,11 @@ impl Store {
     fn cached(&self, meta: &SegmentMeta) -> Option<CachedFile> {
         let cache = self.options.cache.as_ref()?;
         Some(self.cached_file(cache, meta.identity, FIRST_PAGE + meta.footer.pages))
+    }
+
+    /// A charge to the budget of the cache, if there is one, for what is kept beside the pages.
+    pub fn charge(&self) -> Option<Charge> {
+        self.options.cache.as_ref().map(Cache::charge)
     }
 
     /// New segments get ids above `id`.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::buffer_filter::BufferFilter;
 use super::entry::{EntryKind, EntryRef, cost, prefix as key_prefix};
+use crate::cache::Charge;
 
 /// Entries and children a node holds at most; half of it after a split.
 const NODE_SLOTS: usize = 64;
@@ -281,6 +282,9 @@ pub struct WriteBuffer {
     cost_bytes: u64,
     /// By kind.
     counts: [u64; 3],
+    /// What its clones together count in the budget, and how much of it is this one's.
+    charge: Option<Arc<Charge>>,
+    charged_bytes: u64,
 }
 
 impl WriteBuffer {
@@ -292,6 +296,25 @@ impl WriteBuffer {
             entry_count: 0,
             cost_bytes: 0,
             counts: [0; 3],
+            charge: None,
+            charged_bytes: 0,
+        }
+    }
+
+    /// The same, counted in a budget.
+    pub fn charged(self, charge: Option<Charge>) -> Self {
+        WriteBuffer { charge: charge.map(Arc::new), ..self }
+    }
+
+    /// Brings what it counts in the budget up to what it holds. What clones share counts once.
+    pub fn count_in_budget(&mut self) {
+        if let Some(charge) = &self.charge
+            && self.cost_bytes > self.charged_bytes
+        {
+            // The tree around the entries takes about a quarter of them.
+            let grown = self.cost_bytes - self.charged_bytes;
+            charge.add(grown + grown / 4);
+            self.charged_bytes = self.cost_bytes;
         }
     }
 }

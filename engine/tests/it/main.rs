@@ -20,6 +20,7 @@ mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
 mod listing; // snapshots listed while a writer replaces them
+mod memory_budget; // what a session takes of its one number of memory
 mod model; // models: the same meaning in the least code
 mod operations; // operation lists from bytes; the body of a fuzz target
 mod random; // numbers that follow from a seed

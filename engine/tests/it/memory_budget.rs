@@ -1,0 +1,77 @@
+//! A session keeps pages, write buffers, filters, indexes and merges within one number.
+
+use std::sync::Arc;
+
+use varvite::cache::Cache;
+use varvite::disk::memory::MemoryDisk;
+use varvite::{Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions};
+
+use crate::random::Random;
+
+const BUDGET: u64 = 12 << 20;
+
+/// What is charged now; never more than the budget together with the pages.
+fn charged(cache: &Cache) -> u64 {
+    let stats = cache.stats();
+    assert!(stats.bytes + stats.charged_bytes <= BUDGET, "{stats:?}");
+    stats.charged_bytes
+}
+
+fn batch(random: &mut Random) -> Batch {
+    let mut batch = Batch::new();
+    for _ in 0..100 {
+        let key = random.below(200_000).to_be_bytes();
+        batch.insert(&key, &[7; 100]);
+    }
+    batch
+}
+
+#[test]
+fn pages_give_way_to_everything_else_and_nothing_stays_charged() {
+    let options = SessionOptions::within_memory(BUDGET);
+    let cache = Arc::clone(options.cache.as_ref().unwrap());
+    let disk = MemoryDisk::new();
+    let session = Session::create(Arc::<MemoryDisk>::clone(&disk), options.clone()).unwrap();
+    let small = TableOptions { write_buffer_bytes: 256 << 10, ..TableOptions::default() };
+    let mut table = session.create_table("t", small).unwrap();
+    let mut random = Random::new(5);
+    let (mut least, mut most, mut most_pages) = (u64::MAX, 0, 0);
+    for step in 0..1500 {
+        table.update(&batch(&mut random)).unwrap();
+        let keys: Vec<_> = (0..50).map(|_| random.below(200_000).to_be_bytes()).collect();
+        table.lookup(&keys).unwrap();
+        let now = charged(&cache);
+        if step > 100 {
+            (least, most) = (least.min(now), most.max(now));
+            most_pages = most_pages.max(cache.stats().pages);
+        }
+    }
+    let stats = table.stats().unwrap();
+    let parts = stats.buffer_bytes + stats.filter_memory_bytes + stats.index_memory_bytes;
+    assert!(charged(&cache) >= parts, "{stats:?}");
+    assert!(
+        least > 256 << 10 && most < BUDGET / 2 && most_pages > 300,
+        "{least} {most} {most_pages}"
+    );
+
+    // A duplicate shares what it has in common, and pays for what it adds.
+    let before = charged(&cache);
+    let mut copy = table.duplicate("copy").unwrap();
+    assert_eq!(charged(&cache), before);
+    copy.update(&batch(&mut random)).unwrap();
+    assert!(charged(&cache) > before);
+    drop(copy);
+
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("s", content).unwrap();
+    drop(table);
+    session.close().unwrap();
+    assert_eq!(charged(&cache), 0);
+
+    let session = Session::open(disk, options).unwrap();
+    let table = session.open_snapshot("s", &OpenSnapshot::default()).unwrap().take("t").unwrap();
+    table.lookup(&(0..1000u64).map(u64::to_be_bytes).collect::<Vec<_>>()).unwrap();
+    let stats = table.stats().unwrap();
+    let parts = stats.filter_memory_bytes + stats.index_memory_bytes;
+    assert!(parts > 0 && charged(&cache) >= parts, "{stats:?}");
+}
