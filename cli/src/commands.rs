@@ -7,6 +7,7 @@ use crate::print::Format;
 
 mod bench;
 mod bench_context;
+mod bench_load;
 mod bench_upsert;
 mod bench_utxo;
 mod check;
@@ -21,6 +22,7 @@ mod replay_cardano;
 mod replay_tezos_json;
 mod snapshot;
 mod table;
+mod table_load;
 mod table_stat;
 mod table_union;
 mod table_write;

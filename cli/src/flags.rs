@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use varvite::cache::Cache;
 use varvite::disk::Access;
-use varvite::{Result, SessionOptions};
+use varvite::{LoadOrder, Result, SessionOptions};
 
 use crate::measure::disk_bytes;
 use crate::threads::Pool;
@@ -67,6 +67,28 @@ impl Tuning {
             options.executor = Some(Pool::new(self.helpers)? as Arc<dyn varvite::Executor>);
         }
         Ok(options)
+    }
+}
+
+/// In which order a table is loaded.
+#[derive(Clone, Debug, Args)]
+pub struct Sorting {
+    /// Take keys in any order and sort them, on disk when they do not fit in memory
+    #[arg(long)]
+    pub sort: bool,
+    /// Memory for sorting
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..1 << 20))]
+    pub memory_mib: u64,
+}
+
+impl Sorting {
+    /// The engine's order.
+    pub fn order(&self) -> LoadOrder {
+        if self.sort {
+            LoadOrder::Any { memory_bytes: self.memory_mib << 20 }
+        } else {
+            LoadOrder::Sorted
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub mod inspect;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod levels;
+mod loader;
 mod lookup;
 mod merge;
 mod merge_job;
@@ -28,12 +29,14 @@ mod paths;
 mod prefetch;
 pub mod raw;
 mod run;
+mod run_builder;
 mod run_place;
 mod run_reader;
 mod segment;
 mod segment_builder;
 mod session;
 mod snapshot;
+mod sorter;
 mod stats;
 mod store;
 mod union;
@@ -47,6 +50,7 @@ pub use counters::{FilterStats, SessionStats};
 pub use cursor::Cursor;
 pub use entry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use handle::Table;
+pub use loader::{LoadOrder, Loader};
 pub use operator::MergeOperator;
 pub use options::{
     Executor, Lookups, Observer, OpenSnapshot, Operation, SessionOptions, TableOptions, Verify,

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{bench_context, bench_upsert, bench_utxo};
+use super::{bench_context, bench_load, bench_upsert, bench_utxo};
 use crate::exit::Outcome;
 use crate::print::Format;
 
@@ -11,6 +11,7 @@ use crate::print::Format;
 pub enum Command {
     #[command(subcommand)]
     Utxo(bench_utxo::Command),
+    Load(bench_load::Arguments),
     Upsert(bench_upsert::Arguments),
     Context(bench_context::Arguments),
 }
@@ -19,6 +20,7 @@ pub enum Command {
 pub fn run(command: Command, format: Format) -> Outcome {
     match command {
         Command::Utxo(command) => bench_utxo::run(command, format),
+        Command::Load(arguments) => bench_load::run(&arguments, format),
         Command::Upsert(arguments) => bench_upsert::run(&arguments, format),
         Command::Context(arguments) => bench_context::run(&arguments, format),
     }

@@ -72,7 +72,7 @@ impl Work {
             store::open_or_create(folder, options)?
         } else {
             store::open(folder, options).map_err(|error| match error.kind() {
-                Kind::Missing => Error::missing(format!("{error}; `put --create` makes a store")),
+                Kind::Missing => Error::missing(format!("{error}; --create makes a store")),
                 _ => error,
             })?
         };
@@ -127,7 +127,8 @@ impl Work {
     }
 }
 
-fn built_in(name: &str) -> Result<MergeOperator> {
+/// The merge operator called `name`.
+pub fn built_in(name: &str) -> Result<MergeOperator> {
     MergeOperator::built_in(name).ok_or_else(|| {
         let operators = store::operators();
         let names: Vec<_> = operators.iter().map(MergeOperator::name).collect();

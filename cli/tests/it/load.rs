@@ -132,6 +132,44 @@ fn a_run_leaves_the_store_as_it_was() {
 }
 
 #[test]
+fn a_loaded_store_answers_as_the_model() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    let setup = ["bench", "utxo", "setup", "--entries", "20000", "--dir", dir, "--loaded"];
+    varvite(&setup).yes();
+    let run = ["bench", "utxo", "run", "--dir", dir, "--batches", "100", "--check"];
+    let report = varvite(&[&run[..], &["--format", "json"]].concat()).json();
+    assert_eq!(report["wrong"], 0);
+}
+
+#[test]
+fn a_load_is_measured_sorted_and_not() {
+    for sort in [&[][..], &["--sort", "--memory-mib", "1"]] {
+        let folder = TempDir::new().unwrap();
+        let dir = text(folder.path());
+        let load = ["bench", "load", "--entries", "50000", "--dir", dir, "--format", "json"];
+        let report = varvite(&[&load[..], sort].concat()).json();
+        assert_eq!(
+            keys(&report),
+            [
+                "cpu_seconds",
+                "disk_bytes",
+                "entries",
+                "peak_rss_bytes",
+                "seconds",
+                "written_bytes",
+                "wrong"
+            ]
+        );
+        assert_eq!((&report["entries"], &report["wrong"]), (&50_000.into(), &0.into()));
+        let (written, disk) = (&report["written_bytes"], &report["disk_bytes"]);
+        let ratio = written.as_f64().unwrap() / disk.as_f64().unwrap();
+        assert!(if sort.is_empty() { ratio < 1.01 } else { ratio > 1.5 }, "{report}");
+        varvite(&load).error(2, &["session already"]);
+    }
+}
+
+#[test]
 fn plans_that_cannot_be_are_refused() {
     let folder = setup("100");
     let dir = text(folder.path());

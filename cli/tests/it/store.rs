@@ -146,6 +146,53 @@ fn snapshots_are_made_described_verified_and_deleted() {
 }
 
 #[test]
+fn a_dump_loads_again_whatever_its_bytes_are() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    let mut put = vec!["table", "put", dir, "raw", "--create", "--hex"];
+    put.extend(["00", "", "ff5c0a", "c3a9", "2261", "0d0a22", "80", "00ff", "81", "e28080"]);
+    varvite(&put).yes();
+    let all = varvite(&["table", "scan", dir, "raw", "--hex"]).yes();
+    for form in [&[][..], &["--hex"], &["--binary"]] {
+        let mut dump = command(&[&["table", "dump", dir, "raw"], form].concat());
+        let dumped = dump.output().unwrap().stdout;
+        let file = folder.path().join("dump");
+        fs::write(&file, dumped).unwrap();
+        let hex: Vec<_> = form.iter().filter(|form| **form == "--hex").copied().collect();
+        for sort in [&[][..], &["--sort"]] {
+            let other = TempDir::new().unwrap();
+            let load = ["table", "load", text(other.path()), "raw", text(&file), "--create"];
+            let load = [&load[..], &hex, sort].concat();
+            let out = varvite(&load).yes();
+            assert!(out.starts_with("5 entries loaded in "), "{out}");
+            let loaded = varvite(&["table", "scan", text(other.path()), "raw", "--hex"]).yes();
+            assert_eq!(loaded, all, "{form:?} {sort:?}");
+            varvite(&load).error(2, &["a table raw already"]);
+        }
+    }
+    fs::remove_file(folder.path().join("dump")).unwrap();
+}
+
+#[test]
+fn a_load_that_fails_leaves_the_store_as_it_was() {
+    let folder = fruits();
+    let dir = text(folder.path());
+    let file = folder.path().join("segments").join("lines");
+    let line = |key: &str| format!("{{\"key\":\"{key}\",\"value\":\"v\"}}\n");
+    fs::write(&file, [line("b"), line("a"), line("b")].concat()).unwrap();
+    let load = ["table", "load", dir, "new", text(&file)];
+    varvite(&load).error(2, &["entry 2", "\"a\"", "below", "\"b\" of entry 1", "sort"]);
+    varvite(&[&load[..], &["--sort"]].concat()).yes();
+    assert_eq!(varvite(&["table", "scan", dir, "new"]).yes(), "a\tv\nb\tv\n");
+    fs::write(&file, [&line("a"), "no line\n"].concat()).unwrap();
+    varvite(&["table", "load", dir, "newer", text(&file)]).error(1, &["line 2"]);
+    fs::remove_file(&file).unwrap();
+    varvite(&["table", "load", dir, "newer", text(&file)]).error(2, &["opening"]);
+    assert_eq!(scan(&folder, &[]).lines().count(), 4);
+    assert_eq!(varvite(&["check", dir]).code, 0);
+}
+
+#[test]
 fn what_a_user_gets_wrong_is_said_in_one_sentence() {
     let folder = fruits();
     let dir = text(folder.path());

@@ -11,6 +11,8 @@ pub enum Purpose {
     Merge,
     /// An active write buffer is kept in a snapshot.
     Snapshot,
+    /// A sorted stream becomes a table.
+    Load,
 }
 
 /// Levels counted one by one; deeper ones count with the last.
@@ -58,6 +60,7 @@ pub struct Counters {
     write_out_bytes: AtomicU64,
     merge_written_bytes: AtomicU64,
     snapshot_written_bytes: AtomicU64,
+    load_written_bytes: AtomicU64,
 }
 
 fn add(counter: &AtomicU64, count: u64) {
@@ -91,6 +94,7 @@ impl Counters {
             Purpose::WriteOut => &self.write_out_bytes,
             Purpose::Merge => &self.merge_written_bytes,
             Purpose::Snapshot => &self.snapshot_written_bytes,
+            Purpose::Load => &self.load_written_bytes,
         };
         add(counter, bytes);
     }
@@ -109,6 +113,7 @@ impl Counters {
             write_out_bytes: load(&self.write_out_bytes),
             merge_written_bytes: load(&self.merge_written_bytes),
             snapshot_written_bytes: load(&self.snapshot_written_bytes),
+            load_written_bytes: load(&self.load_written_bytes),
             filters: filters.collect(),
         }
     }
@@ -132,6 +137,8 @@ pub struct SessionStats {
     pub merge_written_bytes: u64,
     /// Bytes that snapshots wrote: manifests, and what active buffers held.
     pub snapshot_written_bytes: u64,
+    /// Bytes that loading wrote, sorting included.
+    pub load_written_bytes: u64,
     /// How the filters of each level did, youngest first.
     pub filters: Vec<FilterStats>,
 }
@@ -140,7 +147,10 @@ impl SessionStats {
     /// All bytes written.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
-        self.write_out_bytes + self.merge_written_bytes + self.snapshot_written_bytes
+        self.write_out_bytes
+            + self.merge_written_bytes
+            + self.snapshot_written_bytes
+            + self.load_written_bytes
     }
 }
 

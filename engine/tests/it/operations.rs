@@ -17,7 +17,7 @@ pub fn operations(bytes: &[u8]) {
 fn step([kind, table, low, high]: [u8; 4]) -> Step {
     let seed = u64::from(u16::from_le_bytes([low, high]));
     let count = 1 + u32::from(high);
-    match kind % 26 {
+    match kind % 28 {
         0 => Step::Create,
         1 => Step::Lookup { table, seed, count },
         2 => Step::Range { table, seed },
@@ -40,6 +40,7 @@ fn step([kind, table, low, high]: [u8; 4]) -> Step {
         19 => Step::Crash { seed },
         20 => Step::Union { seed },
         21 => Step::Supply { table, credits: seed },
+        22 => Step::Load { table, seed },
         _ => Step::Update { table, seed, count },
     }
 }

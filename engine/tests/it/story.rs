@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use varvite::disk::{Access, Disk};
 use varvite::{
-    Error, Kind, Lookups, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table, Verify,
-    View,
+    Error, Kind, LoadOrder, Lookups, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table,
+    Verify, View,
 };
 
 use crate::model::table::{self as model, Snapshot, Snapshots};
@@ -47,6 +47,7 @@ pub enum Act {
     Create(&'static str),
     Update(&'static str, u64, u32),
     Large(&'static str),
+    Load(&'static str, u64, LoadOrder),
     Lookup(&'static str, u64),
     Walk(&'static str),
     Duplicate(&'static str, &'static str),
@@ -95,7 +96,10 @@ pub const ACTS: &[Act] = &[
     Act::Work("c", u64::MAX),
     Act::Walk("c"),
     Act::CloseTable("b"),
-    Act::Save("four", &["a", "c"]),
+    Act::Load("f", 10, LoadOrder::Sorted),
+    Act::Load("g", 11, LoadOrder::Any { memory_bytes: 700 }),
+    Act::Update("g", 12, 20),
+    Act::Save("four", &["a", "c", "f", "g"]),
     Act::Delete("three"),
     Act::Union("d", &["a", "c", "a"], false),
     Act::Supply("d", 3_000),
@@ -166,6 +170,7 @@ impl Story {
                 let view = (table.view(), model.clone());
                 self.views.push(view);
             }
+            Act::Load(name, seed, order) => self.load(name, seed, order)?,
             Act::Lookup(name, seed) => {
                 let mut random = crate::random::Random::new(seed);
                 let keys: Vec<_> = (0..30).map(|_| SETUP.any_key(&mut random)).collect();
@@ -256,6 +261,26 @@ impl Story {
         let models: Vec<_> = parts.iter().map(|(_, model)| model).collect();
         let model = model::Table::union(&models, SETUP.join());
         self.tables.insert(name, (table, model));
+        Ok(())
+    }
+
+    fn load(&mut self, name: &'static str, seed: u64, order: LoadOrder) -> Result<(), Error> {
+        let mut stream: Vec<_> = SETUP.changes(seed, 80);
+        stream.retain(|change| matches!(change, model::Change::Insert(..)));
+        let mut model = model::Table::default();
+        model.update(&stream, None);
+        let mut loader = self.session().load_table(name, SETUP.table_options(), order)?;
+        if order == LoadOrder::Sorted {
+            for (key, value) in model.range(Bound::Unbounded, Bound::Unbounded) {
+                loader.push(&key, &value)?;
+            }
+        } else {
+            for change in &stream {
+                let model::Change::Insert(key, value) = change else { continue };
+                loader.push(key, value)?;
+            }
+        }
+        self.tables.insert(name, (loader.finish()?, model));
         Ok(())
     }
 

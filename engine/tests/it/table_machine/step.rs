@@ -49,6 +49,11 @@ pub enum Step {
     Close {
         table: u8,
     },
+    /// A new table from a stream, sorted or not, beside the one that it is told of.
+    Load {
+        table: u8,
+        seed: u64,
+    },
     Work {
         table: u8,
         credits: u64,
@@ -102,6 +107,7 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             63..70 => Step::Move { cursor: table, seed },
             70..71 => Step::DropCursor,
             71..74 => Step::Duplicate { table },
+            74..75 if seed.is_multiple_of(2) => Step::Load { table, seed },
             74..75 => Step::Close { table },
             75..77 => Step::Union { seed },
             77..78 => Step::Supply { table, credits: random.choose(&[0, 1, 2_000, u64::MAX]) },

@@ -1,5 +1,7 @@
 //! A session beside its model, and what each step does to both.
 
+mod whole;
+
 use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -160,6 +162,7 @@ impl World {
                 let (table, _) = self.tables.remove(self.at(table));
                 ok(table.close())?;
             }
+            Step::Load { table, seed } => self.load(self.at(table), seed)?,
             Step::Work { table, credits } => {
                 let index = self.at(table);
                 let left = ok(self.tables[index].0.work(credits))?;

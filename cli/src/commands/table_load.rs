@@ -1,0 +1,98 @@
+//! `varvite table load`: makes a table from a dump and saves the result as the next head.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use varvite::{Error, Kind, Lookups, Result, TableOptions};
+
+use super::table_write::{Work, built_in};
+use crate::exit::{Outcome, Verdict};
+use crate::flags::Sorting;
+use crate::print::{self, Format};
+use crate::text::Notation;
+use crate::workload::dump;
+
+/// Bytes read from the input at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// Make a table from what `dump` printed
+///
+/// The keys must ascend, as in a dump, unless --sort is given; then of several values for one key the
+/// last one counts. Whether the input is JSON lines or binary is seen from its first line.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the table, which must not be there
+    table: String,
+    /// File to read; `-` for standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    #[command(flatten)]
+    sorting: Sorting,
+    /// Make the store when the folder is missing or empty
+    #[arg(long)]
+    create: bool,
+    /// The table's merge operator for later upserts: add-u64, max or append
+    #[arg(long, value_name = "NAME")]
+    operator: Option<String>,
+    /// Lookups will nearly always find something: no filter for what is loaded
+    #[arg(long)]
+    mostly_hit: bool,
+    /// Keys and values of JSON lines are hexadecimal
+    #[arg(long)]
+    hex: bool,
+}
+
+/// Runs `load`.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let start = Instant::now();
+    let mut work = Work::open(&arguments.store, arguments.create, None)?;
+    if work.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
+        return Err(Error::new(
+            Kind::Exists,
+            format!("there is a table {} already: choose another name", arguments.table),
+        )
+        .into());
+    }
+    let operator = arguments.operator.as_deref().map(built_in).transpose()?;
+    let lookups = if arguments.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed };
+    let options = TableOptions { operator, lookups, ..TableOptions::default() };
+    let mut loader =
+        work.session.load_table(&arguments.table, options, arguments.sorting.order())?;
+    let notation = Notation::new(arguments.hex);
+    let (name, input) = input(arguments)?;
+    let count = dump::read(&name, input, notation, |key, value| loader.push(key, value))?;
+    let table = loader.finish()?;
+    work.snapshot.tables.push(table);
+    let written = work.session.stats().written_bytes();
+    let snapshot = work.save()?;
+    let seconds = start.elapsed().as_secs_f64();
+    match format {
+        Format::Json => print::json(&serde_json::json!({
+            "snapshot": snapshot, "entries": count, "written_bytes": written, "seconds": seconds,
+        }))?,
+        Format::Table => print::line(&format!(
+            "{} entries loaded in {}; saved as {snapshot}",
+            print::count(count),
+            print::seconds(seconds)
+        ))?,
+    }
+    Ok(Verdict::Yes)
+}
+
+fn input(arguments: &Arguments) -> Result<(String, Box<dyn BufRead>)> {
+    if arguments.file.as_os_str() == "-" {
+        let input = BufReader::with_capacity(READ_BYTES, io::stdin());
+        return Ok(("standard input".to_owned(), Box::new(input)));
+    }
+    let name = arguments.file.display().to_string();
+    let file = File::open(&arguments.file).map_err(|error| {
+        let kind = if error.kind() == io::ErrorKind::NotFound { Kind::Missing } else { Kind::Io };
+        Error::new(kind, format!("opening {name}: {error}"))
+    })?;
+    Ok((name, Box::new(BufReader::with_capacity(READ_BYTES, file))))
+}

@@ -1,0 +1,235 @@
+//! The two forms in which a table is dumped and loaded: JSON lines, and lengths and bytes.
+//!
+//! Binary: the line `varvite dump 1`, then for each entry the length of the key as a varint (seven bits
+//! a byte, the least first), the key, the length of the value, the value; then a zero byte, the count of
+//! entries as 8 bytes and the CRC-32C of everything before it as 4, both little-endian. A dump that was
+//! cut short has no end, which JSON lines cannot tell.
+
+use std::io::{self, BufRead, Write};
+
+use serde::Deserialize;
+use varvite::format::checksum::crc_append;
+use varvite::table::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use varvite::{Error, Kind, Result};
+
+use crate::text::Notation;
+
+const MAGIC: &[u8] = b"varvite dump 1\n";
+
+/// Writes the binary form.
+pub struct Writer<W> {
+    to: W,
+    count: u64,
+    crc: u32,
+    frame: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a dump.
+    pub fn new(mut to: W) -> io::Result<Self> {
+        to.write_all(MAGIC)?;
+        Ok(Writer { to, count: 0, crc: crc_append(0, MAGIC), frame: Vec::new() })
+    }
+
+    /// Adds an entry.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.frame.clear();
+        for bytes in [key, value] {
+            let mut length = bytes.len();
+            while length >= 0x80 {
+                self.frame.push(length as u8 | 0x80);
+                length >>= 7;
+            }
+            self.frame.push(length as u8);
+            self.frame.extend_from_slice(bytes);
+        }
+        self.crc = crc_append(self.crc, &self.frame);
+        self.count += 1;
+        self.to.write_all(&self.frame)
+    }
+
+    /// Ends the dump.
+    pub fn finish(mut self) -> io::Result<()> {
+        let end = [&[0][..], &self.count.to_le_bytes()].concat();
+        self.to.write_all(&end)?;
+        self.to.write_all(&crc_append(self.crc, &end).to_le_bytes())?;
+        self.to.flush()
+    }
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    key: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    value: std::borrow::Cow<'a, str>,
+}
+
+/// Gives every entry of a dump in either form to `each`; returns how many there were. `Corrupt` names
+/// the line or the byte where the input is no dump.
+pub fn read(
+    name: &str,
+    mut from: impl BufRead,
+    notation: Notation,
+    mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<u64> {
+    let failed = |error: &io::Error| Error::new(Kind::Io, format!("reading {name}: {error}"));
+    let mut line = Vec::new();
+    from.read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
+    if line == MAGIC {
+        let offset = MAGIC.len() as u64;
+        return Binary { name, from, offset, crc: crc_append(0, MAGIC) }.read(each);
+    }
+    let (mut number, mut count) = (0, 0);
+    while !line.is_empty() {
+        number += 1;
+        if !line.trim_ascii().is_empty() {
+            let entry: Line<'_> = serde_json::from_slice(&line).map_err(|error| {
+                let place = format!("line {number}: {error}");
+                Error::new(
+                    Kind::Corrupt,
+                    format!("{name}, {place}: expected {{\"key\": …, \"value\": …}} a line"),
+                )
+            })?;
+            let key = notation.parse("key", &entry.key)?;
+            each(&key, &notation.parse("value", &entry.value)?)?;
+            count += 1;
+        }
+        line.clear();
+        from.read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
+    }
+    Ok(count)
+}
+
+struct Binary<'a, R> {
+    name: &'a str,
+    from: R,
+    offset: u64,
+    crc: u32,
+}
+
+impl<R: BufRead> Binary<'_, R> {
+    fn corrupt(&self, expected: &str, found: impl std::fmt::Display) -> Error {
+        Error::corrupt(self.name, self.offset, expected, found)
+    }
+
+    fn take(&mut self, into: &mut Vec<u8>, length: usize) -> Result<()> {
+        // What is there decides how much memory is taken, not what the length says.
+        into.clear();
+        while into.len() < length {
+            let bytes = self
+                .from
+                .fill_buf()
+                .map_err(|error| Error::new(Kind::Io, format!("reading {}: {error}", self.name)))?;
+            if bytes.is_empty() {
+                return Err(self.corrupt("more of the dump", "its end"));
+            }
+            let now = bytes.len().min(length - into.len());
+            into.extend_from_slice(&bytes[..now]);
+            self.from.consume(now);
+            self.offset += now as u64;
+        }
+        self.crc = crc_append(self.crc, into);
+        Ok(())
+    }
+
+    fn length(&mut self, scratch: &mut Vec<u8>, most: usize) -> Result<usize> {
+        let mut length = 0;
+        for shift in [0, 7, 14, 21] {
+            self.take(scratch, 1)?;
+            length |= usize::from(scratch[0] & 0x7f) << shift;
+            if scratch[0] < 0x80 {
+                break;
+            }
+        }
+        if length > most || scratch[0] >= 0x80 {
+            return Err(self.corrupt(&format!("a length of at most {most}"), length));
+        }
+        Ok(length)
+    }
+
+    fn read(mut self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<u64> {
+        let (mut key, mut value, mut count) = (Vec::new(), Vec::new(), 0u64);
+        loop {
+            let length = self.length(&mut key, KEY_BYTES_MAX)?;
+            if length == 0 {
+                break;
+            }
+            self.take(&mut key, length)?;
+            let length = self.length(&mut value, VALUE_BYTES_MAX)?;
+            self.take(&mut value, length)?;
+            each(&key, &value)?;
+            count += 1;
+        }
+        self.take(&mut key, 8)?;
+        if key != count.to_le_bytes() {
+            return Err(self.corrupt(&format!("a count of {count} entries"), "another"));
+        }
+        let crc = self.crc;
+        self.take(&mut key, 4)?;
+        if key != crc.to_le_bytes() {
+            return Err(self.corrupt(&format!("checksum {crc:08x}"), "another"));
+        }
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut found = Vec::new();
+        let count = read("dump", bytes, Notation::Text, |key, value| {
+            found.push((key.to_vec(), value.to_vec()));
+            Ok(())
+        })?;
+        assert_eq!(count, found.len() as u64);
+        Ok(found)
+    }
+
+    fn written(entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes).unwrap();
+        for (key, value) in entries {
+            writer.add(key, value).unwrap();
+        }
+        writer.finish().unwrap();
+        bytes
+    }
+
+    #[test]
+    fn the_bytes_are_as_the_guide_says() {
+        let bytes = written(&[(b"k".to_vec(), b"v".to_vec())]);
+        assert_eq!(bytes[..15], *b"varvite dump 1\n");
+        assert_eq!(bytes[15..28], [1, b'k', 1, b'v', 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes.len(), 32);
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else() {
+        let list: Vec<_> = (0..=255u8)
+            .map(|byte| (vec![byte; 1 + usize::from(byte)], vec![byte; usize::from(byte) * 200]))
+            .collect();
+        let bytes = written(&list);
+        assert_eq!(entries(&bytes).unwrap(), list);
+        let few = written(&list[..3]);
+        for at in MAGIC.len()..few.len() {
+            let cut = entries(&few[..at]).unwrap_err();
+            assert_eq!(cut.kind(), Kind::Corrupt, "cut at {at}: {cut}");
+            let mut flipped = few.clone();
+            flipped[at] ^= 4;
+            assert!(entries(&flipped).is_err(), "flipped at {at}");
+        }
+    }
+
+    #[test]
+    fn json_lines_say_which_line_is_none() {
+        let good = b"{\"key\":\"a\\\\x00\",\"value\":\"\"}\n\n{\"value\":\"v\",\"key\":\"b\"}";
+        let expected = vec![(b"a\0".to_vec(), vec![]), (b"b".to_vec(), b"v".to_vec())];
+        assert_eq!(entries(good).unwrap(), expected);
+        let error = entries(b"{\"key\":\"a\",\"value\":\"\"}\nno\n").unwrap_err();
+        assert!(error.detail().contains("line 2"), "{error}");
+        assert!(entries(b"").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,134 @@
+//! Sorts entries in bounded memory: full buffers are sorted and spilled as runs, which are merged.
+//!
+//! The runs are segments like any other, in the session's own folder, but nothing durable ever names
+//! them: they go when they are read, when the sorter is dropped, or at the next opening after a crash.
+//! Of several entries with one key the last one counts.
+//!
+//! Source: Knuth, The Art of Computer Programming 3, 5.4 (external sorting).
+
+use std::sync::Arc;
+
+use super::entry::{EntryKind, EntryRef, prefix};
+use super::merge::{Merge, Source};
+use super::run::Run;
+use super::run_builder::RunBuilder;
+use super::run_reader::{ReadOptions, RunReader};
+use super::store::Store;
+use crate::error::Result;
+
+/// Runs of one size that are merged into one, so that there are never more than a merge may have.
+const FAN_IN: usize = 16;
+
+/// Where an entry lies in the arena. Later entries lie behind earlier ones.
+#[derive(Clone, Copy)]
+struct Place {
+    prefix: u64,
+    at: u64,
+    value_bytes: u32,
+    key_bytes: u16,
+}
+
+/// A sorter that takes entries in any order.
+pub struct Sorter {
+    store: Arc<Store>,
+    memory_bytes: u64,
+    arena: Vec<u8>,
+    places: Vec<Place>,
+    /// Spilled runs, oldest first, each with how often it was merged.
+    runs: Vec<(u32, Arc<Run>)>,
+}
+
+impl Sorter {
+    /// A sorter that holds up to about `memory_bytes` of entries in memory.
+    pub fn new(store: &Arc<Store>, memory_bytes: u64) -> Self {
+        Sorter {
+            store: Arc::clone(store),
+            memory_bytes,
+            arena: Vec::new(),
+            places: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// Adds an entry; writes when memory is full.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let held = self.arena.len() + self.places.len() * size_of::<Place>();
+        if held as u64 >= self.memory_bytes && !self.places.is_empty() {
+            self.spill()?;
+        }
+        self.places.push(Place {
+            prefix: prefix(key),
+            at: self.arena.len() as u64,
+            value_bytes: value.len() as u32,
+            key_bytes: key.len() as u16,
+        });
+        self.arena.extend_from_slice(key);
+        self.arena.extend_from_slice(value);
+        Ok(())
+    }
+
+    /// Sorts what is in memory and gives it to `emit`, then forgets it.
+    fn drain(&mut self, mut emit: impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<()> {
+        let arena = &self.arena;
+        let key = |place: &Place| &arena[place.at as usize..][..usize::from(place.key_bytes)];
+        self.places.sort_unstable_by(|a, b| {
+            let by_prefix = a.prefix.cmp(&b.prefix);
+            by_prefix.then_with(|| key(a).cmp(key(b))).then(a.at.cmp(&b.at))
+        });
+        let next = self.places.iter().skip(1).map(Some).chain([None]);
+        for (place, next) in self.places.iter().zip(next) {
+            if next.is_some_and(|next| next.prefix == place.prefix && key(next) == key(place)) {
+                continue;
+            }
+            let value = place.at as usize + usize::from(place.key_bytes);
+            let value = &arena[value..value + place.value_bytes as usize];
+            emit(EntryRef { kind: EntryKind::Insert, key: key(place), value })?;
+        }
+        self.places.clear();
+        self.arena.clear();
+        Ok(())
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        let mut run = RunBuilder::new(&self.store, 0, 0);
+        self.drain(|entry| run.add(entry))?;
+        self.runs.extend(run.finish()?.map(|run| (0, run)));
+        while let Some(&(tier, _)) = self.runs.last() {
+            let same = self.runs.iter().rev().take_while(|(other, _)| *other == tier).count();
+            if same < FAN_IN {
+                break;
+            }
+            let newest = self.runs.split_off(self.runs.len() - same);
+            let mut run = RunBuilder::new(&self.store, 0, 0);
+            merge(newest, |entry| run.add(entry))?;
+            self.runs.extend(run.finish()?.map(|run| (tier + 1, run)));
+        }
+        Ok(())
+    }
+
+    /// Gives every entry to `emit`, in the order of the keys.
+    pub fn finish(mut self, emit: impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<()> {
+        if self.runs.is_empty() {
+            return self.drain(emit);
+        }
+        self.spill()?;
+        self.arena = Vec::new();
+        self.places = Vec::new();
+        merge(std::mem::take(&mut self.runs), emit)
+    }
+}
+
+/// Merges runs, oldest first, whose segments go as they are read.
+fn merge(
+    runs: Vec<(u32, Arc<Run>)>,
+    mut emit: impl FnMut(EntryRef<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut sources = Vec::with_capacity(runs.len());
+    for (_, run) in runs.into_iter().rev() {
+        let options = ReadOptions { forget: true, ..ReadOptions::default() };
+        sources.push(Source::Run(RunReader::new(&run, None, options)?));
+    }
+    let mut merge = Merge::new(sources, 0, None, true);
+    while merge.step(&mut emit)?.is_some() {}
+    Ok(())
+}
