@@ -150,7 +150,8 @@ impl Table {
         self.last_work
     }
 
-    /// Works ahead on merges by up to `credits` bytes of entries; returns how much is left to do.
+    /// Works ahead on merges by up to `credits` bytes of entries; returns how much is left to do. Also
+    /// while merges are paused.
     pub fn work(&mut self, credits: u64) -> Result<u64> {
         self.store.check_writable()?;
         self.with_schedule(|schedule, shape| schedule.work_ahead(shape, credits))

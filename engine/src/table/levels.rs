@@ -20,7 +20,7 @@ use super::options::{Lookups, TableOptions};
 use super::run::Run;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A merge is worked on when at least this much of its debt is due (less with small buffers), so that
 /// small batches do not pay for starting and stopping. In bytes of entries.
@@ -128,6 +128,9 @@ impl Schedule<'_> {
     pub fn pay(&mut self, shape: &mut Arc<Shape>, active: u64, added: u64) -> Result<()> {
         Shape::adopt_union(shape);
         let fills = active + added >= self.buffer_bytes();
+        if let Some(most) = self.store.paused() {
+            return shape.check_paused(if fills { active + added } else { 0 }, most);
+        }
         let keep = usize::from(!fills);
         while shape.sealed.len() > keep {
             self.settle(shape)?;
@@ -148,6 +151,16 @@ impl Schedule<'_> {
             self.start_writing(shape, &mut sealed);
         }
         shape.sealed.push_back(sealed);
+    }
+
+    /// Starts the write-out of the oldest sealed buffer, unless there is none or it was started.
+    fn start_oldest(&self, shape: &mut Arc<Shape>) {
+        if let Some(mut oldest) = shape.sealed.front().cloned()
+            && oldest.writing.is_none()
+        {
+            self.start_writing(shape, &mut oldest);
+            Arc::make_mut(shape).sealed[0] = oldest;
+        }
     }
 
     fn start_writing(&self, shape: &Shape, sealed: &mut Sealed) {
@@ -173,11 +186,8 @@ impl Schedule<'_> {
     /// Finishes the oldest write-out, makes it a run of the youngest level, and starts the merges
     /// that this fills. All that can fail comes first.
     pub fn settle(&mut self, shape: &mut Arc<Shape>) -> Result<()> {
-        let mut oldest = shape.sealed.front().expect("a sealed buffer waits").clone();
-        if oldest.writing.is_none() {
-            self.start_writing(shape, &mut oldest);
-            Arc::make_mut(shape).sealed[0] = oldest.clone();
-        }
+        self.start_oldest(shape);
+        let oldest = shape.sealed.front().expect("a sealed buffer waits").clone();
         let writing = oldest.writing.expect("the write-out was started");
         self.work += writing.job.finish()?;
         for level in &shape.levels {
@@ -252,18 +262,34 @@ impl Schedule<'_> {
         if bits < 4 { 0 } else { bits }
     }
 
-    /// Works ahead: up to `credits` bytes of entries, youngest merges first. Returns what is left.
-    pub fn work_ahead(&mut self, shape: &Arc<Shape>, credits: u64) -> Result<u64> {
+    /// Works ahead: up to `credits` bytes of entries, youngest merges first. Returns what is left to do.
+    pub fn work_ahead(&mut self, shape: &mut Arc<Shape>, credits: u64) -> Result<u64> {
         let mut left = credits;
+        loop {
+            if left > 0 {
+                self.start_oldest(shape);
+            }
+            let owed = self.work_on(shape, &mut left)?;
+            // All but the newest sealed buffer may be settled; nothing is left to force then.
+            if owed > 0 || left == 0 || shape.sealed.len() <= 1 {
+                let waiting = shape.sealed.iter().filter(|sealed| sealed.writing.is_none());
+                return Ok(owed + waiting.map(|sealed| sealed.buffer.cost_bytes()).sum::<u64>());
+            }
+            self.settle(shape)?;
+        }
+    }
+
+    /// Works on the merges under way by up to `left`; returns what is left of them.
+    fn work_on(&mut self, shape: &Shape, left: &mut u64) -> Result<u64> {
         let mut owed = 0;
         for merging in shape.merges() {
             let job = &merging.job;
             if !job.is_done() {
                 let spent = job.spent();
-                let target = spent.saturating_add(left);
-                let done = if left > 0 { job.advance_to(target)? } else { 0 };
+                let target = spent.saturating_add(*left);
+                let done = if *left > 0 { job.advance_to(target)? } else { 0 };
                 self.work += done;
-                left = left.saturating_sub(done);
+                *left = left.saturating_sub(done);
             }
             owed += job.debt_left();
         }
@@ -319,6 +345,19 @@ impl Level {
 }
 
 impl Shape {
+    /// While merges are paused: `Invalid` when another `filled` bytes would be too much to hold.
+    fn check_paused(&self, filled: u64, most: u64) -> Result<()> {
+        let held: u64 = self.sealed.iter().map(|sealed| sealed.buffer.cost_bytes()).sum();
+        if filled == 0 || held + filled <= most {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "merges are paused and the table would hold {} bytes in sealed write buffers, of {most} \
+             allowed: resume merges, or work them off",
+            held + filled
+        )))
+    }
+
     /// Moves the finished merge of `level` to where its result belongs.
     fn take_result(&mut self, level: usize) {
         let merging = self.levels[level].merging.take().expect("the level has a merge");

@@ -287,6 +287,10 @@ impl MergeJob {
         loop {
             let target = self.requested.load(Ordering::Acquire);
             let spent = self.spent();
+            if self.store.paused().is_some() {
+                self.requested.store(0, Ordering::Release);
+                return;
+            }
             if self.is_done() || spent >= target {
                 let swapped =
                     self.requested.compare_exchange(target, 0, Ordering::AcqRel, Ordering::Acquire);

@@ -499,6 +499,41 @@ impl Session {
         Ok(())
     }
 
+    /// Has updates and helpers do no merging, until [`Session::resume_merges`].
+    ///
+    /// Updates go on and gather in memory. One that would have a table hold more than
+    /// `buffered_bytes_max` bytes of entries in sealed write buffers, beside the active one, is refused
+    /// (`Invalid`) and changes nothing. What is asked for is still done: [`Table::work`],
+    /// [`Table::supply_union_credits`], snapshots and unions. The debt is in [`Table::stats`]; after
+    /// resuming, the next update of a table pays what is due of it, which [`Table::work`] can do before
+    /// in pieces.
+    ///
+    /// ```
+    /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
+    /// # let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+    /// # let mut table = session.create_table("t", TableOptions::default())?;
+    /// session.pause_merges(64 << 20);
+    /// table.update(Batch::new().insert(b"key", b"value"))?; // in the moment that counts
+    /// assert_eq!(table.last_work(), 0);
+    /// while table.work(1 << 20)? > 0 {} // in spare time
+    /// session.resume_merges();
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn pause_merges(&self, buffered_bytes_max: u64) {
+        self.store.pause_merges(buffered_bytes_max);
+    }
+
+    /// Has updates and helpers merge again. Nothing when merges are not paused.
+    pub fn resume_merges(&self) {
+        self.store.resume_merges();
+    }
+
+    /// Whether [`Session::pause_merges`] is in force.
+    #[must_use]
+    pub fn merges_are_paused(&self) -> bool {
+        self.store.paused().is_some()
+    }
+
     /// What was counted since the session was opened.
     pub fn stats(&self) -> SessionStats {
         self.store.counters.read()

@@ -14,7 +14,7 @@ pub struct TableStats {
     pub name: String,
     /// From the youngest level to the last run.
     pub levels: Vec<LevelStats>,
-    /// Merges and write-outs that are not finished.
+    /// Merges and write-outs that are not finished, those that wait for others included.
     pub merges: Vec<MergeStats>,
     /// Bytes of entries that these have left to read.
     pub debt_bytes: u64,
@@ -88,6 +88,10 @@ pub(super) fn table(view: &View, name: &str) -> TableStats {
         tally.add_buffer(&sealed.buffer);
         if let Some(writing) = &sealed.writing {
             add_merge(&mut stats, None, writing);
+        } else {
+            let debt_bytes = sealed.buffer.cost_bytes();
+            stats.debt_bytes += debt_bytes;
+            stats.merges.push(MergeStats { debt_bytes, ..MergeStats::default() });
         }
     }
     for (number, level) in shape.levels.iter().enumerate() {

@@ -42,6 +42,9 @@ pub struct Store {
     cache_number: u64,
     closed: AtomicBool,
     poisoned: AtomicBool,
+    /// While merges are paused, how many bytes of sealed write buffers a table may hold; else the
+    /// greatest number.
+    paused_bytes_max: AtomicU64,
     /// Held shared by whoever writes segments, so that the end of the session can wait for them.
     working: RwLock<()>,
     next_segment: AtomicU64,
@@ -91,6 +94,7 @@ impl Store {
             keep_files,
             closed: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
+            paused_bytes_max: AtomicU64::new(u64::MAX),
             working: RwLock::new(()),
             next_segment: AtomicU64::new(next_segment),
             segments: Mutex::new(HashMap::new()),
@@ -165,6 +169,22 @@ impl Store {
             ));
         }
         Ok(())
+    }
+
+    /// Has updates and helpers merge nothing, until a table holds more than so many bytes.
+    pub fn pause_merges(&self, buffered_bytes_max: u64) {
+        self.paused_bytes_max.store(buffered_bytes_max.min(u64::MAX - 1), Ordering::Release);
+    }
+
+    /// Has them merge again.
+    pub fn resume_merges(&self) {
+        self.paused_bytes_max.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Whether merges are paused, and then how many bytes of sealed write buffers a table may hold.
+    pub fn paused(&self) -> Option<u64> {
+        let most = self.paused_bytes_max.load(Ordering::Acquire);
+        (most < u64::MAX).then_some(most)
     }
 
     /// Stops all writing: what was synced is what there is.

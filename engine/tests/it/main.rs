@@ -21,6 +21,7 @@ mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
 mod listing; // snapshots listed while a writer replaces them
 mod memory_budget; // what a session takes of its one number of memory
+mod merge_control; // pausing and resuming merges, working ahead, and closing in the middle
 mod model; // models: the same meaning in the least code
 mod operations; // operation lists from bytes; the body of a fuzz target
 mod random; // numbers that follow from a seed
@@ -28,6 +29,7 @@ mod schedule; // the work of updates against the model of levels, and its bound
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
 #[cfg(shuttle)]
 mod shuttle; // orders of the steps of several threads
+mod space; // how much disk a table takes over what is alive
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets
 mod story; // a fixed workload that touches every operation
 mod table_machine; // random steps on a session and on its model

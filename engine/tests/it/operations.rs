@@ -17,7 +17,7 @@ pub fn operations(bytes: &[u8]) {
 fn step([kind, table, low, high]: [u8; 4]) -> Step {
     let seed = u64::from(u16::from_le_bytes([low, high]));
     let count = 1 + u32::from(high);
-    match kind % 28 {
+    match kind % 29 {
         0 => Step::Create,
         1 => Step::Lookup { table, seed, count },
         2 => Step::Range { table, seed },
@@ -41,6 +41,7 @@ fn step([kind, table, low, high]: [u8; 4]) -> Step {
         20 => Step::Union { seed },
         21 => Step::Supply { table, credits: seed },
         22 => Step::Load { table, seed },
+        23 => Step::Pause { seed },
         _ => Step::Update { table, seed, count },
     }
 }

@@ -233,14 +233,23 @@ impl Table {
     pub fn work(&mut self, credits: u64) -> u64 {
         let mut left = credits;
         let mut work = 0;
-        for merging in self.merges() {
-            if left > 0 && !merging.job.is_done() {
-                let done = merging.job.advance(merging.job.spent.saturating_add(left));
-                work += done;
-                left = left.saturating_sub(done);
+        loop {
+            if left > 0 && self.sealed.front().is_some_and(|sealed| sealed.writing.is_none()) {
+                self.start_writing();
             }
+            for merging in self.merges() {
+                if left > 0 && !merging.job.is_done() {
+                    let done = merging.job.advance(merging.job.spent.saturating_add(left));
+                    work += done;
+                    left = left.saturating_sub(done);
+                }
+            }
+            let is_done = self.merges().all(|merging| merging.job.is_done());
+            if left == 0 || !is_done || self.sealed.len() <= 1 {
+                return work;
+            }
+            work += self.settle();
         }
-        work
     }
 
     fn merges(&mut self) -> impl Iterator<Item = &mut Merging> {

@@ -58,6 +58,10 @@ pub enum Step {
         table: u8,
         credits: u64,
     },
+    /// Merges are paused or resumed.
+    Pause {
+        seed: u64,
+    },
     Help {
         seed: u64,
     },
@@ -111,7 +115,8 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             74..75 => Step::Close { table },
             75..77 => Step::Union { seed },
             77..78 => Step::Supply { table, credits: random.choose(&[0, 1, 2_000, u64::MAX]) },
-            78..80 => Step::Work { table, credits: random.choose(&[1, 200, 5_000, u64::MAX]) },
+            78..79 => Step::Pause { seed },
+            79..80 => Step::Work { table, credits: random.choose(&[1, 200, 5_000, u64::MAX]) },
             80..83 => Step::Help { seed },
             83..87 => Step::Save { seed },
             87..90 => Step::Open { seed },

@@ -170,6 +170,7 @@ impl World {
                     same("work left after unbounded credits", &left, &0)?;
                 }
             }
+            Step::Pause { seed } => self.pause(seed),
             Step::Help { seed } => self.help(seed),
             Step::Save { seed } => self.save(seed)?,
             Step::Open { seed } => self.open(seed)?,
@@ -213,7 +214,14 @@ impl World {
         let changes = self.setup.changes(seed, count);
         let batch = model::batch(&changes);
         let (table, model) = &mut self.tables[index];
-        ok(table.update(&batch))?;
+        if let Err(error) = table.update(&batch) {
+            // Too much gathered while merges were paused: nothing changed, and then it works.
+            same("an update refused", &error.kind(), &Kind::Invalid)?;
+            same("merges paused", &self.session.merges_are_paused(), &true)?;
+            compare("a table that refused", &table.view(), model)?;
+            self.session.resume_merges();
+            ok(table.update(&batch))?;
+        }
         model.update(&changes, self.setup.join());
         Ok(())
     }
@@ -228,6 +236,15 @@ impl World {
             same(&format!("the value of {key:?}"), &found, &model.get(key))?;
         }
         Ok(())
+    }
+
+    fn pause(&mut self, seed: u64) {
+        if self.session.merges_are_paused() {
+            self.session.resume_merges();
+        } else {
+            let buffers = seed % 4;
+            self.session.pause_merges(buffers * self.setup.write_buffer_bytes);
+        }
     }
 
     /// A union of some tables, the same one perhaps several times.
