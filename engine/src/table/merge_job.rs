@@ -313,7 +313,8 @@ impl MergeJob {
             work.charge = self.store.charge();
             if let Some(charge) = &work.charge {
                 // A chunk for each input that is read, and one that is written.
-                charge.set((self.state().inputs.len() + 1) as u64 * CHUNK_BYTES as u64);
+                let inputs = self.state().inputs.len();
+                charge.set((inputs * chunk_bytes(inputs) + CHUNK_BYTES) as u64);
             }
         }
         let segment_bytes = self.store.segment_bytes();
@@ -347,14 +348,11 @@ impl MergeJob {
 
     /// Readers of the inputs, after the boundary.
     fn start(&self) -> Result<AnyMerge> {
-        /// Bytes that the readers of one merge buffer together, unless that leaves each too little.
-        const READ_BYTES: usize = 8 << 20;
         let state = self.state();
         let boundary = state.boundary.as_deref();
         let groups = self.plan.groups.as_deref();
         let skip = shared_prefix(&state.inputs);
-        let share = (READ_BYTES / state.inputs.len().max(1)).next_multiple_of(PAGE_BYTES);
-        let chunk_bytes = CHUNK_BYTES.min(share.max(4 * PAGE_BYTES));
+        let chunk_bytes = chunk_bytes(state.inputs.len());
         let mut sources = Vec::with_capacity(state.inputs.len());
         for (number, input) in state.inputs.iter().enumerate() {
             // Of two limits the later one counts, and none is the earliest.
@@ -439,6 +437,14 @@ impl Drop for Request {
             self.job.requested.store(0, Ordering::Release);
         }
     }
+}
+
+/// Bytes that each reader of so many reads at once.
+fn chunk_bytes(readers: usize) -> usize {
+    /// What all of them buffer together, unless that leaves each too little.
+    const READ_BYTES: usize = 8 << 20;
+    let share = (READ_BYTES / readers.max(1)).next_multiple_of(PAGE_BYTES);
+    CHUNK_BYTES.min(share.max(4 * PAGE_BYTES))
 }
 
 /// How many bytes all keys of all inputs share from their start.

@@ -133,7 +133,9 @@ fn helpers_rest_while_merges_are_paused() {
     session.pause_merges(u64::MAX);
     let written = session.stats().written_bytes();
     let waiting = std::mem::take(&mut *later.0.lock().unwrap());
-    waiting.into_iter().for_each(|work| work());
+    for work in waiting {
+        work();
+    }
     insert(&mut table, 60..400);
     assert_eq!(session.stats().written_bytes(), written);
     assert_eq!(later.1.load(Ordering::SeqCst), asked, "nobody was asked");

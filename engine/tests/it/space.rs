@@ -64,7 +64,7 @@ fn held(table: &Table) -> u64 {
 /// The levels above the last run of a table of `ALIVE` keys.
 fn depth(ratio: u64) -> u32 {
     let fits = |depth: &u32| ALIVE * COST <= ratio.pow(depth + 1) * BUFFER_BYTES;
-    (1..).find(fits).unwrap()
+    (1..64).find(fits).unwrap()
 }
 
 /// At most so many bytes stand above the last run: T - 1 runs and a merge of T on every level, and for
