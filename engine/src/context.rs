@@ -11,6 +11,7 @@ mod control;
 mod digest;
 mod directory;
 pub mod hash;
+mod hash_index;
 pub mod inspect;
 pub mod name_hash;
 mod node;

@@ -16,6 +16,7 @@ pub mod memory;
 pub mod os;
 pub(crate) mod path;
 pub mod sim;
+pub(crate) mod subfolder;
 #[cfg(target_os = "linux")]
 mod uring;
 

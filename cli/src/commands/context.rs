@@ -1,4 +1,4 @@
-//! `varvite context`: looking into a context store. Nothing here writes to it.
+//! `varvite context`: looking into a context store. Only `check --rebuild-index` writes to it.
 
 use std::path::{Path, PathBuf};
 
@@ -33,8 +33,8 @@ pub enum Command {
     Diff(Between),
     /// Print every path and value in order, one JSON object a line
     Dump(Dump),
-    /// Recompute every hash
-    Check(Folder),
+    /// Recompute every hash and look each up in the index
+    Check(Check),
 }
 
 /// A store.
@@ -108,6 +108,15 @@ pub struct Dump {
     folder: Folder,
     /// Hash of a commit, a branch, or "last"
     commit: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Check {
+    #[command(flatten)]
+    folder: Folder,
+    /// First make the index from the pack again; takes the store's lock
+    #[arg(long)]
+    rebuild_index: bool,
 }
 
 /// Runs the command that looks.
@@ -279,6 +288,7 @@ fn stat(arguments: &Folder, format: Format) -> Outcome {
             .collect();
         print::json(&json!({
             "commits": stats.commits, "objects": stats.objects, "pack_bytes": stats.pack_bytes,
+            "index_bytes": stats.index_bytes, "warnings": store.warnings(),
             "chunks": stats.chunks, "generation": stats.generation,
             "entries": configuration.entries(), "stable_hash": configuration.stable_hash(),
             "branches": branches,
@@ -289,6 +299,7 @@ fn stat(arguments: &Folder, format: Format) -> Outcome {
         ("commits", print::count(stats.commits)),
         ("objects found by hash", print::count(stats.objects)),
         ("pack", print::bytes(stats.pack_bytes)),
+        ("index", print::bytes(stats.index_bytes)),
         ("chunks", print::count(stats.chunks)),
         ("generation", print::count(stats.generation)),
         ("branching", configuration.entries().to_string()),
@@ -296,6 +307,9 @@ fn stat(arguments: &Folder, format: Format) -> Outcome {
         ("branches", branches.len().to_string()),
     ]);
     print::line(&table.to_string())?;
+    for warning in store.warnings() {
+        print::line(&format!("warning: {warning}"))?;
+    }
     Ok(Verdict::Yes)
 }
 
@@ -378,18 +392,35 @@ fn dump(arguments: &Dump) -> Outcome {
     failed.map_or(Ok(Verdict::Yes), |error| Err(error.into()))
 }
 
-fn check(arguments: &Folder, format: Format) -> Outcome {
-    let checked = open(&arguments.store)?.check()?;
+fn check(arguments: &Check, format: Format) -> Outcome {
+    let folder = &arguments.folder.store;
+    if arguments.rebuild_index {
+        let mut store = Store::open(disk(folder)?, Options::default())?;
+        store.rebuild_index()?;
+        store.close()?;
+    }
+    let store = open(folder)?;
+    let checked = store.check()?;
+    let faults = &checked.index_faults;
     match format {
         Format::Json => print::json(&json!({
             "commits": checked.commits, "nodes": checked.nodes, "values": checked.values,
+            "index_faults": faults, "warnings": store.warnings(),
         }))?,
-        Format::Table => print::line(&format!(
-            "sound: {} commits, {} pieces of directories, {} values",
-            print::count(checked.commits),
-            print::count(checked.nodes),
-            print::count(checked.values)
-        ))?,
+        Format::Table => {
+            print::line(&format!(
+                "sound: {} commits, {} pieces of directories, {} values",
+                print::count(checked.commits),
+                print::count(checked.nodes),
+                print::count(checked.values)
+            ))?;
+            for fault in store.warnings().iter().chain(faults) {
+                print::line(&format!("index: {fault}"))?;
+            }
+            if !faults.is_empty() {
+                print::line("make the index again: varvite context check --rebuild-index")?;
+            }
+        }
     }
-    Ok(Verdict::Yes)
+    Ok(Verdict::of(faults.is_empty()))
 }

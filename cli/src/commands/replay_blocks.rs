@@ -165,7 +165,7 @@ impl Replay {
     fn is_done(&mut self, block: &Block<'_>) -> Result<bool> {
         let Some(expected) = self.expected.get(&block.id).copied() else { return Ok(false) };
         let store = self.store();
-        if !store.exists(&expected.commit) {
+        if !store.exists(&expected.commit)? {
             return Ok(false);
         }
         // Read, so that what is skipped is at least readable.

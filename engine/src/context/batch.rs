@@ -3,7 +3,7 @@
 //! Only what is live is written, each piece once however often the tree shares it. A piece that
 //! equals the one it was made from is not written; one that differs little is written as a patch.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -219,6 +219,28 @@ impl<'a> Batch<'a> {
             fresh: self.fresh,
         }
     }
+}
+
+/// The hashes of the objects below `root` that are live, each once: what a batch may find stored.
+pub(crate) fn live_objects(root: &Arc<Node>) -> Vec<Hash> {
+    let mut seen: HashSet<*const Node, BuildHasherDefault<AddressHasher>> = HashSet::default();
+    let mut hashes = Vec::new();
+    let mut stack = vec![root];
+    while let Some(node) = stack.pop() {
+        if Arc::strong_count(node) > 1 && !seen.insert(Arc::as_ptr(node)) {
+            continue;
+        }
+        hashes.extend(node.hash.get().copied());
+        for index in 0..node.width() {
+            stack.extend(node.live(index));
+            if let Body::Leaf { leaf, .. } = &node.body
+                && let Slot::Value(value) = leaf.slot(index)
+            {
+                hashes.push(leaf.hashes().get(index).unwrap_or_else(|| hash::value(value)));
+            }
+        }
+    }
+    hashes
 }
 
 impl Written {

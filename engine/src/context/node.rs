@@ -378,6 +378,11 @@ impl Node {
         }
     }
 
+    /// Whether it is the uppermost branch of a directory.
+    pub(crate) fn is_top(&self) -> bool {
+        matches!(&self.body, Body::Branch(branch) if branch.depth == 0)
+    }
+
     /// About how many bytes its full record takes, hash apart.
     pub(crate) fn weight(&self) -> usize {
         match &self.body {

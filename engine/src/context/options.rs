@@ -39,6 +39,8 @@ pub struct Options {
     pub objects_bytes: u64,
     /// Memory for pages of the pack, in bytes, unless `cache` is given.
     pub pages_bytes: u64,
+    /// Memory for write buffers and filters of the index, in bytes.
+    pub index_bytes: u64,
     /// A page cache that other stores share.
     pub cache: Option<Arc<Cache>>,
     /// A chunk longer than this is followed by another.
@@ -55,6 +57,7 @@ impl Default for Options {
             durability: Durability::Synced,
             objects_bytes: 64 << 20,
             pages_bytes: 16 << 20,
+            index_bytes: 16 << 20,
             cache: None,
             chunk_bytes: 256 << 20,
             seed: 0,

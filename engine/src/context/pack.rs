@@ -27,6 +27,8 @@ pub(crate) struct Chunk {
     /// Logical offset of the file's first byte.
     pub(crate) base: u64,
     pub(crate) file: Arc<dyn File>,
+    /// Of the file, part of the checksums of its batches.
+    pub(crate) identity: u64,
     /// Its name in the page cache.
     key: u64,
     /// Bytes of it that belong to the store.
@@ -34,9 +36,15 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    pub(crate) fn new(base: u64, file: Arc<dyn File>, cache: &Cache, end: u64) -> Arc<Chunk> {
+    pub(crate) fn new(
+        base: u64,
+        file: Arc<dyn File>,
+        cache: &Cache,
+        identity: u64,
+        end: u64,
+    ) -> Arc<Chunk> {
         let key = combine(cache.join(), base);
-        Arc::new(Chunk { base, file, key, end: AtomicU64::new(end) })
+        Arc::new(Chunk { base, file, identity, key, end: AtomicU64::new(end) })
     }
 
     pub(crate) fn end(&self) -> u64 {

@@ -6,6 +6,9 @@ pub(crate) const CONTROL: &str = "control";
 /// Held by the process that writes.
 pub(crate) const LOCK: &str = "lock";
 
+/// Folder of the index.
+pub(crate) const INDEX: &str = "index";
+
 /// Chunk `number` of the pack in `generation`.
 pub(crate) fn chunk(generation: u64, number: u64) -> String {
     format!("{generation:04}-{number:06}.pack")

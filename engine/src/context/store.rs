@@ -2,31 +2,32 @@
 //!
 //! A commit is one append to the last chunk and one sync. Opening reads the control file and scans
 //! the pack forward from its checkpoint; a reader's reload is the same scan. What the index knows
-//! (commits by hash, or every object) is derived from the pack and lives in memory.
+//! (commits by hash, or every object) is derived from the pack.
 //! Order of every write and sync: `docs/design/durability.md`.
 
 mod check;
+mod load;
 mod write;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::batch::Objects;
 use super::commit::{Commit, CommitBody};
 use super::configuration::Configuration;
 use super::control::Control;
 use super::hash::{self, Hash};
+use super::hash_index::{Covered, HashIndex, is_damage};
 use super::node::{Load, Slot};
-use super::options::{Index, Options};
-use super::pack::{Chunk, Pack};
+use super::options::Options;
+use super::pack::Pack;
 use super::paths;
-use super::record::{self, Tag};
+use super::record::Tag;
 use super::tree::Tree;
 use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
-use crate::file::append::{self, HEAD, Position};
-use crate::format::header::FileKind;
+use crate::file::append::Position;
+use crate::sync::{Mutex, lock};
 
 pub use check::Checked;
 pub use write::CommitInfo;
@@ -41,10 +42,14 @@ pub struct Stats {
     pub objects: u64,
     /// Bytes of all chunks.
     pub pack_bytes: u64,
-    /// Bytes handed to the disk since the store was opened.
+    /// Bytes of the index on disk.
+    pub index_bytes: u64,
+    /// Bytes handed to the disk since the store was opened, for pack, control file and index.
     pub written_bytes: u64,
-    /// Syncs asked for since the store was opened, those of checkpoints included.
+    /// Syncs asked for since the store was opened, those of checkpoints and of the index included.
     pub syncs: u64,
+    /// Those of them that the index asked for: none for a commit, some for a checkpoint.
+    pub index_syncs: u64,
     /// Memory that materialised nodes take.
     pub objects_bytes: u64,
     /// Chunks of the pack.
@@ -56,8 +61,6 @@ pub struct Stats {
 /// What the pack says, up to a place in its last chunk.
 #[derive(Debug, Default)]
 struct State {
-    commits: HashMap<Hash, u64>,
-    objects: Objects,
     branches: BTreeMap<Vec<u8>, Hash>,
     last_commit: u64,
     sequence: u64,
@@ -87,6 +90,7 @@ pub struct Store {
     state: State,
     /// Where the next scan of the last chunk begins.
     position: Position,
+    index: Arc<Mutex<HashIndex>>,
     writer: Option<Writer>,
 }
 
@@ -119,8 +123,9 @@ impl Store {
     }
 
     /// Opens a store for writing. `Locked` when another process, or this one, writes to it already.
-    /// Reads the control file, one record a commit, and the pack from the last checkpoint on; with
-    /// [`Index::Always`] all of the pack.
+    /// Reads the control file, the manifest and footers of the index, and the pack from the last
+    /// checkpoint on. An index that is lost or damaged is made again, which reads one record a commit,
+    /// or with [`Index::Always`](super::Index::Always) all of the pack; see [`Store::warnings`].
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         let control = Control::read(&*disk)?;
         let lock = write::lock_store(&*disk)?;
@@ -147,130 +152,22 @@ impl Store {
         options.configuration = control.configuration;
         options.index = control.index;
         let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
+        let nothing = Covered::nothing(control.store, control.generation, control.index);
+        let index = HashIndex::open(&disk, &options, &cache, nothing, lock.is_none())?;
         let pack = Arc::new(Pack::new(control.store, cache, options.objects_bytes));
         let position = control.position;
-        let mut store =
-            Store { disk, options, state: State::default(), pack, position, control, writer: None };
-        store.load(lock)?;
-        Ok(store)
-    }
-
-    /// Reads what the control file and the pack say into an empty state.
-    fn load(&mut self, lock: Option<Box<dyn crate::disk::Lock>>) -> Result<()> {
-        let last = self.control.bases.len() - 1;
-        let always = self.options.index == Index::Always;
-        for (number, base) in self.control.bases.iter().enumerate() {
-            let path = paths::chunk(self.control.generation, number as u64);
-            let (file, header) = append::open_reader(&*self.disk, &path, FileKind::Pack)?;
-            if header.store != self.control.store {
-                return Err(Error::invalid(format!(
-                    "{path} belongs to another store: put the right file in its place"
-                )));
-            }
-            let end = match self.control.bases.get(number + 1) {
-                Some(next) => next - base,
-                None => self.control.position.offset,
-            };
-            let chunk = Chunk::new(*base, file, self.pack.cache(), end);
-            self.pack.add_chunk(Arc::clone(&chunk));
-            if always {
-                let state = &mut self.state;
-                let from = Position::start();
-                append::scan(&*chunk.file, header.identity, from, |position, payload| {
-                    let start = base + position.offset + HEAD as u64;
-                    apply(state, &path, *base, start, payload, true)
-                })?;
-            }
-        }
-        self.state.branches = self.control.branches.iter().cloned().collect();
-        self.state.commits.clear();
-        self.state.last_commit = self.control.last_commit;
-        self.state.sequence = 0;
-        self.position = self.control.position;
-        self.walk_commits()?;
-        let base = self.control.bases[last];
-        let path = paths::chunk(self.control.generation, last as u64);
-        if let Some(lock) = lock {
-            let state = &mut self.state;
-            let append = append::AppendFile::open(
-                &*self.disk,
-                &path,
-                FileKind::Pack,
-                self.position,
-                |position, payload| {
-                    let start = base + position.offset + HEAD as u64;
-                    apply(state, &path, base, start, payload, always)
-                },
-            )?;
-            self.position = append.end();
-            self.pack.chunks()[last].extend(append.end().offset);
-            self.writer = Some(Writer::new(append, lock));
-            return Ok(());
-        }
-        self.scan()
-    }
-
-    /// Puts the commits before the checkpoint into the index, by walking back from the last one.
-    fn walk_commits(&mut self) -> Result<()> {
-        let mut offset = self.state.last_commit;
-        let mut newest = None;
-        while offset != 0 {
-            let (hash, body) = self.commit_at(offset)?;
-            newest.get_or_insert(body.sequence + 1);
-            self.state.commits.insert(hash, offset);
-            offset = body.previous;
-        }
-        self.state.sequence = newest.unwrap_or(0);
-        Ok(())
-    }
-
-    /// Reads forward from the place reached so far.
-    fn scan(&mut self) -> Result<()> {
-        let last = self.control.bases.len() - 1;
-        let base = self.control.bases[last];
-        let path = paths::chunk(self.control.generation, last as u64);
-        let always = self.options.index == Index::Always;
-        let chunk = self.pack.chunks()[last].clone();
-        let (_, header) = append::open_reader(&*self.disk, &path, FileKind::Pack)?;
-        let state = &mut self.state;
-        let scan =
-            append::scan(&*chunk.file, header.identity, self.position, |position, payload| {
-                let start = base + position.offset + HEAD as u64;
-                apply(state, &path, base, start, payload, always)
-            })?;
-        self.position = scan.end;
-        chunk.extend(scan.end.offset);
-        Ok(())
-    }
-
-    /// Sees what was committed since the store was opened or last reloaded. Costs what is new. Does
-    /// nothing for the handle that writes, which always sees its own commits.
-    pub fn reload(&mut self) -> Result<()> {
-        if self.writer.is_some() {
-            return Ok(());
-        }
-        let control = Control::read(&*self.disk)?;
-        let same_files = control.generation == self.control.generation
-            && control.bases == self.control.bases
-            && control.store == self.control.store;
-        if same_files {
-            return self.scan();
-        }
-        // Other files: read them afresh, and only then let go of the old ones.
-        let cache = Arc::clone(self.pack.cache());
-        let fresh = Store {
-            disk: Arc::clone(&self.disk),
-            options: self.options.clone(),
-            pack: Arc::new(Pack::new(control.store, cache, self.options.objects_bytes)),
+        let mut store = Store {
+            disk,
+            options,
             state: State::default(),
-            position: control.position,
+            pack,
+            position,
             control,
+            index: Arc::new(Mutex::new(index)),
             writer: None,
         };
-        let mut fresh = fresh;
-        fresh.load(None)?;
-        *self = fresh;
-        Ok(())
+        store.load(lock)?;
+        Ok(store)
     }
 
     /// The hash configuration.
@@ -278,19 +175,83 @@ impl Store {
         self.control.configuration
     }
 
-    /// Whether a commit with this hash is here. Reads nothing.
-    pub fn exists(&self, commit: &Hash) -> bool {
-        self.state.commits.contains_key(commit)
+    /// Whether a commit with this hash is here. Mostly a lookup in memory; at most one page of each
+    /// level of the index is read.
+    pub fn exists(&self, commit: &Hash) -> Result<bool> {
+        Ok(self.find_commit(commit)?.is_some())
+    }
+
+    /// Where a commit is. What the index says is checked against the pack; when it is damaged the
+    /// pack is asked instead, one record a commit.
+    fn find_commit(&self, commit: &Hash) -> Result<Option<u64>> {
+        let entries = lock(&self.index).commits(commit);
+        match entries.get(commit) {
+            Ok(None) => return Ok(None),
+            Ok(Some(offset)) => {
+                if self.commit_at(offset).is_ok_and(|(found, _)| found == *commit) {
+                    return Ok(Some(offset));
+                }
+            }
+            Err(error) if !is_damage(&error) => return Err(error),
+            Err(_) => {}
+        }
+        let mut offset = self.state.last_commit;
+        while offset != 0 {
+            let (hash, body) = self.commit_at(offset)?;
+            if hash == *commit {
+                return Ok(Some(offset));
+            }
+            offset = body.previous;
+        }
+        Ok(None)
     }
 
     fn commit_offset(&self, commit: &Hash) -> Result<u64> {
-        self.state.commits.get(commit).copied().ok_or_else(|| {
+        self.find_commit(commit)?.ok_or_else(|| {
             Error::missing(format!(
                 "commit {} is not in the store at {}: `varvite context log` lists those that are",
                 hash::to_text(commit),
                 self.disk.root()
             ))
         })
+    }
+
+    /// The value or directory with this hash, in a store that finds every object. Values of up to 15
+    /// bytes are no objects. `Invalid` with the minimal index.
+    pub fn find_object(&self, hash: &Hash) -> Result<Option<Tree>> {
+        let entries = {
+            let index = lock(&self.index);
+            if !index.keeps_objects() {
+                return Err(Error::invalid(
+                    "this store finds only commits by their hash: create it with the index \"always\"",
+                ));
+            }
+            index.objects(hash)
+        };
+        let Some(offset) = entries.get(hash)? else { return Ok(None) };
+        let (tag, stored) =
+            self.pack.record(offset, |_, _, record| Ok((record.tag, record.hash)))?;
+        if stored != *hash {
+            return self.pack.record(offset, |file, place, _| {
+                Err(Error::corrupt(file, place, hash::to_text(hash), hash::to_text(&stored)))
+            });
+        }
+        let slot = match tag {
+            Tag::Value => Slot::StoredValue(offset),
+            Tag::Flat | Tag::FlatPatch => Slot::StoredNode(offset),
+            // Only the uppermost piece of a large directory is the directory.
+            Tag::Branch | Tag::BranchPatch if self.pack.node(offset)?.is_top() => {
+                Slot::StoredNode(offset)
+            }
+            _ => return Ok(None),
+        };
+        let load = Arc::clone(&self.pack) as Arc<dyn Load>;
+        Ok(Some(Tree::stored(self.configuration(), load, slot)))
+    }
+
+    /// What was found wrong with the index, which was then made again.
+    pub fn warnings(&self) -> Vec<String> {
+        lock(&self.index).warnings().to_vec()
     }
 
     fn commit_at(&self, offset: u64) -> Result<(Hash, CommitBody)> {
@@ -366,58 +327,21 @@ impl Store {
     /// What the store did and holds.
     pub fn stats(&self) -> Stats {
         let chunks = self.pack.chunks();
+        let index = lock(&self.index);
+        let (commits, objects) = index.counts();
+        let traffic = index.traffic();
+        let writer = self.writer.as_ref();
         Stats {
-            commits: self.state.commits.len() as u64,
-            objects: self.state.objects.len() as u64,
+            commits,
+            objects,
             pack_bytes: chunks.iter().map(|chunk| chunk.end()).sum(),
-            written_bytes: self.writer.as_ref().map_or(0, |writer| writer.written_bytes),
-            syncs: self.writer.as_ref().map_or(0, |writer| writer.syncs),
+            index_bytes: index.disk_bytes(),
+            written_bytes: writer.map_or(0, |writer| writer.written_bytes) + traffic.written_bytes,
+            syncs: writer.map_or(0, |writer| writer.syncs) + traffic.syncs,
+            index_syncs: traffic.syncs,
             objects_bytes: self.pack.objects.bytes(),
             chunks: chunks.len() as u64,
             generation: self.control.generation,
         }
     }
-}
-
-/// Adds what the records of one batch say. Their bytes were verified with the batch.
-fn apply(
-    state: &mut State,
-    file: &str,
-    base: u64,
-    start: u64,
-    payload: &[u8],
-    always: bool,
-) -> Result<()> {
-    let mut at = 0;
-    while at < payload.len() {
-        let rest = &payload[at..];
-        let offset = start + at as u64;
-        let place = offset - base;
-        let length = record::length(rest).filter(|length| *length <= rest.len() as u64);
-        let length = length.ok_or_else(|| {
-            Error::corrupt(file, place, "a record within its batch", "a longer one")
-        })? as usize;
-        let whole = &rest[..length];
-        let head = record::split(file, place, whole)?;
-        match head.tag {
-            Tag::Commit => {
-                let body = CommitBody::decode(file, place, offset, head.body)?;
-                state.commits.insert(head.hash, offset);
-                state.last_commit = offset;
-                state.sequence = body.sequence + 1;
-            }
-            Tag::Reference if head.hash == [0; 32] => {
-                state.branches.remove(head.body);
-            }
-            Tag::Reference => {
-                state.branches.insert(head.body.to_vec(), head.hash);
-            }
-            _ if always => {
-                state.objects.insert(head.hash, offset);
-            }
-            _ => {}
-        }
-        at += length;
-    }
-    Ok(())
 }

@@ -233,14 +233,16 @@ fn every_flipped_bit_and_every_cut_is_noticed_or_harmless() {
         let (disk, hashes) = small_store(index);
         for name in disk.files().into_iter().filter(|name| name != "lock") {
             let bytes = disk.bytes(&name).unwrap();
-            for byte in 0..bytes.len() {
+            // Damage of the index is `context_index.rs`'s; a few places show that it ends here too.
+            let step = if name.starts_with("index/") { bytes.len() / 30 + 1 } else { 1 };
+            for byte in (0..bytes.len()).step_by(step) {
                 let mut damaged = bytes.clone();
                 damaged[byte] ^= 1 << (byte % 8);
                 let copy = disk.snapshot();
                 copy.replace(&name, damaged).unwrap();
                 survives(copy, index, &hashes, &format!("{name} byte {byte}"));
             }
-            for length in (0..bytes.len()).step_by(7) {
+            for length in (0..bytes.len()).step_by(7 * step) {
                 let copy = disk.snapshot();
                 copy.replace(&name, &bytes[..length]).unwrap();
                 survives(copy, index, &hashes, &format!("{name} cut to {length}"));
@@ -276,7 +278,7 @@ fn a_reader_follows_through_chunks_while_another_handle_writes() {
     for number in 0..40 {
         change(&mut tree, number).unwrap();
         let hash = store.commit(&mut tree, &info(number, last)).unwrap();
-        assert!(!reader.exists(&hash), "not before the reload");
+        assert!(!reader.exists(&hash).unwrap(), "not before the reload");
         reader.reload().unwrap();
         let read = reader.checkout(&hash).unwrap();
         assert_eq!(rebuild(&read).unwrap().hash().unwrap(), tree.hash().unwrap());
@@ -292,6 +294,6 @@ fn a_lock_file_left_by_a_dead_process_stops_nobody() -> std::result::Result<(), 
         disk.open("lock", Mode::Create, Access::Buffered)?;
     }
     let store = Store::open(disk, options(Index::Minimal))?;
-    assert!(store.exists(&hashes[0]));
+    assert!(store.exists(&hashes[0])?);
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use varvite::context::{CommitInfo, Configuration, Options, Store, Tree, inspect};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
+use varvite::raw::Manifest;
 
 use crate::golden::golden;
 
@@ -29,6 +30,9 @@ fn the_small_store_is_written_as_it_was_and_read() {
     for (file, name) in [("0000-000000.pack", "pack/small.bin"), ("control", "control/small.bin")] {
         disk.replace(file, golden(name, &written.bytes(file).unwrap())).unwrap();
     }
+    let manifest = written.bytes("index/snapshots/0000000000000000.snapshot").unwrap();
+    let manifest = Manifest::decode("manifest", &manifest).unwrap();
+    golden("hash-index/payload.bin", &manifest.payload);
     let store = Store::open_read_only(disk, Options::default()).unwrap();
     let hash = store.branch(b"main").unwrap();
     let tree = store.checkout(&hash).unwrap();

@@ -327,9 +327,9 @@ fn store_story(disk: &Arc<dyn Disk>, configuration: Configuration, index: Index,
     }
     store.clear().unwrap();
     assert_eq!(store.log(10).unwrap(), Vec::<Hash>::new());
-    assert!(reader.exists(&commits[0].0), "a reader sees what its last reload saw");
+    assert!(reader.exists(&commits[0].0).unwrap(), "a reader sees what its last reload saw");
     reader.reload().unwrap();
-    assert!(!reader.exists(&commits[0].0));
+    assert!(!reader.exists(&commits[0].0).unwrap());
     let error = reader.checkout(&commits[0].0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Missing);
     handles[0].check(&mut random, "a handle of the generation before");

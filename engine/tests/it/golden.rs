@@ -229,8 +229,17 @@ fn appended_files() {
 fn documents_show_the_golden_files() {
     let mut shown = Vec::new();
     let nouns = [
-        "append", "header", "page", "filter", "index", "segment", "session", "snapshot", "pack",
+        "append",
+        "header",
+        "page",
+        "filter",
+        "index",
+        "segment",
+        "session",
+        "snapshot",
+        "pack",
         "control",
+        "hash-index",
     ];
     for noun in nouns {
         let text = std::fs::read_to_string(path(&format!("../docs/format/{noun}.md"))).unwrap();
@@ -252,5 +261,5 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 18, "{shown:?}");
+    assert_eq!(shown.len(), 19, "{shown:?}");
 }

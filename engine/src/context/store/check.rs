@@ -7,11 +7,13 @@ use super::Store;
 use crate::context::commit::CommitBody;
 use crate::context::digest;
 use crate::context::hash::{self, Hash};
+use crate::context::hash_index::Entries;
 use crate::context::node::{Body, Load, Node, Slot, Target};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// What was checked, and found right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Commits.
     pub commits: u64,
@@ -19,11 +21,16 @@ pub struct Checked {
     pub nodes: u64,
     /// Values that are not inside their directory.
     pub values: u64,
+    /// What is wrong with the index, at most [`FAULTS_MAX`] sentences; it can be made again.
+    pub index_faults: Vec<String>,
 }
 
+/// The most faults of an index that are told.
+pub const FAULTS_MAX: usize = 10;
+
 impl Store {
-    /// Recomputes the hash of every commit, directory and value that the store's commits reach.
-    /// `Corrupt` at the first that is wrong. Reads each record once or twice; keeps 8 bytes of memory
+    /// Recomputes the hash of every commit, directory and value that the store's commits reach, and
+    /// looks each up in the index. `Corrupt` at the first that is wrong. Reads each record once or twice; keeps 8 bytes of memory
     /// or so for each.
     pub fn check(&self) -> Result<Checked> {
         let mut checked = Checked::default();
@@ -32,11 +39,37 @@ impl Store {
         while offset != 0 {
             let (stored, body) = self.commit_at(offset)?;
             self.check_commit(offset, &stored, &body)?;
+            let entries = lock(&self.index).commits(&stored);
+            self.check_entry("commit", &stored, &entries, &mut checked);
             checked.commits += 1;
             self.check_below(body.root, &mut seen, &mut checked)?;
             offset = body.previous;
         }
         Ok(checked)
+    }
+
+    /// Notes when the index does not lead to the record with this hash.
+    fn check_entry(&self, what: &str, hash: &Hash, entries: &Entries, checked: &mut Checked) {
+        let fault = match entries.get(hash) {
+            Ok(Some(offset)) => match self.pack.hash(offset) {
+                Ok(found) if found == *hash => return,
+                _ => format!("leads to another place, {offset}"),
+            },
+            Ok(None) => "is not there".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if checked.index_faults.len() < FAULTS_MAX {
+            checked.index_faults.push(format!("{what} {}: {fault}", hash::to_text(hash)));
+        }
+    }
+
+    fn check_object(&self, hash: &Hash, checked: &mut Checked) {
+        let index = lock(&self.index);
+        if index.keeps_objects() {
+            let entries = index.objects(hash);
+            drop(index);
+            self.check_entry("object", hash, &entries, checked);
+        }
     }
 
     fn check_commit(&self, offset: u64, stored: &Hash, body: &CommitBody) -> Result<()> {
@@ -73,6 +106,7 @@ impl Store {
             let found = digest::node(&copy, Some(&*self.pack))?;
             self.equal(offset, "directory", &found, &stored)?;
             checked.nodes += 1;
+            self.check_object(&stored, checked);
             match &node.body {
                 Body::Leaf { leaf, .. } => {
                     for index in 0..leaf.len() {
@@ -82,6 +116,7 @@ impl Store {
                                 let found = hash::value(&self.pack.value(*child)?);
                                 self.equal(*child, "value", &found, &self.pack.hash(*child)?)?;
                                 checked.values += 1;
+                                self.check_object(&found, checked);
                             }
                             _ => {}
                         }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::{State, Store, paths};
-use crate::context::batch::Batch;
+use crate::context::batch::{self, Batch, Objects};
 use crate::context::commit::CommitBody;
 use crate::context::control::Control;
 use crate::context::hash::{self, Hash};
-use crate::context::node::{Load, Slot};
-use crate::context::options::{Durability, Index};
+use crate::context::hash_index::{HashIndex, is_damage};
+use crate::context::node::{Load, Node, Slot};
+use crate::context::options::Durability;
 use crate::context::pack::{Chunk, Pack};
 use crate::context::record::Tag;
 use crate::context::tree::{Kind as TreeKind, Tree};
@@ -18,6 +19,7 @@ use crate::file::append::{AppendFile, HEAD, Position};
 use crate::file::replace;
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
+use crate::sync::lock;
 
 /// Bytes after a checkpoint that make the next commit take another, so that opening scans at most
 /// about so many.
@@ -159,15 +161,20 @@ impl Store {
         let tree_hash = tree.hash()?;
         let commit_hash = info.hash(&tree_hash);
         let load = Arc::clone(&self.pack) as Arc<dyn Load>;
-        if let Some(offset) = self.state.commits.get(&commit_hash) {
-            let (_, body) = self.commit_at(*offset)?;
+        if let Some(offset) = self.find_commit(&commit_hash)? {
+            let (_, body) = self.commit_at(offset)?;
             tree.set_root(load, Slot::StoredNode(body.root));
             return Ok(commit_hash);
         }
         self.make_room()?;
+        // What the last commit could not give it, so that memory does not fill with such entries.
+        lock(&self.index).settle()?;
         let start = self.next_offset();
-        let known = (self.options.index == Index::Always).then_some(&self.state.objects);
-        let mut batch = Batch::new(&self.pack, start, known);
+        let known = match tree.root() {
+            Slot::Node(root) => self.known_objects(root)?,
+            _ => None,
+        };
+        let mut batch = Batch::new(&self.pack, start, known.as_ref());
         let root = match tree.root() {
             Slot::Node(node) => batch.put_tree(node)?,
             Slot::StoredNode(offset) => *offset,
@@ -189,13 +196,53 @@ impl Store {
         let mut written = batch.finish();
         let bytes = std::mem::take(&mut written.bytes);
         self.append(&bytes)?;
-        self.state.commits.insert(commit_hash, at);
-        self.state.objects.extend(std::mem::take(&mut written.fresh));
         self.state.last_commit = at;
         self.state.sequence += 1;
+        let mut index = lock(&self.index);
+        index.put_commit(&commit_hash, at);
+        written.fresh.iter().for_each(|(hash, offset)| index.put_object(hash, *offset));
+        // The commit stands. What the index does not take now stays in memory until the next one.
+        let _ = index.settle();
+        drop(index);
         tree.set_root(load, Slot::StoredNode(root));
         written.settle(&self.pack);
         Ok(commit_hash)
+    }
+
+    /// The live objects below `root` that the store has, if it finds every object.
+    fn known_objects(&mut self, root: &Arc<Node>) -> Result<Option<Objects>> {
+        let index = Arc::clone(&self.index);
+        let mut index = lock(&index);
+        if !index.keeps_objects() {
+            return Ok(None);
+        }
+        let hashes = batch::live_objects(root);
+        match index.known_objects(&hashes) {
+            Err(error) if is_damage(&error) => {
+                self.remake(&mut index, &error.to_string())?;
+                index.known_objects(&hashes).map(Some)
+            }
+            known => known.map(Some),
+        }
+    }
+
+    fn remake(&self, index: &mut HashIndex, why: &str) -> Result<()> {
+        index.warn(format!("the index is made from the pack again: {why}"));
+        index.start_again(self.nothing())?;
+        self.catch_up(index)
+    }
+
+    /// Makes the index from the pack again. Reads one record a commit, or with
+    /// [`Index::Always`](crate::context::Index::Always) all of the pack. Readers go on with the index
+    /// that they have open.
+    pub fn rebuild_index(&mut self) -> Result<()> {
+        self.writer()?;
+        let index = Arc::clone(&self.index);
+        let mut index = lock(&index);
+        index.start_again(self.nothing())?;
+        self.catch_up(&mut index)?;
+        drop(index);
+        self.checkpoint()
     }
 
     /// Logical offset of the first record of the next batch.
@@ -260,13 +307,14 @@ impl Store {
         Ok(())
     }
 
-    /// Syncs the pack and records how far it is known, so that opening scans less.
+    /// Syncs the pack, saves the index, and records how far both are known, so that opening scans less.
     pub fn checkpoint(&mut self) -> Result<()> {
         let writer = self.writer()?;
         if writer.append.synced() < writer.append.end().offset {
             writer.append.sync()?;
             writer.syncs += 1;
         }
+        lock(&self.index).save(self.control.bases.len() as u64 - 1, self.position)?;
         self.replace_control(self.current_control())?;
         let offset = self.position.offset;
         self.writer()?.checkpoint = offset;
@@ -282,6 +330,7 @@ impl Store {
             writer.syncs += 1;
         }
         let number = self.control.bases.len() as u64;
+        lock(&self.index).save(number - 1, self.position)?;
         let append = create_chunk(&*disk, &self.control, number)?;
         let base = self.control.bases[number as usize - 1] + self.position.offset;
         let mut control = self.current_control();
@@ -289,14 +338,18 @@ impl Store {
         control.position = Position::start();
         self.replace_control(control)?;
         self.position = Position::start();
-        let chunk =
-            Chunk::new(base, Arc::clone(append.file()), self.pack.cache(), self.position.offset);
-        self.pack.add_chunk(chunk);
+        self.pack.add_chunk(self.chunk_of(&append, base));
         let writer = self.writer()?;
         writer.append = append;
         writer.checkpoint = Position::start().offset;
         writer.syncs += 2;
         Ok(())
+    }
+
+    /// The empty chunk that `append` writes, as the pack knows it.
+    fn chunk_of(&self, append: &AppendFile, base: u64) -> Arc<Chunk> {
+        let (file, identity) = (Arc::clone(append.file()), append.header().identity);
+        Chunk::new(base, file, self.pack.cache(), identity, Position::start().offset)
     }
 
     /// Makes `name` the name of a commit, which must be in the store. One append, one sync.
@@ -367,17 +420,13 @@ impl Store {
         let cache = Arc::clone(self.pack.cache());
         let pack = Pack::new(self.control.store, cache, self.options.objects_bytes);
         self.position = Position::start();
-        pack.add_chunk(Chunk::new(
-            0,
-            Arc::clone(append.file()),
-            pack.cache(),
-            self.position.offset,
-        ));
+        pack.add_chunk(self.chunk_of(&append, 0));
         self.pack = Arc::new(pack);
         self.state = State::default();
         let writer = self.writer()?;
         writer.append = append;
         writer.checkpoint = Position::start().offset;
+        lock(&self.index).start_again(self.nothing())?;
         for number in 0..old.bases.len() as u64 {
             // A file that stays is removed when the store is next opened.
             let _ = disk.remove(&paths::chunk(old.generation, number));

@@ -1,0 +1,485 @@
+//! The index: where the commit, or with [`Strategy::Always`] the object, with a hash is.
+//!
+//! Two tables without a log, in the folder `index` of the store, derived from the pack. A snapshot
+//! of them says up to which place of the pack it knows everything; what is after that is read from
+//! the pack again at opening. So nothing is synced for a commit, and an index that is lost, damaged
+//! or of another store is made anew, never believed. Readers put what is newer into memory.
+//! Format document: `docs/format/hash-index.md`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::hash::Hash;
+use super::options::{Index as Strategy, Options};
+use super::paths;
+use crate::cache::Cache;
+use crate::disk::Disk;
+use crate::disk::subfolder::{Subfolder, Traffic};
+use crate::error::{Error, Kind, Result};
+use crate::file::append::Position;
+use crate::format::codec::{Decoder, Encoder};
+use crate::format::hash::combine;
+use crate::table::{
+    Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table, TableOptions, View,
+};
+
+/// What snapshots of the index are labelled with.
+const LABEL: &str = "context index";
+
+/// How often a reader looks again for the snapshot that a writer just replaced.
+const ATTEMPTS: usize = 20;
+
+/// Entries that an opening gathers before it updates the tables.
+const GATHERED: usize = 1 << 14;
+
+/// Memory of the table of commits: one a block is few.
+const COMMITS_BYTES: u64 = 1 << 20;
+
+/// What a snapshot of the index says beside its tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Covered {
+    /// Identity of the store.
+    pub(crate) store: u64,
+    /// How often the store had been cleared.
+    pub(crate) generation: u64,
+    pub(crate) strategy: Strategy,
+    /// The chunk, and the place in it, up to which everything is known.
+    pub(crate) chunk: u64,
+    pub(crate) position: Position,
+    /// Entries of each table.
+    pub(crate) commits: u64,
+    pub(crate) objects: u64,
+}
+
+impl Covered {
+    /// Nothing of a store.
+    pub(crate) fn nothing(store: u64, generation: u64, strategy: Strategy) -> Covered {
+        let position = Position::start();
+        Covered { store, generation, strategy, chunk: 0, position, commits: 0, objects: 0 }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::new();
+        out.u64(self.store);
+        out.u64(self.generation);
+        out.u8(match self.strategy {
+            Strategy::Minimal => 0,
+            Strategy::Always => 1,
+        });
+        out.u64(self.chunk);
+        out.u64(self.position.offset);
+        out.u64(self.position.sequence);
+        out.u32(self.position.chain);
+        out.u64(self.commits);
+        out.u64(self.objects);
+        out.finish()
+    }
+
+    pub(crate) fn decode(file: &str, bytes: &[u8]) -> Result<Covered> {
+        let mut from = Decoder::new(file, 0, bytes);
+        let (store, generation) = (from.u64()?, from.u64()?);
+        let start = from.clone();
+        let strategy = match from.u8()? {
+            0 => Strategy::Minimal,
+            1 => Strategy::Always,
+            other => return Err(start.corrupt("index strategy 0 or 1", other)),
+        };
+        let chunk = from.u64()?;
+        let position = Position { offset: from.u64()?, sequence: from.u64()?, chain: from.u32()? };
+        let (commits, objects) = (from.u64()?, from.u64()?);
+        from.finish()?;
+        Ok(Covered { store, generation, strategy, chunk, position, commits, objects })
+    }
+}
+
+/// The tables of an index, open.
+#[derive(Debug)]
+struct Tables {
+    session: Session,
+    commits: Table,
+    objects: Table,
+    /// The snapshot that they come from or were last saved as.
+    saved: Option<String>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct HashIndex {
+    folder: Arc<Subfolder>,
+    options: Options,
+    cache: Arc<Cache>,
+    tables: Option<Tables>,
+    /// What the tables cover.
+    covered: Covered,
+    /// The chunk and the place in it up to which an opening or a reload has brought it.
+    pub(crate) reached: (u64, Position),
+    /// Entries that are in no table, because a table refused them or there is none to write to.
+    commits: HashMap<Hash, u64>,
+    objects: HashMap<Hash, u64>,
+    read_only: bool,
+    warnings: Vec<String>,
+}
+
+/// A moment of one kind of entries: lookups in it wait for nobody.
+pub(crate) struct Entries {
+    /// The answer, where memory has it.
+    known: Option<u64>,
+    view: Option<View>,
+}
+
+impl Entries {
+    /// The logical offset of the record with this hash.
+    pub(crate) fn get(&self, hash: &Hash) -> Result<Option<u64>> {
+        match (&self.view, self.known) {
+            (Some(view), None) => view.get(hash)?.map(|value| offset(&value)).transpose(),
+            (_, known) => Ok(known),
+        }
+    }
+}
+
+fn offset(value: &[u8]) -> Result<u64> {
+    let bytes = value.try_into().map_err(|_| {
+        let found = format!("one of {}", value.len());
+        Error::corrupt(paths::INDEX, 0, "an offset of 8 bytes", found)
+    })?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+impl HashIndex {
+    /// Opens the index of the store that `nothing` names, or makes one. What it covers is for the
+    /// caller to complete from the pack. Damage is no error: the index is then empty again.
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        options: &Options,
+        cache: &Arc<Cache>,
+        nothing: Covered,
+        read_only: bool,
+    ) -> Result<HashIndex> {
+        let mut index = HashIndex {
+            folder: Subfolder::new(Arc::clone(disk), paths::INDEX),
+            options: options.clone(),
+            cache: Arc::clone(cache),
+            tables: None,
+            covered: nothing,
+            reached: (0, Position::start()),
+            commits: HashMap::new(),
+            objects: HashMap::new(),
+            read_only,
+            warnings: Vec::new(),
+        };
+        if disk.exists(&format!("{}/session", paths::INDEX))? {
+            match index.open_newest(&nothing) {
+                Ok(()) => {}
+                Err(error) if is_damage(&error) => {
+                    index.warnings.push(format!(
+                        "the index cannot be used, so it is made from the pack again: {error}"
+                    ));
+                    index.tables = None;
+                    index.covered = nothing;
+                    index.reached = (0, Position::start());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if index.tables.is_none() && !read_only {
+            index.make_tables()?;
+        }
+        Ok(index)
+    }
+
+    fn session_options(&self) -> SessionOptions {
+        let cache = Some(Arc::clone(&self.cache));
+        SessionOptions {
+            seed: combine(self.covered.store, self.covered.generation),
+            cache,
+            queue_depth: 16,
+            ..SessionOptions::default()
+        }
+    }
+
+    fn table_options(&self) -> [TableOptions; 2] {
+        [COMMITS_BYTES.min(self.options.index_bytes), self.options.index_bytes].map(|bytes| {
+            TableOptions {
+                write_buffer_bytes: (bytes / 8).max(2048),
+                filter_bytes_max: bytes / 2,
+                ..TableOptions::default()
+            }
+        })
+    }
+
+    /// Opens the newest snapshot, however often a writer replaces it meanwhile.
+    fn open_newest(&mut self, nothing: &Covered) -> Result<()> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.open_tables(nothing) {
+                Err(error)
+                    if self.read_only && error.kind() == Kind::Missing && attempts < ATTEMPTS => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Opens the newest snapshot; an index without a fitting one is empty.
+    fn open_tables(&mut self, nothing: &Covered) -> Result<()> {
+        let disk = Arc::clone(&self.folder) as Arc<dyn Disk>;
+        let options = self.session_options();
+        let session = if self.read_only {
+            Session::open_read_only(disk, options)?
+        } else {
+            Session::open(disk, options)?
+        };
+        if let Some(warning) = session.warnings().into_iter().next() {
+            return Err(Error::new(Kind::Corrupt, warning));
+        }
+        let mut names: Vec<String> =
+            session.list_snapshots()?.into_iter().map(|snapshot| snapshot.name).collect();
+        let newest = names.pop();
+        if !self.read_only {
+            // What a crash left between saving one and deleting the one before.
+            names.iter().try_for_each(|name| session.delete_snapshot(name))?;
+        }
+        let Some(name) = newest else { return self.empty_tables(session) };
+        let wanted = OpenSnapshot { label: Some(LABEL.to_owned()), ..OpenSnapshot::default() };
+        let mut snapshot = session.open_snapshot(&name, &wanted)?;
+        let covered = Covered::decode(paths::INDEX, &snapshot.payload)?;
+        if covered.store != nothing.store || covered.strategy != nothing.strategy {
+            return Err(Error::invalid("it belongs to another store"));
+        }
+        if covered.generation != nothing.generation {
+            // Of before the store was cleared.
+            if !self.read_only {
+                session.delete_snapshot(&name)?;
+            }
+            return self.empty_tables(session);
+        }
+        let (commits, objects) = (snapshot.take("commits")?, snapshot.take("objects")?);
+        self.tables = Some(Tables { session, commits, objects, saved: Some(name) });
+        self.covered = covered;
+        self.reached = (covered.chunk, covered.position);
+        Ok(())
+    }
+
+    fn empty_tables(&mut self, session: Session) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        let [commits, objects] = self.table_options();
+        let commits = session.create_table("commits", commits)?;
+        let objects = session.create_table("objects", objects)?;
+        self.tables = Some(Tables { session, commits, objects, saved: None });
+        Ok(())
+    }
+
+    /// Makes a session in the folder, whatever is there.
+    fn make_tables(&mut self) -> Result<()> {
+        self.folder.make()?;
+        for folder in ["snapshots", "segments", ""] {
+            if !self.folder.exists(folder)? {
+                continue;
+            }
+            for name in self.folder.list(folder)? {
+                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                if !["snapshots", "segments", "lock"].contains(&&*path) {
+                    self.folder.remove(&path)?;
+                }
+            }
+        }
+        let disk = Arc::clone(&self.folder) as Arc<dyn Disk>;
+        let session = Session::create(disk, self.session_options())?;
+        self.empty_tables(session)
+    }
+
+    /// Forgets everything, to be filled from the pack again.
+    pub(crate) fn start_again(&mut self, nothing: Covered) -> Result<()> {
+        self.commits.clear();
+        self.objects.clear();
+        self.covered = nothing;
+        self.reached = (0, Position::start());
+        let tables = self.tables.take();
+        if self.read_only {
+            return Ok(());
+        }
+        if let Some(Tables { session, .. }) = tables {
+            // Nothing of it is needed, so neither is its closing.
+            let _ = session.close();
+        }
+        self.make_tables()
+    }
+
+    /// Whether there is an index on disk.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.tables.as_ref().is_some_and(|tables| tables.saved.is_some())
+    }
+
+    /// The pack goes on in chunk `number`, after the one that was read to its end.
+    pub(crate) fn next_chunk(&mut self, number: u64) {
+        if self.reached.0 + 1 == number {
+            self.reached = (number, Position::start());
+        }
+    }
+
+    /// Entries that are in memory only.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.commits.len() + self.objects.len()
+    }
+
+    pub(crate) fn keeps_objects(&self) -> bool {
+        self.covered.strategy == Strategy::Always
+    }
+
+    /// Entries of both kinds, in tables and memory.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.covered.commits, self.covered.objects)
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.folder.traffic()
+    }
+
+    /// Bytes that its tables take on disk.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let Some(tables) = &self.tables else { return 0 };
+        let bytes = |table: &Table| table.stats().map_or(0, |stats| stats.disk_bytes);
+        bytes(&tables.commits) + bytes(&tables.objects)
+    }
+
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    pub(crate) fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
+    /// Where commits are looked up, to be asked for `hash` without holding up anybody.
+    pub(crate) fn commits(&self, hash: &Hash) -> Entries {
+        let known = self.commits.get(hash).copied();
+        Entries { known, view: self.tables.as_ref().map(|tables| tables.commits.view()) }
+    }
+
+    /// The same for objects.
+    pub(crate) fn objects(&self, hash: &Hash) -> Entries {
+        let known = self.objects.get(hash).copied();
+        Entries { known, view: self.tables.as_ref().map(|tables| tables.objects.view()) }
+    }
+
+    /// Those of `hashes` that are objects of the store. One batch of lookups.
+    pub(crate) fn known_objects(&self, hashes: &[Hash]) -> Result<HashMap<Hash, u64>> {
+        let mut known = HashMap::new();
+        if let Some(tables) = &self.tables {
+            let values = tables.objects.lookup(hashes)?;
+            for (hash, value) in hashes.iter().zip(values.iter()) {
+                if let Some(value) = value {
+                    known.insert(*hash, offset(value)?);
+                }
+            }
+        }
+        if !self.objects.is_empty() {
+            known.extend(hashes.iter().filter_map(|hash| Some((*hash, *self.objects.get(hash)?))));
+        }
+        Ok(known)
+    }
+
+    /// Puts a commit in; the tables take it with [`HashIndex::settle`].
+    pub(crate) fn put_commit(&mut self, hash: &Hash, offset: u64) {
+        self.covered.commits += u64::from(self.commits.insert(*hash, offset).is_none());
+    }
+
+    /// Puts an object in; the tables take it with [`HashIndex::settle`].
+    pub(crate) fn put_object(&mut self, hash: &Hash, offset: u64) {
+        self.covered.objects += u64::from(self.objects.insert(*hash, offset).is_none());
+    }
+
+    /// Settles when much was put in.
+    pub(crate) fn settle_some(&mut self) -> Result<()> {
+        if self.commits.len() + self.objects.len() < GATHERED { Ok(()) } else { self.settle() }
+    }
+
+    /// Gives the tables what was put in, by one update of each, which also pays for merges. After an
+    /// error everything is still found, and the next call tries again. Syncs nothing.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        if self.read_only || self.unsettled() == 0 {
+            return Ok(());
+        }
+        if self.tables.is_none() {
+            self.make_tables()?;
+        }
+        let Some(tables) = &mut self.tables else { return Ok(()) };
+        for (entries, table) in
+            [(&mut self.commits, &mut tables.commits), (&mut self.objects, &mut tables.objects)]
+        {
+            if entries.is_empty() {
+                continue;
+            }
+            let mut sorted: Vec<_> = entries.iter().collect();
+            // In the order of the pack, so that the same store has the same bytes.
+            sorted.sort_unstable_by_key(|(_, offset)| **offset);
+            let mut batch = Batch::new();
+            for (hash, offset) in sorted {
+                batch.insert(hash, &offset.to_le_bytes());
+            }
+            table.update(&batch)?;
+            entries.clear();
+            if entries.capacity() > GATHERED * 2 {
+                entries.shrink_to(GATHERED);
+            }
+        }
+        Ok(())
+    }
+
+    /// Saves what is known as all of the pack up to `position` of `chunk`, which is durable.
+    pub(crate) fn save(&mut self, chunk: u64, position: Position) -> Result<()> {
+        self.settle()?;
+        let Some(tables) = &mut self.tables else { return Ok(()) };
+        let covered = Covered { chunk, position, ..self.covered };
+        if tables.saved.is_some() && covered == self.covered {
+            return Ok(());
+        }
+        let number = match &tables.saved {
+            Some(name) => u64::from_str_radix(name, 16).unwrap_or(0) + 1,
+            None => 0,
+        };
+        let name = format!("{number:016x}");
+        let payload = covered.encode();
+        let content = SnapshotContent {
+            label: LABEL,
+            payload: &payload,
+            tables: &[&tables.commits, &tables.objects],
+        };
+        tables.session.save_snapshot(&name, content)?;
+        self.covered = covered;
+        if let Some(old) = tables.saved.replace(name) {
+            tables.session.delete_snapshot(&old)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the error says that the index cannot be used, and not that the disk fails.
+pub(crate) fn is_damage(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Corrupt | Kind::Version | Kind::Invalid | Kind::Missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_covered_comes_back_and_no_prefix_of_it_does() {
+        let covered = Covered {
+            store: 5,
+            generation: 2,
+            strategy: Strategy::Always,
+            chunk: 3,
+            position: Position { offset: 700, sequence: 8, chain: 0x1234 },
+            commits: 10,
+            objects: 4000,
+        };
+        let bytes = covered.encode();
+        assert_eq!(Covered::decode("index", &bytes).unwrap(), covered);
+        for length in 0..bytes.len() {
+            assert!(Covered::decode("index", &bytes[..length]).is_err());
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! From files to a store: the chunks, what the pack says after the checkpoint, and the index, which
+//! is brought up to the end of the pack or, when it does not fit, made again.
+
+use std::sync::Arc;
+
+use super::write::Writer;
+use super::{State, Store};
+use crate::context::commit::CommitBody;
+use crate::context::control::Control;
+use crate::context::hash_index::{Covered, HashIndex, is_damage};
+use crate::context::pack::{Chunk, Pack};
+use crate::context::paths;
+use crate::context::record::{self, Tag};
+use crate::disk::Lock;
+use crate::error::{Error, Result};
+use crate::file::append::{self, HEAD, Position};
+use crate::format::header::FileKind;
+use crate::sync::{Mutex, lock};
+
+/// Entries in a reader's memory from which on it looks for a newer index.
+const REOPEN_ENTRIES: usize = 1 << 16;
+
+impl Store {
+    /// Reads what the control file and the pack say into an empty state.
+    pub(super) fn load(&mut self, lock_held: Option<Box<dyn Lock>>) -> Result<()> {
+        for number in 0..self.control.bases.len() {
+            self.add_chunk(number)?;
+        }
+        self.state.branches = self.control.branches.iter().cloned().collect();
+        self.state.last_commit = self.control.last_commit;
+        if self.state.last_commit != 0 {
+            self.state.sequence = self.commit_at(self.state.last_commit)?.1.sequence + 1;
+        }
+        self.position = self.control.position;
+        match lock_held {
+            Some(lock_held) => self.open_to_write(lock_held)?,
+            None => self.scan()?,
+        }
+        self.complete_index()
+    }
+
+    /// Adds the file of chunk `number` to the pack, as long as the control file knows it.
+    fn add_chunk(&mut self, number: usize) -> Result<()> {
+        let base = self.control.bases[number];
+        let path = paths::chunk(self.control.generation, number as u64);
+        let (file, header) = append::open_reader(&*self.disk, &path, FileKind::Pack)?;
+        if header.store != self.control.store {
+            return Err(Error::invalid(format!(
+                "{path} belongs to another store: put the right file in its place"
+            )));
+        }
+        let end = match self.control.bases.get(number + 1) {
+            Some(next) => next - base,
+            None => self.control.position.offset,
+        };
+        self.pack.add_chunk(Chunk::new(base, file, self.pack.cache(), header.identity, end));
+        Ok(())
+    }
+
+    fn open_to_write(&mut self, lock_held: Box<dyn Lock>) -> Result<()> {
+        let last = self.control.bases.len() - 1;
+        let base = self.control.bases[last];
+        let path = paths::chunk(self.control.generation, last as u64);
+        let index = Arc::clone(&self.index);
+        let mut index = lock(&index);
+        let mut target = Target::new(&mut self.state, &mut index, last, self.position);
+        let append = append::AppendFile::open(
+            &*self.disk,
+            &path,
+            FileKind::Pack,
+            self.position,
+            |position, payload| target.apply(&path, base, position, payload),
+        )?;
+        target.finish(last, append.end());
+        self.position = append.end();
+        self.pack.chunks()[last].extend(append.end().offset);
+        self.writer = Some(Writer::new(append, lock_held));
+        Ok(())
+    }
+
+    /// Reads forward from the place reached so far.
+    fn scan(&mut self) -> Result<()> {
+        let chunks = self.pack.chunks();
+        let last = chunks.len() - 1;
+        let chunk = &chunks[last];
+        let path = chunk.file.path().to_owned();
+        let index = Arc::clone(&self.index);
+        let mut index = lock(&index);
+        let mut target = Target::new(&mut self.state, &mut index, last, self.position);
+        let scan =
+            append::scan(&*chunk.file, chunk.identity, self.position, |position, payload| {
+                target.apply(&path, chunk.base, position, payload)
+            })?;
+        target.finish(last, scan.end);
+        self.position = scan.end;
+        chunk.extend(scan.end.offset);
+        Ok(())
+    }
+
+    /// Brings the index up to the end of the pack.
+    fn complete_index(&mut self) -> Result<()> {
+        let index = Arc::clone(&self.index);
+        let mut index = lock(&index);
+        if !index.is_saved() && self.state.last_commit != 0 && self.writer.is_some() {
+            let none = index.warnings().is_empty() && self.control.last_commit != 0;
+            if none {
+                index.warn("the index was missing, so it is made from the pack".to_owned());
+            }
+        }
+        match self.catch_up(&mut index) {
+            Err(error) if is_damage(&error) => {
+                index.warn(format!("the index is made from the pack again: {error}"));
+                index.start_again(self.nothing())?;
+                self.catch_up(&mut index)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// An index of this store that covers nothing.
+    pub(super) fn nothing(&self) -> Covered {
+        Covered::nothing(self.control.store, self.control.generation, self.control.index)
+    }
+
+    /// Puts into the index what the pack has after the place that the index has reached. Errors of
+    /// damage say that the two do not fit, or that the pack is damaged.
+    pub(super) fn catch_up(&self, index: &mut HashIndex) -> Result<()> {
+        let chunks = self.pack.chunks();
+        let (number, mut from) = index.reached;
+        let last = chunks.len() - 1;
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let end = |number: usize| {
+            if number == last { self.position.offset } else { chunks[number].end() }
+        };
+        if number > last || from.offset > end(number) {
+            return Err(Error::invalid("it covers more than the pack has"));
+        }
+        if (number, from) == (last, self.position) {
+            return Ok(());
+        }
+        if index.keeps_objects() {
+            for (number, chunk) in chunks.iter().enumerate().skip(number) {
+                let path = chunk.file.path().to_owned();
+                let scan =
+                    append::scan(&*chunk.file, chunk.identity, from, |position, payload| {
+                        let start = chunk.base + position.offset + HEAD as u64;
+                        each_record(&path, chunk.base, start, payload, |offset, tag, hash, _| {
+                            put(index, tag, hash, offset);
+                            Ok(())
+                        })?;
+                        index.settle_some()
+                    })?;
+                if scan.end.offset < end(number) {
+                    return Err(Error::invalid("it does not continue with what the pack has"));
+                }
+                from = Position::start();
+            }
+        } else {
+            // The commits themselves lead there, without a look at anything else.
+            let covered = chunks[number].base + from.offset;
+            let mut offset = self.state.last_commit;
+            while offset > covered {
+                let (hash, body) = self.commit_at(offset)?;
+                index.put_commit(&hash, offset);
+                index.settle_some()?;
+                offset = body.previous;
+            }
+        }
+        index.reached = (last as u64, self.position);
+        index.settle()
+    }
+
+    /// Sees what was committed since the store was opened or last reloaded. Costs what is new. Does
+    /// nothing for the handle that writes, which always sees its own commits.
+    pub fn reload(&mut self) -> Result<()> {
+        if self.writer.is_some() {
+            return Ok(());
+        }
+        let control = Control::read(&*self.disk)?;
+        let known = self.control.bases.len();
+        let continues = control.generation == self.control.generation
+            && control.store == self.control.store
+            && control.bases.starts_with(&self.control.bases);
+        if !continues {
+            return self.read_afresh(control);
+        }
+        self.scan()?;
+        self.control = control;
+        for number in known..self.control.bases.len() {
+            // The chunk before was complete when this one began.
+            let chunks = self.pack.chunks();
+            let before = &chunks[number - 1];
+            if before.base + before.end() != self.control.bases[number] {
+                let control = self.control.clone();
+                return self.read_afresh(control);
+            }
+            self.add_chunk(number)?;
+            self.position = Position::start();
+            lock(&self.index).next_chunk(number as u64);
+            self.scan()?;
+        }
+        if lock(&self.index).unsettled() > REOPEN_ENTRIES {
+            let index = HashIndex::open(
+                &self.disk,
+                &self.options,
+                self.pack.cache(),
+                self.nothing(),
+                true,
+            )?;
+            self.index = Arc::new(Mutex::new(index));
+            self.complete_index()?;
+        }
+        Ok(())
+    }
+
+    /// Other files: they are read afresh, and only then the old ones are let go.
+    fn read_afresh(&mut self, control: Control) -> Result<()> {
+        let cache = Arc::clone(self.pack.cache());
+        let nothing = Covered::nothing(control.store, control.generation, control.index);
+        let index = HashIndex::open(&self.disk, &self.options, &cache, nothing, true)?;
+        let mut fresh = Store {
+            disk: Arc::clone(&self.disk),
+            options: self.options.clone(),
+            pack: Arc::new(Pack::new(control.store, cache, self.options.objects_bytes)),
+            state: State::default(),
+            position: control.position,
+            control,
+            index: Arc::new(Mutex::new(index)),
+            writer: None,
+        };
+        fresh.load(None)?;
+        *self = fresh;
+        Ok(())
+    }
+}
+
+/// Where the records of a scan go.
+struct Target<'a> {
+    state: &'a mut State,
+    index: &'a mut HashIndex,
+    /// The index stands where the scan begins, so it takes the records as they come.
+    together: bool,
+}
+
+impl<'a> Target<'a> {
+    fn new(
+        state: &'a mut State,
+        index: &'a mut HashIndex,
+        chunk: usize,
+        from: Position,
+    ) -> Target<'a> {
+        let together = index.reached == (chunk as u64, from);
+        Target { state, index, together }
+    }
+
+    /// Takes the records of one batch. Their bytes were verified with the batch.
+    fn apply(&mut self, file: &str, base: u64, position: Position, payload: &[u8]) -> Result<()> {
+        let start = base + position.offset + HEAD as u64;
+        each_record(file, base, start, payload, |offset, tag, hash, body| {
+            if self.together {
+                put(self.index, tag, hash, offset);
+            }
+            match tag {
+                Tag::Commit => {
+                    let body = CommitBody::decode(file, offset - base, offset, body)?;
+                    self.state.last_commit = offset;
+                    self.state.sequence = body.sequence + 1;
+                }
+                Tag::Reference if *hash == [0; 32] => {
+                    self.state.branches.remove(body);
+                }
+                Tag::Reference => {
+                    self.state.branches.insert(body.to_vec(), *hash);
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        self.index.settle_some()
+    }
+
+    fn finish(self, chunk: usize, end: Position) {
+        if self.together {
+            self.index.reached = (chunk as u64, end);
+        }
+    }
+}
+
+fn put(index: &mut HashIndex, tag: Tag, hash: &[u8; 32], offset: u64) {
+    match tag {
+        Tag::Commit => index.put_commit(hash, offset),
+        Tag::Reference => {}
+        _ if index.keeps_objects() => index.put_object(hash, offset),
+        _ => {}
+    }
+}
+
+/// Calls `each` with logical offset, tag, hash and body of every record of a batch.
+fn each_record(
+    file: &str,
+    base: u64,
+    start: u64,
+    payload: &[u8],
+    mut each: impl FnMut(u64, Tag, &[u8; 32], &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut at = 0;
+    while at < payload.len() {
+        let rest = &payload[at..];
+        let offset = start + at as u64;
+        let place = offset - base;
+        let length = record::length(rest).filter(|length| *length <= rest.len() as u64);
+        let length = length.ok_or_else(|| {
+            Error::corrupt(file, place, "a record within its batch", "a longer one")
+        })? as usize;
+        let head = record::split(file, place, &rest[..length])?;
+        each(offset, head.tag, &head.hash, head.body)?;
+        at += length;
+    }
+    Ok(())
+}

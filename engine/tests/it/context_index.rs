@@ -1,0 +1,185 @@
+//! The context's index: derived from the pack, never in the way of a commit, never believed in doubt.
+
+use std::sync::Arc;
+
+use varvite::Result;
+use varvite::context::{CommitInfo, Configuration, Hash, Index, Options, Store, Tree};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::error::Kind;
+
+fn options(index: Index) -> Options {
+    // So small that its buffers are written out and merged all the time.
+    Options { index, index_bytes: 1, chunk_bytes: 30_000, ..Options::default() }
+}
+
+fn commit(store: &mut Store, number: u64) -> Result<Hash> {
+    let last = store.last_commit()?;
+    let mut tree = match last {
+        Some(last) => store.checkout(&last)?,
+        None => Tree::empty(Configuration::TEZOS),
+    };
+    for place in 0..20 {
+        let name = format!("{}", number * 7 + place);
+        tree.add(&["data", &name], &[number as u8; 20])?;
+    }
+    let parents: Vec<Hash> = last.into_iter().collect();
+    store.commit(&mut tree, &CommitInfo::new(&parents, number as i64, "a", "b"))
+}
+
+/// A store of `count` commits on a fresh disk, closed or dropped.
+fn store_of(index: Index, count: u64, close: bool) -> (Arc<MemoryDisk>, Vec<Hash>) {
+    let disk = MemoryDisk::new();
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options(index)).unwrap();
+    let hashes = (0..count).map(|number| commit(&mut store, number).unwrap()).collect();
+    if close {
+        store.close().unwrap();
+    }
+    (disk, hashes)
+}
+
+fn finds_all(store: &Store, hashes: &[Hash]) {
+    for hash in hashes {
+        assert!(store.exists(hash).unwrap());
+        assert!(store.checkout(hash).unwrap().mem_tree(&["data"]).unwrap());
+    }
+    assert!(!store.exists(&[7; 32]).unwrap());
+    assert_eq!(store.stats().commits, hashes.len() as u64);
+}
+
+#[test]
+fn no_sync_and_no_pause_is_the_index_s_at_a_commit() {
+    for index in [Index::Minimal, Index::Always] {
+        let disk = MemoryDisk::new();
+        let options = Options { chunk_bytes: 1 << 30, ..options(index) };
+        let mut store = Store::create(disk, options).unwrap();
+        let before = store.stats();
+        for number in 0..400 {
+            commit(&mut store, number).unwrap();
+        }
+        let after = store.stats();
+        assert_eq!(after.index_syncs, before.index_syncs);
+        assert_eq!(after.syncs - before.syncs, 400);
+        assert!(after.index_bytes > 0, "its buffers were written out meanwhile");
+    }
+}
+
+#[test]
+fn an_object_is_kept_once_for_good() {
+    let (disk, _) = store_of(Index::Always, 30, true);
+    let mut store = Store::open(disk, options(Index::Always)).unwrap();
+    let before = store.stats();
+    // The very first content under another name, after everything left memory.
+    let mut tree = Tree::empty(Configuration::TEZOS);
+    for place in 0..20 {
+        tree.add(&["data", &format!("{place}")], &[0; 20]).unwrap();
+    }
+    let subtree = tree.find_tree(&["data"]).unwrap().unwrap();
+    let known = subtree.hash().unwrap();
+    assert!(store.find_object(&known).unwrap().unwrap().equal(&subtree).unwrap());
+    tree.add_tree(&["copy"], &subtree).unwrap();
+    store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    let after = store.stats();
+    assert_eq!(after.objects, before.objects + 1, "the new root alone");
+    let minimal = Store::create(MemoryDisk::new(), options(Index::Minimal)).unwrap();
+    assert_eq!(minimal.find_object(&known).unwrap_err().kind(), Kind::Invalid);
+}
+
+#[test]
+fn a_lost_old_or_foreign_index_is_made_again() {
+    for index in [Index::Minimal, Index::Always] {
+        let (disk, hashes) = store_of(index, 60, true);
+        let foreign = MemoryDisk::new();
+        let other = Options { seed: 5, ..options(index) };
+        let mut store = Store::create(Arc::clone(&foreign) as Arc<dyn Disk>, other).unwrap();
+        for number in 0..90 {
+            commit(&mut store, number).unwrap();
+        }
+        store.close().unwrap();
+        let (dropped, _) = store_of(index, 20, true);
+        let of_index = |disk: &MemoryDisk| -> Vec<String> {
+            disk.files().into_iter().filter(|name| name.starts_with("index/")).collect()
+        };
+        for source in [None, Some(&foreign), Some(&dropped)] {
+            let copy = disk.snapshot();
+            for name in of_index(&copy) {
+                copy.remove(&name).unwrap();
+            }
+            for name in source.into_iter().flat_map(|source| of_index(source)) {
+                copy.replace(&name, source.unwrap().bytes(&name).unwrap()).unwrap();
+            }
+            let reader =
+                Store::open_read_only(Arc::clone(&copy) as Arc<dyn Disk>, options(index)).unwrap();
+            finds_all(&reader, &hashes);
+            let mut store =
+                Store::open(Arc::clone(&copy) as Arc<dyn Disk>, options(index)).unwrap();
+            finds_all(&store, &hashes);
+            let is_old = source.is_some_and(|source| Arc::ptr_eq(source, &dropped));
+            assert_eq!(store.warnings().is_empty(), is_old, "{:?}", store.warnings());
+            let objects =
+                Store::open_read_only(disk.snapshot(), options(index)).unwrap().stats().objects;
+            assert_eq!(store.stats().objects, objects);
+            commit(&mut store, 60).unwrap();
+            store.close().unwrap();
+            let again = Store::open(copy, options(index)).unwrap();
+            assert_eq!(again.warnings(), Vec::<String>::new());
+            assert!(again.check().unwrap().index_faults.is_empty());
+        }
+    }
+}
+
+#[test]
+fn damage_of_the_index_is_never_an_answer_and_never_in_the_way() {
+    for index in [Index::Minimal, Index::Always] {
+        let (disk, hashes) = store_of(index, 25, true);
+        let files = disk.files().into_iter();
+        for name in files.filter(|name| name.starts_with("index/") && !name.ends_with("lock")) {
+            let bytes = disk.bytes(&name).unwrap();
+            let mut places: Vec<usize> = (0..bytes.len()).step_by(bytes.len() / 40 + 1).collect();
+            places.extend([0, 9, bytes.len() - 1]);
+            for byte in places {
+                let copy = disk.snapshot();
+                let mut damaged = bytes.clone();
+                damaged[byte] ^= 4;
+                copy.replace(&name, damaged).unwrap();
+                let reader = Store::open_read_only(copy.snapshot(), options(index)).unwrap();
+                finds_all(&reader, &hashes);
+                let mut store = Store::open(copy, options(index)).unwrap();
+                finds_all(&store, &hashes);
+                let hash = commit(&mut store, 25).unwrap();
+                assert!(store.exists(&hash).unwrap());
+                store.rebuild_index().unwrap();
+                assert!(store.check().unwrap().index_faults.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_takes_what_is_newer_from_the_pack() {
+    for index in [Index::Minimal, Index::Always] {
+        let disk = MemoryDisk::new();
+        let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options(index)).unwrap();
+        let mut reader =
+            Store::open_read_only(Arc::clone(&disk) as Arc<dyn Disk>, options(index)).unwrap();
+        let mut hashes = Vec::new();
+        for number in 0..120 {
+            hashes.push(commit(&mut store, number).unwrap());
+            if number % 9 == 0 {
+                store.checkpoint().unwrap();
+            }
+            if number % 4 == 0 {
+                reader.reload().unwrap();
+                finds_all(&reader, &hashes);
+                assert_eq!(reader.stats().objects, store.stats().objects);
+            }
+            if number % 31 == 0 {
+                let disk = Arc::clone(&disk) as Arc<dyn Disk>;
+                let late = Store::open_read_only(disk, options(index)).unwrap();
+                finds_all(&late, &hashes);
+                assert!(late.warnings().is_empty());
+            }
+        }
+        assert!(store.stats().chunks > 2);
+    }
+}
