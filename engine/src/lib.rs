@@ -13,9 +13,9 @@ pub mod table;
 pub use error::{Error, Kind, Result};
 pub use table::raw;
 pub use table::{
-    Batch, Cursor, Executor, LoadOrder, Loader, Lookups, MergeOperator, Observer, OpenSnapshot,
-    Operation, Session, SessionOptions, SessionStats, Snapshot, SnapshotContent, SnapshotInfo,
-    Table, TableOptions, TableStats, Values, Verify, View,
+    Batch, Cursor, Executor, LoadOrder, Loader, Log, Lookups, MergeOperator, Observer,
+    OpenSnapshot, OpenTable, Operation, Session, SessionOptions, SessionStats, Snapshot,
+    SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats, Values, Verify, View,
 };
 
 /// The examples of the README and of the guide compile and run with the tests.

@@ -3,13 +3,13 @@
 
 #[cfg(not(shuttle))]
 pub use std::sync::{
-    Mutex, MutexGuard, RwLock,
+    Condvar, Mutex, MutexGuard, RwLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 #[cfg(shuttle)]
 pub use shuttle::sync::{
-    Mutex, MutexGuard, RwLock,
+    Condvar, Mutex, MutexGuard, RwLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -17,4 +17,18 @@ pub use shuttle::sync::{
 /// within this crate, so its poison is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Takes `mutex` if nobody has it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(std::sync::TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Waits until `condition` is signalled; gives the lock back as [`lock`] does.
+pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condition.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
 }

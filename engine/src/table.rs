@@ -7,6 +7,7 @@
 mod batch;
 mod buffer_filter;
 pub mod check;
+mod checkpoint;
 mod counters;
 mod cursor;
 mod entry;
@@ -18,7 +19,11 @@ pub mod inspect;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod levels;
+mod live;
 mod loader;
+mod log;
+mod log_files;
+mod log_record;
 mod lookup;
 mod merge;
 mod merge_job;
@@ -26,6 +31,7 @@ mod operator;
 mod options;
 mod page;
 mod paths;
+mod pins;
 mod prefetch;
 pub mod raw;
 mod run;
@@ -53,9 +59,9 @@ pub use handle::Table;
 pub use loader::{LoadOrder, Loader};
 pub use operator::MergeOperator;
 pub use options::{
-    Executor, Lookups, Observer, OpenSnapshot, Operation, SessionOptions, TableOptions, Verify,
+    Executor, Log, Lookups, Observer, OpenSnapshot, Operation, SessionOptions, TableOptions, Verify,
 };
-pub use session::{Session, Snapshot, SnapshotContent};
+pub use session::{OpenTable, Session, Snapshot, SnapshotContent};
 pub use snapshot::{SnapshotInfo, SnapshotTable};
 pub use stats::{LevelStats, MergeStats, TableStats};
 pub use view::View;

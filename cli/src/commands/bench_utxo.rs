@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use varvite::{
-    Batch, Error, Kind, LoadOrder, Result, Session, SessionStats, SnapshotContent, Table,
+    Batch, Error, Kind, LoadOrder, Log, Result, Session, SessionStats, SnapshotContent, Table,
     TableOptions, Verify,
 };
 
@@ -24,6 +24,8 @@ use crate::workload::utxo::{
 const SNAPSHOT: &str = "utxo";
 /// The table in it.
 const TABLE: &str = "utxo";
+/// The live table of a run with a log.
+const LIVE: &str = "run";
 /// What it is labelled with.
 const LABEL: &str = "varvite bench utxo";
 /// Entries a batch of the setup.
@@ -79,8 +81,30 @@ pub struct Run {
     /// Where the draw of keys begins
     #[arg(long, default_value_t = 1337)]
     seed: u64,
+    /// What a batch must outlive when it is done: the process when written, the power when synced
+    #[arg(long, value_enum, default_value_t)]
+    log: LogKind,
     #[command(flatten)]
     tuning: Tuning,
+}
+
+/// What is promised of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogKind {
+    #[default]
+    None,
+    Written,
+    Synced,
+}
+
+impl From<LogKind> for Log {
+    fn from(kind: LogKind) -> Log {
+        match kind {
+            LogKind::None => Log::None,
+            LogKind::Written => Log::Written,
+            LogKind::Synced => Log::Synced,
+        }
+    }
 }
 
 /// What a setup leaves in its snapshot's payload.
@@ -119,7 +143,13 @@ pub struct RunReport {
     pub read_bytes: u64,
     /// Bytes written to segments and manifests.
     pub written_bytes: u64,
-    /// Those, per byte of deleted keys, inserted keys and their values.
+    /// Bytes written to the log.
+    pub log_written_bytes: u64,
+    /// Syncs of the log.
+    pub log_syncs: u64,
+    /// Checkpoints, each of which frees a part of the log.
+    pub checkpoints: u64,
+    /// Bytes written to segments and manifests, per byte of deleted keys, inserted keys and their values.
     pub write_amplification: f64,
     /// Pages that a lookup read.
     pub reads_per_lookup: f64,
@@ -252,10 +282,14 @@ fn setup(arguments: &Setup, format: Format) -> Outcome {
 }
 
 fn run_batches(arguments: &Run, format: Format) -> Outcome {
-    let options = arguments.tuning.options(&arguments.dir)?;
+    let mut options = arguments.tuning.options(&arguments.dir)?;
+    options.log = arguments.log.into();
     let start = Instant::now();
     let session = store::open(&arguments.dir, options)?;
-    let (table, entries) = open(&session)?;
+    let (mut table, entries) = open(&session)?;
+    if arguments.log != LogKind::None {
+        table = publish(&session, &table)?;
+    }
     let open_seconds = start.elapsed().as_secs_f64();
     let plan = Plan {
         entries,
@@ -275,9 +309,22 @@ fn run_batches(arguments: &Run, format: Format) -> Outcome {
         Format::Json => print::json(&report)?,
         Format::Table => print::line(&show(&plan, &report, &measured).to_string())?,
     }
-    drop(table);
+    table.close()?;
+    if arguments.log != LogKind::None {
+        session.delete_table(LIVE)?;
+    }
     session.close()?;
     Ok(Verdict::of(report.wrong == 0))
+}
+
+/// A live copy of `table`, in place of one that a run left that was stopped.
+fn publish(session: &Session, table: &Table) -> Result<Table> {
+    if session.live_tables()?.iter().any(|name| name == LIVE) {
+        session.delete_table(LIVE)?;
+    }
+    let mut copy = table.duplicate(LIVE)?;
+    session.publish(&mut copy)?;
+    Ok(copy)
 }
 
 /// `Invalid` when the store or the generator is too small for the plan.
@@ -327,6 +374,9 @@ pub fn report(plan: &Plan, measured: &mut Measured, folder: &Path, open_seconds:
         open_seconds,
         read_bytes: pages_read * 4096 + merges_read,
         written_bytes: written,
+        log_written_bytes: after.log_written_bytes - before.log_written_bytes,
+        log_syncs: after.log_syncs - before.log_syncs,
+        checkpoints: after.checkpoints - before.checkpoints,
         write_amplification: ratio(written as f64, updated as f64),
         reads_per_lookup: ratio(pages_read as f64, looked_up as f64),
         disk_bytes: disk_bytes(folder),
@@ -366,6 +416,11 @@ fn show(plan: &Plan, report: &RunReport, measured: &Measured) -> comfy_table::Ta
         ("on disk", print::bytes(report.disk_bytes)),
         ("lookups", count(measured.lookups)),
     ];
+    if report.log_written_bytes > 0 {
+        rows.push(("written to the log", print::bytes(report.log_written_bytes)));
+        rows.push(("syncs of the log", count(report.log_syncs)));
+        rows.push(("checkpoints", count(report.checkpoints)));
+    }
     if plan.mode == Mode::Pipelined {
         rows.push(("of these, answered by the batch on its way", count(measured.patched)));
     }

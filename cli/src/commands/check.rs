@@ -32,6 +32,9 @@ struct Report {
     entries: u64,
     bytes: u64,
     unreferenced: u64,
+    live_tables: u64,
+    log_records: u64,
+    log_tail_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -39,6 +42,7 @@ struct Finding {
     file: String,
     detail: String,
     snapshots: Vec<String>,
+    live_tables: Vec<String>,
 }
 
 /// Checks and prints what was found.
@@ -55,6 +59,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         file: finding.file,
         detail: finding.detail,
         snapshots: finding.snapshots,
+        live_tables: finding.live_tables,
     });
     let report = Report {
         findings: findings.collect(),
@@ -64,6 +69,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         entries: found.entries,
         bytes: found.bytes,
         unreferenced: found.unreferenced,
+        live_tables: found.live_tables,
+        log_records: found.log_records,
+        log_tail_bytes: found.log_tail_bytes,
     };
     let report = Report { sound: report.findings.is_empty(), ..report };
     match format {
@@ -75,10 +83,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 
 fn show(report: &Report) -> std::io::Result<()> {
     for finding in &report.findings {
-        let needed = if finding.snapshots.is_empty() {
+        let live = finding.live_tables.iter().map(|name| format!("live table {name}"));
+        let users: Vec<_> = finding.snapshots.iter().cloned().chain(live).collect();
+        let needed = if users.is_empty() {
             "no snapshot needs it".to_owned()
         } else {
-            format!("needed by {}", finding.snapshots.join(", "))
+            format!("needed by {}", users.join(", "))
         };
         print::line(&format!("{} ({needed})", finding.detail))?;
     }
@@ -94,6 +104,8 @@ fn show(report: &Report) -> std::io::Result<()> {
         ("entries", print::count(report.entries)),
         ("read", print::bytes(report.bytes)),
         ("segments that no snapshot names", print::count(report.unreferenced)),
+        ("live tables", print::count(report.live_tables)),
+        ("updates in the log", print::count(report.log_records)),
     ];
     print::line(&print::record(&rows).to_string())
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use varvite::{Cursor, Error, Result, Session, SessionOptions, Table, Verify};
+use varvite::{Cursor, Error, OpenTable, Result, Session, SessionOptions, Table, Verify};
 
 use super::{snapshot, table_load, table_stat, table_union, table_write};
 use crate::exit::{Failure, Outcome, Verdict};
@@ -46,12 +46,20 @@ pub struct From {
     /// Read this snapshot [default: the newest head, or the only snapshot]
     #[arg(long, value_name = "NAME")]
     pub snapshot: Option<String>,
+    /// Read the live table, as the log has it now
+    #[arg(long, conflicts_with = "snapshot")]
+    pub live: bool,
 }
 
 impl From {
     /// The table, and the session that it lives in.
     pub fn open(&self) -> Result<(Session, Table)> {
         let session = store::open_read_only(&self.store, SessionOptions::default())?;
+        if self.live {
+            let options = OpenTable { operators: store::operators(), ..OpenTable::default() };
+            let table = session.open_table(&self.table, &options)?;
+            return Ok((session, table));
+        }
         let mut snapshot = store::read(&session, self.snapshot.as_deref(), Verify::Quick)?;
         Ok((session, snapshot.take(&self.table)?))
     }

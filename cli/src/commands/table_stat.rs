@@ -9,6 +9,7 @@ use varvite::{Result, Table, TableStats};
 
 use super::table::From;
 use crate::exit::{Outcome, Verdict};
+use crate::measure::disk_bytes;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 
@@ -39,6 +40,7 @@ struct Report {
     buffer_bytes: u64,
     filter_bytes: u64,
     index_bytes: u64,
+    log_bytes: u64,
     levels: Vec<Level>,
     merges: Vec<Merge>,
 }
@@ -67,10 +69,11 @@ struct Merge {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let (_session, table) = arguments.from.open()?;
     let stats = table.stats()?;
+    let log_bytes = disk_bytes(&arguments.from.store.join("log"));
     let exact = if arguments.exact { Some(count(&table, stats.physical_entries)?) } else { None };
     match format {
-        Format::Json => print::json(&report(&stats, exact))?,
-        Format::Table => show(&stats, exact)?,
+        Format::Json => print::json(&report(&stats, exact, log_bytes))?,
+        Format::Table => show(&stats, exact, log_bytes)?,
     }
     Ok(Verdict::Yes)
 }
@@ -103,7 +106,7 @@ pub fn levels(stats: &TableStats) -> Vec<Level> {
     rows.collect()
 }
 
-fn report(stats: &TableStats, exact: Option<u64>) -> Report {
+fn report(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> Report {
     let merges = stats.merges.iter().map(|merge| Merge {
         level: merge.level,
         union: merge.is_union,
@@ -123,12 +126,13 @@ fn report(stats: &TableStats, exact: Option<u64>) -> Report {
         buffer_bytes: stats.buffer_bytes,
         filter_bytes: stats.filter_memory_bytes,
         index_bytes: stats.index_memory_bytes,
+        log_bytes,
         levels: levels(stats),
         merges: merges.collect(),
     }
 }
 
-fn show(stats: &TableStats, exact: Option<u64>) -> std::io::Result<()> {
+fn show(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> std::io::Result<()> {
     let number = print::count;
     if !stats.levels.is_empty() {
         print::line(&draw_levels(stats).to_string())?;
@@ -150,6 +154,7 @@ fn show(stats: &TableStats, exact: Option<u64>) -> std::io::Result<()> {
         ("write buffers", print::bytes(stats.buffer_bytes)),
         ("filters in memory", print::bytes(stats.filter_memory_bytes)),
         ("indexes in memory", print::bytes(stats.index_memory_bytes)),
+        ("log of the session", print::bytes(log_bytes)),
     ];
     print::line(&print::record(&rows).to_string())
 }

@@ -27,10 +27,13 @@ fn setup(entries: &str) -> TempDir {
 }
 
 /// The names that programs rely on.
-const RUN_KEYS: [&str; 12] = [
+const RUN_KEYS: [&str; 15] = [
     "batch_us",
+    "checkpoints",
     "cpu_us_per_op",
     "disk_bytes",
+    "log_syncs",
+    "log_written_bytes",
     "open_seconds",
     "ops_per_second",
     "peak_rss_bytes",

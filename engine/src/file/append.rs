@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::{crc, crc_append};
+use crate::format::codec::Encoder;
 use crate::format::header::{self, FileKind, Header};
 
 /// Bytes of a record before its payload.
@@ -159,20 +160,28 @@ pub fn scan(
 /// `Corrupt` when a later record says that the bytes at `end` had been synced.
 fn check_tail(window: &mut Window<'_>, identity: u64, end: u64) -> Result<()> {
     let file_end = window.file_end;
-    for offset in end + 1..file_end.saturating_sub(HEAD as u64 - 1) {
-        let bytes = window.at(offset, HEAD)?;
-        // A head that is there although what it was written after is not: either the disk lost
-        // synced bytes, or a crash lost unsynced ones, and the head says which.
-        if let Some(head) = Head::decode(identity, offset, file_end, bytes)
-            && head.synced > end
-        {
-            return Err(Error::corrupt(
-                window.file.path(),
-                end,
-                format_args!("a record, because those up to byte {} were synced", head.synced),
-                "none that is valid",
-            ));
+    let mut next = end + 1;
+    while next + HEAD as u64 <= file_end {
+        let bytes = window.at(next, SCAN_BYTES)?;
+        if bytes.len() < HEAD {
+            break;
         }
+        for (offset, bytes) in (next..).zip(bytes.windows(HEAD)) {
+            // First what zeros and most bytes fail at, since the tail may be what space was reserved
+            // for.
+            let synced = u64::from_le_bytes(bytes[20..].try_into().expect("8 bytes"));
+            // A head that is there although what it was written after is not: either the disk lost
+            // synced bytes, or a crash lost unsynced ones, and the head says which.
+            if synced > end && Head::decode(identity, offset, file_end, bytes).is_some() {
+                return Err(Error::corrupt(
+                    window.file.path(),
+                    end,
+                    format_args!("a record, because those up to byte {synced} were synced"),
+                    "none that is valid",
+                ));
+            }
+        }
+        next += (bytes.len() - HEAD + 1) as u64;
     }
     Ok(())
 }
@@ -204,6 +213,37 @@ impl<'a> Window<'a> {
         }
         let start = (offset - self.start) as usize;
         Ok(&self.bytes[start..self.bytes.len().min(start + length)])
+    }
+}
+
+/// Records on their way to the disk.
+#[derive(Debug)]
+pub struct Flight {
+    file: Arc<dyn File>,
+    from: u64,
+    end: Position,
+    bytes: Vec<u8>,
+}
+
+impl Flight {
+    /// Writes them, in one write; none when there are no records.
+    pub fn write(&self) -> Result<()> {
+        if self.bytes.is_empty() { Ok(()) } else { self.file.write_at(self.from, &self.bytes) }
+    }
+
+    /// Makes them, and all that was written before, durable.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync()
+    }
+
+    /// How many bytes they are.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
     }
 }
 
@@ -294,25 +334,32 @@ impl AppendFile {
     /// Adds a record to those that the next write takes; returns where it will be. No disk access.
     /// `Invalid` when the payload is longer than [`PAYLOAD_MAX`], `Poisoned` after a failure.
     pub fn push(&mut self, payload: &[u8]) -> Result<Position> {
+        self.push_with(|to| to.raw(payload))
+    }
+
+    /// The same with a payload that `encode` puts where it is written from, so that it is not copied.
+    pub fn push_with(&mut self, encode: impl FnOnce(&mut Encoder)) -> Result<Position> {
         self.check_sound()?;
-        if payload.len() > PAYLOAD_MAX {
+        let (at, start) = (self.next, self.pushed.len());
+        let mut to = Encoder::after(std::mem::take(&mut self.pushed));
+        to.raw(&[0; HEAD]);
+        encode(&mut to);
+        self.pushed = to.finish();
+        let payload = &self.pushed[start + HEAD..];
+        let length = payload.len();
+        if length > PAYLOAD_MAX {
+            self.pushed.truncate(start);
             return Err(Error::invalid(format!(
-                "a record of {} bytes is longer than {PAYLOAD_MAX}: write it in pieces",
-                payload.len()
+                "a record of {length} bytes is longer than {PAYLOAD_MAX}: write it in pieces"
             )));
         }
-        let at = self.next;
         let payload_crc = crc_append(at.chain, payload);
-        let head = Head {
-            payload_crc,
-            length: payload.len() as u32,
-            sequence: at.sequence,
-            synced: self.synced,
-        };
-        self.pushed.extend_from_slice(&head.encode(self.header.identity, at.offset));
-        self.pushed.extend_from_slice(payload);
+        let head =
+            Head { payload_crc, length: length as u32, sequence: at.sequence, synced: self.synced };
+        let head = head.encode(self.header.identity, at.offset);
+        self.pushed[start..start + HEAD].copy_from_slice(&head);
         self.next = Position {
-            offset: at.offset + (HEAD + payload.len()) as u64,
+            offset: at.offset + (HEAD + length) as u64,
             sequence: at.sequence + 1,
             chain: payload_crc,
         };
@@ -323,20 +370,61 @@ impl AppendFile {
     /// back to where it was, durably; if that fails too, the file is poisoned.
     pub fn write(&mut self) -> Result<()> {
         self.check_sound()?;
-        if self.pushed.is_empty() {
-            return Ok(());
-        }
-        let outcome = self.file.write_at(self.written.offset, &self.pushed);
+        let flight = self.take_off(Vec::new());
+        let outcome = flight.write();
+        self.pushed = self.land(flight, outcome, false)?;
         self.pushed.clear();
+        Ok(())
+    }
+
+    /// The records pushed, to be written by a caller who lets others push meanwhile. Until it is
+    /// [landed](AppendFile::land) there is no other. `spare` is memory for what is pushed next.
+    pub fn take_off(&mut self, mut spare: Vec<u8>) -> Flight {
+        spare.clear();
+        Flight {
+            file: Arc::clone(&self.file),
+            from: self.written.offset,
+            end: self.next,
+            bytes: std::mem::replace(&mut self.pushed, spare),
+        }
+    }
+
+    /// Notes how the writing of `flight`, and its sync if there was one, went; gives its memory
+    /// back. After an error of the write, everything pushed so far is dropped, as
+    /// [`AppendFile::write`] says; after one of the sync, see [`AppendFile::fail`].
+    pub fn land(
+        &mut self,
+        flight: Flight,
+        outcome: Result<()>,
+        is_synced: bool,
+    ) -> Result<Vec<u8>> {
         if let Err(error) = outcome {
-            self.next = self.written;
+            self.take_back();
             // Synced, so that what is reported as failed does not come back after a crash.
             let cut = self.file.set_len(self.written.offset).and_then(|()| self.file.sync());
             self.poisoned = cut.is_err();
             return Err(error);
         }
-        self.written = self.next;
-        Ok(())
+        self.written = flight.end;
+        if is_synced {
+            self.synced = flight.end.offset;
+        }
+        Ok(flight.bytes)
+    }
+
+    /// The file was synced from outside after it was written up to `offset`.
+    pub fn note_synced(&mut self, offset: u64) {
+        self.synced = self.synced.max(offset);
+    }
+
+    /// Nothing more is written: a sync of the file failed outside of it.
+    pub fn fail(&mut self) {
+        self.poisoned = true;
+    }
+
+    /// Whether a failure has ended all writing.
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned
     }
 
     /// Writes the records pushed and makes everything durable: one write, one sync. An error of the

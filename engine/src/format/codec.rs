@@ -23,6 +23,12 @@ impl Encoder {
         Encoder { bytes }
     }
 
+    /// An encoder that goes on after `bytes`, in their memory.
+    #[must_use]
+    pub fn after(bytes: Vec<u8>) -> Self {
+        Encoder { bytes }
+    }
+
     /// What was encoded so far.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

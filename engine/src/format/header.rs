@@ -25,16 +25,22 @@ pub enum FileKind {
     Pack,
     /// `b'C'`: what a context store is made of now.
     Control,
+    /// `b'L'`: one file of a session's log.
+    Log,
+    /// `b'K'`: a session's checkpoint: its live tables.
+    Checkpoint,
 }
 
 impl FileKind {
     /// Every kind with its letter, its name and the newest version that this release reads.
-    pub const ALL: [(FileKind, u8, &'static str, u16); 5] = [
+    pub const ALL: [(FileKind, u8, &'static str, u16); 7] = [
         (FileKind::Session, b'S', "session", 1),
         (FileKind::Segment, b'R', "segment", 1),
         (FileKind::Snapshot, b'M', "snapshot", 1),
         (FileKind::Pack, b'P', "pack", 1),
         (FileKind::Control, b'C', "control", 1),
+        (FileKind::Log, b'L', "log", 1),
+        (FileKind::Checkpoint, b'K', "checkpoint", 1),
     ];
 
     fn row(self) -> (FileKind, u8, &'static str, u16) {

@@ -109,6 +109,11 @@ impl Batch {
         Ok(())
     }
 
+    /// Keys and values of all operations, one after the other.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     pub(super) fn entries(&self) -> impl Iterator<Item = EntryRef<'_>> {
         let mut rest = &self.bytes[..];
         self.operations.iter().map(move |operation| {

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::checkpoint::{Checkpoint, read_checkpoint};
 use super::folder::{read_manifest, read_session, snapshot_names};
+use super::log_files;
 use super::options::SessionOptions;
 use super::paths::{self, SEGMENTS};
 use super::segment::SegmentMeta;
@@ -25,6 +27,8 @@ pub struct Finding {
     pub detail: String,
     /// The snapshots that need the file; empty when none does.
     pub snapshots: Vec<String>,
+    /// The live tables that need it; empty when none does.
+    pub live_tables: Vec<String>,
 }
 
 /// What a check read and found.
@@ -41,8 +45,14 @@ pub struct Report {
     pub entries: u64,
     /// Bytes of the files read.
     pub bytes: u64,
-    /// Segments that no snapshot names: of a session that is open, or left by a crash.
+    /// Segments that no manifest names: of a session that is open, or left by a crash.
     pub unreferenced: u64,
+    /// Live tables.
+    pub live_tables: u64,
+    /// Updates that the log has since the checkpoint.
+    pub log_records: u64,
+    /// Bytes after the log's end, which a crash left before they were acknowledged.
+    pub log_tail_bytes: u64,
 }
 
 /// How far a check is.
@@ -79,47 +89,39 @@ pub fn check(
     let identity = match read_session(&**disk) {
         Ok(identity) => identity,
         Err(error) if error.kind() == Kind::Corrupt => {
-            report.add(paths::SESSION, &error, &[]);
+            report.add(paths::SESSION, &error, &User::default());
             (0, 0)
         }
         Err(error) => return Err(error),
     };
     let options = SessionOptions::default();
     let store = Store::new(Arc::clone(disk), options, identity, u64::MAX, None);
-    let mut needed: BTreeMap<u64, (SegmentMeta, Vec<String>)> = BTreeMap::new();
+    let mut needed = Needed::new();
     for name in snapshot_names(&**disk)? {
         report.snapshots += 1;
+        let user = User { snapshots: vec![name.clone()], live_tables: Vec::new() };
         match read_manifest(&**disk, &name) {
             Ok(manifest) => {
-                for meta in manifest.segments() {
-                    let (known, names) =
-                        needed.entry(meta.id).or_insert_with(|| (meta.clone(), Vec::new()));
-                    if known != meta {
-                        let error = Error::corrupt(
-                            &paths::snapshot(&name),
-                            0,
-                            format_args!("segment {} as other manifests have it", meta.id),
-                            "another description",
-                        );
-                        report.add(&paths::snapshot(&name), &error, std::slice::from_ref(&name));
-                    }
-                    if names.last() != Some(&name) {
-                        names.push(name.clone());
-                    }
-                }
+                report.need(&mut needed, manifest.segments(), &paths::snapshot(&name), &user);
             }
-            Err(error) => report.add(&paths::snapshot(&name), &error, std::slice::from_ref(&name)),
+            Err(error) => report.add(&paths::snapshot(&name), &error, &user),
         }
+    }
+    let checkpoint = check_log(&**disk, identity.0, &mut report);
+    for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
+        report.live_tables += 1;
+        let user = User { live_tables: vec![record.table.name.clone()], ..User::default() };
+        report.need(&mut needed, record.table.segments(), paths::CHECKPOINT, &user);
     }
     let on_disk: BTreeSet<_> =
         disk.list(SEGMENTS)?.iter().filter_map(|name| paths::segment_id(name)).collect();
     report.unreferenced = on_disk.iter().filter(|id| !needed.contains_key(id)).count() as u64;
     let total_bytes = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
-    for (meta, names) in needed.into_values() {
+    for (meta, user) in needed.into_values() {
         let checked = store.open_segment(&meta).and_then(|it| verify::segment(&it));
         match checked {
             Ok(()) => report.entries += meta.entries(),
-            Err(error) => report.add(&paths::segment(meta.id), &error, &names),
+            Err(error) => report.add(&paths::segment(meta.id), &error, &user),
         }
         report.segments += 1;
         report.bytes += meta.file_bytes();
@@ -131,12 +133,87 @@ pub fn check(
     Ok(report)
 }
 
-impl Report {
-    fn add(&mut self, file: &str, error: &Error, snapshots: &[String]) {
-        self.findings.push(Finding {
-            file: file.to_owned(),
-            detail: error.detail().to_owned(),
-            snapshots: snapshots.to_vec(),
+/// Who needs a file.
+#[derive(Clone, Debug, Default)]
+struct User {
+    snapshots: Vec<String>,
+    live_tables: Vec<String>,
+}
+
+/// The segments that are needed, by id, as the first manifest describes them.
+type Needed = BTreeMap<u64, (SegmentMeta, User)>;
+
+/// How often the log is read again because its writer wrote a new checkpoint meanwhile.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// Reads checkpoint and log of the store `identity`, telling what is wrong with them.
+fn check_log(disk: &dyn Disk, identity: u64, report: &mut Report) -> Option<Checkpoint> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let checkpoint = match read_checkpoint(disk) {
+            Ok(checkpoint) => checkpoint,
+            Err(error) => {
+                report.add(paths::CHECKPOINT, &error, &User::default());
+                return None;
+            }
+        };
+        let mut records = 0;
+        let found = log_files::find(disk, identity, checkpoint.as_ref(), &mut |_, _| {
+            records += 1;
+            Ok(())
         });
+        match found {
+            Ok(found) => {
+                (report.log_records, report.log_tail_bytes) = (records, found.tail_bytes);
+            }
+            // A writer that goes on removes what its new checkpoint does not need.
+            Err(_)
+                if attempts < ATTEMPTS_MAX
+                    && read_checkpoint(disk).is_ok_and(|now| now != checkpoint) =>
+            {
+                continue;
+            }
+            Err(error) => {
+                let tables = checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables);
+                let live_tables = tables.map(|record| record.table.name.clone()).collect();
+                report.add(paths::LOG, &error, &User { live_tables, ..User::default() });
+            }
+        }
+        return checkpoint;
+    }
+}
+
+impl Report {
+    fn add(&mut self, file: &str, error: &Error, user: &User) {
+        let User { snapshots, live_tables } = user.clone();
+        let (file, detail) = (file.to_owned(), error.detail().to_owned());
+        self.findings.push(Finding { file, detail, snapshots, live_tables });
+    }
+
+    /// Notes that `user`, described in `file`, needs these segments.
+    fn need<'a>(
+        &mut self,
+        needed: &mut Needed,
+        segments: impl Iterator<Item = &'a SegmentMeta>,
+        file: &str,
+        user: &User,
+    ) {
+        for meta in segments {
+            let new = || (meta.clone(), User::default());
+            let (known, users) = needed.entry(meta.id).or_insert_with(new);
+            if known != meta {
+                let expected = format_args!("segment {} as other manifests have it", meta.id);
+                self.add(file, &Error::corrupt(file, 0, expected, "another description"), user);
+            }
+            for (all, one) in [
+                (&mut users.snapshots, &user.snapshots),
+                (&mut users.live_tables, &user.live_tables),
+            ] {
+                if !one.is_empty() && all.last() != one.last() {
+                    all.extend(one.iter().cloned());
+                }
+            }
+        }
     }
 }

@@ -61,6 +61,10 @@ pub struct Counters {
     merge_written_bytes: AtomicU64,
     snapshot_written_bytes: AtomicU64,
     load_written_bytes: AtomicU64,
+    log_records: AtomicU64,
+    log_written_bytes: AtomicU64,
+    log_syncs: AtomicU64,
+    checkpoints: AtomicU64,
 }
 
 fn add(counter: &AtomicU64, count: u64) {
@@ -99,6 +103,22 @@ impl Counters {
         add(counter, bytes);
     }
 
+    pub fn add_log_record(&self) {
+        add(&self.log_records, 1);
+    }
+
+    /// One write of the log, or one sync of it, or both.
+    pub fn add_log_write(&self, bytes: u64, is_synced: bool) {
+        add(&self.log_written_bytes, bytes);
+        add(&self.log_syncs, is_synced.into());
+    }
+
+    /// A checkpoint of so many bytes.
+    pub fn add_checkpoint(&self, bytes: u64) {
+        add(&self.checkpoints, 1);
+        add(&self.snapshot_written_bytes, bytes);
+    }
+
     pub fn read(&self) -> SessionStats {
         let filters = self.levels.iter().map(|level| FilterStats {
             probes: load(&level.probes),
@@ -114,6 +134,10 @@ impl Counters {
             merge_written_bytes: load(&self.merge_written_bytes),
             snapshot_written_bytes: load(&self.snapshot_written_bytes),
             load_written_bytes: load(&self.load_written_bytes),
+            log_records: load(&self.log_records),
+            log_written_bytes: load(&self.log_written_bytes),
+            log_syncs: load(&self.log_syncs),
+            checkpoints: load(&self.checkpoints),
             filters: filters.collect(),
         }
     }
@@ -135,16 +159,24 @@ pub struct SessionStats {
     pub write_out_bytes: u64,
     /// Bytes that merges wrote.
     pub merge_written_bytes: u64,
-    /// Bytes that snapshots wrote: manifests, and what active buffers held.
+    /// Bytes that snapshots and checkpoints wrote: manifests, and what active buffers held.
     pub snapshot_written_bytes: u64,
     /// Bytes that loading wrote, sorting included.
     pub load_written_bytes: u64,
+    /// Updates that the log took.
+    pub log_records: u64,
+    /// Bytes that the log wrote.
+    pub log_written_bytes: u64,
+    /// Syncs of the log.
+    pub log_syncs: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
     /// How the filters of each level did, youngest first.
     pub filters: Vec<FilterStats>,
 }
 
 impl SessionStats {
-    /// All bytes written.
+    /// All bytes written, the log apart.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.write_out_bytes

@@ -7,10 +7,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::batch::{Batch, Values};
-use super::counters::Purpose;
 use super::cursor::Cursor;
 use super::levels::{Schedule, Shape};
-use super::merge_job::{Input, MergeJob};
+use super::live::{Lease, Moment};
+use super::log_record::LogPoint;
 use super::operator;
 use super::options::{Operation, TableOptions};
 use super::paths;
@@ -44,6 +44,8 @@ pub struct Table {
     base: Option<Arc<Run>>,
     pub(super) shape: Arc<Shape>,
     last_work: u64,
+    /// Of a live table.
+    live: Option<Lease>,
 }
 
 impl std::fmt::Debug for Table {
@@ -68,6 +70,7 @@ impl Table {
             base,
             shape: Arc::new(shape),
             last_work: 0,
+            live: None,
         }
     }
 
@@ -98,11 +101,24 @@ impl Table {
         batch.check(self.options.operator.is_some())?;
         let store = Arc::clone(&self.store);
         store.observe(Operation::Update, batch.len() as u64, || {
-            let active = self.active_cost();
-            self.with_schedule(|schedule, shape| schedule.pay(shape, active, batch.cost()))?;
-            self.apply(batch);
+            self.pay(batch)?;
+            let at = match &self.live {
+                Some(live) if !batch.is_empty() => {
+                    self.write_checkpoint(live)?;
+                    let parts = std::iter::once((live.id(), batch));
+                    Some(logged(&store, live, batch.len() as u64, parts)?)
+                }
+                _ => None,
+            };
+            self.apply_at(batch, at);
             Ok(())
         })
+    }
+
+    /// The merge work that is due before `batch` is applied.
+    fn pay(&mut self, batch: &Batch) -> Result<()> {
+        let active = self.active_cost();
+        self.with_schedule(|schedule, shape| schedule.pay(shape, active, batch.cost()))
     }
 
     /// Runs `action` on the schedule and keeps count of its work.
@@ -120,13 +136,15 @@ impl Table {
         outcome
     }
 
-    /// Puts the operations into the buffer, sealing it whenever it is full. Cannot fail.
-    fn apply(&mut self, batch: &Batch) {
+    /// Puts the operations into the buffer, sealing it whenever it is full. Cannot fail. Gives where
+    /// new buffers begin when the first operation is that at `at` of the log.
+    fn apply(&mut self, batch: &Batch, at: LogPoint) -> Vec<LogPoint> {
         let options = Arc::clone(&self.options);
         let operator = options.operator.as_ref();
         let base_cost = self.base.as_ref().map_or(0, |base| base.cost());
         let mut limit = options.write_buffer_bytes.saturating_sub(base_cost);
-        for entry in batch.entries() {
+        let mut begun = Vec::new();
+        for (entry, done) in batch.entries().zip(1..).skip(at.skip as usize) {
             let hash = hash(self.store.salt, entry.key);
             self.active
                 .insert(entry, hash, &|older, newer| operator::combine(operator, older, newer));
@@ -138,9 +156,83 @@ impl Table {
                 let schedule = Schedule { store: &self.store, options: &options, work: 0 };
                 schedule.seal(&mut self.shape, full, self.base.take());
                 limit = options.write_buffer_bytes;
+                begun.push(LogPoint { skip: done, ..at });
             }
         }
         self.active.count_in_budget();
+        begun
+    }
+
+    /// The same for an update that is at `at` in the log, if it is in it.
+    fn apply_at(&mut self, batch: &Batch, at: Option<LogPoint>) {
+        if let (Some(live), Some(_)) = (&self.live, at) {
+            live.withdraw();
+        }
+        let begun = self.apply(batch, at.unwrap_or_default());
+        if let (Some(live), Some(at)) = (&self.live, at) {
+            live.deposit(self.moment(), begun, Some(at.after()));
+        }
+    }
+
+    /// What others need to write a checkpoint of it.
+    fn moment(&self) -> Moment {
+        Moment { view: self.view(), options: Arc::clone(&self.options) }
+    }
+
+    /// Begins the next log file and writes a checkpoint, if that is due.
+    fn write_checkpoint(&self, live: &Lease) -> Result<()> {
+        if !live.is_checkpoint_due() {
+            return Ok(());
+        }
+        // What was paid since the last update shall be in it.
+        live.deposit(self.moment(), Vec::new(), None);
+        live.write_checkpoint()
+    }
+
+    /// The table as it was left in `moment`.
+    pub(super) fn resumed(name: &str, moment: Moment) -> Table {
+        let View { store, active, base, shape, .. } = moment.view;
+        let (name, options) = (name.to_owned(), moment.options);
+        Table { store, name, options, active, base, shape, last_work: 0, live: None }
+    }
+
+    /// Applies an update that the log has at `at`; pays for it unless the session only reads.
+    pub(super) fn replay(&mut self, batch: &Batch, at: LogPoint) -> Result<Vec<LogPoint>> {
+        if !self.store.read_only {
+            self.pay(batch)?;
+        }
+        Ok(self.apply(batch, at))
+    }
+
+    /// Makes the table live: it has all of the log up to `applied`, and its buffers begin at
+    /// `begun`.
+    pub(super) fn live_from(&mut self, lease: Lease, begun: Vec<LogPoint>, applied: LogPoint) {
+        lease.reset(begun, applied);
+        self.live_again(lease);
+    }
+
+    /// The same for a table whose place in the log the lease knows.
+    pub(super) fn live_again(&mut self, lease: Lease) {
+        lease.deposit(self.moment(), Vec::new(), None);
+        self.live = Some(lease);
+    }
+
+    /// Whether updates go to the session's log, so that the table is found again as it is now.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// See [`View::written_out`].
+    pub(super) fn written_out(&self) -> Result<(Arc<Shape>, Option<Arc<Run>>)> {
+        self.view().written_out(&self.options)
+    }
+
+    /// Takes on what was written out of its buffers.
+    pub(super) fn adopt(&mut self, shape: Arc<Shape>, base: Option<Arc<Run>>) {
+        self.active =
+            WriteBuffer::new(self.options.write_buffer_bytes).charged(self.store.charge());
+        (self.shape, self.base) = (shape, base);
     }
 
     /// The work of the last update or [`Table::work`]: bytes of entries (key + value + 16 each) that
@@ -182,6 +274,7 @@ impl Table {
             base: self.base.clone(),
             shape: Arc::clone(&self.shape),
             last_work: 0,
+            live: None,
         })
     }
 
@@ -220,29 +313,54 @@ impl Table {
         Ok(stats::table(&self.view(), &self.name))
     }
 
-    /// Drops the table; what no snapshot, duplicate or view holds is removed from disk.
+    /// Drops the table. What no snapshot, duplicate or view holds is removed from disk, unless the
+    /// table is live: then it can be opened again.
     pub fn close(self) -> Result<()> {
         self.store.check_open()
     }
+}
 
-    /// The table's shape with every sealed buffer written out, and its active buffer as a run.
-    /// The table itself stays as it is, but profits from the merge work.
-    pub(super) fn written_out(&self) -> Result<(Arc<Shape>, Option<Arc<Run>>)> {
-        let mut shape = Arc::clone(&self.shape);
-        let mut schedule = Schedule { store: &self.store, options: &self.options, work: 0 };
-        while !shape.sealed.is_empty() {
-            schedule.settle(&mut shape)?;
-        }
-        if self.active.is_empty() {
-            return Ok((shape, self.base.clone()));
-        }
-        let mut inputs = vec![Input::Buffer(self.active.clone())];
-        inputs.extend(self.base.clone().map(Input::Run));
-        let operator = self.options.operator.clone();
-        let bits = self.options.filter_bits;
-        let plan = (Purpose::Snapshot, false, bits);
-        let job = MergeJob::new(Arc::clone(&self.store), inputs, operator, plan);
-        job.finish()?;
-        Ok((shape, Some(Arc::clone(&job.state().outputs))))
+/// Appends one record with `parts` of `count` operations to the log.
+fn logged<'a>(
+    store: &Arc<Store>,
+    live: &Lease,
+    count: u64,
+    parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
+) -> Result<LogPoint> {
+    store.observe(Operation::Log, count, || live.append(parts))
+}
+
+/// Applies each batch to its table, all of them or none; in the log they are one record.
+pub fn update_all(store: &Arc<Store>, updates: &mut [(&mut Table, &Batch)]) -> Result<()> {
+    store.check_writable()?;
+    for (table, batch) in updates.iter() {
+        batch.check(table.options.operator.is_some())?;
     }
+    let count = updates.iter().map(|(_, batch)| batch.len() as u64).sum();
+    store.observe(Operation::Update, count, || {
+        for (table, batch) in updates.iter_mut() {
+            table.pay(batch)?;
+        }
+        let parts = || {
+            let changed = updates.iter().filter(|(_, batch)| !batch.is_empty());
+            changed.filter_map(|(table, batch)| Some((&**table, table.live.as_ref()?, *batch)))
+        };
+        let at = match parts().next() {
+            Some((_, first, _)) => {
+                for (table, live, _) in parts() {
+                    table.write_checkpoint(live)?;
+                }
+                let mut parts: Vec<_> =
+                    parts().map(|(_, live, batch)| (live.id(), batch)).collect();
+                parts.sort_unstable_by_key(|(id, _)| *id);
+                Some(logged(store, first, count, parts.into_iter())?)
+            }
+            None => None,
+        };
+        for (table, batch) in updates.iter_mut() {
+            let at = at.filter(|_| table.live.is_some() && !batch.is_empty());
+            table.apply_at(batch, at);
+        }
+        Ok(())
+    })
 }

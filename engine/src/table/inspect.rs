@@ -2,6 +2,8 @@
 //!
 //! Everything here takes bytes and fails never, because the files that people look at are broken.
 
+mod live;
+
 use std::fmt::Write as _;
 
 use super::filter::Filter;
@@ -16,6 +18,8 @@ use crate::format::checksum::crc;
 use crate::format::codec::Decoder;
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
+
+pub use live::{checkpoint, log};
 
 /// A key as people read it: text in quotes when it is printable ASCII, else hexadecimal.
 fn printed(key: &[u8]) -> String {
@@ -79,6 +83,8 @@ pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
         Some(FileKind::Segment) => segment(file, bytes),
         Some(FileKind::Snapshot) => snapshot(file, bytes),
         Some(FileKind::Session) => session(file, bytes),
+        Some(FileKind::Log) => log(file, bytes),
+        Some(FileKind::Checkpoint) => checkpoint(file, bytes),
         // A context's files are described by the context's inspector.
         Some(FileKind::Pack | FileKind::Control) | None => {
             let whole = Outline::new("file of an unknown kind", 0..bytes.len() as u64);
@@ -157,6 +163,11 @@ fn manifest(from: &mut Decoder<'_>, pieces: &mut Vec<Outline>) -> Result<()> {
     let payload = from.bytes_with_length()?;
     let outline = Outline::new("payload", start..from.offset()).field("bytes", payload.len());
     pieces.push(outline.field("begins", printed(payload)));
+    tables(from, pieces)
+}
+
+/// The tables of a manifest or a checkpoint, and what stands behind them.
+fn tables(from: &mut Decoder<'_>, pieces: &mut Vec<Outline>) -> Result<()> {
     let mut records = Vec::new();
     for _ in 0..from.varint()? {
         let start = from.offset();

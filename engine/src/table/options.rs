@@ -54,6 +54,10 @@ pub enum Operation {
     SaveSnapshot,
     /// A snapshot opened; the count is its segments.
     OpenSnapshot,
+    /// The wait for the log in an update; the count is the update's operations.
+    Log,
+    /// A checkpoint written; the count is its live tables.
+    Checkpoint,
 }
 
 /// Gets counts and timings by the host's own clock.
@@ -96,6 +100,24 @@ pub trait Observer: Send + Sync {
     fn record(&self, operation: Operation, duration_ns: u64, count: u64);
 }
 
+/// What is promised of an update of a live table when it returns.
+///
+/// A table is live when it was made by [`crate::Session::create_table`] in a session with a log, or
+/// by [`crate::Session::publish`]; [`crate::Session::open_table`] finds it again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Log {
+    /// Nothing: what was not saved in a snapshot is gone when the session ends. For chains that can
+    /// be replayed. There are no live tables.
+    #[default]
+    None,
+    /// It outlives the process, however that ends. A power cut may take the newest updates, never
+    /// one without all later ones. One write an update.
+    Written,
+    /// It outlives a power cut. One write and one sync an update, shared by threads that update
+    /// different tables at the same time.
+    Synced,
+}
+
 /// How a session is opened.
 #[derive(Clone)]
 pub struct SessionOptions {
@@ -113,6 +135,11 @@ pub struct SessionOptions {
     /// Bytes of pages at which a segment file ends, at most 4 GiB. Smaller ones give space back sooner
     /// and lose less of a merge that is interrupted, and make more files.
     pub segment_bytes: u64,
+    /// What is promised of updates.
+    pub log: Log,
+    /// Bytes of a log file at which the next one begins and a checkpoint is written. Reopening
+    /// replays about this much, and the write buffers; the log takes up to about three times it.
+    pub log_file_bytes: u64,
     /// Helps merges, if given.
     pub executor: Option<Arc<dyn Executor>>,
     /// Gets timings, if given.
@@ -141,6 +168,8 @@ impl Default for SessionOptions {
             cache: None,
             queue_depth: 64,
             segment_bytes: SEGMENT_BYTES,
+            log: Log::None,
+            log_file_bytes: 64 << 20,
             executor: None,
             observer: None,
         }
@@ -155,6 +184,8 @@ impl fmt::Debug for SessionOptions {
             .field("cache", &self.cache.is_some())
             .field("queue_depth", &self.queue_depth)
             .field("segment_bytes", &self.segment_bytes)
+            .field("log", &self.log)
+            .field("log_file_bytes", &self.log_file_bytes)
             .field("executor", &self.executor.is_some())
             .field("observer", &self.observer.is_some())
             .finish()

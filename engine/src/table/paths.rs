@@ -11,6 +11,12 @@ pub const SEGMENTS: &str = "segments";
 /// Folder of manifests.
 pub const SNAPSHOTS: &str = "snapshots";
 
+/// Folder of log files.
+pub const LOG: &str = "log";
+/// The file that says which tables are live.
+pub const CHECKPOINT: &str = "checkpoint";
+
+const LOG_SUFFIX: &str = ".log";
 const SEGMENT_SUFFIX: &str = ".segment";
 const SNAPSHOT_SUFFIX: &str = ".snapshot";
 
@@ -21,7 +27,20 @@ pub fn segment(id: u64) -> String {
 
 /// The id of the segment called `name` in its folder.
 pub fn segment_id(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(SEGMENT_SUFFIX)?;
+    number(name.strip_suffix(SEGMENT_SUFFIX)?)
+}
+
+/// The path of log file `number`.
+pub fn log_file(number: u64) -> String {
+    format!("{LOG}/{number:016x}{LOG_SUFFIX}")
+}
+
+/// The number of the log file called `name` in its folder.
+pub fn log_number(name: &str) -> Option<u64> {
+    number(name.strip_suffix(LOG_SUFFIX)?)
+}
+
+fn number(digits: &str) -> Option<u64> {
     let is_ours = digits.len() == 16
         && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
     is_ours.then(|| u64::from_str_radix(digits, 16).ok())?
@@ -63,6 +82,8 @@ mod tests {
         for name in ["1.segment", "000000000000000A.segment", "+000000000000001.segment", "lock"] {
             assert_eq!(segment_id(name), None, "{name}");
         }
+        assert_eq!(log_number(log_file(0x1f).strip_prefix("log/").unwrap()), Some(0x1f));
+        assert_eq!(log_number("000000000000001f.segment"), None);
         assert_eq!(snapshot_name("slot-42.snapshot"), Some("slot-42"));
         for name in ["", "a/b", "A", "..", &"x".repeat(65)] {
             assert!(check_name("snapshot", name).is_err(), "{name}");

@@ -6,8 +6,12 @@
 //!
 //! Format document: `docs/format/session.md`. Every write and sync: `docs/design/durability.md`.
 
+mod live;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use super::checkpoint::read_checkpoint;
 
 use super::counters::{Purpose, SessionStats};
 use super::folder::{
@@ -16,10 +20,14 @@ use super::folder::{
 };
 use super::handle::Table;
 use super::levels::{Merging, Shape};
+use super::live::LiveTables;
+use super::log::LogWriter;
+use super::log_files;
 use super::merge_job::{Input, MergeJob, MergePlan, MergeState};
 use super::operator;
-use super::options::{OpenSnapshot, Operation, SessionOptions, TableOptions, Verify};
-use super::paths::{self, LOCK, SEGMENTS, SESSION, SNAPSHOTS};
+use super::options::{Log, OpenSnapshot, Operation, SessionOptions, TableOptions, Verify};
+use super::paths::{self, LOCK, LOG, SEGMENTS, SESSION, SNAPSHOTS};
+use super::pins::{Files, Named, Pins};
 use super::segment::{Segment, SegmentMeta};
 use super::snapshot::{
     LevelRecord, Manifest, MergeRecord, PAYLOAD_BYTES_MAX, SnapshotInfo, TableRecord, open_run,
@@ -30,11 +38,12 @@ use super::verify;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::{self, is_leftover, remove_leftovers};
-use crate::file::shared::SharedFile;
 use crate::format::checksum::crc;
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, lock};
+
+pub use live::OpenTable;
 
 /// How often a listing is begun again because snapshots went while it was read.
 const LISTINGS_MAX: u32 = 100;
@@ -117,20 +126,11 @@ impl Snapshot {
 #[derive(Clone)]
 pub struct Session {
     pub(super) store: Arc<Store>,
-    state: Arc<Mutex<State>>,
+    pins: Arc<Pins>,
+    live: Arc<LiveTables>,
     /// Held by whoever saves or deletes a snapshot or closes, across all of its writes. Readers of
-    /// snapshots take `state` only, which nobody holds while the disk works.
+    /// snapshots take `pins` only, which nobody holds while the disk works.
     changing: Arc<Mutex<()>>,
-}
-
-/// Counted files by segment id.
-type Files = BTreeMap<u64, Arc<SharedFile>>;
-
-#[derive(Default)]
-struct State {
-    /// The segments that each snapshot names, and with them their files.
-    snapshots: BTreeMap<String, Files>,
-    warnings: Vec<String>,
 }
 
 impl std::fmt::Debug for Session {
@@ -144,7 +144,8 @@ impl Session {
     /// session, `Invalid` when there is something else.
     pub fn create(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         // What an interrupted creation leaves is no reason to refuse.
-        let ours = |name: &str| [LOCK, SEGMENTS, SNAPSHOTS].contains(&name) || is_leftover(name);
+        let ours =
+            |name: &str| [LOCK, SEGMENTS, SNAPSHOTS, LOG].contains(&name) || is_leftover(name);
         for name in disk.list("")? {
             if name == SESSION {
                 return Err(Error::new(
@@ -166,13 +167,23 @@ impl Session {
         disk.sync_directory("")?;
         let identity = combine(options.seed, 1);
         let salt = combine(options.seed, 2);
-        replace::replace(&disk, SESSION, &encode_session(identity, salt))?;
         let store = Store::new(disk, options, (identity, salt), 1, Some(lock));
-        Ok(Session::new(store, State::default()))
+        let log = Self::start_log(&store, 1, Vec::new())?;
+        replace::replace(&store.disk, SESSION, &encode_session(identity, salt))?;
+        let pins = Arc::new(Pins::default());
+        let live = LiveTables::new(&store, &pins, log, None, None);
+        Ok(Session { store, pins, live, changing: Arc::default() })
     }
 
-    fn new(store: Arc<Store>, state: State) -> Self {
-        Session { store, state: Arc::new(Mutex::new(state)), changing: Arc::default() }
+    fn start_log(
+        store: &Arc<Store>,
+        number: u64,
+        older: Vec<super::log::LogFile>,
+    ) -> Result<Option<LogWriter>> {
+        if store.options.log == Log::None {
+            return Ok(None);
+        }
+        LogWriter::start(store, number, older).map(Some)
     }
 
     /// Opens the session in the root folder of `disk` for writing. `Missing` when there is none,
@@ -189,28 +200,57 @@ impl Session {
             }
         }
         let store = Store::new(disk, options, (identity, salt), next_segment, Some(lock));
-        let mut state = State::default();
+        let mut named = Named::default();
         for name in snapshot_names(&*store.disk)? {
             match pin(&store, &name) {
-                Ok(files) => {
-                    // A file that is missing keeps its id: another must not pass for it.
-                    if let Some((&last, _)) = files.last_key_value() {
-                        store.number_above(last);
-                    }
-                    on_disk.retain(|id| !files.contains_key(id));
-                    state.snapshots.insert(name, files);
-                }
-                Err(error) => state.warnings.push(format!(
+                Ok(files) => drop(named.snapshots.insert(name, files)),
+                Err(error) => named.warnings.push(format!(
                     "snapshot {name} cannot be read, so no file was removed: {error}"
                 )),
             }
         }
-        if state.warnings.is_empty() {
-            remove_segments(&*store.disk, &on_disk)?;
-            remove_leftovers(&*store.disk, SNAPSHOTS)?;
-            remove_leftovers(&*store.disk, "")?;
+        let disk = &*store.disk;
+        let found = read_checkpoint(disk).and_then(|checkpoint| {
+            let log = log_files::find(disk, identity, checkpoint.as_ref(), &mut |_, _| Ok(()))?;
+            Ok((checkpoint, log))
+        });
+        let (checkpoint, log, damage) = match found {
+            Ok((checkpoint, log)) => (checkpoint, Some(log), None),
+            Err(error) if error.kind() == Kind::Io => return Err(error),
+            Err(error) => (None, None, Some(error)),
+        };
+        if let Some(checkpoint) = &checkpoint {
+            let metas = checkpoint.segments();
+            named.live = metas.map(|meta| (meta.id, store.shared_file(meta.id))).collect();
         }
-        Ok(Session::new(store, state))
+        if let Some(error) = &damage {
+            named
+                .warnings
+                .push(format!("the live tables cannot be used, so no file was removed: {error}"));
+        }
+        for files in named.snapshots.values().chain([&named.live]) {
+            // A file that is missing keeps its id: another must not pass for it.
+            if let Some((&last, _)) = files.last_key_value() {
+                store.number_above(last);
+            }
+            on_disk.retain(|id| !files.contains_key(id));
+        }
+        if named.warnings.is_empty() {
+            remove_segments(disk, &on_disk)?;
+            remove_leftovers(disk, SNAPSHOTS)?;
+            remove_leftovers(disk, "")?;
+        }
+        let writer = match log {
+            Some(log) if store.options.log != Log::None => {
+                log.sync(disk)?;
+                log.remove_leftovers(disk)?;
+                Self::start_log(&store, log.next, log.files)?
+            }
+            _ => None,
+        };
+        let pins = Arc::new(Pins::new(named));
+        let live = LiveTables::new(&store, &pins, writer, checkpoint, damage.as_ref());
+        Ok(Session { store, pins, live, changing: Arc::default() })
     }
 
     /// Opens the session for reading snapshots, also while another process writes. Takes no lock
@@ -218,20 +258,24 @@ impl Session {
     pub fn open_read_only(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         let identity = read_session(&*disk)?;
         let store = Store::new(disk, options, identity, u64::MAX, None);
-        Ok(Session::new(store, State::default()))
+        let pins = Arc::new(Pins::default());
+        let live = LiveTables::new(&store, &pins, None, None, None);
+        Ok(Session { store, pins, live, changing: Arc::default() })
     }
 
-    /// Ends the session. Everything since the last snapshot is gone, by design; tables and views
-    /// that are still held give `Closed`. Costs a listing of the folder. Waits for a snapshot that is
+    /// Ends the session. Live tables are durable then. Of the others, everything since the last
+    /// snapshot is gone, by design; tables and views that are still held give `Closed`. Costs a listing of the folder. Waits for a snapshot that is
     /// being saved, and for updates and helpers to finish their segment.
     pub fn close(self) -> Result<()> {
         let _changing = lock(&self.changing);
         self.store.check_open()?;
-        let certain = self.store.check_writable().is_ok() && self.warnings().is_empty();
+        let is_sound = self.store.check_writable().is_ok();
+        let certain = is_sound && self.warnings().is_empty();
+        let synced = if is_sound { self.live.sync() } else { Ok(()) };
         self.store.close();
         let removed = if certain { self.remove_unnamed() } else { Ok(()) };
         self.store.unlock();
-        removed
+        synced.and(removed)
     }
 
     /// Removes the segments that no snapshot names.
@@ -239,27 +283,28 @@ impl Session {
         let names = self.store.disk.list(SEGMENTS)?;
         let mut unnamed: BTreeSet<_> =
             names.iter().filter_map(|name| paths::segment_id(name)).collect();
-        for id in self.state().snapshots.values().flat_map(Files::keys) {
+        let named = self.pins.lock();
+        for id in named.snapshots.values().chain([&named.live]).flat_map(Files::keys) {
             unnamed.remove(id);
         }
+        drop(named);
         remove_segments(&*self.store.disk, &unnamed)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
     }
 
     /// What was found wrong at open. While there is anything, no file is removed at open or close.
     pub fn warnings(&self) -> Vec<String> {
-        self.state().warnings.clone()
+        self.pins.lock().warnings.clone()
     }
 
-    /// A new, empty table. `Invalid` for a name or options that cannot be. Nothing is written.
+    /// A new, empty table. `Invalid` for a name or options that cannot be. Without a log nothing is
+    /// written. With one the table is live: durable, and `Exists` when there is one of that name;
+    /// it costs a checkpoint, O(segments of the live tables).
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
         self.store.check_writable()?;
         paths::check_name("table", name)?;
         options.check()?;
-        Ok(Table::new(Arc::clone(&self.store), name, options, Shape::default(), None))
+        let table = Table::new(Arc::clone(&self.store), name, options, Shape::default(), None);
+        if self.live.has_log() { self.make_live(table) } else { Ok(table) }
     }
 
     /// Saves `content` as the snapshot `name`, whole or not at all. `Exists` when the name is taken.
@@ -294,7 +339,7 @@ impl Session {
         // Held to the end, so that two savers of one name cannot pass each other.
         let _changing = lock(&self.changing);
         self.store.check_writable()?;
-        if self.state().snapshots.contains_key(name) || self.store.disk.exists(&path)? {
+        if self.pins.lock().snapshots.contains_key(name) || self.store.disk.exists(&path)? {
             return Err(Error::new(
                 Kind::Exists,
                 format!(
@@ -314,14 +359,7 @@ impl Session {
             let (name, options, base) = (table.name(), table.options(), base.as_deref());
             tables.push(TableRecord::new(name, options, &shape, base, &mut segments));
         }
-        let mut is_new = false;
-        for segment in segments.values() {
-            is_new |= segment.sync().map_err(|error| self.poisoned_by(error))?;
-        }
-        if is_new {
-            let synced = self.store.disk.sync_directory(SEGMENTS);
-            synced.map_err(|error| self.poisoned_by(error))?;
-        }
+        self.store.sync_segments(segments.values())?;
         let header = Header::new(
             FileKind::Snapshot,
             combine(self.store.identity, crc(path.as_bytes()).into()),
@@ -337,36 +375,18 @@ impl Session {
         self.store.count_manifest(bytes.len() as u64);
         let files: Files =
             segments.into_iter().map(|(id, segment)| (id, Arc::clone(segment.shared()))).collect();
-        // Kept from before the manifest can be there, so that it never names a file that is gone.
-        for file in files.values() {
-            file.keep();
-        }
-        // And noted before, so that whoever sees the manifest finds its files held.
-        self.state().snapshots.insert(name.to_owned(), files);
+        // Kept from before the manifest can be there, so that it never names a file that is gone,
+        // and that whoever sees it finds its files held.
+        self.pins.keep(name, files);
         if let Err(error) = replace::replace(&self.store.disk, path, &bytes) {
             // Without the new name nothing has changed; with it, it may or may not be durable.
             if self.store.disk.exists(path).unwrap_or(true) {
                 return Err(self.poisoned_by(error));
             }
-            self.let_go(name);
+            self.pins.let_go(name);
             return Err(error);
         }
         Ok(())
-    }
-
-    /// Lets the files of a snapshot go whose manifest is durably gone.
-    fn let_go(&self, name: &str) {
-        let mut state = self.state();
-        let Some(files) = state.snapshots.remove(name) else { return };
-        // One that did not parse may name any of them.
-        let certain = state.warnings.is_empty();
-        for (id, file) in &files {
-            if certain && !state.snapshots.values().any(|others| others.contains_key(id)) {
-                file.condemn();
-            }
-        }
-        // The files go after the lock does: removing them is work of the disk.
-        drop(state);
     }
 
     /// What a failed sync leaves on disk is unknown, so nothing more is written.
@@ -391,7 +411,7 @@ impl Session {
             }
             let mut tables = Vec::new();
             for record in &manifest.tables {
-                tables.push(self.open_table(record, options)?);
+                tables.push(self.open_recorded(record, options)?);
             }
             Ok(Snapshot { label: manifest.label, payload: manifest.payload, tables })
         })
@@ -402,9 +422,9 @@ impl Session {
     fn read_held(&self, name: &str) -> Result<(Manifest, Files)> {
         let manifest = read_manifest(&*self.store.disk, name)?;
         let (files, certain) = {
-            let state = self.state();
-            let files = state.snapshots.get(name).cloned().unwrap_or_default();
-            (files, state.warnings.is_empty())
+            let named = self.pins.lock();
+            let files = named.snapshots.get(name).cloned().unwrap_or_default();
+            (files, named.warnings.is_empty())
         };
         let is_held = manifest.segments().all(|meta| files.contains_key(&meta.id));
         // Where a manifest does not parse, and in a session that only reads, nothing is removed.
@@ -414,7 +434,7 @@ impl Session {
         Err(Error::missing(format!("the snapshot \"{name}\" was deleted while it was opened")))
     }
 
-    fn open_table(&self, record: &TableRecord, options: &OpenSnapshot) -> Result<Table> {
+    fn open_recorded(&self, record: &TableRecord, options: &OpenSnapshot) -> Result<Table> {
         let store = &self.store;
         let operator = record.operator.as_deref();
         let operator = operator
@@ -495,7 +515,7 @@ impl Session {
         removed.map_err(|error| missing_snapshot(&*self.store.disk, name, error))?;
         let synced = self.store.disk.sync_directory(SNAPSHOTS);
         synced.map_err(|error| self.poisoned_by(error))?;
-        self.let_go(name);
+        self.pins.let_go(name);
         Ok(())
     }
 

@@ -434,11 +434,7 @@ impl Manifest {
         to.raw(&self.header.encode());
         to.bytes_with_length(self.label.as_bytes());
         to.bytes_with_length(&self.payload);
-        to.varint(self.tables.len() as u64);
-        for table in &self.tables {
-            table.encode(&mut to);
-        }
-        union::encode(&self.tables, &mut to);
+        encode_tables(&self.tables, &mut to);
         let checksum = crc(to.bytes());
         to.u32(checksum);
         to.finish()
@@ -465,44 +461,57 @@ impl Manifest {
             return Err(from.corrupt("a payload of at most 16 MiB", payload.len()));
         }
         let payload = payload.to_vec();
-        let table_count = from.count(TABLE_RECORD_BYTES_MIN)?;
-        let mut tables: Vec<TableRecord> = Vec::new();
-        let mut names = BTreeSet::new();
-        for _ in 0..table_count {
-            let table = TableRecord::decode(&mut from)?;
-            paths::check_name("table", &table.name)
-                .map_err(|_| from.corrupt("a table's name", &table.name))?;
-            if !names.insert(table.name.clone()) {
-                return Err(from.corrupt("tables of different names", &table.name));
-            }
-            tables.push(table);
-        }
-        decode_sections(&mut tables, &mut from)?;
-        let manifest = Manifest { header, label, payload, tables };
-        manifest.check().map_err(|expected| from.corrupt(expected, "others"))?;
-        Ok(manifest)
-    }
-
-    /// That a segment is described once, and that sums over all segments do not overflow.
-    fn check(&self) -> std::result::Result<(), &'static str> {
-        let (mut known, mut sum) = (BTreeMap::new(), 0u64);
-        for segment in self.segments() {
-            if *known.entry(segment.id).or_insert(segment) != segment {
-                return Err("one description of each segment");
-            }
-            let cost = segment.footer.counts.cost().max(segment.file_bytes());
-            sum = sum.saturating_add(cost);
-            if sum > COST_MAX {
-                return Err("segments of at most 2^52 bytes together");
-            }
-        }
-        Ok(())
+        let tables = decode_tables(&mut from)?;
+        Ok(Manifest { header, label, payload, tables })
     }
 
     /// Every segment that it names; one may come more than once.
     pub fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
         self.tables.iter().flat_map(TableRecord::segments)
     }
+}
+
+/// Tables and all that stands behind them, as a manifest and a checkpoint have them.
+pub fn encode_tables(tables: &[TableRecord], to: &mut Encoder) {
+    to.varint(tables.len() as u64);
+    for table in tables {
+        table.encode(to);
+    }
+    union::encode(tables, to);
+}
+
+/// What [`encode_tables`] encoded, up to the end.
+pub fn decode_tables(from: &mut Decoder<'_>) -> Result<Vec<TableRecord>> {
+    let count = from.count(TABLE_RECORD_BYTES_MIN)?;
+    let (mut tables, mut names) = (Vec::<TableRecord>::new(), BTreeSet::new());
+    for _ in 0..count {
+        let table = TableRecord::decode(from)?;
+        paths::check_name("table", &table.name)
+            .map_err(|_| from.corrupt("a table's name", &table.name))?;
+        if !names.insert(table.name.clone()) {
+            return Err(from.corrupt("tables of different names", &table.name));
+        }
+        tables.push(table);
+    }
+    decode_sections(&mut tables, from)?;
+    check_tables(&tables).map_err(|expected| from.corrupt(expected, "others"))?;
+    Ok(tables)
+}
+
+/// That a segment is described once, and that sums over all segments do not overflow.
+fn check_tables(tables: &[TableRecord]) -> std::result::Result<(), &'static str> {
+    let (mut known, mut sum) = (BTreeMap::new(), 0u64);
+    for segment in tables.iter().flat_map(TableRecord::segments) {
+        if *known.entry(segment.id).or_insert(segment) != segment {
+            return Err("one description of each segment");
+        }
+        let cost = segment.footer.counts.cost().max(segment.file_bytes());
+        sum = sum.saturating_add(cost);
+        if sum > COST_MAX {
+            return Err("segments of at most 2^52 bytes together");
+        }
+    }
+    Ok(())
 }
 
 /// What [`crate::Session::list_snapshots`] says of a snapshot.

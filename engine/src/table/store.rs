@@ -47,6 +47,9 @@ pub struct Store {
     paused_bytes_max: AtomicU64,
     /// Held shared by whoever writes segments, so that the end of the session can wait for them.
     working: RwLock<()>,
+    /// Whether segments were synced since their folder was. Held while they are, so that whoever
+    /// finds a segment synced finds its name synced, or knows that it is not.
+    are_names_owed: Mutex<bool>,
     next_segment: AtomicU64,
     segments: Mutex<HashMap<u64, Weak<Segment>>>,
     files: Mutex<HashMap<u64, Weak<SharedFile>>>,
@@ -96,6 +99,7 @@ impl Store {
             poisoned: AtomicBool::new(false),
             paused_bytes_max: AtomicU64::new(u64::MAX),
             working: RwLock::new(()),
+            are_names_owed: Mutex::new(false),
             next_segment: AtomicU64::new(next_segment),
             segments: Mutex::new(HashMap::new()),
             files: Mutex::new(HashMap::new()),
@@ -319,6 +323,50 @@ impl Store {
         let segment = Segment::open_shared(meta.clone(), self.shared_file(meta.id))?;
         let segment = Arc::new(segment.with_cache(self.cached(meta)));
         Ok(remember_first(&self.segments, meta.id, segment))
+    }
+
+    /// Makes segments durable with their names. A failure poisons the session.
+    pub fn sync_segments<'a>(
+        &self,
+        mut segments: impl Iterator<Item = &'a Arc<Segment>>,
+    ) -> Result<()> {
+        let mut are_names_owed = lock(&self.are_names_owed);
+        let mut sync_all = || {
+            segments.try_for_each(|segment| {
+                *are_names_owed |= segment.sync()?;
+                Ok(())
+            })?;
+            if *are_names_owed {
+                self.disk.sync_directory(paths::SEGMENTS)?;
+                *are_names_owed = false;
+            }
+            Ok(())
+        };
+        let synced = sync_all();
+        if synced.is_err() {
+            self.poison();
+        }
+        synced
+    }
+
+    /// Makes one of these segments durable, without its name; whether there was one to do.
+    pub fn sync_one<'a>(
+        &self,
+        mut segments: impl Iterator<Item = &'a Arc<Segment>>,
+    ) -> Result<bool> {
+        let mut are_names_owed = lock(&self.are_names_owed);
+        let synced = loop {
+            match segments.next().map(|segment| segment.sync()) {
+                None => break Ok(false),
+                Some(Ok(false)) => {}
+                Some(synced) => break synced,
+            }
+        };
+        *are_names_owed |= *synced.as_ref().unwrap_or(&false);
+        if synced.is_err() {
+            self.poison();
+        }
+        synced
     }
 
     /// A scratch that an earlier lookup left, or a new one.

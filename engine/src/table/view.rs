@@ -4,11 +4,15 @@
 
 use std::sync::Arc;
 
-use super::levels::Shape;
+use super::counters::Purpose;
+use super::levels::{Schedule, Shape};
+use super::merge_job::{Input, MergeJob};
 use super::operator::MergeOperator;
+use super::options::TableOptions;
 use super::run::Run;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
+use crate::error::Result;
 
 /// A table's content at the moment it was taken. Readers never wait for the writer or its disk.
 ///
@@ -39,5 +43,40 @@ pub struct View {
 impl std::fmt::Debug for View {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "View({:?}, {} levels)", self.active, self.shape.levels.len())
+    }
+}
+
+impl View {
+    /// The shape with every sealed buffer written out, and the active buffer as a run. The view
+    /// itself stays as it is, but its table profits from the merge work.
+    pub(super) fn written_out(
+        &self,
+        options: &TableOptions,
+    ) -> Result<(Arc<Shape>, Option<Arc<Run>>)> {
+        let mut shape = Arc::clone(&self.shape);
+        let mut schedule = Schedule { store: &self.store, options, work: 0 };
+        while !shape.sealed.is_empty() {
+            schedule.settle(&mut shape)?;
+        }
+        if self.active.is_empty() {
+            return Ok((shape, self.base.clone()));
+        }
+        let mut inputs = vec![Input::Buffer(self.active.clone())];
+        inputs.extend(self.base.clone().map(Input::Run));
+        let plan = (Purpose::Snapshot, false, options.filter_bits);
+        let job = MergeJob::new(Arc::clone(&self.store), inputs, options.operator.clone(), plan);
+        job.finish()?;
+        Ok((shape, Some(Arc::clone(&job.state().outputs))))
+    }
+
+    /// The shape without its sealed buffers, and what a snapshot had put on disk of the oldest
+    /// buffer: all but what the buffers hold in memory.
+    pub(super) fn without_buffers(&self) -> (Shape, Option<Arc<Run>>) {
+        let mut shape = (*self.shape).clone();
+        let oldest = shape.sealed.front();
+        let base = oldest.map_or_else(|| self.base.clone(), |sealed| sealed.base.clone());
+        shape.seals -= shape.sealed.len() as u64;
+        shape.sealed.clear();
+        (shape, base)
     }
 }

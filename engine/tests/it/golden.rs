@@ -240,6 +240,8 @@ fn documents_show_the_golden_files() {
         "pack",
         "control",
         "hash-index",
+        "log",
+        "checkpoint",
     ];
     for noun in nouns {
         let text = std::fs::read_to_string(path(&format!("../docs/format/{noun}.md"))).unwrap();
@@ -261,5 +263,5 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 19, "{shown:?}");
+    assert_eq!(shown.len(), 21, "{shown:?}");
 }

@@ -21,6 +21,9 @@ mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
 mod listing; // snapshots listed while a writer replaces them
+mod log; // live tables, by example
+mod log_crash; // live tables through crashes and failing calls
+mod log_files; // log and checkpoint: golden, damaged, mutated; bodies of fuzz targets
 mod memory_budget; // what a session takes of its one number of memory
 mod merge_control; // pausing and resuming merges, working ahead, and closing in the middle
 mod model; // models: the same meaning in the least code

@@ -595,7 +595,7 @@ fn options(setup: &Setup, later: &Arc<Later>, cache: Option<&Arc<Cache>>) -> Ses
         queue_depth: setup.queue_depth,
         segment_bytes: setup.segment_bytes,
         executor,
-        observer: None,
+        ..SessionOptions::default()
     }
 }
 

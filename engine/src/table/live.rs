@@ -1,0 +1,438 @@
+//! The live tables of a session: those that are found again as they were last updated.
+//!
+//! What is durable of one is its record in the checkpoint and its updates in the log since. Between
+//! updates a table leaves a view of itself here, at the cost of a few counts, so that whoever writes
+//! a checkpoint finds the state of every table without stopping any. A checkpoint is due when the
+//! log begins a new file; a table that would keep old files from going is written out by it.
+//!
+//! Every write and sync: `docs/design/durability.md`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::batch::Batch;
+use super::checkpoint::{Checkpoint, LiveRecord};
+use super::levels::Shape;
+use super::log::LogWriter;
+use super::log_record::{LogEnd, LogPoint};
+use super::options::{Operation, TableOptions};
+use super::paths::CHECKPOINT;
+use super::pins::{Files, Pins};
+use super::run::Run;
+use super::snapshot::{Named, TableRecord};
+use super::store::Store;
+use super::view::View;
+use crate::disk::Access;
+use crate::error::{Error, Kind, Result};
+use crate::file::replace::Replacement;
+use crate::format::checksum::crc;
+use crate::format::hash::combine;
+use crate::format::header::{FileKind, Header};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
+
+/// What a table left when it was last updated.
+#[derive(Clone)]
+pub struct Moment {
+    pub view: View,
+    pub options: Arc<TableOptions>,
+}
+
+/// A live table, whether somebody has it open or not.
+pub struct Live {
+    id: u64,
+    is_open: AtomicBool,
+    state: Mutex<LiveState>,
+}
+
+#[derive(Default)]
+struct LiveState {
+    /// None before the first opening, and while an update changes the table.
+    moment: Option<Moment>,
+    /// Where each buffer begins, oldest first, the active one last.
+    points: VecDeque<LogPoint>,
+    /// After the last record that the table has.
+    applied: LogPoint,
+}
+
+impl Live {
+    fn new(id: u64) -> Arc<Live> {
+        let (is_open, state) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(Live { id, is_open, state })
+    }
+
+    /// What the table left, if it was open before.
+    pub fn moment(&self) -> Option<Moment> {
+        lock(&self.state).moment.clone()
+    }
+
+    /// The state with its oldest buffer's beginning and the end of what it has.
+    fn found(&self) -> Option<(Moment, LogPoint, LogPoint)> {
+        let state = lock(&self.state);
+        let from = state.points.front().copied()?;
+        Some((state.moment.clone()?, from, state.applied))
+    }
+}
+
+/// A live table in the checkpoint.
+#[derive(Clone)]
+pub struct Entry {
+    pub record: Arc<LiveRecord>,
+    pub live: Arc<Live>,
+}
+
+type Entries = BTreeMap<String, Entry>;
+
+struct State {
+    entries: Entries,
+    next_id: u64,
+    /// Why the live tables cannot be used, if they cannot.
+    damage: Option<(Kind, String)>,
+}
+
+/// See the module.
+pub struct LiveTables {
+    store: Arc<Store>,
+    pins: Arc<Pins>,
+    log: Option<LogWriter>,
+    state: Mutex<State>,
+    /// Held by whoever writes a checkpoint or begins a log file.
+    changing: Mutex<()>,
+    /// A log file was begun and its checkpoint failed.
+    is_owed: AtomicBool,
+}
+
+/// The right to update a live table; one at a time has it.
+pub struct Lease {
+    tables: Arc<LiveTables>,
+    live: Arc<Live>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.live.is_open.store(false, Ordering::Release);
+    }
+}
+
+impl Lease {
+    /// What records of the log call the table.
+    pub fn id(&self) -> u64 {
+        self.live.id
+    }
+
+    /// Appends one record with all `parts`; see [`LogWriter::append`].
+    pub fn append<'a>(
+        &self,
+        parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
+    ) -> Result<LogPoint> {
+        self.tables.log()?.append(parts)
+    }
+
+    /// Notes where the table's buffers begin, and what it has of the log.
+    pub fn reset(&self, points: Vec<LogPoint>, applied: LogPoint) {
+        let mut state = lock(&self.live.state);
+        (state.points, state.applied) = (points.into(), applied);
+    }
+
+    /// Before the table changes: lets its view go, so that nothing is copied.
+    pub fn withdraw(&self) {
+        let moment = lock(&self.live.state).moment.take();
+        drop(moment);
+    }
+
+    /// After the table changed: leaves its view, where new buffers began, and what it has now.
+    pub fn deposit(&self, moment: Moment, begun: Vec<LogPoint>, applied: Option<LogPoint>) {
+        let buffers = moment.view.shape.sealed.len() + 1;
+        let mut state = lock(&self.live.state);
+        state.points.extend(begun);
+        while state.points.len() > buffers {
+            state.points.pop_front();
+        }
+        if let Some(applied) = applied {
+            state.applied = applied;
+        }
+        let before = state.moment.replace(moment);
+        drop(state);
+        // It may hold the last counts of files, whose removal is work of the disk.
+        drop(before);
+    }
+
+    /// Whether a log file is full; then the table leaves its view and calls the next.
+    pub fn is_checkpoint_due(&self) -> bool {
+        self.tables.is_due()
+    }
+
+    /// Begins the next log file and writes a checkpoint, unless somebody is at it.
+    pub fn write_checkpoint(&self) -> Result<()> {
+        self.tables.checkpoint_if_due()
+    }
+}
+
+impl LiveTables {
+    /// The live tables that `checkpoint` names; without a log they can only be listed.
+    pub fn new(
+        store: &Arc<Store>,
+        pins: &Arc<Pins>,
+        log: Option<LogWriter>,
+        checkpoint: Option<Checkpoint>,
+        damage: Option<&Error>,
+    ) -> Arc<LiveTables> {
+        let next_id = checkpoint.as_ref().map_or(1, |checkpoint| checkpoint.next_id);
+        let records = checkpoint.into_iter().flat_map(|checkpoint| checkpoint.tables);
+        let entries = records.map(|record| {
+            let live = Live::new(record.id);
+            (record.table.name.clone(), Entry { record: Arc::new(record), live })
+        });
+        let damage = damage.map(|error| (error.kind(), error.detail().to_owned()));
+        let state = State { entries: entries.collect(), next_id, damage };
+        Arc::new(LiveTables {
+            store: Arc::clone(store),
+            pins: Arc::clone(pins),
+            log,
+            state: Mutex::new(state),
+            changing: Mutex::new(()),
+            is_owed: AtomicBool::new(false),
+        })
+    }
+
+    /// The names of the live tables.
+    pub fn names(&self) -> Result<Vec<String>> {
+        self.check()?;
+        Ok(lock(&self.state).entries.keys().cloned().collect())
+    }
+
+    fn check(&self) -> Result<()> {
+        match &lock(&self.state).damage {
+            Some((kind, detail)) => Err(Error::new(*kind, detail.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether updates are logged.
+    pub fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// The log. `Invalid` without one, `Corrupt` when the live tables are damaged.
+    pub fn log(&self) -> Result<&LogWriter> {
+        self.check()?;
+        self.log.as_ref().ok_or_else(|| {
+            Error::invalid(format!(
+                "the session at {} was opened without a log, so no table can be live: \
+                 open it with Log::Written or Log::Synced",
+                self.store.disk.root()
+            ))
+        })
+    }
+
+    /// The live table `name`; `Missing` when there is none.
+    pub fn find(&self, name: &str) -> Result<Entry> {
+        self.check()?;
+        let state = lock(&self.state);
+        state.entries.get(name).cloned().ok_or_else(|| {
+            let names: Vec<_> = state.entries.keys().map(String::as_str).collect();
+            let there = if names.is_empty() { "there are none".into() } else { names.join(", ") };
+            Error::missing(format!("there is no live table \"{name}\": {there}"))
+        })
+    }
+
+    /// The right to update the table of `entry`; `Locked` when somebody has it.
+    pub fn lease(self: &Arc<Self>, name: &str, entry: &Entry) -> Result<Lease> {
+        if entry.live.is_open.swap(true, Ordering::AcqRel) {
+            return Err(Error::new(
+                Kind::Locked,
+                format!("table {name} is open already: close that handle first"),
+            ));
+        }
+        Ok(Lease { tables: Arc::clone(self), live: Arc::clone(&entry.live) })
+    }
+
+    /// Makes a table live. `Exists` when its name is taken. Writes a checkpoint.
+    pub fn add(
+        self: &Arc<Self>,
+        name: &str,
+        record: impl FnOnce(&mut Named) -> Result<TableRecord>,
+    ) -> Result<Lease> {
+        let log = self.log()?;
+        let _changing = lock(&self.changing);
+        let (mut entries, id) = self.entries();
+        if entries.contains_key(name) {
+            return Err(Error::new(
+                Kind::Exists,
+                format!("there is a live table {name} already: open it, or choose another name"),
+            ));
+        }
+        let mut named = Named::new();
+        let table = record(&mut named)?;
+        let from = log.end_point();
+        let live = Live::new(id);
+        {
+            let mut state = lock(&live.state);
+            state.points.push_back(from);
+            state.applied = from;
+        }
+        let entry = Entry { record: Arc::new(LiveRecord { id, from, table }), live };
+        let lease = self.lease(name, &entry)?;
+        entries.insert(name.to_owned(), entry);
+        self.write(entries, id + 1, &named)?;
+        Ok(lease)
+    }
+
+    /// Ends a table's being live. `Locked` while somebody has it open. Writes a checkpoint.
+    pub fn remove(self: &Arc<Self>, name: &str) -> Result<()> {
+        self.log()?;
+        let _changing = lock(&self.changing);
+        let entry = self.find(name)?;
+        // Nobody opens it meanwhile.
+        let _lease = self.lease(name, &entry)?;
+        let (mut entries, next_id) = self.entries();
+        entries.remove(name);
+        self.write(entries, next_id, &Named::new())
+    }
+
+    fn entries(&self) -> (Entries, u64) {
+        let state = lock(&self.state);
+        (state.entries.clone(), state.next_id)
+    }
+
+    fn is_due(&self) -> bool {
+        let is_due = self.log.as_ref().is_some_and(LogWriter::is_due);
+        is_due || self.is_owed.load(Ordering::Acquire)
+    }
+
+    fn checkpoint_if_due(&self) -> Result<()> {
+        let Some(_changing) = try_lock(&self.changing) else { return Ok(()) };
+        let log = self.log()?;
+        if log.is_due() {
+            log.roll()?;
+            self.is_owed.store(true, Ordering::Release);
+        }
+        if self.is_owed.load(Ordering::Acquire) && !self.sync_ahead()? {
+            let (entries, next_id) = self.entries();
+            let count = entries.len() as u64;
+            self.store.observe(Operation::Checkpoint, count, || {
+                let mut named = Named::new();
+                let mut renewed = Entries::new();
+                for (name, entry) in entries {
+                    let record = self.renew(log, &entry, &mut named)?;
+                    renewed.insert(name, Entry { record, ..entry });
+                }
+                self.write(renewed, next_id, &named)
+            })?;
+            self.is_owed.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Syncs one of the segments that a checkpoint would name, so that no update waits for all of
+    /// them; whether there was one.
+    fn sync_ahead(&self) -> Result<bool> {
+        let mut named = Named::new();
+        for entry in self.entries().0.values() {
+            if let Some((Moment { view, options }, ..)) = entry.live.found() {
+                let (shape, base) = view.without_buffers();
+                let name = &entry.record.table.name;
+                TableRecord::new(name, &options, &shape, base.as_deref(), &mut named);
+            }
+        }
+        self.store.write(|| self.store.sync_one(named.values()))
+    }
+
+    /// The record of a table as it stands now; the one before when it is being updated, or when
+    /// that is further on.
+    fn renew(&self, log: &LogWriter, entry: &Entry, named: &mut Named) -> Result<Arc<LiveRecord>> {
+        let Some((moment, from, applied)) = entry.live.found() else {
+            return Ok(Arc::clone(&entry.record));
+        };
+        let id = entry.record.id;
+        let Moment { view, options } = &moment;
+        let record = |from, shape: &Shape, base: Option<&Run>, named: &mut Named| {
+            let table = TableRecord::new(&entry.record.table.name, options, shape, base, named);
+            Arc::new(LiveRecord { id, from, table })
+        };
+        let reached = from.max(entry.record.from);
+        if self.is_behind(log, id, reached, options.write_buffer_bytes) {
+            let (shape, base) = view.written_out(options)?;
+            return Ok(record(applied, &shape, base.as_deref(), named));
+        }
+        if from < entry.record.from {
+            return Ok(Arc::clone(&entry.record));
+        }
+        let (shape, base) = view.without_buffers();
+        Ok(record(from, &shape, base.as_deref(), named))
+    }
+
+    /// Whether a table that is durable up to `from` keeps more of the log than it should.
+    fn is_behind(&self, log: &LogWriter, id: u64, from: LogPoint, buffer_bytes: u64) -> bool {
+        let files = log.files();
+        let (_, older) = files.split_last().expect("there is a current file");
+        let oldest = older.iter().find(|file| file.is_needed(id, from));
+        let most = self
+            .store
+            .options
+            .log_file_bytes
+            .saturating_mul(2)
+            .saturating_add(buffer_bytes.saturating_mul(4));
+        oldest.is_some_and(|file| log.bytes_since(file.number) > most)
+    }
+
+    /// Makes `entries` what is live: everything that they name durable, then the checkpoint.
+    fn write(&self, entries: Entries, next_id: u64, named: &Named) -> Result<()> {
+        let log = self.log()?;
+        let end = log.sync()?;
+        let ends = needed(log, &entries, end);
+        let numbers: Vec<_> = ends.iter().map(|end| end.file).collect();
+        let records = entries.values().map(|entry| (*entry.record).clone()).collect();
+        let identity = combine(self.store.identity, crc(CHECKPOINT.as_bytes()).into());
+        let header = Header::new(FileKind::Checkpoint, identity, self.store.identity);
+        let checkpoint = Checkpoint { header, next_id, files: ends, tables: records };
+        self.store.write(|| {
+            self.store.sync_segments(named.values())?;
+            let before = self.pins.lock().live.clone();
+            let file = |id: u64| {
+                let new = named.get(&id).map(|segment| Arc::clone(segment.shared()));
+                new.or_else(|| before.get(&id).cloned())
+                    .unwrap_or_else(|| self.store.shared_file(id))
+            };
+            let files: Files = checkpoint.segments().map(|meta| (meta.id, file(meta.id))).collect();
+            self.pins.keep_live(&files);
+            if let Err(error) = self.replace(&checkpoint.encode()) {
+                self.pins.settle_live(before);
+                return Err(error);
+            }
+            self.pins.settle_live(files);
+            Ok(())
+        })?;
+        let mut state = lock(&self.state);
+        (state.entries, state.next_id) = (entries, next_id);
+        drop(state);
+        log.retain(&numbers);
+        Ok(())
+    }
+
+    /// Replaces the checkpoint. Once the new one may be there, an error poisons the session.
+    fn replace(&self, bytes: &[u8]) -> Result<()> {
+        let replacement = Replacement::begin(&self.store.disk, CHECKPOINT, Access::Buffered)?;
+        replacement.file().write_at(0, bytes)?;
+        self.store.counters.add_checkpoint(bytes.len() as u64);
+        let finished = replacement.finish();
+        if finished.is_err() {
+            self.store.poison();
+        }
+        finished
+    }
+
+    /// Makes all that was logged durable.
+    pub fn sync(&self) -> Result<()> {
+        self.log.as_ref().map_or(Ok(()), |log| log.sync().map(drop))
+    }
+}
+
+/// The log files that the checkpoint of `entries` needs, the current one last.
+fn needed(log: &LogWriter, entries: &Entries, end: LogEnd) -> Vec<LogEnd> {
+    let older = log.files().into_iter().filter(|file| {
+        let mut entries = entries.values();
+        let is_needed = entries.any(|entry| file.is_needed(entry.record.id, entry.record.from));
+        is_needed && file.number < end.file
+    });
+    older.map(|file| file.end()).chain(std::iter::once(end)).collect()
+}

@@ -1,0 +1,416 @@
+//! The log: every update of a live table as one record, written before the table changes.
+//!
+//! Threads that update different tables push their records into one buffer; the first of them
+//! writes it for all who wait, and syncs if that was promised, while the next records gather. A
+//! file that has grown enough is followed by the next; what is in it is durable before anything is
+//! in the next, so what a power cut leaves of the log is always a beginning of it.
+//!
+//! Format document: `docs/format/log.md`. Every write and sync: `docs/design/durability.md`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::batch::Batch;
+use super::log_record::{LogEnd, LogPoint, Record, encode_begin, encode_update};
+use super::options::Log;
+use super::paths::{self, LOG};
+use super::store::Store;
+use crate::disk::{Access, Disk};
+use crate::error::{Error, Kind, Result};
+use crate::file::append::{self, AppendFile, HEAD, Position};
+use crate::file::replace::Replacement;
+use crate::format::checksum::crc;
+use crate::format::codec::Decoder;
+use crate::format::hash::combine;
+use crate::format::header::{FileKind, Header};
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, lock, wait};
+
+/// How far ahead of its end a file is filled with zeros, so that a sync finds blocks and length as
+/// they were and has no more to write than the records.
+const FILL_BYTES: u64 = 1 << 20;
+
+/// What was written is sent on its way to the disk in such pieces, where nobody syncs it at once.
+const WRITEBACK_BYTES: u64 = 1 << 20;
+
+/// A log file that takes no more records.
+#[derive(Clone, Debug)]
+pub struct LogFile {
+    pub number: u64,
+    pub end: Position,
+    /// The last record of each table in it.
+    pub tables: BTreeMap<u64, u64>,
+}
+
+impl LogFile {
+    pub fn end(&self) -> LogEnd {
+        LogEnd { file: self.number, position: self.end }
+    }
+
+    /// Whether table `id`, which is durable up to `from`, has more in this file.
+    pub fn is_needed(&self, id: u64, from: LogPoint) -> bool {
+        let last = self.tables.get(&id);
+        last.is_some_and(|&sequence| (self.number, sequence) >= (from.file, from.sequence))
+    }
+}
+
+/// Records of one write that failed, until each of those who wait for them was told.
+struct Failure {
+    first: u64,
+    last: u64,
+    untold: u64,
+    kind: Kind,
+    detail: String,
+}
+
+struct State {
+    file: AppendFile,
+    current: LogFile,
+    /// The end of the file before it.
+    before: Option<LogEnd>,
+    /// Older files that are still there, oldest first.
+    older: Vec<LogFile>,
+    /// Somebody writes or syncs; others wait.
+    leading: bool,
+    /// Records pushed, and those of them that were written or given up, since the log was opened.
+    pushed: u64,
+    done: u64,
+    failures: Vec<Failure>,
+    /// Memory for the next records.
+    spare: Vec<u8>,
+    /// Up to where the file was filled with zeros.
+    filled: u64,
+    sent: u64,
+}
+
+/// The log of an open session.
+pub struct LogWriter {
+    store: Arc<Store>,
+    state: Mutex<State>,
+    changed: Condvar,
+    is_due: AtomicBool,
+}
+
+impl LogWriter {
+    /// A log that goes on in a new file `number` after `older`.
+    pub fn start(store: &Arc<Store>, number: u64, older: Vec<LogFile>) -> Result<LogWriter> {
+        store.disk.create_directory(LOG)?;
+        store.disk.sync_directory("")?;
+        let mut file = create(store, number)?;
+        let before = older.last().map(LogFile::end);
+        file.push_with(|to| encode_begin(to, before))?;
+        let current = LogFile { number, end: Position::start(), tables: BTreeMap::new() };
+        let state = State {
+            file,
+            current,
+            before,
+            older,
+            leading: false,
+            pushed: 0,
+            done: 0,
+            failures: Vec::new(),
+            spare: Vec::new(),
+            filled: 0,
+            sent: 0,
+        };
+        Ok(LogWriter {
+            store: Arc::clone(store),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            is_due: AtomicBool::new(false),
+        })
+    }
+
+    fn syncs(&self) -> bool {
+        self.store.options.log == Log::Synced
+    }
+
+    /// Appends one record with all `parts`, as durable as was promised when this returns; gives its
+    /// place. After an error none of it is there, or the session takes no more writes.
+    pub fn append<'a>(
+        &self,
+        parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
+    ) -> Result<LogPoint> {
+        self.store.write(|| {
+            let mut state = lock(&self.state);
+            let at = state.file.push_with(|to| encode_update(to, parts.clone()))?;
+            for (id, _) in parts {
+                state.current.tables.insert(id, at.sequence);
+            }
+            let point = LogPoint { file: state.current.number, sequence: at.sequence, skip: 0 };
+            state.pushed += 1;
+            let ticket = state.pushed;
+            self.store.counters.add_log_record();
+            self.wait_for(state, ticket)?;
+            Ok(point)
+        })
+    }
+
+    /// Waits until record `ticket` was written, by somebody else or here.
+    fn wait_for<'a>(&'a self, mut state: MutexGuard<'a, State>, ticket: u64) -> Result<()> {
+        loop {
+            if state.done >= ticket {
+                return state.told(ticket);
+            }
+            if state.leading {
+                state = wait(&self.changed, state);
+            } else {
+                state = self.lead(state, self.syncs()).0;
+            }
+        }
+    }
+
+    /// Writes what was pushed, and syncs it if wanted, while others go on pushing.
+    fn lead<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        sync: bool,
+    ) -> (MutexGuard<'a, State>, Result<()>) {
+        state.leading = true;
+        let last = state.pushed;
+        let spare = std::mem::take(&mut state.spare);
+        let flight = state.file.take_off(spare);
+        let bytes = flight.len() as u64;
+        let end = state.file.written().offset + bytes;
+        let filled = state.filled;
+        let fills = sync && end > filled;
+        if fills {
+            state.filled = end + FILL_BYTES.min(self.store.options.log_file_bytes);
+        }
+        let (file, fill_end) = (Arc::clone(state.file.file()), state.filled);
+        drop(state);
+        if fills {
+            let start = filled.max(end);
+            let zeros = vec![0; (fill_end - start) as usize];
+            // Only for speed: where there is no room, the write of the records says so.
+            let _ = file.write_at(start, &zeros);
+        }
+        let written = flight.write();
+        let synced = if sync && written.is_ok() { flight.sync() } else { Ok(()) };
+        let mut state = lock(&self.state);
+        state.leading = false;
+        let mut outcome = match state.file.land(flight, written, sync && synced.is_ok()) {
+            Ok(spare) => {
+                state.spare = spare;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        if synced.is_err() {
+            state.file.fail();
+            outcome = synced;
+        }
+        self.store.counters.add_log_write(bytes, sync);
+        match &outcome {
+            Ok(()) => {
+                state.done = last;
+                self.after_write(&mut state, sync);
+            }
+            Err(error) => {
+                // Later records name places after these, so they go too.
+                let (first, last) = (state.done + 1, state.pushed);
+                let (kind, detail) = (error.kind(), error.detail().to_owned());
+                if first <= last {
+                    let untold = last + 1 - first;
+                    state.failures.push(Failure { first, last, untold, kind, detail });
+                }
+                state.done = last;
+                if state.file.is_poisoned() {
+                    self.store.poison();
+                } else if state.file.end() == Position::start() {
+                    let before = state.before;
+                    let begun = state.file.push_with(|to| encode_begin(to, before));
+                    begun.expect("a short record in a sound file");
+                }
+            }
+        }
+        self.changed.notify_all();
+        (state, outcome)
+    }
+
+    fn after_write(&self, state: &mut State, is_synced: bool) {
+        let end = state.file.written().offset;
+        if end >= self.store.options.log_file_bytes {
+            self.is_due.store(true, Ordering::Release);
+        }
+        if is_synced {
+            state.sent = end;
+        } else if end >= state.sent + WRITEBACK_BYTES {
+            state.file.file().start_writeback(state.sent, end - state.sent);
+            state.sent = end;
+        }
+    }
+
+    /// Whether the file has grown enough for the next one to begin.
+    pub fn is_due(&self) -> bool {
+        self.is_due.load(Ordering::Acquire)
+    }
+
+    /// The end of all that was written, made durable. Others go on appending meanwhile.
+    pub fn sync(&self) -> Result<LogEnd> {
+        let (file, number, position) = {
+            let state = lock(&self.state);
+            let position = state.file.written();
+            let end = LogEnd { file: state.current.number, position };
+            if state.file.synced() >= position.offset {
+                return Ok(end);
+            }
+            (Arc::clone(state.file.file()), end.file, position)
+        };
+        let synced = file.sync();
+        self.store.counters.add_log_write(0, true);
+        let mut state = lock(&self.state);
+        if let Err(error) = synced {
+            state.file.fail();
+            self.store.poison();
+            return Err(error);
+        }
+        if state.current.number == number {
+            state.file.note_synced(position.offset);
+        }
+        Ok(LogEnd { file: number, position })
+    }
+
+    /// Begins the next file. The old one is durable then, and takes no more records.
+    pub fn roll(&self) -> Result<()> {
+        self.sync()?;
+        let number = lock(&self.state).current.number + 1;
+        let mut next = Some(create(&self.store, number)?);
+        let mut state = lock(&self.state);
+        loop {
+            while state.leading {
+                state = wait(&self.changed, state);
+            }
+            let is_whole = state.file.end() == state.file.written()
+                && state.file.synced() >= state.file.written().offset;
+            if is_whole && let Some(mut file) = next.take() {
+                let end = state.file.written();
+                let current = LogFile { number, end: Position::start(), tables: BTreeMap::new() };
+                let mut last = std::mem::replace(&mut state.current, current);
+                last.end = end;
+                state.before = Some(last.end());
+                file.push_with(|to| encode_begin(to, Some(last.end())))?;
+                state.older.push(last);
+                state.file = file;
+                (state.filled, state.sent) = (0, 0);
+                self.is_due.store(false, Ordering::Release);
+                return Ok(());
+            }
+            let (guard, outcome) = self.lead(state, true);
+            state = guard;
+            outcome?;
+        }
+    }
+
+    /// The files that are there, the current one last.
+    pub fn files(&self) -> Vec<LogFile> {
+        let state = lock(&self.state);
+        let mut files = state.older.clone();
+        files.push(LogFile { end: state.file.written(), ..state.current.clone() });
+        files
+    }
+
+    /// Bytes of log since file `number` began.
+    pub fn bytes_since(&self, number: u64) -> u64 {
+        let files = self.files();
+        let later = files.iter().filter(|file| file.number >= number);
+        later.map(|file| file.end.offset).sum()
+    }
+
+    /// The next record's place at the earliest.
+    pub fn end_point(&self) -> LogPoint {
+        let state = lock(&self.state);
+        let sequence = state.file.end().sequence;
+        LogPoint { file: state.current.number, sequence, skip: 0 }
+    }
+
+    /// Removes the older files that are not in `needed`. What stays in spite of it goes when the
+    /// session is opened again.
+    pub fn retain(&self, needed: &[u64]) {
+        let mut gone = Vec::new();
+        lock(&self.state).older.retain(|file| {
+            let is_needed = needed.contains(&file.number);
+            if !is_needed {
+                gone.push(file.number);
+            }
+            is_needed
+        });
+        for number in gone {
+            // Best effort, as said.
+            let _ = self.store.disk.remove(&paths::log_file(number));
+        }
+    }
+}
+
+impl State {
+    /// What became of record `ticket`, which is done.
+    fn told(&mut self, ticket: u64) -> Result<()> {
+        let of = |failure: &Failure| (failure.first..=failure.last).contains(&ticket);
+        let Some(place) = self.failures.iter().position(of) else { return Ok(()) };
+        let failure = &mut self.failures[place];
+        let error = Error::new(failure.kind, failure.detail.clone());
+        failure.untold -= 1;
+        if failure.untold == 0 {
+            self.failures.swap_remove(place);
+        }
+        Err(error)
+    }
+}
+
+/// Makes an empty log file, durable with its name.
+fn create(store: &Arc<Store>, number: u64) -> Result<AppendFile> {
+    let path = paths::log_file(number);
+    let identity = combine(store.identity, crc(path.as_bytes()).into());
+    let header = Header::new(FileKind::Log, identity, store.identity);
+    let replacement = Replacement::begin(&store.disk, &path, Access::Buffered)?;
+    replacement.file().write_at(0, &header.encode())?;
+    if let Err(error) = replacement.finish() {
+        if store.disk.exists(&path).unwrap_or(true) {
+            store.poison();
+        }
+        return Err(error);
+    }
+    AppendFile::open(&*store.disk, &path, FileKind::Log, Position::start(), |_, _| Ok(()))
+}
+
+/// What a scan found of a log file.
+#[derive(Clone, Copy, Debug)]
+pub struct Scanned {
+    pub end: Position,
+    /// Whether there is no record, as when a crash came before the first was durable.
+    pub is_empty: bool,
+    /// Where the file before it ended, as its first record says.
+    pub before: Option<LogEnd>,
+    /// Bytes after the end, which a crash left.
+    pub tail_bytes: u64,
+}
+
+/// Reads log file `number` of the store `identity` and calls `each` with place and content of every
+/// record but the first.
+pub fn scan(
+    disk: &dyn Disk,
+    identity: u64,
+    number: u64,
+    mut each: impl FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
+) -> Result<Scanned> {
+    let path = paths::log_file(number);
+    let (file, header) = append::open_reader(disk, &path, FileKind::Log)?;
+    if header.store != identity {
+        return Err(Error::invalid(format!(
+            "{path} belongs to another session: put back the file that was there"
+        )));
+    }
+    let mut before = None;
+    let scan = append::scan(&*file, header.identity, Position::start(), |at, payload| {
+        let mut from = Decoder::new(&path, at.offset + HEAD as u64, payload);
+        if at.sequence > 0 {
+            return each(LogPoint { file: number, sequence: at.sequence, skip: 0 }, &mut from);
+        }
+        let Record::Begin(named) = Record::decode(&mut from, &|_| false)? else {
+            return Err(from.corrupt("the record that begins a file", "an update"));
+        };
+        before = named;
+        Ok(())
+    })?;
+    let is_empty = scan.end == Position::start();
+    Ok(Scanned { end: scan.end, is_empty, before, tail_bytes: scan.tail_bytes })
+}

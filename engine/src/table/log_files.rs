@@ -1,0 +1,150 @@
+//! The log files of a session as they are found when it is opened.
+//!
+//! Those that the checkpoint names must be there and as long as it says; those after them follow
+//! each other by their first records. So a log that lost something that was durable is known for
+//! what it is, and what a crash left at its end is no more than that.
+
+use std::collections::BTreeMap;
+
+use super::checkpoint::Checkpoint;
+use super::log::{LogFile, scan};
+use super::log_record::{LogEnd, LogPoint, Record};
+use super::paths::{self, LOG};
+use crate::disk::{Access, Disk, Mode};
+use crate::error::{Error, Kind, Result};
+use crate::file::append::HEAD;
+use crate::file::replace::remove_leftovers;
+use crate::format::codec::Decoder;
+
+/// What a folder has of a log.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Files with records that may be needed, oldest first.
+    pub files: Vec<LogFile>,
+    /// The next file's number.
+    pub next: u64,
+    /// Files that nothing needs.
+    pub leftovers: Vec<u64>,
+    /// Bytes after the end of the last file, which a crash left.
+    pub tail_bytes: u64,
+}
+
+/// Reads the log of the store `identity` whose checkpoint is `checkpoint`; calls `each` with place
+/// and content of every record that may be needed. `Corrupt` when something is gone.
+pub fn find(
+    disk: &dyn Disk,
+    identity: u64,
+    checkpoint: Option<&Checkpoint>,
+    each: &mut dyn FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
+) -> Result<Found> {
+    let names = match disk.list(LOG) {
+        Err(error) if error.kind() == Kind::Missing => Vec::new(),
+        names => names?,
+    };
+    let mut numbers: Vec<_> = names.iter().filter_map(|name| paths::log_number(name)).collect();
+    numbers.sort_unstable();
+    let listed = checkpoint.map_or(&[][..], |checkpoint| &checkpoint.files);
+    for end in listed {
+        if numbers.binary_search(&end.file).is_err() {
+            return Err(Error::corrupt(
+                paths::CHECKPOINT,
+                0,
+                format_args!("the file {}, which the live tables need", paths::log_file(end.file)),
+                "no such file",
+            ));
+        }
+    }
+    let last = listed.last().map(|end| end.file);
+    let highest = numbers.last().copied().max(last).unwrap_or(0);
+    let mut found = Found { next: highest.saturating_add(1), ..Found::default() };
+    for number in numbers {
+        let named = listed.iter().find(|end| end.file == number);
+        if named.is_none() && last.is_some_and(|last| number < last) {
+            found.leftovers.push(number);
+            continue;
+        }
+        let mut tables = BTreeMap::new();
+        let scanned = scan(disk, identity, number, |at, payload| {
+            let start = payload.clone();
+            let Record::Update(parts) = Record::decode(payload, &|_| false)? else {
+                return Err(payload.corrupt("an update", "the record that begins a file"));
+            };
+            tables.extend(parts.into_iter().map(|(id, _)| (id, at.sequence)));
+            each(at, &mut start.clone())
+        })?;
+        let file = LogFile { number, end: scanned.end, tables };
+        match named {
+            Some(named) => check_end(&file, *named, Some(number) == last)?,
+            None if scanned.is_empty => {
+                found.leftovers.push(number);
+                continue;
+            }
+            None => check_follows(&file, scanned.before, found.files.last())?,
+        }
+        found.tail_bytes = scanned.tail_bytes;
+        found.files.push(file);
+    }
+    let updates = found.files.iter().find(|file| !file.tables.is_empty());
+    if let (None, Some(file)) = (checkpoint, updates) {
+        return Err(Error::corrupt(
+            &paths::log_file(file.number),
+            0,
+            "a checkpoint beside a log with updates",
+            "none",
+        ));
+    }
+    Ok(found)
+}
+
+/// `Corrupt` unless a file ends where the checkpoint says, or beyond it if it was the last one.
+fn check_end(file: &LogFile, named: LogEnd, is_last: bool) -> Result<()> {
+    let (found, expected) = (file.end, named.position);
+    let is_right = found == expected || (is_last && found.offset > expected.offset);
+    if is_right {
+        return Ok(());
+    }
+    Err(Error::corrupt(
+        &paths::log_file(file.number),
+        found.offset,
+        format_args!("{} records up to byte {}", expected.sequence, expected.offset),
+        format_args!("{} valid ones", found.sequence),
+    ))
+}
+
+/// `Corrupt` unless the file names the one before it, as long as that was found.
+fn check_follows(file: &LogFile, named: Option<LogEnd>, before: Option<&LogFile>) -> Result<()> {
+    if named == before.map(LogFile::end) {
+        return Ok(());
+    }
+    let said = |end: Option<LogEnd>| match end {
+        Some(end) => format!("{} of {} bytes", paths::log_file(end.file), end.position.offset),
+        None => "no file".to_owned(),
+    };
+    Err(Error::corrupt(
+        &paths::log_file(before.map_or(file.number, |before| before.number)),
+        before.map_or(HEAD as u64, |before| before.end.offset),
+        format_args!("{} before {}", said(named), paths::log_file(file.number)),
+        said(before.map(LogFile::end)),
+    ))
+}
+
+impl Found {
+    /// Makes durable what was found, so that nothing that comes later outlives it.
+    pub fn sync(&self, disk: &dyn Disk) -> Result<()> {
+        for file in &self.files {
+            disk.open(&paths::log_file(file.number), Mode::Write, Access::Buffered)?.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Removes what nothing needs.
+    pub fn remove_leftovers(&self, disk: &dyn Disk) -> Result<()> {
+        for number in &self.leftovers {
+            disk.remove(&paths::log_file(*number))?;
+        }
+        match remove_leftovers(disk, LOG) {
+            Err(error) if error.kind() == Kind::Missing => Ok(()),
+            removed => removed.map(drop),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What the records of the log say, as bytes.
+//!
+//! A record begins with its kind: the first of each file names the file before it and where that
+//! one ended; every other one is an update of one or several tables, whole or not there. Each part
+//! of an update has the heads of its operations first and then all their bytes, so that a batch is
+//! logged in one copy.
+//!
+//! Format document: `docs/format/log.md`.
+
+use super::batch::Batch;
+use super::entry::{EntryKind, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::error::Result;
+use crate::file::append::Position;
+use crate::format::codec::{Decoder, Encoder};
+
+const BEGIN: u8 = 1;
+const UPDATE: u8 = 2;
+
+/// Shortest operation: a head and a key, of one byte each.
+const OPERATION_BYTES_MIN: usize = 2;
+
+/// A place in the log: before operation `skip` of a table in record `sequence` of file `file`.
+/// Points are ordered as what they point at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogPoint {
+    /// Number of the log file.
+    pub file: u64,
+    /// Number of the record in it.
+    pub sequence: u64,
+    /// Operations of the table in this record that come before.
+    pub skip: u64,
+}
+
+impl LogPoint {
+    /// Before the first operation of the next record.
+    #[must_use]
+    pub fn after(self) -> LogPoint {
+        LogPoint { sequence: self.sequence + 1, skip: 0, ..self }
+    }
+
+    pub(super) fn encode(self, to: &mut Encoder) {
+        to.varint(self.file);
+        to.varint(self.sequence);
+        to.varint(self.skip);
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<LogPoint> {
+        Ok(LogPoint { file: from.varint()?, sequence: from.varint()?, skip: from.varint()? })
+    }
+}
+
+/// The end of a log file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    /// Number of the file.
+    pub file: u64,
+    /// After its last record.
+    pub position: Position,
+}
+
+impl LogEnd {
+    pub(super) fn encode(self, to: &mut Encoder) {
+        to.varint(self.file);
+        to.varint(self.position.offset);
+        to.varint(self.position.sequence);
+        to.u32(self.position.chain);
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<LogEnd> {
+        let (file, offset) = (from.varint()?, from.varint()?);
+        let (sequence, chain) = (from.varint()?, from.u32()?);
+        Ok(LogEnd { file, position: Position { offset, sequence, chain } })
+    }
+}
+
+/// A decoded record.
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// The first of a file: where the file before it ended, if there was one.
+    Begin(Option<LogEnd>),
+    /// The tables that an update changed, by their ids, and what it did to those asked for.
+    Update(Vec<(u64, Option<Box<Batch>>)>),
+}
+
+/// The record that a file begins with.
+pub fn encode_begin(to: &mut Encoder, before: Option<LogEnd>) {
+    to.u8(BEGIN);
+    if let Some(before) = before {
+        before.encode(to);
+    }
+}
+
+/// The record of an update. The ids ascend, and no batch is empty.
+pub fn encode_update<'a>(to: &mut Encoder, parts: impl Iterator<Item = (u64, &'a Batch)>) {
+    to.u8(UPDATE);
+    for (id, batch) in parts {
+        to.varint(id);
+        to.varint(batch.len() as u64);
+        to.varint(batch.bytes().len() as u64);
+        for entry in batch.entries() {
+            to.varint((entry.key.len() as u64) << 2 | entry.kind as u64);
+            if entry.kind != EntryKind::Delete {
+                to.varint(entry.value.len() as u64);
+            }
+        }
+        to.raw(batch.bytes());
+    }
+}
+
+impl Record {
+    /// Decodes the payload of a record, with the operations on the tables that `wanted` names.
+    /// Allocates a small multiple of its bytes.
+    pub fn decode(from: &mut Decoder<'_>, wanted: &dyn Fn(u64) -> bool) -> Result<Record> {
+        match from.u8()? {
+            BEGIN if from.remaining() == 0 => Ok(Record::Begin(None)),
+            BEGIN => {
+                let before = LogEnd::decode(from)?;
+                from.clone().finish()?;
+                Ok(Record::Begin(Some(before)))
+            }
+            UPDATE => {
+                let mut parts: Vec<(u64, _)> = Vec::new();
+                while from.remaining() > 0 {
+                    let (id, batch) = decode_part(from, wanted)?;
+                    if parts.last().is_some_and(|(before, _)| *before >= id) {
+                        return Err(from.corrupt("tables in ascending order", id));
+                    }
+                    parts.push((id, batch));
+                }
+                Ok(Record::Update(parts))
+            }
+            other => Err(from.corrupt("a record of kind 1 or 2", other)),
+        }
+    }
+}
+
+/// How many operations a part has, and the bytes of their keys and values.
+fn part_size(from: &mut Decoder<'_>) -> Result<(usize, usize)> {
+    let count = from.varint()?;
+    let length = from.count(1)?;
+    let room = from.remaining() / OPERATION_BYTES_MIN;
+    if count == 0 || count > room as u64 {
+        return Err(from.corrupt(format_args!("1 to {room} operations"), count));
+    }
+    Ok((count as usize, length))
+}
+
+/// Kind, length of the key and length of the value.
+fn decode_head(from: &mut Decoder<'_>) -> Result<(EntryKind, usize, usize)> {
+    let head = from.varint()?;
+    let kind = EntryKind::from_bits((head & 3) as u16)
+        .ok_or_else(|| from.corrupt("an operation of kind 0 to 2", head & 3))?;
+    let key_length = head >> 2;
+    if key_length == 0 || key_length > KEY_BYTES_MAX as u64 {
+        return Err(from.corrupt("a key of 1 to 4000 bytes", key_length));
+    }
+    let value_length = if kind == EntryKind::Delete { 0 } else { from.varint()? };
+    if value_length > VALUE_BYTES_MAX as u64 {
+        let expected = format_args!("a value of at most {VALUE_BYTES_MAX} bytes");
+        return Err(from.corrupt(expected, value_length));
+    }
+    Ok((kind, key_length as usize, value_length as usize))
+}
+
+fn decode_part(
+    from: &mut Decoder<'_>,
+    wanted: &dyn Fn(u64) -> bool,
+) -> Result<(u64, Option<Box<Batch>>)> {
+    let id = from.varint()?;
+    let (count, length) = part_size(from)?;
+    let mut heads = from.clone();
+    let mut total = 0;
+    for _ in 0..count {
+        let (_, key_length, value_length) = decode_head(from)?;
+        total += key_length + value_length;
+    }
+    if total != length {
+        let expected = format_args!("operations of {length} bytes together");
+        return Err(from.corrupt(expected, total));
+    }
+    let mut bytes = from.clone();
+    from.raw(length)?;
+    if !wanted(id) {
+        return Ok((id, None));
+    }
+    let mut batch = Batch::new();
+    for _ in 0..count {
+        let (kind, key_length, value_length) = decode_head(&mut heads)?;
+        let (key, value) = (bytes.raw(key_length)?, bytes.raw(value_length)?);
+        match kind {
+            EntryKind::Insert => batch.insert(key, value),
+            EntryKind::Delete => batch.delete(key),
+            EntryKind::Upsert => batch.upsert(key, value),
+        };
+    }
+    Ok((id, Some(Box::new(batch))))
+}

@@ -1,0 +1,89 @@
+//! Which durable things name which segments: each snapshot, and the checkpoint.
+//!
+//! A segment that one of them names is kept; when the last that names it is durably gone, it is
+//! condemned and goes with its last holder. While some manifest could not be read, nothing is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::file::shared::SharedFile;
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// Counted files by segment id.
+pub type Files = BTreeMap<u64, Arc<SharedFile>>;
+
+/// What is named, and what was found wrong at open.
+#[derive(Default)]
+pub struct Named {
+    /// The segments that each snapshot names, and with them their files.
+    pub snapshots: BTreeMap<String, Files>,
+    /// The segments that the checkpoint names.
+    pub live: Files,
+    pub warnings: Vec<String>,
+}
+
+impl Named {
+    fn is_named(&self, id: u64) -> bool {
+        self.live.contains_key(&id) || self.snapshots.values().any(|files| files.contains_key(&id))
+    }
+
+    /// Condemns those of `files` that nothing names, if that is certain.
+    fn condemn(&self, files: &Files) {
+        // A manifest that did not parse may name any of them.
+        if self.warnings.is_empty() {
+            for (id, file) in files {
+                if !self.is_named(*id) {
+                    file.condemn();
+                }
+            }
+        }
+    }
+}
+
+/// The same, shared.
+#[derive(Default)]
+pub struct Pins(Mutex<Named>);
+
+impl Pins {
+    pub fn new(named: Named) -> Self {
+        Pins(Mutex::new(named))
+    }
+
+    /// Nobody holds this while the disk works.
+    pub fn lock(&self) -> MutexGuard<'_, Named> {
+        lock(&self.0)
+    }
+
+    /// Keeps `files` from now on, before the manifest of snapshot `name` can be there.
+    pub fn keep(&self, name: &str, files: Files) {
+        for file in files.values() {
+            file.keep();
+        }
+        self.lock().snapshots.insert(name.to_owned(), files);
+    }
+
+    /// Lets the files of a snapshot go whose manifest is durably gone.
+    pub fn let_go(&self, name: &str) {
+        let mut named = self.lock();
+        let Some(files) = named.snapshots.remove(name) else { return };
+        named.condemn(&files);
+        // The files go after the lock does: removing them is work of the disk.
+        drop(named);
+    }
+
+    /// Keeps what a checkpoint is to name beside what the one before it does.
+    pub fn keep_live(&self, files: &Files) {
+        for file in files.values() {
+            file.keep();
+        }
+        self.lock().live.extend(files.iter().map(|(id, file)| (*id, Arc::clone(file))));
+    }
+
+    /// The checkpoint names `files` now and nothing else.
+    pub fn settle_live(&self, files: Files) {
+        let mut named = self.lock();
+        let before = std::mem::replace(&mut named.live, files);
+        named.condemn(&before);
+        drop(named);
+    }
+}

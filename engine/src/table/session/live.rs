@@ -1,0 +1,293 @@
+//! What a session does with live tables: making, opening, updating together, and deleting them.
+//!
+//! Design: `docs/design/table.md`, "The log". Every write and sync: `docs/design/durability.md`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Session;
+use crate::error::{Error, Result};
+use crate::format::codec::Decoder;
+use crate::table::batch::Batch;
+use crate::table::checkpoint::{Checkpoint, LiveRecord, read_checkpoint};
+use crate::table::handle::{Table, update_all};
+use crate::table::live::Entry;
+use crate::table::log::scan;
+use crate::table::log_files;
+use crate::table::log_record::{LogPoint, Record};
+use crate::table::operator::MergeOperator;
+use crate::table::options::{OpenSnapshot, Verify};
+use crate::table::paths;
+use crate::table::snapshot::TableRecord;
+
+/// How often a reader begins again because the writer removed what it was about to read.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// How a live table is opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenTable {
+    /// How much is checked first.
+    pub verify: Verify,
+    /// Merge operators by name, beside the built-in ones.
+    pub operators: Vec<MergeOperator>,
+}
+
+/// A table on its way back to where its log ends.
+struct Replay {
+    id: u64,
+    from: LogPoint,
+    table: Table,
+    begun: Vec<LogPoint>,
+    applied: LogPoint,
+}
+
+impl Replay {
+    /// Applies one update, unless the table has it.
+    fn apply(&mut self, batch: &Batch, at: LogPoint) -> Result<()> {
+        if at.after() <= self.from {
+            return Ok(());
+        }
+        let skip = if (at.file, at.sequence) == (self.from.file, self.from.sequence) {
+            self.from.skip
+        } else {
+            0
+        };
+        self.begun.extend(self.table.replay(batch, LogPoint { skip, ..at })?);
+        self.applied = at.after();
+        Ok(())
+    }
+}
+
+impl Session {
+    /// The names of the live tables, in order. In a session that only reads, as the last
+    /// checkpoint has them. `Corrupt` when it or the log is damaged.
+    ///
+    /// ```
+    /// use varvite::{Batch, Log, OpenTable, Session, SessionOptions, TableOptions};
+    /// use varvite::disk::memory::MemoryDisk;
+    ///
+    /// let disk = MemoryDisk::new();
+    /// let options = SessionOptions { log: Log::Synced, ..SessionOptions::default() };
+    /// let session = Session::create(disk.clone(), options.clone())?;
+    /// let mut table = session.create_table("utxo", TableOptions::utxo())?;
+    /// table.update(Batch::new().insert(b"tx1#0", b"5 ada"))?;
+    /// drop((table, session)); // as if the process had died
+    ///
+    /// let session = Session::open(disk, options)?;
+    /// assert_eq!(session.live_tables()?, ["utxo"]);
+    /// let table = session.open_table("utxo", &OpenTable::default())?;
+    /// assert_eq!(table.get(b"tx1#0")?.as_deref(), Some(&b"5 ada"[..]));
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn live_tables(&self) -> Result<Vec<String>> {
+        self.store.check_open()?;
+        if !self.store.read_only {
+            return self.live.names();
+        }
+        let checkpoint = read_checkpoint(&*self.store.disk)?;
+        let records = checkpoint.into_iter().flat_map(|checkpoint| checkpoint.tables);
+        Ok(records.map(|record| record.table.name).collect())
+    }
+
+    /// Opens the live table `name` as it was last updated. `Missing`; `Locked` while another handle
+    /// to it is open; `Corrupt`; `Invalid` in a session without a log, or without its operator.
+    ///
+    /// Reads the segments' footers, and applies what the log has since the last checkpoint: about
+    /// as much as a log file and the write buffers hold. In a session that only reads the table is
+    /// as the log was just then, and cannot be updated.
+    pub fn open_table(&self, name: &str, options: &OpenTable) -> Result<Table> {
+        let mut tables = self.open_live(Some(name), options)?;
+        Ok(tables.pop().expect("one table was asked for"))
+    }
+
+    /// Opens every live table, in the order of their names, in one pass over the log. See
+    /// [`Session::open_table`].
+    pub fn open_all(&self, options: &OpenTable) -> Result<Vec<Table>> {
+        self.open_live(None, options)
+    }
+
+    fn open_live(&self, name: Option<&str>, options: &OpenTable) -> Result<Vec<Table>> {
+        self.store.check_open()?;
+        if self.store.read_only {
+            return self.read_live(name, options);
+        }
+        self.store.check_writable()?;
+        let log = self.live.log()?;
+        let names = match name {
+            Some(name) => vec![name.to_owned()],
+            None => self.live.names()?,
+        };
+        let mut leases = BTreeMap::new();
+        let (mut tables, mut replays) = (BTreeMap::new(), Vec::new());
+        for name in names {
+            let entry = self.live.find(&name)?;
+            let lease = self.live.lease(&name, &entry)?;
+            // Only now, since the record may have been renewed, and the table left, until then.
+            let Entry { record, live } = self.live.find(&name)?;
+            if let Some(moment) = live.moment() {
+                let mut table = Table::resumed(&name, moment);
+                table.live_again(lease);
+                tables.insert(name, table);
+            } else {
+                replays.push(self.replay_of(&record, options)?);
+                leases.insert(name, lease);
+            }
+        }
+        if !replays.is_empty() {
+            for file in log.files() {
+                let wanted = replays.iter().any(|replay| file.is_needed(replay.id, replay.from));
+                if wanted {
+                    let (disk, identity) = (&*self.store.disk, self.store.identity);
+                    scan(disk, identity, file.number, |at, payload| {
+                        replay_record(&mut replays, at, payload)
+                    })?;
+                }
+            }
+        }
+        for Replay { mut table, begun, applied, .. } in replays {
+            let name = table.name().to_owned();
+            let lease = leases.remove(&name).expect("each was leased");
+            table.live_from(lease, begun, applied);
+            tables.insert(name, table);
+        }
+        Ok(tables.into_values().collect())
+    }
+
+    /// The table of `record` before its log.
+    fn replay_of(&self, record: &LiveRecord, options: &OpenTable) -> Result<Replay> {
+        let options = OpenSnapshot {
+            verify: options.verify,
+            label: None,
+            operators: options.operators.clone(),
+        };
+        let table = self.open_recorded(&record.table, &options)?;
+        let from = record.from;
+        Ok(Replay { id: record.id, from, table, begun: vec![from], applied: from })
+    }
+
+    /// The same without a log of its own, beside whoever writes.
+    fn read_live(&self, name: Option<&str>, options: &OpenTable) -> Result<Vec<Table>> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let checkpoint = read_checkpoint(&*self.store.disk)?;
+            match self.read_once(checkpoint.as_ref(), name, options) {
+                Err(error) if attempts < ATTEMPTS_MAX => {
+                    // What a newer checkpoint does not need is removed.
+                    let now = read_checkpoint(&*self.store.disk)?;
+                    if now == checkpoint {
+                        return Err(error);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn read_once(
+        &self,
+        checkpoint: Option<&Checkpoint>,
+        name: Option<&str>,
+        options: &OpenTable,
+    ) -> Result<Vec<Table>> {
+        let mut replays = Vec::new();
+        for record in checkpoint.map_or(&[][..], |checkpoint| &checkpoint.tables) {
+            if name.is_none_or(|name| name == record.table.name) {
+                replays.push(self.replay_of(record, options)?);
+            }
+        }
+        if let (Some(name), true) = (name, replays.is_empty()) {
+            return Err(Error::missing(format!("there is no live table \"{name}\"")));
+        }
+        let (disk, identity) = (&*self.store.disk, self.store.identity);
+        log_files::find(disk, identity, checkpoint, &mut |at, payload| {
+            replay_record(&mut replays, at, payload)
+        })?;
+        Ok(replays.into_iter().map(|replay| replay.table).collect())
+    }
+
+    /// Makes `table` live under its name: from now on its updates go to the log, and
+    /// [`Session::open_table`] finds it again. For duplicates, and for tables from snapshots.
+    ///
+    /// `Exists` when there is a live table of that name: [duplicate](Table::duplicate) it under
+    /// another; `Invalid` when it is live already, belongs to another session, or there is no log.
+    /// Writes out what its write buffers hold, and a checkpoint: O(write buffer + segments).
+    pub fn publish(&self, table: &mut Table) -> Result<()> {
+        self.store.check_writable()?;
+        self.check_own(table)?;
+        if table.is_live() {
+            return Err(Error::invalid(format!("table {} is live already", table.name())));
+        }
+        let (shape, base) = table.written_out()?;
+        let lease = self.live.add(table.name(), |named| {
+            let (name, options) = (table.name(), table.options());
+            Ok(TableRecord::new(name, options, &shape, base.as_deref(), named))
+        })?;
+        table.adopt(shape, base);
+        table.live_again(lease);
+        Ok(())
+    }
+
+    pub(super) fn make_live(&self, mut table: Table) -> Result<Table> {
+        self.publish(&mut table)?;
+        Ok(table)
+    }
+
+    /// Deletes the live table `name`. `Missing`; `Locked` while a handle to it is open. Snapshots
+    /// and duplicates keep what they have. Writes a checkpoint.
+    pub fn delete_table(&self, name: &str) -> Result<()> {
+        self.store.check_writable()?;
+        paths::check_name("table", name)?;
+        self.live.remove(name)
+    }
+
+    /// Applies each batch to its table, all of them or none, also through a crash: those of live
+    /// tables are one record of the log. Costs and errors are those of [`Table::update`].
+    ///
+    /// ```
+    /// use varvite::{Batch, Log, Session, SessionOptions, TableOptions};
+    /// use varvite::disk::memory::MemoryDisk;
+    ///
+    /// let options = SessionOptions { log: Log::Synced, ..SessionOptions::default() };
+    /// let session = Session::create(MemoryDisk::new(), options)?;
+    /// let mut utxo = session.create_table("utxo", TableOptions::utxo())?;
+    /// let mut stake = session.create_table("stake", TableOptions::default())?;
+    /// let (mut spent, mut earned) = (Batch::new(), Batch::new());
+    /// spent.delete(b"tx0#7");
+    /// earned.insert(b"pool1", b"5 ada");
+    /// session.update(&mut [(&mut utxo, &spent), (&mut stake, &earned)])?;
+    /// assert_eq!(stake.get(b"pool1")?.as_deref(), Some(&b"5 ada"[..]));
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn update(&self, updates: &mut [(&mut Table, &Batch)]) -> Result<()> {
+        for (table, _) in updates.iter() {
+            self.check_own(table)?;
+        }
+        update_all(&self.store, updates)
+    }
+
+    fn check_own(&self, table: &Table) -> Result<()> {
+        if Arc::ptr_eq(&table.store, &self.store) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("table {} belongs to another session", table.name())))
+    }
+}
+
+/// Applies what a record of the log has for each table.
+fn replay_record(replays: &mut [Replay], at: LogPoint, payload: &mut Decoder<'_>) -> Result<()> {
+    let place = payload.clone();
+    let record = Record::decode(payload, &|id| replays.iter().any(|replay| replay.id == id))?;
+    let Record::Update(parts) = record else {
+        return Err(place.corrupt("an update", "the record that begins a file"));
+    };
+    for (id, batch) in parts {
+        let replay = replays.iter_mut().find(|replay| replay.id == id);
+        if let (Some(replay), Some(batch)) = (replay, batch) {
+            let has_operator = replay.table.options().operator.is_some();
+            batch.check(has_operator).map_err(|error| place.corrupt("an update", error))?;
+            replay.apply(&batch, at)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,381 @@
+//! Live tables through power cuts at every write and sync, deaths of the process, and failing calls:
+//! what was acknowledged is there, nothing is half there.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use varvite::disk::Disk;
+use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::table::check::check;
+use varvite::{Error, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table};
+
+use crate::model::table as model;
+use crate::random::setting;
+use crate::story::SETUP;
+
+/// What the live tables hold, by name.
+type Live = BTreeMap<String, model::Table>;
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Begin,
+    Create(&'static str),
+    Update(&'static str, u64),
+    Both(&'static str, &'static str, u64),
+    Publish(&'static str, &'static str),
+    Close(&'static str),
+    Open(&'static str),
+    Delete(&'static str),
+    Save(&'static str, &'static str),
+    Reopen,
+    End,
+}
+
+const ACTS: &[Act] = &[
+    Act::Begin,
+    Act::Create("a"),
+    Act::Update("a", 1),
+    Act::Create("b"),
+    Act::Both("b", "a", 2),
+    Act::Update("a", 3),
+    Act::Update("a", 4),
+    Act::Both("a", "b", 5),
+    Act::Save("one", "a"),
+    Act::Update("a", 6),
+    Act::Publish("a", "c"),
+    Act::Both("a", "c", 7),
+    Act::Close("b"),
+    Act::Update("a", 8),
+    Act::Update("c", 9),
+    Act::Update("a", 10),
+    Act::Reopen,
+    Act::Open("a"),
+    Act::Update("a", 11),
+    Act::Open("c"),
+    Act::Both("a", "c", 12),
+    Act::Update("a", 13),
+    Act::Update("a", 14),
+    Act::Open("b"),
+    Act::Both("a", "b", 15),
+    Act::Close("c"),
+    Act::Delete("c"),
+    Act::Update("a", 16),
+    Act::Update("b", 17),
+    Act::Reopen,
+    Act::Open("b"),
+    Act::Update("b", 18),
+    Act::Update("b", 19),
+    Act::End,
+];
+
+fn options(log: Log) -> SessionOptions {
+    SessionOptions { seed: 42, log, log_file_bytes: 1_500, ..SessionOptions::default() }
+}
+
+fn opening() -> OpenTable {
+    OpenTable { operators: SETUP.operator().into_iter().collect(), ..OpenTable::default() }
+}
+
+fn changes(seed: u64) -> Vec<model::Change> {
+    SETUP.changes(seed, 4 + (seed % 3) as u32 * 4)
+}
+
+fn equal(table: &Table, model: &model::Table) -> Result<bool, Error> {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    Ok(table.range(all.0, all.1)? == model.range(all.0, all.1))
+}
+
+struct Tale {
+    disk: Arc<dyn Disk>,
+    log: Log,
+    session: Option<Session>,
+    tables: BTreeMap<&'static str, Table>,
+    live: Live,
+    /// What was live after each act since something was last made durable for sure.
+    history: Vec<Live>,
+}
+
+impl Tale {
+    fn new(sim: &Arc<SimDisk>, log: Log) -> Tale {
+        let disk = Arc::clone(sim) as Arc<dyn Disk>;
+        let (tables, live) = (BTreeMap::new(), Live::new());
+        Tale { disk, log, session: None, tables, history: vec![live.clone()], live }
+    }
+
+    /// What is live when `act` is done.
+    fn after(&self, act: Act) -> Live {
+        let mut live = self.live.clone();
+        let mut update = |name: &str, seed| {
+            live.get_mut(name).expect("it is live").update(&changes(seed), SETUP.join());
+        };
+        match act {
+            Act::Update(name, seed) => update(name, seed),
+            Act::Both(first, second, seed) => {
+                update(first, seed);
+                update(second, seed + 100);
+            }
+            Act::Create(name) => drop(live.insert(name.to_owned(), model::Table::default())),
+            Act::Publish(name, copy) => drop(live.insert(copy.to_owned(), live[name].clone())),
+            Act::Delete(name) => drop(live.remove(name)),
+            _ => {}
+        }
+        live
+    }
+
+    fn session(&self) -> &Session {
+        self.session.as_ref().expect("the tale begins with a session")
+    }
+
+    fn act(&mut self, act: Act) -> Result<(), Error> {
+        let after = self.after(act);
+        match act {
+            Act::Begin => {
+                self.session = Some(Session::create(Arc::clone(&self.disk), options(self.log))?);
+            }
+            Act::Create(name) => {
+                let table = self.session().create_table(name, SETUP.table_options())?;
+                self.tables.insert(name, table);
+            }
+            Act::Update(name, seed) => {
+                let table = self.tables.get_mut(name).expect("it is open");
+                table.update(&model::batch(&changes(seed)))?;
+            }
+            Act::Both(first, second, seed) => self.both(first, second, seed)?,
+            Act::Publish(name, copy) => {
+                let mut table = self.tables[name].duplicate(copy)?;
+                self.session().publish(&mut table)?;
+                self.tables.insert(copy, table);
+            }
+            Act::Close(name) => drop(self.tables.remove(name)),
+            Act::Open(name) => {
+                let table = self.session().open_table(name, &opening())?;
+                assert!(equal(&table, &self.live[name])?, "{name} opens as another");
+                self.tables.insert(name, table);
+            }
+            Act::Delete(name) => self.session().delete_table(name)?,
+            Act::Save(name, table) => {
+                let tables = &[&self.tables[table]];
+                let content = SnapshotContent { label: "", payload: b"", tables };
+                self.session().save_snapshot(name, content)?;
+            }
+            Act::Reopen => {
+                self.tables.clear();
+                self.session = None;
+                self.session = Some(Session::open(Arc::clone(&self.disk), options(self.log))?);
+            }
+            Act::End => {
+                self.tables.clear();
+                let session = self.session.take().expect("the tale begins with a session");
+                session.close()?;
+            }
+        }
+        let unsynced = matches!(
+            act,
+            Act::Update(..) | Act::Both(..) | Act::Save(..) | Act::Close(_) | Act::Open(_)
+        );
+        if self.log == Log::Synced || !unsynced {
+            self.history.clear();
+        }
+        self.live = after;
+        self.history.push(self.live.clone());
+        Ok(())
+    }
+
+    fn both(&mut self, first: &str, second: &str, seed: u64) -> Result<(), Error> {
+        let mut tables = self.tables.iter_mut();
+        let mut found: Vec<_> =
+            tables.by_ref().filter(|(name, _)| [first, second].contains(name)).collect();
+        if *found[0].0 != first {
+            found.swap(0, 1);
+        }
+        let batches = [seed, seed + 100].map(|seed| model::batch(&changes(seed)));
+        let mut updates: Vec<_> = found.into_iter().map(|(_, table)| table).zip(&batches).collect();
+        self.session.as_ref().expect("the tale begins with a session").update(&mut updates)
+    }
+
+    fn is_intact(&self) -> Result<(), Error> {
+        for (name, table) in &self.tables {
+            assert!(equal(table, &self.live[*name])?, "{name} changed");
+        }
+        Ok(())
+    }
+}
+
+/// Opens what a crash left: it must be one of `allowed`, whole, and go on. Returns which.
+fn assert_reopens(
+    disk: &Arc<dyn Disk>,
+    log: Log,
+    allowed: &[&Live],
+    what: &dyn std::fmt::Debug,
+) -> usize {
+    let session = match Session::open(Arc::clone(disk), options(log)) {
+        Err(error) if error.kind() == Kind::Missing && allowed.iter().any(|it| it.is_empty()) => {
+            Session::create(Arc::clone(disk), options(log))
+        }
+        opened => opened,
+    };
+    let session = session.unwrap_or_else(|error| panic!("{what:?}: it does not open: {error}"));
+    assert_eq!(session.warnings(), Vec::<String>::new(), "{what:?}");
+    let tables = session.open_all(&opening());
+    let mut tables = tables.unwrap_or_else(|error| panic!("{what:?}: no live tables: {error}"));
+    let is_one = |live: &&&Live| {
+        live.len() == tables.len()
+            && tables
+                .iter()
+                .zip(live.iter())
+                .all(|(table, (name, model))| table.name() == name && equal(table, model).unwrap())
+    };
+    let which = allowed.iter().position(|live| is_one(&live));
+    let which = which.unwrap_or_else(|| panic!("{what:?}: none of {} contents", allowed.len()));
+    let mut expected = allowed[which].clone();
+    for seed in 200..204 {
+        for table in &mut tables {
+            table.update(&model::batch(&changes(seed))).unwrap();
+            let model = expected.get_mut(table.name()).unwrap();
+            model.update(&changes(seed), SETUP.join());
+        }
+    }
+    drop((tables, session));
+    let report = check(disk, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(report.findings, Vec::new(), "{what:?}");
+    let session = Session::open(Arc::clone(disk), options(log)).unwrap();
+    for table in session.open_all(&opening()).unwrap() {
+        assert!(equal(&table, &expected[table.name()]).unwrap(), "{what:?}: {}", table.name());
+    }
+    which
+}
+
+/// Tells the tale until the process dies at the `n`-th change or sync; `false` when it came to its end.
+fn die_at(n: u64, log: Log, tally: &mut [u64; 3]) -> bool {
+    let sim = SimDisk::new(7);
+    sim.kill_at(n);
+    let mut tale = Tale::new(&sim, log);
+    for act in ACTS {
+        let after = tale.after(*act);
+        let outcome = tale.act(*act);
+        if sim.is_dead() {
+            let mut allowed: Vec<_> = tale.history.iter().rev().cloned().collect();
+            if outcome.is_err() {
+                allowed.insert(1, after);
+            }
+            drop(tale);
+            let seeded = setting("VARVITE_CRASH_IMAGES", 32) / 4;
+            for (crash, image) in sim.crash_images(4, seeded) {
+                // What was written outlives the process whatever was promised.
+                let most = if crash == Crash::Process { 2 } else { allowed.len() };
+                let allowed: Vec<_> = allowed.iter().take(most).collect();
+                let disk = image as Arc<dyn Disk>;
+                let which = assert_reopens(&disk, log, &allowed, &(n, act, crash));
+                tally[which.min(2)] += 1;
+            }
+            return true;
+        }
+        outcome.unwrap_or_else(|error| panic!("{act:?} failed without a reason: {error}"));
+    }
+    assert!(sim.calls().mutations < n, "the tale ended before call {n}, yet nothing died");
+    false
+}
+
+fn every_crash(log: Log) -> [u64; 3] {
+    let mut tally = [0; 3];
+    let mut n = 1;
+    while die_at(n, log, &mut tally) {
+        n += 1;
+    }
+    println!("{n} places; as before, as after, as earlier: {tally:?}");
+    assert!(n > 200, "{n}");
+    tally
+}
+
+#[test]
+fn a_synced_log_loses_nothing_and_halves_nothing() {
+    let [before, after, earlier] = every_crash(Log::Synced);
+    assert!(before > 1_000 && after > 50 && earlier == 0, "{before} {after} {earlier}");
+}
+
+#[test]
+fn a_written_log_outlives_the_process_and_is_a_beginning_after_a_power_cut() {
+    let [before, after, earlier] = every_crash(Log::Written);
+    assert!(before > 1_000 && after > 5 && earlier > 100, "{before} {after} {earlier}");
+}
+
+/// Tells the tale while the `n`-th call of `fault` fails; returns whether writing stopped.
+fn fail(fault: Fault, n: u64, log: Log, lose: bool) -> (u64, bool) {
+    let sim = SimDisk::new(7);
+    sim.lose_cache_on_failed_sync(lose);
+    sim.fail_at(n, fault);
+    let mut tale = Tale::new(&sim, log);
+    let (mut failures, mut poisoned) = (0, false);
+    let mut perhaps = Vec::new();
+    'acts: for act in ACTS {
+        let what = (fault, n, *act);
+        let after = tale.after(*act);
+        let mut retried = false;
+        while let Err(error) = tale.act(*act) {
+            if retried {
+                // The first failure stopped all writing, or had come after the session was there.
+                let is_there = matches!(act, Act::Begin) && error.kind() == Kind::Exists;
+                assert!(is_there || error.kind() == Kind::Poisoned, "{what:?}: {error:?}");
+                poisoned = true;
+                break 'acts;
+            }
+            failures += 1;
+            assert_eq!(error.kind(), Kind::Io, "{what:?}: {error:?}");
+            if let Err(error) = tale.is_intact() {
+                let dropped = lose && error.kind() == Kind::Corrupt;
+                assert!(dropped, "{what:?}: not intact: {error:?}");
+            }
+            if lose && log == Log::Written && matches!(act, Act::Reopen) {
+                // Told of it, and the system took back what nobody had asked to be durable.
+                return (failures, false);
+            }
+            perhaps.push(after.clone());
+            if matches!(act, Act::End) {
+                break;
+            }
+            retried = true;
+        }
+    }
+    let crash = if log == Log::Synced { Crash::Seed(n) } else { Crash::Process };
+    let live = tale.live.clone();
+    drop(tale);
+    let mut allowed = vec![&live];
+    if poisoned {
+        allowed.extend(&perhaps);
+    }
+    // A system that drops what it could not sync takes it from those who did not ask for a sync, too.
+    if !(lose && poisoned && log == Log::Written) {
+        let disk = sim.crash(crash) as Arc<dyn Disk>;
+        assert_reopens(&disk, log, &allowed, &(fault, n, log, lose));
+    }
+    (failures, poisoned)
+}
+
+#[test]
+fn every_failing_call_gives_an_error_and_the_log_loses_nothing() {
+    let (mut runs, mut failed, mut stopped) = (0_u64, 0_u64, 0_u64);
+    for log in [Log::Written, Log::Synced] {
+        let sim = SimDisk::new(7);
+        let mut tale = Tale::new(&sim, log);
+        for act in ACTS {
+            tale.act(*act).unwrap();
+        }
+        drop(tale);
+        let calls = sim.calls();
+        let all: u64 = Fault::ALL.iter().map(|fault| calls.of(*fault)).sum();
+        let stride = all.div_ceil(setting("VARVITE_FAULTS", 3_000) / 4).max(1);
+        for fault in Fault::ALL {
+            for n in (1..=calls.of(fault)).step_by(stride as usize) {
+                for lose in [false, true] {
+                    let (failures, poisoned) = fail(fault, n, log, lose);
+                    runs += 1;
+                    failed += u64::from(failures > 0);
+                    stopped += u64::from(poisoned);
+                }
+            }
+        }
+    }
+    println!("{runs} runs, {failed} with a failure, {stopped} stopped writing");
+    assert!(failed > runs / 4 && stopped > 20, "{runs} {failed} {stopped}");
+}

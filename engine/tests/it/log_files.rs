@@ -1,0 +1,311 @@
+//! The files of live tables: as ever in `golden/`, any damage told, any bytes survived. The bodies of
+//! the fuzz targets `log_record`, `log_file` and `checkpoint`.
+
+use std::ops::Bound;
+use std::sync::{Arc, OnceLock};
+
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::file::append::{AppendFile, Position, scan};
+use varvite::format::checksum::crc;
+use varvite::format::codec::{Decoder, Encoder};
+use varvite::format::header::FileKind;
+use varvite::raw::{Checkpoint, LogRecord, encode_begin, encode_update};
+use varvite::{
+    Batch, Error, Kind, Log, MergeOperator, OpenTable, Session, SessionOptions, TableOptions,
+};
+
+const FIRST: &str = "log/0000000000000001.log";
+
+const CHECKPOINT: &str = "checkpoint";
+
+fn options() -> SessionOptions {
+    SessionOptions { seed: 42, log: Log::Synced, log_file_bytes: 600, ..SessionOptions::default() }
+}
+
+fn table_options() -> TableOptions {
+    TableOptions { write_buffer_bytes: 400, size_ratio: 2, ..TableOptions::default() }
+        .with_operator(MergeOperator::add_u64())
+}
+
+fn batch(number: u8) -> Batch {
+    let mut batch = Batch::new();
+    batch.insert(&[b'k', number], &[number; 20]).delete(&[b'k', number.wrapping_sub(9)]);
+    batch.upsert(b"sum", &[1]);
+    batch
+}
+
+/// How far the golden store goes.
+const UPDATES: u8 = 40;
+
+/// Makes a session of two live tables and `updates` updates.
+fn make(updates: u8) -> Arc<MemoryDisk> {
+    let disk = MemoryDisk::new();
+    let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options())
+        .expect("memory does not fail");
+    let mut utxo = session.create_table("utxo", table_options()).expect("memory does not fail");
+    let mut stake = session.create_table("stake", table_options()).expect("memory does not fail");
+    for number in 0..updates {
+        let (first, second) = (batch(number), batch(number / 4));
+        if number % 4 == 0 {
+            session
+                .update(&mut [(&mut utxo, &first), (&mut stake, &second)])
+                .expect("memory does not fail");
+        } else {
+            utxo.update(&first).expect("memory does not fail");
+        }
+    }
+    drop((utxo, stake));
+    disk
+}
+
+fn store() -> Arc<MemoryDisk> {
+    static STORE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
+    STORE.get_or_init(|| make(UPDATES)).snapshot()
+}
+
+type Content = Vec<Vec<(Vec<u8>, Vec<u8>)>>;
+
+fn answers_in(session: &Session) -> Result<Content, Error> {
+    let tables = session.open_all(&OpenTable::default())?;
+    tables.iter().map(|table| table.range(Bound::Unbounded, Bound::Unbounded)).collect()
+}
+
+/// What a reader finds, and, the same, what a writer finds.
+fn answers(disk: &Arc<MemoryDisk>) -> Result<Content, Error> {
+    let reader = Session::open_read_only(Arc::clone(disk) as Arc<dyn Disk>, options())?;
+    let read = answers_in(&reader);
+    let writer = Session::open(Arc::clone(disk) as Arc<dyn Disk>, options())?;
+    let found = answers_in(&writer);
+    if let (Ok(read), Ok(found)) = (&read, &found) {
+        assert_eq!(read, found, "reading and writing judge alike");
+    }
+    assert_eq!(read.is_ok(), found.is_ok(), "{read:?} {found:?}");
+    assert_eq!(found.is_ok(), writer.warnings().is_empty());
+    found
+}
+
+/// The payload of a record, whatever it is: what decodes is encoded again as it was.
+pub fn log_record(bytes: &[u8]) {
+    let Ok(record) = LogRecord::decode(&mut Decoder::new("f", 0, bytes), &|_| true) else {
+        return;
+    };
+    let mut to = Encoder::new();
+    match record {
+        LogRecord::Begin(before) => encode_begin(&mut to, before),
+        LogRecord::Update(parts) => encode_update(
+            &mut to,
+            parts.iter().map(|(id, batch)| (*id, &**batch.as_ref().expect("all are wanted"))),
+        ),
+    }
+    assert_eq!(to.bytes(), bytes, "another encoding");
+}
+
+/// Opens, updates and opens again what there is; errors are fine.
+fn open_all(disk: &Arc<MemoryDisk>) {
+    let Ok(session) = Session::open(Arc::clone(disk) as Arc<dyn Disk>, options()) else { return };
+    if let Ok(tables) = session.open_all(&OpenTable::default()) {
+        for mut table in tables {
+            drop(table.get(b"sum"));
+            drop(table.update(&batch(9)));
+            drop(table.stats());
+        }
+    }
+}
+
+/// A log file whose one record has these bytes, after the one that begins the file.
+pub fn log_file(bytes: &[u8]) {
+    let disk = store();
+    let name = last_log(&disk);
+    let old = disk.bytes(&name).expect("the last log file");
+    let header = varvite::format::header::Header::decode(&name, &old[..32]).expect("a header");
+    let mut first = Vec::new();
+    let made = MemoryDisk::new();
+    made.replace("old", old).expect("memory takes it");
+    let reader = varvite::file::append::open_reader(&*made, "old", FileKind::Log);
+    let (reader, _) = reader.expect("it is sound");
+    scan(&*reader, header.identity, Position::start(), |at, payload| {
+        if at.sequence == 0 {
+            first = payload.to_vec();
+        }
+        Ok(())
+    })
+    .expect("it is sound");
+    let mut file = AppendFile::create(&*made, "new", header).expect("memory takes it");
+    file.push(&first).expect("a short record");
+    file.push(bytes).expect("a short record");
+    file.sync().expect("memory takes it");
+    disk.replace(&name, made.bytes("new").expect("just made")).expect("memory takes it");
+    open_all(&disk);
+}
+
+/// A checkpoint whose checksum is repaired.
+pub fn checkpoint(bytes: &[u8]) {
+    let mut bytes = bytes.to_vec();
+    if let Some((rest, checksum)) = bytes.split_last_chunk_mut::<4>() {
+        *checksum = crc(rest).to_le_bytes();
+    }
+    if let Ok(decoded) = Checkpoint::decode(CHECKPOINT, &bytes) {
+        assert_eq!(decoded.encode(), bytes, "another encoding");
+    }
+    let disk = store();
+    disk.replace(CHECKPOINT, bytes).expect("memory takes it");
+    open_all(&disk);
+}
+
+fn last_log(disk: &MemoryDisk) -> String {
+    let files = disk.files().into_iter().filter(|name| name.starts_with("log/"));
+    files.max().expect("there is a log file")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::damage::mutate;
+    use crate::golden::golden;
+    use std::ops::ControlFlow;
+    use varvite::table::check::check;
+    use varvite::table::inspect;
+
+    #[test]
+    fn log_and_checkpoint_are_read_and_written_as_ever() {
+        let disk = make(4);
+        let written = |name| disk.bytes(name).unwrap();
+        let log = golden("log/first.bin", &written(FIRST));
+        let first = golden("checkpoint/two-tables.bin", &written(CHECKPOINT));
+        let expected = answers(&disk.snapshot()).unwrap();
+        disk.replace(FIRST, log.clone()).unwrap();
+        disk.replace(CHECKPOINT, first.clone()).unwrap();
+        assert_eq!(answers(&disk).unwrap(), expected);
+        let outline = inspect::log("first.bin", &log);
+        assert_eq!(outline.damage_count(), 0, "{outline}");
+        golden("log/first.outline.txt", format!("{outline}\n").as_bytes());
+        let disk = make(UPDATES);
+        let second = golden("log/second.bin", &disk.bytes(&last_log(&disk)).unwrap());
+        assert_eq!(inspect::log("second.bin", &second).damage_count(), 0);
+        let later = golden("checkpoint/segments.bin", &disk.bytes(CHECKPOINT).unwrap());
+        for (name, bytes) in [("two-tables.bin", first), ("segments.bin", later)] {
+            let decoded = Checkpoint::decode(CHECKPOINT, &bytes).unwrap();
+            assert_eq!(decoded.encode(), bytes);
+            let outline = inspect::checkpoint(name, &bytes);
+            assert_eq!(outline.damage_count(), 0, "{outline}");
+            for length in 0..bytes.len() {
+                assert!(Checkpoint::decode(name, &bytes[..length]).is_err(), "{length}");
+                assert!(inspect::checkpoint(name, &bytes[..length]).damage_count() > 0);
+            }
+            golden(
+                &format!("checkpoint/{}", name.replace(".bin", ".outline.txt")),
+                format!("{outline}\n").as_bytes(),
+            );
+        }
+    }
+
+    /// What the tables hold after each number of updates.
+    fn history() -> Vec<Content> {
+        (0..=UPDATES).map(|updates| answers(&make(updates)).unwrap()).collect()
+    }
+
+    /// Whether the answer is right; it may be one from before the last `lost` updates at most.
+    fn check_after(
+        sound: &MemoryDisk,
+        name: &str,
+        bytes: &[u8],
+        history: &[Content],
+        lost: usize,
+    ) -> bool {
+        let disk = sound.snapshot();
+        disk.replace(name, bytes).unwrap();
+        let as_dyn = Arc::clone(&disk) as Arc<dyn Disk>;
+        let report = check(&as_dyn, |_| ControlFlow::Continue(())).unwrap();
+        let told = !report.findings.is_empty();
+        assert!(disk.bytes(name).unwrap() == bytes, "the check wrote to {name}");
+        let before = disk.files();
+        match answers(&disk) {
+            Ok(found) => {
+                let place = history.iter().rposition(|content| *content == found);
+                let place = place.unwrap_or_else(|| panic!("{name}: a wrong answer: {found:?}"));
+                assert!(place + 1 + lost >= history.len(), "{name}: {place} updates");
+                assert!(!told, "{name}: told of what is sound: {report:?}");
+                place + 1 == history.len()
+            }
+            Err(error) => {
+                let kinds = [Kind::Corrupt, Kind::Version, Kind::Invalid];
+                assert!(kinds.contains(&error.kind()), "{name}: {error:?}");
+                assert!(told, "{name}: the check does not tell of {error:?}");
+                for file in before {
+                    assert!(disk.exists(&file).unwrap(), "{file} was removed");
+                }
+                false
+            }
+        }
+    }
+
+    #[test]
+    fn damage_of_log_and_checkpoint_is_told_or_ends_the_log_early() {
+        let (sound, history) = (store(), history());
+        assert!(disk_is_as_expected(&sound, history.last().unwrap()));
+        let files = sound.files();
+        let ours = files.iter().filter(|name| name.starts_with("log/") || *name == CHECKPOINT);
+        let (mut told, mut harmless) = (0, 0);
+        for name in ours {
+            let bytes = sound.bytes(name).unwrap();
+            // Behind the last record are zeros, which are nobody's.
+            let claimed = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            for at in 0..claimed {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << (at % 8);
+                // Only the last update can pass for one that a crash cut short.
+                let is_right = check_after(&sound, name, &damaged, &history, 1);
+                *if is_right { &mut harmless } else { &mut told } += 1;
+            }
+            // Where the last file is cut, so many may: it looks like one that was never longer.
+            let lost = if *name == last_log(&sound) { usize::from(UPDATES) } else { 0 };
+            for length in (0..bytes.len()).step_by(3) {
+                check_after(&sound, name, &bytes[..length], &history, lost);
+            }
+        }
+        assert!(told > 1_000 && harmless < told / 20, "{told} {harmless}");
+    }
+
+    fn disk_is_as_expected(disk: &Arc<MemoryDisk>, expected: &Content) -> bool {
+        let files = disk.files();
+        let logs = files.iter().filter(|name| name.starts_with("log/")).count();
+        logs > 1 && answers(&disk.snapshot()).unwrap() == *expected
+    }
+
+    #[test]
+    fn a_log_file_that_is_gone_is_told() {
+        let sound = store();
+        for name in sound.files() {
+            if name.starts_with("log/") && name != last_log(&sound) {
+                let disk = sound.snapshot();
+                disk.remove(&name).unwrap();
+                assert_eq!(answers(&disk).unwrap_err().kind(), Kind::Corrupt, "{name}");
+            }
+        }
+        let disk = sound.snapshot();
+        disk.remove(CHECKPOINT).unwrap();
+        let session = Session::open(disk as Arc<dyn Disk>, options()).unwrap();
+        assert_eq!(session.live_tables().unwrap_err().kind(), Kind::Corrupt);
+    }
+
+    fn mutations(body: fn(&[u8]), seed: &[u8], count: u64) {
+        body(seed);
+        for number in 0..count {
+            let mut bytes = seed.to_vec();
+            mutate(&mut bytes, number);
+            body(&bytes);
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_the_log_panic() {
+        let mut to = Encoder::new();
+        let (first, second) = (batch(1), batch(2));
+        encode_update(&mut to, [(1, &first), (2, &second)].into_iter());
+        let seed = to.finish();
+        mutations(log_record, &seed, 20_000);
+        mutations(log_file, &seed, 4_000);
+        mutations(checkpoint, &store().bytes(CHECKPOINT).unwrap(), 4_000);
+    }
+}
