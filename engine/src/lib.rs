@@ -25,4 +25,6 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../docs/guide/table.md")]
     struct Guide;
+    #[doc = include_str!("../../docs/guide/coming-from.md")]
+    struct ComingFrom;
 }
