@@ -56,7 +56,7 @@ impl RunBuilder {
             }
         };
         builder.add(entry)?;
-        if builder.bytes_so_far() >= self.store.options.segment_bytes {
+        if builder.bytes_so_far() >= self.store.segment_bytes() {
             return self.finish_segment();
         }
         Ok(())
@@ -89,5 +89,5 @@ fn begin(
     let entries = before.last().map_or(ENTRIES_ASSUMED, |segment| segment.meta().entries());
     let fits = (room_bytes.saturating_mul(8) / entries.max(1)).min(24) as u8;
     let bits = wanted.min(fits);
-    store.build_segment(if bits < 4 { 0 } else { bits }, store.options.segment_bytes)
+    store.build_segment(if bits < 4 { 0 } else { bits }, store.segment_bytes())
 }
