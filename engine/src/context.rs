@@ -16,6 +16,7 @@ pub mod inspect;
 pub mod name_hash;
 mod node;
 mod object_cache;
+mod observer;
 mod options;
 mod pack;
 mod paths;
@@ -27,6 +28,7 @@ pub use commit::Commit;
 
 pub use configuration::{ChildOrder, Configuration};
 pub use hash::Hash;
+pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
 pub use store::{Checked, CommitInfo, Stats, Store};
 pub use tree::{Change, Depth, Kind, Order, Tree, directory_hash};

@@ -9,6 +9,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::hash::Hash;
+use super::observer::Meter;
 use crate::error::Result;
 use crate::sync::{Mutex, lock};
 
@@ -28,6 +29,20 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     fn hash(&self, offset: u64) -> Result<Hash>;
     /// Distinguishes packs, because offsets mean nothing in another one.
     fn identity(&self) -> u64;
+    /// What counts for an observer, if there is one.
+    fn meter(&self) -> Option<&Arc<Meter>> {
+        None
+    }
+    /// Bytes that a working tree may hold before it spills.
+    fn budget(&self) -> u64 {
+        u64::MAX
+    }
+    /// Writes a live directory to the pack and puts its place into `root`; does nothing where
+    /// nobody writes. After an error nothing is changed.
+    fn spill(&self, root: &mut Slot) -> Result<()> {
+        let _ = root;
+        Ok(())
+    }
 }
 
 /// What a name leads to.
@@ -373,8 +388,8 @@ impl Node {
     /// Drops what is known of the children's hashes.
     pub(crate) fn forget_hashes(&mut self) {
         match &mut self.body {
-            Body::Leaf { leaf, .. } => leaf.hashes.own().clear(),
-            Body::Branch(branch) => branch.hashes.own().clear(),
+            Body::Leaf { leaf, .. } => *leaf.hashes.own() = Vec::new(),
+            Body::Branch(branch) => *branch.hashes.own() = Vec::new(),
         }
     }
 
@@ -412,6 +427,22 @@ impl Node {
                 Target::Stored(_) => None,
             },
         }
+    }
+
+    /// The live children.
+    pub(crate) fn live_mut(&mut self) -> impl Iterator<Item = &mut Arc<Node>> {
+        let (entries, pointers) = match &mut self.body {
+            Body::Leaf { leaf, .. } => (&mut leaf.entries[..], &mut [][..]),
+            Body::Branch(branch) => (&mut [][..], &mut branch.pointers[..]),
+        };
+        let slots = entries.iter_mut().filter_map(|entry| match &mut entry.slot {
+            Slot::Node(node) => Some(node),
+            _ => None,
+        });
+        slots.chain(pointers.iter_mut().filter_map(|pointer| match &mut pointer.target {
+            Target::Live(node) => Some(node),
+            Target::Stored(_) => None,
+        }))
     }
 
     /// Replaces live children by what `node` and `value` say; returns the children replaced.

@@ -1,8 +1,10 @@
 //! How a context store is made and used.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::configuration::Configuration;
+use super::observer::Observer;
 use crate::cache::Cache;
 
 /// Which objects a store finds by their hash.
@@ -27,7 +29,7 @@ pub enum Durability {
 }
 
 /// How a store is made and used.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The hash configuration; only used when the store is created.
     pub configuration: Configuration,
@@ -43,6 +45,11 @@ pub struct Options {
     pub index_bytes: u64,
     /// A page cache that other stores share.
     pub cache: Option<Arc<Cache>>,
+    /// Bytes of changed directories and values that a working tree of the store holds before it
+    /// spills them to the pack, where they stay unacknowledged until it is committed.
+    pub tree_bytes: u64,
+    /// Is told of every operation, if given.
+    pub observer: Option<Arc<dyn Observer>>,
     /// A chunk longer than this is followed by another.
     pub chunk_bytes: u64,
     /// Identity of a store that is created.
@@ -59,8 +66,28 @@ impl Default for Options {
             pages_bytes: 16 << 20,
             index_bytes: 16 << 20,
             cache: None,
+            tree_bytes: 128 << 20,
+            observer: None,
             chunk_bytes: 256 << 20,
             seed: 0,
         }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("configuration", &self.configuration)
+            .field("index", &self.index)
+            .field("durability", &self.durability)
+            .field("objects_bytes", &self.objects_bytes)
+            .field("pages_bytes", &self.pages_bytes)
+            .field("index_bytes", &self.index_bytes)
+            .field("cache", &self.cache.is_some())
+            .field("tree_bytes", &self.tree_bytes)
+            .field("observer", &self.observer.is_some())
+            .field("chunk_bytes", &self.chunk_bytes)
+            .field("seed", &self.seed)
+            .finish()
     }
 }

@@ -5,12 +5,13 @@
 //! that still grows is read as it is; a record's checksum is verified whenever its bytes are read.
 //! Format document: `docs/format/pack.md`.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::hash::Hash;
-use super::node::{Base, Load, Node};
+use super::node::{Base, Load, Node, Slot};
 use super::object_cache::ObjectCache;
+use super::observer::{self, Meter};
+use super::options::Options;
 use super::record::{self, PATCHES_MAX, Read, Record, Tag};
 use crate::cache::{Cache, PAGE, Page};
 use crate::disk::File;
@@ -67,6 +68,17 @@ pub(crate) struct Pack {
     chunks: Mutex<Vec<Arc<Chunk>>>,
     cache: Arc<Cache>,
     pub(crate) objects: ObjectCache,
+    meter: Option<Arc<Meter>>,
+    /// Bytes that a working tree may hold before it spills.
+    tree_bytes: u64,
+    /// Who writes to the pack, while somebody does.
+    spill: OnceLock<Weak<dyn Spill>>,
+}
+
+/// Whoever can write the live part of a working tree to the pack, without a commit.
+pub(crate) trait Spill: Send + Sync + std::fmt::Debug {
+    /// See [`Load::spill`].
+    fn spill(&self, pack: &Pack, root: &mut Slot) -> Result<()>;
 }
 
 /// Numbers packs in the order in which the process opens them.
@@ -88,14 +100,29 @@ impl Bytes {
 }
 
 impl Pack {
-    pub(crate) fn new(store: u64, cache: Arc<Cache>, objects_bytes: u64) -> Pack {
+    pub(crate) fn new(store: u64, cache: Arc<Cache>, options: &Options) -> Pack {
         Pack {
+            meter: options.observer.clone().map(Meter::new),
+            tree_bytes: options.tree_bytes,
+            spill: OnceLock::new(),
             identity: OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             store,
             chunks: Mutex::new(Vec::new()),
             cache,
-            objects: ObjectCache::new(objects_bytes),
+            objects: ObjectCache::new(options.objects_bytes),
         }
+    }
+
+    /// Lets working trees spill by `spill` for as long as it lives.
+    pub(crate) fn set_spill(&self, spill: Weak<dyn Spill>) {
+        // Set once: a pack has one writer.
+        let _ = self.spill.set(spill);
+    }
+
+    /// Reads from a chunk's file, past the page cache.
+    fn read(&self, chunk: &Chunk, position: u64, bytes: &mut [u8]) -> Result<()> {
+        observer::count(self.meter.as_ref(), |meter| &meter.bytes_read, bytes.len() as u64);
+        chunk.file.read_exact_at(position, bytes)
     }
 
     pub(crate) fn cache(&self) -> &Arc<Cache> {
@@ -126,10 +153,12 @@ impl Pack {
     /// The bytes of page `number`, which is whole.
     fn page(&self, chunk: &Chunk, number: u32) -> Result<Page> {
         if let Some(page) = self.cache.get(chunk.key, number) {
+            observer::count(self.meter.as_ref(), |meter| &meter.page_hits, 1);
             return Ok(page);
         }
+        observer::count(self.meter.as_ref(), |meter| &meter.page_misses, 1);
         let mut bytes = [0; PAGE];
-        chunk.file.read_exact_at(u64::from(number) * PAGE as u64, &mut bytes)?;
+        self.read(chunk, u64::from(number) * PAGE as u64, &mut bytes)?;
         Ok(self.cache.insert(chunk.key, number, &bytes))
     }
 
@@ -150,7 +179,7 @@ impl Pack {
             } else {
                 let before = out.len();
                 out.resize(before + left, 0);
-                chunk.file.read_exact_at(position, &mut out[before..])?;
+                self.read(chunk, position, &mut out[before..])?;
                 left = 0;
             }
         }
@@ -181,7 +210,7 @@ impl Pack {
             self.gather(chunk, position, GUESS, &mut bytes)?;
         } else {
             bytes.resize((GUESS as u64).min(end.saturating_sub(position)) as usize, 0);
-            chunk.file.read_exact_at(position, &mut bytes)?;
+            self.read(chunk, position, &mut bytes)?;
         }
         if let Some(length) = record::length(&bytes)
             && length > bytes.len() as u64
@@ -247,8 +276,10 @@ impl Pack {
 impl Load for Pack {
     fn node(&self, offset: u64) -> Result<Arc<Node>> {
         if let Some(node) = self.objects.get(offset) {
+            observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
             return Ok(node);
         }
+        observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
         let node = Arc::new(self.read_node(offset, PATCHES_MAX)?);
         self.objects.insert(offset, Arc::clone(&node));
         Ok(node)
@@ -273,5 +304,20 @@ impl Load for Pack {
 
     fn identity(&self) -> u64 {
         self.identity
+    }
+
+    fn meter(&self) -> Option<&Arc<Meter>> {
+        self.meter.as_ref()
+    }
+
+    fn budget(&self) -> u64 {
+        self.tree_bytes
+    }
+
+    fn spill(&self, root: &mut Slot) -> Result<()> {
+        match self.spill.get().and_then(Weak::upgrade) {
+            Some(writer) => writer.spill(self, root),
+            None => Ok(()),
+        }
     }
 }

@@ -7,6 +7,7 @@
 
 mod check;
 mod load;
+mod tip;
 mod write;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use super::control::Control;
 use super::hash::{self, Hash};
 use super::hash_index::{Covered, HashIndex, is_damage};
 use super::node::{Load, Slot};
+use super::observer::{Operation, Span};
 use super::options::Options;
 use super::pack::Pack;
 use super::paths;
@@ -30,8 +32,8 @@ use crate::file::append::Position;
 use crate::sync::{Mutex, lock};
 
 pub use check::Checked;
+use tip::Tip;
 pub use write::CommitInfo;
-use write::Writer;
 
 /// What a store did and holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -88,10 +90,11 @@ pub struct Store {
     control: Control,
     pack: Arc<Pack>,
     state: State,
-    /// Where the next scan of the last chunk begins.
+    /// Where the next scan of the last chunk begins; the writer's place is its own.
     position: Position,
     index: Arc<Mutex<HashIndex>>,
-    writer: Option<Writer>,
+    /// The half that only the one writer has; its working trees share it, to spill.
+    tip: Option<Arc<Tip>>,
 }
 
 impl Store {
@@ -154,7 +157,7 @@ impl Store {
         let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
         let nothing = Covered::nothing(control.store, control.generation, control.index);
         let index = HashIndex::open(&disk, &options, &cache, nothing, lock.is_none())?;
-        let pack = Arc::new(Pack::new(control.store, cache, options.objects_bytes));
+        let pack = Arc::new(Pack::new(control.store, cache, &options));
         let position = control.position;
         let mut store = Store {
             disk,
@@ -164,10 +167,22 @@ impl Store {
             position,
             control,
             index: Arc::new(Mutex::new(index)),
-            writer: None,
+            tip: None,
         };
         store.load(lock)?;
         Ok(store)
+    }
+
+    /// Begins an operation of which the observer is told, if there is one.
+    fn span(&self, operation: Operation) -> Option<Span> {
+        Span::begin::<&[u8]>(self.pack.meter(), operation, &[])
+    }
+
+    /// An empty working tree of this store. Other than [`Tree::empty`] it spills to the pack what is
+    /// more than [`Options::tree_bytes`], and its observer is the store's.
+    pub fn empty_tree(&self) -> Tree {
+        let load = Arc::clone(&self.pack) as Arc<dyn Load>;
+        Tree::stored(self.configuration(), load, Slot::empty_directory())
     }
 
     /// The hash configuration.
@@ -178,6 +193,7 @@ impl Store {
     /// Whether a commit with this hash is here. Mostly a lookup in memory; at most one page of each
     /// level of the index is read.
     pub fn exists(&self, commit: &Hash) -> Result<bool> {
+        let _span = self.span(Operation::Exists);
         Ok(self.find_commit(commit)?.is_some())
     }
 
@@ -219,6 +235,7 @@ impl Store {
     /// The value or directory with this hash, in a store that finds every object. Values of up to 15
     /// bytes are no objects. `Invalid` with the minimal index.
     pub fn find_object(&self, hash: &Hash) -> Result<Option<Tree>> {
+        let _span = self.span(Operation::Exists);
         let entries = {
             let index = lock(&self.index);
             if !index.keeps_objects() {
@@ -270,6 +287,7 @@ impl Store {
 
     /// The tree of a commit, loaded as it is looked at. One read. `Missing` for an unknown commit.
     pub fn checkout(&self, commit: &Hash) -> Result<Tree> {
+        let _span = self.span(Operation::Checkout);
         let (_, body) = self.commit_at(self.commit_offset(commit)?)?;
         let load = Arc::clone(&self.pack) as Arc<dyn Load>;
         Ok(Tree::stored(self.configuration(), load, Slot::StoredNode(body.root)))
@@ -277,6 +295,7 @@ impl Store {
 
     /// What a commit says. Two reads. `Missing` for an unknown commit.
     pub fn commit_info(&self, commit: &Hash) -> Result<Commit> {
+        let _span = self.span(Operation::Log);
         let (hash, body) = self.commit_at(self.commit_offset(commit)?)?;
         Ok(Commit {
             hash,
@@ -299,6 +318,7 @@ impl Store {
 
     /// The commits of the store, newest first; at most `limit`. One read each.
     pub fn log(&self, limit: usize) -> Result<Vec<Hash>> {
+        let _span = self.span(Operation::Log);
         let mut hashes = Vec::new();
         let mut offset = self.state.last_commit;
         while offset != 0 && hashes.len() < limit {
@@ -327,17 +347,17 @@ impl Store {
     /// What the store did and holds.
     pub fn stats(&self) -> Stats {
         let chunks = self.pack.chunks();
+        let (written_bytes, syncs) = self.tip.as_ref().map_or((0, 0), |tip| tip.traffic());
         let index = lock(&self.index);
         let (commits, objects) = index.counts();
         let traffic = index.traffic();
-        let writer = self.writer.as_ref();
         Stats {
             commits,
             objects,
             pack_bytes: chunks.iter().map(|chunk| chunk.end()).sum(),
             index_bytes: index.disk_bytes(),
-            written_bytes: writer.map_or(0, |writer| writer.written_bytes) + traffic.written_bytes,
-            syncs: writer.map_or(0, |writer| writer.syncs) + traffic.syncs,
+            written_bytes: written_bytes + traffic.written_bytes,
+            syncs: syncs + traffic.syncs,
             index_syncs: traffic.syncs,
             objects_bytes: self.pack.objects.bytes(),
             chunks: chunks.len() as u64,

@@ -7,6 +7,7 @@
 mod bindings;
 mod diff;
 mod fold;
+mod memory;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,12 +15,14 @@ use std::sync::Arc;
 pub use bindings::directory_hash;
 pub use diff::Change;
 pub use fold::{Depth, Order};
+use memory::{Counted, ENTRY_BYTES};
 
 use super::configuration::Configuration;
 use super::digest;
 use super::directory::Directories;
 use super::hash::{self, Hash};
 use super::node::{Load, Node, Slot};
+use super::observer::Operation;
 use crate::error::{Error, Result};
 
 /// The longest name of a child in bytes.
@@ -53,6 +56,8 @@ pub struct Tree {
     configuration: Configuration,
     load: Option<Arc<dyn Load>>,
     root: Slot,
+    /// About how many bytes became live since the tree was last written out.
+    live_bytes: u64,
 }
 
 impl fmt::Debug for Tree {
@@ -70,18 +75,18 @@ impl Tree {
     /// The empty tree.
     #[must_use]
     pub fn empty(configuration: Configuration) -> Tree {
-        Tree { configuration, load: None, root: Slot::empty_directory() }
+        Tree { configuration, load: None, root: Slot::empty_directory(), live_bytes: 0 }
     }
 
     /// A tree that is one value.
     #[must_use]
     pub fn of_value(configuration: Configuration, value: &[u8]) -> Tree {
-        Tree { configuration, load: None, root: Slot::value(value) }
+        Tree { configuration, load: None, root: Slot::value(value), live_bytes: 0 }
     }
 
     /// The tree at a place of a pack.
     pub(crate) fn stored(configuration: Configuration, load: Arc<dyn Load>, root: Slot) -> Tree {
-        Tree { configuration, load: Some(load), root }
+        Tree { configuration, load: Some(load), root, live_bytes: 0 }
     }
 
     pub(crate) fn root(&self) -> &Slot {
@@ -91,6 +96,7 @@ impl Tree {
     pub(crate) fn set_root(&mut self, load: Arc<dyn Load>, root: Slot) {
         self.load = Some(load);
         self.root = root;
+        self.live_bytes = 0;
     }
 
     pub(crate) fn load(&self) -> Option<&Arc<dyn Load>> {
@@ -107,7 +113,7 @@ impl Tree {
     }
 
     fn at(&self, root: Slot) -> Tree {
-        Tree { configuration: self.configuration, load: self.load.clone(), root }
+        Tree { configuration: self.configuration, load: self.load.clone(), root, live_bytes: 0 }
     }
 
     /// The directory in `slot`, unless it is a value.
@@ -155,6 +161,7 @@ impl Tree {
     ///
     /// Reads at most one object per piece of each directory on the path that no cache holds.
     pub fn find<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Vec<u8>>> {
+        let _span = self.span(Operation::Find, path);
         match self.slot(path)? {
             Some(slot) => self.bytes(&slot),
             None => Ok(None),
@@ -163,16 +170,19 @@ impl Tree {
 
     /// Whether a value is at `path`. Never reads the value.
     pub fn mem<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<bool> {
+        let _span = self.span(Operation::Mem, path);
         Ok(self.slot(path)?.is_some_and(|slot| slot.is_value()))
     }
 
     /// Whether anything is at `path`, a value or a directory.
     pub fn mem_tree<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<bool> {
+        let _span = self.span(Operation::MemTree, path);
         Ok(self.slot(path)?.is_some())
     }
 
     /// What is at `path`, as a tree of its own; the whole for the empty path.
     pub fn find_tree<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Tree>> {
+        let _span = self.span(Operation::FindTree, path);
         Ok(self.slot(path)?.map(|slot| self.at(slot)))
     }
 
@@ -193,6 +203,7 @@ impl Tree {
 
     /// How many children the directory at `path` has; 0 for a value or nothing. Reads no child.
     pub fn length<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<u64> {
+        let _span = self.span(Operation::Length, path);
         match self.slot(path)? {
             Some(slot) => Ok(self.open(&slot)?.map_or(0, |node| node.count())),
             None => Ok(0),
@@ -208,6 +219,7 @@ impl Tree {
         offset: u64,
         length: u64,
     ) -> Result<Vec<(Vec<u8>, Tree)>> {
+        let _span = self.span(Operation::List, path);
         let Some(slot) = self.slot(path)? else { return Ok(Vec::new()) };
         let Some(node) = self.open(&slot)? else { return Ok(Vec::new()) };
         let mut page = Vec::new();
@@ -219,6 +231,7 @@ impl Tree {
     /// directory. The empty path makes the tree that value. `Invalid` when a name is longer than
     /// [`NAME_MAX`] or its directory cannot represent it; then nothing is changed.
     pub fn add<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
+        let _span = self.span(Operation::Add, path);
         let (known, slot) = self.walk(path)?;
         if known == path.len() && slot.is_value() && self.bytes(&slot)?.as_deref() == Some(value) {
             return Ok(());
@@ -231,6 +244,7 @@ impl Tree {
     /// Binds `tree` at `path` in O(path), sharing it. An empty tree removes what is there. A tree of
     /// another store is copied, because its offsets mean nothing here.
     pub fn add_tree<S: AsRef<[u8]>>(&mut self, path: &[S], tree: &Tree) -> Result<()> {
+        let _span = self.span(Operation::AddTree, path);
         if tree.configuration != self.configuration {
             return Err(Error::invalid(
                 "the subtree has another hash configuration: rebuild it under this one",
@@ -246,8 +260,9 @@ impl Tree {
                 tree.root.clone()
             }
             (Some(own), Some(load)) if own.identity() == load.identity() => tree.root.clone(),
-            _ => tree.copied()?.root,
+            (load, _) => tree.copied(load.clone())?.root,
         };
+        self.live_bytes = self.live_bytes.saturating_add(tree.live_bytes);
         let (known, slot) = self.walk(path)?;
         if known == path.len() && slot.same(&root) {
             return Ok(());
@@ -256,12 +271,12 @@ impl Tree {
         self.put(path, known, root)
     }
 
-    /// The same content without any reference to a pack. Reads all of it.
-    pub(crate) fn copied(&self) -> Result<Tree> {
+    /// The same content as a tree of `load`, to which it spills. Reads all of it.
+    pub(crate) fn copied(&self, load: Option<Arc<dyn Load>>) -> Result<Tree> {
         if let Some(value) = self.to_value()? {
             return Ok(Tree::of_value(self.configuration, &value));
         }
-        let mut copy = Tree::empty(self.configuration);
+        let mut copy = Tree { load, ..Tree::empty(self.configuration) };
         self.fold::<&[u8]>(&[], None, Order::Undefined, |path, tree| match tree.to_value()? {
             Some(value) => copy.add(path, &value),
             None => Ok(()),
@@ -271,6 +286,7 @@ impl Tree {
 
     /// Removes what is at `path`, and the directories above that become empty with it.
     pub fn remove<S: AsRef<[u8]>>(&mut self, path: &[S]) -> Result<()> {
+        let _span = self.span(Operation::Remove, path);
         let mut slot = self.root.clone();
         let mut keep = None;
         for (index, step) in path.iter().enumerate() {
@@ -287,13 +303,27 @@ impl Tree {
             self.root = Slot::empty_directory();
             return Ok(());
         };
-        let Tree { configuration, load, root } = self;
-        let directories = Directories { configuration: *configuration, load: load.as_deref() };
-        let mut slot = root;
-        for step in &path[..keep] {
-            slot = directories.slot_mut(live(&directories, slot)?, step.as_ref())?;
-        }
-        directories.remove(live(&directories, slot)?, path[keep].as_ref())
+        self.spill_if_large()?;
+        self.change(|directories, root| {
+            let mut slot = root;
+            for step in &path[..keep] {
+                slot = directories.slot_mut(live(directories, slot)?, step.as_ref())?;
+            }
+            directories.remove(live(directories, slot)?, path[keep].as_ref())
+        })
+    }
+
+    /// Runs a change of the root, and counts what it makes live.
+    fn change(
+        &mut self,
+        action: impl FnOnce(&Directories<'_>, &mut Slot) -> Result<()>,
+    ) -> Result<()> {
+        let Tree { configuration, load, root, live_bytes } = self;
+        let counted = load.as_deref().map(Counted::new);
+        let load = counted.as_ref().map(|counted| counted as &dyn Load);
+        let outcome = action(&Directories { configuration: *configuration, load }, root);
+        *live_bytes += counted.map_or(0, |counted| counted.bytes());
+        outcome
     }
 
     /// Binds `new` at `path`, of which `known` steps lead somewhere.
@@ -304,30 +334,36 @@ impl Tree {
                 step.as_ref().len()
             )));
         }
-        let Tree { configuration, load, root } = self;
-        let directories = Directories { configuration: *configuration, load: load.as_deref() };
-        let mut slot = root;
-        for step in &path[..known] {
-            slot = directories.slot_mut(live(&directories, slot)?, step.as_ref())?;
-        }
-        let Some(step) = path.get(known) else {
-            *slot = new;
-            return Ok(());
-        };
-        let mut chain = new;
-        for step in path[known + 1..].iter().rev() {
-            chain = directories.single(step.as_ref(), chain);
-        }
-        if slot.is_value() {
-            *slot = directories.single(step.as_ref(), chain);
-            return Ok(());
-        }
-        directories.insert(live(&directories, slot)?, step.as_ref(), chain)
+        self.spill_if_large()?;
+        let names: usize = path.iter().map(|step| step.as_ref().len()).sum();
+        let value = if let Slot::Value(value) = &new { value.len() } else { 0 };
+        let steps = (path.len() - known) as u64 + 1;
+        self.live_bytes += (names + value) as u64 + ENTRY_BYTES * steps;
+        self.change(|directories, root| {
+            let mut slot = root;
+            for step in &path[..known] {
+                slot = directories.slot_mut(live(directories, slot)?, step.as_ref())?;
+            }
+            let Some(step) = path.get(known) else {
+                *slot = new;
+                return Ok(());
+            };
+            let mut chain = new;
+            for step in path[known + 1..].iter().rev() {
+                chain = directories.single(step.as_ref(), chain);
+            }
+            if slot.is_value() {
+                *slot = directories.single(step.as_ref(), chain);
+                return Ok(());
+            }
+            directories.insert(live(directories, slot)?, step.as_ref(), chain)
+        })
     }
 
     /// The hash: that of the value, or of the directory as Tezos defines it. Hashes what changed
     /// since the last call, and reads the hashes of its stored siblings.
     pub fn hash(&self) -> Result<Hash> {
+        let _span = self.span::<&[u8]>(Operation::Hash, &[]);
         match &self.root {
             Slot::Node(node) => digest::node(node, self.load.as_deref()),
             Slot::StoredNode(offset) | Slot::StoredValue(offset) => {

@@ -16,7 +16,10 @@ const EXHAUSTIVE: usize = 6;
 
 fn options(index: Index) -> Options {
     // Small chunks, so that the story has several.
-    Options { index, chunk_bytes: 700, objects_bytes: 4000, pages_bytes: 0, ..Options::default() }
+    let small =
+        Options { chunk_bytes: 700, objects_bytes: 4000, pages_bytes: 0, ..Options::default() };
+    // And trees that spill in the middle of a block.
+    Options { index, tree_bytes: 500, ..small }
 }
 
 /// What a store acknowledged.
@@ -71,7 +74,7 @@ fn tell(disk: &Arc<dyn Disk>, index: Index, count: u64, story: &mut Story) -> Re
         let parent = story.commits.last().copied();
         let mut tree = match parent {
             Some(parent) => store.checkout(&parent)?,
-            None => Tree::empty(Configuration::TEZOS),
+            None => store.empty_tree(),
         };
         change(&mut tree, number)?;
         let hash = store.commit(&mut tree, &info(number, parent))?;

@@ -244,13 +244,16 @@ fn store_story(disk: &Arc<dyn Disk>, configuration: Configuration, index: Index,
         objects_bytes: random.choose(&[0, 20_000, 1 << 20]),
         pages_bytes: random.choose(&[0, 40_000, 1 << 20]),
         chunk_bytes: random.choose(&[4_000, 60_000, 1 << 20]),
+        // So small that every change, or every few, spills what is live.
+        tree_bytes: random.choose(&[0, 3_000, 128 << 20]),
+        index_bytes: random.choose(&[0, 1 << 20]),
         seed,
         ..Options::default()
     };
     let mut store = Store::create(Arc::clone(disk), options.clone()).unwrap();
     let mut reader = Store::open_read_only(Arc::clone(disk), options.clone()).unwrap();
     let mut commits: Vec<(Hash, Node)> = Vec::new();
-    let mut handles = vec![Pair { tree: Tree::empty(configuration), model: Node::empty() }];
+    let mut handles = vec![Pair { tree: store.empty_tree(), model: Node::empty() }];
     // Another store, from which subtrees are copied.
     let other = Pair { tree: Tree::empty(configuration), model: Node::empty() };
     let mut foreign = Store::create(MemoryDisk::new(), options.clone()).unwrap();
@@ -275,6 +278,10 @@ fn store_story(disk: &Arc<dyn Disk>, configuration: Configuration, index: Index,
         }
         if random.one_in(2) {
             pair.check(&mut random, "before the commit");
+        }
+        if random.one_in(3) {
+            pair.tree.clear(random.index(3));
+            pair.check(&mut random, "after giving memory back");
         }
         let parents: Vec<Hash> = commits.last().map(|(hash, _)| *hash).into_iter().collect();
         let info = CommitInfo::new(&parents, step, "Tezos", format!("step {step}"));
@@ -378,6 +385,61 @@ fn a_store_is_written_by_one_and_bad_calls_say_what_to_do() {
     drop(store);
     let error = Store::create(disk, Options::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exists);
+}
+
+#[test]
+fn a_commit_of_any_size_spills_and_hashes_the_same() {
+    let mut reference = Tree::empty(Configuration::TEZOS);
+    for index in [Index::Minimal, Index::Always] {
+        let sim = SimDisk::new(4);
+        let options = Options { index, tree_bytes: 100_000, ..Options::default() };
+        let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+        let mut store = Store::create(Arc::clone(&disk), options.clone()).unwrap();
+        let mut tree = store.empty_tree();
+        let before = (store.stats(), sim.calls());
+        for number in 0..8000u32 {
+            let path = [format!("{}", number % 70), format!("{number}")];
+            tree.add(&path, &[number as u8; 60]).unwrap();
+            if index == Index::Minimal {
+                reference.add(&path, &[number as u8; 60]).unwrap();
+            }
+        }
+        let after = (store.stats(), sim.calls());
+        assert!(after.0.pack_bytes - before.0.pack_bytes > 500_000, "most of it is spilled");
+        assert_eq!(after.0.syncs, before.0.syncs, "and not synced");
+        assert_eq!(store.log(1).unwrap(), Vec::<Hash>::new());
+        let save_point = tree.clone();
+        tree.remove(&["7"]).unwrap();
+        let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+        assert!(store.stats().pack_bytes < 2_500_000, "what is spilled is not written again");
+        assert!(save_point.mem_tree(&["7"]).unwrap());
+        assert_eq!(save_point.hash().unwrap(), reference.hash().unwrap());
+        assert_eq!(store.check().unwrap().commits, 1);
+        // A tree that outlives its store is read on, and does not spill any more.
+        store.close().unwrap();
+        for number in 0..3000u32 {
+            tree.add(&[format!("late {number}")], &[1; 60]).unwrap();
+        }
+        let store = Store::open(disk, options).unwrap();
+        assert!(store.checkout(&hash).unwrap().mem(&["8", "8"]).unwrap());
+        assert_eq!(store.stats().commits, 1);
+    }
+}
+
+#[test]
+fn a_tree_of_before_a_clearing_spills_nowhere() {
+    let options = Options { tree_bytes: 1000, ..Options::default() };
+    let mut store = Store::create(MemoryDisk::new(), options).unwrap();
+    let mut old = store.empty_tree();
+    old.add(&["a"], &[1; 40]).unwrap();
+    store.clear().unwrap();
+    let before = store.stats().pack_bytes;
+    for number in 0..100 {
+        old.add(&[format!("{number}")], &[1; 40]).unwrap();
+    }
+    assert_eq!(store.stats().pack_bytes, before);
+    let hash = store.commit(&mut old, &CommitInfo::default()).unwrap();
+    assert_eq!(store.checkout(&hash).unwrap().length::<&[u8]>(&[]).unwrap(), 101);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod context_crash; // crashes, failed calls and damage of a context store
 mod context_golden; // the context's files in `golden/`
 mod context_index; // the context's index: lost, damaged, foreign, and what it costs
 mod context_machine; // random operations on trees and stores beside their model
+mod context_observer; // what an observer of a context is told
 mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way

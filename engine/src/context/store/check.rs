@@ -9,6 +9,7 @@ use crate::context::digest;
 use crate::context::hash::{self, Hash};
 use crate::context::hash_index::Entries;
 use crate::context::node::{Body, Load, Node, Slot, Target};
+use crate::context::observer::Operation;
 use crate::error::{Error, Result};
 use crate::sync::lock;
 
@@ -33,6 +34,7 @@ impl Store {
     /// looks each up in the index. `Corrupt` at the first that is wrong. Reads each record once or twice; keeps 8 bytes of memory
     /// or so for each.
     pub fn check(&self) -> Result<Checked> {
+        let _span = self.span(Operation::Check);
         let mut checked = Checked::default();
         let mut seen = HashSet::new();
         let mut offset = self.state.last_commit;

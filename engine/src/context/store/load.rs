@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use super::write::Writer;
+use super::tip::Tip;
 use super::{State, Store};
 use crate::context::commit::CommitBody;
 use crate::context::control::Control;
 use crate::context::hash_index::{Covered, HashIndex, is_damage};
+use crate::context::observer::Operation;
 use crate::context::pack::{Chunk, Pack};
 use crate::context::paths;
 use crate::context::record::{self, Tag};
@@ -73,8 +74,11 @@ impl Store {
         )?;
         target.finish(last, append.end());
         self.position = append.end();
-        self.pack.chunks()[last].extend(append.end().offset);
-        self.writer = Some(Writer::new(append, lock_held));
+        let chunk = Arc::clone(&self.pack.chunks()[last]);
+        chunk.extend(append.end().offset);
+        let tip = Tip::new(append, lock_held, chunk, Arc::clone(&self.index));
+        self.tip = Some(tip);
+        self.let_trees_spill();
         Ok(())
     }
 
@@ -101,7 +105,7 @@ impl Store {
     fn complete_index(&mut self) -> Result<()> {
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
-        if !index.is_saved() && self.state.last_commit != 0 && self.writer.is_some() {
+        if !index.is_saved() && self.state.last_commit != 0 && self.tip.is_some() {
             let none = index.warnings().is_empty() && self.control.last_commit != 0;
             if none {
                 index.warn("the index was missing, so it is made from the pack".to_owned());
@@ -129,13 +133,13 @@ impl Store {
         let (number, mut from) = index.reached;
         let last = chunks.len() - 1;
         let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let end = |number: usize| {
-            if number == last { self.position.offset } else { chunks[number].end() }
-        };
+        let position = self.position();
+        let end =
+            |number: usize| if number == last { position.offset } else { chunks[number].end() };
         if number > last || from.offset > end(number) {
             return Err(Error::invalid("it covers more than the pack has"));
         }
-        if (number, from) == (last, self.position) {
+        if (number, from) == (last, position) {
             return Ok(());
         }
         if index.keeps_objects() {
@@ -166,16 +170,17 @@ impl Store {
                 offset = body.previous;
             }
         }
-        index.reached = (last as u64, self.position);
+        index.reached = (last as u64, position);
         index.settle()
     }
 
     /// Sees what was committed since the store was opened or last reloaded. Costs what is new. Does
     /// nothing for the handle that writes, which always sees its own commits.
     pub fn reload(&mut self) -> Result<()> {
-        if self.writer.is_some() {
+        if self.tip.is_some() {
             return Ok(());
         }
+        let _span = self.span(Operation::Reload);
         let control = Control::read(&*self.disk)?;
         let known = self.control.bases.len();
         let continues = control.generation == self.control.generation
@@ -221,12 +226,12 @@ impl Store {
         let mut fresh = Store {
             disk: Arc::clone(&self.disk),
             options: self.options.clone(),
-            pack: Arc::new(Pack::new(control.store, cache, self.options.objects_bytes)),
+            pack: Arc::new(Pack::new(control.store, cache, &self.options)),
             state: State::default(),
             position: control.position,
             control,
             index: Arc::new(Mutex::new(index)),
-            writer: None,
+            tip: None,
         };
         fresh.load(None)?;
         *self = fresh;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::tip::{Tip, Writer};
 use super::{State, Store, paths};
 use crate::context::batch::{self, Batch, Objects};
 use crate::context::commit::CommitBody;
@@ -9,13 +10,14 @@ use crate::context::control::Control;
 use crate::context::hash::{self, Hash};
 use crate::context::hash_index::{HashIndex, is_damage};
 use crate::context::node::{Load, Node, Slot};
+use crate::context::observer::{self, Operation, Span};
 use crate::context::options::Durability;
 use crate::context::pack::{Chunk, Pack};
 use crate::context::record::Tag;
 use crate::context::tree::{Kind as TreeKind, Tree};
 use crate::disk::{Disk, Lock};
-use crate::error::{Error, Kind, Result};
-use crate::file::append::{AppendFile, HEAD, Position};
+use crate::error::{Error, Result};
+use crate::file::append::{AppendFile, Position};
 use crate::file::replace;
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
@@ -69,26 +71,6 @@ impl CommitInfo {
     }
 }
 
-/// The half of a store that only its one writer has.
-#[derive(Debug)]
-pub(super) struct Writer {
-    append: AppendFile,
-    _lock: Box<dyn Lock>,
-    /// Where the last checkpoint is, in the last chunk.
-    checkpoint: u64,
-    /// A replacement of the control file failed: which files count is not known.
-    poisoned: bool,
-    pub(super) written_bytes: u64,
-    pub(super) syncs: u64,
-}
-
-impl Writer {
-    pub(super) fn new(append: AppendFile, lock: Box<dyn Lock>) -> Writer {
-        let checkpoint = append.end().offset;
-        Writer { append, _lock: lock, checkpoint, poisoned: false, written_bytes: 0, syncs: 0 }
-    }
-}
-
 /// Takes the store's lock.
 pub(super) fn lock_store(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
     disk.lock(paths::LOCK, &format!("process {}", std::process::id()))
@@ -123,18 +105,27 @@ pub(super) fn remove_leftovers(disk: &dyn Disk, control: &Control) -> Result<()>
 }
 
 impl Store {
-    fn writer(&mut self) -> Result<&mut Writer> {
+    /// The writing half, for one change. `Invalid` without one, `Poisoned` after a failure.
+    fn tip(&self) -> Result<Arc<Tip>> {
         let root = self.disk.root();
-        let writer = self.writer.as_mut().ok_or_else(|| {
+        let tip = self.tip.as_ref().ok_or_else(|| {
             Error::invalid(format!("the store at {root} is open to read only: open it for writing"))
         })?;
-        if writer.poisoned {
-            return Err(Error::new(
-                Kind::Poisoned,
-                format!("the store at {root} stopped writing after a failure: reopen it"),
-            ));
+        drop(tip.writer()?);
+        Ok(Arc::clone(tip))
+    }
+
+    /// The end of the last chunk.
+    pub(super) fn position(&self) -> Position {
+        self.tip.as_ref().map_or(self.position, |tip| tip.position())
+    }
+
+    /// Working trees of the pack spill to this store, as long as it is open.
+    pub(super) fn let_trees_spill(&self) {
+        if let Some(tip) = &self.tip {
+            let tip = Arc::downgrade(tip);
+            self.pack.set_spill(tip);
         }
-        Ok(writer)
     }
 
     /// Commits `tree` and returns the commit's hash, the same that other Tezos nodes compute.
@@ -144,7 +135,8 @@ impl Store {
     /// written again. `Invalid` for a value or an empty directory. After an error nothing is changed;
     /// `Poisoned` follows when the disk did not take back what it took.
     pub fn commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<Hash> {
-        self.writer()?;
+        let _span = self.span(Operation::Commit);
+        let tip = self.tip()?;
         if tree.configuration() != self.configuration() {
             return Err(Error::invalid(
                 "the tree has another hash configuration than the store: rebuild it under the store's",
@@ -156,7 +148,7 @@ impl Store {
             ));
         }
         if tree.load().is_some_and(|load| load.identity() != self.pack.identity()) {
-            *tree = tree.copied()?;
+            *tree = tree.copied(Some(Arc::clone(&self.pack) as Arc<dyn Load>))?;
         }
         let tree_hash = tree.hash()?;
         let commit_hash = info.hash(&tree_hash);
@@ -169,11 +161,15 @@ impl Store {
         self.make_room()?;
         // What the last commit could not give it, so that memory does not fill with such entries.
         lock(&self.index).settle()?;
-        let start = self.next_offset();
         let known = match tree.root() {
             Slot::Node(root) => self.known_objects(root)?,
             _ => None,
         };
+        // From here to the append nobody else may append.
+        let shared = Arc::clone(&self.index);
+        let mut index = lock(&shared);
+        let mut writer = tip.writer()?;
+        let start = writer.next_offset();
         let mut batch = Batch::new(&self.pack, start, known.as_ref());
         let root = match tree.root() {
             Slot::Node(node) => batch.put_tree(node)?,
@@ -195,18 +191,28 @@ impl Store {
         batch.put(Tag::Commit, &commit_hash, &body.encode(at));
         let mut written = batch.finish();
         let bytes = std::mem::take(&mut written.bytes);
-        self.append(&bytes)?;
+        let synced = self.options.durability == Durability::Synced;
+        writer.append(&bytes, synced, self.pack.meter())?;
         self.state.last_commit = at;
         self.state.sequence += 1;
-        let mut index = lock(&self.index);
         index.put_commit(&commit_hash, at);
         written.fresh.iter().for_each(|(hash, offset)| index.put_object(hash, *offset));
         // The commit stands. What the index does not take now stays in memory until the next one.
-        let _ = index.settle();
+        self.counted(&mut index, |index| drop(index.settle()));
         drop(index);
+        drop(writer);
         tree.set_root(load, Slot::StoredNode(root));
         written.settle(&self.pack);
         Ok(commit_hash)
+    }
+
+    /// Runs what may write to the index, and tells the observer how much it wrote.
+    fn counted<T>(&self, index: &mut HashIndex, action: impl FnOnce(&mut HashIndex) -> T) -> T {
+        let before = index.traffic().written_bytes;
+        let outcome = action(index);
+        let bytes = index.traffic().written_bytes - before;
+        observer::count(self.pack.meter(), |meter| &meter.bytes_written, bytes);
+        outcome
     }
 
     /// The live objects below `root` that the store has, if it finds every object.
@@ -236,7 +242,8 @@ impl Store {
     /// [`Index::Always`](crate::context::Index::Always) all of the pack. Readers go on with the index
     /// that they have open.
     pub fn rebuild_index(&mut self) -> Result<()> {
-        self.writer()?;
+        let _span = self.span(Operation::RebuildIndex);
+        self.tip()?;
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
         index.start_again(self.nothing())?;
@@ -245,46 +252,22 @@ impl Store {
         self.checkpoint()
     }
 
-    /// Logical offset of the first record of the next batch.
-    fn next_offset(&self) -> u64 {
-        let base = *self.control.bases.last().expect("a store has a chunk");
-        base + self.position.offset + HEAD as u64
-    }
-
-    /// Appends one batch, durably if the store is so.
-    fn append(&mut self, payload: &[u8]) -> Result<()> {
-        let synced = self.options.durability == Durability::Synced;
-        let last = self.control.bases.len() - 1;
-        let writer = self.writer()?;
-        writer.append.push(payload)?;
-        if synced {
-            writer.append.sync()?;
-            writer.syncs += 1;
-        } else {
-            writer.append.write()?;
-        }
-        writer.written_bytes += (payload.len() + HEAD) as u64;
-        self.position = writer.append.end();
-        self.pack.chunks()[last].extend(self.position.offset);
-        Ok(())
-    }
-
     /// Begins another chunk when the last is long, or takes a checkpoint when the last one is far.
     fn make_room(&mut self) -> Result<()> {
-        let position = self.position.offset;
+        let position = self.position().offset;
         if position > self.options.chunk_bytes {
             return self.begin_chunk();
         }
-        if position > self.writer()?.checkpoint + CHECKPOINT_BYTES {
+        if position > self.tip()?.writer()?.checkpoint + CHECKPOINT_BYTES {
             return self.checkpoint();
         }
         Ok(())
     }
 
-    /// The control file that describes the store as it is.
-    fn current_control(&self) -> Control {
+    /// The control file that describes the store as it is, to be scanned from `position` on.
+    fn current_control(&self, position: Position) -> Control {
         Control {
-            position: self.position,
+            position,
             last_commit: self.state.last_commit,
             branches: self.branches(),
             ..self.control.clone()
@@ -292,10 +275,9 @@ impl Store {
     }
 
     /// Makes `control` the store's, after the pack before it is durable.
-    fn replace_control(&mut self, control: Control) -> Result<()> {
+    fn replace_control(&mut self, writer: &mut Writer, control: Control) -> Result<()> {
         let disk = Arc::clone(&self.disk);
         let bytes = control.encode().len() as u64;
-        let writer = self.writer()?;
         if let Err(error) = control.replace(&disk) {
             // Either may be found after a crash, and the two disagree about what comes next.
             writer.poisoned = true;
@@ -303,45 +285,51 @@ impl Store {
         }
         writer.syncs += 2;
         writer.written_bytes += bytes;
+        observer::count(self.pack.meter(), |meter| &meter.bytes_written, bytes);
         self.control = control;
         Ok(())
     }
 
     /// Syncs the pack, saves the index, and records how far both are known, so that opening scans less.
     pub fn checkpoint(&mut self) -> Result<()> {
-        let writer = self.writer()?;
-        if writer.append.synced() < writer.append.end().offset {
-            writer.append.sync()?;
-            writer.syncs += 1;
-        }
-        lock(&self.index).save(self.control.bases.len() as u64 - 1, self.position)?;
-        self.replace_control(self.current_control())?;
-        let offset = self.position.offset;
-        self.writer()?.checkpoint = offset;
+        let _span = self.span(Operation::Checkpoint);
+        let tip = self.tip()?;
+        let shared = Arc::clone(&self.index);
+        let mut index = lock(&shared);
+        let mut writer = tip.writer()?;
+        writer.sync(self.pack.meter())?;
+        self.save_index(&mut index, &writer)?;
+        let control = self.current_control(writer.append.end());
+        self.replace_control(&mut writer, control)?;
+        writer.checkpoint = writer.append.end().offset;
         Ok(())
+    }
+
+    /// Saves the index as one of all that the pack has.
+    fn save_index(&self, index: &mut HashIndex, writer: &Writer) -> Result<()> {
+        let number = self.control.bases.len() as u64 - 1;
+        self.counted(index, |index| index.save(number, writer.append.end()))
     }
 
     /// Ends the last chunk and begins another: what a collection or an archive takes is whole chunks.
     pub fn begin_chunk(&mut self) -> Result<()> {
+        let _span = self.span(Operation::BeginChunk);
         let disk = Arc::clone(&self.disk);
-        let writer = self.writer()?;
-        if writer.append.synced() < writer.append.end().offset {
-            writer.append.sync()?;
-            writer.syncs += 1;
-        }
+        let tip = self.tip()?;
+        let shared = Arc::clone(&self.index);
+        let mut index = lock(&shared);
+        let mut writer = tip.writer()?;
+        writer.sync(self.pack.meter())?;
+        self.save_index(&mut index, &writer)?;
         let number = self.control.bases.len() as u64;
-        lock(&self.index).save(number - 1, self.position)?;
         let append = create_chunk(&*disk, &self.control, number)?;
-        let base = self.control.bases[number as usize - 1] + self.position.offset;
-        let mut control = self.current_control();
+        let base = writer.chunk.base + writer.append.end().offset;
+        let mut control = self.current_control(Position::start());
         control.bases.push(base);
-        control.position = Position::start();
-        self.replace_control(control)?;
-        self.position = Position::start();
-        self.pack.add_chunk(self.chunk_of(&append, base));
-        let writer = self.writer()?;
-        writer.append = append;
-        writer.checkpoint = Position::start().offset;
+        self.replace_control(&mut writer, control)?;
+        let chunk = self.chunk_of(&append, base);
+        self.pack.add_chunk(Arc::clone(&chunk));
+        writer.go_on(append, chunk);
         writer.syncs += 2;
         Ok(())
     }
@@ -393,19 +381,24 @@ impl Store {
     }
 
     fn put_reference(&mut self, name: &[u8], commit: &Hash) -> Result<()> {
-        self.writer()?;
+        let _span = Span::begin(self.pack.meter(), Operation::Branch, &[name]);
+        let tip = self.tip()?;
         self.make_room()?;
-        let mut batch = Batch::new(&self.pack, self.next_offset(), None);
+        let mut writer = tip.writer()?;
+        let mut batch = Batch::new(&self.pack, writer.next_offset(), None);
         batch.put(Tag::Reference, commit, name);
         let written = batch.finish();
-        self.append(&written.bytes)
+        let synced = self.options.durability == Durability::Synced;
+        writer.append(&written.bytes, synced, self.pack.meter())
     }
 
     /// Removes everything and begins a new generation, which readers see at their next reload. Trees
     /// checked out before stay readable.
     pub fn clear(&mut self) -> Result<()> {
+        let _span = self.span(Operation::Clear);
         let disk = Arc::clone(&self.disk);
-        self.writer()?;
+        let tip = self.tip()?;
+        let mut writer = tip.writer()?;
         let old = self.control.clone();
         let control = Control {
             generation: old.generation + 1,
@@ -416,16 +409,15 @@ impl Store {
             ..old.clone()
         };
         let append = create_chunk(&*disk, &control, 0)?;
-        self.replace_control(control)?;
+        self.replace_control(&mut writer, control)?;
         let cache = Arc::clone(self.pack.cache());
-        let pack = Pack::new(self.control.store, cache, self.options.objects_bytes);
-        self.position = Position::start();
-        pack.add_chunk(self.chunk_of(&append, 0));
-        self.pack = Arc::new(pack);
+        self.pack = Arc::new(Pack::new(self.control.store, cache, &self.options));
+        let chunk = self.chunk_of(&append, 0);
+        self.pack.add_chunk(Arc::clone(&chunk));
         self.state = State::default();
-        let writer = self.writer()?;
-        writer.append = append;
-        writer.checkpoint = Position::start().offset;
+        writer.go_on(append, chunk);
+        drop(writer);
+        self.let_trees_spill();
         lock(&self.index).start_again(self.nothing())?;
         for number in 0..old.bases.len() as u64 {
             // A file that stays is removed when the store is next opened.
@@ -437,6 +429,6 @@ impl Store {
     /// Takes a checkpoint and closes the store. Dropping it instead loses nothing that was committed,
     /// but the next opening scans more.
     pub fn close(mut self) -> Result<()> {
-        if self.writer.is_some() { self.checkpoint() } else { Ok(()) }
+        if self.tip.is_some() { self.checkpoint() } else { Ok(()) }
     }
 }

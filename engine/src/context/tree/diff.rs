@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Tree;
 use crate::context::node::{Body, Node, Slot, Target};
+use crate::context::observer::Operation;
 use crate::error::Result;
 
 /// A value that one tree has and the other has not, or has otherwise.
@@ -35,6 +36,7 @@ impl Tree {
         after: &Tree,
         mut each: impl FnMut(&[Vec<u8>], Change) -> Result<()>,
     ) -> Result<()> {
+        let _span = self.span::<&[u8]>(Operation::Diff, &[]);
         let mut path: Vec<Vec<u8>> = Vec::new();
         let mut stack = vec![Pending {
             depth: 0,

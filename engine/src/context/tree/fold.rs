@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Kind, Tree};
 use crate::context::node::{Body, Node, Slot, Target};
+use crate::context::observer::Operation;
 use crate::error::Result;
 
 /// Which depths below the start are visited; 0 is the start itself.
@@ -70,6 +71,7 @@ impl Tree {
         order: Order,
         mut each: impl FnMut(&[Vec<u8>], &Tree) -> Result<()>,
     ) -> Result<()> {
+        let _span = self.span(Operation::Fold, path);
         let depth = depth.unwrap_or(Depth::Ge(0));
         let Some(start) = self.find_tree(path)? else { return Ok(()) };
         if start.kind() == Kind::Value {

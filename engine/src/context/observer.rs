@@ -1,0 +1,235 @@
+//! What a host is told of every operation: how long it took, and what it cost.
+//!
+//! The trait is of one style with the table's [`crate::Observer`]: the host's clock, and one call a
+//! finished operation. Without an observer nothing is counted.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// How many first steps of a path an observer gets.
+pub const PREFIX_STEPS: usize = 3;
+
+/// What an [`Observer`] is told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Operation {
+    /// `Tree::find`
+    Find,
+    /// `Tree::mem`
+    Mem,
+    /// `Tree::mem_tree`
+    MemTree,
+    /// `Tree::find_tree`
+    FindTree,
+    /// `Tree::list`
+    List,
+    /// `Tree::length`
+    Length,
+    /// `Tree::fold`, with all that its callback does.
+    Fold,
+    /// `Tree::diff`, with all that its callback does.
+    Diff,
+    /// `Tree::add`
+    Add,
+    /// `Tree::add_tree`
+    AddTree,
+    /// `Tree::remove`
+    Remove,
+    /// `Tree::hash` and `Tree::equal`
+    Hash,
+    /// Part of a working tree written out because it outgrew its memory, inside of a change.
+    Spill,
+    /// `Store::checkout`
+    Checkout,
+    /// `Store::commit`, with the hashing of its tree.
+    Commit,
+    /// `Store::exists`, `Store::find_object`
+    Exists,
+    /// `Store::commit_info`, `Store::log`
+    Log,
+    /// `Store::set_branch`, `Store::remove_branch`
+    Branch,
+    /// `Store::reload`
+    Reload,
+    /// `Store::checkpoint`, inside of a commit too.
+    Checkpoint,
+    /// `Store::begin_chunk`, inside of a commit too.
+    BeginChunk,
+    /// `Store::clear`
+    Clear,
+    /// `Store::check`
+    Check,
+    /// `Store::rebuild_index`
+    RebuildIndex,
+}
+
+/// What an operation cost. When several threads use one store at once, each operation is told what
+/// all of them did meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Bytes of the pack read from the disk.
+    pub bytes_read: u64,
+    /// Bytes handed to the disk: pack, control file, index.
+    pub bytes_written: u64,
+    /// Directory pieces found in memory.
+    pub node_hits: u64,
+    /// Directory pieces that were decoded.
+    pub node_misses: u64,
+    /// Pages of the pack found in memory.
+    pub page_hits: u64,
+    /// Pages of the pack that were read.
+    pub page_misses: u64,
+    /// Time in syncs of the pack, in nanoseconds.
+    pub sync_ns: u64,
+}
+
+/// Gets the cost of every operation, timed by the host's own clock.
+///
+/// It is called on the thread that called the engine, so it should be quick. Operations inside of
+/// others are told too, before the outer one.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use std::time::Instant;
+/// use varvite::context::{CommitInfo, Cost, Observer, Operation, Options, Store};
+/// use varvite::disk::memory::MemoryDisk;
+///
+/// struct Slowest(Instant, Mutex<(u64, Option<Operation>)>);
+///
+/// impl Observer for Slowest {
+///     fn now_ns(&self) -> u64 {
+///         self.0.elapsed().as_nanos() as u64
+///     }
+///     fn record(&self, operation: Operation, _: &[Vec<u8>], duration_ns: u64, _: &Cost) {
+///         let mut slowest = self.1.lock().unwrap();
+///         if duration_ns >= slowest.0 {
+///             *slowest = (duration_ns, Some(operation));
+///         }
+///     }
+/// }
+///
+/// let observer = Arc::new(Slowest(Instant::now(), Mutex::default()));
+/// let options = Options { observer: Some(observer.clone()), ..Options::default() };
+/// let mut store = Store::create(MemoryDisk::new(), options)?;
+/// let mut tree = store.empty_tree();
+/// tree.add(&["data", "version"], b"genesis")?;
+/// store.commit(&mut tree, &CommitInfo::default())?;
+/// assert!(observer.1.lock().unwrap().1.is_some());
+/// # Ok::<(), varvite::Error>(())
+/// ```
+pub trait Observer: Send + Sync {
+    /// The host's clock, in nanoseconds from any fixed point.
+    fn now_ns(&self) -> u64;
+
+    /// `operation` took `duration_ns` and `cost`. `prefix` has the first [`PREFIX_STEPS`] steps of the
+    /// path, as given to the tree that was asked; none for operations of a store, save a branch's name.
+    fn record(&self, operation: Operation, prefix: &[Vec<u8>], duration_ns: u64, cost: &Cost);
+}
+
+/// An observer and what is counted for it.
+pub(crate) struct Meter {
+    observer: Arc<dyn Observer>,
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
+    pub(crate) node_hits: AtomicU64,
+    pub(crate) node_misses: AtomicU64,
+    pub(crate) page_hits: AtomicU64,
+    pub(crate) page_misses: AtomicU64,
+    pub(crate) sync_ns: AtomicU64,
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Meter({:?})", self.cost())
+    }
+}
+
+impl Meter {
+    pub(crate) fn new(observer: Arc<dyn Observer>) -> Arc<Meter> {
+        let zero = || AtomicU64::new(0);
+        Arc::new(Meter {
+            observer,
+            bytes_read: zero(),
+            bytes_written: zero(),
+            node_hits: zero(),
+            node_misses: zero(),
+            page_hits: zero(),
+            page_misses: zero(),
+            sync_ns: zero(),
+        })
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.observer.now_ns()
+    }
+
+    fn cost(&self) -> Cost {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Cost {
+            bytes_read: read(&self.bytes_read),
+            bytes_written: read(&self.bytes_written),
+            node_hits: read(&self.node_hits),
+            node_misses: read(&self.node_misses),
+            page_hits: read(&self.page_hits),
+            page_misses: read(&self.page_misses),
+            sync_ns: read(&self.sync_ns),
+        }
+    }
+}
+
+/// Adds to a counter of `meter`, if there is one.
+#[inline]
+pub(crate) fn count(
+    meter: Option<&Arc<Meter>>,
+    counter: impl FnOnce(&Meter) -> &AtomicU64,
+    by: u64,
+) {
+    if let Some(meter) = meter {
+        counter(meter).fetch_add(by, Ordering::Relaxed);
+    }
+}
+
+/// An operation under way; the observer is told when it is dropped.
+pub(crate) struct Span {
+    meter: Arc<Meter>,
+    operation: Operation,
+    prefix: Vec<Vec<u8>>,
+    start_ns: u64,
+    before: Cost,
+}
+
+impl Span {
+    #[inline]
+    pub(crate) fn begin<S: AsRef<[u8]>>(
+        meter: Option<&Arc<Meter>>,
+        operation: Operation,
+        path: &[S],
+    ) -> Option<Span> {
+        meter.map(|meter| Span {
+            prefix: path.iter().take(PREFIX_STEPS).map(|step| step.as_ref().to_vec()).collect(),
+            start_ns: meter.now_ns(),
+            before: meter.cost(),
+            meter: Arc::clone(meter),
+            operation,
+        })
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        let duration_ns = self.meter.now_ns().saturating_sub(self.start_ns);
+        let (after, before) = (self.meter.cost(), &self.before);
+        let cost = Cost {
+            bytes_read: after.bytes_read - before.bytes_read,
+            bytes_written: after.bytes_written - before.bytes_written,
+            node_hits: after.node_hits - before.node_hits,
+            node_misses: after.node_misses - before.node_misses,
+            page_hits: after.page_hits - before.page_hits,
+            page_misses: after.page_misses - before.page_misses,
+            sync_ns: after.sync_ns - before.sync_ns,
+        };
+        self.meter.observer.record(self.operation, &self.prefix, duration_ns, &cost);
+    }
+}

@@ -1,0 +1,93 @@
+//! The memory of a working tree: how it is counted, spilled to the pack, and given back.
+
+use std::sync::Arc;
+
+use super::Tree;
+use crate::context::hash::Hash;
+use crate::context::node::{Body, Load, Node, Slot};
+use crate::context::observer::{Meter, Operation, Span};
+use crate::error::Result;
+use crate::sync::{AtomicU64, Ordering};
+
+/// A pack that counts the bytes of the nodes taken from it: those that a change makes live.
+#[derive(Debug)]
+pub(super) struct Counted<'a> {
+    load: &'a dyn Load,
+    bytes: AtomicU64,
+}
+
+impl<'a> Counted<'a> {
+    pub(super) fn new(load: &'a dyn Load) -> Counted<'a> {
+        Counted { load, bytes: AtomicU64::new(0) }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Load for Counted<'_> {
+    fn node(&self, offset: u64) -> Result<Arc<Node>> {
+        let node = self.load.node(offset)?;
+        self.bytes.fetch_add(node.bytes() as u64, Ordering::Relaxed);
+        Ok(node)
+    }
+
+    fn value(&self, offset: u64) -> Result<Arc<[u8]>> {
+        self.load.value(offset)
+    }
+
+    fn hash(&self, offset: u64) -> Result<Hash> {
+        self.load.hash(offset)
+    }
+
+    fn identity(&self) -> u64 {
+        self.load.identity()
+    }
+}
+
+/// What a new entry or directory takes beside its name and value, about.
+pub(super) const ENTRY_BYTES: u64 = 96;
+
+impl Tree {
+    fn meter(&self) -> Option<&Arc<Meter>> {
+        self.load.as_ref()?.meter()
+    }
+
+    /// Begins an operation of which the observer is told, if there is one.
+    #[inline]
+    pub(super) fn span<S: AsRef<[u8]>>(&self, operation: Operation, path: &[S]) -> Option<Span> {
+        Span::begin(self.meter(), operation, path)
+    }
+
+    /// Writes what is live to the pack when it is past the budget, before more is added.
+    pub(super) fn spill_if_large(&mut self) -> Result<()> {
+        let Some(load) = &self.load else { return Ok(()) };
+        if self.live_bytes <= load.budget() {
+            return Ok(());
+        }
+        let load = Arc::clone(load);
+        load.spill(&mut self.root)?;
+        // Where nothing could be spilled, the next try is a budget later.
+        self.live_bytes = 0;
+        Ok(())
+    }
+
+    /// Gives back memory below `depth`: hashes of children that were kept to hash faster. The content
+    /// stays, and so do other handles. 0 is the tree itself. Reads and writes nothing.
+    ///
+    /// Directories that were only read hold no memory of the tree: they are in the store's cache.
+    pub fn clear(&mut self, depth: usize) {
+        let Slot::Node(root) = &mut self.root else { return };
+        let mut stack = vec![(root, 0)];
+        while let Some((node, level)) = stack.pop() {
+            // What another handle shares is not this one's to give back.
+            let Some(node) = Arc::get_mut(node) else { continue };
+            if level >= depth {
+                node.forget_hashes();
+            }
+            let below = level + usize::from(matches!(node.body, Body::Leaf { .. }));
+            stack.extend(node.live_mut().map(|child| (child, below)));
+        }
+    }
+}

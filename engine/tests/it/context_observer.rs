@@ -1,0 +1,91 @@
+//! What an observer of a context is told: every operation, by path, with its cost.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use varvite::context::{CommitInfo, Cost, Observer, Operation, Options, PREFIX_STEPS, Store};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+
+type Event = (Operation, Vec<Vec<u8>>, u64, Cost);
+
+/// A clock that counts its readings, and everything told.
+#[derive(Default)]
+struct Notes(AtomicU64, Mutex<Vec<Event>>);
+
+impl Observer for Notes {
+    fn now_ns(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn record(&self, operation: Operation, prefix: &[Vec<u8>], duration_ns: u64, cost: &Cost) {
+        self.1.lock().unwrap().push((operation, prefix.to_vec(), duration_ns, *cost));
+    }
+}
+
+impl Notes {
+    fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut *self.1.lock().unwrap())
+    }
+
+    /// The only operation told of since the last look.
+    fn one(&self) -> Event {
+        let mut events = self.take();
+        assert_eq!(events.len(), 1, "{events:?}");
+        events.remove(0)
+    }
+}
+
+#[test]
+fn every_operation_is_told_with_its_cost() {
+    let notes = Arc::new(Notes::default());
+    let options = Options { observer: Some(notes.clone()), ..Options::default() };
+    let disk: Arc<dyn Disk> = MemoryDisk::new();
+    let mut store = Store::create(Arc::clone(&disk), options.clone()).unwrap();
+    let mut tree = store.empty_tree();
+    let path = ["data", "contracts", "index", "long"];
+    tree.add(&path, &[7; 100]).unwrap();
+    let (operation, prefix, duration_ns, cost) = notes.one();
+    assert_eq!((operation, prefix.len(), cost), (Operation::Add, PREFIX_STEPS, Cost::default()));
+    assert_eq!(prefix[2], b"index");
+    assert!(duration_ns > 0);
+    let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    let commit = notes.take().pop().unwrap();
+    assert_eq!(commit.0, Operation::Commit);
+    assert!(commit.3.bytes_written > 200 && commit.3.sync_ns > 0, "{commit:?}");
+    store.set_branch(b"main", &hash).unwrap();
+    assert_eq!(notes.take().pop().unwrap().1, [b"main".to_vec()]);
+    store.close().unwrap();
+    let store = Store::open(disk, options).unwrap();
+    notes.take();
+    let tree = store.checkout(&hash).unwrap();
+    assert_eq!(notes.one().0, Operation::Checkout);
+    assert!(tree.find(&path).unwrap().is_some());
+    let cold = notes.one();
+    assert!(cold.3.bytes_read > 0 && cold.3.node_misses >= 4, "{cold:?}");
+    assert!(tree.mem(&path).unwrap());
+    let warm = notes.one();
+    assert_eq!((warm.0, warm.3.node_hits, warm.3.bytes_read), (Operation::Mem, 4, 0));
+}
+
+#[test]
+fn spills_are_told_inside_of_what_they_hold_up() {
+    let notes = Arc::new(Notes::default());
+    let options = Options { observer: Some(notes.clone()), tree_bytes: 6000, ..Options::default() };
+    let store = Store::create(MemoryDisk::new(), options).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..100 {
+        tree.add(&[format!("{number}")], &[1; 30]).unwrap();
+    }
+    let mut counts: BTreeMap<Operation, u64> = BTreeMap::new();
+    let events = notes.take();
+    let spilled = events.iter().position(|event| event.0 == Operation::Spill).unwrap();
+    assert_eq!(events[spilled + 1].0, Operation::Add);
+    assert!(events[spilled].3.bytes_written > 500);
+    for event in &events {
+        *counts.entry(event.0).or_default() += 1;
+    }
+    assert_eq!(counts[&Operation::Add], 100);
+    assert!((1..60).contains(&counts[&Operation::Spill]), "{counts:?}");
+}
