@@ -207,3 +207,31 @@ fn updates_of_several_tables_are_one_record() {
         }
     }
 }
+
+#[test]
+fn threads_that_update_different_tables_share_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = || varvite::disk::os::OsDisk::new(folder.path().to_str().unwrap()).unwrap();
+    let options = SessionOptions { log_file_bytes: 100_000, ..options(Log::Synced) };
+    let session = Session::create(disk(), options.clone()).unwrap();
+    let names = ["a", "b", "c", "d"];
+    let tables = names.map(|name| session.create_table(name, table_options()).unwrap());
+    let updated = std::thread::scope(|scope| {
+        let threads = tables.map(|mut table| {
+            scope.spawn(move || {
+                (0..150).for_each(|number| table.update(&batch(number)).unwrap());
+                table
+            })
+        });
+        threads.map(|thread| thread.join().unwrap())
+    });
+    let stats = session.stats();
+    assert_eq!(stats.log_records, 600);
+    assert!(stats.checkpoints > 4 && stats.log_syncs < 700, "{stats:?}");
+    let expected = updated.each_ref().map(content);
+    assert!(expected.iter().all(|content| *content == expected[0] && !content.is_empty()));
+    drop((updated, session));
+    let session = Session::open(disk(), options).unwrap();
+    let tables = session.open_all(&OpenTable::default()).unwrap();
+    assert_eq!(tables.iter().map(content).collect::<Vec<_>>(), expected);
+}
