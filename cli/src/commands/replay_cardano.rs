@@ -3,6 +3,8 @@
 //! With `--store` the replay saves a snapshot now and then, whose payload is the [`Progress`] so far.
 //! Killed at any moment, it goes on from the last one; a finished one is only summed up again.
 
+mod rounds;
+
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -54,6 +56,9 @@ pub struct Arguments {
     /// Write buffer of the table in KiB; a small one makes a short chain use the disk
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     write_buffer_kib: Option<u64>,
+    /// Replay the chain so many times into one table, each time under other keys
+    #[arg(long, default_value_t = 1, conflicts_with = "store", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    rounds: u64,
     #[command(flatten)]
     tuning: Tuning,
 }
@@ -67,7 +72,7 @@ struct Report {
     created: u64,
     spent: u64,
     unspent: u64,
-    lovelace: u64,
+    lovelace: u128,
     fees: u64,
     reference_inputs: u64,
     missing_inputs: u64,
@@ -79,6 +84,8 @@ struct Report {
     utxo_digest: String,
     cpu_seconds: f64,
     peak_rss_bytes: u64,
+    #[serde(flatten)]
+    rounds: Option<rounds::Figures>,
 }
 
 /// The table as a set of outputs.
@@ -86,11 +93,16 @@ struct Utxo {
     table: Table,
     values: Values,
     batch: Batch,
+    salt: rounds::Salt,
+    clock: rounds::Clock,
 }
 
 impl UtxoSet for Utxo {
     fn resolve(&mut self, keys: &[Key], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        self.table.lookup_into(keys, &mut self.values)?;
+        let keys = self.salt.keys(keys);
+        self.clock.start();
+        self.table.lookup_into(&keys, &mut self.values)?;
+        self.clock.stop(0);
         for (position, value) in self.values.iter().enumerate() {
             each(position, value);
         }
@@ -100,12 +112,16 @@ impl UtxoSet for Utxo {
     fn apply(&mut self, changes: &[Change<'_>]) -> Result<()> {
         self.batch.clear();
         for change in changes {
+            let key = self.salt.key(&change.key);
             match change.output {
-                Some(output) => self.batch.insert(&change.key, output),
-                None => self.batch.delete(&change.key),
+                Some(output) => self.batch.insert(&key, output),
+                None => self.batch.delete(&key),
             };
         }
-        self.table.update(&self.batch)
+        self.clock.start();
+        self.table.update(&self.batch)?;
+        self.clock.stop(changes.len() as u64);
+        Ok(())
     }
 }
 
@@ -127,13 +143,25 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if let Some(kibibytes) = arguments.write_buffer_kib {
         options.write_buffer_bytes = kibibytes << 10;
     }
-    let (mut set, mut ledger) = begin(&session, options, &chain, genesis)?;
+    let (mut set, mut ledger) = begin(&session, options, &chain, genesis.clone())?;
     let resumed = ledger.progress.blocks;
     apply_chain(arguments, &session, &chain, &mut ledger, &mut set)?;
     if arguments.store.is_some() && ledger.progress.blocks > resumed {
         save(&session, &ledger.progress, &set.table)?;
     }
-    let report = sum_up(&ledger.progress, &set.table)?;
+    let is_sound = |progress: &Progress| progress.sound();
+    let mut sound = is_sound(&ledger.progress);
+    let mut total = ledger.progress.clone();
+    for round in 1..arguments.rounds {
+        set.salt = rounds::Salt::of(round);
+        ledger = Ledger::new(genesis.clone(), Progress::default());
+        ledger.apply_genesis(&mut set)?;
+        apply_chain(arguments, &session, &chain, &mut ledger, &mut set)?;
+        sound &= is_sound(&ledger.progress);
+        rounds::add(&mut total, &ledger.progress);
+    }
+    let figures = (arguments.rounds > 1).then(|| set.clock.figures(arguments.rounds));
+    let report = sum_up(&total, &set.table, figures)?;
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => {
@@ -142,7 +170,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             show(&report, resumed, start.elapsed(), lookups, &set.table.stats()?)?;
         }
     }
-    let sound = ledger.progress.sound();
     drop(set);
     session.close()?;
     Ok(Verdict::of(sound))
@@ -189,7 +216,8 @@ fn begin(
     };
     let fresh = progress.is_none();
     let ledger = Ledger::new(genesis, progress.unwrap_or_default());
-    let mut set = Utxo { table, values: Values::default(), batch: Batch::new() };
+    let (salt, clock) = (rounds::Salt::default(), rounds::Clock::default());
+    let mut set = Utxo { table, values: Values::default(), batch: Batch::new(), salt, clock };
     if fresh {
         ledger.apply_genesis(&mut set)?;
     } else {
@@ -286,9 +314,9 @@ fn save(session: &Session, progress: &Progress, table: &Table) -> Result<()> {
 }
 
 /// Walks the whole table for what is left and its digest.
-fn sum_up(progress: &Progress, table: &Table) -> Result<Report> {
+fn sum_up(progress: &Progress, table: &Table, rounds: Option<rounds::Figures>) -> Result<Report> {
     let cpu_before = measure::cpu_ns();
-    let (mut unspent, mut total) = (0, 0u64);
+    let (mut unspent, mut total) = (0, 0u128);
     let mut hasher = Sha256::new();
     let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded)?;
     while let Some((key, output)) = cursor.next()? {
@@ -296,7 +324,7 @@ fn sum_up(progress: &Progress, table: &Table) -> Result<Report> {
             Error::invalid(format!("the table holds something that is not an output: {error}"))
         })?;
         unspent += 1;
-        total += amount;
+        total += u128::from(amount);
         hasher.update(&key[..32]);
         hasher.update([0, 0]); // the digest has indexes of 32 bits, keys have 16
         hasher.update(&key[32..]);
@@ -322,6 +350,7 @@ fn sum_up(progress: &Progress, table: &Table) -> Result<Report> {
         utxo_digest: hex::encode(&hasher.finalize()),
         cpu_seconds: cpu_ns as f64 / 1e9,
         peak_rss_bytes: measure::peak_rss_bytes(),
+        rounds,
     })
 }
 
@@ -333,8 +362,10 @@ fn show(
     stats: &TableStats,
 ) -> std::io::Result<()> {
     let count = print::count;
-    let ada =
-        |lovelace: u64| format!("{}.{:06}", count(lovelace / 1_000_000), lovelace % 1_000_000);
+    let ada = |lovelace: u128| {
+        let whole = u64::try_from(lovelace / 1_000_000).unwrap_or(u64::MAX);
+        format!("{}.{:06}", count(whole), lovelace % 1_000_000)
+    };
     let mark = |sound: bool| if sound { "✓" } else { "✗" };
     let zero = |number: u64| format!("{} {}", count(number), mark(number == 0));
     let all = |number: u64| {
@@ -349,7 +380,7 @@ fn show(
         ("outputs spent", count(report.spent)),
         ("outputs left", count(report.unspent)),
         ("ada left", ada(report.lovelace)),
-        ("ada paid in fees", ada(report.fees)),
+        ("ada paid in fees", ada(report.fees.into())),
         ("reference inputs", count(report.reference_inputs)),
         ("missing inputs", zero(report.missing_inputs)),
         ("breaks in the chain of headers", zero(report.chain_breaks)),
@@ -359,6 +390,7 @@ fn show(
         ("last header", report.last_header_hash.clone()),
         ("digest of what is left", report.utxo_digest.clone()),
     ];
+    rows.extend(report.rounds.iter().flat_map(rounds::Figures::rows));
     if resumed > 0 {
         rows.push(("blocks of earlier runs", count(resumed)));
     }
@@ -381,7 +413,7 @@ mod tests {
         let disk = varvite::disk::memory::MemoryDisk::new();
         let session = Session::create(disk, varvite::SessionOptions::default()).unwrap();
         let table = session.create_table(TABLE, TableOptions::utxo()).unwrap();
-        let report = sum_up(&Progress::default(), &table).unwrap();
+        let report = sum_up(&Progress::default(), &table, None).unwrap();
         let value = serde_json::to_value(report).unwrap();
         let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
         let mut expected = [

@@ -353,3 +353,26 @@ fn the_report_has_exactly_the_keys_that_programs_rely_on() {
     expected.sort_unstable();
     assert_eq!(keys(&report), expected);
 }
+
+#[test]
+fn rounds_add_up_to_as_many_chains() {
+    let Some(data) = data() else { return };
+    let chain = data.join("immutable");
+    let replay = ["replay", "cardano", text(&chain), "--write-buffer-kib", "256"];
+    let report = varvite(&[&replay[..], &["--rounds", "3", "--format", "json"]].concat()).json();
+    for (name, once) in
+        [("batches", 2_150), ("created", 32_780), ("spent", 4_414), ("unspent", 28_374)]
+    {
+        assert_eq!(report[name], 3 * once, "{name}");
+    }
+    assert_eq!((&report["missing_inputs"], &report["rounds"]), (&0.into(), &3.into()));
+    assert_eq!(
+        (&report["ada_balanced"], &report["transactions"]),
+        (&11_514.into(), &11_514.into())
+    );
+    assert_eq!(report["operations"], 3 * (32_780 + 4_414 + 8));
+    assert_eq!(keys(&report["batch_us"]), ["max", "p50", "p99", "p999"]);
+    assert!(report["cpu_us_per_op"].as_f64().unwrap() > 0.0);
+    let refused = [&replay[..], &["--rounds", "2", "--store", "s"]].concat();
+    assert_eq!(varvite(&refused).code, 2);
+}
