@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::hash::{self, Hash};
-use super::node::{Base, Body, Load, Node, Slot};
+use super::node::{Base, Body, Node, Slot};
 use super::pack::Pack;
 use super::record::{self, PATCHES_MAX, Places, Tag};
 use crate::error::Result;
@@ -163,21 +163,25 @@ impl<'a> Batch<'a> {
         let mut body = std::mem::take(&mut self.body);
         let mut patches = 0;
         let mut tag = None;
-        if let Some(from) = node.base.filter(|_| node.weight() > SMALL) {
-            let base = self.pack.node(from.offset)?;
-            if base.hash.get() == Some(&hash) {
-                self.body = body;
-                self.place(key, from.offset);
-                self.order.push((node, Base { offset: 0, patches: 0 }));
-                return Ok(());
-            }
-            if from.patches < PATCHES_MAX {
-                let mut patch = Encoder::over(body);
-                tag = record::put_patch(&mut patch, at, &node, &base, from, &self.placed)
-                    .filter(|_| patch.bytes().len() < node.weight() / 2);
-                body = patch.finish();
-                patches = from.patches + 1;
-            }
+        if let Some(from) = node.base.filter(|_| node.is_back(&hash)) {
+            self.body = body;
+            self.place(key, from.offset);
+            self.order.push((node, Base { offset: 0, patches: 0 }));
+            return Ok(());
+        }
+        let base = node.base.filter(|from| node.weight() > SMALL && from.patches < PATCHES_MAX);
+        if let Some(from) = base {
+            let mut patch = Encoder::over(body);
+            let made = if let Some(children) = node.changes().replaced() {
+                let places = &self.placed;
+                Some(record::put_replaced(&mut patch, at, &node, children, from, places))
+            } else {
+                let base = self.pack.read_node(from.offset, PATCHES_MAX)?;
+                record::put_patch(&mut patch, at, &node, &base, from, &self.placed)
+            };
+            tag = made.filter(|_| patch.bytes().len() < node.weight() / 2);
+            body = patch.finish();
+            patches = from.patches + 1;
         }
         let tag = if let Some(tag) = tag {
             tag
@@ -259,9 +263,12 @@ impl Written {
             own.settle(|child| placed.node(child), |value| placed.value(value));
             if let Some(old) = own.base.replace(base) {
                 // A chain seldom looks back: the piece that this one replaces makes room at once.
-                pack.objects.remove(old.offset);
+                drop(pack.objects.take(old.offset));
             }
-            pack.objects.insert(base.offset, node);
+            // Small ones at the ends of paths are searched in their records.
+            if node.weight() > SMALL || node.has_directories() {
+                pack.objects.insert(base.offset, node);
+            }
         }
     }
 }

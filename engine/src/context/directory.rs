@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::configuration::{Bucket, Configuration};
-use super::node::{Body, Branch, Leaf, Load, Node, Pointer, Slot, Target};
+use super::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, Target};
 use crate::error::{Error, Kind, Result};
 
 /// How directories are cut, and where stored pieces come from.
@@ -31,6 +31,20 @@ impl Directories<'_> {
     /// The node at `offset`.
     pub(crate) fn stored(&self, offset: u64) -> Result<Arc<Node>> {
         self.load.expect("a stored child is only reached through its pack").node(offset)
+    }
+
+    /// The node at `offset`, to be changed.
+    pub(crate) fn taken(&self, offset: u64) -> Result<Arc<Node>> {
+        self.load.expect("a stored child is only reached through its pack").take(offset)
+    }
+
+    /// What `name` leads to in the directory at `offset`.
+    pub(crate) fn find_stored(&self, offset: u64, name: &[u8]) -> Result<Option<Slot>> {
+        let load = self.load.expect("a stored child is only reached through its pack");
+        match load.scan(offset, name)? {
+            Scan::Slot(slot) => Ok(slot),
+            Scan::Node(node) => self.find(&node, name),
+        }
     }
 
     pub(crate) fn target(&self, target: &Target) -> Result<Arc<Node>> {
@@ -84,7 +98,7 @@ impl Directories<'_> {
     /// Makes what a pointer leads to live, and returns it.
     fn thaw<'n>(&self, pointer: &'n mut Pointer) -> Result<&'n mut Arc<Node>> {
         if let Target::Stored(offset) = pointer.target {
-            pointer.target = Target::Live(self.stored(offset)?);
+            pointer.target = Target::Live(self.taken(offset)?);
         }
         match &mut pointer.target {
             Target::Live(node) => Ok(node),

@@ -23,6 +23,15 @@ pub(crate) const UNKNOWN: Hash = [0; 32];
 pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     /// The node at a logical offset.
     fn node(&self, offset: u64) -> Result<Arc<Node>>;
+    /// The node at a logical offset, for the caller to change: nobody else is likely to want it again.
+    fn take(&self, offset: u64) -> Result<Arc<Node>> {
+        self.node(offset)
+    }
+    /// What `name` leads to in the directory at a logical offset, if that is found without a node of
+    /// it; otherwise the node.
+    fn scan(&self, offset: u64, _name: &[u8]) -> Result<Scan> {
+        self.node(offset).map(Scan::Node)
+    }
     /// The value at a logical offset.
     fn value(&self, offset: u64) -> Result<Arc<[u8]>>;
     /// The hash of the node or value at a logical offset.
@@ -43,6 +52,14 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
         let _ = root;
         Ok(())
     }
+}
+
+/// What [`Load::scan`] found.
+pub(crate) enum Scan {
+    /// What the name leads to.
+    Slot(Option<Slot>),
+    /// Where to look for it.
+    Node(Arc<Node>),
 }
 
 /// What a name leads to.
@@ -102,6 +119,39 @@ pub(crate) struct Leaf {
     names: Vec<u8>,
     entries: Vec<Entry>,
     hashes: Hashes,
+    changes: Changes,
+}
+
+/// Which children of a node changed since it was read, so that writing it as a patch needs no look
+/// at what it was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Changes {
+    /// One bit for each of the first children that was replaced.
+    replaced: u64,
+    /// Children came, went, or are too many to tell.
+    reshaped: bool,
+}
+
+impl Changes {
+    fn replace(&mut self, index: usize) {
+        if index < 64 {
+            self.replaced |= 1 << index;
+        } else {
+            self.reshaped = true;
+        }
+    }
+
+    /// The children that were replaced, in order, if nothing else changed.
+    pub(crate) fn replaced(self) -> Option<impl Iterator<Item = usize>> {
+        let mut left = self.replaced;
+        (!self.reshaped).then(|| {
+            std::iter::from_fn(move || {
+                let index = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(index)
+            })
+        })
+    }
 }
 
 /// The hashes of a node's children as far as they are known; empty when none is.
@@ -170,7 +220,7 @@ impl Clone for Leaf {
         names.extend_from_slice(&self.names);
         let mut entries = Vec::with_capacity(self.entries.len() + 1);
         entries.extend_from_slice(&self.entries);
-        Leaf { names, entries, hashes: self.hashes.clone() }
+        Leaf { names, entries, hashes: self.hashes.clone(), changes: self.changes }
     }
 }
 
@@ -179,7 +229,7 @@ impl Leaf {
         Leaf {
             names: Vec::with_capacity(names),
             entries: Vec::with_capacity(entries),
-            hashes: Hashes::default(),
+            ..Leaf::default()
         }
     }
 
@@ -200,6 +250,7 @@ impl Leaf {
     /// The slot, to change it: what was known of its hash is forgotten.
     pub(crate) fn slot_mut(&mut self, index: usize) -> &mut Slot {
         self.hashes.forget(index);
+        self.changes.replace(index);
         &mut self.entries[index].slot
     }
 
@@ -252,6 +303,7 @@ impl Leaf {
         }
         self.entries.insert(index, Entry { end: (start + name.len()) as u32, slot });
         self.hashes.insert(index);
+        self.changes.reshaped = true;
     }
 
     pub(crate) fn remove(&mut self, index: usize) {
@@ -263,6 +315,7 @@ impl Leaf {
             entry.end -= length as u32;
         }
         self.hashes.remove(index);
+        self.changes.reshaped = true;
     }
 }
 
@@ -288,12 +341,13 @@ pub(crate) struct Branch {
     pub(crate) depth: u32,
     pub(crate) pointers: Vec<Pointer>,
     hashes: Hashes,
+    changes: Changes,
 }
 
 impl Branch {
     pub(crate) fn new(depth: u32, pointers: Vec<Pointer>) -> Branch {
         debug_assert!(pointers.is_sorted_by(|a, b| a.bucket < b.bucket));
-        Branch { depth, pointers, hashes: Hashes::default() }
+        Branch { depth, pointers, hashes: Hashes::default(), changes: Changes::default() }
     }
 
     pub(crate) fn hashes(&self) -> &Hashes {
@@ -319,17 +373,20 @@ impl Branch {
     /// The pointer, to change what is below: what was known of its hash is forgotten.
     pub(crate) fn pointer_mut(&mut self, index: usize) -> &mut Pointer {
         self.hashes.forget(index);
+        self.changes.replace(index);
         &mut self.pointers[index]
     }
 
     pub(crate) fn insert(&mut self, index: usize, pointer: Pointer) {
         self.pointers.insert(index, pointer);
         self.hashes.insert(index);
+        self.changes.reshaped = true;
     }
 
     pub(crate) fn remove(&mut self, index: usize) {
         self.pointers.remove(index);
         self.hashes.remove(index);
+        self.changes.reshaped = true;
     }
 }
 
@@ -357,13 +414,15 @@ pub(crate) struct Base {
 pub(crate) struct Node {
     pub(crate) body: Body,
     pub(crate) base: Option<Base>,
+    /// The hash of what it was read as, once it has been changed.
+    before: Hash,
     /// Set once all is known; cleared by every change.
     pub(crate) hash: OnceLock<Hash>,
 }
 
 impl Node {
     pub(crate) fn new(body: Body) -> Node {
-        Node { body, base: None, hash: OnceLock::new() }
+        Node { body, base: None, before: UNKNOWN, hash: OnceLock::new() }
     }
 
     pub(crate) fn leaf(leaf: Leaf, flat: bool) -> Node {
@@ -381,8 +440,25 @@ impl Node {
     /// The node, to change it: it is copied if shared, and its hash is forgotten.
     pub(crate) fn edit(node: &mut Arc<Node>) -> &mut Node {
         let node = Arc::make_mut(node);
-        node.hash = OnceLock::new();
+        if let Some(hash) = node.hash.take()
+            && node.before == UNKNOWN
+        {
+            node.before = hash;
+        }
         node
+    }
+
+    /// Whether it is what it was when it was read, with the hash `hash`.
+    pub(crate) fn is_back(&self, hash: &Hash) -> bool {
+        self.base.is_some() && self.before == *hash
+    }
+
+    /// What changed since it was read.
+    pub(crate) fn changes(&self) -> Changes {
+        match &self.body {
+            Body::Leaf { leaf, .. } => leaf.changes,
+            Body::Branch(branch) => branch.changes,
+        }
     }
 
     /// Drops what is known of the children's hashes.
@@ -404,6 +480,14 @@ impl Node {
             // Half of a name, because most are hex digits; a byte and a reference beside it.
             Body::Leaf { leaf, .. } => leaf.names.len() / 2 + 5 * leaf.len(),
             Body::Branch(branch) => 4 * branch.pointers.len(),
+        }
+    }
+
+    /// Whether paths lead on through it.
+    pub(crate) fn has_directories(&self) -> bool {
+        match &self.body {
+            Body::Leaf { leaf, .. } => leaf.entries.iter().any(|entry| !entry.slot.is_value()),
+            Body::Branch(_) => true,
         }
     }
 
@@ -451,8 +535,10 @@ impl Node {
         mut node: impl FnMut(&Arc<Node>) -> u64,
         mut value: impl FnMut(&Arc<[u8]>) -> u64,
     ) {
+        self.before = UNKNOWN;
         match &mut self.body {
             Body::Leaf { leaf, .. } => {
+                leaf.changes = Changes::default();
                 for entry in &mut leaf.entries {
                     entry.slot = match &entry.slot {
                         Slot::Node(child) => Slot::StoredNode(node(child)),
@@ -462,6 +548,7 @@ impl Node {
                 }
             }
             Body::Branch(branch) => {
+                branch.changes = Changes::default();
                 for pointer in &mut branch.pointers {
                     if let Target::Live(child) = &pointer.target {
                         pointer.target = Target::Stored(node(child));

@@ -86,18 +86,17 @@ impl ObjectCache {
         }
     }
 
-    /// Drops a node that another takes the place of.
-    pub(crate) fn remove(&self, offset: u64) {
-        let Some(set) = self.set(offset) else { return };
-        let removed = {
-            let mut set = lock(set);
-            let Some(way) = set.offsets.iter().position(|known| *known == offset) else { return };
+    /// Takes a node out, because another will take its place.
+    pub(crate) fn take(&self, offset: u64) -> Option<Arc<Node>> {
+        let node = {
+            let mut set = lock(self.set(offset)?);
+            let way = set.offsets.iter().position(|known| *known == offset)?;
             set.offsets[way] = 0;
             set.used &= !(1 << way);
             set.nodes[way].take()
-        };
-        let freed = removed.map_or(0, |node| node.bytes() as u64);
-        self.bytes.fetch_sub(freed, Ordering::Relaxed);
+        }?;
+        self.bytes.fetch_sub(node.bytes() as u64, Ordering::Relaxed);
+        Some(node)
     }
 
     /// Evicts a node of the set under the hand, if it has one that was not used; returns what is
@@ -165,8 +164,7 @@ mod tests {
         }
         assert!(cache.get(100).is_none() && cache.get(9_999).is_some());
         let before = cache.bytes();
-        cache.remove(9_999);
-        cache.remove(9_999);
+        assert!(cache.take(9_999).is_some() && cache.take(9_999).is_none());
         assert!(cache.get(9_999).is_none() && cache.bytes() < before);
         let none = ObjectCache::new(10);
         none.insert(7, node());

@@ -8,7 +8,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::hash::Hash;
-use super::node::{Base, Load, Node, Slot};
+use super::node::{Base, Load, Node, Scan, Slot};
 use super::object_cache::ObjectCache;
 use super::observer::{self, Meter};
 use super::options::Options;
@@ -249,7 +249,7 @@ impl Pack {
     }
 
     /// The node at `offset`, itself read from at most `patches` further records.
-    fn read_node(&self, offset: u64, patches: u8) -> Result<Node> {
+    pub(crate) fn read_node(&self, offset: u64, patches: u8) -> Result<Node> {
         self.record(offset, |file, place, record| {
             let (mut node, used) = match record::read(file, place, offset, record)? {
                 Read::Full(node) => (node, 0),
@@ -283,6 +283,32 @@ impl Load for Pack {
         let node = Arc::new(self.read_node(offset, PATCHES_MAX)?);
         self.objects.insert(offset, Arc::clone(&node));
         Ok(node)
+    }
+
+    fn take(&self, offset: u64) -> Result<Arc<Node>> {
+        if let Some(node) = self.objects.take(offset) {
+            observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
+            return Ok(node);
+        }
+        observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
+        Ok(Arc::new(self.read_node(offset, PATCHES_MAX)?))
+    }
+
+    fn scan(&self, offset: u64, name: &[u8]) -> Result<Scan> {
+        if let Some(node) = self.objects.get(offset) {
+            observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
+            return Ok(Scan::Node(node));
+        }
+        let found = self.record(offset, |file, place, record| {
+            record::find(file, place, offset, record, name)
+        })?;
+        match found {
+            Some(slot) => {
+                observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
+                Ok(Scan::Slot(slot))
+            }
+            None => self.node(offset).map(Scan::Node),
+        }
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {

@@ -314,6 +314,32 @@ pub(crate) fn put_patch(
     }
 }
 
+/// The tag and body of `node` as a patch that replaces `children`, in order, of what `from` tells.
+pub(crate) fn put_replaced(
+    out: &mut Encoder,
+    at: u64,
+    node: &Node,
+    children: impl Iterator<Item = usize>,
+    from: Base,
+    places: &dyn Places,
+) -> Tag {
+    out.varint(at - from.offset);
+    let mut next = 0;
+    for child in children {
+        out.varint(((child - next) as u64) << 2 | REPLACE);
+        match &node.body {
+            Body::Leaf { leaf, .. } => put_entry(out, at, None, leaf.slot(child), places),
+            Body::Branch(branch) => put_pointer(out, at, &branch.pointers[child], places),
+        }
+        next = child + 1;
+    }
+    match &node.body {
+        Body::Leaf { flat: true, .. } => Tag::FlatPatch,
+        Body::Leaf { .. } => Tag::ValuesPatch,
+        Body::Branch(_) => Tag::BranchPatch,
+    }
+}
+
 /// Whether a slot will be read as `old` is, once it is written.
 fn unchanged(new: &Slot, old: &Slot, places: &dyn Places) -> bool {
     match (new, old) {
@@ -394,6 +420,37 @@ fn put_branch_changes(out: &mut Encoder, at: u64, new: &Branch, old: &Branch, pl
             }
         }
     }
+}
+
+/// Bodies up to this many bytes are searched as they are, rather than made a node of.
+const SCANNED: usize = 256;
+
+/// What `name` leads to in the small directory in `record`; none when it is not one. Arguments as
+/// those of [`read`].
+#[allow(clippy::option_option)] // found to be absent is not the same as not looked for
+pub(crate) fn find(
+    file: &str,
+    place: u64,
+    at: u64,
+    record: &Record<'_>,
+    name: &[u8],
+) -> Result<Option<Option<Slot>>> {
+    if record.tag != Tag::Flat || record.body.len() > SCANNED {
+        return Ok(None);
+    }
+    let mut decoder = Decoder::new(file, place, record.body);
+    let mut found = Vec::with_capacity(64);
+    while decoder.remaining() > 0 {
+        let slot = take_entry(&mut decoder, at, true, &mut found)?;
+        match (*found).cmp(name) {
+            std::cmp::Ordering::Less => {}
+            // What leads further is passed often, and worth a node.
+            std::cmp::Ordering::Equal if !slot.is_value() => return Ok(None),
+            std::cmp::Ordering::Equal => return Ok(Some(Some(slot))),
+            std::cmp::Ordering::Greater => break,
+        }
+    }
+    Ok(Some(None))
 }
 
 /// What a node's record says: the node, or what to change in another.

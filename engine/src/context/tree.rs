@@ -148,10 +148,14 @@ impl Tree {
     fn walk<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<(usize, Slot)> {
         let mut slot = self.root.clone();
         for (index, step) in path.iter().enumerate() {
-            let Some(node) = self.open(&slot)? else { return Ok((index, slot)) };
-            let Some(next) = self.directories().find(&node, step.as_ref())? else {
-                return Ok((index, slot));
+            let next = match &slot {
+                Slot::Node(node) => self.directories().find(node, step.as_ref())?,
+                Slot::StoredNode(offset) => {
+                    self.directories().find_stored(*offset, step.as_ref())?
+                }
+                _ => None,
             };
+            let Some(next) = next else { return Ok((index, slot)) };
             slot = next;
         }
         Ok((path.len(), slot))
@@ -383,7 +387,7 @@ impl Tree {
 /// The directory in `slot`, which is one, made live.
 fn live<'n>(directories: &Directories<'_>, slot: &'n mut Slot) -> Result<&'n mut Arc<Node>> {
     if let Slot::StoredNode(offset) = slot {
-        *slot = Slot::Node(directories.stored(*offset)?);
+        *slot = Slot::Node(directories.taken(*offset)?);
     }
     match slot {
         Slot::Node(node) => Ok(node),

@@ -227,7 +227,7 @@ fn threads_that_update_different_tables_share_the_log() {
     });
     let stats = session.stats();
     assert_eq!(stats.log_records, 600);
-    assert!(stats.checkpoints > 4 && stats.log_syncs < 700, "{stats:?}");
+    assert!(stats.checkpoints >= 2 && stats.log_syncs < 600, "{stats:?}");
     let expected = updated.each_ref().map(content);
     assert!(expected.iter().all(|content| *content == expected[0] && !content.is_empty()));
     drop((updated, session));
