@@ -274,3 +274,31 @@ fn a_kept_demo_can_be_looked_at() {
     assert!(out.contains("keys"), "{out}");
     varvite(&["demo", "--store", dir]).error(2, &["session already"]);
 }
+
+#[test]
+fn a_killed_run_with_a_log_leaves_whole_batches() {
+    let folder = setup("20000");
+    let dir = text(folder.path());
+    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_varvite"))
+        .args(["bench", "utxo", "run", "--dir", dir, "--batches", "100000", "--log", "written"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let log = folder.path().join("log");
+    let length = || -> u64 {
+        let files = std::fs::read_dir(&log).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+    };
+    while length() < 3_000_000 {
+        assert!(run.try_wait().unwrap().is_none(), "the run ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let sound = varvite(&["check", dir, "--format", "json"]).json();
+    assert_eq!((&sound["sound"], &sound["live_tables"]), (&true.into(), &1.into()), "{sound}");
+    // Every batch deletes as many keys as it inserts.
+    let stat = ["table", "stat", dir, "run", "--live", "--exact", "--format", "json"];
+    assert_eq!(varvite(&stat).json()["entries_exact"], 20_000);
+}
