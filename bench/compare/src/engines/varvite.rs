@@ -8,8 +8,8 @@ use varvite::cache::Cache;
 use varvite::disk::Access;
 use varvite::disk::os::OsDisk;
 use varvite::{
-    Batch, Lookups, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table, TableOptions,
-    Values,
+    Batch, Log, Lookups, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent, Table,
+    TableOptions, Values,
 };
 
 use crate::draw::{Key, VALUE};
@@ -42,16 +42,12 @@ pub fn open(path: &Path, spec: &Spec, terms: &Terms) -> Result<Box<dyn Engine>> 
         access: if spec.is_on("direct", limited) { Access::Direct } else { Access::Buffered },
         cache: (cache_mib > 0).then(|| Cache::new(cache_mib << 20)),
         queue_depth: spec.option("queue_depth", 64) as usize,
+        log: if terms.synced { Log::Synced } else { Log::None },
         ..SessionOptions::default()
     };
-    if terms.synced {
-        return Err("this revision of varvite has no log".into());
-    }
     let (session, table) = if path.read_dir()?.next().is_some() {
         let session = Session::open(OsDisk::new(path)?, options)?;
-        let table = session.open_snapshot(NAME, &OpenSnapshot::default())?.take(NAME)?;
-        // The others keep no older state either.
-        session.delete_snapshot(NAME)?;
+        let table = reopen(&session, terms)?;
         (session, table)
     } else {
         let session = Session::create(OsDisk::new(path)? as Arc<_>, options)?;
@@ -59,6 +55,20 @@ pub fn open(path: &Path, spec: &Spec, terms: &Terms) -> Result<Box<dyn Engine>> 
         (session, table)
     };
     Ok(Box::new(Store { session, table, batch: Batch::new(), values: Values::default() }))
+}
+
+/// The live table, or the one of the snapshot that a filled store has.
+fn reopen(session: &Session, terms: &Terms) -> Result<Table> {
+    if terms.synced && session.live_tables()?.iter().any(|name| name == NAME) {
+        return Ok(session.open_table(NAME, &OpenTable::default())?);
+    }
+    let mut table = session.open_snapshot(NAME, &OpenSnapshot::default())?.take(NAME)?;
+    if terms.synced {
+        session.publish(&mut table)?;
+    }
+    // The others keep no older state either.
+    session.delete_snapshot(NAME)?;
+    Ok(table)
 }
 
 fn table_options(spec: &Spec) -> TableOptions {
