@@ -22,7 +22,7 @@ pub struct Checked {
     pub nodes: u64,
     /// Values that are not inside their directory.
     pub values: u64,
-    /// What is wrong with the index, at most [`FAULTS_MAX`] sentences; it can be made again.
+    /// What is wrong with the index, at most ten sentences; it can be made again.
     pub index_faults: Vec<String>,
 }
 
