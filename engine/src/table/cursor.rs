@@ -142,7 +142,6 @@ enum Gap {
 /// # Ok::<(), varvite::Error>(())
 /// ```
 pub struct Cursor {
-    view: View,
     sources: Vec<Source>,
     /// In an unfinished union, for each source the first one behind its table; else empty.
     ends: Vec<usize>,
@@ -154,6 +153,8 @@ pub struct Cursor {
     direction: Option<Direction>,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Last, as in a view.
+    view: View,
 }
 
 impl std::fmt::Debug for Cursor {

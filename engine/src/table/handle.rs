@@ -36,7 +36,6 @@ use crate::format::hash::hash;
 /// # Ok::<(), varvite::Error>(())
 /// ```
 pub struct Table {
-    pub(super) store: Arc<Store>,
     name: String,
     pub(super) options: Arc<TableOptions>,
     active: WriteBuffer,
@@ -46,6 +45,8 @@ pub struct Table {
     last_work: u64,
     /// Of a live table.
     live: Option<Lease>,
+    /// Last, because the folder's lock goes with it, and files are removed under the lock only.
+    pub(super) store: Arc<Store>,
 }
 
 impl std::fmt::Debug for Table {

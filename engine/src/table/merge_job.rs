@@ -137,7 +137,6 @@ struct Work {
 
 /// A merge, shared by every table and view whose levels contain it.
 pub struct MergeJob {
-    store: Arc<Store>,
     plan: MergePlan,
     operator: Option<MergeOperator>,
     work: Mutex<Work>,
@@ -146,6 +145,8 @@ pub struct MergeJob {
     done: AtomicBool,
     /// How far a helper has been asked to go.
     requested: AtomicU64,
+    /// Last, because the folder's lock goes with it, and files are removed under the lock only.
+    store: Arc<Store>,
 }
 
 impl std::fmt::Debug for MergeJob {

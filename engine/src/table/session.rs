@@ -125,12 +125,13 @@ impl Snapshot {
 /// ```
 #[derive(Clone)]
 pub struct Session {
-    pub(super) store: Arc<Store>,
     pins: Arc<Pins>,
     live: Arc<LiveTables>,
     /// Held by whoever saves or deletes a snapshot or closes, across all of its writes. Readers of
     /// snapshots take `pins` only, which nobody holds while the disk works.
     changing: Arc<Mutex<()>>,
+    /// Last, because the folder's lock goes with it, and files are removed under the lock only.
+    pub(super) store: Arc<Store>,
 }
 
 impl std::fmt::Debug for Session {

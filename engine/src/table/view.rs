@@ -33,11 +33,12 @@ use crate::error::Result;
 /// ```
 #[derive(Clone)]
 pub struct View {
-    pub(super) store: Arc<Store>,
     pub(super) active: WriteBuffer,
     pub(super) base: Option<Arc<Run>>,
     pub(super) shape: Arc<Shape>,
     pub(super) operator: Option<MergeOperator>,
+    /// Last, because the folder's lock goes with it, and files are removed under the lock only.
+    pub(super) store: Arc<Store>,
 }
 
 impl std::fmt::Debug for View {

@@ -21,7 +21,9 @@ mod context_observer; // what an observer of a context is told
 mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
+mod hooked_disk; // a disk that tells of calls before they are made
 mod listing; // snapshots listed while a writer replaces them
+mod lock_order; // files go while the folder's lock is held
 mod log; // live tables, by example
 mod log_crash; // live tables through crashes and failing calls
 mod log_files; // log and checkpoint: golden, damaged, mutated; bodies of fuzz targets
