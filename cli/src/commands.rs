@@ -21,6 +21,7 @@ mod replay_blocks;
 mod replay_cardano;
 mod replay_tezos_json;
 mod snapshot;
+mod snapshot_transfer;
 mod table;
 mod table_load;
 mod table_stat;

@@ -91,6 +91,17 @@ pub trait Disk: Send + Sync + Debug {
     /// sync the new file otherwise.
     fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked>;
 
+    /// The same on another disk, where `to` is new: linked when both are folders of one file system,
+    /// else copied. Sync the new file unless it is a hard link.
+    fn link_or_copy_to(&self, from: &str, target: &dyn Disk, to: &str) -> Result<Linked> {
+        copy_to(&self.open(from, Mode::Read, Access::Buffered)?, target, to)
+    }
+
+    /// The root in the operating system's tree of folders, if it is there.
+    fn folder(&self) -> Option<&std::path::Path> {
+        None
+    }
+
     /// A queue for up to `depth` reads at once.
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
         Ok(Box::new(SerialQueue::new(depth)))
@@ -98,6 +109,31 @@ pub trait Disk: Send + Sync + Debug {
 
     /// Where the root is, for messages.
     fn root(&self) -> &str;
+}
+
+/// Copies `source` to a new file of another disk.
+fn copy_to(source: &Arc<dyn File>, target: &dyn Disk, to: &str) -> Result<Linked> {
+    let copy = target.open(to, Mode::Create, Access::Buffered)?;
+    if let Err(error) = copy_bytes(&**source, &*copy) {
+        // Half a copy must not look like the whole; the error matters more than this removal's.
+        let _ = target.remove(to);
+        return Err(error);
+    }
+    Ok(Linked::Copy)
+}
+
+fn copy_bytes(source: &dyn File, target: &dyn File) -> Result<()> {
+    const PIECE_BYTES: usize = 256 << 10;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut offset = 0;
+    loop {
+        let length = source.read_at(offset, &mut piece)?;
+        if length == 0 {
+            return Ok(());
+        }
+        target.write_at(offset, &piece[..length])?;
+        offset += length as u64;
+    }
 }
 
 /// Held as long as the value lives.

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use varvite::{Error, Result, SessionOptions, SnapshotContent, SnapshotInfo, Table, Verify};
 
+use super::snapshot_transfer;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::store;
@@ -14,7 +15,7 @@ use crate::text::Notation;
 /// Bytes of a payload that `info` shows.
 const PAYLOAD_SHOWN: usize = 400;
 
-/// List, describe, make, remove and verify snapshots
+/// List, describe, make, remove, verify, export and import snapshots
 #[derive(Debug, Subcommand)]
 pub enum Command {
     List(List),
@@ -22,6 +23,8 @@ pub enum Command {
     Create(Create),
     Delete(Named),
     Verify(Named),
+    Export(snapshot_transfer::Export),
+    Import(snapshot_transfer::Import),
 }
 
 /// List the snapshots of a store
@@ -100,6 +103,8 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Create(arguments) => create(&arguments, format),
         Command::Delete(arguments) => delete(&arguments, format),
         Command::Verify(arguments) => verify(&arguments, format),
+        Command::Export(arguments) => snapshot_transfer::export(&arguments, format),
+        Command::Import(arguments) => snapshot_transfer::import(&arguments, format),
     }
 }
 

@@ -27,6 +27,7 @@ pub enum Command {
     Get(Get),
     Put(table_write::Put),
     Delete(table_write::Delete),
+    DeleteRange(table_write::DeleteRange),
     Union(table_union::Arguments),
     Scan(Scan),
     Stat(table_stat::Arguments),
@@ -77,35 +78,42 @@ pub struct Get {
     hex: bool,
 }
 
+/// Which keys.
+#[derive(Debug, Args)]
+pub struct KeyRange {
+    /// Only keys that start with this
+    #[arg(long, conflicts_with_all = ["first", "after", "last", "before"])]
+    pub prefix: Option<String>,
+    /// Only keys from this one on
+    #[arg(long, value_name = "KEY", conflicts_with = "after")]
+    pub first: Option<String>,
+    /// Only keys after this one
+    #[arg(long, value_name = "KEY")]
+    pub after: Option<String>,
+    /// Only keys up to this one
+    #[arg(long, value_name = "KEY", conflicts_with = "before")]
+    pub last: Option<String>,
+    /// Only keys before this one
+    #[arg(long, value_name = "KEY")]
+    pub before: Option<String>,
+    /// Keys and values are hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+}
+
 /// Print keys and values in order
 #[derive(Debug, Args)]
 pub struct Scan {
     #[command(flatten)]
     from: From,
-    /// Only keys that start with this
-    #[arg(long, conflicts_with_all = ["first", "after", "last", "before"])]
-    prefix: Option<String>,
-    /// Only keys from this one on
-    #[arg(long, value_name = "KEY", conflicts_with = "after")]
-    first: Option<String>,
-    /// Only keys after this one
-    #[arg(long, value_name = "KEY")]
-    after: Option<String>,
-    /// Only keys up to this one
-    #[arg(long, value_name = "KEY", conflicts_with = "before")]
-    last: Option<String>,
-    /// Only keys before this one
-    #[arg(long, value_name = "KEY")]
-    before: Option<String>,
+    #[command(flatten)]
+    range: KeyRange,
     /// At most so many
     #[arg(long)]
     limit: Option<u64>,
     /// From the last to the first
     #[arg(long)]
     reverse: bool,
-    /// Keys and values are hexadecimal
-    #[arg(long)]
-    hex: bool,
 }
 
 /// Print the whole table as JSON lines: {"key": …, "value": …}; `load` reads them
@@ -133,6 +141,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Get(arguments) => get(&arguments, format),
         Command::Put(arguments) => table_write::put(&arguments, format),
         Command::Delete(arguments) => table_write::delete(&arguments, format),
+        Command::DeleteRange(arguments) => table_write::delete_range(&arguments, format),
         Command::Union(arguments) => table_union::run(&arguments, format),
         Command::Scan(arguments) => scan(&arguments, format),
         Command::Stat(arguments) => table_stat::run(&arguments, format),
@@ -162,8 +171,8 @@ fn get(arguments: &Get, format: Format) -> Outcome {
 }
 
 fn scan(arguments: &Scan, format: Format) -> Outcome {
-    let notation = Notation::new(arguments.hex);
-    let (lower, upper) = bounds(arguments, notation)?;
+    let notation = Notation::new(arguments.range.hex);
+    let (lower, upper) = bounds(&arguments.range, notation)?;
     let (_session, table) = arguments.from.open()?;
     let mut cursor = table.cursor(as_slice(&lower), as_slice(&upper))?;
     if arguments.reverse {
@@ -195,13 +204,15 @@ fn step(cursor: &mut Cursor, reverse: bool, notation: Notation) -> Result<Option
 }
 
 /// A bound of borrowed bytes.
-fn as_slice(bound: &KeyBound) -> Bound<&[u8]> {
+pub fn as_slice(bound: &KeyBound) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-type KeyBound = Bound<Vec<u8>>;
+/// A bound that owns its key.
+pub type KeyBound = Bound<Vec<u8>>;
 
-fn bounds(arguments: &Scan, notation: Notation) -> Result<(KeyBound, KeyBound)> {
+/// The bounds that the arguments mean; crossing ones are refused.
+pub fn bounds(arguments: &KeyRange, notation: Notation) -> Result<(KeyBound, KeyBound)> {
     let parse = |key: &Option<String>| -> Result<Option<Vec<u8>>> {
         key.as_ref().map(|key| notation.parse("key", key)).transpose()
     };

@@ -1,5 +1,6 @@
 //! `varvite table put` and `delete`: change a table and save the result as the next head.
 
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,6 +9,7 @@ use varvite::{
     Table, TableOptions, Verify,
 };
 
+use super::table::{KeyRange, as_slice, bounds};
 use crate::exit::{Outcome, Verdict};
 use crate::flags::random_seed;
 use crate::print::{self, Format};
@@ -54,6 +56,20 @@ pub struct Delete {
     /// Keys are hexadecimal
     #[arg(long)]
     hex: bool,
+}
+
+/// Unbind every key of a range: whole segments at once, the rest key by key
+#[derive(Debug, Args)]
+pub struct DeleteRange {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the table
+    table: String,
+    #[command(flatten)]
+    range: KeyRange,
+    /// Every key, when no bound is given
+    #[arg(long)]
+    all: bool,
 }
 
 /// The store as its current snapshot has it, open for writing.
@@ -171,6 +187,26 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
     }
     work.table(&arguments.table, None)?.update(&batch)?;
     saved(work, batch.len(), "deleted", format)
+}
+
+/// Runs `delete-range`.
+pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
+    let (lower, upper) = bounds(&arguments.range, Notation::new(arguments.range.hex))?;
+    if !arguments.all && lower == Bound::Unbounded && upper == Bound::Unbounded {
+        let detail = "no bound is given: give --all to unbind every key of the table";
+        return Err(Error::invalid(detail).into());
+    }
+    let mut work = Work::open(&arguments.store, false, None)?;
+    if !work.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
+        work.snapshot.take(&arguments.table)?; // says which tables there are
+    }
+    work.table(&arguments.table, None)?.delete_range(as_slice(&lower), as_slice(&upper))?;
+    let name = work.save()?;
+    match format {
+        Format::Json => print::json(&serde_json::json!({ "snapshot": name }))?,
+        Format::Table => print::line(&format!("range deleted; saved as {name}"))?,
+    }
+    Ok(Verdict::Yes)
 }
 
 fn saved(work: Work, count: usize, done: &str, format: Format) -> Outcome {

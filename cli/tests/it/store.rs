@@ -174,6 +174,54 @@ fn a_dump_loads_again_whatever_its_bytes_are() {
 }
 
 #[test]
+fn a_snapshot_travels_to_another_store() {
+    let folder = fruits();
+    let dir = text(folder.path());
+    let (parcel, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (to, there) = (text(parcel.path()), text(other.path()));
+    let head = "head-0000000001";
+    let snapshot = |more: &[&str]| varvite(&[&["table", "snapshot"], more].concat());
+    let out = snapshot(&["export", dir, head, to, "--full"]).yes();
+    assert!(out.starts_with("snapshot head-0000000001: exported"), "{out}");
+    assert_eq!(varvite(&["check", to]).code, 0);
+    snapshot(&["export", dir, head, to]).error(2, &["a session already"]);
+    snapshot(&["export", dir, "none", to]).error(2, &["\"none\""]);
+    snapshot(&["import", there, to]).error(2, &["not a varvite session"]);
+    let import = ["import", there, to, "--create", "--full", "--as", "gift", "--format", "json"];
+    let moved = snapshot(&import).json();
+    assert_eq!((&moved["snapshot"], &moved["outcome"]), (&json!("gift"), &json!("imported")));
+    assert_eq!((&moved["segments"], &moved["copied_bytes"]), (&json!(1), &json!(0)));
+    assert_eq!(varvite(&["table", "get", there, "fruit", "date"]).yes(), "brown\n");
+    snapshot(&import).error(2, &["gift"]);
+    snapshot(&["import", there, there]).error(2, &["gift already"]);
+    let segment = fs::read_dir(parcel.path().join("segments")).unwrap().next().unwrap().unwrap();
+    let mut bytes = fs::read(segment.path()).unwrap();
+    bytes[5000] ^= 1;
+    fs::remove_file(segment.path()).unwrap();
+    fs::write(segment.path(), bytes).unwrap();
+    snapshot(&["import", there, to, "--full"]).error(1, &["is damaged at byte"]);
+    assert_eq!(varvite(&["check", there]).code, 0);
+}
+
+#[test]
+fn a_range_is_deleted_by_its_bounds() {
+    let folder = fruits();
+    let dir = text(folder.path());
+    let delete = ["table", "delete-range", dir, "fruit"];
+    varvite(&delete).error(2, &["--all"]);
+    let middle = [&delete[..], &["--after", "apple", "--before", "date"]].concat();
+    assert_eq!(varvite(&middle).yes(), "range deleted; saved as head-0000000002\n");
+    assert_eq!(scan(&folder, &[]), "apple\tred\ndate\tbrown\n");
+    varvite(&[&delete[..], &["--prefix", "da"]].concat()).yes();
+    assert_eq!(scan(&folder, &[]), "apple\tred\n");
+    varvite(&["table", "delete-range", dir, "veg", "--all"]).error(2, &["\"veg\""]);
+    varvite(&[&delete[..], &["--all"]].concat()).yes();
+    assert_eq!(scan(&folder, &[]), "");
+    let stat = varvite(&["table", "stat", dir, "fruit", "--exact", "--format", "json"]).json();
+    assert_eq!(stat["entries_exact"], 0);
+}
+
+#[test]
 fn a_load_that_fails_leaves_the_store_as_it_was() {
     let folder = fruits();
     let dir = text(folder.path());

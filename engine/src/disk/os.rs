@@ -101,6 +101,44 @@ impl OsDisk {
             .map_err(|error| self.error(action, path, error))?;
         if metadata.is_dir() { Err(paths::is_folder(&self.shown(path))) } else { Ok(()) }
     }
+
+    /// Gives the content of `from` the further name `to` below the root of `other`.
+    fn link_between(&self, from: &str, other: &OsDisk, to: &str) -> Result<Linked> {
+        self.check_file("link", from)?;
+        let (source, target) = (self.full(from)?, other.full(to)?);
+        // A later step would meet the name that it may not replace, so it is looked for once.
+        if fs::symlink_metadata(&target).is_ok() {
+            return Err(paths::exists(&other.shown(to)));
+        }
+        if reflink(&source, &target).is_ok() {
+            return Ok(Linked::Reflink);
+        }
+        match fs::hard_link(&source, &target) {
+            Ok(()) => return Ok(Linked::HardLink),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+                ) =>
+            {
+                return Err(other.error("link", to, error));
+            }
+            Err(_) => {}
+        }
+        let mut reader =
+            fs::File::open(&source).map_err(|error| self.error("copy", from, error))?;
+        let mut writer = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&target)
+            .map_err(|error| other.error("copy to", to, error))?;
+        if let Err(error) = io::copy(&mut reader, &mut writer) {
+            // Half a copy must not look like the whole; the error matters more than this removal's.
+            let _ = fs::remove_file(&target);
+            return Err(other.error("copy to", to, error));
+        }
+        Ok(Linked::Copy)
+    }
 }
 
 /// Clones `from` into a new file `to`, or leaves no such file.
@@ -216,40 +254,22 @@ impl Disk for OsDisk {
     }
 
     fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked> {
-        self.check_file("link", from)?;
-        let (source, target) = (self.full(from)?, self.full(to)?);
-        // A later step would meet the name that it may not replace, so it is looked for once.
-        if fs::symlink_metadata(&target).is_ok() {
-            return Err(paths::exists(&self.shown(to)));
-        }
-        if reflink(&source, &target).is_ok() {
-            return Ok(Linked::Reflink);
-        }
-        match fs::hard_link(&source, &target) {
-            Ok(()) => return Ok(Linked::HardLink),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
-                ) =>
-            {
-                return Err(self.error("link", to, error));
+        self.link_between(from, self, to)
+    }
+
+    fn link_or_copy_to(&self, from: &str, target: &dyn Disk, to: &str) -> Result<Linked> {
+        match target.folder() {
+            Some(folder) => {
+                let name = folder.to_string_lossy().into_owned();
+                let target = OsDisk { root: folder.to_owned(), name, ring: false };
+                self.link_between(from, &target, to)
             }
-            Err(_) => {}
+            None => super::copy_to(&self.open(from, Mode::Read, Access::Buffered)?, target, to),
         }
-        let mut reader =
-            fs::File::open(&source).map_err(|error| self.error("copy", from, error))?;
-        let mut writer = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&target)
-            .map_err(|error| self.error("copy to", to, error))?;
-        if let Err(error) = io::copy(&mut reader, &mut writer) {
-            // Half a copy must not look like the whole; the error matters more than this removal's.
-            let _ = fs::remove_file(&target);
-            return Err(self.error("copy to", to, error));
-        }
-        Ok(Linked::Copy)
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.root)
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {

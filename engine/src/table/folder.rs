@@ -1,9 +1,10 @@
 //! Reads what a session's folder says of itself: its own file and the manifests.
 
-use super::paths::{self, SESSION, SNAPSHOTS};
+use super::paths::{self, LOCK, LOG, SEGMENTS, SESSION, SNAPSHOTS};
 use super::snapshot::Manifest;
-use crate::disk::{Access, Disk, Mode};
+use crate::disk::{Access, Disk, Lock, Mode};
 use crate::error::{Error, Kind, Result};
+use crate::file::replace::is_leftover;
 use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::header::{FileKind, Header, LENGTH};
@@ -13,6 +14,51 @@ const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 /// Length of the session's file.
 const SESSION_BYTES: usize = LENGTH + 12;
+
+/// Locks a folder in which there is to be a session and makes its folders. `Exists` when there is a
+/// session, `Invalid` when there is something else; what a creation or an export left that was cut
+/// short is removed, for without the session's file nothing names it.
+pub fn claim(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
+    let ours = |name: &str| [LOCK, SEGMENTS, SNAPSHOTS, LOG].contains(&name) || is_leftover(name);
+    let foreign = |name: &str| {
+        Error::invalid(format!(
+            "{} is not empty (it has {name}): choose an empty folder",
+            disk.root()
+        ))
+    };
+    for name in disk.list("")? {
+        if name == SESSION {
+            return Err(Error::new(
+                Kind::Exists,
+                format!("{} holds a session already: open it instead", disk.root()),
+            ));
+        }
+        if !ours(&name) {
+            return Err(foreign(&name));
+        }
+    }
+    let lock = disk.lock(LOCK, &holder())?;
+    for folder in [SEGMENTS, SNAPSHOTS] {
+        disk.create_directory(folder)?;
+        for name in disk.list(folder)? {
+            let is_segment = folder == SEGMENTS && paths::segment_id(&name).is_some();
+            let is_manifest = folder == SNAPSHOTS && paths::snapshot_name(&name).is_some();
+            let path = format!("{folder}/{name}");
+            if !is_segment && !is_manifest && !is_leftover(&name) {
+                return Err(foreign(&path));
+            }
+            disk.remove(&path)?;
+        }
+    }
+    // The session's own file makes it one, so it must not outlive a crash without its folders.
+    disk.sync_directory("")?;
+    Ok(lock)
+}
+
+/// What a lock says of the process that has it.
+pub fn holder() -> String {
+    format!("process {}", std::process::id())
+}
 
 pub fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
     let opened = disk.open(SESSION, Mode::Read, Access::Buffered);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::batch::{Batch, Values};
 use super::cursor::Cursor;
+use super::key_range::KeyRange;
 use super::levels::{Schedule, Shape};
 use super::live::{Lease, Moment};
 use super::log_record::LogPoint;
@@ -117,9 +118,15 @@ impl Table {
     }
 
     /// The merge work that is due before `batch` is applied.
-    fn pay(&mut self, batch: &Batch) -> Result<()> {
+    pub(super) fn pay(&mut self, batch: &Batch) -> Result<()> {
         let active = self.active_cost();
         self.with_schedule(|schedule, shape| schedule.pay(shape, active, batch.cost()))
+    }
+
+    /// Where the table's clock stands.
+    pub(super) fn clock(&self) -> u64 {
+        let schedule = Schedule { store: &self.store, options: &self.options, work: 0 };
+        schedule.clock(&self.shape, self.active_cost())
     }
 
     /// Runs `action` on the schedule and keeps count of its work.
@@ -165,7 +172,7 @@ impl Table {
     }
 
     /// The same for an update that is at `at` in the log, if it is in it.
-    fn apply_at(&mut self, batch: &Batch, at: Option<LogPoint>) {
+    pub(super) fn apply_at(&mut self, batch: &Batch, at: Option<LogPoint>) {
         if let (Some(live), Some(_)) = (&self.live, at) {
             live.withdraw();
         }
@@ -188,6 +195,18 @@ impl Table {
         // What was paid since the last update shall be in it.
         live.deposit(self.moment(), Vec::new(), None);
         live.write_checkpoint()
+    }
+
+    /// The same for the table's own log, if it is live.
+    pub(super) fn write_due_checkpoint(&self) -> Result<()> {
+        self.live.as_ref().map_or(Ok(()), |live| self.write_checkpoint(live))
+    }
+
+    /// Logs that `range` is deleted, if the table is live.
+    pub(super) fn log_delete_range(&self, range: &KeyRange) -> Result<Option<LogPoint>> {
+        let Some(live) = &self.live else { return Ok(None) };
+        let logged = self.store.observe(Operation::Log, 1, || live.append_delete_range(range));
+        logged.map(Some)
     }
 
     /// The table as it was left in `moment`.

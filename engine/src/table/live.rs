@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::checkpoint::{Checkpoint, LiveRecord};
+use super::key_range::KeyRange;
 use super::levels::Shape;
 use super::log::LogWriter;
-use super::log_record::{LogEnd, LogPoint};
+use super::log_record::{LogEnd, LogPoint, encode_delete_range, encode_update};
 use super::options::{Operation, TableOptions};
 use super::paths::CHECKPOINT;
 use super::pins::{Files, Pins};
@@ -124,7 +125,14 @@ impl Lease {
         &self,
         parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
     ) -> Result<LogPoint> {
-        self.tables.log()?.append(parts)
+        let tables = parts.clone().map(|(id, _)| id);
+        self.tables.log()?.append(tables, |to| encode_update(to, parts))
+    }
+
+    /// Appends the record of a range that is deleted.
+    pub fn append_delete_range(&self, range: &KeyRange) -> Result<LogPoint> {
+        let id = self.id();
+        self.tables.log()?.append(std::iter::once(id), |to| encode_delete_range(to, id, range))
     }
 
     /// Notes where the table's buffers begin, and what it has of the log.

@@ -10,8 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::batch::Batch;
-use super::log_record::{LogEnd, LogPoint, Record, encode_begin, encode_update};
+use super::log_record::{LogEnd, LogPoint, Record, encode_begin};
 use super::options::Log;
 use super::paths::{self, LOG};
 use super::store::Store;
@@ -20,7 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, AppendFile, HEAD, Position};
 use crate::file::replace::Replacement;
 use crate::format::checksum::crc;
-use crate::format::codec::Decoder;
+use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, lock, wait};
@@ -124,16 +123,18 @@ impl LogWriter {
         self.store.options.log == Log::Synced
     }
 
-    /// Appends one record with all `parts`, as durable as was promised when this returns; gives its
-    /// place. After an error none of it is there, or the session takes no more writes.
-    pub fn append<'a>(
+    /// Appends the record of `encode`, which changes `tables`, as durable as was promised when this
+    /// returns; gives its place. After an error none of it is there, or the session takes no more
+    /// writes.
+    pub fn append(
         &self,
-        parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
+        tables: impl Iterator<Item = u64>,
+        encode: impl FnOnce(&mut Encoder),
     ) -> Result<LogPoint> {
         self.store.write(|| {
             let mut state = lock(&self.state);
-            let at = state.file.push_with(|to| encode_update(to, parts.clone()))?;
-            for (id, _) in parts {
+            let at = state.file.push_with(encode)?;
+            for id in tables {
                 state.current.tables.insert(id, at.sequence);
             }
             let point = LogPoint { file: state.current.number, sequence: at.sequence, skip: 0 };

@@ -66,10 +66,11 @@ pub fn find(
         let mut tables = BTreeMap::new();
         let scanned = scan(disk, identity, number, |at, payload| {
             let start = payload.clone();
-            let Record::Update(parts) = Record::decode(payload, &|_| false)? else {
+            let record = Record::decode(payload, &|_| false)?;
+            if let Record::Begin(_) = record {
                 return Err(payload.corrupt("an update", "the record that begins a file"));
-            };
-            tables.extend(parts.into_iter().map(|(id, _)| (id, at.sequence)));
+            }
+            tables.extend(record.tables().into_iter().map(|id| (id, at.sequence)));
             each(at, &mut start.clone())
         })?;
         let file = LogFile { number, end: scanned.end, tables };

@@ -1,7 +1,8 @@
 //! What the records of the log say, as bytes.
 //!
 //! A record begins with its kind: the first of each file names the file before it and where that
-//! one ended; every other one is an update of one or several tables, whole or not there. Each part
+//! one ended; every other one is an update of one or several tables, or the deletion of a range of
+//! keys of one, whole or not there. Each part
 //! of an update has the heads of its operations first and then all their bytes, so that a batch is
 //! logged in one copy.
 //!
@@ -9,12 +10,14 @@
 
 use super::batch::Batch;
 use super::entry::{EntryKind, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use super::key_range::KeyRange;
 use crate::error::Result;
 use crate::file::append::Position;
 use crate::format::codec::{Decoder, Encoder};
 
 const BEGIN: u8 = 1;
 const UPDATE: u8 = 2;
+const DELETE_RANGE: u8 = 3;
 
 /// Shortest operation: a head and a key, of one byte each.
 const OPERATION_BYTES_MIN: usize = 2;
@@ -80,6 +83,8 @@ pub enum Record {
     Begin(Option<LogEnd>),
     /// The tables that an update changed, by their ids, and what it did to those asked for.
     Update(Vec<(u64, Option<Box<Batch>>)>),
+    /// The table in which every key of a range was unbound, by its id.
+    DeleteRange(u64, KeyRange),
 }
 
 /// The record that a file begins with.
@@ -107,7 +112,23 @@ pub fn encode_update<'a>(to: &mut Encoder, parts: impl Iterator<Item = (u64, &'a
     }
 }
 
+/// The record of a range of keys that was deleted in table `id`.
+pub fn encode_delete_range(to: &mut Encoder, id: u64, range: &KeyRange) {
+    to.u8(DELETE_RANGE);
+    to.varint(id);
+    range.encode(to);
+}
+
 impl Record {
+    /// The ids of the tables that it changed.
+    pub(super) fn tables(&self) -> Vec<u64> {
+        match self {
+            Record::Begin(_) => Vec::new(),
+            Record::Update(parts) => parts.iter().map(|(id, _)| *id).collect(),
+            Record::DeleteRange(id, _) => vec![*id],
+        }
+    }
+
     /// Decodes the payload of a record, with the operations on the tables that `wanted` names.
     /// Allocates a small multiple of its bytes.
     pub fn decode(from: &mut Decoder<'_>, wanted: &dyn Fn(u64) -> bool) -> Result<Record> {
@@ -129,7 +150,12 @@ impl Record {
                 }
                 Ok(Record::Update(parts))
             }
-            other => Err(from.corrupt("a record of kind 1 or 2", other)),
+            DELETE_RANGE => {
+                let (id, range) = (from.varint()?, KeyRange::decode(from)?);
+                from.clone().finish()?;
+                Ok(Record::DeleteRange(id, range))
+            }
+            other => Err(from.corrupt("a record of kind 1 to 3", other)),
         }
     }
 }

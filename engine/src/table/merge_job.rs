@@ -205,6 +205,11 @@ impl MergeJob {
         &self.plan
     }
 
+    /// What joins upserts in it.
+    pub fn operator(&self) -> Option<&MergeOperator> {
+        self.operator.as_ref()
+    }
+
     /// Where it stands.
     pub fn state(&self) -> Arc<MergeState> {
         Arc::clone(&lock(&self.state))

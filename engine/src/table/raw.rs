@@ -7,7 +7,10 @@ pub use super::entry::{EntryKind, EntryRef, common_prefix, prefix};
 pub use super::filter::{BITS_PER_ENTRY_MAX, Filter, FilterBuilder};
 pub use super::folder::{decode_session, encode_session};
 pub use super::index::{FIRST_PAGE, Index, IndexBuilder, PageSpan};
-pub use super::log_record::{LogEnd, LogPoint, Record as LogRecord, encode_begin, encode_update};
+pub use super::key_range::KeyRange;
+pub use super::log_record::{
+    LogEnd, LogPoint, Record as LogRecord, encode_begin, encode_delete_range, encode_update,
+};
 pub use super::options::SEGMENT_BYTES;
 pub use super::page::{
     BODY_BYTES, PAGE_BYTES, Page, PageBuilder, check_seal, fill_overflow, overflow_pages, seal,

@@ -355,6 +355,13 @@ impl Segment {
         Ok(segment)
     }
 
+    /// The segment in a file that is not known to be durable.
+    #[must_use]
+    pub fn unsynced(mut self) -> Self {
+        self.synced = AtomicBool::new(false);
+        self
+    }
+
     /// The segment with its pages in a cache.
     #[must_use]
     pub fn with_cache(mut self, cached: Option<CachedFile>) -> Self {

@@ -15,8 +15,8 @@ use super::checkpoint::read_checkpoint;
 
 use super::counters::{Purpose, SessionStats};
 use super::folder::{
-    encode_session, missing_snapshot, read_manifest, read_manifest_bytes, read_session,
-    snapshot_names,
+    self, encode_session, holder, missing_snapshot, read_manifest, read_manifest_bytes,
+    read_session, snapshot_names,
 };
 use super::handle::Table;
 use super::levels::{Merging, Shape};
@@ -26,22 +26,23 @@ use super::log_files;
 use super::merge_job::{Input, MergeJob, MergePlan, MergeState};
 use super::operator;
 use super::options::{Log, OpenSnapshot, Operation, SessionOptions, TableOptions, Verify};
-use super::paths::{self, LOCK, LOG, SEGMENTS, SESSION, SNAPSHOTS};
+use super::paths::{self, LOCK, SEGMENTS, SESSION, SNAPSHOTS};
 use super::pins::{Files, Named, Pins};
 use super::segment::{Segment, SegmentMeta};
 use super::snapshot::{
-    LevelRecord, Manifest, MergeRecord, PAYLOAD_BYTES_MAX, SnapshotInfo, TableRecord, open_run,
+    self, LevelRecord, Manifest, MergeRecord, PAYLOAD_BYTES_MAX, SnapshotInfo, TableRecord,
+    open_run,
 };
 use super::store::Store;
 use super::union_merge::Groups;
 use super::verify;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
-use crate::file::replace::{self, is_leftover, remove_leftovers};
+use crate::file::replace::{self, remove_leftovers};
 use crate::format::checksum::crc;
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 pub use live::OpenTable;
 
@@ -144,28 +145,7 @@ impl Session {
     /// Makes a session in the root folder of `disk`, which must be empty. `Exists` when there is a
     /// session, `Invalid` when there is something else.
     pub fn create(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
-        // What an interrupted creation leaves is no reason to refuse.
-        let ours =
-            |name: &str| [LOCK, SEGMENTS, SNAPSHOTS, LOG].contains(&name) || is_leftover(name);
-        for name in disk.list("")? {
-            if name == SESSION {
-                return Err(Error::new(
-                    Kind::Exists,
-                    format!("{} holds a session already: open it instead", disk.root()),
-                ));
-            }
-            if !ours(&name) {
-                return Err(Error::invalid(format!(
-                    "{} is not empty (it has {name}): choose an empty folder",
-                    disk.root()
-                )));
-            }
-        }
-        let lock = disk.lock(LOCK, &holder())?;
-        disk.create_directory(SEGMENTS)?;
-        disk.create_directory(SNAPSHOTS)?;
-        // The session's own file makes it one, so it must not outlive a crash without its folders.
-        disk.sync_directory("")?;
+        let lock = folder::claim(&*disk)?;
         let identity = combine(options.seed, 1);
         let salt = combine(options.seed, 2);
         let store = Store::new(disk, options, (identity, salt), 1, Some(lock));
@@ -336,9 +316,17 @@ impl Session {
                 )));
             }
         }
+        let (path, _changing) = self.claim(name)?;
+        let count = content.tables.len() as u64;
+        self.store.observe(Operation::SaveSnapshot, count, || self.save(name, &path, content))
+    }
+
+    /// The path of a new snapshot, and the right to make it. `Exists` when the name is taken. Held to
+    /// the end, so that two makers of one name cannot pass each other.
+    pub(super) fn claim(&self, name: &str) -> Result<(String, MutexGuard<'_, ()>)> {
+        paths::check_name("snapshot", name)?;
         let path = paths::snapshot(name);
-        // Held to the end, so that two savers of one name cannot pass each other.
-        let _changing = lock(&self.changing);
+        let changing = lock(&self.changing);
         self.store.check_writable()?;
         if self.pins.lock().snapshots.contains_key(name) || self.store.disk.exists(&path)? {
             return Err(Error::new(
@@ -348,8 +336,7 @@ impl Session {
                 ),
             ));
         }
-        let count = content.tables.len() as u64;
-        self.store.observe(Operation::SaveSnapshot, count, || self.save(name, &path, content))
+        Ok((path, changing))
     }
 
     fn save(&self, name: &str, path: &str, content: SnapshotContent<'_>) -> Result<()> {
@@ -360,18 +347,25 @@ impl Session {
             let (name, options, base) = (table.name(), table.options(), base.as_deref());
             tables.push(TableRecord::new(name, options, &shape, base, &mut segments));
         }
+        let (label, payload) = (content.label.to_owned(), content.payload.to_vec());
+        self.write_snapshot(name, path, (label, payload, tables), segments)
+    }
+
+    /// Makes a snapshot of `segments` and what says where they belong: syncs, then one rename.
+    pub(super) fn write_snapshot(
+        &self,
+        name: &str,
+        path: &str,
+        (label, payload, tables): (String, Vec<u8>, Vec<TableRecord>),
+        segments: snapshot::Named,
+    ) -> Result<()> {
         self.store.sync_segments(segments.values())?;
         let header = Header::new(
             FileKind::Snapshot,
             combine(self.store.identity, crc(path.as_bytes()).into()),
             self.store.identity,
         );
-        let manifest = Manifest {
-            header,
-            label: content.label.to_owned(),
-            payload: content.payload.to_vec(),
-            tables,
-        };
+        let manifest = Manifest { header, label, payload, tables };
         let bytes = manifest.encode();
         self.store.count_manifest(bytes.len() as u64);
         let files: Files =
@@ -420,7 +414,7 @@ impl Session {
 
     /// The manifest of a snapshot and counts of its files, so that none of them goes while they are
     /// opened, whoever deletes the snapshot meanwhile.
-    fn read_held(&self, name: &str) -> Result<(Manifest, Files)> {
+    pub(super) fn read_held(&self, name: &str) -> Result<(Manifest, Files)> {
         let manifest = read_manifest(&*self.store.disk, name)?;
         let (files, certain) = {
             let named = self.pins.lock();
@@ -564,10 +558,6 @@ impl Session {
     pub fn root(&self) -> &str {
         self.store.disk.root()
     }
-}
-
-fn holder() -> String {
-    format!("process {}", std::process::id())
 }
 
 /// The files of the segments that a snapshot names. None is opened.

@@ -177,6 +177,20 @@ impl TableRecord {
         self.base.iter().chain(levels).chain(&self.last).chain(union)
     }
 
+    /// Every segment that it names, to be numbered anew.
+    pub fn segments_mut(&mut self) -> Vec<&mut SegmentMeta> {
+        fn of(merging: &mut MergeRecord) -> impl Iterator<Item = &mut SegmentMeta> {
+            merging.inputs.iter_mut().flatten().chain(&mut merging.outputs)
+        }
+        let mut all: Vec<_> = self.base.iter_mut().chain(&mut self.last).collect();
+        for level in &mut self.levels {
+            all.extend(level.runs.iter_mut().flatten());
+            all.extend(level.merging.iter_mut().flat_map(of));
+        }
+        all.extend(self.union.iter_mut().flat_map(|union| of(&mut union.merging)));
+        all
+    }
+
     fn encode(&self, to: &mut Encoder) {
         to.bytes_with_length(self.name.as_bytes());
         to.varint(self.write_buffer_bytes);

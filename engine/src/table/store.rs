@@ -15,7 +15,7 @@ use super::paths;
 use super::segment::{Segment, SegmentMeta};
 use super::segment_builder::{Finished, SegmentBuilder, SegmentOptions};
 use crate::cache::{Cache, CachedFile, Charge};
-use crate::disk::{Buffer, Disk, Lock, Queue};
+use crate::disk::{Buffer, Disk, Lock, Mode, Queue};
 use crate::error::{Error, Kind, Result};
 use crate::file::shared::SharedFile;
 use crate::file::spare::SpareFiles;
@@ -223,7 +223,7 @@ impl Store {
     /// none any more.
     pub fn build_segment(&self, filter_bits: u8, about_bytes: u64) -> Result<SegmentBuilder> {
         self.check_writable()?;
-        let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
+        let id = self.new_id();
         let options = SegmentOptions {
             id,
             identity: combine(self.identity, id),
@@ -245,7 +245,7 @@ impl Store {
         if let Some(cache) = &self.options.cache
             && self.live_bytes() < cache.budget_bytes() / 10 * 9
         {
-            builder.fill_cache(self.cached_file(cache, options.identity, 0));
+            builder.fill_cache(self.cached_file(cache, (id, options.identity), 0));
         }
         Ok(builder)
     }
@@ -258,13 +258,21 @@ impl Store {
         held.iter().map(|segment| segment.meta().file_bytes()).sum()
     }
 
-    fn cached_file(&self, cache: &Arc<Cache>, identity: u64, page_count: u32) -> CachedFile {
-        CachedFile::new(cache, combine(identity, self.cache_number), page_count)
+    /// Identities alone are not different for certain: a copy of a store has the same ones, and
+    /// snapshots of both may come into a third.
+    fn cached_file(
+        &self,
+        cache: &Arc<Cache>,
+        (id, identity): (u64, u64),
+        page_count: u32,
+    ) -> CachedFile {
+        let identity = combine(combine(identity, id), self.cache_number);
+        CachedFile::new(cache, identity, page_count)
     }
 
     fn cached(&self, meta: &SegmentMeta) -> Option<CachedFile> {
         let cache = self.options.cache.as_ref()?;
-        Some(self.cached_file(cache, meta.identity, FIRST_PAGE + meta.footer.pages))
+        Some(self.cached_file(cache, (meta.id, meta.identity), FIRST_PAGE + meta.footer.pages))
     }
 
     /// A charge to the budget of the cache, if there is one, for what is kept beside the pages.
@@ -299,6 +307,25 @@ impl Store {
         let (path, access) = (paths::segment(id), self.options.access);
         let file = SharedFile::kept(&self.disk, path, access, &self.keep_files);
         remember_first(&self.files, id, file)
+    }
+
+    /// A number for a new segment.
+    pub fn new_id(&self) -> u64 {
+        self.next_segment.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The segment in a file that was put in its place from elsewhere: not synced, and gone with its
+    /// last holder, also when it is not what `meta` says.
+    pub fn adopt_file(&self, meta: &SegmentMeta) -> Result<Arc<Segment>> {
+        let path = paths::segment(meta.id);
+        let opened = self.disk.open(&path, Mode::Read, self.options.access);
+        let file = opened.inspect_err(|_| drop(self.disk.remove(&path)))?;
+        let shared = SharedFile::unkept(&self.disk, file, &self.keep_files);
+        remember(&self.files, meta.id, &shared);
+        let segment = Segment::open_shared(meta.clone(), shared)?.unsynced();
+        let segment = Arc::new(segment.with_cache(self.cached(meta)));
+        remember(&self.segments, meta.id, &segment);
+        Ok(segment)
     }
 
     /// Counts the bytes of a manifest written.

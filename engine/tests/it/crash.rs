@@ -26,6 +26,9 @@ fn die_at(n: u64) -> Option<(Arc<SimDisk>, Act, Vec<Snapshots>)> {
                 after.insert((*name).to_owned(), story.content(name, tables));
             }
             Act::Delete(name) => drop(after.remove(*name)),
+            Act::Import(name, new_name) => {
+                drop(after.insert((*new_name).to_owned(), after[*name].clone()));
+            }
             _ => {}
         }
         let outcome = story.act(*act);

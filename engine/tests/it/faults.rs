@@ -40,6 +40,9 @@ fn run(fault: Fault, n: u64, lose: bool, tally: &mut Tally) {
                     after.insert((*name).to_owned(), story.content(name, tables));
                 }
                 Act::Delete(name) => drop(after.remove(*name)),
+                Act::Import(name, new_name) => {
+                    drop(after.insert((*new_name).to_owned(), after[*name].clone()));
+                }
                 _ => {}
             }
             let Err(error) = story.act(*act) else { break };

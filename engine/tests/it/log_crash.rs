@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::raw::KeyRange;
 use varvite::table::check::check;
 use varvite::{Error, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table};
 
@@ -23,6 +24,8 @@ enum Act {
     Create(&'static str),
     Update(&'static str, u64),
     Both(&'static str, &'static str, u64),
+    /// A range between two of the keys, or all.
+    DeleteRange(&'static str, Option<(u64, u64)>),
     Publish(&'static str, &'static str),
     Close(&'static str),
     Open(&'static str),
@@ -48,12 +51,14 @@ const ACTS: &[Act] = &[
     Act::Close("b"),
     Act::Update("a", 8),
     Act::Update("c", 9),
+    Act::DeleteRange("a", Some((20, 45))),
     Act::Update("a", 10),
     Act::Reopen,
     Act::Open("a"),
     Act::Update("a", 11),
     Act::Open("c"),
     Act::Both("a", "c", 12),
+    Act::DeleteRange("c", None),
     Act::Update("a", 13),
     Act::Update("a", 14),
     Act::Open("b"),
@@ -61,6 +66,7 @@ const ACTS: &[Act] = &[
     Act::Close("c"),
     Act::Delete("c"),
     Act::Update("a", 16),
+    Act::DeleteRange("a", Some((0, 50))),
     Act::Update("b", 17),
     Act::Reopen,
     Act::Open("b"),
@@ -79,6 +85,17 @@ fn opening() -> OpenTable {
 
 fn changes(seed: u64) -> Vec<model::Change> {
     SETUP.changes(seed, 4 + (seed % 3) as u32 * 4)
+}
+
+/// From the first of two keys, or everything; the second key stays.
+fn range(keys: Option<(u64, u64)>) -> KeyRange {
+    let Some((one, other)) = keys else {
+        return KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded };
+    };
+    let mut keys = [SETUP.key(one), SETUP.key(other)];
+    keys.sort();
+    let [lower, upper] = keys;
+    KeyRange { lower: Bound::Included(lower), upper: Bound::Excluded(upper) }
 }
 
 fn equal(table: &Table, model: &model::Table) -> Result<bool, Error> {
@@ -115,6 +132,11 @@ impl Tale {
                 update(first, seed);
                 update(second, seed + 100);
             }
+            Act::DeleteRange(name, keys) => {
+                let range = range(keys);
+                let (lower, upper) = range.bounds();
+                live.get_mut(name).expect("it is live").delete_range(lower, upper);
+            }
             Act::Create(name) => drop(live.insert(name.to_owned(), model::Table::default())),
             Act::Publish(name, copy) => drop(live.insert(copy.to_owned(), live[name].clone())),
             Act::Delete(name) => drop(live.remove(name)),
@@ -142,6 +164,12 @@ impl Tale {
                 table.update(&model::batch(&changes(seed)))?;
             }
             Act::Both(first, second, seed) => self.both(first, second, seed)?,
+            Act::DeleteRange(name, keys) => {
+                let table = self.tables.get_mut(name).expect("it is open");
+                let range = range(keys);
+                let (lower, upper) = range.bounds();
+                table.delete_range(lower, upper)?;
+            }
             Act::Publish(name, copy) => {
                 let mut table = self.tables[name].duplicate(copy)?;
                 self.session().publish(&mut table)?;
@@ -172,7 +200,12 @@ impl Tale {
         }
         let unsynced = matches!(
             act,
-            Act::Update(..) | Act::Both(..) | Act::Save(..) | Act::Close(_) | Act::Open(_)
+            Act::Update(..)
+                | Act::Both(..)
+                | Act::DeleteRange(..)
+                | Act::Save(..)
+                | Act::Close(_)
+                | Act::Open(_)
         );
         if self.log == Log::Synced || !unsynced {
             self.history.clear();
@@ -326,7 +359,7 @@ fn fail(fault: Fault, n: u64, log: Log, lose: bool) -> (u64, bool) {
                 let dropped = lose && error.kind() == Kind::Corrupt;
                 assert!(dropped, "{what:?}: not intact: {error:?}");
             }
-            if lose && log == Log::Written && matches!(act, Act::Reopen) {
+            if lose && log == Log::Written && matches!(act, Act::Reopen | Act::End) {
                 // Told of it, and the system took back what nobody had asked to be durable.
                 return (failures, false);
             }

@@ -10,7 +10,7 @@ use varvite::file::append::{AppendFile, Position, scan};
 use varvite::format::checksum::crc;
 use varvite::format::codec::{Decoder, Encoder};
 use varvite::format::header::FileKind;
-use varvite::raw::{Checkpoint, LogRecord, encode_begin, encode_update};
+use varvite::raw::{Checkpoint, LogRecord, encode_begin, encode_delete_range, encode_update};
 use varvite::{
     Batch, Error, Kind, Log, MergeOperator, OpenTable, Session, SessionOptions, TableOptions,
 };
@@ -59,6 +59,24 @@ fn make(updates: u8) -> Arc<MemoryDisk> {
     disk
 }
 
+/// Two tables with four updates, of which ranges were deleted.
+fn make_deleted() -> Arc<MemoryDisk> {
+    let disk = MemoryDisk::new();
+    let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options())
+        .expect("memory does not fail");
+    let mut one = session.create_table("one", table_options()).expect("memory does not fail");
+    let mut two = session.create_table("two", table_options()).expect("memory does not fail");
+    for number in 0..2 {
+        one.update(&batch(number)).expect("memory does not fail");
+        two.update(&batch(number)).expect("memory does not fail");
+    }
+    one.delete_range(Bound::Included(b"k\x01"), Bound::Excluded(b"l"))
+        .expect("memory does not fail");
+    two.delete_range(Bound::Excluded(b"a"), Bound::Unbounded).expect("memory does not fail");
+    drop((one, two));
+    disk
+}
+
 fn store() -> Arc<MemoryDisk> {
     static STORE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
     STORE.get_or_init(|| make(UPDATES)).snapshot()
@@ -97,6 +115,7 @@ pub fn log_record(bytes: &[u8]) {
             &mut to,
             parts.iter().map(|(id, batch)| (*id, &**batch.as_ref().expect("all are wanted"))),
         ),
+        LogRecord::DeleteRange(id, range) => encode_delete_range(&mut to, id, &range),
     }
     assert_eq!(to.bytes(), bytes, "another encoding");
 }
@@ -180,6 +199,15 @@ mod tests {
         let outline = inspect::log("first.bin", &log);
         assert_eq!(outline.damage_count(), 0, "{outline}");
         golden("log/first.outline.txt", format!("{outline}\n").as_bytes());
+        let disk = make_deleted();
+        let range = golden("log/range.bin", &disk.bytes(FIRST).unwrap());
+        let outline = inspect::log("range.bin", &range);
+        assert_eq!(outline.damage_count(), 0, "{outline}");
+        golden("log/range.outline.txt", format!("{outline}\n").as_bytes());
+        disk.replace(FIRST, range).unwrap();
+        let left =
+            vec![(b"k\0".to_vec(), vec![0; 20]), (b"sum".to_vec(), vec![2, 0, 0, 0, 0, 0, 0, 0])];
+        assert_eq!(answers(&disk).unwrap(), [left, Vec::new()]);
         let disk = make(UPDATES);
         let second = golden("log/second.bin", &disk.bytes(&last_log(&disk)).unwrap());
         assert_eq!(inspect::log("second.bin", &second).damage_count(), 0);

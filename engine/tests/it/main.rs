@@ -41,4 +41,5 @@ mod store_files; // mutated manifests, session files and appended files; bodies 
 mod story; // a fixed workload that touches every operation
 mod table_machine; // random steps on a session and on its model
 mod threads; // the same with every executor, at every stop of the disk, and closing
+mod transfer; // exports and imports: crashes, faults and damage on the way
 mod unions; // unions of tables: content, refusals, space, and that no work is lost

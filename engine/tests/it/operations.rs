@@ -42,6 +42,8 @@ fn step([kind, table, low, high]: [u8; 4]) -> Step {
         21 => Step::Supply { table, credits: seed },
         22 => Step::Load { table, seed },
         23 => Step::Pause { seed },
+        24 => Step::Travel { seed },
+        25 => Step::DeleteRange { table, seed },
         _ => Step::Update { table, seed, count },
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Disk};
 use varvite::{
     Error, Kind, LoadOrder, Lookups, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table,
@@ -48,6 +49,9 @@ pub enum Act {
     Update(&'static str, u64, u32),
     Large(&'static str),
     Load(&'static str, u64, LoadOrder),
+    DeleteRange(&'static str, Option<u64>, Option<u64>),
+    Export(&'static str),
+    Import(&'static str, &'static str),
     Lookup(&'static str, u64),
     Walk(&'static str),
     Duplicate(&'static str, &'static str),
@@ -100,6 +104,18 @@ pub const ACTS: &[Act] = &[
     Act::Load("g", 11, LoadOrder::Any { memory_bytes: 700 }),
     Act::Update("g", 12, 20),
     Act::Save("four", &["a", "c", "f", "g"]),
+    Act::Export("four"),
+    Act::Import("four", "back"),
+    Act::Delete("four"),
+    Act::Open("back", Verify::Full),
+    Act::DeleteRange("a", Some(3), None),
+    Act::Walk("a"),
+    Act::DeleteRange("c", Some(30), Some(8)),
+    Act::Save("cut", &["a", "c"]),
+    Act::Delete("back"),
+    Act::DeleteRange("c", None, None),
+    Act::Update("c", 14, 40),
+    Act::Walk("c"),
     Act::Delete("three"),
     Act::Union("d", &["a", "c", "a"], false),
     Act::Supply("d", 3_000),
@@ -130,6 +146,8 @@ pub struct Story {
     session: Option<Session>,
     tables: BTreeMap<&'static str, (Table, model::Table)>,
     views: Vec<(View, model::Table)>,
+    /// What was exported last.
+    parcel: Option<Arc<dyn Disk>>,
     pub saved: Snapshots,
 }
 
@@ -140,6 +158,7 @@ impl Story {
             session: None,
             tables: BTreeMap::new(),
             views: Vec::new(),
+            parcel: None,
             saved: Snapshots::new(),
         }
     }
@@ -171,6 +190,17 @@ impl Story {
                 self.views.push(view);
             }
             Act::Load(name, seed, order) => self.load(name, seed, order)?,
+            Act::DeleteRange(name, from, to) => self.delete_range(name, from, to)?,
+            Act::Export(name) => {
+                let parcel: Arc<dyn Disk> = MemoryDisk::new();
+                self.session().export_snapshot(name, &parcel, Verify::Full)?;
+                self.parcel = Some(parcel);
+            }
+            Act::Import(name, new_name) => {
+                let parcel = self.parcel.as_ref().expect("the story exported before");
+                self.session().import_snapshot(parcel, name, new_name, Verify::Full)?;
+                self.saved.insert(new_name.to_owned(), self.saved[name].clone());
+            }
             Act::Lookup(name, seed) => {
                 let mut random = crate::random::Random::new(seed);
                 let keys: Vec<_> = (0..30).map(|_| SETUP.any_key(&mut random)).collect();
@@ -264,6 +294,27 @@ impl Story {
         Ok(())
     }
 
+    /// Deletes between two keys of the setup, in their order, the lower one excluded.
+    fn delete_range(
+        &mut self,
+        name: &str,
+        from: Option<u64>,
+        to: Option<u64>,
+    ) -> Result<(), Error> {
+        let mut keys = [from, to].map(|index| index.map(|index| SETUP.key(index)));
+        if let [Some(from), Some(to)] = &mut keys
+            && from > to
+        {
+            std::mem::swap(from, to);
+        }
+        let lower = keys[0].as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let upper = keys[1].as_deref().map_or(Bound::Unbounded, Bound::Included);
+        let (table, model) = self.table(name);
+        table.delete_range(lower, upper)?;
+        model.delete_range(lower, upper);
+        Ok(())
+    }
+
     fn load(&mut self, name: &'static str, seed: u64, order: LoadOrder) -> Result<(), Error> {
         let mut stream: Vec<_> = SETUP.changes(seed, 80);
         stream.retain(|change| matches!(change, model::Change::Insert(..)));
@@ -289,7 +340,7 @@ impl Story {
         let expected = &self.saved[name];
         assert_eq!((&snapshot.label, &snapshot.payload), (&expected.label, &expected.payload));
         for (table, (name, model)) in snapshot.tables.into_iter().zip(&expected.tables) {
-            let name = ["a", "b", "c", "d", "e"]
+            let name = ["a", "b", "c", "d", "e", "f", "g"]
                 .into_iter()
                 .find(|it| it == name)
                 .expect("a name of ours");
@@ -336,7 +387,7 @@ pub fn opening(verify: Verify) -> OpenSnapshot {
     OpenSnapshot { verify, label: Some("ledger".to_owned()), operators }
 }
 
-fn equal(view: &View, model: &model::Table) -> Result<(), Error> {
+pub fn equal(view: &View, model: &model::Table) -> Result<(), Error> {
     let found = view.range(Bound::Unbounded, Bound::Unbounded)?;
     assert!(found == model.range(Bound::Unbounded, Bound::Unbounded), "another content");
     let mut cursor = view.cursor(Bound::Unbounded, Bound::Unbounded)?;

@@ -1,6 +1,8 @@
 //! Describes what live tables are kept in: log files and the checkpoint.
 
-use super::{check_end, header, tables};
+use std::ops::Bound;
+
+use super::{check_end, header, printed, tables};
 use crate::disk::memory::MemoryDisk;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::Result;
@@ -9,6 +11,7 @@ use crate::format::codec::Decoder;
 use crate::format::header::{FileKind, Header, LENGTH};
 use crate::outline::Outline;
 use crate::table::checkpoint::Checkpoint;
+use crate::table::key_range::KeyRange;
 use crate::table::log_record::{LogEnd, LogPoint, Record};
 
 /// The outline of a log file: its records, and what each holds.
@@ -58,7 +61,26 @@ fn record(file: &str, at: Position, payload: &[u8]) -> Outline {
             let part = Outline::new(format!("table {id}"), span.clone());
             outline.child(part.field("operations", count))
         }),
+        Ok(Record::DeleteRange(id, range)) => {
+            let part = Outline::new(format!("table {id}"), span);
+            outline.child(part.field("deleted_range", printed_range(&range)))
+        }
     }
+}
+
+/// A range as people write it: a bracket where the key is in it, a parenthesis where it is not.
+fn printed_range(range: &KeyRange) -> String {
+    let lower = match &range.lower {
+        Bound::Unbounded => "(".to_owned(),
+        Bound::Included(key) => format!("[{}", printed(key)),
+        Bound::Excluded(key) => format!("({}", printed(key)),
+    };
+    let upper = match &range.upper {
+        Bound::Unbounded => ")".to_owned(),
+        Bound::Included(key) => format!("{}]", printed(key)),
+        Bound::Excluded(key) => format!("{})", printed(key)),
+    };
+    format!("{lower}..{upper}")
 }
 
 fn printed_end(end: LogEnd) -> String {

@@ -11,6 +11,7 @@ use crate::format::codec::Decoder;
 use crate::table::batch::Batch;
 use crate::table::checkpoint::{Checkpoint, LiveRecord, read_checkpoint};
 use crate::table::handle::{Table, update_all};
+use crate::table::key_range::KeyRange;
 use crate::table::live::Entry;
 use crate::table::log::scan;
 use crate::table::log_files;
@@ -54,6 +55,16 @@ impl Replay {
         };
         self.begun.extend(self.table.replay(batch, LogPoint { skip, ..at })?);
         self.applied = at.after();
+        Ok(())
+    }
+
+    /// The same for a range that was deleted. Deleting it once more does no harm to a table that has
+    /// a part of it already.
+    fn delete_range(&mut self, range: &KeyRange, at: LogPoint) -> Result<()> {
+        if at.after() > self.from {
+            self.begun.extend(self.table.replay_delete_range(range, at)?);
+            self.applied = at.after();
+        }
         Ok(())
     }
 }
@@ -278,8 +289,15 @@ impl Session {
 fn replay_record(replays: &mut [Replay], at: LogPoint, payload: &mut Decoder<'_>) -> Result<()> {
     let place = payload.clone();
     let record = Record::decode(payload, &|id| replays.iter().any(|replay| replay.id == id))?;
-    let Record::Update(parts) = record else {
-        return Err(place.corrupt("an update", "the record that begins a file"));
+    let parts = match record {
+        Record::Update(parts) => parts,
+        Record::DeleteRange(id, range) => {
+            let replay = replays.iter_mut().find(|replay| replay.id == id);
+            return replay.map_or(Ok(()), |replay| replay.delete_range(&range, at));
+        }
+        Record::Begin(_) => {
+            return Err(place.corrupt("an update", "the record that begins a file"));
+        }
     };
     for (id, batch) in parts {
         let replay = replays.iter_mut().find(|replay| replay.id == id);

@@ -67,6 +67,11 @@ impl Table {
         Table(Arc::new(map))
     }
 
+    pub fn delete_range(&mut self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
+        let gone = self.range(lower, upper).into_iter().map(|(key, _)| Change::Delete(key));
+        self.update(&gone.collect::<Vec<_>>(), None);
+    }
+
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         self.0.get(key).map(|value| &value[..])
     }

@@ -49,6 +49,14 @@ pub enum Step {
     Close {
         table: u8,
     },
+    DeleteRange {
+        table: u8,
+        seed: u64,
+    },
+    /// A snapshot to a folder of its own, and back under another name.
+    Travel {
+        seed: u64,
+    },
     /// A new table from a stream, sorted or not, beside the one that it is told of.
     Load {
         table: u8,
@@ -104,7 +112,8 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             0..2 => Step::Create,
             2..40 => Step::Update { table, seed, count: size },
             40..50 => Step::Lookup { table, seed, count: size },
-            50..54 => Step::Range { table, seed },
+            50..53 => Step::Range { table, seed },
+            53..54 => Step::DeleteRange { table, seed },
             54..58 => Step::View { table },
             58..60 => Step::DropView,
             60..63 => Step::Cursor { table, seed },
@@ -121,7 +130,8 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             83..87 => Step::Save { seed },
             87..90 => Step::Open { seed },
             90..92 => Step::Delete { seed },
-            92..93 => Step::List,
+            92..93 if seed.is_multiple_of(3) => Step::List,
+            92..93 => Step::Travel { seed },
             93..94 => Step::ReadOnly { seed },
             94..96 => Step::Refused { table, seed },
             96..97 => Step::Compare,

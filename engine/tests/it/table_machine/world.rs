@@ -162,6 +162,8 @@ impl World {
                 let (table, _) = self.tables.remove(self.at(table));
                 ok(table.close())?;
             }
+            Step::DeleteRange { table, seed } => self.delete_range(self.at(table), seed)?,
+            Step::Travel { seed } => self.travel_snapshot(seed)?,
             Step::Load { table, seed } => self.load(self.at(table), seed)?,
             Step::Work { table, credits } => {
                 let index = self.at(table);

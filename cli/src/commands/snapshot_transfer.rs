@@ -1,0 +1,116 @@
+//! `varvite table snapshot export` and `import`: snapshots that travel between stores.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use varvite::disk::Disk;
+use varvite::disk::os::OsDisk;
+use varvite::{Error, SessionOptions, Transferred, Verify};
+
+use crate::exit::{Outcome, Verdict};
+use crate::flags::random_seed;
+use crate::print::{self, Format};
+use crate::store;
+
+/// Export a snapshot to a folder of its own, which is a store with that one snapshot
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the snapshot
+    name: String,
+    /// Folder to export to; missing or empty, on any volume
+    folder: PathBuf,
+    /// Read every byte that arrived
+    #[arg(long)]
+    full: bool,
+}
+
+/// Import a snapshot from an export, or from any store that nobody writes to
+#[derive(Debug, Args)]
+pub struct Import {
+    /// Folder of the store
+    store: PathBuf,
+    /// Folder of the export
+    folder: PathBuf,
+    /// Name of the snapshot in it [default: the only one]
+    name: Option<String>,
+    /// Its name in the store [default: the same]
+    #[arg(long = "as", value_name = "NAME")]
+    new_name: Option<String>,
+    /// Make the store when the folder is missing or empty
+    #[arg(long)]
+    create: bool,
+    /// Read every byte before the snapshot appears
+    #[arg(long)]
+    full: bool,
+}
+
+fn verify(full: bool) -> Verify {
+    if full { Verify::Full } else { Verify::Quick }
+}
+
+fn options() -> SessionOptions {
+    SessionOptions { seed: random_seed(), ..SessionOptions::default() }
+}
+
+/// Runs `export`.
+pub fn export(arguments: &Export, format: Format) -> Outcome {
+    // It takes no lock, so a store that is being written to can be exported from.
+    let session = store::open_read_only(&arguments.store, options())?;
+    session.open_snapshot(&arguments.name, &store::options(Verify::Quick))?;
+    let target: Arc<dyn Disk> = OsDisk::create(&arguments.folder)?;
+    let moved = session.export_snapshot(&arguments.name, &target, verify(arguments.full))?;
+    done(&arguments.name, "exported", moved, format)
+}
+
+/// Runs `import`.
+pub fn import(arguments: &Import, format: Format) -> Outcome {
+    let source: Arc<dyn Disk> = store::disk(&arguments.folder)?;
+    let name = match &arguments.name {
+        Some(name) => name.clone(),
+        None => only_snapshot(arguments)?,
+    };
+    let session = if arguments.create {
+        store::open_or_create(&arguments.store, options())?
+    } else {
+        store::open(&arguments.store, options())?
+    };
+    let new_name = arguments.new_name.as_deref().unwrap_or(&name);
+    let moved = session.import_snapshot(&source, &name, new_name, verify(arguments.full))?;
+    session.close()?;
+    done(new_name, "imported", moved, format)
+}
+
+fn only_snapshot(arguments: &Import) -> varvite::Result<String> {
+    let listed = store::open_read_only(&arguments.folder, options())?.list_snapshots()?;
+    if let [info] = &listed[..] {
+        return Ok(info.name.clone());
+    }
+    let names: Vec<_> = listed.iter().map(|info| info.name.as_str()).collect();
+    Err(Error::invalid(format!(
+        "{} has {} snapshots, so name one: {}",
+        arguments.folder.display(),
+        names.len(),
+        names.join(", ")
+    )))
+}
+
+fn done(name: &str, what: &str, moved: Transferred, format: Format) -> Outcome {
+    match format {
+        Format::Json => print::json(&serde_json::json!({
+            "snapshot": name,
+            "outcome": what,
+            "segments": moved.segments,
+            "bytes": moved.bytes,
+            "copied_bytes": moved.copied_bytes,
+        }))?,
+        Format::Table => print::line(&format!(
+            "snapshot {name}: {what}, {}, of which {} had to be copied",
+            print::bytes(moved.bytes),
+            print::bytes(moved.copied_bytes)
+        ))?,
+    }
+    Ok(Verdict::Yes)
+}

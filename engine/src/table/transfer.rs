@@ -1,0 +1,186 @@
+//! Snapshots that travel: into a folder of their own, and from one into another session.
+//!
+//! What is exported is a session with one snapshot, so everything that works on a session works on it.
+//! Files go over as they are, linked where that can be: each carries its identity and its salt, and
+//! its number is in its name and in the manifest only, so an import numbers them anew.
+//!
+//! Every write and sync: `docs/design/durability.md`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::folder::{claim, encode_session, read_manifest, read_session};
+use super::options::{SessionOptions, Verify};
+use super::paths::{self, SEGMENTS, SESSION};
+use super::segment::{Segment, SegmentMeta};
+use super::session::Session;
+use super::snapshot::{Manifest, Named};
+use super::store::Store;
+use super::verify;
+use crate::disk::{Access, Disk, Linked, Mode};
+use crate::error::Result;
+use crate::file::replace;
+use crate::format::checksum::crc;
+use crate::format::hash::combine;
+use crate::format::header::{FileKind, Header};
+
+/// What an export or an import moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Transferred {
+    /// Segment files.
+    pub segments: u64,
+    /// Their length together.
+    pub bytes: u64,
+    /// Bytes of those that had to be copied; the others share their blocks with the source.
+    pub copied_bytes: u64,
+}
+
+impl Transferred {
+    fn add(&mut self, meta: &SegmentMeta, linked: Linked) {
+        self.segments += 1;
+        self.bytes += meta.file_bytes();
+        self.copied_bytes += if linked == Linked::Copy { meta.file_bytes() } else { 0 };
+    }
+}
+
+/// The segments of a manifest, each once.
+fn distinct(manifest: &Manifest) -> BTreeMap<u64, SegmentMeta> {
+    manifest.segments().map(|meta| (meta.id, meta.clone())).collect()
+}
+
+impl Session {
+    /// Exports the snapshot `name` to the root folder of `target`, which must be empty: it becomes a
+    /// session with that one snapshot, whole or not at all. Also from a session that only reads.
+    ///
+    /// Costs a link for each segment, or a copy and a sync where the file systems differ, and four
+    /// small writes. With [`Verify::Full`] what arrived is read, each byte. `Missing` without the
+    /// snapshot; `Exists` or `Invalid` for a folder that is not empty; `Corrupt` for a damaged source.
+    /// After an error nothing is left but empty folders.
+    ///
+    /// ```
+    /// use varvite::disk::{Disk, memory::MemoryDisk};
+    /// use varvite::{Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions, Verify};
+    /// use std::sync::Arc;
+    ///
+    /// let here = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+    /// let mut table = here.create_table("utxo", TableOptions::utxo())?;
+    /// table.update(Batch::new().insert(b"tx1#0", b"5 ada"))?;
+    /// here.save_snapshot("now", SnapshotContent { label: "", payload: b"", tables: &[&table] })?;
+    /// let parcel: Arc<dyn Disk> = MemoryDisk::new();
+    /// here.export_snapshot("now", &parcel, Verify::Quick)?;
+    ///
+    /// let there = Session::create(MemoryDisk::new(), SessionOptions { seed: 7, ..SessionOptions::default() })?;
+    /// there.import_snapshot(&parcel, "now", "received", Verify::Full)?;
+    /// let mut snapshot = there.open_snapshot("received", &OpenSnapshot::default())?;
+    /// assert_eq!(snapshot.take("utxo")?.get(b"tx1#0")?.as_deref(), Some(&b"5 ada"[..]));
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn export_snapshot(
+        &self,
+        name: &str,
+        target: &Arc<dyn Disk>,
+        verify: Verify,
+    ) -> Result<Transferred> {
+        self.store.check_open()?;
+        let (manifest, _held) = self.read_held(name)?;
+        let _lock = claim(&**target)?;
+        let segments = distinct(&manifest);
+        let outcome = self.export(name, manifest, &segments, target, verify);
+        if outcome.is_err() {
+            // Best effort, and the session's file first, without which the rest is nothing.
+            let _ = target.remove(SESSION);
+            let _ = target.remove(&paths::snapshot(name));
+            for id in segments.keys() {
+                let _ = target.remove(&paths::segment(*id));
+            }
+        }
+        outcome
+    }
+
+    fn export(
+        &self,
+        name: &str,
+        mut manifest: Manifest,
+        segments: &BTreeMap<u64, SegmentMeta>,
+        target: &Arc<dyn Disk>,
+        verify: Verify,
+    ) -> Result<Transferred> {
+        let store = &self.store;
+        let path = paths::snapshot(name);
+        // Its own, for both sessions may go on writing files with the same numbers.
+        let identity = combine(store.identity, u64::from(crc(&manifest.encode())));
+        let identity = combine(identity, store.options.seed);
+        let there = Store::new(
+            Arc::clone(target),
+            SessionOptions::default(),
+            (identity, store.salt),
+            u64::MAX,
+            None,
+        );
+        let mut moved = Transferred::default();
+        for meta in segments.values() {
+            let path = paths::segment(meta.id);
+            let linked = store.disk.link_or_copy_to(&path, &**target, &path)?;
+            if linked != Linked::HardLink {
+                target.open(&path, Mode::Write, Access::Buffered)?.sync()?;
+            }
+            check(&there.open_segment(meta)?, verify)?;
+            moved.add(meta, linked);
+        }
+        target.sync_directory(SEGMENTS)?;
+        let own = combine(identity, crc(path.as_bytes()).into());
+        manifest.header = Header::new(FileKind::Snapshot, own, identity);
+        replace::replace(target, &path, &manifest.encode())?;
+        // With this it is a session.
+        replace::replace(target, SESSION, &encode_session(identity, store.salt))?;
+        Ok(moved)
+    }
+
+    /// Imports the snapshot `name` of the session in the root folder of `source`, an export or any
+    /// other that nobody writes to, as the snapshot `new_name`, whole or not at all.
+    ///
+    /// Costs a link or a copy and a sync for each segment, and one manifest. The source stays as it is,
+    /// and may go afterwards. Header and footer of each file are checked, with [`Verify::Full`] every
+    /// byte. `Missing`, `Corrupt`, `Version` for the source; `Exists` when the new name is taken. After
+    /// an error nothing is left.
+    pub fn import_snapshot(
+        &self,
+        source: &Arc<dyn Disk>,
+        name: &str,
+        new_name: &str,
+        verify: Verify,
+    ) -> Result<Transferred> {
+        self.store.check_writable()?;
+        read_session(&**source)?;
+        let mut manifest = read_manifest(&**source, name)?;
+        let (path, _changing) = self.claim(new_name)?;
+        let mut moved = Transferred::default();
+        let (mut numbers, mut named) = (BTreeMap::new(), Named::new());
+        for (id, mut meta) in distinct(&manifest) {
+            meta.id = self.store.new_id();
+            let to = paths::segment(meta.id);
+            let linked = source.link_or_copy_to(&paths::segment(id), &*self.store.disk, &to)?;
+            let segment = self.store.adopt_file(&meta)?;
+            check(&segment, verify)?;
+            moved.add(&meta, linked);
+            numbers.insert(id, meta.id);
+            named.insert(meta.id, segment);
+        }
+        for table in &mut manifest.tables {
+            for meta in table.segments_mut() {
+                meta.id = numbers[&meta.id];
+            }
+        }
+        let Manifest { label, payload, tables, .. } = manifest;
+        self.write_snapshot(new_name, &path, (label, payload, tables), named)?;
+        Ok(moved)
+    }
+}
+
+fn check(segment: &Arc<Segment>, verify: Verify) -> Result<()> {
+    match verify {
+        Verify::Quick => Ok(()),
+        Verify::Full => verify::segment(segment),
+    }
+}
