@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Executor, Session, SessionOptions, Table, TableOptions};
-use crate::disk::memory::MemoryDisk;
+use super::{Batch, Executor, Log, OpenTable, Session, SessionOptions, Table, TableOptions};
+use crate::disk::sim::{Crash, Fault, SimDisk};
+use crate::disk::{Disk, memory::MemoryDisk};
+use crate::error::Kind;
 
 /// Runs work on a thread of the scheduler that shuttle controls.
 struct Threads;
@@ -94,4 +96,100 @@ fn duplicates_on_two_threads_share_their_merges() {
         },
         1_000,
     );
+}
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Rounds of each thread.
+const ROUNDS: u8 = 4;
+
+fn logged() -> SessionOptions {
+    SessionOptions { log: Log::Synced, log_file_bytes: 500, ..SessionOptions::default() }
+}
+
+/// Three threads update a live table each, until they are refused, from when `arm` was called. What
+/// each had acknowledged.
+fn update_all(session: &Session, arm: impl FnOnce()) -> Vec<u8> {
+    let options =
+        TableOptions { write_buffer_bytes: 200, size_ratio: 2, ..TableOptions::default() };
+    let tables =
+        NAMES.map(|name| session.create_table(name, options.clone()).expect("no fault is due yet"));
+    arm();
+    let threads = tables.map(|mut table| {
+        shuttle::thread::spawn(move || {
+            for number in 0..ROUNDS {
+                let mut batch = Batch::new();
+                batch.insert(&[number], &[number; 9]).insert(b"last", &[number]);
+                if let Err(error) = table.update(&batch) {
+                    assert!(matches!(error.kind(), Kind::Io | Kind::Poisoned), "{error}");
+                    return number;
+                }
+            }
+            ROUNDS
+        })
+    });
+    threads.map(|thread| thread.join().expect("its assertions hold")).into()
+}
+
+/// How many rounds each table of `disk` has, all of them whole.
+fn rounds_found(disk: Arc<dyn Disk>) -> Vec<u8> {
+    let session = Session::open(disk, logged()).expect("what was synced opens");
+    assert_eq!(session.warnings(), Vec::<String>::new());
+    let tables = session.open_all(&OpenTable::default()).expect("the log is whole");
+    let rounds = tables.iter().map(|table| {
+        let all = content(&table.view());
+        let rounds = (all.len() as u8).saturating_sub(1);
+        let whole = (0..rounds).map(|number| (vec![number], vec![number; 9]));
+        let last = rounds.checked_sub(1).map(|last| (b"last".to_vec(), vec![last]));
+        assert_eq!(all, whole.chain(last).collect::<Vec<_>>());
+        rounds
+    });
+    rounds.collect()
+}
+
+#[test]
+fn threads_that_share_a_log_each_find_their_updates_again() {
+    shuttle::check_random(
+        || {
+            let disk = MemoryDisk::new();
+            let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, logged());
+            let session = session.expect("memory does not fail");
+            assert_eq!(update_all(&session, || ()), [ROUNDS; 3]);
+            let stats = session.stats();
+            assert_eq!(stats.log_records, 3 * u64::from(ROUNDS));
+            drop(session);
+            assert_eq!(rounds_found(disk), [ROUNDS; 3]);
+        },
+        400,
+    );
+}
+
+/// One call fails, at any place: whoever waited for it is told, what was acknowledged outlives a power
+/// cut, and of what was not there is all of an update or nothing.
+#[test]
+fn a_failed_write_of_the_log_is_told_to_all_who_waited_for_it() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let (runs, refused) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
+    let told = Arc::clone(&refused);
+    shuttle::check_random(
+        move || {
+            let run = runs.fetch_add(1, Ordering::Relaxed);
+            let sim = SimDisk::new(run);
+            let session = Session::create(Arc::clone(&sim) as Arc<dyn Disk>, logged());
+            let session = session.expect("no fault is due yet");
+            let fault = [Fault::Write, Fault::Sync, Fault::Space][(run % 3) as usize];
+            let arm = || sim.fail_at(1 + run / 3 % 12, fault);
+            let acknowledged = update_all(&session, arm);
+            let failed = acknowledged.iter().filter(|rounds| **rounds < ROUNDS).count();
+            told.fetch_add(failed as u64, Ordering::Relaxed);
+            drop(session);
+            let found = rounds_found(sim.crash(Crash::Seed(run)));
+            for (found, acknowledged) in found.iter().zip(acknowledged) {
+                let least = acknowledged;
+                assert!((least..=(least + 1).min(ROUNDS)).contains(found), "{found} of {least}");
+            }
+        },
+        600,
+    );
+    assert!(refused.load(Ordering::Relaxed) > 50, "{refused:?}");
 }

@@ -27,7 +27,7 @@ pub enum LoadOrder {
     /// In any order; of several values for one key the last one counts. Sorted with about so much
     /// memory, with what does not fit written to the session's folder and read again.
     Any {
-        /// Bytes of keys and values, and 24 for each.
+        /// Bytes of keys and values, and 24 for each. Charged to the session's memory budget.
         memory_bytes: u64,
     },
 }

@@ -14,6 +14,7 @@ use super::run::Run;
 use super::run_builder::RunBuilder;
 use super::run_reader::{ReadOptions, RunReader};
 use super::store::Store;
+use crate::cache::Charge;
 use crate::error::Result;
 
 /// Runs of one size that are merged into one, so that there are never more than a merge may have.
@@ -36,6 +37,9 @@ pub struct Sorter {
     places: Vec<Place>,
     /// Spilled runs, oldest first, each with how often it was merged.
     runs: Vec<(u32, Arc<Run>)>,
+    /// To the memory budget, and for how much.
+    charge: Option<Charge>,
+    charged_bytes: u64,
 }
 
 impl Sorter {
@@ -47,6 +51,42 @@ impl Sorter {
             arena: Vec::new(),
             places: Vec::new(),
             runs: Vec::new(),
+            charge: store.charge(),
+            charged_bytes: 0,
+        }
+    }
+
+    /// Bytes of memory that it has taken from the system.
+    fn taken(&self) -> u64 {
+        (self.arena.capacity() + self.places.capacity() * size_of::<Place>()) as u64
+    }
+
+    /// Charges what it has taken, after that changed.
+    #[cold]
+    fn charge_taken(&mut self) {
+        self.charged_bytes = self.taken();
+        if let Some(charge) = &self.charge {
+            charge.set(self.charged_bytes);
+        }
+    }
+
+    /// Takes the memory for `more` bytes of entries and their place: doubled as they come, but not
+    /// beyond what was allowed.
+    fn reserve(&mut self, more: usize) {
+        /// What is taken at least, of each kind.
+        const LEAST: usize = 4 << 10;
+        let most = self.memory_bytes as usize;
+        if self.arena.capacity() - self.arena.len() < more {
+            let room = most.saturating_sub(self.arena.len()).min(self.arena.len().max(LEAST));
+            self.arena.reserve_exact(room.max(more));
+        }
+        if self.places.capacity() == self.places.len() {
+            let room = most / size_of::<Place>();
+            let room = room.saturating_sub(self.places.len());
+            self.places.reserve_exact(room.min(self.places.len().max(LEAST)).max(1));
+        }
+        if self.taken() != self.charged_bytes {
+            self.charge_taken();
         }
     }
 
@@ -56,6 +96,7 @@ impl Sorter {
         if held as u64 >= self.memory_bytes && !self.places.is_empty() {
             self.spill()?;
         }
+        self.reserve(key.len() + value.len());
         self.places.push(Place {
             prefix: prefix(key),
             at: self.arena.len() as u64,
@@ -114,6 +155,7 @@ impl Sorter {
         self.spill()?;
         self.arena = Vec::new();
         self.places = Vec::new();
+        self.charge_taken();
         merge(std::mem::take(&mut self.runs), emit)
     }
 }

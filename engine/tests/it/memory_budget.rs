@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use varvite::cache::Cache;
 use varvite::disk::memory::MemoryDisk;
-use varvite::{Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions};
+use varvite::{
+    Batch, LoadOrder, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions,
+};
 
 use crate::random::Random;
 
@@ -74,4 +76,27 @@ fn pages_give_way_to_everything_else_and_nothing_stays_charged() {
     let stats = table.stats().unwrap();
     let parts = stats.filter_memory_bytes + stats.index_memory_bytes;
     assert!(parts > 0 && charged(&cache) >= parts, "{stats:?}");
+}
+
+#[test]
+fn a_load_that_sorts_is_charged_and_lets_go() {
+    const SORTED_IN: u64 = 2 << 20;
+    let options = SessionOptions::within_memory(BUDGET);
+    let cache = Arc::clone(options.cache.as_ref().unwrap());
+    let session = Session::create(MemoryDisk::new(), options).unwrap();
+    let order = LoadOrder::Any { memory_bytes: SORTED_IN };
+    let mut loader = session.load_table("t", TableOptions::default(), order).unwrap();
+    let before = charged(&cache);
+    let (mut random, mut most) = (Random::new(5), 0);
+    for _ in 0..100_000 {
+        loader.push(&random.next().to_be_bytes(), &[7; 100]).unwrap();
+        most = most.max(charged(&cache) - before);
+    }
+    // What it may hold, the last entry, and what spilling keeps of the runs.
+    assert!((SORTED_IN * 3 / 4..SORTED_IN * 3 / 2).contains(&most), "{most}");
+    let table = loader.finish().unwrap();
+    assert_eq!(table.view().count().unwrap(), 100_000);
+    drop(table);
+    session.close().unwrap();
+    assert_eq!(charged(&cache), 0);
 }
