@@ -4,15 +4,16 @@
 //! otherwise removed when the last count drops. Rules:
 //! - a removal is best effort and not synced: after a crash the file may be back, and the opening of
 //!   the store, which rebuilds the counts from every manifest, removes it again;
-//! - nothing is removed once the guard is set. The owner sets it when it no longer knows for sure what
-//!   is durable (a sync failed, a manifest does not parse): a file too many costs space, one too few
-//!   costs the data;
+//! - nothing is removed once [removals](super::removals) are stopped. The owner stops them when it no
+//!   longer knows for sure what is durable (a sync failed), or gives up the folder: a file too many
+//!   costs space, one too few costs the data;
 //! - to remove a file that a manifest named, first make a manifest without it durable, then call
 //!   [`SharedFile::condemn`];
 //! - a file that was never kept may become a spare one, [to be written over](super::spare).
 
 use std::sync::{Arc, OnceLock};
 
+use super::removals::Removals;
 use super::spare::SpareFiles;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::Result;
@@ -29,20 +30,20 @@ pub struct SharedFile {
     /// Where the file goes instead of being removed, unless it was kept at any time.
     spares: OnceLock<Arc<SpareFiles>>,
     was_kept: AtomicBool,
-    guard: Arc<AtomicBool>,
+    removals: Arc<Removals>,
 }
 
 impl SharedFile {
     /// A file that something durable names. It stays unless it is condemned. No disk access.
     ///
-    /// While `guard` is true, no file that shares it is removed.
+    /// No file goes once `removals` are stopped.
     pub fn kept(
         disk: &Arc<dyn Disk>,
         path: impl Into<String>,
         access: Access,
-        guard: &Arc<AtomicBool>,
+        removals: &Arc<Removals>,
     ) -> Arc<SharedFile> {
-        Self::with(disk, path.into(), access, OnceLock::new(), true, guard)
+        Self::with(disk, path.into(), access, OnceLock::new(), true, removals)
     }
 
     /// A file just made, open as `handle`, that nothing durable names yet: it goes with its last
@@ -50,10 +51,10 @@ impl SharedFile {
     pub fn unkept(
         disk: &Arc<dyn Disk>,
         handle: Arc<dyn File>,
-        guard: &Arc<AtomicBool>,
+        removals: &Arc<Removals>,
     ) -> Arc<SharedFile> {
         let (path, access) = (handle.path().to_owned(), handle.access());
-        Self::with(disk, path, access, OnceLock::from(handle), false, guard)
+        Self::with(disk, path, access, OnceLock::from(handle), false, removals)
     }
 
     fn with(
@@ -62,7 +63,7 @@ impl SharedFile {
         access: Access,
         handle: OnceLock<Arc<dyn File>>,
         kept: bool,
-        guard: &Arc<AtomicBool>,
+        removals: &Arc<Removals>,
     ) -> Arc<SharedFile> {
         Arc::new(SharedFile {
             disk: Arc::clone(disk),
@@ -72,7 +73,7 @@ impl SharedFile {
             kept: AtomicBool::new(kept),
             spares: OnceLock::new(),
             was_kept: AtomicBool::new(kept),
-            guard: Arc::clone(guard),
+            removals: Arc::clone(removals),
         })
     }
 
@@ -117,7 +118,10 @@ impl SharedFile {
 
 impl Drop for SharedFile {
     fn drop(&mut self) {
-        if !self.is_kept() && !self.guard.load(Ordering::Acquire) {
+        if self.is_kept() {
+            return;
+        }
+        self.removals.unless_stopped(|| {
             if let Some(spares) = self.spares.get()
                 && let Some(handle) = self.handle.get()
                 && !self.was_kept.load(Ordering::Acquire)
@@ -127,7 +131,7 @@ impl Drop for SharedFile {
             }
             // Best effort, as the header says: the next opening finds what stays.
             let _ = self.disk.remove(&self.path);
-        }
+        });
     }
 }
 
@@ -138,16 +142,16 @@ mod tests {
     use crate::disk::memory::MemoryDisk;
     use crate::error::Kind;
 
-    fn disk() -> (Arc<MemoryDisk>, Arc<dyn Disk>, Arc<AtomicBool>) {
+    fn disk() -> (Arc<MemoryDisk>, Arc<dyn Disk>, Arc<Removals>) {
         let memory = MemoryDisk::new();
         memory.replace("a", b"bytes").unwrap();
-        (Arc::clone(&memory), memory, Arc::new(AtomicBool::new(false)))
+        (Arc::clone(&memory), memory, Removals::new(true))
     }
 
     #[test]
     fn a_file_goes_with_its_last_count_unless_it_is_kept() {
-        let (memory, disk, guard) = disk();
-        let first = SharedFile::kept(&disk, "a", Access::Buffered, &guard);
+        let (memory, disk, removals) = disk();
+        let first = SharedFile::kept(&disk, "a", Access::Buffered, &removals);
         first.condemn();
         let second = Arc::clone(&first);
         drop(first);
@@ -158,29 +162,29 @@ mod tests {
         assert_eq!(handle.len().unwrap(), 5);
 
         let made = disk.open("b", Mode::Create, Access::Buffered).unwrap();
-        drop(SharedFile::unkept(&disk, Arc::clone(&made), &guard));
+        drop(SharedFile::unkept(&disk, Arc::clone(&made), &removals));
         assert!(!memory.exists("b").unwrap());
         let made = disk.open("b", Mode::Create, Access::Buffered).unwrap();
-        let kept = SharedFile::unkept(&disk, made, &guard);
+        let kept = SharedFile::unkept(&disk, made, &removals);
         kept.keep();
         drop(kept);
         assert!(memory.exists("b").unwrap());
     }
 
     #[test]
-    fn nothing_is_removed_once_the_guard_is_set() {
-        let (memory, disk, guard) = disk();
-        let file = SharedFile::kept(&disk, "a", Access::Buffered, &guard);
+    fn nothing_is_removed_once_removals_are_stopped() {
+        let (memory, disk, removals) = disk();
+        let file = SharedFile::kept(&disk, "a", Access::Buffered, &removals);
         file.condemn();
-        guard.store(true, Ordering::Release);
+        removals.stop();
         drop(file);
         assert!(memory.exists("a").unwrap());
     }
 
     #[test]
     fn a_file_is_opened_at_its_first_use_and_an_error_is_not_remembered() {
-        let (memory, disk, guard) = disk();
-        let file = SharedFile::kept(&disk, "later", Access::Buffered, &guard);
+        let (memory, disk, removals) = disk();
+        let file = SharedFile::kept(&disk, "later", Access::Buffered, &removals);
         assert_eq!(file.file().unwrap_err().kind(), Kind::Missing);
         memory.replace("later", b"x").unwrap();
         assert_eq!(file.file().unwrap().len().unwrap(), 1);
@@ -195,25 +199,25 @@ mod interleavings {
     use crate::disk::memory::MemoryDisk;
 
     /// In every order of the threads' steps, the file is there while a count is held, and gone after
-    /// the last one, unless the guard was set before.
+    /// the last one, unless removals were stopped before.
     #[test]
     fn a_condemned_file_goes_exactly_with_its_last_count() {
-        for guarded in [false, true] {
+        for stopped in [false, true] {
             shuttle::check_random(
                 move || {
                     let memory = MemoryDisk::new();
                     memory.replace("a", b"bytes").expect("memory takes it");
                     let disk: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
-                    let guard = Arc::new(AtomicBool::new(false));
-                    let file = SharedFile::kept(&disk, "a", Access::Buffered, &guard);
+                    let removals = Removals::new(true);
+                    let file = SharedFile::kept(&disk, "a", Access::Buffered, &removals);
                     let threads: Vec<_> = (0..3)
                         .map(|number| {
-                            let (file, guard) = (Arc::clone(&file), Arc::clone(&guard));
+                            let (file, removals) = (Arc::clone(&file), Arc::clone(&removals));
                             shuttle::thread::spawn(move || {
                                 assert_eq!(file.file().expect("it is there").len().expect("5"), 5);
                                 shuttle::thread::yield_now();
-                                if number == 0 && guarded {
-                                    guard.store(true, Ordering::Release);
+                                if number == 0 && stopped {
+                                    removals.stop();
                                 }
                                 file.condemn();
                                 shuttle::thread::yield_now();
@@ -225,7 +229,7 @@ mod interleavings {
                     for thread in threads {
                         thread.join().expect("its assertions hold");
                     }
-                    assert_eq!(memory.exists("a").expect("memory answers"), guarded);
+                    assert_eq!(memory.exists("a").expect("memory answers"), stopped);
                 },
                 2000,
             );

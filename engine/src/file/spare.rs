@@ -9,9 +9,10 @@
 
 use std::sync::Arc;
 
+use super::removals::Removals;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::Result;
-use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::sync::{Mutex, lock};
 
 /// Bytes that a call of [`SpareFiles::shed`] frees.
 const SHED_BYTES: u64 = 1 << 20;
@@ -22,7 +23,7 @@ pub struct SpareFiles {
     disk: Arc<dyn Disk>,
     bytes_max: u64,
     files: Mutex<Vec<Spare>>,
-    guard: Arc<AtomicBool>,
+    removals: Arc<Removals>,
 }
 
 #[derive(Debug)]
@@ -33,18 +34,19 @@ struct Spare {
 }
 
 impl SpareFiles {
-    /// Room for files of `bytes_max` together, and for as much again until it is shed. While `guard`
-    /// is true, none is taken in or removed.
-    pub fn new(disk: &Arc<dyn Disk>, bytes_max: u64, guard: &Arc<AtomicBool>) -> Arc<SpareFiles> {
+    /// Room for files of `bytes_max` together, and for as much again until it is shed. Once `removals`
+    /// are stopped, each stays where it is.
+    pub fn new(disk: &Arc<dyn Disk>, bytes_max: u64, removals: &Arc<Removals>) -> Arc<SpareFiles> {
         Arc::new(SpareFiles {
             disk: Arc::clone(disk),
             bytes_max,
             files: Mutex::new(Vec::new()),
-            guard: Arc::clone(guard),
+            removals: Arc::clone(removals),
         })
     }
 
-    /// Takes `file` at `path` in, if there is room; otherwise it is the caller's as before.
+    /// Takes `file` at `path` in, if there is room; otherwise it is the caller's as before, who has
+    /// the right to remove it.
     pub fn offer(&self, path: &str, file: &Arc<dyn File>) -> bool {
         let Ok(length) = file.len() else { return false };
         let mut files = lock(&self.files);
@@ -58,6 +60,16 @@ impl SpareFiles {
     /// The spare file whose length is nearest to `about_bytes`, now at `path`, with old bytes in it;
     /// `None` when there is none to be had. One rename and one open, of which the second may fail.
     pub fn take(
+        &self,
+        path: &str,
+        access: Access,
+        about_bytes: u64,
+    ) -> Result<Option<Arc<dyn File>>> {
+        let taken = self.removals.unless_stopped(|| self.rename(path, access, about_bytes));
+        taken.unwrap_or(Ok(None))
+    }
+
+    fn rename(
         &self,
         path: &str,
         access: Access,
@@ -85,6 +97,10 @@ impl SpareFiles {
     /// Frees a piece of what is too much: freeing a whole file at once takes milliseconds, for which
     /// an update would wait.
     pub fn shed(&self) {
+        self.removals.unless_stopped(|| self.shed_piece());
+    }
+
+    fn shed_piece(&self) {
         let (path, file, length) = {
             let mut files = lock(&self.files);
             if held(&files) <= self.bytes_max {
@@ -107,10 +123,12 @@ impl SpareFiles {
 
     /// Removes all of them, best effort.
     pub fn clear(&self) {
-        let files = std::mem::take(&mut *lock(&self.files));
-        for spare in files {
-            let _ = self.disk.remove(&spare.path);
-        }
+        self.removals.unless_stopped(|| {
+            let files = std::mem::take(&mut *lock(&self.files));
+            for spare in files {
+                let _ = self.disk.remove(&spare.path);
+            }
+        });
     }
 }
 
@@ -120,9 +138,7 @@ fn held(files: &[Spare]) -> u64 {
 
 impl Drop for SpareFiles {
     fn drop(&mut self) {
-        if !self.guard.load(Ordering::Acquire) {
-            self.clear();
-        }
+        self.clear();
     }
 }
 
@@ -142,10 +158,10 @@ mod tests {
     #[test]
     fn a_file_never_kept_is_written_over_and_a_kept_one_never() {
         let disk: Arc<dyn Disk> = MemoryDisk::new();
-        let guard = Arc::new(AtomicBool::new(false));
-        let spares = SpareFiles::new(&disk, 1_000, &guard);
+        let removals = Removals::new(true);
+        let spares = SpareFiles::new(&disk, 1_000, &removals);
         for (path, keeps) in [("a", false), ("b", true)] {
-            let shared = SharedFile::unkept(&disk, made(&disk, path, 400), &guard);
+            let shared = SharedFile::unkept(&disk, made(&disk, path, 400), &removals);
             shared.spare_in(&spares);
             if keeps {
                 shared.keep();
@@ -163,11 +179,11 @@ mod tests {
     #[test]
     fn the_nearest_length_is_taken_and_what_is_too_much_goes_in_pieces() {
         let disk: Arc<dyn Disk> = MemoryDisk::new();
-        let guard = Arc::new(AtomicBool::new(false));
+        let removals = Removals::new(true);
         let mebi = SHED_BYTES as usize;
-        let spares = SpareFiles::new(&disk, 3 * SHED_BYTES, &guard);
+        let spares = SpareFiles::new(&disk, 3 * SHED_BYTES, &removals);
         for (path, length) in [("a", 2 * mebi), ("b", mebi), ("c", 2 * mebi), ("d", 2 * mebi)] {
-            let shared = SharedFile::unkept(&disk, made(&disk, path, length), &guard);
+            let shared = SharedFile::unkept(&disk, made(&disk, path, length), &removals);
             shared.spare_in(&spares);
         }
         let there = |path: &str| disk.exists(path).unwrap();
@@ -186,15 +202,18 @@ mod tests {
     }
 
     #[test]
-    fn a_guarded_file_is_left_alone() {
+    fn all_stay_once_removals_are_stopped() {
         let disk: Arc<dyn Disk> = MemoryDisk::new();
-        let guard = Arc::new(AtomicBool::new(false));
-        let spares = SpareFiles::new(&disk, 1_000, &guard);
+        let removals = Removals::new(true);
+        let spares = SpareFiles::new(&disk, 1_000, &removals);
         for path in ["a", "b"] {
-            guard.store(path == "b", Ordering::Release);
-            let shared = SharedFile::unkept(&disk, made(&disk, path, 400), &guard);
+            if path == "b" {
+                removals.stop();
+            }
+            let shared = SharedFile::unkept(&disk, made(&disk, path, 400), &removals);
             shared.spare_in(&spares);
         }
+        assert!(spares.take("c", Access::Buffered, 0).unwrap().is_none());
         drop(spares);
         assert!(disk.exists("a").unwrap() && disk.exists("b").unwrap());
     }

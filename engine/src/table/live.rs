@@ -311,7 +311,7 @@ impl LiveTables {
         let Some(_changing) = try_lock(&self.changing) else { return Ok(()) };
         let log = self.log()?;
         if log.is_due() {
-            log.roll()?;
+            self.store.write(|| log.roll())?;
             self.is_owed.store(true, Ordering::Release);
         }
         if self.is_owed.load(Ordering::Acquire) && !self.sync_ahead()? {
@@ -386,14 +386,14 @@ impl LiveTables {
     /// Makes `entries` what is live: everything that they name durable, then the checkpoint.
     fn write(&self, entries: Entries, next_id: u64, named: &Named) -> Result<()> {
         let log = self.log()?;
-        let end = log.sync()?;
-        let ends = needed(log, &entries, end);
-        let numbers: Vec<_> = ends.iter().map(|end| end.file).collect();
-        let records = entries.values().map(|entry| (*entry.record).clone()).collect();
-        let identity = combine(self.store.identity, crc(CHECKPOINT.as_bytes()).into());
-        let header = Header::new(FileKind::Checkpoint, identity, self.store.identity);
-        let checkpoint = Checkpoint { header, next_id, files: ends, tables: records };
         self.store.write(|| {
+            let end = log.sync()?;
+            let ends = needed(log, &entries, end);
+            let numbers: Vec<_> = ends.iter().map(|end| end.file).collect();
+            let records = entries.values().map(|entry| (*entry.record).clone()).collect();
+            let identity = combine(self.store.identity, crc(CHECKPOINT.as_bytes()).into());
+            let header = Header::new(FileKind::Checkpoint, identity, self.store.identity);
+            let checkpoint = Checkpoint { header, next_id, files: ends, tables: records };
             self.store.sync_segments(named.values())?;
             let before = self.pins.lock().live.clone();
             let file = |id: u64| {
@@ -408,13 +408,12 @@ impl LiveTables {
                 return Err(error);
             }
             self.pins.settle_live(files);
+            let mut state = lock(&self.state);
+            (state.entries, state.next_id) = (entries, next_id);
+            drop(state);
+            log.retain(&numbers);
             Ok(())
-        })?;
-        let mut state = lock(&self.state);
-        (state.entries, state.next_id) = (entries, next_id);
-        drop(state);
-        log.retain(&numbers);
-        Ok(())
+        })
     }
 
     /// Replaces the checkpoint. Once the new one may be there, an error poisons the session.

@@ -250,11 +250,12 @@ impl Session {
     pub fn close(self) -> Result<()> {
         let _changing = lock(&self.changing);
         self.store.check_open()?;
-        let is_sound = self.store.check_writable().is_ok();
-        let certain = is_sound && self.warnings().is_empty();
-        let synced = if is_sound { self.live.sync() } else { Ok(()) };
         self.store.close();
-        let removed = if certain { self.remove_unnamed() } else { Ok(()) };
+        // Only now, when nothing is acknowledged any more and no sync fails elsewhere.
+        let is_sound = self.store.is_sound();
+        let synced = if is_sound { self.live.sync() } else { Ok(()) };
+        let removes = is_sound && synced.is_ok() && self.warnings().is_empty();
+        let removed = if removes { self.remove_unnamed() } else { Ok(()) };
         self.store.unlock();
         synced.and(removed)
     }

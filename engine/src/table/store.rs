@@ -17,6 +17,7 @@ use super::segment_builder::{Finished, SegmentBuilder, SegmentOptions};
 use crate::cache::{Cache, CachedFile, Charge};
 use crate::disk::{Buffer, Disk, Lock, Mode, Queue};
 use crate::error::{Error, Kind, Result};
+use crate::file::removals::Removals;
 use crate::file::shared::SharedFile;
 use crate::file::spare::SpareFiles;
 use crate::format::hash::combine;
@@ -35,8 +36,8 @@ pub struct Store {
     pub(super) salt: u64,
     pub(super) read_only: bool,
     pub(super) counters: Counters,
-    /// Files are no longer removed: the session is closed or poisoned.
-    keep_files: Arc<AtomicBool>,
+    /// Stopped when the session is closed or poisoned.
+    removals: Arc<Removals>,
     pub(super) spares: Arc<SpareFiles>,
     /// Of this opening of the store, in the cache.
     cache_number: u64,
@@ -45,7 +46,8 @@ pub struct Store {
     /// While merges are paused, how many bytes of sealed write buffers a table may hold; else the
     /// greatest number.
     paused_bytes_max: AtomicU64,
-    /// Held shared by whoever writes segments, so that the end of the session can wait for them.
+    /// Held shared by whoever writes segments or the log, so that the end of the session can wait for
+    /// them. Not to be taken twice by one thread: the end may come between.
     working: RwLock<()>,
     /// Whether segments were synced since their folder was. Held while they are, so that whoever
     /// finds a segment synced finds its name synced, or knows that it is not.
@@ -84,9 +86,9 @@ impl Store {
         lock: Option<Box<dyn Lock>>,
     ) -> Arc<Self> {
         let cache_number = options.cache.as_ref().map_or(0, |cache| cache.join());
-        let keep_files = Arc::new(AtomicBool::new(lock.is_none()));
+        let removals = Removals::new(lock.is_some());
         Arc::new(Store {
-            spares: SpareFiles::new(&disk, SPARE_BYTES_MAX, &keep_files),
+            spares: SpareFiles::new(&disk, SPARE_BYTES_MAX, &removals),
             disk,
             options,
             identity,
@@ -94,7 +96,7 @@ impl Store {
             read_only: lock.is_none(),
             counters: Counters::default(),
             cache_number,
-            keep_files,
+            removals,
             closed: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
             paused_bytes_max: AtomicU64::new(u64::MAX),
@@ -191,25 +193,30 @@ impl Store {
         (most < u64::MAX).then_some(most)
     }
 
+    /// Whether what is durable is known, by the only one who changes it.
+    pub fn is_sound(&self) -> bool {
+        !self.read_only && !self.poisoned.load(Ordering::Acquire)
+    }
+
     /// Stops all writing: what was synced is what there is.
     pub fn poison(&self) {
         self.poisoned.store(true, Ordering::Release);
-        self.keep_files.store(true, Ordering::Release);
+        self.removals.stop();
     }
 
-    /// Does work that writes segments, unless the session has ended.
+    /// Does work that writes segments or the log, unless the session has ended.
     pub fn write<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let _working = self.working.read().unwrap_or_else(PoisonError::into_inner);
         self.check_writable()?;
         work()
     }
 
-    /// Later calls give `Closed` and files are no longer removed. Waits for those who write segments
-    /// now, at most to the end of their segment: what they made is known then, and none of them makes
-    /// a file in a folder that the next session has.
+    /// Later calls give `Closed` and files are no longer removed. Waits for removals under way and for
+    /// those who write segments or the log now, at most to the end of their segment: what they made is
+    /// known then, and none of them changes a folder that the next session has.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.keep_files.store(true, Ordering::Release);
+        self.removals.stop();
         drop(self.working.write().unwrap_or_else(PoisonError::into_inner));
         lock(&self.scratches).clear();
     }
@@ -238,7 +245,7 @@ impl Store {
             None => SegmentBuilder::new(&*self.disk, &path, options)?,
         };
         builder.count_file(|file| {
-            let shared = SharedFile::unkept(&self.disk, file, &self.keep_files);
+            let shared = SharedFile::unkept(&self.disk, file, &self.removals);
             shared.spare_in(&self.spares);
             shared
         });
@@ -305,7 +312,7 @@ impl Store {
             return file;
         }
         let (path, access) = (paths::segment(id), self.options.access);
-        let file = SharedFile::kept(&self.disk, path, access, &self.keep_files);
+        let file = SharedFile::kept(&self.disk, path, access, &self.removals);
         remember_first(&self.files, id, file)
     }
 

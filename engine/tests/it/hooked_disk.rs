@@ -1,30 +1,50 @@
-//! A disk that tells of calls before they are made, and knows whether its lock is held.
+//! A disk that tells of every call before it is made, and knows whether its lock is held.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use varvite::Result;
-use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Disk, File, Linked, Lock, Mode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    Open,
+    Open(Mode),
+    Rename,
     Remove,
+    List,
+    CreateDirectory,
+    Exists,
+    SyncDirectory,
+    Lock,
+    Link,
+    Read,
+    Write,
+    Sync,
+    SetLen,
+    Preallocate,
+    Len,
 }
 
-type Hook = Box<dyn Fn(Call, &str) + Send + Sync>;
+impl Call {
+    /// Whether it changes what is on the disk, or makes a change durable.
+    pub fn changes(self) -> bool {
+        let reads = [Call::Open(Mode::Read), Call::List, Call::Exists, Call::Read, Call::Len];
+        !reads.contains(&self)
+    }
+}
+
+type Hook = Arc<dyn Fn(Call, &str) + Send + Sync>;
 
 pub struct HookedDisk {
-    inner: Arc<MemoryDisk>,
+    inner: Arc<dyn Disk>,
     before: Hook,
-    pub locked: Arc<AtomicBool>,
+    locked: Arc<AtomicBool>,
 }
 
 impl HookedDisk {
     pub fn new(
-        inner: Arc<MemoryDisk>,
+        inner: Arc<dyn Disk>,
         before: impl Fn(Call, &str) + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
         Self::with_lock(inner, Arc::default(), before)
@@ -32,11 +52,11 @@ impl HookedDisk {
 
     /// `locked` says whether the lock is held.
     pub fn with_lock(
-        inner: Arc<MemoryDisk>,
+        inner: Arc<dyn Disk>,
         locked: Arc<AtomicBool>,
         before: impl Fn(Call, &str) + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
-        Arc::new(HookedDisk { inner, before: Box::new(before), locked })
+        Arc::new(HookedDisk { inner, before: Arc::new(before), locked })
     }
 }
 
@@ -62,11 +82,13 @@ impl Drop for HookedLock {
 
 impl Disk for HookedDisk {
     fn open(&self, path: &str, mode: Mode, access: Access) -> Result<Arc<dyn File>> {
-        (self.before)(Call::Open, path);
-        self.inner.open(path, mode, access)
+        (self.before)(Call::Open(mode), path);
+        let inner = self.inner.open(path, mode, access)?;
+        Ok(Arc::new(HookedFile { inner, before: Arc::clone(&self.before) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        (self.before)(Call::Rename, from);
         self.inner.rename(from, to)
     }
 
@@ -76,32 +98,95 @@ impl Disk for HookedDisk {
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>> {
+        (self.before)(Call::List, directory);
         self.inner.list(directory)
     }
 
     fn create_directory(&self, path: &str) -> Result<()> {
+        (self.before)(Call::CreateDirectory, path);
         self.inner.create_directory(path)
     }
 
     fn exists(&self, path: &str) -> Result<bool> {
+        (self.before)(Call::Exists, path);
         self.inner.exists(path)
     }
 
     fn sync_directory(&self, path: &str) -> Result<()> {
+        (self.before)(Call::SyncDirectory, path);
         self.inner.sync_directory(path)
     }
 
     fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>> {
+        (self.before)(Call::Lock, path);
         let inner = self.inner.lock(path, holder)?;
         self.locked.store(true, SeqCst);
         Ok(Box::new(HookedLock { _inner: inner, locked: Arc::clone(&self.locked) }))
     }
 
     fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked> {
+        (self.before)(Call::Link, from);
         self.inner.link_or_copy(from, to)
     }
 
     fn root(&self) -> &str {
         self.inner.root()
+    }
+}
+
+struct HookedFile {
+    inner: Arc<dyn File>,
+    before: Hook,
+}
+
+impl fmt::Debug for HookedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HookedFile({})", self.inner.path())
+    }
+}
+
+impl HookedFile {
+    fn tell(&self, call: Call) {
+        (self.before)(call, self.inner.path());
+    }
+}
+
+impl File for HookedFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.tell(Call::Read);
+        self.inner.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.tell(Call::Write);
+        self.inner.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.tell(Call::Sync);
+        self.inner.sync()
+    }
+
+    fn set_len(&self, length_bytes: u64) -> Result<()> {
+        self.tell(Call::SetLen);
+        self.inner.set_len(length_bytes)
+    }
+
+    fn preallocate(&self, length_bytes: u64) -> Result<()> {
+        self.tell(Call::Preallocate);
+        self.inner.preallocate(length_bytes)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.tell(Call::Len);
+        self.inner.len()
+    }
+
+    fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    fn access(&self) -> Access {
+        self.inner.access()
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use varvite::disk::Mode;
 use varvite::disk::memory::MemoryDisk;
 use varvite::{Session, SessionOptions, SnapshotContent};
 
@@ -24,7 +25,7 @@ fn a_listing_shows_the_snapshot_that_replaced_the_listed_one() {
     // Before the reader opens a manifest, the writer replaces its snapshot, `left` times.
     let disk = HookedDisk::new(inner, move |call, path| {
         let left = replacing.load(Relaxed);
-        if call == Call::Open && path.starts_with("snapshots/") && left > 0 {
+        if call == Call::Open(Mode::Read) && path.starts_with("snapshots/") && left > 0 {
             replacing.store(left - 1, Relaxed);
             let old = writer.list_snapshots().unwrap().pop().unwrap().name;
             save(&writer, left - 1);

@@ -1,13 +1,17 @@
 //! Sessions under shuttle, which tries many orders of the threads' steps from outside.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use shuttle::thread;
+use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::{
     Batch, Executor, Kind, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table,
     TableOptions, Verify,
 };
+
+use crate::hooked_disk::{Call, HookedDisk};
 
 /// A thread for each work.
 struct Threads;
@@ -19,8 +23,12 @@ impl Executor for Threads {
 }
 
 fn session(disk: &Arc<MemoryDisk>) -> Session {
+    session_on(Arc::<MemoryDisk>::clone(disk))
+}
+
+fn session_on(disk: Arc<dyn Disk>) -> Session {
     let options = SessionOptions { executor: Some(Arc::new(Threads)), ..Default::default() };
-    Session::create(Arc::<MemoryDisk>::clone(disk), options).unwrap()
+    Session::create(disk, options).unwrap()
 }
 
 fn table(session: &Session) -> Table {
@@ -138,6 +146,37 @@ fn shuttle_a_session_closes_while_others_work() {
             } else {
                 assert_eq!(open(&next, "s").unwrap_err().kind(), Kind::Missing);
             }
+        },
+        800,
+    );
+}
+
+/// Whoever drops the last count of files, updates or helps while another closes: all is done under the
+/// folder's lock, or not at all.
+#[test]
+fn shuttle_nothing_changes_in_a_folder_that_was_given_up() {
+    ::shuttle::check_random(
+        || {
+            let locked = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&locked);
+            let disk = HookedDisk::with_lock(MemoryDisk::new(), locked, move |call, path| {
+                thread::yield_now();
+                let allowed = !call.changes() || call == Call::Lock || seen.load(SeqCst);
+                assert!(allowed, "{call:?} {path} without the lock");
+            });
+            let session = session_on(disk);
+            let mut table = table(&session);
+            (0..3).for_each(|round| insert(&mut table, round).unwrap());
+            let mut copy = table.duplicate("copy").unwrap();
+            let view = table.view();
+            let dropping = thread::spawn(move || drop((table, view)));
+            let updating = thread::spawn(move || {
+                let error = (3..6).find_map(|round| insert(&mut copy, round).err());
+                assert!(error.is_none_or(|error| error.kind() == Kind::Closed));
+            });
+            session.close().unwrap();
+            dropping.join().unwrap();
+            updating.join().unwrap();
         },
         800,
     );

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use executors::{Manner, TestExecutor};
 use moment::Model;
-use stops::{StoppingDisk, Stops};
+use stops::Stops;
 use varvite::cache::Cache;
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -220,8 +220,7 @@ fn read_at_every_stop(stops: &Stops, write: impl FnOnce() + Send, read: impl Fn(
 #[test]
 fn a_reader_never_waits_for_a_writers_disk() {
     let stops = Arc::new(Stops::default());
-    let inner: Arc<dyn Disk> = MemoryDisk::new();
-    let disk = Arc::new(StoppingDisk { inner, stops: Arc::clone(&stops) });
+    let disk = stops.disk(MemoryDisk::new());
     let mut parts = None;
     let set_up = || {
         let session = Session::create(disk, SessionOptions::default()).unwrap();

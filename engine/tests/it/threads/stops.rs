@@ -5,8 +5,9 @@
 use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex};
 
-use varvite::Result;
-use varvite::disk::{Access, Disk, File, Linked, Lock, Mode};
+use varvite::disk::Disk;
+
+use crate::hooked_disk::{Call, HookedDisk};
 
 thread_local! {
     static IS_WRITER: Cell<bool> = const { Cell::new(false) };
@@ -66,8 +67,16 @@ impl Stops {
         self.changed.notify_all();
     }
 
-    fn call(&self, writes: bool) {
-        if !writes && !IS_WRITER.get() {
+    /// The disk of `inner`, at whose calls the writer stops.
+    pub fn disk(self: &Arc<Self>, inner: Arc<dyn Disk>) -> Arc<dyn Disk> {
+        let stops = Arc::clone(self);
+        HookedDisk::new(inner, move |call, _| stops.call(call))
+    }
+
+    fn call(&self, call: Call) {
+        // A reader who lets go last removes the file itself, so that is no waiting for the writer.
+        let by_anybody = call.changes() && call != Call::Remove && call != Call::Lock;
+        if !by_anybody && !IS_WRITER.get() {
             return;
         }
         let mut state = self.state.lock().unwrap();
@@ -78,105 +87,5 @@ impl Stops {
         self.changed.notify_all();
         let mut state = self.changed.wait_while(state, |state| !state.pass && !state.open).unwrap();
         state.pass = false;
-    }
-}
-
-#[derive(Debug)]
-pub struct StoppingDisk {
-    pub inner: Arc<dyn Disk>,
-    pub stops: Arc<Stops>,
-}
-
-#[derive(Debug)]
-struct StoppingFile {
-    inner: Arc<dyn File>,
-    stops: Arc<Stops>,
-}
-
-impl Disk for StoppingDisk {
-    fn open(&self, path: &str, mode: Mode, access: Access) -> Result<Arc<dyn File>> {
-        self.stops.call(mode != Mode::Read);
-        let inner = self.inner.open(path, mode, access)?;
-        Ok(Arc::new(StoppingFile { inner, stops: Arc::clone(&self.stops) }))
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.stops.call(true);
-        self.inner.rename(from, to)
-    }
-
-    fn remove(&self, path: &str) -> Result<()> {
-        // A reader who lets go last removes the file itself, so that is no waiting for the writer.
-        self.stops.call(false);
-        self.inner.remove(path)
-    }
-
-    fn list(&self, directory: &str) -> Result<Vec<String>> {
-        self.stops.call(false);
-        self.inner.list(directory)
-    }
-
-    fn create_directory(&self, path: &str) -> Result<()> {
-        self.stops.call(true);
-        self.inner.create_directory(path)
-    }
-
-    fn exists(&self, path: &str) -> Result<bool> {
-        self.stops.call(false);
-        self.inner.exists(path)
-    }
-
-    fn sync_directory(&self, path: &str) -> Result<()> {
-        self.stops.call(true);
-        self.inner.sync_directory(path)
-    }
-
-    fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>> {
-        self.inner.lock(path, holder)
-    }
-
-    fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked> {
-        self.stops.call(true);
-        self.inner.link_or_copy(from, to)
-    }
-
-    fn root(&self) -> &str {
-        self.inner.root()
-    }
-}
-
-impl File for StoppingFile {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.stops.call(false);
-        self.inner.read_at(offset, buffer)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.stops.call(true);
-        self.inner.write_at(offset, bytes)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.stops.call(true);
-        self.inner.sync()
-    }
-
-    fn set_len(&self, length_bytes: u64) -> Result<()> {
-        self.stops.call(true);
-        self.inner.set_len(length_bytes)
-    }
-
-    fn preallocate(&self, length_bytes: u64) -> Result<()> {
-        self.stops.call(true);
-        self.inner.preallocate(length_bytes)
-    }
-
-    fn len(&self) -> Result<u64> {
-        self.stops.call(false);
-        self.inner.len()
-    }
-
-    fn path(&self) -> &str {
-        self.inner.path()
     }
 }
