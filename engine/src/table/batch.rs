@@ -87,6 +87,10 @@ impl Batch {
         (self.cost, self.has_upserts, self.refused) = (0, false, None);
     }
 
+    pub(super) fn has_upserts(&self) -> bool {
+        self.has_upserts
+    }
+
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }

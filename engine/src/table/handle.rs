@@ -1,7 +1,8 @@
 //! A table that is open: its write buffer, its levels, and the one who may change them.
 //!
 //! Everything that can fail in an update comes before anything changes: first the merges are paid, then
-//! the operations go into the buffer, which only moves memory. Design: `docs/design/table.md`.
+//! the operations go into the buffer, which only moves memory. An operator of the host may panic there,
+//! so it is called on a draft before the log has anything. Design: `docs/design/table.md`.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use super::key_range::KeyRange;
 use super::levels::{Schedule, Shape};
 use super::live::{Lease, Moment};
 use super::log_record::LogPoint;
-use super::operator;
+use super::operator::{self, MergeOperator};
 use super::options::{Operation, TableOptions};
 use super::paths;
 use super::run::Run;
@@ -96,7 +97,8 @@ impl Table {
     ///
     /// Works on merges in proportion to the bytes added, before anything changes: after an error the
     /// table is as it was, and the same update may be tried again. `Invalid` for keys or values that
-    /// are too long, and for upserts without a merge operator; `Io` and `Corrupt` from merges.
+    /// are too long, and for upserts without a merge operator; `Io` and `Corrupt` from merges. Also when
+    /// the host's merge operator panics the table, and its log, are as they were.
     /// Cost: amortised O(log(n) / page entries) page writes an operation; none waits for a whole merge.
     pub fn update(&mut self, batch: &Batch) -> Result<()> {
         self.store.check_writable()?;
@@ -104,15 +106,12 @@ impl Table {
         let store = Arc::clone(&self.store);
         store.observe(Operation::Update, batch.len() as u64, || {
             self.pay(batch)?;
-            let at = match &self.live {
-                Some(live) if !batch.is_empty() => {
-                    self.write_checkpoint(live)?;
-                    let parts = std::iter::once((live.id(), batch));
-                    Some(logged(&store, live, batch.len() as u64, parts)?)
-                }
-                _ => None,
-            };
-            self.apply_at(batch, at);
+            let live = self.live.as_ref().filter(|_| !batch.is_empty());
+            live.map_or(Ok(()), |live| self.write_checkpoint(live))?;
+            let draft = self.draft(batch);
+            let parts = |live: &Lease| std::iter::once((live.id(), batch));
+            let at = live.map(|live| logged(&store, live, batch.len() as u64, parts(live)));
+            self.apply_at(batch, draft, at.transpose()?);
             Ok(())
         })
     }
@@ -147,6 +146,13 @@ impl Table {
     /// Puts the operations into the buffer, sealing it whenever it is full. Cannot fail. Gives where
     /// new buffers begin when the first operation is that at `at` of the log.
     fn apply(&mut self, batch: &Batch, at: LogPoint) -> Vec<LogPoint> {
+        let begun = self.put(batch, at);
+        self.count_in_budget(begun.len());
+        begun
+    }
+
+    /// The same without counting it in the budget.
+    fn put(&mut self, batch: &Batch, at: LogPoint) -> Vec<LogPoint> {
         let options = Arc::clone(&self.options);
         let operator = options.operator.as_ref();
         let base_cost = self.base.as_ref().map_or(0, |base| base.cost());
@@ -159,7 +165,6 @@ impl Table {
             if self.active.cost_bytes() >= limit {
                 let empty = WriteBuffer::new(options.write_buffer_bytes);
                 let empty = empty.charged(self.store.charge());
-                self.active.count_in_budget();
                 let full = std::mem::replace(&mut self.active, empty);
                 let schedule = Schedule { store: &self.store, options: &options, work: 0 };
                 schedule.seal(&mut self.shape, full, self.base.take());
@@ -167,16 +172,52 @@ impl Table {
                 begun.push(LogPoint { skip: done, ..at });
             }
         }
-        self.active.count_in_budget();
         begun
     }
 
+    /// Counts what the buffer and the last `sealed_count` sealed ones hold by now.
+    fn count_in_budget(&mut self, sealed_count: usize) {
+        if sealed_count > 0 {
+            let sealed = &mut Arc::make_mut(&mut self.shape).sealed;
+            let newest = sealed.iter_mut().rev().take(sealed_count);
+            newest.for_each(|sealed| sealed.buffer.count_in_budget());
+        }
+        self.active.count_in_budget();
+    }
+
+    /// The table after `batch`, and where its buffers begin, if the host's operator may be called:
+    /// should it panic, nothing has happened yet. The table itself is then a draft that nobody sees.
+    fn draft(&self, batch: &Batch) -> Option<(Table, Vec<LogPoint>)> {
+        let is_hosts = self.options.operator.as_ref().is_some_and(MergeOperator::is_hosts);
+        (is_hosts && batch.has_upserts()).then(|| {
+            let mut draft = self.twin(String::new());
+            let begun = draft.put(batch, LogPoint::default());
+            (draft, begun)
+        })
+    }
+
+    /// Takes on `draft`, whose update is at `at` of the log.
+    fn install(&mut self, (draft, begun): (Table, Vec<LogPoint>), at: LogPoint) -> Vec<LogPoint> {
+        (self.active, self.base, self.shape) = (draft.active, draft.base, draft.shape);
+        self.count_in_budget(begun.len());
+        begun.into_iter().map(|begun| LogPoint { skip: begun.skip, ..at }).collect()
+    }
+
     /// The same for an update that is at `at` in the log, if it is in it.
-    pub(super) fn apply_at(&mut self, batch: &Batch, at: Option<LogPoint>) {
+    pub(super) fn apply_at(
+        &mut self,
+        batch: &Batch,
+        draft: Option<(Table, Vec<LogPoint>)>,
+        at: Option<LogPoint>,
+    ) {
         if let (Some(live), Some(_)) = (&self.live, at) {
             live.withdraw();
         }
-        let begun = self.apply(batch, at.unwrap_or_default());
+        let begins = at.unwrap_or_default();
+        let begun = match draft {
+            Some(draft) => self.install(draft, begins),
+            None => self.apply(batch, begins),
+        };
         if let (Some(live), Some(at)) = (&self.live, at) {
             live.deposit(self.moment(), begun, Some(at.after()));
         }
@@ -286,16 +327,20 @@ impl Table {
     pub fn duplicate(&self, name: &str) -> Result<Table> {
         self.store.check_writable()?;
         paths::check_name("table", name)?;
-        Ok(Table {
+        Ok(self.twin(name.to_owned()))
+    }
+
+    fn twin(&self, name: String) -> Table {
+        Table {
             store: Arc::clone(&self.store),
-            name: name.to_owned(),
+            name,
             options: Arc::clone(&self.options),
             active: self.active.clone(),
             base: self.base.clone(),
             shape: Arc::clone(&self.shape),
             last_work: 0,
             live: None,
-        })
+        }
     }
 
     /// See [`View::lookup`].
@@ -365,21 +410,18 @@ pub fn update_all(store: &Arc<Store>, updates: &mut [(&mut Table, &Batch)]) -> R
             let changed = updates.iter().filter(|(_, batch)| !batch.is_empty());
             changed.filter_map(|(table, batch)| Some((&**table, table.live.as_ref()?, *batch)))
         };
-        let at = match parts().next() {
-            Some((_, first, _)) => {
-                for (table, live, _) in parts() {
-                    table.write_checkpoint(live)?;
-                }
-                let mut parts: Vec<_> =
-                    parts().map(|(_, live, batch)| (live.id(), batch)).collect();
-                parts.sort_unstable_by_key(|(id, _)| *id);
-                Some(logged(store, first, count, parts.into_iter())?)
-            }
-            None => None,
-        };
-        for (table, batch) in updates.iter_mut() {
+        for (table, live, _) in parts() {
+            table.write_checkpoint(live)?;
+        }
+        let drafts: Vec<_> = updates.iter().map(|(table, batch)| table.draft(batch)).collect();
+        let mut logs: Vec<_> = parts().map(|(_, live, batch)| (live.id(), batch)).collect();
+        logs.sort_unstable_by_key(|(id, _)| *id);
+        let first = parts().next();
+        let at = first.map(|(_, live, _)| logged(store, live, count, logs.into_iter()));
+        let at = at.transpose()?;
+        for ((table, batch), draft) in updates.iter_mut().zip(drafts) {
             let at = at.filter(|_| table.live.is_some() && !batch.is_empty());
-            table.apply_at(batch, at);
+            table.apply_at(batch, draft, at);
         }
         Ok(())
     })

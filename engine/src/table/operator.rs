@@ -24,15 +24,25 @@ type Function = dyn Fn(&[u8], &[u8]) -> Vec<u8> + Send + Sync;
 pub struct MergeOperator {
     name: Arc<str>,
     function: Arc<Function>,
+    /// Not one of ours, so it may panic.
+    is_hosts: bool,
 }
 
 impl MergeOperator {
-    /// An operator called `name` that joins `(older, newer)`. It must be associative and must not panic.
+    /// An operator called `name` that joins `(older, newer)`. It must be associative and should not
+    /// panic: an update in which it does changes nothing, but merges and lookups call it as well.
     pub fn new(
         name: &str,
         function: impl Fn(&[u8], &[u8]) -> Vec<u8> + Send + Sync + 'static,
     ) -> Self {
-        MergeOperator { name: Arc::from(name), function: Arc::new(function) }
+        MergeOperator { name: Arc::from(name), function: Arc::new(function), is_hosts: true }
+    }
+
+    fn ours(
+        name: &str,
+        function: impl Fn(&[u8], &[u8]) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        MergeOperator { is_hosts: false, ..Self::new(name, function) }
     }
 
     /// `"add-u64"`: values are little-endian integers of up to 8 bytes; the sum wraps.
@@ -43,19 +53,19 @@ impl MergeOperator {
             padded[..length].copy_from_slice(&bytes[..length]);
             u64::from_le_bytes(padded)
         };
-        Self::new("add-u64", move |older, newer| {
+        Self::ours("add-u64", move |older, newer| {
             number(older).wrapping_add(number(newer)).to_le_bytes().to_vec()
         })
     }
 
     /// `"max"`: the greater value in byte order.
     pub fn max() -> Self {
-        Self::new("max", |older, newer| older.max(newer).to_vec())
+        Self::ours("max", |older, newer| older.max(newer).to_vec())
     }
 
     /// `"append"`: the older value followed by the newer.
     pub fn append() -> Self {
-        Self::new("append", |older, newer| [older, newer].concat())
+        Self::ours("append", |older, newer| [older, newer].concat())
     }
 
     /// The built-in operator called `name`, if there is one.
@@ -66,6 +76,11 @@ impl MergeOperator {
     /// The name that snapshots record.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it is the host's, and so may panic.
+    pub(super) fn is_hosts(&self) -> bool {
+        self.is_hosts
     }
 
     /// `older` joined by `newer`.

@@ -110,6 +110,21 @@ impl Cut<'_> {
     }
 }
 
+/// A table that is cut; as it was before unless that is forgotten, also when the host's operator
+/// panics. Merges that both share may stand further then, which changes nothing.
+struct Attempt<'a> {
+    table: &'a mut Table,
+    before: Option<Arc<Shape>>,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.table.shape = before;
+        }
+    }
+}
+
 impl Table {
     /// Unbinds every key between the bounds, all or none of them, also through a crash.
     ///
@@ -145,7 +160,7 @@ impl Table {
             self.cut(&range, |table, batch| {
                 table.pay(batch)?;
                 let at = table.log_delete_range(&range)?;
-                table.apply_at(batch, at);
+                table.apply_at(batch, None, at);
                 Ok(())
             })
         })
@@ -178,14 +193,13 @@ impl Table {
         let shape = cut.shape(&self.shape);
         let is_cut = cut.changed;
         let before = std::mem::replace(&mut self.shape, Arc::new(shape));
-        let outcome = self.bound_in(range).and_then(|batch| {
-            if is_cut || !batch.is_empty() { finish(self, &batch) } else { Ok(()) }
-        });
-        if outcome.is_err() {
-            // Merges that both share may stand further now, which changes nothing.
-            self.shape = before;
+        let mut attempt = Attempt { table: self, before: Some(before) };
+        let batch = attempt.table.bound_in(range)?;
+        if is_cut || !batch.is_empty() {
+            finish(attempt.table, &batch)?;
         }
-        outcome
+        attempt.before = None;
+        Ok(())
     }
 
     /// Deletes of all keys that are bound in `range`.

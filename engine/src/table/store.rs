@@ -327,7 +327,7 @@ impl Store {
         let path = paths::segment(meta.id);
         let opened = self.disk.open(&path, Mode::Read, self.options.access);
         let file = opened.inspect_err(|_| drop(self.disk.remove(&path)))?;
-        let shared = SharedFile::unkept(&self.disk, file, &self.keep_files);
+        let shared = SharedFile::unkept(&self.disk, file, &self.removals);
         remember(&self.files, meta.id, &shared);
         let segment = Segment::open_shared(meta.clone(), shared)?.unsynced();
         let segment = Arc::new(segment.with_cache(self.cached(meta)));

@@ -31,6 +31,7 @@ mod memory_budget; // what a session takes of its one number of memory
 mod merge_control; // pausing and resuming merges, working ahead, and closing in the middle
 mod model; // models: the same meaning in the least code
 mod operations; // operation lists from bytes; the body of a fuzz target
+mod operators; // merge operators of the host that panic
 mod random; // numbers that follow from a seed
 mod schedule; // the work of updates against the model of levels, and its bound
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds

@@ -1,0 +1,152 @@
+//! A merge operator of the host that panics leaves everything as it was: table, log, other tables.
+
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::{Batch, Log, MergeOperator, OpenTable, Session, SessionOptions, Table, TableOptions};
+
+use crate::log::options;
+
+/// Appends, but to nothing a value with a `!`.
+fn operator() -> MergeOperator {
+    MergeOperator::new("append-calmly", |older, newer| {
+        assert!(!newer.contains(&b'!'), "a shout");
+        [older, newer].concat()
+    })
+}
+
+fn table_options() -> TableOptions {
+    TableOptions { write_buffer_bytes: 700, size_ratio: 2, ..TableOptions::default() }
+        .with_operator(operator())
+}
+
+fn open_options() -> OpenTable {
+    OpenTable { operators: vec![operator()], ..OpenTable::default() }
+}
+
+fn session(disk: &Arc<MemoryDisk>, log: Log) -> Session {
+    let disk = Arc::clone(disk) as Arc<dyn Disk>;
+    let is_new = !disk.exists("session").unwrap();
+    let options = options(log);
+    if is_new { Session::create(disk, options) } else { Session::open(disk, options) }.unwrap()
+}
+
+fn content(table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
+    table.range(Bound::Unbounded, Bound::Unbounded).unwrap()
+}
+
+/// Forty operations that join values and fill several buffers; `shout` is the place of the one that
+/// the operator does not bear.
+fn batch(number: u64, shout: Option<usize>) -> Batch {
+    let mut batch = Batch::new();
+    for place in 0..40 {
+        let key = format!("key {}", (number as usize + place) % 13);
+        let text = format!("{number}.{place} ").into_bytes();
+        match place % 4 {
+            0 => batch.insert(key.as_bytes(), &text.repeat(9)),
+            3 => batch.delete(key.as_bytes()),
+            _ => batch.upsert(key.as_bytes(), &text),
+        };
+        if shout == Some(place) {
+            // Twice, since a buffer may end before either.
+            batch.insert(b"calm", b"").upsert(b"calm", b"!").upsert(b"calm", b"!");
+        }
+    }
+    batch
+}
+
+fn panics<T>(action: impl FnOnce() -> T) -> bool {
+    catch_unwind(AssertUnwindSafe(action)).is_err()
+}
+
+#[test]
+fn a_panicking_operator_leaves_the_table_and_its_log_as_they_were() {
+    for log in [Log::None, Log::Written, Log::Synced] {
+        let disk = MemoryDisk::new();
+        let session = session(&disk, log);
+        let mut table = session.create_table("t", table_options()).unwrap();
+        let mut calm = Session::create(MemoryDisk::new(), SessionOptions::default())
+            .unwrap()
+            .create_table("calm", table_options())
+            .unwrap();
+        for (number, shout) in (0..80).enumerate() {
+            let (before, records) = (content(&table), session.stats().log_records);
+            let shouting = batch(number as u64, Some(shout % 40));
+            assert!(panics(|| table.update(&shouting)), "{shout}");
+            assert!(content(&table) == before, "{log:?}: changed before operation {shout}");
+            assert_eq!(session.stats().log_records, records);
+            table.update(&batch(number as u64, None)).unwrap();
+            calm.update(&batch(number as u64, None)).unwrap();
+            assert!(content(&table) == content(&calm), "{log:?}: {shout}");
+        }
+        if log == Log::None {
+            continue;
+        }
+        drop((table, session));
+        let session = self::session(&disk, log);
+        let table = session.open_table("t", &open_options()).unwrap();
+        assert!(content(&table) == content(&calm), "{log:?}: reopened");
+    }
+}
+
+#[test]
+fn a_panic_for_one_of_several_tables_leaves_all_as_they_were() {
+    for log in [Log::None, Log::Written] {
+        for place in 0..3 {
+            let disk = MemoryDisk::new();
+            let session = session(&disk, log);
+            let mut tables: Vec<_> = ["a", "b", "c"]
+                .iter()
+                .map(|name| session.create_table(name, table_options()).unwrap())
+                .collect();
+            for number in 0..20 {
+                let before: Vec<_> = tables.iter().map(content).collect();
+                let records = session.stats().log_records;
+                for shouts in [true, false] {
+                    let batches: Vec<_> = (0..3)
+                        .map(|it| batch(number + it, (shouts && it == place).then_some(20)))
+                        .collect();
+                    let mut updates: Vec<_> = tables.iter_mut().zip(&batches).collect();
+                    assert_eq!(panics(|| session.update(&mut updates).unwrap()), shouts);
+                    if shouts {
+                        assert!(tables.iter().map(content).eq(before.iter().cloned()));
+                        assert_eq!(session.stats().log_records, records);
+                    }
+                }
+            }
+            let expected: Vec<_> = tables.iter().map(content).collect();
+            drop((tables, session));
+            if log != Log::None {
+                let session = self::session(&disk, log);
+                let tables = session.open_all(&open_options()).unwrap();
+                assert!(tables.iter().map(content).eq(expected), "{log:?}");
+            }
+        }
+    }
+}
+
+/// A range is cut out of the runs before what is left in it is looked for, which joins values.
+#[test]
+fn a_panic_while_a_range_is_deleted_leaves_the_table_as_it_was() {
+    let session = session(&MemoryDisk::new(), SessionOptions::default().log);
+    let mut table = session.create_table("t", table_options()).unwrap();
+    for number in 0..40_u32 {
+        let key = number.to_be_bytes();
+        table.update(Batch::new().insert(&key, &[7; 90])).unwrap();
+    }
+    // No buffer holds both, so nobody has joined them yet.
+    table.update(Batch::new().upsert(&3_u32.to_be_bytes(), b"!")).unwrap();
+    assert!(panics(|| table.get(&3_u32.to_be_bytes())));
+    // The segment with key 3 has key 2 as well, so it stays and is read.
+    let after_two = Bound::Excluded(&2_u32.to_be_bytes()[..]);
+    assert!(panics(|| table.delete_range(after_two, Bound::Unbounded)));
+    for number in (0..40_u32).filter(|number| *number != 3) {
+        assert_eq!(table.get(&number.to_be_bytes()).unwrap(), Some(vec![7; 90]));
+    }
+    table.update(Batch::new().delete(&3_u32.to_be_bytes())).unwrap();
+    table.delete_range(Bound::Unbounded, Bound::Unbounded).unwrap();
+    assert_eq!(content(&table), []);
+}
