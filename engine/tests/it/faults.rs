@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use varvite::Kind;
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::{Error, Kind};
 
 use crate::model::table::Snapshots;
 use crate::random::setting;
@@ -18,6 +18,13 @@ struct Tally {
     unnoticed: u64,
     failed: u64,
     poisoned: u64,
+    /// What was answered before could not be read any more.
+    lost: u64,
+}
+
+/// Whether it tells of a sync that failed.
+pub fn is_failed_sync(error: &Error) -> bool {
+    error.kind() == Kind::Io && error.detail().contains("could not sync")
 }
 
 /// Tells the story while the `n`-th call of `fault` fails.
@@ -57,10 +64,15 @@ fn run(fault: Fault, n: u64, lose: bool, tally: &mut Tally) {
             failures += 1;
             assert_eq!(error.kind(), Kind::Io, "{what:?}: {error:?}");
             assert!(error.detail().len() > 20, "{what:?}: {error}");
-            if let Err(error) = story.is_intact() {
-                // A system that drops what it could not sync: the answer is gone, but not wrong.
-                let dropped = lose && error.kind() == Kind::Corrupt;
-                assert!(dropped, "{what:?}: not intact: {error:?}");
+            if let Err(lost) = story.is_intact() {
+                // A system that drops what it could not sync: the answer is gone, but not wrong, and
+                // nothing is built upon it.
+                let dropped = lose && is_failed_sync(&error) && lost.kind() == Kind::Corrupt;
+                assert!(
+                    dropped && story.is_poisoned(),
+                    "{what:?}: {error:?}; not intact: {lost:?}"
+                );
+                tally.lost += 1;
             }
             allowed.push(after);
             if matches!(act, Act::End) {
@@ -82,7 +94,10 @@ fn run(fault: Fault, n: u64, lose: bool, tally: &mut Tally) {
     if poisoned {
         expected.extend(&allowed);
     }
-    assert_reopens(&(sim.crash(Crash::Seed(n)) as Arc<dyn Disk>), &expected, &what);
+    // The same when the process dies as when the power goes: a snapshot is durable, or not there.
+    for crash in [Crash::Process, Crash::Seed(n)] {
+        assert_reopens(&(sim.crash(crash) as Arc<dyn Disk>), &expected, &(what, crash));
+    }
 }
 
 #[test]
@@ -108,6 +123,7 @@ fn every_failing_call_gives_an_error_and_loses_nothing() {
     println!("of {all} calls by kind: {tally:?}");
     assert!(tally.failed > tally.runs / 4, "{tally:?}");
     assert!(tally.poisoned > 0, "a failed sync must stop writing: {tally:?}");
+    assert!(tally.lost > 0, "a system that drops pages is noticed: {tally:?}");
 }
 
 #[test]

@@ -11,9 +11,10 @@ use varvite::raw::KeyRange;
 use varvite::table::check::check;
 use varvite::{Error, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table};
 
+use crate::faults::is_failed_sync;
 use crate::model::table as model;
 use crate::random::setting;
-use crate::story::SETUP;
+use crate::story::{SETUP, is_poisoned};
 
 /// What the live tables hold, by name.
 type Live = BTreeMap<String, model::Table>;
@@ -355,9 +356,11 @@ fn fail(fault: Fault, n: u64, log: Log, lose: bool) -> (u64, bool) {
             }
             failures += 1;
             assert_eq!(error.kind(), Kind::Io, "{what:?}: {error:?}");
-            if let Err(error) = tale.is_intact() {
-                let dropped = lose && error.kind() == Kind::Corrupt;
-                assert!(dropped, "{what:?}: not intact: {error:?}");
+            if let Err(lost) = tale.is_intact() {
+                let dropped = lose && is_failed_sync(&error) && lost.kind() == Kind::Corrupt;
+                let session = tale.session.as_ref();
+                let is_poisoned = session.is_some_and(is_poisoned);
+                assert!(dropped && is_poisoned, "{what:?}: {error:?}; not intact: {lost:?}");
             }
             if lose && log == Log::Written && matches!(act, Act::Reopen | Act::End) {
                 // Told of it, and the system took back what nobody had asked to be durable.

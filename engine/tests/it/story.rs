@@ -364,6 +364,11 @@ impl Story {
         self.views.clear();
     }
 
+    /// Whether the session takes no more writes.
+    pub fn is_poisoned(&self) -> bool {
+        is_poisoned(self.session())
+    }
+
     /// Every table and view still says what it said.
     pub fn is_intact(&self) -> Result<(), Error> {
         for (table, model) in self.tables.values() {
@@ -380,6 +385,12 @@ impl Story {
         self.leave();
         self.saved
     }
+}
+
+/// Whether `session` takes no more writes.
+pub fn is_poisoned(session: &Session) -> bool {
+    let refused = session.delete_snapshot("none of this name").unwrap_err();
+    refused.kind() == Kind::Poisoned
 }
 
 pub fn opening(verify: Verify) -> OpenSnapshot {

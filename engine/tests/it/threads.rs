@@ -5,7 +5,7 @@ mod executors;
 mod moment;
 mod stops;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -221,9 +221,10 @@ fn read_at_every_stop(stops: &Stops, write: impl FnOnce() + Send, read: impl Fn(
 fn a_reader_never_waits_for_a_writers_disk() {
     let stops = Arc::new(Stops::default());
     let disk = stops.disk(MemoryDisk::new());
+    let writers = Arc::clone(&disk);
     let mut parts = None;
     let set_up = || {
-        let session = Session::create(disk, SessionOptions::default()).unwrap();
+        let session = Session::create(writers, SessionOptions::default()).unwrap();
         let mut table = session.create_table("t", small_table()).unwrap();
         let (mut model, mut random) = (Model::new(40), Random::new(4));
         for _ in 0..20 {
@@ -256,13 +257,29 @@ fn a_reader_never_waits_for_a_writers_disk() {
     let calls = read_at_every_stop(&stops, updates, read);
     assert!(calls > 50, "the updates called the disk {calls} times");
 
-    // A table that is being saved is read itself.
+    // A table that is being saved is read itself, and its snapshot, once it is there.
+    let read_only = Session::open_read_only(disk, SessionOptions::default()).unwrap();
+    let times_seen = AtomicU64::new(0);
     let read_saved = || {
         read();
         model.check(&table.view(), &mut Random::new(6)).unwrap();
+        for session in [&session, &read_only] {
+            let listed = session.list_snapshots().unwrap();
+            let is_listed = listed.iter().any(|info| info.name == "after");
+            match open(session, "after") {
+                Ok(opened) => {
+                    assert!(is_listed);
+                    model.check_all(&opened.view()).unwrap();
+                    times_seen.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) => assert!(error.kind() == Kind::Missing && !is_listed, "{error:?}"),
+            }
+        }
     };
     let calls = read_at_every_stop(&stops, || save(&session, "after", &table).unwrap(), read_saved);
     assert!(calls > 10, "saving called the disk {calls} times");
+    let seen = times_seen.load(Ordering::Relaxed);
+    assert!(seen > 0, "no stop was after the rename");
     let calls =
         read_at_every_stop(&stops, || session.delete_snapshot("after").unwrap(), read_saved);
     assert!(calls > 1, "deleting called the disk {calls} times");
