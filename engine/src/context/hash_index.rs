@@ -117,6 +117,8 @@ pub(crate) struct HashIndex {
     commits: HashMap<Hash, u64>,
     objects: HashMap<Hash, u64>,
     read_only: bool,
+    /// It was begun again and has not reached the end of the pack.
+    behind: bool,
     warnings: Vec<String>,
 }
 
@@ -165,6 +167,7 @@ impl HashIndex {
             commits: HashMap::new(),
             objects: HashMap::new(),
             read_only,
+            behind: false,
             warnings: Vec::new(),
         };
         if disk.exists(&format!("{}/session", paths::INDEX))? {
@@ -278,11 +281,17 @@ impl HashIndex {
             if !self.folder.exists(folder)? {
                 continue;
             }
+            let mut removed = false;
             for name in self.folder.list(folder)? {
                 let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
                 if !["snapshots", "segments", "lock"].contains(&&*path) {
                     self.folder.remove(&path)?;
+                    removed = true;
                 }
+            }
+            if removed && folder == "snapshots" {
+                // So that no crash brings back a snapshot without its segments.
+                self.folder.sync_directory(folder)?;
             }
         }
         let disk = Arc::clone(&self.folder) as Arc<dyn Disk>;
@@ -296,6 +305,7 @@ impl HashIndex {
         self.objects.clear();
         self.covered = nothing;
         self.reached = (0, Position::start());
+        self.behind = true;
         let tables = self.tables.take();
         if self.read_only {
             return Ok(());
@@ -305,6 +315,20 @@ impl HashIndex {
             let _ = session.close();
         }
         self.make_tables()
+    }
+
+    /// Whether it was begun again and never brought to the end of the pack, because of an error: then
+    /// what it does not know is no answer.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind
+    }
+
+    /// It knows the pack up to `position` of `chunk`, which is the end. The tables take what is new.
+    pub(crate) fn reach_end(&mut self, chunk: u64, position: Position) -> Result<()> {
+        self.reached = (chunk, position);
+        self.settle()?;
+        self.behind = false;
+        Ok(())
     }
 
     /// Whether there is an index on disk.

@@ -141,9 +141,22 @@ impl Store {
 
     /// Opens a store to read while another process may write to it. It sees the store as of now, until
     /// [`Store::reload`].
+    #[expect(clippy::needless_pass_by_value, reason = "as the other openings take them")]
     pub fn open_read_only(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
-        let control = Control::read(&*disk)?;
-        Self::open_with(disk, options, control, None)
+        let mut control = Control::read(&*disk)?;
+        loop {
+            match Self::open_with(Arc::clone(&disk), options.clone(), control.clone(), None) {
+                // A writer that cleared the store meanwhile took files away; then there are others.
+                Err(error) if error.kind() == Kind::Missing => {
+                    let now = Control::read(&*disk)?;
+                    if now == control {
+                        return Err(error);
+                    }
+                    control = now;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     fn open_with(
@@ -200,8 +213,8 @@ impl Store {
     /// Where a commit is. What the index says is checked against the pack; when it is damaged the
     /// pack is asked instead, one record a commit.
     fn find_commit(&self, commit: &Hash) -> Result<Option<u64>> {
-        let entries = lock(&self.index).commits(commit);
-        match entries.get(commit) {
+        let entries = self.index().map(|index| index.commits(commit));
+        match entries.and_then(|entries| entries.get(commit)) {
             Ok(None) => return Ok(None),
             Ok(Some(offset)) => {
                 if self.commit_at(offset).is_ok_and(|(found, _)| found == *commit) {
@@ -237,7 +250,7 @@ impl Store {
     pub fn find_object(&self, hash: &Hash) -> Result<Option<Tree>> {
         let _span = self.span(Operation::Exists);
         let entries = {
-            let index = lock(&self.index);
+            let index = self.index()?;
             if !index.keeps_objects() {
                 return Err(Error::invalid(
                     "this store finds only commits by their hash: create it with the index \"always\"",

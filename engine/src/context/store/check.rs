@@ -7,11 +7,10 @@ use super::Store;
 use crate::context::commit::CommitBody;
 use crate::context::digest;
 use crate::context::hash::{self, Hash};
-use crate::context::hash_index::Entries;
+use crate::context::hash_index::{Entries, is_damage};
 use crate::context::node::{Body, Load, Node, Slot, Target};
 use crate::context::observer::Operation;
 use crate::error::{Error, Result};
-use crate::sync::lock;
 
 /// What was checked, and found right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,8 +40,8 @@ impl Store {
         while offset != 0 {
             let (stored, body) = self.commit_at(offset)?;
             self.check_commit(offset, &stored, &body)?;
-            let entries = lock(&self.index).commits(&stored);
-            self.check_entry("commit", &stored, &entries, &mut checked);
+            let entries = self.index()?.commits(&stored);
+            self.check_entry("commit", &stored, &entries, &mut checked)?;
             checked.commits += 1;
             self.check_below(body.root, &mut seen, &mut checked)?;
             offset = body.previous;
@@ -51,27 +50,37 @@ impl Store {
     }
 
     /// Notes when the index does not lead to the record with this hash.
-    fn check_entry(&self, what: &str, hash: &Hash, entries: &Entries, checked: &mut Checked) {
+    fn check_entry(
+        &self,
+        what: &str,
+        hash: &Hash,
+        entries: &Entries,
+        checked: &mut Checked,
+    ) -> Result<()> {
         let fault = match entries.get(hash) {
             Ok(Some(offset)) => match self.pack.hash(offset) {
-                Ok(found) if found == *hash => return,
+                Ok(found) if found == *hash => return Ok(()),
+                Err(error) if !is_damage(&error) => return Err(error),
                 _ => format!("leads to another place, {offset}"),
             },
             Ok(None) => "is not there".to_owned(),
+            Err(error) if !is_damage(&error) => return Err(error),
             Err(error) => error.to_string(),
         };
         if checked.index_faults.len() < FAULTS_MAX {
             checked.index_faults.push(format!("{what} {}: {fault}", hash::to_text(hash)));
         }
+        Ok(())
     }
 
-    fn check_object(&self, hash: &Hash, checked: &mut Checked) {
-        let index = lock(&self.index);
-        if index.keeps_objects() {
-            let entries = index.objects(hash);
-            drop(index);
-            self.check_entry("object", hash, &entries, checked);
+    fn check_object(&self, hash: &Hash, checked: &mut Checked) -> Result<()> {
+        let index = self.index()?;
+        if !index.keeps_objects() {
+            return Ok(());
         }
+        let entries = index.objects(hash);
+        drop(index);
+        self.check_entry("object", hash, &entries, checked)
     }
 
     fn check_commit(&self, offset: u64, stored: &Hash, body: &CommitBody) -> Result<()> {
@@ -108,7 +117,7 @@ impl Store {
             let found = digest::node(&copy, Some(&*self.pack))?;
             self.equal(offset, "directory", &found, &stored)?;
             checked.nodes += 1;
-            self.check_object(&stored, checked);
+            self.check_object(&stored, checked)?;
             match &node.body {
                 Body::Leaf { leaf, .. } => {
                     for index in 0..leaf.len() {
@@ -118,7 +127,7 @@ impl Store {
                                 let found = hash::value(&self.pack.value(*child)?);
                                 self.equal(*child, "value", &found, &self.pack.hash(*child)?)?;
                                 checked.values += 1;
-                                self.check_object(&found, checked);
+                                self.check_object(&found, checked)?;
                             }
                             _ => {}
                         }

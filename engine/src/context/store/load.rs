@@ -7,16 +7,17 @@ use super::tip::Tip;
 use super::{State, Store};
 use crate::context::commit::CommitBody;
 use crate::context::control::Control;
+use crate::context::hash::Hash;
 use crate::context::hash_index::{Covered, HashIndex, is_damage};
 use crate::context::observer::Operation;
 use crate::context::pack::{Chunk, Pack};
 use crate::context::paths;
 use crate::context::record::{self, Tag};
 use crate::disk::Lock;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::format::header::FileKind;
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Entries in a reader's memory from which on it looks for a newer index.
 const REOPEN_ENTRIES: usize = 1 << 16;
@@ -25,12 +26,17 @@ impl Store {
     /// Reads what the control file and the pack say into an empty state.
     pub(super) fn load(&mut self, lock_held: Option<Box<dyn Lock>>) -> Result<()> {
         for number in 0..self.control.bases.len() {
-            self.add_chunk(number)?;
+            let end = match self.control.bases.get(number + 1) {
+                Some(next) => next - self.control.bases[number],
+                None => self.control.position.offset,
+            };
+            self.add_chunk(number, self.control.bases[number], end)?;
         }
         self.state.branches = self.control.branches.iter().cloned().collect();
         self.state.last_commit = self.control.last_commit;
         if self.state.last_commit != 0 {
-            self.state.sequence = self.commit_at(self.state.last_commit)?.1.sequence + 1;
+            let last = self.commit_at(self.state.last_commit)?.1.sequence;
+            self.state.sequence = last.saturating_add(1);
         }
         self.position = self.control.position;
         match lock_held {
@@ -40,9 +46,8 @@ impl Store {
         self.complete_index()
     }
 
-    /// Adds the file of chunk `number` to the pack, as long as the control file knows it.
-    fn add_chunk(&mut self, number: usize) -> Result<()> {
-        let base = self.control.bases[number];
+    /// Adds the file of chunk `number` to the pack, as long as it is known to be.
+    fn add_chunk(&mut self, number: usize, base: u64, end: u64) -> Result<()> {
         let path = paths::chunk(self.control.generation, number as u64);
         let (file, header) = append::open_reader(&*self.disk, &path, FileKind::Pack)?;
         if header.store != self.control.store {
@@ -50,10 +55,6 @@ impl Store {
                 "{path} belongs to another store: put the right file in its place"
             )));
         }
-        let end = match self.control.bases.get(number + 1) {
-            Some(next) => next - base,
-            None => self.control.position.offset,
-        };
         self.pack.add_chunk(Chunk::new(base, file, self.pack.cache(), header.identity, end));
         Ok(())
     }
@@ -64,7 +65,7 @@ impl Store {
         let path = paths::chunk(self.control.generation, last as u64);
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
-        let mut target = Target::new(&mut self.state, &mut index, last, self.position);
+        let mut target = Target::new(&mut index, last, self.position);
         let append = append::AppendFile::open(
             &*self.disk,
             &path,
@@ -72,7 +73,7 @@ impl Store {
             self.position,
             |position, payload| target.apply(&path, base, position, payload),
         )?;
-        target.finish(last, append.end());
+        target.finish(&mut self.state, last, append.end());
         self.position = append.end();
         let chunk = Arc::clone(&self.pack.chunks()[last]);
         chunk.extend(append.end().offset);
@@ -90,12 +91,12 @@ impl Store {
         let path = chunk.file.path().to_owned();
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
-        let mut target = Target::new(&mut self.state, &mut index, last, self.position);
+        let mut target = Target::new(&mut index, last, self.position);
         let scan =
             append::scan(&*chunk.file, chunk.identity, self.position, |position, payload| {
                 target.apply(&path, chunk.base, position, payload)
             })?;
-        target.finish(last, scan.end);
+        target.finish(&mut self.state, last, scan.end);
         self.position = scan.end;
         chunk.extend(scan.end.offset);
         Ok(())
@@ -111,11 +112,16 @@ impl Store {
                 index.warn("the index was missing, so it is made from the pack".to_owned());
             }
         }
-        match self.catch_up(&mut index) {
+        self.complete(&mut index)
+    }
+
+    /// The same for any index: one that does not fit is made again.
+    fn complete(&self, index: &mut HashIndex) -> Result<()> {
+        match self.catch_up(index) {
             Err(error) if is_damage(&error) => {
                 index.warn(format!("the index is made from the pack again: {error}"));
                 index.start_again(self.nothing())?;
-                self.catch_up(&mut index)
+                self.catch_up(index)
             }
             outcome => outcome,
         }
@@ -140,7 +146,7 @@ impl Store {
             return Err(Error::invalid("it covers more than the pack has"));
         }
         if (number, from) == (last, position) {
-            return Ok(());
+            return index.reach_end(last as u64, position);
         }
         if index.keeps_objects() {
             for (number, chunk) in chunks.iter().enumerate().skip(number) {
@@ -170,19 +176,46 @@ impl Store {
                 offset = body.previous;
             }
         }
-        index.reached = (last as u64, position);
-        index.settle()
+        index.reach_end(last as u64, position)
+    }
+
+    /// The index. One that an error kept from being made again to the end is made first.
+    pub(super) fn index(&self) -> Result<MutexGuard<'_, HashIndex>> {
+        let mut index = lock(&self.index);
+        if index.is_behind() {
+            index.start_again(self.nothing())?;
+            self.catch_up(&mut index)?;
+        }
+        Ok(index)
     }
 
     /// Sees what was committed since the store was opened or last reloaded. Costs what is new. Does
-    /// nothing for the handle that writes, which always sees its own commits.
+    /// nothing for the handle that writes, which always sees its own commits. After an error the handle
+    /// stands at a moment between; the next call goes on.
     pub fn reload(&mut self) -> Result<()> {
         if self.tip.is_some() {
             return Ok(());
         }
         let _span = self.span(Operation::Reload);
-        let control = Control::read(&*self.disk)?;
-        let known = self.control.bases.len();
+        let mut control = Control::read(&*self.disk)?;
+        loop {
+            match self.follow(control.clone()) {
+                // A writer that cleared the store meanwhile took files away; then there are others.
+                Err(error) if error.kind() == Kind::Missing => {
+                    let now = Control::read(&*self.disk)?;
+                    if now == control {
+                        return Err(error);
+                    }
+                    control = now;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Reads on up to what `control` and the pack say. What was read when it fails stays, and the next
+    /// call goes on from there.
+    fn follow(&mut self, control: Control) -> Result<()> {
         let continues = control.generation == self.control.generation
             && control.store == self.control.store
             && control.bases.starts_with(&self.control.bases);
@@ -190,30 +223,25 @@ impl Store {
             return self.read_afresh(control);
         }
         self.scan()?;
-        self.control = control;
-        for number in known..self.control.bases.len() {
+        for number in self.control.bases.len()..control.bases.len() {
             // The chunk before was complete when this one began.
-            let chunks = self.pack.chunks();
+            let (chunks, base) = (self.pack.chunks(), control.bases[number]);
             let before = &chunks[number - 1];
-            if before.base + before.end() != self.control.bases[number] {
-                let control = self.control.clone();
+            if before.base + before.end() != base {
                 return self.read_afresh(control);
             }
-            self.add_chunk(number)?;
+            self.add_chunk(number, base, Position::start().offset)?;
+            self.control.bases.push(base);
             self.position = Position::start();
             lock(&self.index).next_chunk(number as u64);
             self.scan()?;
         }
+        self.control = control;
         if lock(&self.index).unsettled() > REOPEN_ENTRIES {
-            let index = HashIndex::open(
-                &self.disk,
-                &self.options,
-                self.pack.cache(),
-                self.nothing(),
-                true,
-            )?;
+            let (cache, nothing) = (self.pack.cache(), self.nothing());
+            let mut index = HashIndex::open(&self.disk, &self.options, cache, nothing, true)?;
+            self.complete(&mut index)?;
             self.index = Arc::new(Mutex::new(index));
-            self.complete_index()?;
         }
         Ok(())
     }
@@ -239,23 +267,22 @@ impl Store {
     }
 }
 
-/// Where the records of a scan go.
+/// Where the records of a scan go. The state changes at the end only, so that a scan that fails
+/// halfway changed nothing.
 struct Target<'a> {
-    state: &'a mut State,
+    /// Place and sequence number of the last commit.
+    last: Option<(u64, u64)>,
+    /// Branches set, or removed by a hash of zeros.
+    references: Vec<(Vec<u8>, Hash)>,
     index: &'a mut HashIndex,
     /// The index stands where the scan begins, so it takes the records as they come.
     together: bool,
 }
 
 impl<'a> Target<'a> {
-    fn new(
-        state: &'a mut State,
-        index: &'a mut HashIndex,
-        chunk: usize,
-        from: Position,
-    ) -> Target<'a> {
+    fn new(index: &'a mut HashIndex, chunk: usize, from: Position) -> Target<'a> {
         let together = index.reached == (chunk as u64, from);
-        Target { state, index, together }
+        Target { last: None, references: Vec::new(), index, together }
     }
 
     /// Takes the records of one batch. Their bytes were verified with the batch.
@@ -268,15 +295,9 @@ impl<'a> Target<'a> {
             match tag {
                 Tag::Commit => {
                     let body = CommitBody::decode(file, offset - base, offset, body)?;
-                    self.state.last_commit = offset;
-                    self.state.sequence = body.sequence + 1;
+                    self.last = Some((offset, body.sequence));
                 }
-                Tag::Reference if *hash == [0; 32] => {
-                    self.state.branches.remove(body);
-                }
-                Tag::Reference => {
-                    self.state.branches.insert(body.to_vec(), *hash);
-                }
+                Tag::Reference => self.references.push((body.to_vec(), *hash)),
                 _ => {}
             }
             Ok(())
@@ -284,7 +305,18 @@ impl<'a> Target<'a> {
         self.index.settle_some()
     }
 
-    fn finish(self, chunk: usize, end: Position) {
+    fn finish(self, state: &mut State, chunk: usize, end: Position) {
+        if let Some((offset, sequence)) = self.last {
+            state.last_commit = offset;
+            state.sequence = sequence.saturating_add(1);
+        }
+        for (name, hash) in self.references {
+            if hash == [0; 32] {
+                state.branches.remove(&name);
+            } else {
+                state.branches.insert(name, hash);
+            }
+        }
         if self.together {
             self.index.reached = (chunk as u64, end);
         }

@@ -140,6 +140,10 @@ impl Spill for Tip {
         digest::node(node, Some(pack))?;
         let mut index = lock(&self.index);
         let mut writer = self.writer()?;
+        if index.is_behind() {
+            // It cannot say what is stored already: the tree stays in memory.
+            return Ok(());
+        }
         // A tree of before the store was cleared: its offsets mean nothing in the files of now.
         if !pack.chunks().last().is_some_and(|chunk| Arc::ptr_eq(chunk, &writer.chunk)) {
             return Ok(());

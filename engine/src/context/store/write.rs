@@ -160,7 +160,7 @@ impl Store {
         }
         self.make_room()?;
         // What the last commit could not give it, so that memory does not fill with such entries.
-        lock(&self.index).settle()?;
+        self.index()?.settle()?;
         let known = match tree.root() {
             Slot::Node(root) => self.known_objects(root)?,
             _ => None,
@@ -294,6 +294,7 @@ impl Store {
     pub fn checkpoint(&mut self) -> Result<()> {
         let _span = self.span(Operation::Checkpoint);
         let tip = self.tip()?;
+        drop(self.index()?);
         let shared = Arc::clone(&self.index);
         let mut index = lock(&shared);
         let mut writer = tip.writer()?;
@@ -316,6 +317,7 @@ impl Store {
         let _span = self.span(Operation::BeginChunk);
         let disk = Arc::clone(&self.disk);
         let tip = self.tip()?;
+        drop(self.index()?);
         let shared = Arc::clone(&self.index);
         let mut index = lock(&shared);
         let mut writer = tip.writer()?;
@@ -418,7 +420,8 @@ impl Store {
         writer.go_on(append, chunk);
         drop(writer);
         self.let_trees_spill();
-        lock(&self.index).start_again(self.nothing())?;
+        // The store is cleared. An index that cannot be made now is made by the next commit.
+        drop(lock(&self.index).start_again(self.nothing()));
         for number in 0..old.bases.len() as u64 {
             // A file that stays is removed when the store is next opened.
             let _ = disk.remove(&paths::chunk(old.generation, number));
