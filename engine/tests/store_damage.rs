@@ -2,9 +2,15 @@
 //! answer, a panic, or an allocation out of proportion. A binary of its own, for its counting allocator.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
+#[path = "store_damage/context.rs"]
+mod context;
+#[path = "it/context_story.rs"]
+#[allow(dead_code)]
+mod context_story;
 #[path = "it/model"]
 #[allow(dead_code)]
 mod model {
+    pub mod context;
     pub mod table;
 }
 #[path = "it/random.rs"]

@@ -13,11 +13,12 @@ mod manifests; // golden manifests and session files, and what is refused in spi
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
 mod concurrency; // readers beside a writer, its merges and helpers
-mod context_crash; // crashes, failed calls and damage of a context store
+mod context_crash; // crashes and failed calls of a context store
 mod context_golden; // the context's files in `golden/`
 mod context_index; // the context's index: lost, damaged, foreign, and what it costs
 mod context_machine; // random operations on trees and stores beside their model
 mod context_observer; // what an observer of a context is told
+mod context_story; // a fixed script that touches every operation of a context, with its model
 mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
