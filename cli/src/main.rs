@@ -1,6 +1,7 @@
 //! The command line of varvite: one binary for running, inspecting and measuring stores.
 
 mod commands;
+mod context_store;
 mod exit;
 mod flags;
 mod hex;

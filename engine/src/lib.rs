@@ -6,6 +6,7 @@ pub mod disk;
 pub mod error;
 pub mod file;
 pub mod format;
+pub mod irmin_pack;
 pub mod outline;
 pub mod sync;
 pub mod table;

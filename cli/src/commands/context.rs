@@ -1,13 +1,12 @@
-//! `varvite context`: looking into a context store. Only `check --rebuild-index` writes to it.
-
-use std::path::{Path, PathBuf};
+//! `varvite context`: looking into a context, ours or one of Irmin. Only `check --rebuild-index` writes to it.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use varvite::context::hash::{self, Hash};
 use varvite::context::{Change, Depth, Kind, Options, Order, Store, Tree};
+use varvite::irmin_pack as irmin;
 use varvite::{Error, Result};
 
+use crate::context_store::{Folder, commit, text};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
@@ -35,13 +34,6 @@ pub enum Command {
     Dump(Dump),
     /// Recompute every hash and look each up in the index
     Check(Check),
-}
-
-/// A store.
-#[derive(Debug, Args)]
-pub struct Folder {
-    /// Folder of the store
-    store: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -134,21 +126,6 @@ pub fn run(command: Command, format: Format) -> Outcome {
     }
 }
 
-fn open(folder: &Path) -> Result<Store> {
-    Store::open_read_only(disk(folder)?, Options::default())
-}
-
-/// The commit that `text` names.
-fn commit(store: &Store, text: &str) -> Result<Hash> {
-    if let Some(hash) = store.branch(text.as_bytes()) {
-        return Ok(hash);
-    }
-    if text == "last" {
-        return store.last_commit()?.ok_or_else(|| Error::missing("the store has no commit yet"));
-    }
-    hash::from_text(text).map_err(|error| error.context("neither a branch nor \"last\""))
-}
-
 impl Place {
     fn notation(&self) -> Notation {
         Notation::new(self.hex)
@@ -161,7 +138,7 @@ impl Place {
 
     /// The subtree; `None` where nothing is.
     fn tree(&self) -> Result<Option<Tree>> {
-        let store = open(&self.folder.store)?;
+        let store = self.folder.open()?;
         let commit = commit(&store, &self.commit)?;
         store.checkout(&commit)?.find_tree(&self.steps()?)
     }
@@ -173,7 +150,7 @@ fn nothing(place: &Place) -> Outcome {
 }
 
 fn log(arguments: &Log, format: Format) -> Outcome {
-    let store = open(&arguments.folder.store)?;
+    let store = arguments.folder.open()?;
     let mut commits = Vec::new();
     for hash in store.log(arguments.limit)? {
         commits.push(store.commit_info(&hash)?);
@@ -183,9 +160,9 @@ fn log(arguments: &Log, format: Format) -> Outcome {
         let all: Vec<_> = commits
             .iter()
             .map(|commit| {
-                let parents: Vec<_> = commit.parents.iter().map(hash::to_text).collect();
+                let parents: Vec<_> = commit.parents.iter().map(text).collect();
                 json!({
-                    "hash": hash::to_text(&commit.hash), "tree": hash::to_text(&commit.tree),
+                    "hash": text(&commit.hash), "tree": text(&commit.tree),
                     "parents": parents, "date": commit.date, "author": message(&commit.author),
                     "message": message(&commit.message), "sequence": commit.sequence,
                 })
@@ -198,7 +175,7 @@ fn log(arguments: &Log, format: Format) -> Outcome {
     for commit in &commits {
         table.add_row(vec![
             commit.sequence.to_string(),
-            hash::to_text(&commit.hash),
+            text(&commit.hash),
             commit.date.to_string(),
             message(&commit.author),
             message(&commit.message),
@@ -219,7 +196,7 @@ fn ls(arguments: &Page, format: Format) -> Outcome {
             Some(value) => value.len() as u64,
             None => child.length::<&[u8]>(&[])?,
         };
-        rows.push((notation.show(name), child.kind(), length, hash::to_text(&child.hash()?)));
+        rows.push((notation.show(name), child.kind(), length, text(&child.hash()?)));
     }
     let kind = |kind| if kind == Kind::Value { "value" } else { "directory" };
     if format == Format::Json {
@@ -275,7 +252,7 @@ fn draw(arguments: &Drawing) -> Outcome {
 }
 
 fn stat(arguments: &Folder, format: Format) -> Outcome {
-    let store = open(&arguments.store)?;
+    let store = arguments.open()?;
     let stats = store.stats();
     let configuration = store.configuration();
     let branches = store.branches();
@@ -283,7 +260,7 @@ fn stat(arguments: &Folder, format: Format) -> Outcome {
         let branches: serde_json::Map<_, _> = branches
             .iter()
             .map(|(name, hash)| {
-                (String::from_utf8_lossy(name).into_owned(), hash::to_text(hash).into())
+                (String::from_utf8_lossy(name).into_owned(), text(hash).into())
             })
             .collect();
         print::json(&json!({
@@ -345,7 +322,7 @@ fn du(place: &Place, format: Format) -> Outcome {
 }
 
 fn diff(arguments: &Between, format: Format) -> Outcome {
-    let store = open(&arguments.folder.store)?;
+    let store = arguments.folder.open()?;
     let tree = |text: &str| store.checkout(&commit(&store, text)?);
     let (before, after) = (tree(&arguments.before)?, tree(&arguments.after)?);
     let notation = Notation::new(arguments.hex);
@@ -376,7 +353,7 @@ fn diff(arguments: &Between, format: Format) -> Outcome {
 }
 
 fn dump(arguments: &Dump) -> Outcome {
-    let store = open(&arguments.folder.store)?;
+    let store = arguments.folder.open()?;
     let tree = store.checkout(&commit(&store, &arguments.commit)?)?;
     let mut failed = None;
     tree.fold::<&[u8]>(&[], None, Order::Sorted, |path, tree| {
@@ -399,13 +376,15 @@ fn check(arguments: &Check, format: Format) -> Outcome {
         store.rebuild_index()?;
         store.close()?;
     }
-    let store = open(folder)?;
+    let store = arguments.folder.open()?;
+    let is_foreign = irmin::is_store(&*disk(folder)?)?;
     let checked = store.check()?;
     let faults = &checked.index_faults;
     match format {
         Format::Json => print::json(&json!({
             "commits": checked.commits, "nodes": checked.nodes, "values": checked.values,
             "index_faults": faults, "warnings": store.warnings(),
+            "collected": checked.collected, "missing": checked.missing,
         }))?,
         Format::Table => {
             print::line(&format!(
@@ -414,13 +393,19 @@ fn check(arguments: &Check, format: Format) -> Outcome {
                 print::count(checked.nodes),
                 print::count(checked.values)
             ))?;
+            if checked.collected > 0 {
+                print::line(&format!("{} commits were collected", checked.collected))?;
+            }
+            for missing in &checked.missing {
+                print::line(&format!("missing: {missing}"))?;
+            }
             for fault in store.warnings().iter().chain(faults) {
                 print::line(&format!("index: {fault}"))?;
             }
-            if !faults.is_empty() {
+            if !faults.is_empty() && !is_foreign {
                 print::line("make the index again: varvite context check --rebuild-index")?;
             }
         }
     }
-    Ok(Verdict::of(faults.is_empty()))
+    Ok(Verdict::of(faults.is_empty() && checked.missing.is_empty()))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use varvite::context::inspect as context;
+use varvite::irmin_pack as irmin;
 use varvite::outline::Outline;
 use varvite::table::inspect;
 use varvite::{Error, Kind, Result};
@@ -53,7 +54,8 @@ impl<'a> From<&'a Outline> for Piece<'a> {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = arguments.file.display().to_string();
     let bytes = read(arguments, &name)?;
-    let outline = match context::file(&name, &bytes) {
+    let ours = context::file(&name, &bytes);
+    let outline = match ours.or_else(|| irmin::inspect::file(&name, &bytes, None)) {
         Some(outline) => outline,
         None => inspect::file(&name, &bytes)?,
     };

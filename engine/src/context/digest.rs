@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::hash::{self, Hash};
 use super::node::{Body, Load, Node, Slot, Target, UNKNOWN};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Nodes hashed together: enough for every SIMD lane, few enough that the pre-images stay in cache.
 const BATCH: usize = 64;
@@ -20,6 +20,11 @@ const BATCH: usize = 64;
 pub(crate) fn node(root: &Arc<Node>, load: Option<&dyn Load>) -> Result<Hash> {
     if let Some(hash) = root.hash.get() {
         return Ok(*hash);
+    }
+    if load.is_some_and(|load| !load.hashes_alike()) {
+        return Err(Error::invalid(
+            "the store of this tree has other hashes: it can be read, but not changed and hashed",
+        ));
     }
     let mut digester = Digester { load, bytes: Vec::new(), spans: Vec::new(), places: Vec::new() };
     for wave in waves(root) {

@@ -38,6 +38,10 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     fn hash(&self, offset: u64) -> Result<Hash>;
     /// Distinguishes packs, because offsets mean nothing in another one.
     fn identity(&self) -> u64;
+    /// Whether stored hashes are of the kind that changed nodes are given.
+    fn hashes_alike(&self) -> bool {
+        true
+    }
     /// What counts for an observer, if there is one.
     fn meter(&self) -> Option<&Arc<Meter>> {
         None

@@ -84,6 +84,11 @@ pub(crate) trait Spill: Send + Sync + std::fmt::Debug {
 /// Numbers packs in the order in which the process opens them.
 static OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
+/// A number for one more thing that offsets belong to.
+pub(crate) fn next_identity() -> u64 {
+    OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
 /// Bytes of a record: inside a page of the cache, or gathered.
 enum Bytes {
     Page(Page, usize),
@@ -105,7 +110,7 @@ impl Pack {
             meter: options.observer.clone().map(Meter::new),
             tree_bytes: options.tree_bytes,
             spill: OnceLock::new(),
-            identity: OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            identity: next_identity(),
             store,
             chunks: Mutex::new(Vec::new()),
             cache,

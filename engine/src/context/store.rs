@@ -6,6 +6,7 @@
 //! Order of every write and sync: `docs/design/durability.md`.
 
 mod check;
+pub(crate) mod history;
 mod load;
 mod tip;
 mod write;
@@ -27,11 +28,13 @@ use super::record::Tag;
 use super::tree::Tree;
 use crate::cache::Cache;
 use crate::disk::Disk;
+use crate::disk::memory::MemoryDisk;
 use crate::error::{Error, Kind, Result};
 use crate::file::append::Position;
 use crate::sync::{Mutex, lock};
 
-pub use check::Checked;
+pub use check::{Checked, FAULTS_MAX};
+use history::History;
 use tip::Tip;
 pub use write::CommitInfo;
 
@@ -95,6 +98,8 @@ pub struct Store {
     index: Arc<Mutex<HashIndex>>,
     /// The half that only the one writer has; its working trees share it, to spill.
     tip: Option<Arc<Tip>>,
+    /// Where commits are, when they are in another format; everything else is empty then.
+    history: Option<Box<dyn History>>,
 }
 
 impl Store {
@@ -181,8 +186,22 @@ impl Store {
             control,
             index: Arc::new(Mutex::new(index)),
             tip: None,
+            history: None,
         };
         store.load(lock)?;
+        Ok(store)
+    }
+
+    /// A store to read the commits that `history` finds.
+    pub(crate) fn of_history(history: Box<dyn History>, options: Options) -> Result<Store> {
+        // What is asked of a store beside its history is asked of an empty one.
+        let configuration = history.configuration();
+        let options =
+            Options { configuration, pages_bytes: 0, objects_bytes: 0, cache: None, ..options };
+        let disk = MemoryDisk::new();
+        drop(Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options.clone())?);
+        let mut store = Store::open_read_only(disk, options)?;
+        store.history = Some(history);
         Ok(store)
     }
 
@@ -194,8 +213,14 @@ impl Store {
     /// An empty working tree of this store. Other than [`Tree::empty`] it spills to the pack what is
     /// more than [`Options::tree_bytes`], and its observer is the store's.
     pub fn empty_tree(&self) -> Tree {
-        let load = Arc::clone(&self.pack) as Arc<dyn Load>;
-        Tree::stored(self.configuration(), load, Slot::empty_directory())
+        Tree::stored(self.configuration(), self.load_from(), Slot::empty_directory())
+    }
+
+    fn load_from(&self) -> Arc<dyn Load> {
+        match &self.history {
+            Some(history) => history.load(),
+            None => Arc::clone(&self.pack) as Arc<dyn Load>,
+        }
     }
 
     /// The hash configuration.
@@ -207,7 +232,10 @@ impl Store {
     /// level of the index is read.
     pub fn exists(&self, commit: &Hash) -> Result<bool> {
         let _span = self.span(Operation::Exists);
-        Ok(self.find_commit(commit)?.is_some())
+        match &self.history {
+            Some(history) => history.exists(commit),
+            None => Ok(self.find_commit(commit)?.is_some()),
+        }
     }
 
     /// Where a commit is. What the index says is checked against the pack; when it is damaged the
@@ -249,6 +277,10 @@ impl Store {
     /// bytes are no objects. `Invalid` with the minimal index.
     pub fn find_object(&self, hash: &Hash) -> Result<Option<Tree>> {
         let _span = self.span(Operation::Exists);
+        if let Some(history) = &self.history {
+            let slot = history.object(hash)?;
+            return Ok(slot.map(|slot| Tree::stored(self.configuration(), history.load(), slot)));
+        }
         let entries = {
             let index = self.index()?;
             if !index.keeps_objects() {
@@ -281,7 +313,10 @@ impl Store {
 
     /// What was found wrong with the index, which was then made again.
     pub fn warnings(&self) -> Vec<String> {
-        lock(&self.index).warnings().to_vec()
+        match &self.history {
+            Some(history) => history.warnings(),
+            None => lock(&self.index).warnings().to_vec(),
+        }
     }
 
     fn commit_at(&self, offset: u64) -> Result<(Hash, CommitBody)> {
@@ -301,14 +336,19 @@ impl Store {
     /// The tree of a commit, loaded as it is looked at. One read. `Missing` for an unknown commit.
     pub fn checkout(&self, commit: &Hash) -> Result<Tree> {
         let _span = self.span(Operation::Checkout);
-        let (_, body) = self.commit_at(self.commit_offset(commit)?)?;
-        let load = Arc::clone(&self.pack) as Arc<dyn Load>;
-        Ok(Tree::stored(self.configuration(), load, Slot::StoredNode(body.root)))
+        let root = match &self.history {
+            Some(history) => history.root(commit)?,
+            None => Slot::StoredNode(self.commit_at(self.commit_offset(commit)?)?.1.root),
+        };
+        Ok(Tree::stored(self.configuration(), self.load_from(), root))
     }
 
     /// What a commit says. Two reads. `Missing` for an unknown commit.
     pub fn commit_info(&self, commit: &Hash) -> Result<Commit> {
         let _span = self.span(Operation::Log);
+        if let Some(history) = &self.history {
+            return history.commit_info(commit);
+        }
         let (hash, body) = self.commit_at(self.commit_offset(commit)?)?;
         Ok(Commit {
             hash,
@@ -323,6 +363,9 @@ impl Store {
 
     /// The commit that the store took last.
     pub fn last_commit(&self) -> Result<Option<Hash>> {
+        if let Some(history) = &self.history {
+            return Ok(history.log(1)?.pop());
+        }
         match self.state.last_commit {
             0 => Ok(None),
             offset => self.commit_at(offset).map(|(hash, _)| Some(hash)),
@@ -332,6 +375,9 @@ impl Store {
     /// The commits of the store, newest first; at most `limit`. One read each.
     pub fn log(&self, limit: usize) -> Result<Vec<Hash>> {
         let _span = self.span(Operation::Log);
+        if let Some(history) = &self.history {
+            return history.log(limit);
+        }
         let mut hashes = Vec::new();
         let mut offset = self.state.last_commit;
         while offset != 0 && hashes.len() < limit {
@@ -344,12 +390,19 @@ impl Store {
 
     /// The commit that a branch names.
     pub fn branch(&self, name: &[u8]) -> Option<Hash> {
-        self.state.branches.get(name).copied()
+        match &self.history {
+            Some(history) => history.branches().get(name).copied(),
+            None => self.state.branches.get(name).copied(),
+        }
     }
 
     /// All branches by name.
     pub fn branches(&self) -> Vec<(Vec<u8>, Hash)> {
-        self.state.branches.iter().map(|(name, hash)| (name.clone(), *hash)).collect()
+        let branches = match &self.history {
+            Some(history) => history.branches(),
+            None => &self.state.branches,
+        };
+        branches.iter().map(|(name, hash)| (name.clone(), *hash)).collect()
     }
 
     /// The hash that [`Store::commit`] would give, without committing.
@@ -359,6 +412,9 @@ impl Store {
 
     /// What the store did and holds.
     pub fn stats(&self) -> Stats {
+        if let Some(history) = &self.history {
+            return history.stats();
+        }
         let chunks = self.pack.chunks();
         let (written_bytes, syncs) = self.tip.as_ref().map_or((0, 0), |tip| tip.traffic());
         let index = lock(&self.index);

@@ -23,6 +23,10 @@ pub struct Checked {
     pub values: u64,
     /// What is wrong with the index, at most ten sentences; it can be made again.
     pub index_faults: Vec<String>,
+    /// Commits that the index knows and garbage collection took; none in our own format.
+    pub collected: u64,
+    /// What collected stores no longer have although something names it, at most ten sentences.
+    pub missing: Vec<String>,
 }
 
 /// The most faults of an index that are told.
@@ -34,6 +38,9 @@ impl Store {
     /// or so for each.
     pub fn check(&self) -> Result<Checked> {
         let _span = self.span(Operation::Check);
+        if let Some(history) = &self.history {
+            return history.check();
+        }
         let mut checked = Checked::default();
         let mut seen = HashSet::new();
         let mut offset = self.state.last_commit;

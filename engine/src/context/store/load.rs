@@ -197,6 +197,9 @@ impl Store {
             return Ok(());
         }
         let _span = self.span(Operation::Reload);
+        if let Some(history) = &mut self.history {
+            return history.reload();
+        }
         let mut control = Control::read(&*self.disk)?;
         loop {
             match self.follow(control.clone()) {
@@ -260,6 +263,7 @@ impl Store {
             control,
             index: Arc::new(Mutex::new(index)),
             tip: None,
+            history: None,
         };
         fresh.load(None)?;
         *self = fresh;

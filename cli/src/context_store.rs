@@ -1,0 +1,106 @@
+//! Opening a context by folder, one of ours or one of Irmin, and naming its commits.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use varvite::context::hash::{self, Hash};
+use varvite::context::{ChildOrder, Configuration, Options, Store};
+use varvite::disk::Disk;
+use varvite::irmin_pack::{self as irmin, Schema, Verify};
+use varvite::{Error, Result};
+
+use crate::hex;
+use crate::store::disk;
+
+/// A context, and what the folder of one of Irmin does not say.
+#[derive(Debug, Args)]
+pub struct Folder {
+    /// Folder of the store: one of varvite's, or one of Irmin (irmin-pack), which is only read
+    pub store: PathBuf,
+    #[command(flatten)]
+    pub foreign: Foreign,
+}
+
+/// What the folder of a store of Irmin does not say.
+#[derive(Debug, Args)]
+pub struct Foreign {
+    /// Irmin: folder of the lower layer, if it is not "lower" in or beside the store
+    #[arg(long, value_name = "DIR")]
+    lower: Option<PathBuf>,
+    /// Irmin: branching of directories, and the most entries of one that is hashed flat
+    #[arg(long, value_name = "ENTRIES,FLAT", value_parser = shape, default_value = "32,256")]
+    shape: (u32, u32),
+    /// Irmin: children are ordered by bits of the hash of their name
+    #[arg(long)]
+    hash_bits: bool,
+    /// Irmin: do not hash directories again when they are read
+    #[arg(long)]
+    trust: bool,
+}
+
+fn shape(text: &str) -> std::result::Result<(u32, u32), String> {
+    let pair = text.split_once(',').and_then(|(entries, flat)| {
+        Some((entries.trim().parse().ok()?, flat.trim().parse().ok()?))
+    });
+    pair.ok_or_else(|| "give two numbers, as in 32,256".to_owned())
+}
+
+impl Foreign {
+    /// How a store of Irmin in `folder` is opened.
+    fn options(&self, folder: &Path) -> Result<irmin::Options> {
+        let order = if self.hash_bits { ChildOrder::HashBits } else { ChildOrder::SeededHash };
+        let beside = folder.canonicalize().ok().and_then(|full| Some(full.parent()?.join("lower")));
+        let lower: Option<Arc<dyn Disk>> = match (&self.lower, beside) {
+            (Some(lower), _) => Some(disk(lower)?),
+            (None, Some(beside)) if beside.is_dir() && !folder.join("lower").is_dir() => {
+                Some(disk(&beside)?)
+            }
+            _ => None,
+        };
+        Ok(irmin::Options {
+            configuration: Configuration::new(self.shape.0, self.shape.1, order)?,
+            lower,
+            verify: if self.trust { Verify::Trust } else { Verify::Hashes },
+            ..irmin::Options::default()
+        })
+    }
+}
+
+impl Folder {
+    /// Opens the store to read.
+    pub fn open(&self) -> Result<Store> {
+        let folder = disk(&self.store)?;
+        if irmin::is_store(&*folder)? {
+            return irmin::open(folder, &self.foreign.options(&self.store)?);
+        }
+        Store::open_read_only(folder, Options::default())
+    }
+}
+
+/// The commit that `text` names.
+pub fn commit(store: &Store, text: &str) -> Result<Hash> {
+    if let Some(hash) = store.branch(text.as_bytes()) {
+        return Ok(hash);
+    }
+    if text == "last" {
+        return store.last_commit()?.ok_or_else(|| Error::missing("the store has no commit yet"));
+    }
+    if let Some(short) = hex::decode(text).filter(|bytes| bytes.len() == Schema::Sha1.hash_bytes()) {
+        let mut hash = [0; 32];
+        hash[..short.len()].copy_from_slice(&short);
+        return Ok(hash);
+    }
+    hash::from_text(text).map_err(|error| error.context("neither a branch nor \"last\""))
+}
+
+/// A hash as people see it. Those of SHA-1 are known by the zeros behind them.
+pub fn text(hash: &Hash) -> String {
+    let short = Schema::Sha1.hash_bytes();
+    let schema = if hash[short..].iter().all(|byte| *byte == 0) && hash[..short] != [0; 20] {
+        Schema::Sha1
+    } else {
+        Schema::Tezos
+    };
+    schema.text(hash)
+}

@@ -1,0 +1,24 @@
+//! Stores of Irmin (`irmin-pack`), as Tezos nodes have them, opened as they are.
+//!
+//! [`open`] gives an ordinary [`Store`](crate::context::Store) to read; nothing is ever written to
+//! the folder, and another process may go on writing to it.
+//! Format document: `docs/format/irmin-pack.md`.
+
+mod branches;
+mod bytes;
+mod check;
+mod control;
+mod dict;
+mod entry;
+mod files;
+mod index;
+pub mod inspect;
+mod open;
+mod reader;
+mod schema;
+mod sha1;
+mod space;
+
+pub use open::{Options, is_store, open};
+pub use reader::Verify;
+pub use schema::Schema;

@@ -1,0 +1,418 @@
+//! Opening a store of Irmin to read, and finding its commits.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+use super::branches;
+use super::control::Control;
+use super::entry::{EntryKind, Head};
+use super::files::small;
+use super::index::{self, Index};
+use super::reader::{Reader, Verify};
+use super::schema::Schema;
+use super::space::{self, From, Space};
+use crate::cache::Cache;
+use crate::context::configuration::Configuration;
+use crate::context::hash::Hash;
+use crate::context::node::{Load, Slot};
+use crate::context::store::history::History;
+use crate::context::{Checked, Commit, Stats, Store};
+use crate::disk::{Access, Disk, Mode};
+use crate::error::{Error, Kind, Result};
+
+/// How a store of Irmin is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The shape of directories, which the folder does not say.
+    pub configuration: Configuration,
+    /// How objects are named; found out from the files when not given.
+    pub schema: Option<Schema>,
+    /// The folder of the lower layer; without it `lower` in the store's folder is taken.
+    pub lower: Option<Arc<dyn Disk>>,
+    /// Whether what is read is hashed again.
+    pub verify: Verify,
+    /// Memory for materialised nodes, in bytes.
+    pub objects_bytes: u64,
+    /// Memory for pages of the files, in bytes.
+    pub pages_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            configuration: Configuration::TEZOS,
+            schema: None,
+            lower: None,
+            verify: Verify::Hashes,
+            objects_bytes: 64 << 20,
+            pages_bytes: 16 << 20,
+        }
+    }
+}
+
+/// How often files are looked for that a control file names and a collection has just removed.
+const ATTEMPTS: usize = 8;
+
+/// How many of the newest commits are looked at for one that the index does not have.
+const LOOK_BACK: usize = 4096;
+
+/// The most bytes of a file of branches that are read.
+const BRANCHES_MAX: u64 = 64 << 20;
+
+/// Whether the folder holds a store of Irmin, of any version.
+pub fn is_store(disk: &dyn Disk) -> Result<bool> {
+    Ok(disk.exists("store.control")? || disk.exists("store.pack")?)
+}
+
+/// Opens a store of Irmin to read, as of now; [`Store::reload`] sees what another process wrote
+/// since. Writes nothing and takes no lock. `Missing` when the folder has none, `Version` when it is
+/// newer than version 5, `Corrupt` when its files contradict each other.
+///
+/// Reads the control file, the dictionary, the branches and the logs of the index. A hash of a store
+/// with SHA-1 has zeros behind its 20 bytes; its trees can be read but not changed and hashed. A
+/// commit's sequence is its offset. Commits that garbage collection took are `Missing`.
+pub fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Store> {
+    if !is_store(&*disk)? {
+        return Err(Error::missing(format!(
+            "{} holds no store of Irmin: it has neither store.control nor store.pack",
+            disk.root()
+        )));
+    }
+    let cache = Cache::new(options.pages_bytes);
+    let opened = Opened::new(disk, options.clone(), cache)?;
+    Store::of_history(Box::new(opened), crate::context::Options::default())
+}
+
+/// A store as it was opened last.
+#[derive(Debug)]
+struct Opened {
+    disk: Arc<dyn Disk>,
+    options: Options,
+    cache: Arc<Cache>,
+    reader: Arc<Reader>,
+    branches: BTreeMap<Vec<u8>, Hash>,
+}
+
+/// Which schema the files are of: the index says, or else the first object.
+fn schema_of(disk: &dyn Disk, options: &Options) -> Result<Schema> {
+    if let Some(schema) = options.schema {
+        return Ok(schema);
+    }
+    for name in ["index/log", "index/data", "index/log_async"] {
+        let mut bytes = vec![0; 4096];
+        let Ok(file) = disk.open(name, Mode::Read, Access::Buffered) else { continue };
+        let found = file.read_at(0, &mut bytes)?;
+        bytes.truncate(found);
+        if name == "index/data" {
+            // Entries come after the fan-out, which may be long.
+            let fan = bytes.get(24..32).map_or(0, |fan| {
+                u64::from_be_bytes(fan.try_into().expect("eight bytes"))
+            });
+            bytes.resize(4096, 0);
+            let start = fan.saturating_add(index::HEADER);
+            let found = file.read_at(start, &mut bytes[index::HEADER as usize..])?;
+            bytes.truncate(index::HEADER as usize + found);
+        }
+        for schema in [Schema::Tezos, Schema::Sha1] {
+            if index::fits(schema, &bytes) {
+                return Ok(schema);
+            }
+        }
+    }
+    Ok(Schema::Tezos)
+}
+
+impl Opened {
+    fn new(disk: Arc<dyn Disk>, options: Options, cache: Arc<Cache>) -> Result<Opened> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let before = space::control(&*disk)?;
+            match Self::read(&disk, &options, &cache) {
+                Ok((reader, branches)) => {
+                    let reader = Arc::new(reader);
+                    return Ok(Opened { disk, options, cache, reader, branches });
+                }
+                // The files were those of a control file that has been replaced since.
+                Err(_) if attempt < ATTEMPTS && space::control(&*disk)? != before => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn read_branches(disk: &dyn Disk, schema: Schema) -> Result<BTreeMap<Vec<u8>, Hash>> {
+        let bytes = small(disk, "store.branches", BRANCHES_MAX)?.unwrap_or_default();
+        let name = format!("{}/store.branches", disk.root());
+        let mut branches = BTreeMap::new();
+        for branch in branches::decode(&name, &bytes, schema)? {
+            if branch.hash == [0; 32] {
+                branches.remove(&branch.name);
+            } else {
+                branches.insert(branch.name, branch.hash);
+            }
+        }
+        Ok(branches)
+    }
+
+    /// In this order: a branch that is seen names a commit that the index has, and an index entry
+    /// that is seen leads to bytes that the control file counts.
+    fn read(
+        disk: &Arc<dyn Disk>,
+        options: &Options,
+        cache: &Arc<Cache>,
+    ) -> Result<(Reader, BTreeMap<Vec<u8>, Hash>)> {
+        let schema = schema_of(&**disk, options)?;
+        let branches = Self::read_branches(&**disk, schema)?;
+        let index = Index::open(&**disk, schema, cache)?;
+        let control = space::control(&**disk)?;
+        let space = Space::open(disk, options.lower.as_ref(), control, cache)?;
+        let reader = Reader::new(
+            space,
+            index,
+            schema,
+            options.configuration,
+            options.verify,
+            options.objects_bytes,
+        );
+        Ok((reader, branches))
+    }
+
+    /// Where a commit is. `Missing` when there is none, or it was collected; `Corrupt` when something
+    /// still names it but it cannot be found.
+    fn find(&self, commit: &Hash) -> Result<u64> {
+        let reader = &self.reader;
+        let row = reader.index.find(commit)?;
+        let text = reader.schema.text(commit);
+        if let Some(row) = &row {
+            match reader.head(row.offset, From::Anywhere) {
+                Ok((entry, _)) if entry.head.hash == *commit => match entry.head.kind {
+                    EntryKind::CommitGone => match reader.head(row.offset, From::Lower) {
+                        Ok(_) => return Ok(row.offset),
+                        Err(error) => {
+                            return Err(error.context(format_args!("commit {text} is absent")));
+                        }
+                    },
+                    kind if kind.is_commit() => return Ok(row.offset),
+                    other => return Err(entry.corrupt("a commit", other.name())),
+                },
+                Err(error) if error.kind() == Kind::Missing => {
+                    return Err(error.context(format_args!("commit {text} is absent")));
+                }
+                Err(error) if error.kind() != Kind::Corrupt => return Err(error),
+                _ => {}
+            }
+        }
+        if let Some(offset) = self.look_for(commit)? {
+            return Ok(offset);
+        }
+        let root = self.disk.root();
+        if row.is_some() || self.branches.values().any(|hash| hash == commit) {
+            return Err(Error::corrupt(
+                &format!("{root}/index"),
+                0,
+                format_args!("an entry that leads to commit {text}"),
+                "none",
+            ));
+        }
+        Err(Error::missing(format!(
+            "commit {text} is not in the store at {root}: `varvite context log` lists those that are"
+        )))
+    }
+
+    /// A commit that the index lost: a parent of a newer one, or newer than all.
+    fn look_for(&self, commit: &Hash) -> Result<Option<u64>> {
+        for (offset, _) in self.newest(LOOK_BACK)? {
+            let Ok(found) = self.reader.commit(offset) else { continue };
+            if found.hash == *commit {
+                return Ok(Some(offset));
+            }
+            let parents = found.parents.iter().zip(&found.entry.parents);
+            for (hash, address) in parents {
+                if let (true, super::entry::Address::Offset(at)) = (hash == commit, address)
+                    && self.reader.commit(*at).is_ok_and(|found| found.hash == *commit)
+                {
+                    return Ok(Some(*at));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Offset and hash of up to `limit` commits, newest first, collected ones included.
+    fn newest(&self, limit: usize) -> Result<Vec<(u64, Hash)>> {
+        // The least of those kept is on top, to be replaced.
+        let mut kept: BinaryHeap<Reverse<(u64, Hash)>> = BinaryHeap::new();
+        let mut keep = |place: (u64, Hash)| {
+            kept.push(Reverse(place));
+            if kept.len() > limit {
+                kept.pop();
+            }
+        };
+        let mut end = self.reader.space.suffix_start();
+        self.reader.index.scan(&mut |_, _, row| {
+            if row.is_commit() {
+                keep((row.offset, row.hash));
+                end = end.max(row.offset + u64::from(row.length));
+            }
+            Ok(())
+        })?;
+        self.after(end, &mut keep)?;
+        let mut places: Vec<_> = kept.into_iter().map(|Reverse(place)| place).collect();
+        places.sort_unstable_by(|a, b| b.cmp(a));
+        places.dedup();
+        Ok(places)
+    }
+
+    /// Commits behind `end`, where the index leads to none: usually there is nothing at all.
+    fn after(&self, end: u64, keep: &mut dyn FnMut((u64, Hash))) -> Result<()> {
+        let mut offset = end;
+        while offset < self.reader.space.end() {
+            let (entry, _) = self.reader.head(offset, From::Anywhere)?;
+            let Head { hash, kind, length, .. } = entry.head;
+            if kind == EntryKind::Commit {
+                keep((offset, hash));
+            }
+            // Those without a length are of version 1, in which everything is indexed.
+            let Some(length) = length else { break };
+            offset += length;
+        }
+        Ok(())
+    }
+
+    fn control(&self) -> &Control {
+        &self.reader.space.control
+    }
+}
+
+impl History for Opened {
+    fn configuration(&self) -> Configuration {
+        self.options.configuration
+    }
+
+    fn load(&self) -> Arc<dyn Load> {
+        Arc::clone(&self.reader) as Arc<dyn Load>
+    }
+
+    fn exists(&self, commit: &Hash) -> Result<bool> {
+        match self.find(commit) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == Kind::Missing => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn root(&self, commit: &Hash) -> Result<Slot> {
+        Ok(self.reader.commit(self.find(commit)?)?.root)
+    }
+
+    fn commit_info(&self, commit: &Hash) -> Result<Commit> {
+        let offset = self.find(commit)?;
+        let found = self.reader.commit(offset)?;
+        let mut parents = found.parents;
+        parents.sort_unstable();
+        Ok(Commit {
+            hash: found.hash,
+            tree: found.tree,
+            parents,
+            date: found.entry.date,
+            author: found.entry.author,
+            message: found.entry.message,
+            sequence: offset,
+        })
+    }
+
+    fn log(&self, limit: usize) -> Result<Vec<Hash>> {
+        let mut hashes = Vec::new();
+        for (offset, hash) in self.newest(limit)? {
+            match self.reader.commit(offset) {
+                Ok(found) if found.hash == hash => hashes.push(hash),
+                Ok(found) => {
+                    return Err(Error::corrupt(
+                        &format!("{}/index", self.disk.root()),
+                        0,
+                        format_args!("commit {} at offset {offset}", self.reader.schema.text(&hash)),
+                        self.reader.schema.text(&found.hash),
+                    ));
+                }
+                Err(error) if error.kind() == Kind::Missing => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(hashes)
+    }
+
+    fn branches(&self) -> &BTreeMap<Vec<u8>, Hash> {
+        &self.branches
+    }
+
+    fn object(&self, hash: &Hash) -> Result<Option<Slot>> {
+        let Some(row) = self.reader.index.find(hash)? else { return Ok(None) };
+        let (entry, _) = match self.reader.head(row.offset, From::Anywhere) {
+            Err(error) if error.kind() == Kind::Missing => return Ok(None),
+            outcome => outcome?,
+        };
+        if entry.head.hash != *hash {
+            let text = |hash| self.reader.schema.text(hash);
+            return Err(entry.corrupt(text(hash), text(&entry.head.hash)));
+        }
+        Ok(match entry.head.kind {
+            EntryKind::Contents => Some(Slot::StoredValue(row.offset + 1)),
+            EntryKind::Root | EntryKind::FlatOld => Some(Slot::StoredNode(row.offset + 1)),
+            _ => None,
+        })
+    }
+
+    fn stats(&self) -> Stats {
+        let collected = self.control().collected();
+        let mut commits = 0;
+        // What cannot be read is told by whoever asks for it.
+        let _ = self.reader.index.scan(&mut |_, _, row| {
+            commits += u64::from(row.is_commit());
+            Ok(())
+        });
+        let entries = self.reader.index.count();
+        Stats {
+            commits,
+            objects: if entries > commits { entries } else { 0 },
+            pack_bytes: self.reader.space.bytes(),
+            index_bytes: self.reader.index.bytes(),
+            objects_bytes: self.reader.objects.bytes(),
+            chunks: self.reader.space.files(),
+            generation: collected.map_or(0, |collected| collected.generation),
+            ..Stats::default()
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (name, hash) in &self.branches {
+            if let Err(error) = self.find(hash) {
+                let name = String::from_utf8_lossy(name);
+                warnings.push(format!("branch {name} leads nowhere: {error}"));
+            }
+        }
+        warnings
+    }
+
+    fn check(&self) -> Result<Checked> {
+        let commits: Vec<u64> =
+            self.newest(usize::MAX)?.into_iter().map(|(offset, _)| offset).collect();
+        let reader = Self::read(&self.disk, &Options { verify: Verify::Hashes, ..self.options.clone() }, &self.cache)?.0;
+        super::check::check(&reader, &commits)
+    }
+
+    fn reload(&mut self) -> Result<()> {
+        let branches = Self::read_branches(&*self.disk, self.reader.schema)?;
+        if self.reader.index.is_current(&*self.disk)?
+            && space::control(&*self.disk)? == *self.control()
+        {
+            self.branches = branches;
+            return Ok(());
+        }
+        let (disk, cache) = (Arc::clone(&self.disk), Arc::clone(&self.cache));
+        *self = Opened::new(disk, self.options.clone(), cache)?;
+        Ok(())
+    }
+}
+
