@@ -86,7 +86,8 @@ pub fn commit(store: &Store, text: &str) -> Result<Hash> {
     if text == "last" {
         return store.last_commit()?.ok_or_else(|| Error::missing("the store has no commit yet"));
     }
-    if let Some(short) = hex::decode(text).filter(|bytes| bytes.len() == Schema::Sha1.hash_bytes()) {
+    if let Some(short) = hex::decode(text).filter(|bytes| bytes.len() == Schema::Sha1.hash_bytes())
+    {
         let mut hash = [0; 32];
         hash[..short.len()].copy_from_slice(&short);
         return Ok(hash);

@@ -29,4 +29,6 @@ mod documents {
     struct Guide;
     #[doc = include_str!("../../docs/guide/coming-from.md")]
     struct ComingFrom;
+    #[doc = include_str!("../../docs/guide/coming-from-irmin.md")]
+    struct ComingFromIrmin;
 }

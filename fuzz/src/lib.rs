@@ -2,6 +2,9 @@
 
 #[path = "../../engine/tests/it/decoders.rs"]
 pub mod decoders;
+#[path = "../../engine/tests/it/irmin_files.rs"]
+#[allow(dead_code)]
+pub mod irmin_files;
 #[path = "../../engine/tests/it/log_files.rs"]
 #[allow(dead_code)]
 pub mod log_files;

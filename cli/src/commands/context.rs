@@ -259,9 +259,7 @@ fn stat(arguments: &Folder, format: Format) -> Outcome {
     if format == Format::Json {
         let branches: serde_json::Map<_, _> = branches
             .iter()
-            .map(|(name, hash)| {
-                (String::from_utf8_lossy(name).into_owned(), text(hash).into())
-            })
+            .map(|(name, hash)| (String::from_utf8_lossy(name).into_owned(), text(hash).into()))
             .collect();
         print::json(&json!({
             "commits": stats.commits, "objects": stats.objects, "pack_bytes": stats.pack_bytes,

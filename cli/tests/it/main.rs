@@ -6,6 +6,8 @@
 mod binary;
 /// `conformance`, `replay blocks`, `bench context` and `context`.
 mod context;
+/// Stores of Irmin as they are.
+mod irmin;
 /// `bench` and `demo`.
 mod load;
 /// `replay cardano` on a real chain, whole, killed and damaged.

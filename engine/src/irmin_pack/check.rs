@@ -162,7 +162,9 @@ impl Check<'_> {
                         &entry.file,
                         entry.place,
                         format_args!("names of bucket {} at depth {}", way.bucket, way.depth),
-                        format_args!("one of {found}: check the shape that the store was made with"),
+                        format_args!(
+                            "one of {found}: check the shape that the store was made with"
+                        ),
                     ));
                 }
             }

@@ -4,6 +4,8 @@
 //! `docs/format/irmin-pack.md`.
 
 use super::bytes;
+#[cfg(test)]
+use crate::context::hash::{put_u64, put_varint};
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::Decoder;
 
@@ -80,7 +82,8 @@ pub(crate) fn adler(bytes: &[u8]) -> u32 {
 fn version(decoder: &mut Decoder<'_>) -> Result<u32> {
     let start = decoder.clone();
     let bytes = decoder.raw(8)?;
-    let number = std::str::from_utf8(bytes).ok().filter(|text| text.bytes().all(|c| c.is_ascii_digit()));
+    let number =
+        std::str::from_utf8(bytes).ok().filter(|text| text.bytes().all(|c| c.is_ascii_digit()));
     match number.and_then(|text| text.parse().ok()) {
         Some(number) => Ok(number),
         None => Err(start.corrupt("a version in eight digits", "other bytes")),
@@ -188,7 +191,9 @@ impl Control {
             tag @ 4..=18 => {
                 return Err(Error::new(
                     Kind::Version,
-                    format!("{file} has status {tag}, which newer versions of Irmin use: use a newer release"),
+                    format!(
+                        "{file} has status {tag}, which newer versions of Irmin use: use a newer release"
+                    ),
                 ));
             }
             other => return Err(start.corrupt("a status", other)),
@@ -196,6 +201,7 @@ impl Control {
     }
 
     /// The bytes of a version-5 control file.
+    #[cfg(test)]
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = b"00000005".to_vec();
         put_u64(&mut out, self.dict_end);
@@ -286,21 +292,21 @@ pub(crate) fn old_header(file: &str, bytes: &[u8]) -> Result<(u64, u32)> {
     }
 }
 
-use crate::context::hash::{put_u64, put_varint};
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn bytes(hex: &str) -> Vec<u8> {
         let digits: Vec<u8> = hex.bytes().filter(|byte| *byte != b' ').collect();
-        let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        let pair =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
         digits.chunks_exact(2).map(pair).collect()
     }
 
     #[test]
     fn files_of_every_version_are_read() {
-        let third = bytes("3030303030303033 0000000000000018 000000000000002a 03 000000000000007a 01");
+        let third =
+            bytes("3030303030303033 0000000000000018 000000000000002a 03 000000000000007a 01");
         let control = Control::decode("f", &third).unwrap();
         assert_eq!((control.dict_end, control.chunk_end, control.chunk_start), (24, 42, 1));
         assert_eq!(control.collected().unwrap().suffix_start, 122);

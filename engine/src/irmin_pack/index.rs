@@ -47,14 +47,6 @@ impl Row {
         let offset = bytes::offset(&mut decoder)?;
         Ok(Row { hash, offset, length: bytes::u32(&mut decoder)?, letter: decoder.u8()? })
     }
-
-    /// Appends the entry.
-    pub(crate) fn put(&self, schema: Schema, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.hash[..schema.hash_bytes()]);
-        out.extend_from_slice(&self.offset.to_be_bytes());
-        out.extend_from_slice(&self.length.to_be_bytes());
-        out.push(self.letter);
-    }
 }
 
 /// What each file of the index begins with.
@@ -81,15 +73,6 @@ impl IndexHeader {
             return Err(start.corrupt("a fan-out of whole numbers", fan_bytes));
         }
         Ok(IndexHeader { bytes: length, generation, fan_bytes })
-    }
-
-    /// The header of a log.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = self.bytes.to_be_bytes().to_vec();
-        out.extend_from_slice(b"00000001");
-        out.extend_from_slice(&self.generation.to_be_bytes());
-        out.extend_from_slice(&self.fan_bytes.to_be_bytes());
-        out
     }
 }
 
@@ -130,7 +113,9 @@ impl IndexFile {
         let end = HEADER + header.bytes;
         let part = match header.fan_bytes.checked_add(end) {
             Some(end) => part.bounded(HEADER + header.fan_bytes, end, "its header")?,
-            None => return Err(Error::corrupt(&name, 24, "a fan-out in the file", header.fan_bytes)),
+            None => {
+                return Err(Error::corrupt(&name, 24, "a fan-out in the file", header.fan_bytes));
+            }
         };
         if !header.bytes.is_multiple_of(Self::entry_bytes(schema)) {
             return Err(Error::corrupt(
@@ -333,13 +318,6 @@ impl Index {
     /// Bytes on disk.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.part.end).sum()
-    }
-
-    /// Bytes that the places of the logs take.
-    #[cfg(test)]
-    pub(crate) fn memory(&self) -> usize {
-        let sorted = self.files.iter().filter_map(|file| file.sorted.as_ref());
-        sorted.map(|sorted| sorted.capacity() * size_of::<(u64, u32)>()).sum()
     }
 }
 

@@ -261,7 +261,9 @@ fn entries(
     schema: Schema,
 ) -> Outline {
     let mut outline = whole(file, &format!("irmin {label}"), bytes);
-    if start > 0 && let (_, _, Some(header)) = valid(file, bytes) {
+    if start > 0
+        && let (_, _, Some(header)) = valid(file, bytes)
+    {
         outline = outline.child(header);
     }
     let end = end.map_or(bytes.len() as u64, |end| end.saturating_add(start as u64));

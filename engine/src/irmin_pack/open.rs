@@ -1,12 +1,11 @@
 //! Opening a store of Irmin to read, and finding its commits.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::branches;
 use super::control::Control;
-use super::entry::{EntryKind, Head};
+use super::entry::{Address, EntryKind, Head};
 use super::files::small;
 use super::index::{self, Index};
 use super::reader::{Reader, Verify};
@@ -106,9 +105,9 @@ fn schema_of(disk: &dyn Disk, options: &Options) -> Result<Schema> {
         bytes.truncate(found);
         if name == "index/data" {
             // Entries come after the fan-out, which may be long.
-            let fan = bytes.get(24..32).map_or(0, |fan| {
-                u64::from_be_bytes(fan.try_into().expect("eight bytes"))
-            });
+            let fan = bytes
+                .get(24..32)
+                .map_or(0, |fan| u64::from_be_bytes(fan.try_into().expect("eight bytes")));
             bytes.resize(4096, 0);
             let start = fan.saturating_add(index::HEADER);
             let found = file.read_at(start, &mut bytes[index::HEADER as usize..])?;
@@ -197,7 +196,11 @@ impl Opened {
                     other => return Err(entry.corrupt("a commit", other.name())),
                 },
                 Err(error) if error.kind() == Kind::Missing => {
-                    return Err(error.context(format_args!("commit {text} is absent")));
+                    // The entry may be wrong where nothing was collected.
+                    return match self.look_for(commit) {
+                        Ok(Some(offset)) => Ok(offset),
+                        _ => Err(error.context(format_args!("commit {text} is absent"))),
+                    };
                 }
                 Err(error) if error.kind() != Kind::Corrupt => return Err(error),
                 _ => {}
@@ -229,7 +232,7 @@ impl Opened {
             }
             let parents = found.parents.iter().zip(&found.entry.parents);
             for (hash, address) in parents {
-                if let (true, super::entry::Address::Offset(at)) = (hash == commit, address)
+                if let (true, Address::Offset(at)) = (hash == commit, address)
                     && self.reader.commit(*at).is_ok_and(|found| found.hash == *commit)
                 {
                     return Ok(Some(*at));
@@ -241,27 +244,27 @@ impl Opened {
 
     /// Offset and hash of up to `limit` commits, newest first, collected ones included.
     fn newest(&self, limit: usize) -> Result<Vec<(u64, Hash)>> {
-        // The least of those kept is on top, to be replaced.
-        let mut kept: BinaryHeap<Reverse<(u64, Hash)>> = BinaryHeap::new();
+        // The least of those kept makes room.
+        let mut kept = BTreeSet::new();
         let mut keep = |place: (u64, Hash)| {
-            kept.push(Reverse(place));
+            kept.insert(place);
             if kept.len() > limit {
-                kept.pop();
+                kept.pop_first();
             }
         };
         let mut end = self.reader.space.suffix_start();
-        self.reader.index.scan(&mut |_, _, row| {
-            if row.is_commit() {
+        self.reader.index.scan(&mut |file, place, row| {
+            let kind = EntryKind::of(row.letter).ok_or_else(|| {
+                Error::corrupt(file, place, "an entry with the letter of a kind", row.letter)
+            })?;
+            if kind.is_commit() {
                 keep((row.offset, row.hash));
-                end = end.max(row.offset + u64::from(row.length));
+                end = end.max(row.offset.saturating_add(u64::from(row.length)));
             }
             Ok(())
         })?;
         self.after(end, &mut keep)?;
-        let mut places: Vec<_> = kept.into_iter().map(|Reverse(place)| place).collect();
-        places.sort_unstable_by(|a, b| b.cmp(a));
-        places.dedup();
-        Ok(places)
+        Ok(kept.into_iter().rev().collect())
     }
 
     /// Commits behind `end`, where the index leads to none: usually there is nothing at all.
@@ -324,20 +327,37 @@ impl History for Opened {
 
     fn log(&self, limit: usize) -> Result<Vec<Hash>> {
         let mut hashes = Vec::new();
+        // Where those that were listed say that their parents are.
+        let mut named: HashMap<Hash, u64> = HashMap::new();
         for (offset, hash) in self.newest(limit)? {
-            match self.reader.commit(offset) {
-                Ok(found) if found.hash == hash => hashes.push(hash),
-                Ok(found) => {
-                    return Err(Error::corrupt(
-                        &format!("{}/index", self.disk.root()),
-                        0,
-                        format_args!("commit {} at offset {offset}", self.reader.schema.text(&hash)),
-                        self.reader.schema.text(&found.hash),
-                    ));
+            let elsewhere = named.get(&hash).copied().filter(|at| *at != offset);
+            let found = match (self.reader.commit(offset), elsewhere) {
+                (Ok(commit), None) if commit.hash == hash => {
+                    hashes.push(hash);
+                    for (hash, address) in commit.parents.iter().zip(&commit.entry.parents) {
+                        if let Address::Offset(at) = address {
+                            named.insert(*hash, *at);
+                        }
+                    }
+                    continue;
                 }
-                Err(error) if error.kind() == Kind::Missing => {}
-                Err(error) => return Err(error),
-            }
+                (Ok(commit), _) if commit.hash == hash => continue,
+                (Ok(commit), _) => self.reader.schema.text(&commit.hash),
+                (Err(error), None) if error.kind() == Kind::Missing => continue,
+                (Err(error), Some(at)) if error.kind() == Kind::Missing => {
+                    if self.reader.commit(at).is_err() {
+                        continue;
+                    }
+                    format!("it at offset {at}")
+                }
+                (Err(error), _) => return Err(error),
+            };
+            return Err(Error::corrupt(
+                &format!("{}/index", self.disk.root()),
+                0,
+                format_args!("commit {} at offset {offset}", self.reader.schema.text(&hash)),
+                found,
+            ));
         }
         Ok(hashes)
     }
@@ -398,7 +418,12 @@ impl History for Opened {
     fn check(&self) -> Result<Checked> {
         let commits: Vec<u64> =
             self.newest(usize::MAX)?.into_iter().map(|(offset, _)| offset).collect();
-        let reader = Self::read(&self.disk, &Options { verify: Verify::Hashes, ..self.options.clone() }, &self.cache)?.0;
+        let reader = Self::read(
+            &self.disk,
+            &Options { verify: Verify::Hashes, ..self.options.clone() },
+            &self.cache,
+        )?
+        .0;
         super::check::check(&reader, &commits)
     }
 
@@ -415,4 +440,3 @@ impl History for Opened {
         Ok(())
     }
 }
-

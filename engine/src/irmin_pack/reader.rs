@@ -284,8 +284,7 @@ impl Reader {
             .zip(hashes)
             .map(|((name, slot), hash)| (&name[..], slot.is_value(), hash))
             .collect();
-        let found =
-            if flat { self.schema.flat(&bindings) } else { self.schema.values(&bindings) };
+        let found = if flat { self.schema.flat(&bindings) } else { self.schema.values(&bindings) };
         self.same(entry, &found)
     }
 
@@ -296,10 +295,8 @@ impl Reader {
         }
         let text = |hash| self.schema.text(hash);
         let kind = entry.head.kind.name();
-        Err(entry.corrupt(
-            format_args!("{kind} with the hash {}", text(found)),
-            text(&entry.head.hash),
-        ))
+        Err(entry
+            .corrupt(format_args!("{kind} with the hash {}", text(found)), text(&entry.head.hash)))
     }
 
     /// The node of the directory, or piece of one, at `offset`.
@@ -348,7 +345,8 @@ impl Reader {
             return Err(entry.corrupt(format_args!("a depth below {limit}"), depth));
         }
         let ordered = pointers.is_sorted_by(|a, b| a.0 < b.0);
-        if pointers.is_empty() || !ordered || pointers.last().is_some_and(|last| last.0 >= entries) {
+        if pointers.is_empty() || !ordered || pointers.last().is_some_and(|last| last.0 >= entries)
+        {
             return Err(entry.corrupt(format_args!("buckets in order below {entries}"), "others"));
         }
         Ok(())
@@ -507,16 +505,9 @@ impl Reader {
             Address::Offset(offset) => self.parent(*offset),
         };
         let parents: Vec<Hash> = body.parents.iter().map(parent).collect::<Result<_>>()?;
-        let found =
-            self.schema.commit(&tree, &parents, body.date, &body.author, &body.message);
+        let found = self.schema.commit(&tree, &parents, body.date, &body.author, &body.message);
         self.same(&entry, &found)?;
-        Ok(ReadCommit {
-            hash: found,
-            tree,
-            root: Slot::StoredNode(root),
-            parents,
-            entry: body,
-        })
+        Ok(ReadCommit { hash: found, tree, root: Slot::StoredNode(root), parents, entry: body })
     }
 
     /// The hash of a parent: in its entry, or where that was collected, in the index.

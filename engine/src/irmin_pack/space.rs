@@ -22,6 +22,9 @@ pub(crate) const RANGE: u64 = 24;
 struct Ranges {
     mapping: Part,
     data: Part,
+    /// Written at once, so that nothing lies between ranges or behind the last. What is appended to
+    /// may have pieces that a crash left.
+    whole: bool,
 }
 
 /// One range: offsets from `offset` on are `length` bytes at `place`.
@@ -53,6 +56,7 @@ impl Ranges {
         disk: &dyn Disk,
         names: (&str, &str),
         end: Option<u64>,
+        whole: bool,
         cache: &Arc<Cache>,
     ) -> Result<Ranges> {
         let mapping = Part::open(disk, names.0, called(disk, names.0), cache)?;
@@ -62,7 +66,7 @@ impl Ranges {
             return Err(Error::corrupt(mapping.name(), end, "records of 24 bytes", "part of one"));
         }
         let data = Part::open(disk, names.1, called(disk, names.1), cache)?;
-        Ok(Ranges { mapping, data })
+        Ok(Ranges { mapping, data, whole })
     }
 
     fn range(&self, number: u64) -> Result<Range> {
@@ -84,6 +88,36 @@ impl Ranges {
         self.mapping.end / RANGE
     }
 
+    /// Ranges are side by side in the data and in order: `Corrupt` unless `range` and the ones
+    /// around it are, which finds most of what may befall a file without checksums.
+    fn follows(&self, number: u64, range: &Range) -> Result<()> {
+        let fits = |before: &Range, after: &Range| {
+            let end = before.offset.checked_add(before.length);
+            before.place + before.length == after.place
+                && end.is_some_and(|end| end <= after.offset)
+        };
+        let last = number + 1 == self.count();
+        let sound = if last {
+            range.place + range.length == self.data.end
+        } else {
+            fits(range, &self.range(number + 1)?)
+        };
+        let sound = sound
+            && match number.checked_sub(1) {
+                None => range.place == 0 || !self.whole,
+                Some(before) => fits(&self.range(before)?, range),
+            };
+        if sound {
+            return Ok(());
+        }
+        Err(Error::corrupt(
+            self.mapping.name(),
+            number * RANGE,
+            "ranges in order, side by side",
+            format_args!("{} bytes of offset {} at {}", range.length, range.offset, range.place),
+        ))
+    }
+
     /// Byte of the data at which `offset` is, and how many bytes of its range are left.
     fn locate(&self, offset: u64) -> Result<Option<(u64, u64)>> {
         let (mut low, mut high) = (0, self.count());
@@ -97,6 +131,7 @@ impl Ranges {
         }
         let Some(before) = low.checked_sub(1) else { return Ok(None) };
         let range = self.range(before)?;
+        self.follows(before, &range)?;
         let inside = offset - range.offset;
         Ok((inside < range.length).then(|| (range.place + inside, range.length - inside)))
     }
@@ -217,7 +252,7 @@ impl Space {
                 format!("store.{}.prefix", collected.generation),
             );
             let end = collected.mapping_end;
-            space.prefix = match Ranges::open(&**disk, (&mapping, &prefix), end, cache) {
+            space.prefix = match Ranges::open(&**disk, (&mapping, &prefix), end, true, cache) {
                 Ok(ranges) => Some(ranges),
                 // Moved to the lower layer as a whole: nothing was kept here.
                 Err(error) if error.kind() == Kind::Missing && end == Some(0) => None,
@@ -226,6 +261,7 @@ impl Space {
         }
         space.end = space.suffix_start + total - space.dead_bytes;
         space.open_volumes(disk, lower, cache)?;
+        space.check_target()?;
         Ok(space)
     }
 
@@ -297,10 +333,29 @@ impl Space {
             let says = VolumeControl::decode(&called(&**lower, &control), &bytes)?;
             let names = (format!("{folder}/volume.mapping"), format!("{folder}/volume.data"));
             let end = Some(says.mapping_end);
-            let ranges = Ranges::open(&**lower, (&names.0, &names.1), end, cache)?;
+            let ranges = Ranges::open(&**lower, (&names.0, &names.1), end, false, cache)?;
             self.volumes.push(Volume { start: says.start, end: says.end, ranges });
         }
         Ok(())
+    }
+
+    /// The commit that the last collection was for is always kept: without it the mapping is wrong.
+    fn check_target(&self) -> Result<()> {
+        let (Some(prefix), Some(collected)) = (&self.prefix, self.control.collected()) else {
+            return Ok(());
+        };
+        let Some(target) = collected.target.filter(|target| *target < self.suffix_start) else {
+            return Ok(());
+        };
+        match self.locate(target, From::Anywhere) {
+            Err(error) if error.kind() == Kind::Missing => Err(Error::corrupt(
+                prefix.mapping.name(),
+                0,
+                format_args!("a range with the commit at offset {target}"),
+                "none",
+            )),
+            outcome => outcome.map(drop),
+        }
     }
 
     /// The offset after the last byte.

@@ -242,6 +242,7 @@ fn documents_show_the_golden_files() {
         "hash-index",
         "log",
         "checkpoint",
+        "irmin-pack",
     ];
     for noun in nouns {
         let text = std::fs::read_to_string(path(&format!("../docs/format/{noun}.md"))).unwrap();
@@ -263,5 +264,5 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 21, "{shown:?}");
+    assert_eq!(shown.len(), 23, "{shown:?}");
 }

@@ -23,6 +23,7 @@ mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
 mod hooked_disk; // a disk that tells of calls before they are made
+mod irmin_files; // a store of Irmin: read, damaged, growing; bodies of fuzz targets
 mod listing; // snapshots listed while a writer replaces them
 mod lock_order; // files go while the folder's lock is held
 mod log; // live tables, by example

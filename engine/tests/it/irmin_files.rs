@@ -1,0 +1,268 @@
+//! The store of Irmin in `golden/`: read, damaged everywhere, growing while it is open. The bodies of the
+//! fuzz targets `irmin_*`.
+
+use std::fmt::Write;
+use std::sync::{Arc, OnceLock};
+
+use varvite::context::{Order, Store};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::irmin_pack::{self as irmin, Schema, Verify};
+use varvite::{Error, Kind, Result};
+
+/// The files of the golden store.
+const FILES: [&str; 5] =
+    ["store.control", "store.dict", "store.branches", "store.0.suffix", "index/log"];
+
+/// Where its commits begin and end.
+const COMMITS: [(u64, u64); 3] = [(228, 314), (459, 554), (741, 836)];
+
+fn golden() -> &'static MemoryDisk {
+    static GOLDEN: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
+    GOLDEN.get_or_init(|| {
+        let disk = MemoryDisk::new();
+        disk.create_directory("index").expect("memory does not fail");
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/irmin-pack");
+        for file in FILES {
+            let bytes = std::fs::read(folder.join(file)).expect("the file is in golden/");
+            disk.replace(file, bytes).expect("memory does not fail");
+        }
+        disk
+    })
+}
+
+fn open(disk: &Arc<MemoryDisk>, verify: Verify) -> Result<Store> {
+    let options = irmin::Options { verify, ..irmin::Options::default() };
+    irmin::open(Arc::clone(disk) as Arc<dyn Disk>, &options)
+}
+
+/// All that a store says, in one text.
+fn told(store: &Store) -> Result<String> {
+    let mut text = String::new();
+    for hash in store.log(usize::MAX)? {
+        let commit = store.commit_info(&hash)?;
+        writeln!(text, "{commit:?}").expect("a string takes all");
+        store.checkout(&hash)?.fold::<&[u8]>(&[], None, Order::Sorted, |path, tree| {
+            let (value, hash) = (tree.to_value()?, tree.hash()?);
+            writeln!(text, "{path:?} {value:?} {hash:?}").expect("a string takes all");
+            Ok(())
+        })?;
+    }
+    Ok(text)
+}
+
+/// That a damaged store gives what the sound one gives, or an error that names the damage.
+#[track_caller]
+fn is_told(sound: &str, found: Result<String>, what: &str) {
+    match found {
+        Ok(text) => assert!(text == sound, "{what}: another answer"),
+        Err(error) => names(&error, what),
+    }
+}
+
+#[track_caller]
+fn names(error: &Error, what: &str) {
+    assert!(matches!(error.kind(), Kind::Corrupt | Kind::Version), "{what}: {error}");
+    let text = error.to_string();
+    assert!(text.contains("store.") || text.contains("index"), "{what}: {text}");
+}
+
+#[test]
+fn the_golden_store_is_read() {
+    let store = open(&golden().snapshot(), Verify::Hashes).unwrap();
+    let head = store.branch(b"main").unwrap();
+    assert_eq!(store.last_commit().unwrap(), Some(head));
+    let commit = store.commit_info(&head).unwrap();
+    assert_eq!((commit.date, &commit.author[..]), (1_600_000_060, &b"Tezos"[..]));
+    assert_eq!((commit.parents.len(), commit.sequence), (1, COMMITS[2].0));
+    let tree = store.checkout(&head).unwrap();
+    assert_eq!(tree.find(&["a", "b"]).unwrap().unwrap(), b"hello2");
+    assert_eq!(tree.find(&["a", "c"]).unwrap().unwrap(), b"");
+    assert!(tree.find(&["a", "x"]).unwrap().is_none());
+    let checked = store.check().unwrap();
+    assert_eq!((checked.commits, checked.nodes, checked.values), (3, 7, 5));
+}
+
+/// A tree of it is an ordinary one: it can be changed, and put into a store of ours.
+#[test]
+fn a_tree_of_irmin_goes_on_in_a_store_of_ours() {
+    let theirs = open(&golden().snapshot(), Verify::Trust).unwrap();
+    let hash = theirs.last_commit().unwrap().unwrap();
+    let commit = theirs.commit_info(&hash).unwrap();
+    let mut tree = theirs.checkout(&hash).unwrap();
+    let options = varvite::context::Options::default();
+    let mut ours = Store::create(MemoryDisk::new(), options).unwrap();
+    let info = varvite::context::CommitInfo::new(
+        &commit.parents,
+        commit.date,
+        &commit.author,
+        &commit.message,
+    );
+    assert_eq!(ours.commit(&mut tree, &info).unwrap(), hash);
+    tree.add(&["a", "new"], b"value").unwrap();
+    let next = varvite::context::CommitInfo::new(&[hash], 1, "me", "on");
+    let hash = ours.commit(&mut tree, &next).unwrap();
+    assert_eq!(ours.checkout(&hash).unwrap().length(&["a"]).unwrap(), 3);
+    let mut theirs = theirs;
+    let refused = theirs.commit(&mut tree, &next).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Invalid);
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_is_told_or_harmless() {
+    let sound = told(&open(&golden().snapshot(), Verify::Hashes).unwrap()).unwrap();
+    for file in FILES {
+        let bytes = golden().bytes(file).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let disk = golden().snapshot();
+            disk.replace(file, damaged).unwrap();
+            let found = open(&disk, Verify::Hashes).and_then(|store| told(&store));
+            is_told(&sound, found, &format!("{file}, bit {bit}"));
+        }
+        for length in 0..bytes.len() {
+            let disk = golden().snapshot();
+            disk.replace(file, &bytes[..length]).unwrap();
+            let found = open(&disk, Verify::Hashes).and_then(|store| told(&store));
+            is_told(&sound, found, &format!("{file}, {length} bytes"));
+        }
+    }
+}
+
+fn adler(bytes: &[u8]) -> u32 {
+    let (mut low, mut high) = (1_u32, 0_u32);
+    for byte in bytes {
+        low = (low + u32::from(*byte)) % 65_521;
+        high = (high + low) % 65_521;
+    }
+    high << 16 | low
+}
+
+/// A control file with this many bytes in its last chunk.
+fn control(chunk_end: u64) -> Vec<u8> {
+    let mut bytes = golden().bytes("store.control").expect("it is there");
+    bytes[16..24].copy_from_slice(&chunk_end.to_be_bytes());
+    bytes[25..33].fill(0);
+    let sum = u64::from(adler(&bytes[8..]));
+    bytes[25..33].copy_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+/// The store as it was after its first commits.
+fn young(disk: &MemoryDisk, commits: usize) {
+    let end = commits.checked_sub(1).map_or(0, |last| COMMITS[last].1);
+    disk.replace("store.control", control(end)).unwrap();
+    let mut log = golden().bytes("index/log").unwrap();
+    log.truncate(32 + commits * 45);
+    log[..8].copy_from_slice(&(commits as u64 * 45).to_be_bytes());
+    disk.replace("index/log", log).unwrap();
+}
+
+#[test]
+fn reload_sees_what_another_process_committed() {
+    let disk = golden().snapshot();
+    young(&disk, 0);
+    let mut store = open(&disk, Verify::Hashes).unwrap();
+    assert_eq!(store.last_commit().unwrap(), None);
+    let mut trees = Vec::new();
+    for commits in 1..=3 {
+        young(&disk, commits);
+        assert_eq!(store.log(9).unwrap().len(), commits - 1);
+        store.reload().unwrap();
+        let log = store.log(9).unwrap();
+        assert_eq!(log.len(), commits);
+        trees.push((commits, store.checkout(&log[0]).unwrap()));
+        store.reload().unwrap();
+    }
+    // Trees of before go on.
+    for (commits, tree) in trees {
+        let value = if commits == 1 { &b"hello"[..] } else { b"hello2" };
+        assert_eq!(tree.find(&["a", "b"]).unwrap().unwrap(), value);
+    }
+    // The index is behind the control file for a moment.
+    young(&disk, 2);
+    disk.replace("store.control", control(COMMITS[2].1)).unwrap();
+    assert_eq!(open(&disk, Verify::Hashes).unwrap().log(9).unwrap().len(), 3);
+}
+
+#[test]
+fn what_is_no_store_is_refused() {
+    let error = open(&MemoryDisk::new(), Verify::Hashes).unwrap_err();
+    assert_eq!(error.kind(), Kind::Missing);
+    let disk = golden().snapshot();
+    let mut newer = golden().bytes("store.control").unwrap();
+    newer[7] = b'6';
+    disk.replace("store.control", newer).unwrap();
+    let error = open(&disk, Verify::Hashes).unwrap_err();
+    assert_eq!(error.kind(), Kind::Version);
+}
+
+/// A name in Irmin's folder for each format.
+pub const KINDS: [(&str, &str); 7] = [
+    ("irmin_control", "store.control"),
+    ("irmin_dict", "store.dict"),
+    ("irmin_branches", "store.branches"),
+    ("irmin_index", "index/log"),
+    ("irmin_pack", "store.0.suffix"),
+    ("irmin_mapping", "store.1.mapping"),
+    ("irmin_volume", "volume.0/volume.control"),
+];
+
+/// What the fuzz target of that name does: the file is described, and the golden store read with it.
+pub fn body(name: &str, bytes: &[u8]) {
+    let (_, file) = KINDS.iter().find(|(known, _)| *known == name).expect("a target's name");
+    for schema in [None, Some(Schema::Tezos), Some(Schema::Sha1)] {
+        let outline = irmin::inspect::file(file, bytes, schema).expect("the name is known");
+        assert!(outline.children.len() <= bytes.len() + 1);
+    }
+    if !FILES.contains(file) {
+        return;
+    }
+    let disk = golden().snapshot();
+    disk.replace(file, bytes).expect("memory does not fail");
+    for verify in [Verify::Hashes, Verify::Trust] {
+        if let Ok(store) = open(&disk, verify) {
+            let _ = told(&store);
+            let _ = store.check();
+        }
+    }
+    if *file == "store.control" && bytes.len() >= 33 && bytes[24] == 0 {
+        // Repaired, so that mutations get further than the checksum.
+        let mut repaired = bytes.to_vec();
+        repaired[25..33].fill(0);
+        let sum = u64::from(adler(&repaired[8..]));
+        repaired[25..33].copy_from_slice(&sum.to_be_bytes());
+        disk.replace(file, repaired).expect("memory does not fail");
+        if let Ok(store) = open(&disk, Verify::Trust) {
+            let _ = told(&store);
+        }
+    }
+}
+
+#[test]
+fn the_bodies_survive_mutations() {
+    let mut random = crate::random::Random::new(5);
+    for (name, file) in KINDS {
+        let good = match golden().bytes(file) {
+            Ok(bytes) => bytes,
+            Err(_) => (0..96).map(|at| u8::from(at % 8 == 0) * at).collect(),
+        };
+        for _ in 0..300 {
+            let mut bytes = good.clone();
+            for _ in 0..=random.index(4) {
+                if bytes.is_empty() {
+                    bytes = random.bytes(40);
+                }
+                let at = random.index(bytes.len());
+                match random.below(4) {
+                    0 => bytes[at] ^= 1 << random.below(8),
+                    1 => bytes[at] = random.choose(&[0, 1, 0x7f, 0x80, 0xff]),
+                    2 => bytes.truncate(at),
+                    _ => drop(bytes.splice(at..at, random.bytes(3))),
+                }
+            }
+            body(name, &bytes);
+        }
+    }
+}
