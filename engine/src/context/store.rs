@@ -305,6 +305,12 @@ impl Store {
             Tag::Branch | Tag::BranchPatch if self.pack.node(offset)?.is_top() => {
                 Slot::StoredNode(offset)
             }
+            // One that a directory would not be hashed flat with is a directory of its own too.
+            Tag::Values | Tag::ValuesPatch
+                if self.pack.node(offset)?.width() > self.configuration().stable_hash() =>
+            {
+                Slot::StoredNode(offset)
+            }
             _ => return Ok(None),
         };
         let load = Arc::clone(&self.pack) as Arc<dyn Load>;

@@ -144,8 +144,13 @@ fn damage_of_the_index_is_never_an_answer_and_never_in_the_way() {
                 copy.replace(&name, damaged).unwrap();
                 let reader = Store::open_read_only(copy.snapshot(), options(index)).unwrap();
                 finds_all(&reader, &hashes);
-                let mut store = Store::open(copy, options(index)).unwrap();
+                let spilling = Options { tree_bytes: 300, ..options(index) };
+                let mut store = Store::open(copy, spilling).unwrap();
                 finds_all(&store, &hashes);
+                let mut tree = store.checkout(&hashes[0]).unwrap();
+                for number in 0..8_u8 {
+                    tree.add(&[[number]], &[number; 50]).unwrap();
+                }
                 let hash = commit(&mut store, 25).unwrap();
                 assert!(store.exists(&hash).unwrap());
                 store.rebuild_index().unwrap();

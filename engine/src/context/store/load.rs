@@ -189,6 +189,19 @@ impl Store {
         Ok(index)
     }
 
+    /// The index, with all it has been given in its tables, so that memory does not fill with what an
+    /// earlier commit could not give it. Tables whose damage an update meets are made again.
+    pub(super) fn settled_index(&self) -> Result<MutexGuard<'_, HashIndex>> {
+        let mut index = self.index()?;
+        match index.settle() {
+            Err(error) if is_damage(&error) => {
+                self.remake(&mut index, &error.to_string())?;
+            }
+            outcome => outcome?,
+        }
+        Ok(index)
+    }
+
     /// Sees what was committed since the store was opened or last reloaded. Costs what is new. Does
     /// nothing for the handle that writes, which always sees its own commits. After an error the handle
     /// stands at a moment between; the next call goes on.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::context::batch::{self, Batch};
 use crate::context::digest;
-use crate::context::hash_index::HashIndex;
+use crate::context::hash_index::{HashIndex, is_damage};
 use crate::context::node::{Load, Slot};
 use crate::context::observer::{self, Meter, Operation, Span};
 use crate::context::pack::{Chunk, Pack, Spill};
@@ -150,7 +150,11 @@ impl Spill for Tip {
         }
         let mut known = None;
         if index.keeps_objects() {
-            known = Some(index.known_objects(&batch::live_objects(node))?);
+            match index.known_objects(&batch::live_objects(node)) {
+                // The next commit makes the index again.
+                Err(error) if is_damage(&error) => return Ok(()),
+                objects => known = Some(objects?),
+            }
         }
         let mut batch = Batch::new(pack, writer.next_offset(), known.as_ref());
         let offset = batch.put_tree(node)?;

@@ -159,8 +159,7 @@ impl Store {
             return Ok(commit_hash);
         }
         self.make_room()?;
-        // What the last commit could not give it, so that memory does not fill with such entries.
-        self.index()?.settle()?;
+        drop(self.settled_index()?);
         let known = match tree.root() {
             Slot::Node(root) => self.known_objects(root)?,
             _ => None,
@@ -232,7 +231,7 @@ impl Store {
         }
     }
 
-    fn remake(&self, index: &mut HashIndex, why: &str) -> Result<()> {
+    pub(super) fn remake(&self, index: &mut HashIndex, why: &str) -> Result<()> {
         index.warn(format!("the index is made from the pack again: {why}"));
         index.start_again(self.nothing())?;
         self.catch_up(index)
@@ -294,7 +293,7 @@ impl Store {
     pub fn checkpoint(&mut self) -> Result<()> {
         let _span = self.span(Operation::Checkpoint);
         let tip = self.tip()?;
-        drop(self.index()?);
+        drop(self.settled_index()?);
         let shared = Arc::clone(&self.index);
         let mut index = lock(&shared);
         let mut writer = tip.writer()?;
@@ -317,7 +316,7 @@ impl Store {
         let _span = self.span(Operation::BeginChunk);
         let disk = Arc::clone(&self.disk);
         let tip = self.tip()?;
-        drop(self.index()?);
+        drop(self.settled_index()?);
         let shared = Arc::clone(&self.index);
         let mut index = lock(&shared);
         let mut writer = tip.writer()?;
