@@ -232,7 +232,7 @@ impl Tale {
         }
     }
 
-    fn store(&mut self) -> &mut Store {
+    pub fn store(&mut self) -> &mut Store {
         self.store.as_mut().expect("the story has begun")
     }
 

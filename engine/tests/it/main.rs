@@ -14,11 +14,14 @@ mod sim_disk; // what the simulated disk adds: crashes and faults
 
 mod concurrency; // readers beside a writer, its merges and helpers
 mod context_crash; // crashes and failed calls of a context store
+mod context_examples; // trees and stores of a context, by example
 mod context_golden; // the context's files in `golden/`
 mod context_index; // the context's index: lost, damaged, foreign, and what it costs
-mod context_machine; // random operations on trees and stores beside their model
+mod context_machine; // random steps on a context, its readers and another store, and on their model
+mod context_names; // names that collide in every bucket and every internal hash
 mod context_observer; // what an observer of a context is told
 mod context_story; // a fixed script that touches every operation of a context, with its model
+mod context_threads; // readers of a context beside a writer: in threads, and at every call of the disk
 mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
@@ -37,6 +40,7 @@ mod operators; // merge operators of the host that panic
 mod random; // numbers that follow from a seed
 mod schedule; // the work of updates against the model of levels, and its bound
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
+mod shrinking; // fewer steps that still fail
 #[cfg(shuttle)]
 mod shuttle; // orders of the steps of several threads
 mod space; // how much disk a table takes over what is alive

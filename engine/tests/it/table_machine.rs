@@ -12,27 +12,15 @@ pub use world::run;
 
 use crate::random::{mix, setting};
 use crate::setup::{DiskKind, Help, Keys, Setup, Upserts};
+use crate::shrinking::{TRIES, fewer};
 
 /// Steps of one case.
 const CASE: usize = 150;
 
 /// The steps without as many as can go while it still fails, and with smaller batches.
-fn shrink(setup: &Setup, mut steps: Vec<Step>, mut failure: String) -> (Vec<Step>, String) {
-    let mut tries = 600;
-    let mut length = steps.len().div_ceil(2);
-    while length > 0 && tries > 0 {
-        let mut start = 0;
-        while start < steps.len() && tries > 0 {
-            tries -= 1;
-            let mut fewer = steps.clone();
-            fewer.drain(start..(start + length).min(steps.len()));
-            match run(setup, &fewer) {
-                Err(what) => (steps, failure) = (fewer, what),
-                Ok(()) => start += length,
-            }
-        }
-        length /= 2;
-    }
+fn shrink(setup: &Setup, steps: Vec<Step>, failure: String) -> (Vec<Step>, String) {
+    let mut tries = TRIES;
+    let (mut steps, mut failure) = fewer(steps, failure, &mut tries, |steps| run(setup, steps));
     for index in 0..steps.len() {
         while let Step::Update { table, seed, count } = steps[index] {
             let mut smaller = steps.clone();
