@@ -12,7 +12,6 @@ mod golden; // the files in `golden/`: read, written again, equal
 mod manifests; // golden manifests and session files, and what is refused in spite of its checksum
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
-mod concurrency; // readers beside a writer, its merges and helpers
 mod context_crash; // crashes and failed calls of a context store
 mod context_examples; // trees and stores of a context, by example
 mod context_golden; // the context's files in `golden/`
@@ -47,6 +46,6 @@ mod space; // how much disk a table takes over what is alive
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets
 mod story; // a fixed workload that touches every operation
 mod table_machine; // random steps on a session and on its model
-mod threads; // the same with every executor, at every stop of the disk, and closing
+mod threads; // readers beside a writer, its merges and helpers; every stop of the disk; closing
 mod transfer; // exports and imports: crashes, faults and damage on the way
 mod unions; // unions of tables: content, refusals, space, and that no work is lost

@@ -18,13 +18,15 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::{
-    Kind, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table, TableOptions, Verify, View,
+    Kind, MergeOperator, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table,
+    TableOptions, Verify, View,
 };
 
 use crate::random::Random;
 
 fn small_table() -> TableOptions {
     TableOptions { write_buffer_bytes: 8 << 10, size_ratio: 3, ..TableOptions::default() }
+        .with_operator(MergeOperator::max())
 }
 
 fn with_executor(executor: &Arc<TestExecutor>) -> SessionOptions {
@@ -53,7 +55,7 @@ fn fine_or<T>(outcome: varvite::Result<T>, kinds: &[Kind]) -> bool {
 }
 
 /// One writer updates, saves, deletes and duplicates; three readers check each moment that they take,
-/// and the moments that they took long before.
+/// and the moments that they took long before. Their pages come from a cache that is too small for them.
 fn read_during_updates(
     disk: &Arc<dyn Disk>,
     manner: Manner,
@@ -62,7 +64,8 @@ fn read_during_updates(
     rounds: u64,
 ) {
     let executor = Arc::new(TestExecutor::new(manner));
-    let session = Session::create(Arc::clone(disk), with_executor(&executor)).unwrap();
+    let options = SessionOptions { cache: Some(Cache::new(300_000)), ..with_executor(&executor) };
+    let session = Session::create(Arc::clone(disk), options).unwrap();
     let mut table = session.create_table("t", table_options).unwrap();
     let mut model = Model::new(value_bytes);
     let newest: Mutex<(View, Model)> = Mutex::new((table.view(), model.clone()));
@@ -204,7 +207,8 @@ fn read_at_every_stop(stops: &Stops, write: impl FnOnce() + Send, read: impl Fn(
                 read();
                 let _ = done.send(());
             });
-            let outcome = is_done.recv_timeout(Duration::from_secs(20));
+            // A reader that waits does so for ever; the time is for a machine that is busy.
+            let outcome = is_done.recv_timeout(Duration::from_mins(10));
             if outcome.is_err() {
                 stops.open();
             }

@@ -32,7 +32,7 @@ impl Model {
         Model { versions: Arc::default(), value_bytes }
     }
 
-    /// Changes `count` random keys of both in the same way.
+    /// Changes `count` random keys of both in the same way; the table's operator is `max`.
     pub fn update(
         &mut self,
         table: &mut Table,
@@ -43,13 +43,22 @@ impl Model {
         let mut batch = Batch::new();
         for _ in 0..count {
             let number = random.below(KEYS);
-            if random.one_in(4) {
-                versions.remove(&number);
-                batch.delete(&key(number));
-            } else {
-                let version = random.next();
-                versions.insert(number, version);
-                batch.insert(&key(number), &value(version, self.value_bytes));
+            let version = random.next();
+            let bytes = value(version, self.value_bytes);
+            match random.below(8) {
+                0 | 1 => {
+                    versions.remove(&number);
+                    batch.delete(&key(number));
+                }
+                2 => {
+                    let kept = versions.entry(number).or_insert(version);
+                    *kept = [*kept, version].into_iter().max_by_key(|it| it.to_le_bytes()).unwrap();
+                    batch.upsert(&key(number), &bytes);
+                }
+                _ => {
+                    versions.insert(number, version);
+                    batch.insert(&key(number), &bytes);
+                }
             }
         }
         table.update(&batch)?;
