@@ -6,9 +6,6 @@ use super::commit::CommitBody;
 use super::control::Control;
 use super::hash;
 use super::record::{self, Tag};
-use crate::disk::memory::MemoryDisk;
-use crate::disk::{Access, Disk, Mode};
-use crate::error::Result;
 use crate::file::append::{self, HEAD, Position};
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
@@ -73,7 +70,7 @@ pub fn pack(file: &str, bytes: &[u8]) -> Outline {
     let mut whole = whole.child(described_header(file, bytes));
     let Ok(header) = Header::expect(file, bytes, FileKind::Pack) else { return whole };
     let mut batches = Vec::new();
-    let scanned = in_memory(bytes, header.identity, |position, payload| {
+    let scanned = append::scan_bytes(bytes, header.identity, |position, payload| {
         batches.push(batch(file, position, payload));
         Ok(())
     });
@@ -86,17 +83,6 @@ pub fn pack(file: &str, bytes: &[u8]) -> Outline {
         }
         Ok(_) => whole,
     }
-}
-
-fn in_memory(
-    bytes: &[u8],
-    identity: u64,
-    each: impl FnMut(Position, &[u8]) -> Result<()>,
-) -> Result<append::Scan> {
-    let disk = MemoryDisk::new();
-    disk.replace("file", bytes)?;
-    let file = disk.open("file", Mode::Read, Access::Buffered)?;
-    append::scan(&*file, identity, Position::start(), each)
 }
 
 fn batch(file: &str, position: Position, payload: &[u8]) -> Outline {

@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 
+use crate::disk::memory::MemoryDisk;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::{crc, crc_append};
@@ -113,6 +114,18 @@ fn read_header(file: &dyn File, kind: FileKind) -> Result<Header> {
     let mut bytes = [0; header::LENGTH];
     file.read_exact_at(0, &mut bytes)?;
     Header::expect(file.path(), &bytes, kind)
+}
+
+/// Calls `each` with position and payload of every record in `bytes`, a whole file.
+pub fn scan_bytes(
+    bytes: &[u8],
+    identity: u64,
+    each: impl FnMut(Position, &[u8]) -> Result<()>,
+) -> Result<Scan> {
+    let disk = MemoryDisk::new();
+    disk.replace("file", bytes)?;
+    let file = disk.open("file", Mode::Read, Access::Buffered)?;
+    scan(&*file, identity, Position::start(), each)
 }
 
 /// Calls `each` with position and payload of every record from `from` on; changes nothing.

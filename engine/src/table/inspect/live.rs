@@ -3,8 +3,6 @@
 use std::ops::Bound;
 
 use super::{check_end, header, printed, tables};
-use crate::disk::memory::MemoryDisk;
-use crate::disk::{Access, Disk, Mode};
 use crate::error::Result;
 use crate::file::append::{self, HEAD, Position};
 use crate::format::codec::Decoder;
@@ -21,7 +19,7 @@ pub fn log(file: &str, bytes: &[u8]) -> Outline {
     let mut whole = whole.child(header(file, bytes));
     let Ok(header) = Header::expect(file, bytes, FileKind::Log) else { return whole };
     let mut records = Vec::new();
-    let scanned = in_memory(bytes, header.identity, |at, payload| {
+    let scanned = append::scan_bytes(bytes, header.identity, |at, payload| {
         records.push(record(file, at, payload));
         Ok(())
     });
@@ -34,17 +32,6 @@ pub fn log(file: &str, bytes: &[u8]) -> Outline {
         }
         Ok(_) => whole,
     }
-}
-
-fn in_memory(
-    bytes: &[u8],
-    identity: u64,
-    each: impl FnMut(Position, &[u8]) -> Result<()>,
-) -> Result<append::Scan> {
-    let disk = MemoryDisk::new();
-    disk.replace("file", bytes)?;
-    let file = disk.open("file", Mode::Read, Access::Buffered)?;
-    append::scan(&*file, identity, Position::start(), each)
 }
 
 fn record(file: &str, at: Position, payload: &[u8]) -> Outline {
