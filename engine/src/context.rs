@@ -8,8 +8,8 @@ mod batch;
 mod commit;
 pub mod configuration;
 mod control;
-mod digest;
-mod directory;
+pub(crate) mod digest;
+pub(crate) mod directory;
 pub mod hash;
 mod hash_index;
 pub mod inspect;
@@ -23,6 +23,7 @@ mod paths;
 mod record;
 pub mod store;
 pub mod tree;
+mod turnover;
 
 pub use commit::Commit;
 

@@ -31,11 +31,13 @@ pub enum Kind {
     Closed,
     /// A sync or a rollback failed earlier, so writing has stopped: reopen the store.
     Poisoned,
+    /// A proof does not show what was looked at: ask for one that does.
+    Hidden,
 }
 
 impl Kind {
     /// Every kind, in the order of their codes.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 10] = [
         Kind::Io,
         Kind::Corrupt,
         Kind::Version,
@@ -45,9 +47,10 @@ impl Kind {
         Kind::Invalid,
         Kind::Closed,
         Kind::Poisoned,
+        Kind::Hidden,
     ];
 
-    /// A number that no release changes: 1 to 9 in the order of [`Kind::ALL`].
+    /// A number that no release changes: 1 to 10 in the order of [`Kind::ALL`].
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8 + 1
@@ -66,6 +69,7 @@ impl Kind {
             Kind::Invalid => "invalid",
             Kind::Closed => "closed",
             Kind::Poisoned => "poisoned",
+            Kind::Hidden => "hidden",
         }
     }
 }

@@ -89,18 +89,20 @@ impl Directories<'_> {
                 Body::Branch(branch) => {
                     let index =
                         branch.search(bucket.at(branch.depth)).expect("the entry was found before");
-                    node = self.thaw(branch.pointer_mut(index))?;
+                    node = self.thaw(branch, index)?;
                 }
             }
         }
     }
 
     /// Makes what a pointer leads to live, and returns it.
-    fn thaw<'n>(&self, pointer: &'n mut Pointer) -> Result<&'n mut Arc<Node>> {
-        if let Target::Stored(offset) = pointer.target {
-            pointer.target = Target::Live(self.taken(offset)?);
+    fn thaw<'n>(&self, branch: &'n mut Branch, index: usize) -> Result<&'n mut Arc<Node>> {
+        if let Target::Stored(offset) = branch.pointers[index].target {
+            let node = self.taken(offset)?;
+            branch.learn(index, node.count())?;
+            branch.pointers[index].target = Target::Live(node);
         }
-        match &mut pointer.target {
+        match &mut branch.pointer_mut(index).target {
             Target::Live(node) => Ok(node),
             Target::Stored(_) => unreachable!("it was just made live"),
         }
@@ -116,7 +118,7 @@ impl Directories<'_> {
             }
             let Body::Branch(branch) = &mut Node::edit(node).body else { unreachable!() };
             let Ok(index) = branch.search(bucket.at(branch.depth)) else { return Ok(()) };
-            node = self.thaw(branch.pointer_mut(index))?;
+            node = self.thaw(branch, index)?;
         }
     }
 
@@ -127,6 +129,7 @@ impl Directories<'_> {
         let mut split = self.split_for(root, name, &slot)?;
         let mut bucket = Bucket::new(self.configuration, name);
         let flat_limit = self.configuration.stable_hash();
+        let late = self.settles_late();
         let mut node = root;
         loop {
             if matches!(node.body, Body::Leaf { .. })
@@ -144,6 +147,9 @@ impl Directories<'_> {
                     return Ok(());
                 }
                 Body::Branch(branch) => {
+                    if late {
+                        branch.note(name, true);
+                    }
                     let number = bucket.at(branch.depth);
                     match branch.search(number) {
                         Ok(index) => {
@@ -241,7 +247,8 @@ impl Directories<'_> {
     /// Removes `name`, which must be there.
     pub(crate) fn remove(&self, root: &mut Arc<Node>, name: &[u8]) -> Result<()> {
         self.thaw_path(root, name)?;
-        let (mut above, merged) = self.merge_for(root, name)?;
+        let late = self.settles_late();
+        let (mut above, merged) = if late { (0, None) } else { self.merge_for(root, name)? };
         let mut bucket = Bucket::new(self.configuration, name);
         let flat_limit = self.configuration.stable_hash();
         let mut is_root = true;
@@ -262,6 +269,9 @@ impl Directories<'_> {
                     return Ok(());
                 }
                 Body::Branch(branch) => {
+                    if late {
+                        branch.note(name, false);
+                    }
                     let index =
                         branch.search(bucket.at(branch.depth)).expect("the entry was found before");
                     if branch.pointers[index].count == 1 {
@@ -293,15 +303,7 @@ impl Directories<'_> {
             let rest = branch.count() - 1;
             let flat = above == 0 && rest <= flat_limit;
             if flat || rest <= entries {
-                let mut items = Vec::with_capacity(rest as usize + 1);
-                self.gather(&node, &mut items)?;
-                items.retain(|(item, _)| item != name);
-                items.sort_by(|a, b| a.0.cmp(&b.0));
-                let names = items.iter().map(|(name, _)| name.len()).sum();
-                let mut leaf = Leaf::with_capacity(items.len(), names);
-                for (name, slot) in items {
-                    leaf.push(&name, slot);
-                }
+                let leaf = self.merged(&node, Some(name))?;
                 return Ok((above, Some(Arc::new(Node::leaf(leaf, flat)))));
             }
             let index = branch.search(bucket.at(branch.depth)).expect("the entry was found before");
@@ -309,6 +311,60 @@ impl Directories<'_> {
             node = next;
             above += 1;
         }
+    }
+
+    /// Every entry below `node` in one leaf, but for `without`.
+    fn merged(&self, node: &Arc<Node>, without: Option<&[u8]>) -> Result<Leaf> {
+        let mut items = Vec::with_capacity(node.count() as usize);
+        self.gather(node, &mut items)?;
+        items.retain(|(item, _)| Some(&item[..]) != without);
+        items.sort_by(|a, b| a.0.cmp(&b.0));
+        let names = items.iter().map(|(name, _)| name.len()).sum();
+        let mut leaf = Leaf::with_capacity(items.len(), names);
+        for (name, slot) in items {
+            leaf.push(&name, slot);
+        }
+        Ok(leaf)
+    }
+
+    /// Whether directories may be cut otherwise than by their size until [`settle`](Self::settle).
+    pub(crate) fn settles_late(&self) -> bool {
+        self.load.is_some_and(Load::settles_late)
+    }
+
+    /// Cuts every directory of `slot` by its size.
+    ///
+    /// Looks at what Irmin looks at, whose changes wait for this moment and happen by name: all of a
+    /// branch that has few enough entries for one leaf at the departure of one.
+    pub(crate) fn settle(&self, slot: &mut Slot) -> Result<()> {
+        let Slot::Node(root) = slot else { return Ok(()) };
+        let mut stack = vec![root];
+        let entries = self.configuration.entries() as u64;
+        while let Some(node) = stack.pop() {
+            // What has a hash was settled since.
+            if node.hash.get().is_some() {
+                continue;
+            }
+            if let Body::Branch(branch) = &node.body {
+                let count = branch.count();
+                let flat = branch.depth == 0 && count <= self.configuration.stable_hash() as u64;
+                let fewest = branch.fewest().unwrap_or(count).min(count);
+                if flat {
+                    *node = Arc::new(Node::leaf(self.merged(node, None)?, true));
+                } else if fewest <= entries {
+                    let leaf = self.merged(node, None)?;
+                    let items: Vec<(&[u8], &Slot)> =
+                        (0..leaf.len()).map(|index| (leaf.name(index), leaf.slot(index))).collect();
+                    *node = self.part(branch.depth, &items)?;
+                }
+            }
+            let node = Node::edit(node);
+            if let Body::Branch(branch) = &mut node.body {
+                branch.settled();
+            }
+            stack.extend(node.live_mut());
+        }
+        Ok(())
     }
 
     /// Every entry below `node`, in stored order. Recursion is bounded by the depth limit.
@@ -340,7 +396,7 @@ impl Directories<'_> {
                     if *left == 0 {
                         break;
                     }
-                    if u64::from(pointer.count) <= *skip {
+                    if pointer.count != 0 && u64::from(pointer.count) <= *skip {
                         *skip -= u64::from(pointer.count);
                         continue;
                     }

@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::hash::Hash;
 use super::observer::Meter;
-use crate::error::Result;
+use super::turnover::Turnover;
+use crate::error::{Error, Kind, Result};
 use crate::sync::{Mutex, lock};
 
 /// Values up to this many bytes live in their parent.
@@ -34,6 +35,10 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     }
     /// The value at a logical offset.
     fn value(&self, offset: u64) -> Result<Arc<[u8]>>;
+    /// Whether `value` is the value at a logical offset.
+    fn equals(&self, offset: u64, value: &[u8]) -> Result<bool> {
+        Ok(*self.value(offset)? == *value)
+    }
     /// The hash of the node or value at a logical offset.
     fn hash(&self, offset: u64) -> Result<Hash>;
     /// Distinguishes packs, because offsets mean nothing in another one.
@@ -41,6 +46,11 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     /// Whether stored hashes are of the kind that changed nodes are given.
     fn hashes_alike(&self) -> bool {
         true
+    }
+    /// Whether a directory that shrinks stays cut into the pieces it has until its hash or its list is
+    /// asked for, because loading pieces is dear.
+    fn settles_late(&self) -> bool {
+        false
     }
     /// What counts for an observer, if there is one.
     fn meter(&self) -> Option<&Arc<Meter>> {
@@ -334,7 +344,7 @@ pub(crate) enum Target {
 #[derive(Clone, Debug)]
 pub(crate) struct Pointer {
     pub(crate) bucket: u16,
-    /// Entries below.
+    /// Entries below; 0 while they are not known, which they always are in a store.
     pub(crate) count: u32,
     pub(crate) target: Target,
 }
@@ -344,14 +354,23 @@ pub(crate) struct Pointer {
 pub(crate) struct Branch {
     pub(crate) depth: u32,
     pub(crate) pointers: Vec<Pointer>,
+    /// Entries below the pointers whose own count is not known.
+    unknown: u64,
+    turnover: Option<Box<Turnover>>,
     hashes: Hashes,
     changes: Changes,
 }
 
 impl Branch {
     pub(crate) fn new(depth: u32, pointers: Vec<Pointer>) -> Branch {
+        Branch::partial(depth, pointers, 0)
+    }
+
+    /// A branch of which some pointers do not know their count, which together is `unknown`.
+    pub(crate) fn partial(depth: u32, pointers: Vec<Pointer>, unknown: u64) -> Branch {
         debug_assert!(pointers.is_sorted_by(|a, b| a.bucket < b.bucket));
-        Branch { depth, pointers, hashes: Hashes::default(), changes: Changes::default() }
+        let (hashes, changes) = (Hashes::default(), Changes::default());
+        Branch { depth, pointers, unknown, turnover: None, hashes, changes }
     }
 
     pub(crate) fn hashes(&self) -> &Hashes {
@@ -359,7 +378,39 @@ impl Branch {
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.pointers.iter().map(|pointer| u64::from(pointer.count)).sum()
+        self.unknown + self.pointers.iter().map(|pointer| u64::from(pointer.count)).sum::<u64>()
+    }
+
+    /// Takes note that a name is about to come or go below, where directories are settled late.
+    pub(crate) fn note(&mut self, name: &[u8], came: bool) {
+        let start = self.count();
+        self.turnover.get_or_insert_with(|| Box::new(Turnover::new(start))).note(name, came);
+    }
+
+    /// See [`Turnover::fewest`].
+    pub(crate) fn fewest(&self) -> Option<u64> {
+        self.turnover.as_ref()?.fewest()
+    }
+
+    pub(crate) fn settled(&mut self) {
+        self.turnover = None;
+    }
+
+    /// Takes note that `count` entries are below a pointer.
+    pub(crate) fn learn(&mut self, index: usize, count: u64) -> Result<()> {
+        if self.pointers[index].count != 0 {
+            return Ok(());
+        }
+        let known = u32::try_from(count).ok().zip(self.unknown.checked_sub(count));
+        let (count, unknown) = known.ok_or_else(|| {
+            Error::new(
+                Kind::Corrupt,
+                "a bucket holds more entries than its directory: the data are damaged or made up",
+            )
+        })?;
+        self.pointers[index].count = count;
+        self.unknown = unknown;
+        Ok(())
     }
 
     /// Where the bucket's pointer is, or where it would be.

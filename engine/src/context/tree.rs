@@ -138,6 +138,19 @@ impl Tree {
         }
     }
 
+    /// Whether `value` is in `slot`.
+    fn holds(&self, slot: &Slot, value: &[u8]) -> Result<bool> {
+        Ok(match slot {
+            Slot::Inline { length, bytes } => bytes[..usize::from(*length)] == *value,
+            Slot::Value(held) => **held == *value,
+            Slot::StoredValue(offset) => {
+                let load = self.load.as_ref().expect("a stored value comes from a pack");
+                load.equals(*offset, value)?
+            }
+            _ => false,
+        })
+    }
+
     /// What is at `path`.
     pub(crate) fn slot<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Slot>> {
         let (known, slot) = self.walk(path)?;
@@ -224,7 +237,10 @@ impl Tree {
         length: u64,
     ) -> Result<Vec<(Vec<u8>, Tree)>> {
         let _span = self.span(Operation::List, path);
-        let Some(slot) = self.slot(path)? else { return Ok(Vec::new()) };
+        let Some(mut slot) = self.slot(path)? else { return Ok(Vec::new()) };
+        if self.directories().settles_late() {
+            self.directories().settle(&mut slot)?;
+        }
         let Some(node) = self.open(&slot)? else { return Ok(Vec::new()) };
         let mut page = Vec::new();
         self.directories().page(&node, &mut offset.clone(), &mut length.clone(), &mut page)?;
@@ -237,7 +253,7 @@ impl Tree {
     pub fn add<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
         let _span = self.span(Operation::Add, path);
         let (known, slot) = self.walk(path)?;
-        if known == path.len() && slot.is_value() && self.bytes(&slot)?.as_deref() == Some(value) {
+        if known == path.len() && self.holds(&slot, value)? {
             return Ok(());
         }
         // Held nodes would look shared, and be copied.
@@ -369,6 +385,12 @@ impl Tree {
     pub fn hash(&self) -> Result<Hash> {
         let _span = self.span::<&[u8]>(Operation::Hash, &[]);
         match &self.root {
+            Slot::Node(_) if self.directories().settles_late() => {
+                let mut root = self.root.clone();
+                self.directories().settle(&mut root)?;
+                let Slot::Node(node) = &root else { unreachable!("a directory stays one") };
+                digest::node(node, self.load.as_deref())
+            }
             Slot::Node(node) => digest::node(node, self.load.as_deref()),
             Slot::StoredNode(offset) | Slot::StoredValue(offset) => {
                 self.load.as_ref().expect("a stored root comes from a pack").hash(*offset)

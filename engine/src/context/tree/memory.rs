@@ -44,6 +44,10 @@ impl Load for Counted<'_> {
     fn identity(&self) -> u64 {
         self.load.identity()
     }
+
+    fn settles_late(&self) -> bool {
+        self.load.settles_late()
+    }
 }
 
 /// What a new entry or directory takes beside its name and value, about.
