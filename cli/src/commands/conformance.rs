@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use varvite::{Error, Result};
 
@@ -14,7 +14,7 @@ use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::workload::vectors;
 
-/// Recompute vectors of Tezos context hashing and compare
+/// Recompute vectors of Tezos context hashing and of Merkle proofs, and compare
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Vector files, JSON or JSON lines, gzipped or not
@@ -40,9 +40,13 @@ struct Report {
 
 /// Runs every file and prints passed and failed of each, and the total last.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let mut known = vectors::Known::default();
+    for path in &arguments.files {
+        known.learn(&vectors_of(&path.display().to_string(), &read_text(path)?)?);
+    }
     let mut files = Vec::new();
     for path in &arguments.files {
-        files.push(check(path)?);
+        files.push(check(path, &known)?);
     }
     let passed = files.iter().map(|file| file.passed).sum();
     let failed = files.iter().map(|file| file.failed).sum();
@@ -89,10 +93,18 @@ pub fn read_text(path: &Path) -> Result<String> {
         .map_err(|_| Error::invalid(format!("{name} is not text: give a vector file")))
 }
 
+/// One value, however deep: proofs are deeper than the reader's own limit.
+fn value_of(text: &str) -> serde_json::Result<Value> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.disable_recursion_limit();
+    let value = Value::deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
 /// The vectors of a file: the lines, or the elements of one array, or one object.
 fn vectors_of(name: &str, text: &str) -> Result<Vec<Value>> {
-    let whole: serde_json::Result<Value> = serde_json::from_str(text);
-    match whole {
+    match value_of(text) {
         Ok(Value::Array(vectors)) => return Ok(vectors),
         Ok(vector) => return Ok(vec![vector]),
         Err(_) => {}
@@ -100,7 +112,7 @@ fn vectors_of(name: &str, text: &str) -> Result<Vec<Value>> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(number, line)| {
-            serde_json::from_str(line).map_err(|error| {
+            value_of(line).map_err(|error| {
                 Error::invalid(format!(
                     "line {} of {name} is not JSON ({error}): give a vector file",
                     number + 1
@@ -110,7 +122,7 @@ fn vectors_of(name: &str, text: &str) -> Result<Vec<Value>> {
         .collect()
 }
 
-fn check(path: &Path) -> Result<FileReport> {
+fn check(path: &Path, known: &vectors::Known) -> Result<FileReport> {
     let name = path.display().to_string();
     let vectors = vectors_of(&name, &read_text(path)?)?;
     let first = vectors
@@ -118,13 +130,13 @@ fn check(path: &Path) -> Result<FileReport> {
         .ok_or_else(|| Error::invalid(format!("{name} holds no vector: give another file")))?;
     let kind = vectors::Kind::of(first).ok_or_else(|| {
         Error::invalid(format!(
-            "{name} is of a kind that is not known here: give trees, inodes, proofs, commits, \
-             contents, nodes, seeded hashes or commit scripts"
+            "{name} is of a kind that is not known here: give trees, inodes, proofs, encoded proofs, \
+             commits, contents, nodes, seeded hashes or commit scripts"
         ))
     })?;
     let mut report =
         FileReport { file: name, kind: kind.name(), passed: 0, failed: 0, first_failure: None };
-    let mut checker = vectors::Checker::new(kind);
+    let mut checker = vectors::Checker::new(kind, known);
     for (number, vector) in vectors.iter().enumerate() {
         let outcome = checker.check(vector);
         report.passed += outcome.passed;

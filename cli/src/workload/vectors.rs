@@ -1,4 +1,6 @@
-//! Vectors of Tezos context hashing: how each kind is recomputed.
+//! Vectors of Tezos context hashing and of Merkle proofs: how each kind is recomputed.
+
+mod proofs;
 
 use serde_json::Value;
 use varvite::context::hash::{self, Hash};
@@ -9,6 +11,8 @@ use varvite::{Error, Result};
 
 use crate::hex;
 
+pub use proofs::Known;
+
 /// What a vector states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -16,8 +20,16 @@ pub enum Kind {
     Trees,
     /// The inodes of a directory.
     Inodes,
-    /// Accesses to a tree: their results and the tree's hash after them.
+    /// Accesses to a tree: their results, the tree's hash after them, and Irmin's proof of them.
     Accesses,
+    /// Octez' encodings of proofs.
+    EncodedProofs,
+    /// Octez' stream proofs and their encodings.
+    EncodedStreams,
+    /// Made-up proofs at the bounds of their encodings.
+    MadeUpProofs,
+    /// Bytes, and whether Octez decodes them to a proof.
+    ProofBytes,
     /// Commit hashes.
     Commits,
     /// Hashes of values.
@@ -42,6 +54,14 @@ impl Kind {
             Kind::Inodes
         } else if has("accesses") && has("proof") {
             Kind::Accesses
+        } else if has("enc") && has("ok") {
+            Kind::ProofBytes
+        } else if has("proof") && has("kind") {
+            Kind::MadeUpProofs
+        } else if has("stream") && has("v2") {
+            Kind::EncodedStreams
+        } else if has("version") && has("v2") {
+            Kind::EncodedProofs
         } else if has("parents_stored") {
             Kind::Commits
         } else if has("value") && has("hash") {
@@ -64,7 +84,11 @@ impl Kind {
         match self {
             Kind::Trees => "trees",
             Kind::Inodes => "inodes",
-            Kind::Accesses => "accesses",
+            Kind::Accesses => "accesses and proofs",
+            Kind::EncodedProofs => "encoded proofs",
+            Kind::EncodedStreams => "encoded streams",
+            Kind::MadeUpProofs => "made-up proofs",
+            Kind::ProofBytes => "proof bytes",
             Kind::Commits => "commits",
             Kind::Contents => "contents",
             Kind::Nodes => "nodes",
@@ -96,16 +120,17 @@ impl Verdicts {
 
 /// Checks vector after vector of one file.
 #[derive(Debug)]
-pub struct Checker {
+pub struct Checker<'a> {
     kind: Kind,
+    known: &'a Known,
     /// The operations of the tree that later vectors refer to.
     tree: Option<(Value, Tree)>,
 }
 
-impl Checker {
-    /// For a file of `kind`.
-    pub fn new(kind: Kind) -> Checker {
-        Checker { kind, tree: None }
+impl<'a> Checker<'a> {
+    /// For a file of `kind`, whose vectors may refer to those that are `known`.
+    pub fn new(kind: Kind, known: &'a Known) -> Checker<'a> {
+        Checker { kind, known, tree: None }
     }
 
     /// Recomputes one vector. What cannot be read counts as failed.
@@ -115,6 +140,10 @@ impl Checker {
             Kind::Trees => tree(vector, &mut verdicts),
             Kind::Inodes => inodes(vector, &mut verdicts),
             Kind::Accesses => self.accesses(vector, &mut verdicts),
+            Kind::EncodedProofs => proofs::encoded(vector, self.known, &mut verdicts),
+            Kind::EncodedStreams => proofs::stream(vector, self.known, &mut verdicts),
+            Kind::MadeUpProofs => proofs::made_up(vector, &mut verdicts),
+            Kind::ProofBytes => proofs::bytes(vector, &mut verdicts),
             Kind::Commits => commit(vector, &mut verdicts),
             Kind::Contents => contents(vector, &mut verdicts),
             Kind::Nodes => node(vector, &mut verdicts),
@@ -139,6 +168,7 @@ impl Checker {
         if *id != vector["tree"] {
             return Err(Error::invalid("it refers to another tree than the one before it"));
         }
+        proofs::accesses(vector, tree, verdicts)?;
         let mut tree = tree.clone();
         let proof = &vector["proof"];
         verdicts.equal("the hash before", &tree.hash()?, &hash_of(&proof["before"][1])?);
