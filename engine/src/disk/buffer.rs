@@ -30,6 +30,7 @@ pub struct Buffer {
     start: NonNull<u8>,
     capacity: usize,
     /// Mapped by itself rather than allocated.
+    #[cfg(unix)]
     mapped: bool,
 }
 
@@ -53,7 +54,12 @@ impl Buffer {
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        Buffer { start, capacity, mapped: false }
+        Buffer {
+            start,
+            capacity,
+            #[cfg(unix)]
+            mapped: false,
+        }
     }
 
     fn layout(capacity: usize) -> Layout {

@@ -74,6 +74,17 @@ fn write_all(file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Elsewhere, as in a browser, there are no files; proofs and trees in memory need none.
+#[cfg(not(any(unix, windows)))]
+fn read_once(_: &fs::File, _: u64, _: &mut [u8]) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(any(unix, windows)))]
+fn write_all(_: &fs::File, _: u64, _: &[u8]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 impl File for OsFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.check(offset, buffer)?;
