@@ -16,6 +16,7 @@ mod conformance;
 mod context;
 mod demo;
 mod inspect;
+mod proof;
 mod replay;
 mod replay_blocks;
 mod replay_cardano;
@@ -51,6 +52,8 @@ enum Command {
     Conformance(conformance::Arguments),
     #[command(subcommand)]
     Context(context::Command),
+    #[command(subcommand)]
+    Proof(proof::Command),
     Inspect(inspect::Arguments),
     Check(check::Arguments),
     Completions(completions::Arguments),
@@ -66,6 +69,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Table(command) => table::run(command, format),
         Command::Context(command) => context::run(command, format),
         Command::Conformance(arguments) => conformance::run(&arguments, format),
+        Command::Proof(command) => proof::run(command, format),
         Command::Inspect(arguments) => inspect::run(&arguments, format),
         Command::Check(arguments) => check::run(&arguments, format),
         Command::Completions(arguments) => completions::run(&arguments),

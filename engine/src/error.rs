@@ -109,6 +109,14 @@ impl Error {
         self
     }
 
+    /// The same error with `advice` in place of what follows its last semicolon.
+    #[must_use]
+    pub(crate) fn advice(mut self, advice: &str) -> Self {
+        let what = self.0.detail.rsplit_once("; ").map_or(&*self.0.detail, |(what, _)| what);
+        self.0.detail = format!("{what}; {advice}");
+        self
+    }
+
     /// What the caller can do about it.
     #[must_use]
     pub fn kind(&self) -> Kind {

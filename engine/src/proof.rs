@@ -16,4 +16,4 @@ mod verify;
 pub use encoding::{Encoding, decode_any};
 pub use record::{Recording, record};
 pub use shape::{Element, Entries, Extender, Inode, Kinded, NESTING, Part, Piece, Proof, State};
-pub use verify::{Read, Shown, read};
+pub use verify::{Read, Shown, Summary, read};

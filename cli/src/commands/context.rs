@@ -126,14 +126,19 @@ pub fn run(command: Command, format: Format) -> Outcome {
     }
 }
 
+/// The steps of a path that is joined by "/".
+pub fn steps(notation: Notation, path: &str) -> Result<Vec<Vec<u8>>> {
+    let steps = path.split('/').filter(|step| !step.is_empty());
+    steps.map(|step| notation.parse("step", step)).collect()
+}
+
 impl Place {
     fn notation(&self) -> Notation {
         Notation::new(self.hex)
     }
 
     fn steps(&self) -> Result<Vec<Vec<u8>>> {
-        let steps = self.path.split('/').filter(|step| !step.is_empty());
-        steps.map(|step| self.notation().parse("step", step)).collect()
+        steps(self.notation(), &self.path)
     }
 
     /// The subtree; `None` where nothing is.

@@ -31,7 +31,7 @@ fn conformance_counts_what_holds_and_ends_with_1_when_something_does_not() {
 }
 
 /// A workload of two blocks, replayed into `store`.
-fn replayed(folder: &Path) -> String {
+pub fn replayed(folder: &Path) -> String {
     let (file, store) = (folder.join("w.wl"), folder.join("store"));
     let workload = "B 0 S\ni a/b 00ff\ni a/c/d 01\nC 1 me first\n\
                     B 1 R\nr a/b\nm a/x\nl a\nu a/b 02\nD a/c\nC 2 me the second\n";

@@ -10,6 +10,8 @@ mod context;
 mod irmin;
 /// `bench` and `demo`.
 mod load;
+/// `proof`, and the vectors of real proofs.
+mod proof;
 /// `replay cardano` on a real chain, whole, killed and damaged.
 mod replay;
 /// `table`, `check`, `inspect`: stores by hand, sound and damaged.

@@ -54,6 +54,10 @@ impl Proof {
     /// the four or says otherwise than the rest. Takes memory in proportion to `bytes`. Nothing is
     /// hashed: [`Proof::verify`] checks what the proof says.
     pub fn decode(bytes: &[u8], encoding: Encoding) -> Result<Proof> {
+        Proof::decoded(bytes, encoding).map_err(foreign)
+    }
+
+    fn decoded(bytes: &[u8], encoding: Encoding) -> Result<Proof> {
         let version = match encoding {
             Encoding::V1 => bytes.get(..2),
             Encoding::V2 => bytes.get(1..3),
@@ -71,7 +75,7 @@ impl Proof {
                     return Err(Decoder::new("proof", 0, bytes)
                         .corrupt("a version of 0 to 3", i16::from_be_bytes([high, low])));
                 }
-                Proof::decode_as(bytes, encoding, low & 2 != 0, low & 1 != 0)?
+                Proof::decoded_as(bytes, encoding, low & 2 != 0, low & 1 != 0)?
             }
         };
         if !(0..4).contains(&proof.version) || (proof.version & 1 != 0) != proof.is_stream() {
@@ -88,6 +92,10 @@ impl Proof {
         binary: bool,
         stream: bool,
     ) -> Result<Proof> {
+        Proof::decoded_as(bytes, encoding, binary, stream).map_err(foreign)
+    }
+
+    fn decoded_as(bytes: &[u8], encoding: Encoding, binary: bool, stream: bool) -> Result<Proof> {
         let proof = match encoding {
             Encoding::V1 => plain::decode(bytes, binary, stream)?,
             Encoding::V2 => compact::decode(bytes, binary, stream)?,
@@ -113,6 +121,11 @@ impl Proof {
             Encoding::Irmin | Encoding::Json => self.encode(encoding),
         }
     }
+}
+
+/// What helps with a damaged store does not help who was sent a damaged proof.
+fn foreign(error: Error) -> Error {
+    error.advice("ask for another one")
 }
 
 /// In which encoding `bytes` are a proof, and the proof: tries each.

@@ -1,5 +1,6 @@
 //! Running a function on a tree, and keeping what it looked at.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::pool::{Class, Content, Key, Pool, Shape};
@@ -10,6 +11,9 @@ use crate::context::node::{Body, Load, Node, Slot, Target};
 use crate::context::tree::{Kind, Tree};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, lock};
+
+/// How many copies of what was looked at a tree proof shows at most.
+const COPIES_MAX: usize = 1 << 16;
 
 /// What a function looked at, and the tree before and after.
 #[derive(Debug)]
@@ -28,6 +32,11 @@ pub struct Recording {
 /// reads, and the hashes of the siblings of that. `f` may look at anything of `tree`, and at nothing
 /// else, for the proofs to be of use: who verifies has no more.
 pub fn record<R>(tree: &Tree, f: impl FnOnce(&mut Tree) -> Result<R>) -> Result<(Recording, R)> {
+    if tree.load().is_some_and(|load| !load.hashes_alike()) {
+        return Err(Error::invalid(
+            "the store of this tree has other hashes than a proof: it can be read, but not proven",
+        ));
+    }
     let before = Kinded::of(tree)?;
     let configuration = tree.configuration();
     let root = Key { class: Class::of(before.kind), hash: before.hash };
@@ -213,82 +222,16 @@ impl Recording {
         Proof { version, before: self.before, after: self.after, state }
     }
 
-    /// A tree proof. `Invalid` when what was looked at is nested deeper than [`NESTING`].
+    /// A tree proof. `Invalid` when what was looked at is nested deeper than [`NESTING`], or when copies
+    /// of it are in more than 65,536 places, all of which a tree proof shows.
     pub fn tree_proof(&self) -> Result<Proof> {
         let root = Key { class: Class::of(self.before.kind), hash: self.before.hash };
-        Ok(self.proof(State::Tree(self.part(root, 0)?)))
+        let left = Cell::new(self.order.len() + COPIES_MAX);
+        Ok(self.proof(State::Tree(Drawing { recording: self, left }.part(root, 0)?)))
     }
 
     fn content(&self, key: Key) -> Option<&Content> {
         self.pool.content(self.pool.number(key)?)
-    }
-
-    fn part(&self, key: Key, level: usize) -> Result<Part> {
-        if level >= NESTING {
-            return Err(Error::invalid(format!(
-                "what was looked at is nested more than {NESTING} levels deep: make a stream proof"
-            )));
-        }
-        Ok(match self.content(key) {
-            None if key.class == Class::Value => Part::BlindedValue(key.hash),
-            None => Part::BlindedNode(key.hash),
-            Some(Content::Value(value)) => Part::Value(value.to_vec()),
-            Some(Content::Node(node)) => match self.pool.shape(node) {
-                Shape::Leaf(entries) => Part::Node(self.entries(entries, level)?),
-                Shape::Branch { length, children } => match self.segment(key) {
-                    Some((segment, child)) => {
-                        Part::Extender(self.extender(length, segment, child, level)?)
-                    }
-                    None => Part::Inode(self.inode(key.class, length, children, level)?),
-                },
-            },
-        })
-    }
-
-    fn piece(&self, key: Key, level: usize) -> Result<Piece> {
-        let Some(Content::Node(node)) = self.content(key) else {
-            return Ok(Piece::Blinded(key.hash));
-        };
-        Ok(match self.pool.shape(node) {
-            Shape::Leaf(entries) => Piece::Values(self.entries(entries, level)?),
-            Shape::Branch { length, children } => match self.segment(key) {
-                Some((segment, child)) => {
-                    Piece::Extender(self.extender(length, segment, child, level)?)
-                }
-                None => Piece::Inode(self.inode(key.class, length, children, level)?),
-            },
-        })
-    }
-
-    fn entries(&self, entries: Vec<(Vec<u8>, Kind, Hash)>, level: usize) -> Result<Entries> {
-        let part = |(name, kind, hash)| {
-            Ok((name, self.part(Key { class: Class::of(kind), hash }, level + 1)?))
-        };
-        entries.into_iter().map(part).collect()
-    }
-
-    fn inode(
-        &self,
-        class: Class,
-        length: u64,
-        children: Vec<(u16, Hash)>,
-        level: usize,
-    ) -> Result<Inode<Piece>> {
-        let class = class.below();
-        let piece = |(bucket, hash)| Ok((bucket, self.piece(Key { class, hash }, level + 1)?));
-        let children = children.into_iter().map(piece).collect::<Result<_>>()?;
-        Ok(Inode { length: length as i64, children })
-    }
-
-    fn extender(
-        &self,
-        length: u64,
-        segment: Vec<u16>,
-        child: Key,
-        level: usize,
-    ) -> Result<Extender<Piece>> {
-        let child = Box::new(self.piece(child, level + 1)?);
-        Ok(Extender { length: length as i64, segment, child })
     }
 
     /// The bucket of a place whose node has one, and what it leads to.
@@ -363,5 +306,95 @@ impl Recording {
             return Element::Inode(Inode { length, children });
         }
         Element::Extender(Extender { length, segment, child: Box::new(child.hash) })
+    }
+}
+
+/// A tree proof on its way.
+struct Drawing<'a> {
+    recording: &'a Recording,
+    /// How many places may still be shown.
+    left: Cell<usize>,
+}
+
+impl Drawing<'_> {
+    fn shown(&self, key: Key) -> Result<Option<&Content>> {
+        let content = self.recording.content(key);
+        if content.is_some() {
+            let left = self.left.get().checked_sub(1).ok_or_else(|| {
+                Error::invalid(
+                    "copies of what was looked at are in too many places: make a stream proof",
+                )
+            })?;
+            self.left.set(left);
+        }
+        Ok(content)
+    }
+
+    fn part(&self, key: Key, level: usize) -> Result<Part> {
+        if level >= NESTING {
+            return Err(Error::invalid(format!(
+                "what was looked at is nested more than {NESTING} levels deep: make a stream proof"
+            )));
+        }
+        Ok(match self.shown(key)? {
+            None if key.class == Class::Value => Part::BlindedValue(key.hash),
+            None => Part::BlindedNode(key.hash),
+            Some(Content::Value(value)) => Part::Value(value.to_vec()),
+            Some(Content::Node(node)) => match self.recording.pool.shape(node) {
+                Shape::Leaf(entries) => Part::Node(self.entries(entries, level)?),
+                Shape::Branch { length, children } => match self.recording.segment(key) {
+                    Some((segment, child)) => {
+                        Part::Extender(self.extender(length, segment, child, level)?)
+                    }
+                    None => Part::Inode(self.inode(key.class, length, children, level)?),
+                },
+            },
+        })
+    }
+
+    fn piece(&self, key: Key, level: usize) -> Result<Piece> {
+        let Some(Content::Node(node)) = self.shown(key)? else {
+            return Ok(Piece::Blinded(key.hash));
+        };
+        Ok(match self.recording.pool.shape(node) {
+            Shape::Leaf(entries) => Piece::Values(self.entries(entries, level)?),
+            Shape::Branch { length, children } => match self.recording.segment(key) {
+                Some((segment, child)) => {
+                    Piece::Extender(self.extender(length, segment, child, level)?)
+                }
+                None => Piece::Inode(self.inode(key.class, length, children, level)?),
+            },
+        })
+    }
+
+    fn entries(&self, entries: Vec<(Vec<u8>, Kind, Hash)>, level: usize) -> Result<Entries> {
+        let part = |(name, kind, hash)| {
+            Ok((name, self.part(Key { class: Class::of(kind), hash }, level + 1)?))
+        };
+        entries.into_iter().map(part).collect()
+    }
+
+    fn inode(
+        &self,
+        class: Class,
+        length: u64,
+        children: Vec<(u16, Hash)>,
+        level: usize,
+    ) -> Result<Inode<Piece>> {
+        let class = class.below();
+        let piece = |(bucket, hash)| Ok((bucket, self.piece(Key { class, hash }, level + 1)?));
+        let children = children.into_iter().map(piece).collect::<Result<_>>()?;
+        Ok(Inode { length: length as i64, children })
+    }
+
+    fn extender(
+        &self,
+        length: u64,
+        segment: Vec<u16>,
+        child: Key,
+        level: usize,
+    ) -> Result<Extender<Piece>> {
+        let child = Box::new(self.piece(child, level + 1)?);
+        Ok(Extender { length: length as i64, segment, child })
     }
 }

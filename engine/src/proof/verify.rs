@@ -58,6 +58,25 @@ pub enum Shown {
     HiddenDirectory(Hash),
 }
 
+/// What a proof shows and hides, whatever is there several times counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Values.
+    pub values: u64,
+    /// Bytes of those values.
+    pub value_bytes: u64,
+    /// Values of which only the hash is there.
+    pub hidden_values: u64,
+    /// Directories, as far as at least one piece of each is there.
+    pub directories: u64,
+    /// Names in the pieces that are there.
+    pub names: u64,
+    /// Directories of which only the hash is there.
+    pub hidden_directories: u64,
+    /// Pieces of directories of which only the hash is there.
+    pub hidden_pieces: u64,
+}
+
 /// A pool as the source of a tree.
 #[derive(Debug)]
 struct Source {
@@ -140,6 +159,40 @@ impl Proof {
         root: Kinded,
         f: impl FnOnce(&mut Tree) -> Result<R>,
     ) -> Result<R> {
+        let (source, elements, mut tree) = self.source(configuration, root)?;
+        let answer = f(&mut tree)?;
+        let after = Kinded { kind: tree.kind(), hash: tree.hash()? };
+        if after != self.after {
+            return Err(wrong(format_args!(
+                "it says that the tree becomes {}, which becomes {}",
+                hash::to_text(&self.after.hash),
+                hash::to_text(&after.hash)
+            )));
+        }
+        let used = lock(&source.used);
+        if let Some(index) = elements.iter().position(|number| !used[*number as usize]) {
+            return Err(wrong(format_args!(
+                "element {index} of the stream is not looked at, so it is too long"
+            )));
+        }
+        Ok(answer)
+    }
+
+    /// The tree before, as far as the proof shows it; reads of it are as those of [`Proof::verify`].
+    ///
+    /// What it reads is proven by `root` alone. The hash after, and that a stream shows nothing
+    /// superfluous, are only checked by [`Proof::verify`]. `Corrupt` when the proof is not of `root`
+    /// or breaks a rule. Hashes everything in the proof once.
+    pub fn open(&self, configuration: Configuration, root: Kinded) -> Result<Tree> {
+        self.source(configuration, root).map(|(_, _, tree)| tree)
+    }
+
+    /// What the proof shows, the places of a stream's elements, and the tree before.
+    fn source(
+        &self,
+        configuration: Configuration,
+        root: Kinded,
+    ) -> Result<(Arc<Source>, Vec<u64>, Tree)> {
         if self.before != root {
             return Err(wrong(format_args!(
                 "it is of the tree {}, not of {}",
@@ -152,26 +205,37 @@ impl Proof {
         let used = Mutex::new(vec![false; admitted.pool.len()]);
         let source = Arc::new(Source { pool: admitted.pool, used });
         let load = Arc::clone(&source) as Arc<dyn Load>;
-        let mut tree = Tree::stored(configuration, load, slot(class, admitted.root));
-        let answer = f(&mut tree)?;
-        let after = Kinded { kind: tree.kind(), hash: tree.hash()? };
-        if after != self.after {
-            return Err(wrong(format_args!(
-                "it says that the tree becomes {}, which becomes {}",
-                hash::to_text(&self.after.hash),
-                hash::to_text(&after.hash)
-            )));
-        }
-        let used = lock(&source.used);
-        if let Some(index) = admitted.elements.iter().position(|number| !used[*number as usize]) {
-            return Err(wrong(format_args!(
-                "element {index} of the stream is not looked at, so it is too long"
-            )));
-        }
-        Ok(answer)
+        let tree = Tree::stored(configuration, load, slot(class, admitted.root));
+        Ok((source, admitted.elements, tree))
     }
 
-    /// What the proof shows, path by path, at most `limit` paths. `Corrupt` as with [`Proof::check`].
+    /// Counts what the proof shows and hides. `Corrupt` as with [`Proof::check`].
+    pub fn summary(&self, configuration: Configuration) -> Result<Summary> {
+        let pool = admit::admit(self, configuration)?.pool;
+        let mut summary = Summary::default();
+        for number in 0..pool.len() as u64 {
+            let class = pool.key(number).class;
+            match (class, pool.content(number)) {
+                (_, Some(Content::Value(value))) => {
+                    summary.values += 1;
+                    summary.value_bytes += value.len() as u64;
+                }
+                (_, Some(Content::Node(node))) => {
+                    summary.directories += u64::from(class == Class::Directory);
+                    if let Body::Leaf { leaf, .. } = &node.body {
+                        summary.names += leaf.len() as u64;
+                    }
+                }
+                (Class::Value, None) => summary.hidden_values += 1,
+                (Class::Directory, None) => summary.hidden_directories += 1,
+                (Class::Piece(_), None) => summary.hidden_pieces += 1,
+            }
+        }
+        Ok(summary)
+    }
+
+    /// What the proof shows, path by path, at most `limit` paths: a proof of a few bytes may show the
+    /// same at any number of them. `Corrupt` as with [`Proof::check`].
     pub fn shown(
         &self,
         configuration: Configuration,

@@ -1,0 +1,124 @@
+//! `proof`, and `conformance` with the vectors of the real Irmin and Octez.
+
+use std::path::Path;
+
+use crate::binary::{command, text, varvite};
+use crate::context::replayed;
+
+/// Every vector file of the shared data holds, in every row.
+#[test]
+fn every_row_of_the_real_vectors_holds() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
+    let mut files = Vec::new();
+    for folder in ["irmin-vectors", "octez-proofs"] {
+        let path = data.join(folder);
+        if !path.is_dir() {
+            assert!(std::env::var_os("CI").is_none(), "CI needs {}", path.display());
+            eprintln!("skipped: there is no {}", path.display());
+            return;
+        }
+        for entry in std::fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|ending| ending == "gz") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    assert_eq!(files.len(), 23);
+    let mut arguments = vec!["conformance", "--format", "json"];
+    arguments.extend(files.iter().map(|path| text(path)));
+    let ran = varvite(&arguments);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    for file in report["files"].as_array().unwrap() {
+        assert_eq!(file["failed"], 0, "{file}");
+    }
+    // 475 tree proofs and 403 streams are among them.
+    assert_eq!((ran.code, report["passed"].as_u64()), (0, Some(51_822)));
+}
+
+/// A proof of three paths of a replayed store, and the root it is of.
+fn made(folder: &Path, store: &str, more: &[&str]) -> (String, String) {
+    let file = folder.join("p").to_str().unwrap().to_owned();
+    let mut arguments = vec!["proof", "make", store, "last", "a/b", "a/x", "a"];
+    arguments.extend(["--output", &file, "--format", "json"]);
+    arguments.extend(more);
+    let report = varvite(&arguments).json();
+    assert_eq!(report["paths"], serde_json::json!(["value", "absent", "directory"]));
+    assert_eq!(report["bytes"], std::fs::metadata(&file).unwrap().len());
+    (file, report["root"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn what_is_made_is_checked_against_a_root_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = replayed(folder.path());
+    let mut sizes = Vec::new();
+    for stream in [&[][..], &["--stream"]] {
+        for encoding in ["v1", "v2", "json"] {
+            let more = [stream, &["--encoding", encoding]].concat();
+            let (file, root) = made(folder.path(), &store, &more);
+            sizes.push(std::fs::metadata(&file).unwrap().len());
+            let check = |paths: &[&str]| {
+                varvite(&[&["proof", "check", &file, "--root", &root], paths].concat())
+            };
+            let report = check(&["a/b", "a", "--format", "json"]).json();
+            assert_eq!(report[0]["is"], "value");
+            assert_eq!(report[0]["value"], "\\x02");
+            assert_eq!(report[1]["is"], "directory");
+            // That nothing is there is proven too, but it is a no.
+            let ran = check(&["a/b", "a/x", "--format", "json"]);
+            let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+            assert_eq!((ran.code, &report[1]["is"]), (1, &"absent".into()));
+            let shown = varvite(&["proof", "show", &file, "--format", "json"]).json();
+            assert_eq!(shown["form"], if stream.is_empty() { "tree" } else { "stream" });
+            assert_eq!(shown["encoding"].as_str().unwrap().to_lowercase(), encoding);
+            assert_eq!(
+                (shown["values"].as_u64(), shown["directories"].as_u64()),
+                (Some(1), Some(2))
+            );
+            assert!(varvite(&["proof", "show", &file]).yes().contains("a/b"));
+        }
+    }
+    assert!(sizes[1] < sizes[0] && sizes[0] < sizes[2], "{sizes:?}");
+}
+
+#[test]
+fn what_is_wrong_with_a_proof_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = replayed(folder.path());
+    let (file, root) = made(folder.path(), &store, &[]);
+    let log = varvite(&["context", "log", &store, "--format", "json"]).json();
+    assert_eq!(log[0]["tree"], root.as_str());
+    let other = log[1]["tree"].as_str().unwrap();
+    varvite(&["proof", "check", &file, "--root", other, "a"]).error(1, &[other, &root]);
+    varvite(&["proof", "check", &file, "--root", "Cononsense", "a"]).error(2, &["Cononsense"]);
+    varvite(&["proof", "make", &store, other, "a"]).error(2, &["not in the store"]);
+    let sound = std::fs::read(&file).unwrap();
+    for at in 0..sound.len() {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 0x10;
+        std::fs::write(&file, &bytes).unwrap();
+        // The hash after is not checked by reading: there is no function to run.
+        if !(35..67).contains(&at) {
+            let ran = varvite(&["proof", "check", &file, "--root", &root, "a/b", "a"]);
+            ran.error(1, &["ask for another"]);
+        }
+    }
+    std::fs::write(&file, &sound[..20]).unwrap();
+    varvite(&["proof", "show", &file]).error(1, &[file.as_str()]);
+    varvite(&["proof", "show", "nowhere"]).error(2, &["nowhere"]);
+}
+
+#[test]
+fn without_a_file_the_proof_is_the_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = replayed(folder.path());
+    let (file, _) = made(folder.path(), &store, &[]);
+    let arguments = ["proof", "make", &store, "last", "a/b", "a/x", "a"];
+    let output = command(&arguments).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout, std::fs::read(file).unwrap());
+    let hex = ["proof", "make", &store, "last", "61/62", "61/78", "61", "--hex"];
+    assert_eq!(command(&hex).output().unwrap().stdout, output.stdout);
+}
