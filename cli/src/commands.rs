@@ -8,6 +8,7 @@ use crate::print::Format;
 mod bench;
 mod bench_context;
 mod bench_load;
+mod bench_proof;
 mod bench_upsert;
 mod bench_utxo;
 mod check;

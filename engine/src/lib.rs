@@ -32,4 +32,6 @@ mod documents {
     struct ComingFrom;
     #[doc = include_str!("../../docs/guide/coming-from-irmin.md")]
     struct ComingFromIrmin;
+    #[doc = include_str!("../../docs/guide/proofs.md")]
+    struct Proofs;
 }

@@ -10,6 +10,8 @@ pub mod irmin_files;
 pub mod log_files;
 #[path = "../../engine/tests/it/operations.rs"]
 pub mod operations;
+#[path = "../../engine/tests/it/proof_bytes.rs"]
+pub mod proof_bytes;
 #[path = "../../engine/tests/it/store_files.rs"]
 pub mod store_files;
 

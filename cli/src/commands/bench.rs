@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{bench_context, bench_load, bench_upsert, bench_utxo};
+use super::{bench_context, bench_load, bench_proof, bench_upsert, bench_utxo};
 use crate::exit::Outcome;
 use crate::print::Format;
 
@@ -14,6 +14,7 @@ pub enum Command {
     Load(bench_load::Arguments),
     Upsert(bench_upsert::Arguments),
     Context(bench_context::Arguments),
+    Proof(bench_proof::Arguments),
 }
 
 /// Runs the benchmark that `command` names.
@@ -23,5 +24,6 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Load(arguments) => bench_load::run(&arguments, format),
         Command::Upsert(arguments) => bench_upsert::run(&arguments, format),
         Command::Context(arguments) => bench_context::run(&arguments, format),
+        Command::Proof(arguments) => bench_proof::run(&arguments, format),
     }
 }

@@ -122,3 +122,19 @@ fn without_a_file_the_proof_is_the_output() {
     let hex = ["proof", "make", &store, "last", "61/62", "61/78", "61", "--hex"];
     assert_eq!(command(&hex).output().unwrap().stdout, output.stdout);
 }
+
+#[test]
+fn the_bench_measures_proofs_that_hold() {
+    let arguments =
+        ["bench", "proof", "--entries", "3000", "--operations", "1,20", "--rounds", "1"];
+    let rows = varvite(&[&arguments[..], &["--format", "json"]].concat()).json();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 12);
+    for row in rows {
+        let bytes = |name: &str| row[name].as_u64().unwrap();
+        assert!(bytes("v2_bytes") < bytes("v1_bytes"), "{row}");
+        assert!(bytes("v2_bytes") > 300 * bytes("operations"), "{row}");
+    }
+    // Two buckets an inode make smaller proofs than 32.
+    assert!(rows[6]["v2_bytes"].as_u64() < rows[0]["v2_bytes"].as_u64());
+}

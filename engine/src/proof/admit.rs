@@ -32,6 +32,10 @@ struct Admission {
     pool: Pool,
     /// The directory that may be empty.
     root: Key,
+    /// The depth of the deepest piece that is referred to.
+    deepest: u32,
+    /// A flat directory was shown that is large enough to be cut.
+    flat: bool,
 }
 
 /// Checks what `proof` says of the tree before, and that it is the tree with the hash `before`.
@@ -44,7 +48,8 @@ pub(super) fn admit(proof: &Proof, configuration: Configuration) -> Result<Admit
         )));
     }
     let root = Key { class: Class::of(proof.before.kind), hash: proof.before.hash };
-    let mut admission = Admission { configuration, pool: Pool::default(), root };
+    let mut admission =
+        Admission { configuration, pool: Pool::default(), root, deepest: 0, flat: false };
     let number = admission.pool.intern(root);
     let mut elements = Vec::new();
     match &proof.state {
@@ -130,6 +135,10 @@ impl Admission {
     }
 
     fn put(&mut self, key: Key, shape: &Shape) -> u64 {
+        match shape {
+            Shape::Branch { .. } => self.deepest = self.deepest.max(key.class.depth() + 1),
+            Shape::Leaf(entries) => self.flat |= entries.len() > self.configuration.entries(),
+        }
         let node = self.pool.node(self.configuration, key.class, shape, key.hash);
         let number = self.pool.intern(key);
         self.pool.show(number, Content::Node(node));
@@ -296,35 +305,39 @@ impl Admission {
         self.pool.number(key).filter(|number| self.pool.content(*number).is_none())
     }
 
-    /// Every class that an element may have.
+    /// Every class that an element may have: pieces of a flat directory are as deep as they like.
     fn classes(&self) -> impl Iterator<Item = Class> + use<> {
-        let pieces = 1..=self.configuration.depth_limit();
-        std::iter::once(Class::Directory).chain(pieces.map(Class::Piece))
+        let deepest = if self.flat { self.configuration.depth_limit() } else { self.deepest };
+        std::iter::once(Class::Directory).chain((1..=deepest).map(Class::Piece))
     }
 
     fn stream_shape(&mut self, shape: &Shape, inner: &mut Inner) -> Result<Option<u64>> {
         let mut refused = None;
+        let mut possible = false;
         for class in self.classes() {
-            match self.key(class, shape) {
-                Ok(key) if self.awaited(key).is_some() => {
-                    let number = self.put(key, shape);
-                    if let (Class::Directory, Shape::Leaf(entries)) = (class, shape)
-                        && entries.len() > self.configuration.entries()
-                    {
-                        inner.waiting.push(number);
-                    }
-                    return Ok(Some(number));
+            let key = match self.key(class, shape) {
+                Ok(key) => key,
+                Err(error) => {
+                    refused.get_or_insert(error);
+                    continue;
                 }
-                Ok(key) => {
-                    if matches!(class, Class::Piece(_)) && self.is_inner(key.hash, inner)? {
-                        inner.passed = true;
-                        return Ok(None);
-                    }
+            };
+            possible = true;
+            if self.awaited(key).is_some() {
+                let number = self.put(key, shape);
+                if let (Class::Directory, Shape::Leaf(entries)) = (class, shape)
+                    && entries.len() > self.configuration.entries()
+                {
+                    inner.waiting.push(number);
                 }
-                Err(error) => refused = Some(error),
+                return Ok(Some(number));
+            }
+            if class != Class::Directory && self.is_inner(key.hash, inner)? {
+                inner.passed = true;
+                return Ok(None);
             }
         }
-        refused.map_or(Ok(None), Err)
+        refused.filter(|_| !possible).map_or(Ok(None), Err)
     }
 
     fn stream_extender(&mut self, extender: &Extender<Hash>) -> Option<u64> {

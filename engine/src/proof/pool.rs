@@ -34,7 +34,7 @@ impl Class {
         Class::Piece(self.depth() + 1)
     }
 
-    fn depth(self) -> u32 {
+    pub(super) fn depth(self) -> u32 {
         if let Class::Piece(depth) = self { depth } else { 0 }
     }
 }

@@ -36,6 +36,8 @@ mod merge_control; // pausing and resuming merges, working ahead, and closing in
 mod model; // models: the same meaning in the least code
 mod operations; // operation lists from bytes; the body of a fuzz target
 mod operators; // merge operators of the host that panic
+mod proof_attacks; // made-up proofs whose hashes fit
+mod proof_bytes; // encoded proofs: golden, changed, any bytes; bodies of fuzz targets
 mod proof_machine; // random functions on random trees: what is recorded verifies
 mod random; // numbers that follow from a seed
 mod schedule; // the work of updates against the model of levels, and its bound
