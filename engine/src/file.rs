@@ -1,6 +1,7 @@
 //! The shapes a file may have: append-only with a durable end, replaced whole, counted, spare.
 
 pub mod append;
+pub mod inspect;
 pub mod removals;
 pub mod replace;
 pub mod shared;

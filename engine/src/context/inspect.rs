@@ -7,6 +7,7 @@ use super::control::Control;
 use super::hash;
 use super::record::{self, Tag};
 use crate::file::append::{self, HEAD, Position};
+use crate::file::inspect;
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
 
@@ -23,23 +24,11 @@ pub fn file(file: &str, bytes: &[u8]) -> Option<Outline> {
     }
 }
 
-fn described_header(file: &str, bytes: &[u8]) -> Outline {
-    let outline = Outline::new("header", 0..bytes.len().min(header::LENGTH) as u64);
-    match Header::decode(file, bytes) {
-        Ok(header) => outline
-            .field("kind", header.kind.name())
-            .field("version", header.version)
-            .field("identity", format_args!("{:016x}", header.identity))
-            .field("store", format_args!("{:016x}", header.store)),
-        Err(error) => outline.damaged(error),
-    }
-}
-
 /// The outline of a control file.
 #[must_use]
 pub fn control(file: &str, bytes: &[u8]) -> Outline {
     let whole = Outline::new("control", 0..bytes.len() as u64).field("file", file);
-    let whole = whole.child(described_header(file, bytes));
+    let whole = whole.child(inspect::header(file, bytes));
     let body = Outline::new("store", header::LENGTH as u64..bytes.len().max(header::LENGTH) as u64);
     whole.child(match Control::decode(file, bytes) {
         Err(error) => body.damaged(error),
@@ -67,7 +56,7 @@ pub fn control(file: &str, bytes: &[u8]) -> Outline {
 #[must_use]
 pub fn pack(file: &str, bytes: &[u8]) -> Outline {
     let whole = Outline::new("pack", 0..bytes.len() as u64).field("file", file);
-    let mut whole = whole.child(described_header(file, bytes));
+    let mut whole = whole.child(inspect::header(file, bytes));
     let Ok(header) = Header::expect(file, bytes, FileKind::Pack) else { return whole };
     let mut batches = Vec::new();
     let scanned = append::scan_bytes(bytes, header.identity, |position, payload| {

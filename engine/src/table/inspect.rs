@@ -19,6 +19,7 @@ use crate::format::codec::Decoder;
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
 
+pub use crate::file::inspect::header;
 pub use live::{checkpoint, log};
 
 /// A key as people read it: text in quotes when it is printable ASCII, else hexadecimal.
@@ -34,24 +35,6 @@ fn printed(key: &[u8]) -> String {
         let _ = write!(hex, "{byte:02x}"); // Writing to a string cannot fail.
     }
     hex + more
-}
-
-/// The outline of the first 32 bytes of any file of ours.
-#[must_use]
-pub fn header(file: &str, bytes: &[u8]) -> Outline {
-    let span = 0..bytes.len().min(header::LENGTH) as u64;
-    let outline = Outline::new("header", span);
-    if bytes.len() < header::LENGTH {
-        return outline.damaged("the file ends inside the header");
-    }
-    match Header::decode(file, bytes) {
-        Ok(header) => outline
-            .field("kind", header.kind.name())
-            .field("version", header.version)
-            .field("identity", format_args!("{:016x}", header.identity))
-            .field("store", format_args!("{:016x}", header.store)),
-        Err(error) => outline.damaged(error),
-    }
 }
 
 /// The outline of any file of a session, called `file`. What it is, its header's letter says, also
