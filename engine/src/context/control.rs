@@ -14,9 +14,8 @@ use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::Position;
 use crate::file::replace::replace;
-use crate::format::checksum::crc;
-use crate::format::codec::{Decoder, Encoder};
-use crate::format::header::{self, FileKind, Header};
+use crate::format::codec::Encoder;
+use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum};
 
 /// The largest control file that is believed.
 const LENGTH_MAX: u64 = 1 << 26;
@@ -62,26 +61,12 @@ impl Control {
             out.bytes_with_length(name);
             out.raw(hash);
         }
-        let sum = crc(out.bytes());
-        out.u32(sum);
-        out.finish()
+        finish_with_checksum(out)
     }
 
     pub(crate) fn decode(file: &str, bytes: &[u8]) -> Result<Control> {
         let header = Header::expect(file, bytes, FileKind::Control)?;
-        let split = bytes.len().saturating_sub(4).max(header::LENGTH);
-        let (rest, sum) = bytes.split_at(split.min(bytes.len()));
-        let expected = crc(rest);
-        let found = Decoder::new(file, rest.len() as u64, sum).u32()?;
-        if found != expected {
-            return Err(Error::corrupt(
-                file,
-                rest.len() as u64,
-                format_args!("checksum {expected:08x}"),
-                format_args!("{found:08x}"),
-            ));
-        }
-        let mut decoder = Decoder::new(file, header::LENGTH as u64, &rest[header::LENGTH..]);
+        let mut decoder = checked_body(file, bytes, "checksum")?;
         let configuration = Configuration::decode(&mut decoder)?;
         let start = decoder.clone();
         let index = match decoder.u8()? {

@@ -3,7 +3,7 @@
 //! Format document: `docs/format/header.md`.
 
 use super::checksum::crc;
-use super::codec::Decoder;
+use super::codec::{Decoder, Encoder};
 use crate::error::{Error, Kind, Result};
 
 /// Length of the header in bytes.
@@ -150,6 +150,31 @@ impl Header {
             kind.name()
         )))
     }
+}
+
+/// The bytes of a small file: what was encoded, and behind it the checksum of all of it.
+#[must_use]
+pub fn finish_with_checksum(mut to: Encoder) -> Vec<u8> {
+    let checksum = crc(to.bytes());
+    to.u32(checksum);
+    to.finish()
+}
+
+/// A decoder of what stands between the header and the checksum at the end of `file`; `Corrupt` when
+/// the checksum, which errors call `name`, is wrong. The header was decoded before.
+pub fn checked_body<'a>(file: &'a str, bytes: &'a [u8], name: &str) -> Result<Decoder<'a>> {
+    let end = bytes.len().saturating_sub(4).max(LENGTH);
+    let found = Decoder::new(file, end as u64, &bytes[end..]).u32()?;
+    let expected = crc(&bytes[..end]);
+    if found != expected {
+        return Err(Error::corrupt(
+            file,
+            end as u64,
+            format_args!("{name} {expected:08x}"),
+            format_args!("{found:08x}"),
+        ));
+    }
+    Ok(Decoder::new(file, LENGTH as u64, &bytes[LENGTH..end]))
 }
 
 #[cfg(test)]

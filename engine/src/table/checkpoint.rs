@@ -14,9 +14,8 @@ use super::segment::SegmentMeta;
 use super::snapshot::{TableRecord, decode_tables, encode_tables};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
-use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
-use crate::format::header::{FileKind, Header, LENGTH};
+use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum};
 
 /// Largest checkpoint that is read: beyond any real one.
 const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;
@@ -76,26 +75,13 @@ impl Checkpoint {
         }
         let tables: Vec<_> = self.tables.iter().map(|live| live.table.clone()).collect();
         encode_tables(&tables, &mut to);
-        let checksum = crc(to.bytes());
-        to.u32(checksum);
-        to.finish()
+        finish_with_checksum(to)
     }
 
     /// Decodes the checkpoint called `file`.
     pub fn decode(file: &str, bytes: &[u8]) -> Result<Self> {
         let header = Header::expect(file, bytes, FileKind::Checkpoint)?;
-        let end = bytes.len().saturating_sub(4).max(LENGTH);
-        let found = Decoder::new(file, end as u64, &bytes[end..]).u32()?;
-        let expected = crc(&bytes[..end]);
-        if found != expected {
-            return Err(Error::corrupt(
-                file,
-                end as u64,
-                format_args!("checkpoint checksum {expected:08x}"),
-                format_args!("{found:08x}"),
-            ));
-        }
-        let mut from = Decoder::new(file, LENGTH as u64, &bytes[LENGTH..end]);
+        let mut from = checked_body(file, bytes, "checkpoint checksum")?;
         let (next_id, files, places) = Self::decode_places(&mut from)?;
         let tables = decode_tables(&mut from)?;
         if tables.len() != places.len() {

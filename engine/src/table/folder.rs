@@ -7,7 +7,7 @@ use crate::error::{Error, Kind, Result};
 use crate::file::replace::is_leftover;
 use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
-use crate::format::header::{FileKind, Header, LENGTH};
+use crate::format::header::{FileKind, Header, LENGTH, finish_with_checksum};
 
 /// Largest manifest that is read: beyond any real one, so that a damaged folder costs little.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
@@ -84,9 +84,7 @@ pub fn encode_session(identity: u64, salt: u64) -> Vec<u8> {
     let mut to = Encoder::new();
     to.raw(&Header::new(FileKind::Session, identity, identity).encode());
     to.u64(salt);
-    let checksum = crc(to.bytes());
-    to.u32(checksum);
-    to.finish()
+    finish_with_checksum(to)
 }
 
 /// Identity and salt from the bytes of a session's file; `Corrupt` when they are none.

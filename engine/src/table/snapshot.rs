@@ -21,9 +21,8 @@ use super::paths;
 use super::run::Run;
 use super::segment::{Segment, SegmentMeta};
 use crate::error::{Error, Result};
-use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
-use crate::format::header::{FileKind, Header, LENGTH};
+use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum};
 
 /// Largest payload in bytes, so that a manifest stays one small file.
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
@@ -449,26 +448,13 @@ impl Manifest {
         to.bytes_with_length(self.label.as_bytes());
         to.bytes_with_length(&self.payload);
         encode_tables(&self.tables, &mut to);
-        let checksum = crc(to.bytes());
-        to.u32(checksum);
-        to.finish()
+        finish_with_checksum(to)
     }
 
     /// Decodes the manifest called `file`.
     pub fn decode(file: &str, bytes: &[u8]) -> Result<Self> {
         let header = Header::expect(file, bytes, FileKind::Snapshot)?;
-        let end = bytes.len().saturating_sub(4).max(LENGTH);
-        let found = Decoder::new(file, end as u64, &bytes[end..]).u32()?;
-        let expected = crc(&bytes[..end]);
-        if found != expected {
-            return Err(Error::corrupt(
-                file,
-                end as u64,
-                format_args!("manifest checksum {expected:08x}"),
-                format_args!("{found:08x}"),
-            ));
-        }
-        let mut from = Decoder::new(file, LENGTH as u64, &bytes[LENGTH..end]);
+        let mut from = checked_body(file, bytes, "manifest checksum")?;
         let label = from.text()?.to_owned();
         let payload = from.bytes_with_length()?;
         if payload.len() > PAYLOAD_BYTES_MAX {
