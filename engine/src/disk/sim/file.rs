@@ -6,7 +6,7 @@ use super::content::{Change, Random};
 use super::fault::{Call, Fault};
 use super::state::State;
 use crate::disk::memory::{checked_length, lock};
-use crate::disk::{Access, Completion, File, Lock, Queue, Read, check_room, path as paths};
+use crate::disk::{Access, Completion, File, Lock, Queue, Read, SerialQueue, path as paths};
 use crate::error::{Error, Kind, Result};
 
 #[derive(Debug)]
@@ -165,41 +165,35 @@ impl Drop for SimLock {
 /// Completes any of its reads next.
 #[derive(Debug)]
 pub(super) struct SimQueue {
-    depth: usize,
+    serial: SerialQueue,
     random: Random,
-    waiting: Vec<Read>,
 }
 
 impl SimQueue {
     pub(super) fn new(depth: usize, seed: u64) -> Self {
-        SimQueue { depth: depth.max(1), random: Random::new(seed), waiting: Vec::new() }
+        SimQueue { serial: SerialQueue::new(depth), random: Random::new(seed) }
     }
 }
 
 impl Queue for SimQueue {
     fn depth(&self) -> usize {
-        self.depth
+        self.serial.depth()
     }
 
     fn pending(&self) -> usize {
-        self.waiting.len()
+        self.serial.pending()
     }
 
     fn submit(&mut self, read: Read) -> Result<()> {
-        check_room(self.waiting.len(), self.depth)?;
-        read.check()?;
-        self.waiting.push(read);
-        Ok(())
+        self.serial.submit(read)
     }
 
     fn complete(&mut self) -> Result<Option<Completion>> {
-        if self.waiting.is_empty() {
-            return Ok(None);
+        let count = self.serial.pending() as u64;
+        if count > 0 {
+            let next = self.random.below(count) as usize;
+            self.serial.waiting.swap(0, next);
         }
-        let index = self.random.below(self.waiting.len() as u64) as usize;
-        let mut read = self.waiting.swap_remove(index);
-        let length = read.length;
-        let outcome = read.file.read_at(read.offset, &mut read.buffer.as_mut_slice()[..length]);
-        Ok(Some(Completion { read, outcome }))
+        self.serial.complete()
     }
 }
