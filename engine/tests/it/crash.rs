@@ -20,17 +20,7 @@ fn die_at(n: u64) -> Option<(Arc<SimDisk>, Act, Vec<Snapshots>)> {
     let mut story = Story::new(Arc::clone(&sim) as Arc<dyn Disk>);
     for act in ACTS {
         // What the act would have done may be done or not, when it dies on the way.
-        let mut after = story.saved.clone();
-        match act {
-            Act::Save(name, tables) => {
-                after.insert((*name).to_owned(), story.content(name, tables));
-            }
-            Act::Delete(name) => drop(after.remove(*name)),
-            Act::Import(name, new_name) => {
-                drop(after.insert((*new_name).to_owned(), after[*name].clone()));
-            }
-            _ => {}
-        }
+        let after = story.saved_after(*act);
         let outcome = story.act(*act);
         if sim.is_dead() {
             // An act may succeed though its last call, a removal say, was not made.

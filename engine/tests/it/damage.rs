@@ -13,6 +13,7 @@ use varvite::table::inspect;
 use crate::decoders::BODIES;
 use crate::entries::{Entries, SALT};
 use crate::golden::{seeds, small_segment};
+use crate::random::setting;
 
 /// Everything that can be asked of a segment; what a reader of the file would see.
 fn answers(bytes: &[u8], meta: Option<&SegmentMeta>) -> Result<Entries, Error> {
@@ -110,7 +111,7 @@ fn a_page_in_another_place_is_detected() {
 
 /// One of many ways to change bytes, chosen by `seed`: flips, runs of one byte, numbers at their
 /// limits, cuts, repeats.
-pub fn mutate(bytes: &mut Vec<u8>, seed: u64) {
+fn mutate(bytes: &mut Vec<u8>, seed: u64) {
     for step in 0..=(seed % 4) {
         let draw = combine(seed, step);
         // Mostly near the start, where structure lies.
@@ -134,19 +135,31 @@ pub fn mutate(bytes: &mut Vec<u8>, seed: u64) {
     }
 }
 
+/// How many times as many mutations a run by command tries.
+pub fn effort() -> u64 {
+    setting("VARVITE_EFFORT", 1)
+}
+
+/// Runs `body` on `seed` and on `count` mutations of it, by command on more.
+pub fn mutations(body: fn(&[u8]), seed: &[u8], count: u64) {
+    body(seed);
+    for number in 0..count * effort() {
+        let mut bytes = seed.to_vec();
+        mutate(&mut bytes, number);
+        body(&bytes);
+    }
+}
+
 #[test]
 fn no_mutation_makes_a_decoder_panic() {
-    const MUTATIONS: u64 = 20_000;
     for (name, body) in BODIES {
-        let seeds: Vec<Vec<u8>> =
-            seeds().into_iter().filter(|(of, _)| *of == name).map(|(_, bytes)| bytes).collect();
+        let seeds = seeds();
+        let seeds: Vec<_> = seeds.iter().filter(|(of, _)| *of == name).collect();
         assert!(!seeds.is_empty(), "{name} has a seed");
         // A whole file costs more than a decoder, and most of it is the decoders above.
-        let mutations = if name == "segment" { MUTATIONS / 10 } else { MUTATIONS };
-        for number in 0..mutations {
-            let mut bytes = seeds[number as usize % seeds.len()].clone();
-            mutate(&mut bytes, number);
-            body(&bytes);
+        let count = if name == "segment" { 2_000 } else { 20_000 };
+        for (_, seed) in &seeds {
+            mutations(body, seed, count / seeds.len() as u64);
         }
     }
 }

@@ -41,17 +41,7 @@ fn run(fault: Fault, n: u64, lose: bool, tally: &mut Tally) {
         let what = (fault, n, *act);
         let mut retried = false;
         loop {
-            let mut after = story.saved.clone();
-            match act {
-                Act::Save(name, tables) => {
-                    after.insert((*name).to_owned(), story.content(name, tables));
-                }
-                Act::Delete(name) => drop(after.remove(*name)),
-                Act::Import(name, new_name) => {
-                    drop(after.insert((*new_name).to_owned(), after[*name].clone()));
-                }
-                _ => {}
-            }
+            let after = story.saved_after(*act);
             let Err(error) = story.act(*act) else { break };
             if poisoned || retried {
                 // The first failure stopped all writing: this is the consequence.

@@ -248,7 +248,7 @@ fn the_bodies_survive_mutations() {
             Ok(bytes) => bytes,
             Err(_) => (0..96).map(|at| u8::from(at % 8 == 0) * at).collect(),
         };
-        for _ in 0..300 {
+        for _ in 0..300 * crate::damage::effort() {
             let mut bytes = good.clone();
             for _ in 0..=random.index(4) {
                 if bytes.is_empty() {

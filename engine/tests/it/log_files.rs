@@ -180,7 +180,7 @@ fn last_log(disk: &MemoryDisk) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::damage::mutate;
+    use crate::damage::mutations;
     use crate::golden::golden;
     use std::ops::ControlFlow;
     use varvite::table::check::check;
@@ -315,15 +315,6 @@ mod tests {
         disk.remove(CHECKPOINT).unwrap();
         let session = Session::open(disk as Arc<dyn Disk>, options()).unwrap();
         assert_eq!(session.live_tables().unwrap_err().kind(), Kind::Corrupt);
-    }
-
-    fn mutations(body: fn(&[u8]), seed: &[u8], count: u64) {
-        body(seed);
-        for number in 0..count {
-            let mut bytes = seed.to_vec();
-            mutate(&mut bytes, number);
-            body(&bytes);
-        }
     }
 
     #[test]

@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn operation_lists_from_bytes_agree_with_the_model() {
         let mut random = Random::new(5);
-        for _ in 0..40 {
+        for _ in 0..40 * crate::damage::effort() {
             let length = random.index(400);
             super::operations(&random.bytes(length));
         }

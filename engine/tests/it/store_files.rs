@@ -107,7 +107,7 @@ pub fn append(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::damage::mutate;
+    use crate::damage::mutations;
     use crate::golden::golden;
     use crate::story::assert_reopens;
 
@@ -117,15 +117,6 @@ mod tests {
         let mut bytes = vec![0; file.len().unwrap() as usize];
         file.read_exact_at(0, &mut bytes).unwrap();
         bytes
-    }
-
-    fn mutations(body: fn(&[u8]), seed: &[u8], count: u64) {
-        body(seed);
-        for number in 0..count {
-            let mut bytes = seed.to_vec();
-            mutate(&mut bytes, number);
-            body(&bytes);
-        }
     }
 
     #[test]

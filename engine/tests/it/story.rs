@@ -171,6 +171,22 @@ impl Story {
         self.tables.get_mut(name).expect("the story made the table")
     }
 
+    /// The snapshots that are there when `act` succeeds.
+    pub fn saved_after(&self, act: Act) -> Snapshots {
+        let mut after = self.saved.clone();
+        match act {
+            Act::Save(name, tables) => {
+                after.insert(name.to_owned(), self.content(name, tables));
+            }
+            Act::Delete(name) => drop(after.remove(name)),
+            Act::Import(name, new_name) => {
+                after.insert(new_name.to_owned(), after[name].clone());
+            }
+            _ => {}
+        }
+        after
+    }
+
     /// Does one act; the model follows only when it succeeds. Wrong answers panic.
     pub fn act(&mut self, act: Act) -> Result<(), Error> {
         match act {
