@@ -17,7 +17,7 @@ pub fn operations(bytes: &[u8]) {
 fn step([kind, table, low, high]: [u8; 4]) -> Step {
     let seed = u64::from(u16::from_le_bytes([low, high]));
     let count = 1 + u32::from(high);
-    match kind % 29 {
+    match kind % 33 {
         0 => Step::Create,
         1 => Step::Lookup { table, seed, count },
         2 => Step::Range { table, seed },
@@ -44,6 +44,10 @@ fn step([kind, table, low, high]: [u8; 4]) -> Step {
         23 => Step::Pause { seed },
         24 => Step::Travel { seed },
         25 => Step::DeleteRange { table, seed },
+        26 => Step::OpenLive { seed },
+        27 => Step::Publish { table },
+        28 => Step::DeleteLive { seed },
+        29 => Step::Together { seed, count },
         _ => Step::Update { table, seed, count },
     }
 }

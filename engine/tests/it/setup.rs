@@ -1,7 +1,7 @@
 //! How a session and a table are set up in a test, with keys, values and batches drawn from seeds.
 
 use varvite::disk::Access;
-use varvite::{Lookups, MergeOperator, TableOptions};
+use varvite::{Log, Lookups, MergeOperator, TableOptions};
 
 use crate::model::table::{Change, Join};
 use crate::random::{Random, mix};
@@ -61,6 +61,8 @@ pub struct Setup {
     pub keys: Keys,
     pub key_count: u64,
     pub value_bytes_max: u64,
+    pub log: Log,
+    pub log_file_bytes: u64,
 }
 
 impl Setup {
@@ -84,6 +86,13 @@ impl Setup {
             keys: random.choose(&[Keys::Short, Keys::Hashed, Keys::Alike, Keys::Long]),
             key_count: random.choose(&[20, 300, 2_000]),
             value_bytes_max: if large { 9_000 } else { random.choose(&[1, 60, 60, 400]) },
+            // What a power cut leaves of a log that is not synced is `log_crash.rs`'s.
+            log: match disk {
+                DiskKind::Memory => random.choose(&[Log::None, Log::Written, Log::Synced]),
+                DiskKind::Os => random.choose(&[Log::None, Log::Written]),
+                DiskKind::Sim => random.choose(&[Log::None, Log::Synced]),
+            },
+            log_file_bytes: random.choose(&[600, 5_000, 64 << 20]),
         }
     }
 

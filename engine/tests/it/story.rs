@@ -10,8 +10,8 @@ use std::sync::Arc;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Disk};
 use varvite::{
-    Error, Kind, LoadOrder, Lookups, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table,
-    Verify, View,
+    Error, Kind, LoadOrder, Log, Lookups, OpenSnapshot, Session, SessionOptions, SnapshotContent,
+    Table, Verify, View,
 };
 
 use crate::model::table::{self as model, Snapshot, Snapshots};
@@ -34,6 +34,8 @@ pub const SETUP: Setup = Setup {
     keys: Keys::Hashed,
     key_count: 60,
     value_bytes_max: 70,
+    log: Log::None,
+    log_file_bytes: 64 << 20,
 };
 
 pub fn options() -> SessionOptions {

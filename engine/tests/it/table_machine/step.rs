@@ -53,6 +53,21 @@ pub enum Step {
         table: u8,
         seed: u64,
     },
+    /// A live table that may be open already.
+    OpenLive {
+        seed: u64,
+    },
+    Publish {
+        table: u8,
+    },
+    DeleteLive {
+        seed: u64,
+    },
+    /// One update of several tables.
+    Together {
+        seed: u64,
+        count: u32,
+    },
     /// A snapshot to a folder of its own, and back under another name.
     Travel {
         seed: u64,
@@ -110,7 +125,11 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
         let size = 1 + random.below(most) as u32;
         match random.below(100) {
             0..2 => Step::Create,
-            2..40 => Step::Update { table, seed, count: size },
+            2..36 => Step::Update { table, seed, count: size },
+            36..38 => Step::Together { seed, count: size },
+            38 if seed.is_multiple_of(3) => Step::DeleteLive { seed },
+            38 => Step::OpenLive { seed },
+            39 => Step::Publish { table },
             40..50 => Step::Lookup { table, seed, count: size },
             50..53 => Step::Range { table, seed },
             53..54 => Step::DeleteRange { table, seed },

@@ -1,7 +1,9 @@
 //! A session beside its model, and what each step does to both.
 
+mod live;
 mod whole;
 
+use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -57,6 +59,8 @@ pub struct World {
     views: Vec<(View, model::Table)>,
     cursors: Vec<(Cursor, model::Cursor)>,
     saved: model::Snapshots,
+    /// What the live tables hold, whether there is a handle to them or not.
+    live: BTreeMap<String, model::Table>,
     named: u64,
     random: Random,
 }
@@ -113,6 +117,7 @@ impl World {
             views: Vec::new(),
             cursors: Vec::new(),
             saved: model::Snapshots::new(),
+            live: BTreeMap::new(),
             named: 0,
             random: Random::new(setup.seed),
         })
@@ -162,6 +167,10 @@ impl World {
                 let (table, _) = self.tables.remove(self.at(table));
                 ok(table.close())?;
             }
+            Step::OpenLive { seed } => self.open_live(seed)?,
+            Step::Publish { table } => self.publish(self.at(table))?,
+            Step::DeleteLive { seed } => self.delete_live(seed)?,
+            Step::Together { seed, count } => self.update_together(seed, count)?,
             Step::DeleteRange { table, seed } => self.delete_range(self.at(table), seed)?,
             Step::Travel { seed } => self.travel_snapshot(seed)?,
             Step::Load { table, seed } => self.load(self.at(table), seed)?,
@@ -184,6 +193,7 @@ impl World {
             Step::Reopen { closed } => self.reopen(closed, None)?,
             Step::Crash { seed } => self.reopen(false, Some(seed))?,
         }
+        self.follow_live();
         self.watch()
     }
 
@@ -208,6 +218,7 @@ impl World {
         let name = self.new_name();
         let table = ok(self.session.create_table(&name, self.setup.table_options()))?;
         self.tables.push((table, model::Table::default()));
+        self.follow_live();
         self.tables.drain(..self.tables.len().saturating_sub(ALIVE));
         Ok(())
     }
@@ -444,6 +455,9 @@ impl World {
         let reader = ok(Session::open_read_only(Arc::clone(&self.disk), options.clone()))?;
         let locked = Session::open(Arc::clone(&self.disk), options);
         refused("a second writer", locked, Kind::Locked)?;
+        for (mut table, _) in self.find_live(&reader)? {
+            refused("a reader's update", table.update(&Batch::new()), Kind::Invalid)?;
+        }
         let names: Vec<_> = self.saved.keys().cloned().collect();
         if names.is_empty() {
             return Ok(());
@@ -545,6 +559,10 @@ impl World {
             }
         }
         self.random = random;
+        let found = self.find_live(&self.session)?;
+        // Some stay open, and one that nobody opens must be there again the next time too.
+        self.tables.extend(found.into_iter().skip(1).take(2));
+        self.tables.drain(..self.tables.len().saturating_sub(ALIVE));
         Ok(())
     }
 
@@ -555,11 +573,15 @@ impl World {
         let report = ok(check(&self.disk, |_| ControlFlow::Continue(())))?;
         same("what the check finds", &report.findings, &Vec::new())?;
         same("snapshots that it reads", &report.snapshots, &(self.saved.len() as u64))?;
+        same("live tables that it reads", &report.live_tables, &(self.live.len() as u64))?;
         let names: Vec<_> = self.saved.keys().cloned().collect();
         for name in names {
             ok(self.session.delete_snapshot(&name))?;
         }
         self.tables.clear();
+        for name in self.live.keys() {
+            ok(self.session.delete_table(name))?;
+        }
         ok(self.session.clone().close())?;
         let left = ok(self.disk.list("segments"))?;
         same("segments that nothing holds", &left, &Vec::new())?;
@@ -597,6 +619,8 @@ fn options(setup: &Setup, later: &Arc<Later>, cache: Option<&Arc<Cache>>) -> Ses
         queue_depth: setup.queue_depth,
         segment_bytes: setup.segment_bytes,
         executor,
+        log: setup.log,
+        log_file_bytes: setup.log_file_bytes,
         ..SessionOptions::default()
     }
 }
