@@ -31,5 +31,7 @@ pub use configuration::{ChildOrder, Configuration};
 pub use hash::Hash;
 pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
-pub use store::{Checked, CommitInfo, Stats, Store};
-pub use tree::{Change, Depth, Kind, Order, Tree, directory_hash};
+pub use store::{Checked, CommitInfo, Limits, Merge, Stats, Store};
+pub use tree::{
+    Change, Conflict, Depth, Kind, Merged, Order, Resolution, Sides, Tree, directory_hash,
+};

@@ -31,6 +31,8 @@ pub enum Operation {
     Fold,
     /// `Tree::diff`, with all that its callback does.
     Diff,
+    /// `Tree::merge`, with all that its callback does.
+    Merge,
     /// `Tree::add`
     Add,
     /// `Tree::add_tree`
@@ -49,6 +51,8 @@ pub enum Operation {
     Exists,
     /// `Store::commit_info`, `Store::log`
     Log,
+    /// `Store::history`, `Store::lowest_common_ancestors`
+    History,
     /// `Store::set_branch`, `Store::remove_branch`
     Branch,
     /// `Store::reload`

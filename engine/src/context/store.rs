@@ -5,9 +5,11 @@
 //! (commits by hash, or every object) is derived from the pack.
 //! Order of every write and sync: `docs/design/durability.md`.
 
+mod ancestors;
 mod check;
 pub(crate) mod history;
 mod load;
+mod merge;
 mod tip;
 mod write;
 
@@ -33,8 +35,10 @@ use crate::error::{Error, Kind, Result};
 use crate::file::append::Position;
 use crate::sync::{Mutex, lock};
 
+pub use ancestors::Limits;
 pub use check::{Checked, FAULTS_MAX};
 use history::History;
+pub use merge::Merge;
 use tip::Tip;
 pub use write::CommitInfo;
 

@@ -8,6 +8,7 @@ mod bindings;
 mod diff;
 mod fold;
 mod memory;
+mod merge;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub use bindings::directory_hash;
 pub use diff::Change;
 pub use fold::{Depth, Order};
 use memory::{Counted, ENTRY_BYTES};
+pub use merge::{Conflict, Merged, Resolution, Sides};
 
 use super::configuration::Configuration;
 use super::digest;
@@ -265,11 +267,7 @@ impl Tree {
     /// another store is copied, because its offsets mean nothing here.
     pub fn add_tree<S: AsRef<[u8]>>(&mut self, path: &[S], tree: &Tree) -> Result<()> {
         let _span = self.span(Operation::AddTree, path);
-        if tree.configuration != self.configuration {
-            return Err(Error::invalid(
-                "the subtree has another hash configuration: rebuild it under this one",
-            ));
-        }
+        self.same_configuration(tree)?;
         if tree.is_empty()? {
             return self.remove(path);
         }
@@ -289,6 +287,15 @@ impl Tree {
         }
         drop(slot);
         self.put(path, known, root)
+    }
+
+    fn same_configuration(&self, other: &Tree) -> Result<()> {
+        if other.configuration == self.configuration {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            "the trees have different hash configurations: rebuild one under the other's",
+        ))
     }
 
     /// The same content as a tree of `load`, to which it spills. Reads all of it.

@@ -17,6 +17,7 @@ mod context_examples; // trees and stores of a context, by example
 mod context_golden; // the context's files in `golden/`
 mod context_index; // the context's index: lost, damaged, foreign, and what it costs
 mod context_machine; // random steps on a context, its readers and another store, and on their model
+mod context_merge; // merges of trees, histories and branches
 mod context_names; // names that collide in every bucket and every internal hash
 mod context_observer; // what an observer of a context is told
 mod context_story; // a fixed script that touches every operation of a context, with its model

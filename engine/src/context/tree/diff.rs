@@ -18,7 +18,8 @@ pub enum Change {
     Updated(Vec<u8>, Vec<u8>),
 }
 
-type Item = (Vec<u8>, Slot);
+/// A child with its name.
+pub(super) type Item = (Vec<u8>, Slot);
 
 /// What is still to be compared, below the first steps of the path.
 struct Pending {
@@ -83,7 +84,7 @@ impl Tree {
     }
 
     /// Whether both are surely equal, by identity or by hashes that are at hand.
-    fn alike(&self, other: &Tree, a: Option<&Slot>, b: Option<&Slot>) -> Result<bool> {
+    pub(super) fn alike(&self, other: &Tree, a: Option<&Slot>, b: Option<&Slot>) -> Result<bool> {
         let (Some(a), Some(b)) = (a, b) else { return Ok(a.is_none() && b.is_none()) };
         if a.is_value() != b.is_value() {
             return Ok(false);
@@ -117,7 +118,7 @@ impl Tree {
 
     /// Entries of two directories, leaving out pieces that are the same. Recursion is bounded by the
     /// depth of inodes.
-    fn unequal(
+    pub(super) fn unequal(
         &self,
         other: &Tree,
         a: Option<&Arc<Node>>,

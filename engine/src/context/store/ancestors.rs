@@ -1,0 +1,239 @@
+//! Where histories come from: ancestors of commits, and the lowest that two of them share.
+//!
+//! A commit has a higher sequence number than its parents, unless it was taken before them. So one
+//! walk from the newest down meets every commit after all that descend from it, and ends where
+//! nothing but shared ancestors is left. A history that is out of order is walked to its ends.
+
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use super::Store;
+use crate::context::commit::Commit;
+use crate::context::hash::Hash;
+use crate::context::observer::Operation;
+use crate::error::{Error, Result};
+
+/// How far the past of commits is looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Commits that are read at most, one read each.
+    pub commits: usize,
+    /// Lowest common ancestors at most. For a merge: of all that are merged into one base.
+    pub bases: usize,
+}
+
+impl Default for Limits {
+    /// A million commits, 1,000 common ancestors.
+    fn default() -> Limits {
+        Limits { commits: 1_000_000, bases: 1_000 }
+    }
+}
+
+const OURS: u8 = 1;
+const THEIRS: u8 = 2;
+/// Below a commit that both have.
+const STALE: u8 = 4;
+
+/// What a commit says of its past.
+#[derive(Clone, Debug)]
+struct Ancestry {
+    sequence: u64,
+    parents: Vec<Hash>,
+}
+
+/// The commits read so far, and how many more may be.
+pub(super) struct Past<'a> {
+    store: &'a Store,
+    known: HashMap<Hash, Option<Ancestry>>,
+    limits: Limits,
+}
+
+impl<'a> Past<'a> {
+    pub(super) fn new(store: &'a Store, limits: Limits) -> Past<'a> {
+        Past { store, known: HashMap::new(), limits }
+    }
+
+    /// What a commit says of its past; none when it is not in the store, where histories end.
+    fn ancestry(&mut self, commit: &Hash) -> Result<Option<Ancestry>> {
+        if let Some(known) = self.known.get(commit) {
+            return Ok(known.clone());
+        }
+        if self.known.len() >= self.limits.commits {
+            return Err(Error::invalid(format!(
+                "the histories are longer than the limit of {} commits: raise the limit",
+                self.limits.commits
+            )));
+        }
+        let ancestry = self.store.ancestry(commit)?;
+        self.known.insert(*commit, ancestry.clone());
+        Ok(ancestry)
+    }
+
+    /// A common ancestor was used up.
+    pub(super) fn take_bases(&mut self, count: usize) -> Result<()> {
+        let Some(left) = self.limits.bases.checked_sub(count) else {
+            return Err(Error::invalid(
+                "the histories share more lowest common ancestors than the limit: raise the limit",
+            ));
+        };
+        self.limits.bases = left;
+        Ok(())
+    }
+
+    /// The common ancestors of both groups of commits that no other common ancestor descends from,
+    /// the oldest first. A commit is an ancestor of itself.
+    pub(super) fn lowest_common(&mut self, ours: &[Hash], theirs: &[Hash]) -> Result<Vec<Hash>> {
+        match self.by_sequence(ours, theirs)? {
+            Some(lowest) => Ok(lowest),
+            None => self.to_the_ends(ours, theirs),
+        }
+    }
+
+    /// Walks from the newest down; gives up when a commit is older than its parent.
+    fn by_sequence(&mut self, ours: &[Hash], theirs: &[Hash]) -> Result<Option<Vec<Hash>>> {
+        let mut flags: HashMap<Hash, u8> = HashMap::new();
+        let mut queue: BinaryHeap<(u64, Hash)> = BinaryHeap::new();
+        // Those in the queue that could still lead to a lowest common ancestor.
+        let mut open: HashSet<Hash> = HashSet::new();
+        for (heads, flag) in [(ours, OURS), (theirs, THEIRS)] {
+            for head in heads {
+                if let Some(ancestry) = self.ancestry(head)? {
+                    let mark = flags.entry(*head).or_insert(0);
+                    if *mark == 0 {
+                        queue.push((ancestry.sequence, *head));
+                    }
+                    *mark |= flag;
+                    open.insert(*head);
+                }
+            }
+        }
+        let mut lowest = Vec::new();
+        while !open.is_empty() {
+            let (sequence, commit) = queue.pop().expect("what is open is in the queue");
+            open.remove(&commit);
+            let mut passed_on = flags[&commit];
+            if passed_on == OURS | THEIRS {
+                lowest.push((sequence, commit));
+                passed_on |= STALE;
+            }
+            let Some(ancestry) = self.ancestry(&commit)? else { continue };
+            for parent in &ancestry.parents {
+                let Some(of_parent) = self.ancestry(parent)? else { continue };
+                if of_parent.sequence >= sequence {
+                    return Ok(None);
+                }
+                let mark = flags.entry(*parent).or_insert(0);
+                if *mark == 0 {
+                    queue.push((of_parent.sequence, *parent));
+                }
+                *mark |= passed_on;
+                if *mark & STALE == 0 {
+                    open.insert(*parent);
+                } else {
+                    open.remove(parent);
+                }
+            }
+        }
+        lowest.reverse();
+        Ok(Some(lowest.into_iter().map(|(_, commit)| commit).collect()))
+    }
+
+    /// Every ancestor of `heads` in the store, they included.
+    fn ancestors(&mut self, heads: impl IntoIterator<Item = Hash>) -> Result<HashSet<Hash>> {
+        let mut found = HashSet::new();
+        let mut stack: Vec<Hash> = heads.into_iter().collect();
+        while let Some(commit) = stack.pop() {
+            if !found.contains(&commit)
+                && let Some(ancestry) = self.ancestry(&commit)?
+            {
+                found.insert(commit);
+                stack.extend(ancestry.parents);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The same without any order: all common ancestors but those below another.
+    fn to_the_ends(&mut self, ours: &[Hash], theirs: &[Hash]) -> Result<Vec<Hash>> {
+        let ours = self.ancestors(ours.iter().copied())?;
+        let theirs = self.ancestors(theirs.iter().copied())?;
+        let common: Vec<Hash> = ours.intersection(&theirs).copied().collect();
+        let mut parents = Vec::new();
+        for commit in &common {
+            parents.extend(self.ancestry(commit)?.expect("it was found").parents);
+        }
+        let below = self.ancestors(parents)?;
+        let mut lowest = Vec::new();
+        for commit in common {
+            if !below.contains(&commit) {
+                let sequence = self.ancestry(&commit)?.expect("it was found").sequence;
+                lowest.push((sequence, commit));
+            }
+        }
+        lowest.sort_unstable();
+        Ok(lowest.into_iter().map(|(_, commit)| commit).collect())
+    }
+}
+
+impl Store {
+    /// What a commit says of its past; none when it is not here.
+    fn ancestry(&self, commit: &Hash) -> Result<Option<Ancestry>> {
+        if self.history.is_some() {
+            let known = self.exists(commit)?.then(|| self.commit_info(commit)).transpose()?;
+            return Ok(known.map(|Commit { sequence, parents, .. }| Ancestry { sequence, parents }));
+        }
+        let Some(offset) = self.find_commit(commit)? else { return Ok(None) };
+        let (_, body) = self.commit_at(offset)?;
+        Ok(Some(Ancestry { sequence: body.sequence, parents: body.parents }))
+    }
+
+    /// The common ancestors of two commits that no other common ancestor descends from, the oldest
+    /// first: none for histories without a common past, several where branches were merged into each
+    /// other. A commit is an ancestor of itself.
+    ///
+    /// Reads the commits that only one of them descends from, and about as many more; parents that
+    /// are not in the store end a history. `Missing` when one of the two is not there, `Invalid` when
+    /// a limit is passed.
+    pub fn lowest_common_ancestors(
+        &self,
+        ours: &Hash,
+        theirs: &Hash,
+        limits: Limits,
+    ) -> Result<Vec<Hash>> {
+        let _span = self.span(Operation::History);
+        self.commit_info(ours)?;
+        self.commit_info(theirs)?;
+        let mut past = Past::new(self, limits);
+        let lowest = past.lowest_common(&[*ours], &[*theirs])?;
+        past.take_bases(lowest.len())?;
+        Ok(lowest)
+    }
+
+    /// The commits that `heads` descend from, they included, at most `limit`: children before their
+    /// parents, the newest first. Parents that are not in the store end it. Two reads each. `Missing`
+    /// when a head is not there.
+    pub fn history(&self, heads: &[Hash], limit: usize) -> Result<Vec<Commit>> {
+        let _span = self.span(Operation::History);
+        let mut queue = BinaryHeap::new();
+        let mut seen = HashSet::new();
+        for head in heads {
+            if seen.insert(*head) {
+                queue.push((self.commit_info(head)?.sequence, *head));
+            }
+        }
+        let mut commits = Vec::new();
+        while commits.len() < limit
+            && let Some((_, hash)) = queue.pop()
+        {
+            let commit = self.commit_info(&hash)?;
+            for parent in &commit.parents {
+                if seen.insert(*parent)
+                    && let Some(ancestry) = self.ancestry(parent)?
+                {
+                    queue.push((ancestry.sequence, *parent));
+                }
+            }
+            commits.push(commit);
+        }
+        Ok(commits)
+    }
+}
