@@ -15,6 +15,7 @@ mod check;
 mod completions;
 mod conformance;
 mod context;
+mod context_write;
 mod demo;
 mod inspect;
 mod proof;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use serde::Serialize;
 
 /// Columns of a table that does not go to a terminal.
@@ -44,14 +44,17 @@ fn empty() -> Table {
     table
 }
 
-/// An empty table with `header`; columns whose title starts with `>` are aligned to the right.
+/// An empty table with `header`; columns whose title starts with `>` are aligned to the right, those
+/// with `=` are never broken over lines, because what is in them is copied.
 pub fn table(header: &[&str]) -> Table {
     let mut table = empty();
-    table.set_header(header.iter().map(|title| Cell::new(title.trim_start_matches('>'))));
+    table.set_header(header.iter().map(|title| Cell::new(title.trim_start_matches(['>', '=']))));
     for (index, title) in header.iter().enumerate() {
+        let column = table.column_mut(index).expect("the header made every column");
         if title.starts_with('>') {
-            let column = table.column_mut(index).expect("the header made every column");
             column.set_cell_alignment(CellAlignment::Right);
+        } else if title.starts_with('=') {
+            column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
     table

@@ -1,4 +1,5 @@
-//! `varvite context`: looking into a context, ours or one of Irmin. Only `check --rebuild-index` writes to it.
+//! `varvite context`: looking into a context, ours or one of Irmin. Only `check --rebuild-index` writes
+//! here; what else writes is in `context_write.rs`.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -6,6 +7,7 @@ use varvite::context::{Change, Depth, Kind, Options, Order, Store, Tree};
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Result};
 
+use super::context_write;
 use crate::context_store::{Folder, commit, text};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
@@ -13,7 +15,7 @@ use crate::print::{self, Format};
 use crate::store::disk;
 use crate::text::Notation;
 
-/// Look into a context store
+/// Look into a context store, change it by hand, merge
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List commits, newest first
@@ -34,6 +36,12 @@ pub enum Command {
     Dump(Dump),
     /// Recompute every hash and look each up in the index
     Check(Check),
+    Create(context_write::Create),
+    Put(context_write::Put),
+    Remove(context_write::Remove),
+    #[command(subcommand)]
+    Branch(context_write::Branch),
+    Merge(context_write::MergeInto),
 }
 
 #[derive(Debug, Args)]
@@ -123,6 +131,11 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Diff(arguments) => diff(&arguments, format),
         Command::Dump(arguments) => dump(&arguments),
         Command::Check(arguments) => check(&arguments, format),
+        Command::Create(arguments) => context_write::create(&arguments, format),
+        Command::Put(arguments) => context_write::put(&arguments, format),
+        Command::Remove(arguments) => context_write::remove(&arguments, format),
+        Command::Branch(command) => context_write::branch(&command, format),
+        Command::Merge(arguments) => context_write::merge(&arguments, format),
     }
 }
 
@@ -176,7 +189,7 @@ fn log(arguments: &Log, format: Format) -> Outcome {
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }
-    let mut table = print::table(&[">number", "commit", ">date", "author", "message"]);
+    let mut table = print::table(&[">number", "=commit", ">date", "author", "message"]);
     for commit in &commits {
         table.add_row(vec![
             commit.sequence.to_string(),
@@ -212,7 +225,7 @@ fn ls(arguments: &Page, format: Format) -> Outcome {
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }
-    let mut table = print::table(&["name", "kind", ">bytes or children", "hash"]);
+    let mut table = print::table(&["name", "kind", ">bytes or children", "=hash"]);
     for (name, what, length, hash) in rows {
         table.add_row(vec![name, kind(what).to_owned(), print::count(length), hash]);
     }
@@ -245,7 +258,10 @@ fn draw(arguments: &Drawing) -> Outcome {
         let Some(name) = path.last() else { return Ok(()) };
         let what = match tree.to_value()? {
             Some(value) => format!("{} bytes", value.len()),
-            None => format!("{} children", tree.length::<&[u8]>(&[])?),
+            None => match tree.length::<&[u8]>(&[])? {
+                1 => "1 child".to_owned(),
+                count => format!("{count} children"),
+            },
         };
         let indent = "  ".repeat(path.len() - 1);
         if failed.is_none() {

@@ -44,6 +44,65 @@ pub fn replayed(folder: &Path) -> String {
 }
 
 #[test]
+fn a_store_made_by_hand_takes_branches_and_merges() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = text(&folder.path().join("store")).to_owned();
+    let run = |arguments: &[&str]| {
+        let (command, rest) = arguments.split_first().unwrap();
+        varvite(&[&["context", command, &store], rest].concat())
+    };
+    run(&["create"]).yes();
+    run(&["create"]).error(2, &["context store already"]);
+    let put = |branch: &str, path: &str, value: &str| {
+        run(&["put", branch, path, value, "--date", "7", "--format", "json"]).json()
+    };
+    put("main", "alice/balance", "5");
+    let base = put("main", "bob/balance", "7");
+    let branch = |arguments: &[&str]| {
+        varvite(&[&["context", "branch", arguments[0], &store], &arguments[1..]].concat())
+    };
+    branch(&["set", "side", "main"]).yes();
+    put("side", "bob/balance", "8");
+    put("main", "alice/balance", "6");
+    let names = branch(&["list", "--format", "json"]).json();
+    assert_ne!(names["main"], names["side"]);
+    branch(&["set", "old", base["commit"].as_str().unwrap()]).yes();
+
+    assert!(run(&["merge", "main", "side", "--dry-run"]).yes().contains("would be merged"));
+    let merged = run(&["merge", "main", "side", "--format", "json"]).json();
+    assert_eq!(merged["outcome"], "merged");
+    assert_eq!(run(&["get", "main", "alice/balance"]).yes(), "6\n");
+    assert_eq!(run(&["get", "main", "bob/balance"]).yes(), "8\n");
+    let log = run(&["log", "--format", "json"]).json();
+    assert_eq!(log[0]["hash"], merged["commit"]);
+    assert_eq!(log[0]["message"], "merge side into main");
+    assert_eq!(log[0]["parents"].as_array().unwrap().len(), 2);
+    let forwarded = run(&["merge", "side", "main", "--format", "json"]).json();
+    assert_eq!(
+        (&forwarded["outcome"], &forwarded["commit"]),
+        (&"forwarded".into(), &merged["commit"])
+    );
+    assert!(run(&["merge", "main", "old"]).yes().starts_with("main: unchanged"));
+
+    put("side", "bob/balance", "9");
+    put("main", "bob/balance", "10");
+    let conflict = run(&["merge", "main", "side"]);
+    assert_eq!(conflict.code, 1);
+    for part in ["bob/balance", "8", "10", "9", "--prefer"] {
+        assert!(conflict.out.contains(part), "{}", conflict.out);
+    }
+    assert_eq!(run(&["get", "main", "bob/balance"]).yes(), "10\n");
+    run(&["merge", "main", "side", "--prefer", "theirs"]).yes();
+    assert_eq!(run(&["get", "main", "bob/balance"]).yes(), "9\n");
+    run(&["remove", "main", "bob"]).yes();
+    run(&["remove", "main", "bob"]).error(2, &["nothing is at"]);
+    run(&["merge", "main", "nobody"]).error(2, &["nobody"]);
+    branch(&["remove", "old"]).yes();
+    assert_eq!(branch(&["remove", "old"]).code, 1);
+    run(&["check"]).yes();
+}
+
+#[test]
 fn a_replayed_store_is_looked_into() {
     let folder = tempfile::tempdir().unwrap();
     let store = replayed(folder.path());

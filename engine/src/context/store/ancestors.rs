@@ -84,7 +84,7 @@ impl<'a> Past<'a> {
     pub(super) fn lowest_common(&mut self, ours: &[Hash], theirs: &[Hash]) -> Result<Vec<Hash>> {
         match self.by_sequence(ours, theirs)? {
             Some(lowest) => Ok(lowest),
-            None => self.to_the_ends(ours, theirs),
+            None => self.walk_to_the_ends(ours, theirs),
         }
     }
 
@@ -153,7 +153,7 @@ impl<'a> Past<'a> {
     }
 
     /// The same without any order: all common ancestors but those below another.
-    fn to_the_ends(&mut self, ours: &[Hash], theirs: &[Hash]) -> Result<Vec<Hash>> {
+    fn walk_to_the_ends(&mut self, ours: &[Hash], theirs: &[Hash]) -> Result<Vec<Hash>> {
         let ours = self.ancestors(ours.iter().copied())?;
         let theirs = self.ancestors(theirs.iter().copied())?;
         let common: Vec<Hash> = ours.intersection(&theirs).copied().collect();

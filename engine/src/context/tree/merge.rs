@@ -138,7 +138,7 @@ impl Tree {
                 merge.path.truncate(pending.depth - 1);
                 merge.path.push(pending.name);
             }
-            merge.place(&pending.base, &pending.ours, &pending.theirs)?;
+            merge.place(pending.base.as_ref(), pending.ours.as_ref(), pending.theirs.as_ref())?;
         }
         Ok(merge.merged)
     }
@@ -172,14 +172,8 @@ fn unchallenged<T: Copy + PartialEq>(base: T, ours: T, theirs: T) -> std::result
 }
 
 impl<F: FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>> Merge<'_, F> {
-    /// Merges what is at the path.
-    fn place(
-        &mut self,
-        base: &Option<Slot>,
-        ours: &Option<Slot>,
-        theirs: &Option<Slot>,
-    ) -> Result<()> {
-        let (b, o, t) = (base.as_ref(), ours.as_ref(), theirs.as_ref());
+    /// Merges what base, our and their side have at the path.
+    fn place(&mut self, b: Option<&Slot>, o: Option<&Slot>, t: Option<&Slot>) -> Result<()> {
         if self.theirs.equal_slots(t, self.base, b)? || self.ours.equal_slots(o, self.theirs, t)? {
             return Ok(());
         }

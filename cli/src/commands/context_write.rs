@@ -1,0 +1,385 @@
+//! The commands of `varvite context` that write: stores by hand, branches, merges.
+//!
+//! Each takes the store's lock, does one commit or one change of a branch, and closes the store.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use varvite::context::hash::{self, Hash};
+use varvite::context::{
+    CommitInfo, Configuration, Conflict, Index, Limits, Merge, Options, Resolution, Store, Tree,
+};
+use varvite::disk::os::OsDisk;
+use varvite::{Error, Result};
+
+use crate::context_store::{Folder, commit, text};
+use crate::exit::{Outcome, Verdict};
+use crate::hex;
+use crate::print::{self, Format};
+use crate::store::disk;
+use crate::text::Notation;
+
+/// Make an empty store
+#[derive(Debug, Args)]
+pub struct Create {
+    /// Folder of the store: missing or empty
+    store: PathBuf,
+    /// Find every object by its hash, not commits alone
+    #[arg(long)]
+    always: bool,
+    /// The binary trees of rollups (2 entries, flat up to 2, hash bits) instead of the chain's
+    #[arg(long)]
+    binary: bool,
+}
+
+/// What a commit says.
+#[derive(Debug, Args)]
+struct Info {
+    /// Who commits
+    #[arg(long, default_value = "varvite")]
+    author: String,
+    /// Why; a sentence about the change when left out
+    #[arg(long)]
+    message: Option<String>,
+    /// Seconds since 1970; now when left out
+    #[arg(long, allow_negative_numbers = true)]
+    date: Option<i64>,
+}
+
+/// Put a value into a branch and commit that
+#[derive(Debug, Args)]
+pub struct Put {
+    /// Folder of the store
+    store: PathBuf,
+    /// Branch; made when it is not there
+    branch: String,
+    /// Steps joined by "/"
+    path: String,
+    /// The value
+    value: String,
+    /// Steps and value are hexadecimal
+    #[arg(long)]
+    hex: bool,
+    #[command(flatten)]
+    info: Info,
+}
+
+/// Remove a value or a directory from a branch and commit that
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// Folder of the store
+    store: PathBuf,
+    /// Branch
+    branch: String,
+    /// Steps joined by "/"
+    path: String,
+    /// Steps are hexadecimal
+    #[arg(long)]
+    hex: bool,
+    #[command(flatten)]
+    info: Info,
+}
+
+/// Set and remove branches
+#[derive(Debug, Subcommand)]
+pub enum Branch {
+    /// List branches
+    List {
+        #[command(flatten)]
+        folder: Folder,
+    },
+    /// Make a branch the name of a commit
+    Set {
+        /// Folder of the store
+        store: PathBuf,
+        /// Name of the branch
+        branch: String,
+        /// Hash of a commit, a branch, or "last"
+        commit: String,
+    },
+    /// Remove a branch; its commits stay
+    Remove {
+        /// Folder of the store
+        store: PathBuf,
+        /// Name of the branch
+        branch: String,
+    },
+}
+
+/// Whose value a merge takes where both sides changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Side {
+    Ours,
+    Theirs,
+}
+
+/// Merge a commit or branch into a branch
+#[derive(Debug, Args)]
+pub struct MergeInto {
+    #[command(flatten)]
+    folder: Folder,
+    /// Branch that takes the changes; made when it is not there
+    branch: String,
+    /// What is merged into it: hash of a commit, a branch, or "last"
+    from: String,
+    /// Where both changed a value, take this side's instead of ending with a conflict
+    #[arg(long, value_enum)]
+    prefer: Option<Side>,
+    /// Only say what would come of it
+    #[arg(long)]
+    dry_run: bool,
+    /// Commits of the histories that are read at most
+    #[arg(long, default_value_t = Limits::default().commits)]
+    depth: usize,
+    /// Steps and values of conflicts are printed in hexadecimal
+    #[arg(long)]
+    hex: bool,
+    #[command(flatten)]
+    info: Info,
+}
+
+impl Info {
+    fn commit_info(&self, parents: &[Hash], otherwise: &str) -> Result<CommitInfo> {
+        let date = match self.date {
+            Some(date) => date,
+            None => SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_err(|_| Error::invalid("the clock is before 1970: give --date"))?
+                .as_secs()
+                .cast_signed(),
+        };
+        let message = self.message.as_deref().unwrap_or(otherwise);
+        Ok(CommitInfo::new(parents, date, &self.author, message))
+    }
+}
+
+fn steps(notation: Notation, path: &str) -> Result<Vec<Vec<u8>>> {
+    let steps = path.split('/').filter(|step| !step.is_empty());
+    steps.map(|step| notation.parse("step", step)).collect()
+}
+
+/// Runs `create`.
+pub fn create(arguments: &Create, format: Format) -> Outcome {
+    let options = Options {
+        configuration: if arguments.binary {
+            Configuration::TEZOS_BINARY
+        } else {
+            Configuration::TEZOS
+        },
+        index: if arguments.always { Index::Always } else { Index::Minimal },
+        ..Options::default()
+    };
+    Store::create(OsDisk::create(&arguments.store)?, options)?.close()?;
+    match format {
+        Format::Json => print::json(&json!({"store": arguments.store}))?,
+        Format::Table => {
+            print::line(&format!("an empty store is in {}", arguments.store.display()))?;
+        }
+    }
+    Ok(Verdict::Yes)
+}
+
+/// Commits a changed tree to a branch, and says so.
+fn change(
+    folder: &Path,
+    branch: &str,
+    info: &Info,
+    message: &str,
+    action: impl FnOnce(&mut Tree) -> Result<()>,
+    format: Format,
+) -> Outcome {
+    let mut store = Store::open(disk(folder)?, Options::default())?;
+    let head = store.branch(branch.as_bytes());
+    let mut tree = match &head {
+        Some(head) => store.checkout(head)?,
+        None => store.empty_tree(),
+    };
+    action(&mut tree)?;
+    let parents: Vec<Hash> = head.into_iter().collect();
+    let commit = store.commit(&mut tree, &info.commit_info(&parents, message)?)?;
+    store.set_branch(branch.as_bytes(), &commit)?;
+    store.close()?;
+    say(branch, "committed", Some(&commit), format)
+}
+
+/// What became of a branch: one word, which is also what a program reads.
+fn say(branch: &str, outcome: &str, commit: Option<&Hash>, format: Format) -> Outcome {
+    let commit = commit.map(text);
+    match format {
+        Format::Json => {
+            print::json(&json!({"branch": branch, "outcome": outcome, "commit": commit}))?;
+        }
+        Format::Table => {
+            let commit = commit.map(|commit| format!(", at {commit}")).unwrap_or_default();
+            print::line(&format!("{branch}: {outcome}{commit}"))?;
+        }
+    }
+    Ok(Verdict::Yes)
+}
+
+/// Runs `put`.
+pub fn put(arguments: &Put, format: Format) -> Outcome {
+    let notation = Notation::new(arguments.hex);
+    let path = steps(notation, &arguments.path)?;
+    if path.is_empty() {
+        let why = "a value needs a path: give at least one step, as in \"data/version\"";
+        return Err(Error::invalid(why).into());
+    }
+    let value = notation.parse("value", &arguments.value)?;
+    let message = format!("put {}", arguments.path);
+    let Put { store, branch, info, .. } = arguments;
+    change(store, branch, info, &message, |tree| tree.add(&path, &value), format)
+}
+
+/// Runs `remove`.
+pub fn remove(arguments: &Remove, format: Format) -> Outcome {
+    let path = steps(Notation::new(arguments.hex), &arguments.path)?;
+    let message = format!("remove {}", arguments.path);
+    let Remove { store, branch, info, .. } = arguments;
+    let missing = || {
+        Error::missing(format!(
+            "nothing is at \"{}\" in {branch}: there is nothing to remove",
+            arguments.path
+        ))
+    };
+    let action = |tree: &mut Tree| {
+        if tree.mem_tree(&path)? { tree.remove(&path) } else { Err(missing()) }
+    };
+    change(store, branch, info, &message, action, format)
+}
+
+/// Runs `branch`.
+pub fn branch(command: &Branch, format: Format) -> Outcome {
+    match command {
+        Branch::List { folder } => list(folder, format),
+        Branch::Set { store, branch, commit: named } => {
+            let mut store = Store::open(disk(store)?, Options::default())?;
+            let hash = commit(&store, named)?;
+            store.set_branch(branch.as_bytes(), &hash)?;
+            store.close()?;
+            say(branch, "set", Some(&hash), format)
+        }
+        Branch::Remove { store, branch } => {
+            let mut store = Store::open(disk(store)?, Options::default())?;
+            if store.branch(branch.as_bytes()).is_none() {
+                print::line(&format!("there is no branch \"{branch}\""))?;
+                return Ok(Verdict::No);
+            }
+            store.remove_branch(branch.as_bytes())?;
+            store.close()?;
+            say(branch, "removed", None, format)
+        }
+    }
+}
+
+fn list(folder: &Folder, format: Format) -> Outcome {
+    let store = folder.open()?;
+    let mut table = print::table(&["branch", "=commit", ">date", "message"]);
+    let mut all = serde_json::Map::new();
+    for (name, commit) in store.branches() {
+        let name = Notation::Text.show(&name);
+        let info = store.commit_info(&commit)?;
+        let shown = text(&commit);
+        let message = String::from_utf8_lossy(&info.message).into_owned();
+        table.add_row(vec![name.clone(), shown.clone(), info.date.to_string(), message]);
+        all.insert(name, shown.into());
+    }
+    match format {
+        Format::Json => print::json(&all)?,
+        Format::Table => print::line(&table.to_string())?,
+    }
+    Ok(Verdict::Yes)
+}
+
+/// Runs `merge`.
+pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
+    let MergeInto { branch, from, .. } = arguments;
+    let limits = Limits { commits: arguments.depth, ..Limits::default() };
+    let resolve = |_: &[Vec<u8>], sides: varvite::context::Sides<'_>| {
+        Ok(match arguments.prefer {
+            Some(Side::Ours) => Resolution::of(sides.ours),
+            Some(Side::Theirs) => Resolution::of(sides.theirs),
+            None => Resolution::Conflict,
+        })
+    };
+    let name = branch.as_bytes();
+    if arguments.dry_run {
+        let store = arguments.folder.open()?;
+        let theirs = commit(&store, from)?;
+        let Some(ours) = store.branch(name) else {
+            return say(branch, "would be forwarded", Some(&theirs), format);
+        };
+        return match store.merge_commits(&ours, &theirs, limits, resolve)? {
+            Merge::Unchanged => say(branch, "unchanged", Some(&ours), format),
+            Merge::FastForward => say(branch, "would be forwarded", Some(&theirs), format),
+            Merge::Merged(_) => say(branch, "would be merged", None, format),
+            Merge::Conflicts(merged) => conflicts(arguments, &merged.conflicts, format),
+        };
+    }
+    let mut store = Store::open(disk(&arguments.folder.store)?, Options::default())?;
+    let theirs = commit(&store, from)?;
+    let info = arguments.info.commit_info(&[], &format!("merge {from} into {branch}"))?;
+    let outcome = store.merge_branch(name, &theirs, &info, limits, resolve)?;
+    let head = store.branch(name);
+    store.close()?;
+    match outcome {
+        Merge::Unchanged => say(branch, "unchanged", head.as_ref(), format),
+        Merge::FastForward => say(branch, "forwarded", head.as_ref(), format),
+        Merge::Merged(commit) => say(branch, "merged", Some(&commit), format),
+        Merge::Conflicts(merged) => conflicts(arguments, &merged.conflicts, format),
+    }
+}
+
+/// What is on one side of a conflict, as a person reads it.
+fn side(notation: Notation, tree: Option<&Tree>) -> Result<String> {
+    let Some(tree) = tree else { return Ok("nothing".to_owned()) };
+    match tree.to_value()? {
+        Some(value) => Ok(notation.show(&value)),
+        None => Ok(format!("a directory of {}", tree.length::<&[u8]>(&[])?)),
+    }
+}
+
+/// The same for a program.
+fn side_json(tree: Option<&Tree>) -> Result<serde_json::Value> {
+    let Some(tree) = tree else { return Ok(serde_json::Value::Null) };
+    Ok(match tree.to_value()? {
+        Some(value) => json!({"value": hex::encode(&value)}),
+        None => json!({"directory": hash::to_text(&tree.hash()?)}),
+    })
+}
+
+fn conflicts(arguments: &MergeInto, conflicts: &[Conflict], format: Format) -> Outcome {
+    if format == Format::Json {
+        let mut all = Vec::new();
+        for conflict in conflicts {
+            let path: Vec<_> = conflict.path.iter().map(|step| hex::encode(step)).collect();
+            all.push(json!({
+                "path": path, "base": side_json(conflict.base.as_ref())?,
+                "ours": side_json(conflict.ours.as_ref())?,
+                "theirs": side_json(conflict.theirs.as_ref())?,
+            }));
+        }
+        let branch = &arguments.branch;
+        print::json(&json!({"branch": branch, "outcome": "conflicts", "conflicts": all}))?;
+        return Ok(Verdict::No);
+    }
+    let notation = Notation::new(arguments.hex);
+    let mut table = print::table(&["path", "base", "ours", "theirs"]);
+    for conflict in conflicts {
+        let path: Vec<_> = conflict.path.iter().map(|step| notation.show(step)).collect();
+        table.add_row(vec![
+            path.join("/"),
+            side(notation, conflict.base.as_ref())?,
+            side(notation, conflict.ours.as_ref())?,
+            side(notation, conflict.theirs.as_ref())?,
+        ]);
+    }
+    print::line(&table.to_string())?;
+    print::line(&format!(
+        "{} in conflict, nothing was changed: choose with --prefer ours or --prefer theirs, or change one side",
+        conflicts.len()
+    ))?;
+    Ok(Verdict::No)
+}
