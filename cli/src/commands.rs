@@ -6,6 +6,7 @@ use crate::exit::Outcome;
 use crate::print::Format;
 
 mod bench;
+mod bench_blob;
 mod bench_context;
 mod bench_load;
 mod bench_proof;

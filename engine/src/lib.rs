@@ -17,8 +17,8 @@ pub use table::raw;
 pub use table::{
     Batch, Cursor, Executor, LoadOrder, Loader, Log, Lookups, MergeOperator, Observer,
     OpenSnapshot, OpenTable, Operation, Session, SessionOptions, SessionStats, Snapshot,
-    SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats, Transferred, Values, Verify,
-    View,
+    SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats, Transferred, Value,
+    ValueWriter, Values, Verify, View,
 };
 
 /// The examples of the README and of the guide compile and run with the tests.

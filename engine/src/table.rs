@@ -5,6 +5,7 @@
 //! is snapshots. Design: `docs/design/table.md`.
 
 mod batch;
+mod blob;
 mod buffer_filter;
 pub mod check;
 mod checkpoint;
@@ -30,6 +31,7 @@ mod merge;
 mod merge_job;
 mod operator;
 mod options;
+mod output;
 mod page;
 mod paths;
 mod pins;
@@ -50,6 +52,7 @@ mod store;
 mod transfer;
 mod union;
 mod union_merge;
+mod value;
 mod verify;
 mod view;
 mod write_buffer;
@@ -68,4 +71,5 @@ pub use session::{OpenTable, Session, Snapshot, SnapshotContent};
 pub use snapshot::{SnapshotInfo, SnapshotTable};
 pub use stats::{LevelStats, MergeStats, TableStats};
 pub use transfer::Transferred;
+pub use value::{Value, ValueWriter};
 pub use view::View;

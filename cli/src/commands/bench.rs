@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{bench_context, bench_load, bench_proof, bench_upsert, bench_utxo};
+use super::{bench_blob, bench_context, bench_load, bench_proof, bench_upsert, bench_utxo};
 use crate::exit::Outcome;
 use crate::print::Format;
 
@@ -12,6 +12,7 @@ pub enum Command {
     #[command(subcommand)]
     Utxo(bench_utxo::Command),
     Load(bench_load::Arguments),
+    Blob(bench_blob::Arguments),
     Upsert(bench_upsert::Arguments),
     Context(bench_context::Arguments),
     Proof(bench_proof::Arguments),
@@ -22,6 +23,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
     match command {
         Command::Utxo(command) => bench_utxo::run(command, format),
         Command::Load(arguments) => bench_load::run(&arguments, format),
+        Command::Blob(arguments) => bench_blob::run(&arguments, format),
         Command::Upsert(arguments) => bench_upsert::run(&arguments, format),
         Command::Context(arguments) => bench_context::run(&arguments, format),
         Command::Proof(arguments) => bench_proof::run(&arguments, format),

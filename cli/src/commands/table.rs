@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use varvite::{Cursor, Error, OpenTable, Result, Session, SessionOptions, Table, Verify};
+use varvite::{Cursor, Error, OpenTable, Result, Session, SessionOptions, Table, Value, Verify};
 
 use super::{snapshot, table_load, table_stat, table_union, table_write};
 use crate::exit::{Failure, Outcome, Verdict};
@@ -17,6 +17,9 @@ use crate::print::{self, Format};
 use crate::store;
 use crate::text::Notation;
 use crate::workload::dump;
+
+/// Bytes of a long value that are read at once.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Read and change the tables of a store
 ///
@@ -76,6 +79,9 @@ pub struct Get {
     /// Keys and values are hexadecimal
     #[arg(long)]
     hex: bool,
+    /// Print the bytes of the value as they are, piece by piece, however many they are
+    #[arg(long, conflicts_with = "hex")]
+    raw: bool,
 }
 
 /// Which keys.
@@ -154,20 +160,39 @@ pub fn run(command: Command, format: Format) -> Outcome {
 fn get(arguments: &Get, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
     let key = notation.parse("key", &arguments.key)?;
-    let (session, table) = arguments.from.open()?;
-    let value = table.get(&key)?.map(|value| notation.show(&value));
-    drop(table);
-    session.close()?;
-    match format {
-        Format::Json => print::json(&serde_json::json!({ "key": arguments.key, "value": value }))?,
-        Format::Table => match &value {
-            Some(value) => print::line(value)?,
-            None => {
-                eprintln!("there is no key {} in table {}", arguments.key, arguments.from.table);
+    let (_session, table) = arguments.from.open()?;
+    let value = table.view().find(&[key])?.remove(0);
+    if arguments.raw {
+        value.iter().try_for_each(raw)?;
+    } else {
+        let value = value.as_ref().map(Value::read).transpose()?;
+        let value = value.map(|value| notation.show(&value));
+        match (format, &value) {
+            (Format::Json, _) => {
+                print::json(&serde_json::json!({ "key": arguments.key, "value": value }))?;
             }
-        },
+            (Format::Table, Some(value)) => print::line(value)?,
+            (Format::Table, None) => {}
+        }
+    }
+    if value.is_none() && (arguments.raw || format == Format::Table) {
+        eprintln!("there is no key {} in table {}", arguments.key, arguments.from.table);
     }
     Ok(Verdict::of(value.is_some()))
+}
+
+/// Prints a value of any length in little memory.
+fn raw(value: &Value) -> std::result::Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut at = 0;
+    while at < value.len() {
+        let read = value.read_at(at, &mut piece)?;
+        out.write_all(&piece[..read])?;
+        at += read as u64;
+    }
+    out.flush()?;
+    Ok(())
 }
 
 fn scan(arguments: &Scan, format: Format) -> Outcome {

@@ -1,22 +1,17 @@
 //! `varvite table load`: makes a table from a dump and saves the result as the next head.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use varvite::{Error, Kind, Lookups, Result, TableOptions};
+use varvite::{Error, Kind, Lookups, TableOptions};
 
-use super::table_write::{Work, built_in};
+use super::table_write::{Work, built_in, open_input};
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Sorting;
 use crate::print::{self, Format};
 use crate::text::Notation;
 use crate::workload::dump;
-
-/// Bytes read from the input at once.
-const READ_BYTES: usize = 256 << 10;
 
 /// Make a table from what `dump` printed
 ///
@@ -42,6 +37,9 @@ pub struct Arguments {
     /// Lookups will nearly always find something: no filter for what is loaded
     #[arg(long)]
     mostly_hit: bool,
+    /// Values of at least so many bytes go to blob files [default: 65537]
+    #[arg(long, value_name = "BYTES")]
+    blob_min: Option<u32>,
     /// Keys and values of JSON lines are hexadecimal
     #[arg(long)]
     hex: bool,
@@ -60,11 +58,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
     let operator = arguments.operator.as_deref().map(built_in).transpose()?;
     let lookups = if arguments.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed };
-    let options = TableOptions { operator, lookups, ..TableOptions::default() };
+    let blob_min_bytes = arguments.blob_min;
+    let options = TableOptions { operator, lookups, blob_min_bytes, ..TableOptions::default() };
     let mut loader =
         work.session.load_table(&arguments.table, options, arguments.sorting.order())?;
     let notation = Notation::new(arguments.hex);
-    let (name, input) = input(arguments)?;
+    let (name, input) = open_input(&arguments.file)?;
     let count = dump::read(&name, input, notation, |key, value| loader.push(key, value))?;
     let table = loader.finish()?;
     work.snapshot.tables.push(table);
@@ -82,17 +81,4 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         ))?,
     }
     Ok(Verdict::Yes)
-}
-
-fn input(arguments: &Arguments) -> Result<(String, Box<dyn BufRead>)> {
-    if arguments.file.as_os_str() == "-" {
-        let input = BufReader::with_capacity(READ_BYTES, io::stdin());
-        return Ok(("standard input".to_owned(), Box::new(input)));
-    }
-    let name = arguments.file.display().to_string();
-    let file = File::open(&arguments.file).map_err(|error| {
-        let kind = if error.kind() == io::ErrorKind::NotFound { Kind::Missing } else { Kind::Io };
-        Error::new(kind, format!("opening {name}: {error}"))
-    })?;
-    Ok((name, Box::new(BufReader::with_capacity(READ_BYTES, file))))
 }

@@ -35,6 +35,9 @@ struct Report {
     entries_max: u64,
     physical_entries: u64,
     disk_bytes: u64,
+    blob_files: u64,
+    blob_disk_bytes: u64,
+    blob_bytes: u64,
     debt_bytes: u64,
     union_debt_bytes: u64,
     buffer_bytes: u64,
@@ -82,7 +85,7 @@ fn count(table: &Table, physical: u64) -> Result<u64> {
     let mut bar = Progress::new("counting", physical, Unit::Items);
     let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded)?;
     let mut count = 0;
-    while cursor.next()?.is_some() {
+    while cursor.next_key()?.is_some() {
         count += 1;
         if count % 4096 == 0 {
             bar.set(count);
@@ -121,6 +124,9 @@ fn report(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> Report {
         entries_max: stats.logical_entries_max,
         physical_entries: stats.physical_entries,
         disk_bytes: stats.disk_bytes,
+        blob_files: stats.blob_files,
+        blob_disk_bytes: stats.blob_disk_bytes,
+        blob_bytes: stats.blob_bytes,
         debt_bytes: stats.debt_bytes,
         union_debt_bytes: stats.union_debt_bytes,
         buffer_bytes: stats.buffer_bytes,
@@ -143,11 +149,19 @@ fn show(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> std::io::Resu
         number(stats.logical_entries_min),
         number(stats.logical_entries_max)
     );
+    let blobs = format!(
+        "{} of values in {} file{}, {} on disk",
+        print::bytes(stats.blob_bytes),
+        number(stats.blob_files),
+        if stats.blob_files == 1 { "" } else { "s" },
+        print::bytes(stats.blob_disk_bytes)
+    );
     let rows = [
         ("table", stats.name.clone()),
         ("keys", exact.map_or(estimate, |exact| format!("{} exactly", number(exact)))),
         ("entries of every kind", number(stats.physical_entries)),
         ("on disk", print::bytes(stats.disk_bytes)),
+        ("in blob files", blobs),
         ("merges under way", stats.merges.len().to_string()),
         ("left to merge", print::bytes(stats.debt_bytes)),
         ("of it in the union", print::bytes(stats.union_debt_bytes)),

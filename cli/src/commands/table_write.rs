@@ -1,9 +1,12 @@
 //! `varvite table put` and `delete`: change a table and save the result as the next head.
 
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use varvite::table::VALUE_BYTES_MAX;
 use varvite::{
     Batch, Error, Kind, MergeOperator, Result, Session, SessionOptions, Snapshot, SnapshotContent,
     Table, TableOptions, Verify,
@@ -19,8 +22,14 @@ use crate::text::Notation;
 /// What heads are labelled with when nothing before them had a label.
 const LABEL: &str = "varvite table";
 
+/// Bytes read from an input at once.
+const READ_BYTES: usize = 256 << 10;
+/// A file of so many bytes is not read into memory whole.
+const STREAMED_BYTES: u64 = (64 << 10) + 1;
+
 /// Bind keys to values; the table is made when it is not there
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag that a person types
 pub struct Put {
     /// Folder of the store
     store: PathBuf,
@@ -41,6 +50,12 @@ pub struct Put {
     /// Keys and values are hexadecimal
     #[arg(long)]
     hex: bool,
+    /// Each value names a file whose bytes are stored, however many they are; `-` is standard input
+    #[arg(long, conflicts_with = "upsert")]
+    files: bool,
+    /// When the table is made: values of at least so many bytes go to blob files [default: 65537]
+    #[arg(long, value_name = "BYTES")]
+    blob_min: Option<u32>,
 }
 
 /// Unbind keys
@@ -104,11 +119,20 @@ impl Work {
     }
 
     /// The table called `name`, made when it is not there. `Invalid` when `operator` is not its own.
-    fn table(&mut self, name: &str, operator: Option<&str>) -> Result<&mut Table> {
+    fn table(
+        &mut self,
+        name: &str,
+        operator: Option<&str>,
+        blob_min: Option<u32>,
+    ) -> Result<&mut Table> {
         let asked = operator.map(built_in).transpose()?;
         let place = self.snapshot.tables.iter().position(|table| table.name() == name);
         let Some(place) = place else {
-            let options = TableOptions { operator: asked, ..TableOptions::default() };
+            let options = TableOptions {
+                operator: asked,
+                blob_min_bytes: blob_min,
+                ..TableOptions::default()
+            };
             self.snapshot.tables.push(self.session.create_table(name, options)?);
             return Ok(self.snapshot.tables.last_mut().expect("just pushed"));
         };
@@ -122,6 +146,12 @@ impl Work {
                 "table {name} was made with the merge operator {own}, not \"{}\": leave --operator \
                  out or give that one",
                 asked.name()
+            )));
+        }
+        if blob_min.is_some_and(|it| Some(it) != table.options().blob_min_bytes) {
+            return Err(Error::invalid(format!(
+                "table {name} is there already, and what goes to blob files was said when it was made: \
+                 leave --blob-min out"
             )));
         }
         Ok(table)
@@ -160,6 +190,9 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
             Error::invalid("the last key has no value: give keys and values in turn").into()
         );
     }
+    if arguments.files {
+        return put_files(arguments, notation, format);
+    }
     let mut batch = Batch::new();
     for pair in arguments.pairs.chunks_exact(2) {
         let (key, value) = (notation.parse("key", &pair[0])?, notation.parse("value", &pair[1])?);
@@ -170,8 +203,61 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
         };
     }
     let mut work = Work::open(&arguments.store, arguments.create, None)?;
-    work.table(&arguments.table, arguments.operator.as_deref())?.update(&batch)?;
+    let operator = arguments.operator.as_deref();
+    work.table(&arguments.table, operator, arguments.blob_min)?.update(&batch)?;
     saved(work, batch.len(), "put", format)
+}
+
+/// Binds keys to the content of files. Long ones go to the store in pieces.
+fn put_files(arguments: &Put, notation: Notation, format: Format) -> Outcome {
+    let mut work = Work::open(&arguments.store, arguments.create, None)?;
+    let session = work.session.clone();
+    let table = work.table(&arguments.table, arguments.operator.as_deref(), arguments.blob_min)?;
+    let joins = table.options().operator.is_some();
+    let mut batch = Batch::new();
+    for pair in arguments.pairs.chunks_exact(2) {
+        let key = notation.parse("key", &pair[0])?;
+        let (name, mut input) = open_input(Path::new(&pair[1]))?;
+        let failed = |error: &io::Error| Error::new(Kind::Io, format!("reading {name}: {error}"));
+        // Values that upserts may join are inserted whole.
+        let most = if joins { VALUE_BYTES_MAX as u64 + 1 } else { STREAMED_BYTES };
+        let mut start = Vec::new();
+        input.by_ref().take(most).read_to_end(&mut start).map_err(|error| failed(&error))?;
+        if joins || (start.len() as u64) < most {
+            batch.insert(&key, &start);
+            continue;
+        }
+        let mut writer = session.write_value()?;
+        writer.write(&start)?;
+        loop {
+            let piece = input.fill_buf().map_err(|error| failed(&error))?;
+            if piece.is_empty() {
+                break;
+            }
+            writer.write(piece)?;
+            let read = piece.len();
+            input.consume(read);
+        }
+        batch.insert_value(&key, &writer.finish()?);
+    }
+    table.update(&batch)?;
+    let count = batch.len();
+    drop((batch, session));
+    saved(work, count, "put", format)
+}
+
+/// The file at `path`, or standard input, with its name for errors.
+pub fn open_input(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
+    if path.as_os_str() == "-" {
+        let input = BufReader::with_capacity(READ_BYTES, io::stdin());
+        return Ok(("standard input".to_owned(), Box::new(input)));
+    }
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| {
+        let kind = if error.kind() == io::ErrorKind::NotFound { Kind::Missing } else { Kind::Io };
+        Error::new(kind, format!("opening {name}: {error}"))
+    })?;
+    Ok((name, Box::new(BufReader::with_capacity(READ_BYTES, file))))
 }
 
 /// Runs `delete`.
@@ -185,7 +271,7 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
     if !work.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
         work.snapshot.take(&arguments.table)?; // says which tables there are
     }
-    work.table(&arguments.table, None)?.update(&batch)?;
+    work.table(&arguments.table, None, None)?.update(&batch)?;
     saved(work, batch.len(), "deleted", format)
 }
 
@@ -200,7 +286,7 @@ pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
     if !work.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
         work.snapshot.take(&arguments.table)?; // says which tables there are
     }
-    work.table(&arguments.table, None)?.delete_range(as_slice(&lower), as_slice(&upper))?;
+    work.table(&arguments.table, None, None)?.delete_range(as_slice(&lower), as_slice(&upper))?;
     let name = work.save()?;
     match format {
         Format::Json => print::json(&serde_json::json!({ "snapshot": name }))?,

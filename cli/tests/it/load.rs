@@ -302,3 +302,38 @@ fn a_killed_run_with_a_log_leaves_whole_batches() {
     let stat = ["table", "stat", dir, "run", "--live", "--exact", "--format", "json"];
     assert_eq!(varvite(&stat).json()["entries_exact"], 20_000);
 }
+
+#[test]
+fn bench_blob_copies_no_values_when_it_merges() {
+    let bench = |blob_min: &str| {
+        let folder = TempDir::new().unwrap();
+        let dir = text(folder.path());
+        let size = ["--entries", "3000", "--value-bytes", "8000", "--rounds", "2"];
+        let run = ["bench", "blob", "--dir", dir, "--blob-min", blob_min, "--format", "json"];
+        varvite(&[&run[..], &size].concat()).json()
+    };
+    let (apart, inline) = (bench("4096"), bench("65537"));
+    for report in [&apart, &inline] {
+        let names = [
+            "blob_written_bytes",
+            "blobs_read",
+            "cpu_us_per_op",
+            "live_bytes",
+            "merge_read_bytes",
+            "peak_disk_bytes",
+            "peak_rss_bytes",
+            "replaced",
+            "seconds",
+            "value_bytes",
+            "written_bytes",
+            "wrong",
+        ];
+        assert_eq!(keys(report), names);
+        assert_eq!((&report["wrong"], &report["replaced"]), (&0.into(), &6000.into()));
+    }
+    let number = |report: &serde_json::Value, name: &str| report[name].as_u64().unwrap();
+    assert_eq!(number(&inline, "blob_written_bytes"), 0);
+    assert!(number(&apart, "merge_read_bytes") * 10 < number(&inline, "merge_read_bytes"));
+    assert!(number(&apart, "written_bytes") < number(&inline, "written_bytes"));
+    assert!(number(&apart, "peak_disk_bytes") < 4 * number(&apart, "live_bytes") + (32 << 20));
+}

@@ -204,6 +204,41 @@ fn a_snapshot_travels_to_another_store() {
 }
 
 #[test]
+fn large_values_come_from_files_and_go_out_as_they_are() {
+    let (folder, parcel) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (dir, file) = (text(folder.path()), parcel.path().join("long"));
+    let long: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(&file, &long).unwrap();
+    let short = parcel.path().join("short");
+    fs::write(&short, "short\n").unwrap();
+    let put = ["table", "put", dir, "code", "--create", "--blob-min", "4096", "--files"];
+    let out = varvite(&[&put[..], &["a", text(&file), "b", text(&short)]].concat()).yes();
+    assert_eq!(out, "2 keys put; saved as head-0000000001\n");
+    let raw = ["table", "get", dir, "code", "a", "--raw"];
+    assert!(command(&raw).output().unwrap().stdout == long);
+    assert_eq!(varvite(&["table", "get", dir, "code", "b", "--raw"]).yes(), "short\n");
+    assert_eq!(varvite(&["table", "get", dir, "code", "b"]).yes(), "short\\x0a\n");
+    assert_eq!(varvite(&["table", "get", dir, "code", "c", "--raw"]).code, 1);
+    let stat = varvite(&["table", "stat", dir, "code", "--format", "json"]).json();
+    assert_eq!((&stat["blob_files"], &stat["blob_bytes"]), (&json!(1), &json!(1_200_000)));
+    let out = varvite(&["table", "stat", dir, "code"]).yes();
+    assert!(out.contains("in blob files") && out.contains("in 1 file"), "{out}");
+    varvite(&["table", "put", dir, "code", "a", "b", "--blob-min", "5000"]).error(2, &["blob-min"]);
+    varvite(&["table", "put", dir, "code", "--files", "a", "nowhere"]).error(2, &["nowhere"]);
+    assert_eq!(varvite(&["check", dir]).code, 0);
+    let mut names =
+        fs::read_dir(folder.path().join("segments")).unwrap().map(|it| it.unwrap().path());
+    let blob = names.find(|path| path.extension().is_some_and(|it| it == "blob")).unwrap();
+    let outline = varvite(&["inspect", text(&blob)]).yes();
+    assert!(outline.contains("bytes=1200000"), "{outline}");
+    let mut bytes = fs::read(&blob).unwrap();
+    bytes[5_000] ^= 1;
+    fs::write(&blob, bytes).unwrap();
+    varvite(&raw).error(1, &["is damaged at byte"]);
+    assert_eq!(varvite(&["check", dir]).code, 1);
+}
+
+#[test]
 fn a_range_is_deleted_by_its_bounds() {
     let folder = fruits();
     let dir = text(folder.path());

@@ -19,6 +19,8 @@ pub enum FileKind {
     Session,
     /// `b'R'`: one segment of a run.
     Segment,
+    /// `b'B'`: large values of tables.
+    Blob,
     /// `b'M'`: the manifest of a snapshot.
     Snapshot,
     /// `b'P'`: one chunk of a context's pack.
@@ -33,9 +35,10 @@ pub enum FileKind {
 
 impl FileKind {
     /// Every kind with its letter, its name and the newest version that this release reads.
-    pub const ALL: [(FileKind, u8, &'static str, u16); 7] = [
+    pub const ALL: [(FileKind, u8, &'static str, u16); 8] = [
         (FileKind::Session, b'S', "session", 1),
         (FileKind::Segment, b'R', "segment", 1),
+        (FileKind::Blob, b'B', "blob", 1),
         (FileKind::Snapshot, b'M', "snapshot", 1),
         (FileKind::Pack, b'P', "pack", 1),
         (FileKind::Control, b'C', "control", 1),

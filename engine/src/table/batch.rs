@@ -1,5 +1,9 @@
 //! What goes into a table and what comes out, each in contiguous memory that callers may reuse.
 
+use std::any::Any;
+use std::sync::Arc;
+
+use super::blob::{BlobFile, HeldBlob};
 use super::entry::{EntryKind, EntryRef, KEY_BYTES_MAX, VALUE_BYTES_MAX, cost};
 use crate::error::{Error, Result};
 
@@ -16,8 +20,17 @@ pub struct Batch {
     operations: Vec<Operation>,
     cost: u64,
     has_upserts: bool,
+    held: Vec<Held>,
     /// The first key or value that is too long, with its length.
     refused: Option<(&'static str, usize)>,
+}
+
+/// A blob file that an operation refers to.
+#[derive(Clone, Debug)]
+struct Held {
+    file: Arc<BlobFile>,
+    /// Whose lock the file is removed under.
+    _owner: Arc<dyn Any + Send + Sync>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +61,22 @@ impl Batch {
     pub fn upsert(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
         self.has_upserts = true;
         self.push(EntryKind::Upsert, key, value)
+    }
+
+    /// Binds `key` to a value in a blob file of the session that `owner` is of.
+    pub(super) fn insert_blob(
+        &mut self,
+        key: &[u8],
+        blob: &HeldBlob,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> &mut Self {
+        self.held.push(Held { file: Arc::clone(&blob.file), _owner: owner });
+        self.push(EntryKind::Blob, key, &blob.span.encode())
+    }
+
+    /// The blob files that operations refer to.
+    pub(super) fn blobs(&self) -> impl ExactSizeIterator<Item = &Arc<BlobFile>> {
+        self.held.iter().map(|held| &held.file)
     }
 
     fn push(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> &mut Self {
@@ -84,6 +113,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.operations.clear();
+        self.held.clear();
         (self.cost, self.has_upserts, self.refused) = (0, false, None);
     }
 
@@ -170,6 +200,19 @@ impl Values {
         self.bytes.clear();
         self.spans.clear();
         self.spans.resize(count, None);
+    }
+
+    /// Room for a value of `length` bytes that comes in pieces.
+    pub(super) fn make_room(&mut self, index: usize, length: usize) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + length, 0);
+        self.spans[index] = Some((start, start + length));
+    }
+
+    /// Fills in a piece of a value that room was made for.
+    pub(super) fn fill(&mut self, index: usize, at: usize, piece: &[u8]) {
+        let (start, _) = self.spans[index].expect("room was made");
+        self.bytes[start + at..start + at + piece.len()].copy_from_slice(piece);
     }
 
     pub(super) fn set(&mut self, index: usize, value: &[u8]) {

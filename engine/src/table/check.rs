@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::blob::BlobMeta;
 use super::checkpoint::{Checkpoint, read_checkpoint};
 use super::folder::{read_manifest, read_session, snapshot_names};
 use super::log_files;
@@ -41,11 +42,13 @@ pub struct Report {
     pub snapshots: u64,
     /// Segments read.
     pub segments: u64,
+    /// Blob files read.
+    pub blob_files: u64,
     /// Entries read.
     pub entries: u64,
     /// Bytes of the files read.
     pub bytes: u64,
-    /// Segments that no manifest names: of a session that is open, or left by a crash.
+    /// Segments and blob files that no manifest names: of a session that is open, or left by a crash.
     pub unreferenced: u64,
     /// Live tables.
     pub live_tables: u64,
@@ -114,9 +117,23 @@ pub fn check(
         report.need(&mut needed, record.table.segments(), paths::CHECKPOINT, &user);
     }
     let on_disk: BTreeSet<_> =
-        disk.list(SEGMENTS)?.iter().filter_map(|name| paths::segment_id(name)).collect();
-    report.unreferenced = on_disk.iter().filter(|id| !needed.contains_key(id)).count() as u64;
-    let total_bytes = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
+        disk.list(SEGMENTS)?.iter().filter_map(|name| paths::file_id(name)).collect();
+    let blobs = needed_blobs(&needed);
+    let is_needed = |id: &&u64| needed.contains_key(id) || blobs.contains_key(id);
+    report.unreferenced = on_disk.iter().filter(|id| !is_needed(id)).count() as u64;
+    let segments: u64 = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
+    let total_bytes = segments + blobs.values().map(|(meta, _)| meta.file_bytes()).sum::<u64>();
+    for (meta, user) in blobs.into_values() {
+        if let Err(error) = store.open_blob(&meta).and_then(|blob| blob.verify()) {
+            report.add(&paths::blob(meta.id), &error, &user);
+        }
+        report.blob_files += 1;
+        report.bytes += meta.file_bytes();
+        let done = Progress { done_bytes: report.bytes, total_bytes };
+        if progress(done).is_break() {
+            return Ok(report);
+        }
+    }
     for (meta, user) in needed.into_values() {
         let checked = store.open_segment(&meta).and_then(|it| verify::segment(&it));
         match checked {
@@ -140,8 +157,35 @@ struct User {
     live_tables: Vec<String>,
 }
 
+impl User {
+    /// Adds the names of `other`, each once.
+    fn add(&mut self, other: &User) {
+        for (all, more) in
+            [(&mut self.snapshots, &other.snapshots), (&mut self.live_tables, &other.live_tables)]
+        {
+            for name in more {
+                if !all.contains(name) {
+                    all.push(name.clone());
+                }
+            }
+        }
+    }
+}
+
 /// The segments that are needed, by id, as the first manifest describes them.
 type Needed = BTreeMap<u64, (SegmentMeta, User)>;
+
+/// The blob files that these segments refer to, by id.
+fn needed_blobs(needed: &Needed) -> BTreeMap<u64, (BlobMeta, User)> {
+    let mut blobs: BTreeMap<u64, (BlobMeta, User)> = BTreeMap::new();
+    for (segment, user) in needed.values() {
+        for it in &segment.blobs {
+            let (_, users) = blobs.entry(it.file.id).or_insert((it.file, User::default()));
+            users.add(user);
+        }
+    }
+    blobs
+}
 
 /// How often the log is read again because its writer wrote a new checkpoint meanwhile.
 const ATTEMPTS_MAX: u32 = 100;

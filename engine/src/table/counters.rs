@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::blob::HeldBlob;
+
 /// What a merge is for, in the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -53,6 +55,9 @@ struct LevelCounters {
 #[derive(Debug, Default)]
 pub struct Counters {
     keys: AtomicU64,
+    blob_reads: AtomicU64,
+    blob_read_bytes: AtomicU64,
+    blob_written_bytes: AtomicU64,
     page_reads: AtomicU64,
     cache_hits: AtomicU64,
     levels: [LevelCounters; LEVELS_COUNTED],
@@ -87,6 +92,15 @@ impl Counters {
             add(&counter.passes, count.passes);
             add(&counter.false_passes, count.false_passes);
         }
+    }
+
+    pub fn add_blobs(&self, blobs: &[HeldBlob]) {
+        add(&self.blob_reads, blobs.len() as u64);
+        add(&self.blob_read_bytes, blobs.iter().map(|blob| blob.span.length).sum());
+    }
+
+    pub fn add_blob_written(&self, bytes: u64) {
+        add(&self.blob_written_bytes, bytes);
     }
 
     pub fn add_merge_read(&self, bytes: u64) {
@@ -127,6 +141,9 @@ impl Counters {
         });
         SessionStats {
             keys_looked_up: load(&self.keys),
+            blobs_read: load(&self.blob_reads),
+            blob_read_bytes: load(&self.blob_read_bytes),
+            blob_written_bytes: load(&self.blob_written_bytes),
             pages_read: load(&self.page_reads),
             cache_hits: load(&self.cache_hits),
             merge_read_bytes: load(&self.merge_read_bytes),
@@ -149,6 +166,12 @@ impl Counters {
 pub struct SessionStats {
     /// Keys looked up.
     pub keys_looked_up: u64,
+    /// Values that were read from blob files, by lookups, cursors, references and merges.
+    pub blobs_read: u64,
+    /// Bytes of these values.
+    pub blob_read_bytes: u64,
+    /// Bytes written to blob files, which are counted by their purpose below, too.
+    pub blob_written_bytes: u64,
     /// Pages of 4 KiB that lookups read from disk.
     pub pages_read: u64,
     /// Pages that lookups found in the cache instead.

@@ -7,6 +7,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::blob::HeldBlob;
 use super::entry::{EntryKind, EntryRef};
 use super::merge_job::Input;
 use super::operator;
@@ -153,6 +154,10 @@ pub struct Cursor {
     direction: Option<Direction>,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// What the key is bound to, or the upserts in `value` join, when that is not fetched yet.
+    blob: Option<HeldBlob>,
+    /// Whether `value` holds upserts that join `blob`.
+    joins: bool,
     /// Last, as in a view.
     view: View,
 }
@@ -180,6 +185,8 @@ impl Cursor {
             direction: None,
             key: Vec::new(),
             value: Vec::new(),
+            blob: None,
+            joins: false,
         };
         cursor.seek_first();
         cursor
@@ -238,29 +245,69 @@ impl Cursor {
     /// The next binding, or `None` at the upper bound.
     #[allow(clippy::should_implement_trait)] // It lends its memory, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        self.step(Direction::Forward)
+        self.step_whole(Direction::Forward)
     }
 
     /// The binding before, or `None` at the lower bound.
     pub fn previous(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        self.step(Direction::Backward)
+        self.step_whole(Direction::Backward)
     }
 
-    fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
+    /// As [`Cursor::next`], without reading a value that is in a blob file.
+    pub fn next_key(&mut self) -> Result<Option<&[u8]>> {
+        Ok(self.step(Direction::Forward)?.then_some(&self.key))
+    }
+
+    /// As [`Cursor::previous`], without reading a value that is in a blob file.
+    pub fn previous_key(&mut self) -> Result<Option<&[u8]>> {
+        Ok(self.step(Direction::Backward)?.then_some(&self.key))
+    }
+
+    /// The value of the key that the last step gave; reads it now if it is in a blob file.
+    pub fn value(&mut self) -> Result<&[u8]> {
+        let Some(blob) = &self.blob else { return Ok(&self.value) };
+        let value = blob.file.read_whole(&blob.span)?;
+        self.view.store.counters.add_blobs(std::slice::from_ref(blob));
+        self.value = match &self.view.operator {
+            Some(operator) if self.joins => operator.apply(&value, &self.value),
+            _ => value,
+        };
+        self.blob = None;
+        Ok(&self.value)
+    }
+
+    /// A step with the value, which fails as if it had not been made.
+    fn step_whole(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
+        if !self.step(direction)? {
+            return Ok(None);
+        }
+        if let Err(error) = self.value() {
+            let key = self.key.clone();
+            self.go(match direction {
+                Direction::Forward => Gap::Before(key),
+                Direction::Backward => Gap::After(key),
+            });
+            return Err(error);
+        }
+        Ok(Some((&self.key, &self.value)))
+    }
+
+    /// Moves to the next bound key; false at the end.
+    fn step(&mut self, direction: Direction) -> Result<bool> {
         self.view.store.check_open()?;
         self.turn(direction)?;
         loop {
             if !self.take_key(direction) {
-                return Ok(None);
+                return Ok(false);
             }
             let within = match direction {
                 Direction::Forward => self.is_before_upper(&self.key),
                 Direction::Backward => self.is_after_lower(&self.key),
             };
             if !within {
-                return Ok(None);
+                return Ok(false);
             }
-            let bound = self.join();
+            let bound = self.join()?;
             if let Err(error) = self.pass(direction) {
                 // The sources no longer stand together: the next call places them anew.
                 self.direction = None;
@@ -272,7 +319,7 @@ impl Cursor {
                 Direction::Backward => Gap::Before(key),
             };
             if bound {
-                return Ok(Some((&self.key, &self.value)));
+                return Ok(true);
             }
         }
     }
@@ -307,20 +354,32 @@ impl Cursor {
     }
 
     /// Joins what the sources say of the key, newest first; whether it is bound.
-    fn join(&mut self) -> bool {
+    fn join(&mut self) -> Result<bool> {
+        (self.blob, self.joins) = (None, false);
+        let store = &self.view.store;
         let operator = self.view.operator.as_ref();
         if !self.ends.is_empty() {
-            let mut binding = Binding::new(operator);
+            let fetch = |reference: &[u8]| store.fetch(reference);
+            let mut binding = Binding::new(operator, &fetch);
             for (number, source) in self.sources.iter().enumerate() {
                 if let Some(entry) = source.peek().filter(|entry| entry.key == self.key) {
-                    binding.take(number, self.ends[number], entry);
+                    binding.take(number, self.ends[number], entry)?;
                 }
             }
-            return binding.finish().map(|value| self.value = value).is_some();
+            let bound = binding.finish();
+            if let Some((EntryKind::Blob, reference)) = &bound {
+                self.blob = Some(store.blob(reference)?);
+            }
+            return Ok(bound.map(|(_, value)| self.value = value).is_some());
         }
         let mut newest: Option<EntryKind> = None;
         for source in &self.sources {
             let Some(entry) = source.peek().filter(|entry| entry.key == self.key) else { continue };
+            if entry.kind == EntryKind::Blob {
+                self.blob = Some(store.blob(entry.value)?);
+                self.joins = newest.is_some();
+                return Ok(true);
+            }
             if newest.is_none() {
                 newest = Some(entry.kind);
                 self.value.clear();
@@ -337,7 +396,7 @@ impl Cursor {
                 break;
             }
         }
-        newest != Some(EntryKind::Delete)
+        Ok(newest != Some(EntryKind::Delete))
     }
 
     /// Moves every source past the key.
@@ -377,7 +436,7 @@ impl View {
     pub fn count(&self) -> Result<u64> {
         let mut cursor = self.cursor(Bound::Unbounded, Bound::Unbounded)?;
         let mut count = 0;
-        while cursor.next()?.is_some() {
+        while cursor.next_key()?.is_some() {
             count += 1;
         }
         Ok(count)

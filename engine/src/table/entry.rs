@@ -6,7 +6,7 @@
 /// The longest key in bytes, so that every key fits a page with its frame.
 pub const KEY_BYTES_MAX: usize = 4_000;
 
-/// The longest value in bytes that pages hold.
+/// The longest value in bytes that a batch takes; longer ones are streamed.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
 
 /// What an entry costs beside its key and value, in the counts that schedule work and memory.
@@ -29,13 +29,16 @@ pub enum EntryKind {
     Delete = 1,
     /// The key's older value, if any, is to be combined with this one.
     Upsert = 2,
+    /// As an insert, of a value in a blob file: the entry holds where it lies.
+    Blob = 3,
 }
 
 impl EntryKind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [EntryKind; 3] = [EntryKind::Insert, EntryKind::Delete, EntryKind::Upsert];
+    pub const ALL: [EntryKind; 4] =
+        [EntryKind::Insert, EntryKind::Delete, EntryKind::Upsert, EntryKind::Blob];
 
-    /// The kind with this number on disk; 3 is reserved for a value out of line.
+    /// The kind with this number on disk.
     #[inline]
     #[must_use]
     pub fn from_bits(bits: u16) -> Option<Self> {
@@ -45,7 +48,7 @@ impl EntryKind {
     /// The kind's name in lower case.
     #[must_use]
     pub fn name(self) -> &'static str {
-        ["insert", "delete", "upsert"][self as usize]
+        ["insert", "delete", "upsert", "blob"][self as usize]
     }
 }
 
@@ -56,7 +59,7 @@ pub struct EntryRef<'a> {
     pub kind: EntryKind,
     /// 1 to [`KEY_BYTES_MAX`] bytes.
     pub key: &'a [u8],
-    /// Up to [`VALUE_BYTES_MAX`] bytes; empty in a delete.
+    /// Up to [`VALUE_BYTES_MAX`] bytes; empty in a delete, a reference in a blob.
     pub value: &'a [u8],
 }
 
@@ -100,6 +103,6 @@ mod tests {
         for kind in EntryKind::ALL {
             assert_eq!(EntryKind::from_bits(kind as u16), Some(kind));
         }
-        assert_eq!(EntryKind::from_bits(3), None);
+        assert_eq!(EntryKind::from_bits(4), None);
     }
 }

@@ -41,7 +41,7 @@ pub fn claim(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
     for folder in [SEGMENTS, SNAPSHOTS] {
         disk.create_directory(folder)?;
         for name in disk.list(folder)? {
-            let is_segment = folder == SEGMENTS && paths::segment_id(&name).is_some();
+            let is_segment = folder == SEGMENTS && paths::file_id(&name).is_some();
             let is_manifest = folder == SNAPSHOTS && paths::snapshot_name(&name).is_some();
             let path = format!("{folder}/{name}");
             if !is_segment && !is_manifest && !is_leftover(&name) {

@@ -21,7 +21,7 @@ use super::stats::{self, TableStats};
 use super::store::Store;
 use super::view::View;
 use super::write_buffer::WriteBuffer;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::hash::hash;
 
 /// A map from keys to values, with one writer.
@@ -102,7 +102,7 @@ impl Table {
     /// Cost: amortised O(log(n) / page entries) page writes an operation; none waits for a whole merge.
     pub fn update(&mut self, batch: &Batch) -> Result<()> {
         self.store.check_writable()?;
-        batch.check(self.options.operator.is_some())?;
+        self.check_batch(batch)?;
         let store = Arc::clone(&self.store);
         store.observe(Operation::Update, batch.len() as u64, || {
             self.pay(batch)?;
@@ -114,6 +114,27 @@ impl Table {
             self.apply_at(batch, draft, at.transpose()?);
             Ok(())
         })
+    }
+
+    fn check_batch(&self, batch: &Batch) -> Result<()> {
+        let has_operator = self.options.operator.is_some();
+        batch.check(has_operator)?;
+        if batch.blobs().len() == 0 {
+            return Ok(());
+        }
+        let why = if has_operator {
+            "the table has a merge operator, which joins whole values"
+        } else if self.live.is_some() {
+            "the table is live, and its log has whole values"
+        } else if !batch.blobs().all(|blob| blob.is_of(&self.store.closed)) {
+            "the value is of another session"
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(format!(
+            "a value in a blob file cannot be inserted as it is into table {}: {why}; insert its bytes",
+            self.name
+        )))
     }
 
     /// The merge work that is due before `batch` is applied.
@@ -158,6 +179,7 @@ impl Table {
         let base_cost = self.base.as_ref().map_or(0, |base| base.cost());
         let mut limit = options.write_buffer_bytes.saturating_sub(base_cost);
         let mut begun = Vec::new();
+        self.active.hold(batch.blobs());
         for (entry, done) in batch.entries().zip(1..).skip(at.skip as usize) {
             let hash = hash(self.store.salt, entry.key);
             self.active
@@ -166,6 +188,7 @@ impl Table {
                 let empty = WriteBuffer::new(options.write_buffer_bytes);
                 let empty = empty.charged(self.store.charge());
                 let full = std::mem::replace(&mut self.active, empty);
+                self.active.hold(batch.blobs());
                 let schedule = Schedule { store: &self.store, options: &options, work: 0 };
                 schedule.seal(&mut self.shape, full, self.base.take());
                 limit = options.write_buffer_bytes;
@@ -399,7 +422,7 @@ fn logged<'a>(
 pub fn update_all(store: &Arc<Store>, updates: &mut [(&mut Table, &Batch)]) -> Result<()> {
     store.check_writable()?;
     for (table, batch) in updates.iter() {
-        batch.check(table.options.operator.is_some())?;
+        table.check_batch(batch)?;
     }
     let count = updates.iter().map(|(_, batch)| batch.len() as u64).sum();
     store.observe(Operation::Update, count, || {

@@ -6,6 +6,7 @@ mod live;
 
 use std::fmt::Write as _;
 
+use super::blob::{decode_footer, decode_header};
 use super::filter::Filter;
 use super::index::{FIRST_PAGE, Index};
 use super::page::{PAGE_BYTES, Page, check_seal};
@@ -64,6 +65,7 @@ pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
     let row = FileKind::ALL.iter().find(|row| Some(row.1) == letter);
     Ok(match row.map(|row| row.0) {
         Some(FileKind::Segment) => segment(file, bytes),
+        Some(FileKind::Blob) => blob(file, bytes),
         Some(FileKind::Snapshot) => snapshot(file, bytes),
         Some(FileKind::Session) => session(file, bytes),
         Some(FileKind::Log) => log(file, bytes),
@@ -74,6 +76,38 @@ pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
             whole.field("file", file).child(header(file, bytes))
         }
     })
+}
+
+/// The outline of a blob file: which pages are damaged, and what the footer says.
+#[must_use]
+pub fn blob(file: &str, bytes: &[u8]) -> Outline {
+    let whole = Outline::new("blob", 0..bytes.len() as u64).field("file", file);
+    let whole = whole.child(header(file, bytes));
+    let pages = bytes.chunks(PAGE_BYTES);
+    let Ok(identity) = decode_header(file, &bytes[..bytes.len().min(PAGE_BYTES)]) else {
+        return whole.damaged("the first page of a blob file is damaged");
+    };
+    if !bytes.len().is_multiple_of(PAGE_BYTES) || pages.len() < 2 {
+        return whole.damaged("the file is not whole pages, at least 2");
+    }
+    let (last, count) = (pages.len() - 1, pages.len() as u32);
+    let span = |page: usize| (page * PAGE_BYTES) as u64..((page + 1) * PAGE_BYTES) as u64;
+    let mut values = Outline::new("values", PAGE_BYTES as u64..(last * PAGE_BYTES) as u64);
+    for (number, page) in pages.clone().enumerate().take(last).skip(1) {
+        if let Err(error) = check_seal(file, number as u32, identity, page) {
+            values =
+                values.child(Outline::new(format!("page {number}"), span(number)).damaged(error));
+        }
+    }
+    let footer = Outline::new("footer", span(last));
+    let footer = match decode_footer(file, 0, identity, count, &bytes[last * PAGE_BYTES..]) {
+        Ok(meta) => footer
+            .field("values", meta.values)
+            .field("bytes", meta.bytes)
+            .field("checksum", format_args!("{:08x}", meta.checksum)),
+        Err(error) => footer.damaged(error),
+    };
+    whole.child(values).child(footer)
 }
 
 /// The outline of the file that says what a session is.

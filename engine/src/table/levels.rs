@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::counters::Purpose;
 use super::merge_job::{Input, MergeJob, MergeState};
 use super::options::{Lookups, TableOptions};
+use super::output::BlobPlan;
 use super::run::Run;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
@@ -180,7 +181,8 @@ impl Schedule<'_> {
         filter_bits: u8,
     ) -> Arc<MergeJob> {
         let operator = self.options.operator.clone();
-        MergeJob::new(Arc::clone(self.store), inputs, operator, (purpose, bottom, filter_bits))
+        let plan = (purpose, bottom, filter_bits, BlobPlan::of(self.options));
+        MergeJob::new(Arc::clone(self.store), inputs, operator, plan)
     }
 
     /// Finishes the oldest write-out, makes it a run of the youngest level, and starts the merges

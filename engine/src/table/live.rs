@@ -20,7 +20,7 @@ use super::options::{Operation, TableOptions};
 use super::paths::CHECKPOINT;
 use super::pins::{Files, Pins};
 use super::run::Run;
-use super::snapshot::{Named, TableRecord};
+use super::snapshot::{Named, TableRecord, files_of, named_files};
 use super::store::Store;
 use super::view::View;
 use crate::disk::Access;
@@ -396,12 +396,12 @@ impl LiveTables {
             let checkpoint = Checkpoint { header, next_id, files: ends, tables: records };
             self.store.sync_segments(named.values())?;
             let before = self.pins.lock().live.clone();
-            let file = |id: u64| {
-                let new = named.get(&id).map(|segment| Arc::clone(segment.shared()));
-                new.or_else(|| before.get(&id).cloned())
-                    .unwrap_or_else(|| self.store.shared_file(id))
+            let new = files_of(named);
+            let file = |(id, path): (u64, String)| {
+                let known = new.get(&id).or_else(|| before.get(&id)).cloned();
+                (id, known.unwrap_or_else(|| self.store.shared_file(id, path)))
             };
-            let files: Files = checkpoint.segments().map(|meta| (meta.id, file(meta.id))).collect();
+            let files: Files = named_files(checkpoint.segments()).map(file).collect();
             self.pins.keep_live(&files);
             if let Err(error) = self.replace(&checkpoint.encode()) {
                 self.pins.settle_live(before);

@@ -93,7 +93,7 @@ impl Session {
         Ok(Loader {
             store: Arc::clone(&self.store),
             name: name.to_owned(),
-            run: RunBuilder::new(&self.store, bits, options.filter_bytes_max),
+            run: RunBuilder::new(&self.store, bits, options.filter_bytes_max, options.blob_min()),
             options,
             sorter,
             count: 0,

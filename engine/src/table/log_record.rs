@@ -175,6 +175,8 @@ fn part_size(from: &mut Decoder<'_>) -> Result<(usize, usize)> {
 fn decode_head(from: &mut Decoder<'_>) -> Result<(EntryKind, usize, usize)> {
     let head = from.varint()?;
     let kind = EntryKind::from_bits((head & 3) as u16)
+        // A record has values whole, so that the log needs no other file.
+        .filter(|&kind| kind != EntryKind::Blob)
         .ok_or_else(|| from.corrupt("an operation of kind 0 to 2", head & 3))?;
     let key_length = head >> 2;
     if key_length == 0 || key_length > KEY_BYTES_MAX as u64 {
@@ -214,7 +216,7 @@ fn decode_part(
         let (kind, key_length, value_length) = decode_head(&mut heads)?;
         let (key, value) = (bytes.raw(key_length)?, bytes.raw(value_length)?);
         match kind {
-            EntryKind::Insert => batch.insert(key, value),
+            EntryKind::Insert | EntryKind::Blob => batch.insert(key, value),
             EntryKind::Delete => batch.delete(key),
             EntryKind::Upsert => batch.upsert(key, value),
         };

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch::Values;
+use super::blob::{self, HeldBlob};
 use super::counters::LookupCounts;
 use super::entry::{EntryKind, EntryRef, prefix as key_prefix};
 use super::levels::{Merging, Shape};
@@ -135,8 +136,60 @@ impl View {
     }
 }
 
-/// Looks `keys` up in `view`.
+/// A value that is in a blob file, with the upserts that join it.
+pub struct PendingBlob {
+    /// Which key's.
+    pub index: usize,
+    pub blob: HeldBlob,
+    pub newer: Option<Vec<u8>>,
+}
+
+/// Looks `keys` up in `view` and fetches the blobs among the values, all together.
 fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> Result<()> {
+    let (mut scratch, blobs) = search(view, keys, values)?;
+    if !blobs.is_empty() {
+        fetch(view, &mut scratch, blobs, values)?;
+    }
+    view.store.put_scratch(scratch);
+    Ok(())
+}
+
+/// Puts the values of `blobs` where they belong.
+#[cold]
+pub fn fetch(
+    view: &View,
+    scratch: &mut Scratch,
+    blobs: Vec<PendingBlob>,
+    values: &mut Values,
+) -> Result<()> {
+    for PendingBlob { index, blob, .. } in &blobs {
+        // Compared with the file before the memory is taken.
+        blob.file.check_span(&blob.span)?;
+        blob.file.file()?;
+        values.make_room(*index, blob.span.length as usize);
+    }
+    let held: Vec<_> = blobs.iter().map(|it| it.blob.clone()).collect();
+    blob::fetch(&mut *scratch.queue, &held, |number, at, piece| {
+        values.fill(blobs[number].index, at as usize, piece);
+    })?;
+    view.store.counters.add_blobs(&held);
+    for PendingBlob { index, newer, .. } in blobs {
+        if let Some(newer) = newer {
+            let operator = view.operator.as_ref();
+            let operator = operator.expect("a table with upserts has a merge operator");
+            let joined = operator.apply(values.get(index).unwrap_or_default(), &newer);
+            values.set(index, &joined);
+        }
+    }
+    Ok(())
+}
+
+/// Looks `keys` up in `view`. What is in blob files is not fetched.
+pub fn search<K: AsRef<[u8]>>(
+    view: &View,
+    keys: &[K],
+    values: &mut Values,
+) -> Result<(Scratch, Vec<PendingBlob>)> {
     values.reset(keys.len());
     let (sources, ends) = sources(view);
     let mut scratch = view.store.take_scratch()?;
@@ -151,6 +204,7 @@ fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> Resul
         waiting: std::iter::repeat_with(|| None).take(keys.len()).collect(),
         held: Vec::with_capacity(GROUP),
         upserts: HashMap::new(),
+        blobs: Vec::new(),
         counts: LookupCounts { keys: keys.len() as u64, ..LookupCounts::default() },
     };
     let mut hashes = [0; GROUP];
@@ -163,10 +217,9 @@ fn lookup<K: AsRef<[u8]>>(view: &View, keys: &[K], values: &mut Values) -> Resul
         search.search_held()?;
     }
     assert!(search.held.is_empty(), "every page held was searched");
-    let counts = search.counts;
-    view.store.put_scratch(scratch);
+    let (counts, blobs) = (search.counts, search.blobs);
     view.store.counters.add_lookup(&counts);
-    Ok(())
+    Ok((scratch, blobs))
 }
 
 /// A page that may hold a key.
@@ -201,6 +254,8 @@ struct Search<'a, K> {
     held: Vec<Held<'a>>,
     /// Upserts found so far, joined, for keys whose older value is still looked for.
     upserts: HashMap<usize, Vec<u8>>,
+    /// Values found to be in blob files.
+    blobs: Vec<PendingBlob>,
     counts: LookupCounts,
 }
 
@@ -221,7 +276,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
         for index in group.clone() {
             let slot = index - group.start;
             hashes[slot] = hash(self.view.store.salt, self.key(index));
-            if self.search_buffers(index, hashes[slot]) {
+            if self.search_buffers(index, hashes[slot])? {
                 continue;
             }
             waiting |= 1 << slot;
@@ -249,19 +304,21 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     }
 
     /// Looks in the buffers that come before any run; whether that settles the key.
-    fn search_buffers(&mut self, index: usize, hash: u64) -> bool {
+    fn search_buffers(&mut self, index: usize, hash: u64) -> Result<bool> {
         let sources = self.sources;
         while let Some(Source::Buffer(buffer)) = sources.get(usize::from(self.next_source[index])) {
             self.next_source[index] += 1;
             let found = buffer.get(self.keys[index].as_ref(), hash);
-            if found.is_some_and(|entry| self.take(index, entry)) {
-                return true;
+            if let Some(entry) = found
+                && self.take(index, entry)?
+            {
+                return Ok(true);
             }
         }
-        usize::from(self.next_source[index]) == sources.len() && {
+        Ok(usize::from(self.next_source[index]) == sources.len() && {
             self.settle_unbound(index);
             true
-        }
+        })
     }
 
     /// Finds the segment for the key in every run and fetches its filter line.
@@ -286,7 +343,8 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     }
 
     /// Takes what a source says of a key; whether that settles it.
-    fn take(&mut self, index: usize, entry: EntryRef<'_>) -> bool {
+    #[inline]
+    fn take(&mut self, index: usize, entry: EntryRef<'_>) -> Result<bool> {
         if !self.ends.is_empty() {
             return self.take_in_union(index, entry);
         }
@@ -298,7 +356,11 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
             (EntryKind::Delete, Some(newer)) => self.values.set(index, &newer),
             (EntryKind::Upsert, None) => {
                 upserts.insert(index, entry.value.to_vec());
-                return false;
+                return Ok(false);
+            }
+            (EntryKind::Blob, newer) => {
+                let blob = self.view.store.blob(entry.value)?;
+                self.blobs.push(PendingBlob { index, blob, newer });
             }
             (kind, Some(newer)) => {
                 let operator = self.view.operator.as_ref();
@@ -306,20 +368,33 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
                 let joined = operator.apply(entry.value, &newer);
                 if kind == EntryKind::Upsert {
                     upserts.insert(index, joined);
-                    return false;
+                    return Ok(false);
                 }
                 self.values.set(index, &joined);
             }
         }
-        true
+        Ok(true)
     }
 
     /// As [`Search::take`]: an insert or a delete ends only the table that it is of, and values of
     /// different tables join.
-    fn take_in_union(&mut self, index: usize, entry: EntryRef<'_>) -> bool {
+    fn take_in_union(&mut self, index: usize, entry: EntryRef<'_>) -> Result<bool> {
         let source = usize::from(self.next_source[index]) - 1;
         let operator = self.view.operator.as_ref();
         let newer = self.upserts.remove(&index);
+        let fetched;
+        let entry = match (entry.kind, operator) {
+            (EntryKind::Blob, None) => {
+                let blob = self.view.store.blob(entry.value)?;
+                self.blobs.push(PendingBlob { index, blob, newer: None });
+                return Ok(true);
+            }
+            (EntryKind::Blob, Some(_)) => {
+                fetched = self.view.store.fetch(entry.value)?;
+                EntryRef { kind: EntryKind::Insert, key: entry.key, value: &fetched }
+            }
+            _ => entry,
+        };
         let is_final = operator.is_none() && entry.kind == EntryKind::Insert;
         let joined = match (entry.kind, newer, operator) {
             (EntryKind::Delete, newer, _) => newer,
@@ -334,7 +409,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
         if is_settled {
             self.settle_unbound(index);
         }
-        is_settled
+        Ok(is_settled)
     }
 
     /// No source is left: only upserts, if any, say what the key is bound to.
@@ -358,7 +433,9 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
             let source = match source {
                 Source::Buffer(buffer) => {
                     let found = buffer.get(self.keys[index].as_ref(), hash_);
-                    if found.is_some_and(|entry| self.take(index, entry)) {
+                    if let Some(entry) = found
+                        && self.take(index, entry)?
+                    {
                         return Ok(());
                     }
                     continue;
@@ -456,10 +533,10 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
             return Ok(false);
         };
         if page.overflow() == 0 {
-            return Ok(self.take(index, entry));
+            return self.take(index, entry);
         }
         self.counts.page_reads += page.overflow() as u64;
         let value = at.segment.read_large(at.page, &page)?;
-        Ok(self.take(index, EntryRef { value: &value, ..entry }))
+        self.take(index, EntryRef { value: &value, ..entry })
     }
 }

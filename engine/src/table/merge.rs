@@ -15,6 +15,14 @@ use crate::error::Result;
 /// Sources that a merge may have: as many as a 64-bit mask names.
 pub const SOURCES_MAX: usize = 64;
 
+/// Gets the value that an entry refers to.
+pub type Fetch = Box<dyn Fn(&[u8]) -> Result<Vec<u8>> + Send>;
+
+/// For sources that refer to no blobs.
+pub fn no_fetch() -> Fetch {
+    Box::new(|_| Ok(Vec::new()))
+}
+
 /// One sorted input.
 pub enum Source {
     /// A sealed write buffer.
@@ -70,6 +78,8 @@ pub struct Merge {
     /// Bytes that all keys share, left out of the prefixes.
     skip: usize,
     operator: Option<MergeOperator>,
+    /// For upserts that join blobs.
+    fetch: Fetch,
     /// Nothing older lies below, so deletes and unfinished upserts end here.
     bottom: bool,
 }
@@ -80,12 +90,12 @@ impl Merge {
     pub fn new(
         sources: Vec<Source>,
         skip: usize,
-        operator: Option<MergeOperator>,
+        (operator, fetch): (Option<MergeOperator>, Fetch),
         bottom: bool,
     ) -> Self {
         assert!(sources.len() <= SOURCES_MAX, "a merge has at most {SOURCES_MAX} sources");
         let prefixes = sources.iter().map(|source| source.prefix(skip)).collect();
-        Merge { sources, prefixes, skip, operator, bottom }
+        Merge { sources, prefixes, skip, operator, fetch, bottom }
     }
 
     /// The sources whose heads have the least key, as a mask; 0 when all are exhausted.
@@ -176,6 +186,13 @@ impl Merge {
             }
             let value = joined.as_deref().unwrap_or(newest.value);
             let newer = EntryRef { kind, key: newest.key, value };
+            let fetched;
+            let older = if older.kind == EntryKind::Blob {
+                fetched = (self.fetch)(older.value)?;
+                EntryRef { kind: EntryKind::Insert, key: older.key, value: &fetched }
+            } else {
+                older
+            };
             if let Some((kind_joined, value_joined)) =
                 operator::combine(self.operator.as_ref(), older, newer)
             {
@@ -238,7 +255,8 @@ mod tests {
     }
 
     fn merged(sources: Vec<Source>, bottom: bool) -> Vec<(Vec<u8>, EntryKind, Vec<u8>)> {
-        let mut merge = Merge::new(sources, 0, Some(MergeOperator::append()), bottom);
+        let joining = (Some(MergeOperator::append()), no_fetch());
+        let mut merge = Merge::new(sources, 0, joining, bottom);
         let mut out = Vec::new();
         while merge
             .step(|entry| {

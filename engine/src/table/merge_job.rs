@@ -7,16 +7,18 @@
 //!
 //! Invariant: a published state has the same content as the inputs had.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::counters::Purpose;
 use super::entry::common_prefix;
-use super::merge::{Merge, Source};
+use super::merge::{Fetch, Merge, Source};
 use super::operator::MergeOperator;
+use super::output::{BlobPlan, Output};
 use super::page::PAGE_BYTES;
 use super::run::Run;
 use super::run_reader::{CHUNK_BYTES, ReadOptions, RunReader};
-use super::segment_builder::SegmentBuilder;
+use super::segment::Segment;
 use super::store::Store;
 use super::union_merge::{AnyMerge, Groups, UnionMerge};
 use super::write_buffer::WriteBuffer;
@@ -39,6 +41,14 @@ impl Input {
         match self {
             Input::Buffer(buffer) => buffer.cost_bytes(),
             Input::Run(run) => run.cost(),
+        }
+    }
+
+    /// Its segments.
+    pub fn segments(&self) -> &[Arc<Segment>] {
+        match self {
+            Input::Buffer(_) => &[],
+            Input::Run(run) => run.segments(),
         }
     }
 
@@ -74,12 +84,15 @@ pub struct MergeState {
 pub struct MergePlan {
     /// What it is for.
     pub purpose: Purpose,
-    /// Cost of all entries of all inputs, those below the boundary included.
+    /// Cost of all entries of all inputs, those below the boundary included, and of the values that
+    /// leave sparse blob files.
     pub debt: u64,
     /// Nothing older lies below the inputs: deletes end here.
     pub bottom: bool,
     /// Filter bits an entry of the output; 0 for no filter.
     pub filter_bits: u8,
+    /// What goes to blob files.
+    pub blobs: BlobPlan,
     /// How the inputs belong together, if they are of several tables.
     pub groups: Option<Arc<Groups>>,
 }
@@ -126,7 +139,9 @@ impl MergeState {
 struct Work {
     /// None until the first step after a start or a failure.
     merge: Option<AnyMerge>,
-    builder: Option<SegmentBuilder>,
+    builder: Option<Output>,
+    /// The blob files that values are moved from, as found at the start.
+    sparse: Arc<BTreeSet<u64>>,
     /// What the readers and the builder take of the session's memory.
     charge: Option<Charge>,
     /// Cost read so far, this segment's included.
@@ -161,9 +176,11 @@ impl MergeJob {
         store: Arc<Store>,
         inputs: Vec<Input>,
         operator: Option<MergeOperator>,
-        (purpose, bottom, filter_bits): (Purpose, bool, u8),
+        (purpose, bottom, filter_bits, blobs): (Purpose, bool, u8, BlobPlan),
     ) -> Arc<Self> {
-        let debt = inputs.iter().map(Input::cost).sum();
+        let entries: u64 = inputs.iter().map(Input::cost).sum();
+        let moved: u64 = blobs.sparse(inputs.iter().flat_map(Input::segments)).values().sum();
+        let debt = entries + moved;
         let state = MergeState {
             outputs: Arc::new(Run::default()),
             boundary: None,
@@ -173,7 +190,7 @@ impl MergeJob {
         };
         Self::resume(
             store,
-            MergePlan { purpose, debt, bottom, filter_bits, groups: None },
+            MergePlan { purpose, debt, bottom, filter_bits, blobs, groups: None },
             operator,
             state,
         )
@@ -186,8 +203,14 @@ impl MergeJob {
         operator: Option<MergeOperator>,
         state: MergeState,
     ) -> Arc<Self> {
-        let work =
-            Work { merge: None, builder: None, charge: None, spent: state.spent, under_way: false };
+        let work = Work {
+            merge: None,
+            builder: None,
+            sparse: Arc::default(),
+            charge: None,
+            spent: state.spent,
+            under_way: false,
+        };
         Arc::new(MergeJob {
             store,
             plan,
@@ -316,6 +339,7 @@ impl MergeJob {
         }
         if work.merge.is_none() {
             work.merge = Some(self.start()?);
+            work.sparse = self.sparse();
             work.charge = self.store.charge();
             if let Some(charge) = &work.charge {
                 // A chunk for each input that is read, and one that is written.
@@ -325,26 +349,26 @@ impl MergeJob {
         }
         let segment_bytes = self.store.segment_bytes();
         while work.spent < target {
-            let Work { merge, builder, spent, .. } = &mut *work;
+            let Work { merge, builder, sparse, spent, .. } = &mut *work;
             let merge = merge.as_mut().expect("the merge was started");
+            let mut moved = 0;
             let cost = merge.step(|entry| {
-                if let Some(builder) = builder {
-                    builder.add(entry)
+                if let Some(output) = builder {
+                    moved = output.add(&self.store, entry)?;
                 } else {
                     let about = segment_bytes.min(self.plan.debt.saturating_sub(*spent));
                     let made = self.store.build_segment(self.plan.filter_bits, about)?;
-                    builder.insert(made).add(entry)
+                    let output = Output::new(made, self.plan.blobs, self.plan.purpose);
+                    let output = output.emptying(sparse);
+                    moved = builder.insert(output).add(&self.store, entry)?;
                 }
+                Ok(())
             })?;
             let Some(cost) = cost else {
                 return self.finish_segment(work, true);
             };
-            *spent += cost;
-            let full = work
-                .builder
-                .as_ref()
-                .is_some_and(|builder| builder.bytes_so_far() >= segment_bytes);
-            if full {
+            *spent += cost + moved;
+            if work.builder.as_ref().is_some_and(|output| output.is_full(segment_bytes)) {
                 self.finish_segment(work, false)?;
             }
         }
@@ -384,13 +408,24 @@ impl MergeJob {
                 }
             });
         }
-        let operator = self.operator.clone();
+        let store = Arc::clone(&self.store);
+        let fetch: Fetch = Box::new(move |reference| store.fetch(reference));
+        let joining = (self.operator.clone(), fetch);
         Ok(match &self.plan.groups {
-            None => AnyMerge::Levels(Merge::new(sources, skip, operator, self.plan.bottom)),
+            None => AnyMerge::Levels(Merge::new(sources, skip, joining, self.plan.bottom)),
             Some(groups) => {
-                AnyMerge::Union(UnionMerge::new(sources, Arc::clone(groups), skip, operator))
+                AnyMerge::Union(UnionMerge::new(sources, Arc::clone(groups), skip, joining))
             }
         })
+    }
+
+    /// The blob files that values are moved from. What the outputs refer to counts too, so that a
+    /// merge that goes on after a failure or a reopening finds the same.
+    fn sparse(&self) -> Arc<BTreeSet<u64>> {
+        let state = self.state();
+        let inputs = state.inputs.iter().flat_map(Input::segments);
+        let files = self.plan.blobs.sparse(state.outputs.segments().iter().chain(inputs));
+        Arc::new(files.into_keys().collect())
     }
 
     /// Finishes the output segment and publishes the state after it.
@@ -399,7 +434,7 @@ impl MergeJob {
         let mut outputs = Arc::clone(&state.outputs);
         if let Some(builder) = work.builder.take() {
             let mut segments = outputs.segments().to_vec();
-            segments.push(self.store.adopt(builder.finish()?, self.plan.purpose));
+            segments.push(builder.finish(&self.store)?);
             outputs = Arc::new(Run::new(segments));
         }
         let boundary = outputs.last_key().map(Arc::from);
@@ -537,7 +572,12 @@ mod interleavings {
         disk.create_directory("segments").expect("memory takes it");
         let options = SessionOptions { executor: Some(executor), ..SessionOptions::default() };
         let store = Store::new(disk, options, (1, 1), 1, Some(Box::new(NoLock)));
-        MergeJob::new(store, vec![Input::Buffer(buffer())], None, (Purpose::Merge, true, 10))
+        MergeJob::new(
+            store,
+            vec![Input::Buffer(buffer())],
+            None,
+            (Purpose::Merge, true, 10, BlobPlan::new(u32::MAX)),
+        )
     }
 
     /// What a reader may rely on in any state: all of the content, in outputs or in inputs.

@@ -114,6 +114,7 @@ pub fn combine(
         EntryKind::Insert => joined(EntryKind::Insert),
         EntryKind::Upsert => joined(EntryKind::Upsert),
         EntryKind::Delete => Some((EntryKind::Insert, newer.value.to_vec())),
+        EntryKind::Blob => unreachable!("a blob is fetched before it is joined"),
     }
 }
 

@@ -203,6 +203,9 @@ pub enum Lookups {
     MostlyHit,
 }
 
+/// Longer values than this less one are never in runs.
+pub(super) const BLOB_MIN_BYTES_MAX: u32 = (64 << 10) + 1;
+
 /// How a table is made. Recorded with its snapshots.
 ///
 /// ```
@@ -230,6 +233,9 @@ pub struct TableOptions {
     /// Most bytes of filters that all levels together may take; beyond it, deeper levels get leaner
     /// filters, down to none.
     pub filter_bytes_max: u64,
+    /// Values of at least so many bytes (32 to 65,537) are stored once in blob files beside the runs,
+    /// and merges copy references only; shorter ones lie in the runs. `None`: those above 64 KiB.
+    pub blob_min_bytes: Option<u32>,
     /// How upserts join older values; without one, upserts are refused.
     pub operator: Option<MergeOperator>,
 }
@@ -242,6 +248,7 @@ impl Default for TableOptions {
             lookups: Lookups::Mixed,
             filter_bits: 14,
             filter_bytes_max: 256 << 20,
+            blob_min_bytes: None,
             operator: None,
         }
     }
@@ -276,8 +283,19 @@ impl TableOptions {
         self
     }
 
+    /// Values of at least so many bytes are stored in blob files.
+    pub(super) fn blob_min(&self) -> u32 {
+        self.blob_min_bytes.unwrap_or(BLOB_MIN_BYTES_MAX)
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         let bits = self.filter_bits;
+        if !(32..=BLOB_MIN_BYTES_MAX).contains(&self.blob_min()) {
+            return Err(Error::invalid(format!(
+                "blob_min_bytes is {}; choose 32 to {BLOB_MIN_BYTES_MAX}, or none",
+                self.blob_min()
+            )));
+        }
         if !(2..=16).contains(&self.size_ratio) {
             return Err(Error::invalid(format!(
                 "size_ratio is {}; choose 2 to 16",

@@ -24,6 +24,9 @@ const SLOT_BYTES: usize = 2;
 const KIND_SHIFT: u32 = 14;
 const OFFSET_MASK: u16 = (1 << KIND_SHIFT) - 1;
 
+/// Bytes of the value of an entry whose value is in a blob file.
+const REFERENCE_BYTES: usize = 24;
+
 /// In place of the common key length when keys differ in length.
 const VARIABLE: usize = 0xffff;
 
@@ -311,8 +314,8 @@ impl<'a> Page<'a> {
             let at = HEADER_BYTES + i * SLOT_BYTES;
             let from = self.offset(i);
             let to = if i + 1 < self.count { self.offset(i + 1) } else { data };
-            if get(self.bytes, at) >> KIND_SHIFT > EntryKind::Upsert as usize || to > data {
-                return Err((at, "an entry of a known kind inside the page"));
+            if to > data {
+                return Err((at, "an entry inside the page"));
             }
             let key_end = if self.key_bytes != VARIABLE {
                 from + self.key_bytes
@@ -323,6 +326,10 @@ impl<'a> Page<'a> {
             };
             if key_end > to {
                 return Err((at, "an entry with room for its key"));
+            }
+            let is_blob = get(self.bytes, at) >> KIND_SHIFT == EntryKind::Blob as usize;
+            if is_blob && (overflowing || to - key_end != REFERENCE_BYTES) {
+                return Err((at, "a blob with a reference of 24 bytes"));
             }
             if self.key_bytes == VARIABLE && get(self.bytes, self.start + from) == 0 {
                 return Err((self.start + from, "a key length"));

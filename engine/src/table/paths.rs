@@ -18,6 +18,7 @@ pub const CHECKPOINT: &str = "checkpoint";
 
 const LOG_SUFFIX: &str = ".log";
 const SEGMENT_SUFFIX: &str = ".segment";
+const BLOB_SUFFIX: &str = ".blob";
 const SNAPSHOT_SUFFIX: &str = ".snapshot";
 
 /// The path of segment `id`.
@@ -25,9 +26,14 @@ pub fn segment(id: u64) -> String {
     format!("{SEGMENTS}/{id:016x}{SEGMENT_SUFFIX}")
 }
 
-/// The id of the segment called `name` in its folder.
-pub fn segment_id(name: &str) -> Option<u64> {
-    number(name.strip_suffix(SEGMENT_SUFFIX)?)
+/// The path of blob file `id`, in the same folder: one id is never both a segment's and a blob file's.
+pub fn blob(id: u64) -> String {
+    format!("{SEGMENTS}/{id:016x}{BLOB_SUFFIX}")
+}
+
+/// The id of the segment or blob file called `name` in their folder.
+pub fn file_id(name: &str) -> Option<u64> {
+    number(name.strip_suffix(SEGMENT_SUFFIX).or_else(|| name.strip_suffix(BLOB_SUFFIX))?)
 }
 
 /// The path of log file `number`.
@@ -77,10 +83,11 @@ mod tests {
     fn names_are_recognised_and_nothing_else() {
         for id in [0, 1, 0xabc, u64::MAX] {
             let path = segment(id);
-            assert_eq!(segment_id(path.strip_prefix("segments/").unwrap()), Some(id));
+            assert_eq!(file_id(path.strip_prefix("segments/").unwrap()), Some(id));
+            assert_eq!(file_id(blob(id).strip_prefix("segments/").unwrap()), Some(id));
         }
         for name in ["1.segment", "000000000000000A.segment", "+000000000000001.segment", "lock"] {
-            assert_eq!(segment_id(name), None, "{name}");
+            assert_eq!(file_id(name), None, "{name}");
         }
         assert_eq!(log_number(log_file(0x1f).strip_prefix("log/").unwrap()), Some(0x1f));
         assert_eq!(log_number("000000000000001f.segment"), None);

@@ -207,7 +207,7 @@ impl Table {
         let (lower, upper) = range.bounds();
         let mut batch = Batch::new();
         let mut cursor = self.view().cursor(lower, upper)?;
-        while let Some((key, _)) = cursor.next()? {
+        while let Some(key) = cursor.next_key()? {
             batch.delete(key);
         }
         Ok(batch)

@@ -2,6 +2,7 @@
 //!
 //! For benches, fuzzing and inspection. The formats are stable, these signatures are not.
 
+pub use super::blob::{BlobMeta, BlobSpan, BlobUse, read_meta as read_blob_meta};
 pub use super::checkpoint::{Checkpoint, LiveRecord};
 pub use super::entry::{EntryKind, EntryRef, common_prefix, prefix};
 pub use super::filter::{BITS_PER_ENTRY_MAX, Filter, FilterBuilder};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::counters::Purpose;
 use super::entry::EntryRef;
+use super::output::{BlobPlan, Output};
 use super::run::Run;
 use super::segment::Segment;
 use super::segment_builder::SegmentBuilder;
@@ -20,18 +21,21 @@ pub struct RunBuilder {
     filter_bits: u8,
     /// Bytes that its filters may still take.
     filter_room: u64,
-    builder: Option<SegmentBuilder>,
+    /// What goes to blob files.
+    blobs: BlobPlan,
+    builder: Option<Output>,
     segments: Vec<Arc<Segment>>,
 }
 
 impl RunBuilder {
     /// A run with `filter_bits` an entry, as far as `filter_bytes_max` goes: how many entries will
     /// come is not known, so the first segments have their filters whole.
-    pub fn new(store: &Arc<Store>, filter_bits: u8, filter_bytes_max: u64) -> Self {
+    pub fn new(store: &Arc<Store>, filter_bits: u8, filter_bytes_max: u64, blob_min: u32) -> Self {
         RunBuilder {
             store: Arc::clone(store),
             filter_bits,
             filter_room: filter_bytes_max,
+            blobs: BlobPlan::new(blob_min),
             builder: None,
             segments: Vec::new(),
         }
@@ -52,11 +56,13 @@ impl RunBuilder {
         let builder = match &mut self.builder {
             Some(builder) => builder,
             none => {
-                none.insert(begin(&self.store, self.filter_bits, self.filter_room, &self.segments)?)
+                let room = self.filter_room;
+                let segment = begin(&self.store, self.filter_bits, room, &self.segments)?;
+                none.insert(Output::new(segment, self.blobs, Purpose::Load))
             }
         };
-        builder.add(entry)?;
-        if builder.bytes_so_far() >= self.store.segment_bytes() {
+        builder.add(&self.store, entry)?;
+        if builder.is_full(self.store.segment_bytes()) {
             return self.finish_segment();
         }
         Ok(())
@@ -64,7 +70,7 @@ impl RunBuilder {
 
     fn finish_segment(&mut self) -> Result<()> {
         let Some(builder) = self.builder.take() else { return Ok(()) };
-        let segment = self.store.adopt(builder.finish()?, Purpose::Load);
+        let segment = builder.finish(&self.store)?;
         let taken = u64::from(segment.meta().footer.filter_bytes);
         self.filter_room = self.filter_room.saturating_sub(taken);
         self.segments.push(segment);

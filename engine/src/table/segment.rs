@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::blob::{self, BlobFile, BlobUse};
 use super::entry::ENTRY_OVERHEAD;
 use super::filter::Filter;
 use super::index::{FIRST_PAGE, Index};
@@ -15,9 +16,16 @@ use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode};
 use crate::error::{Error, Result};
 use crate::file::shared::SharedFile;
+use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::header::{self, FileKind, Header};
 use crate::sync::{AtomicBool, Ordering};
+
+/// Blob files that one segment may refer to: it ends before it needs one more.
+pub const BLOB_FILES_MAX: u32 = 1024;
+
+/// In the field of the filter's bits: the segment refers to blob files.
+const HAS_BLOBS: u32 = 1 << 31;
 
 /// Pages of a file as bytes.
 #[must_use]
@@ -28,7 +36,7 @@ pub fn page_offset(page: u32) -> u64 {
 /// How many entries a segment holds, and how many bytes they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Entries that insert.
+    /// Entries that insert, blobs included.
     pub inserts: u64,
     /// Entries that delete.
     pub deletes: u64,
@@ -36,8 +44,12 @@ pub struct Counts {
     pub upserts: u64,
     /// Bytes of all keys.
     pub key_bytes: u64,
-    /// Bytes of all values.
+    /// Bytes of all values in the pages; of a blob, those of the reference.
     pub value_bytes: u64,
+    /// Of the inserts, those whose value is in a blob file.
+    pub blobs: u64,
+    /// Bytes of these values.
+    pub blob_bytes: u64,
 }
 
 impl Counts {
@@ -60,6 +72,8 @@ impl Counts {
         self.upserts += other.upserts;
         self.key_bytes += other.key_bytes;
         self.value_bytes += other.value_bytes;
+        self.blobs += other.blobs;
+        self.blob_bytes += other.blob_bytes;
     }
 
     fn encode(&self, encoder: &mut Encoder) {
@@ -76,10 +90,13 @@ impl Counts {
             upserts: decoder.u64()?,
             key_bytes: decoder.u64()?,
             value_bytes: decoder.u64()?,
+            blobs: 0,
+            blob_bytes: 0,
         };
         // Every entry has a key byte and no file has 2^48 bytes, so sums of counts cannot overflow.
-        let all = [counts.inserts, counts.deletes, counts.upserts, counts.value_bytes];
-        if all.iter().chain([&counts.key_bytes]).any(|&number| number >= 1 << 48) {
+        let entries = [counts.inserts, counts.deletes, counts.upserts];
+        let bytes = [counts.key_bytes, counts.value_bytes];
+        if entries.iter().chain(&bytes).any(|&number| number >= 1 << 48) {
             return Err(start.corrupt("counts below 2^48", "larger ones"));
         }
         Ok(counts)
@@ -99,6 +116,10 @@ pub struct Footer {
     pub index_page: u32,
     /// Bytes of the index.
     pub index_bytes: u32,
+    /// Blob files in the list, which follows the index.
+    pub blob_files: u32,
+    /// CRC-32C of the list.
+    pub blob_crc: u32,
     /// Bits per entry that the filter was made with.
     pub bits_per_entry: u32,
     /// The salt of the filter's hashes.
@@ -113,6 +134,11 @@ impl Footer {
     /// The number of the footer's own page: the last of the file.
     #[must_use]
     pub fn page(&self) -> u32 {
+        self.blob_page() + (self.blob_files * blob::USE_BYTES as u32).div_ceil(PAGE_BYTES as u32)
+    }
+
+    /// First page of the list of blob files.
+    fn blob_page(&self) -> u32 {
         self.index_page + self.index_bytes.div_ceil(PAGE_BYTES as u32)
     }
 
@@ -129,26 +155,38 @@ impl Footer {
             self.filter_bytes,
             self.index_page,
             self.index_bytes,
-            self.bits_per_entry,
+            self.bits_per_entry | if self.blob_files > 0 { HAS_BLOBS } else { 0 },
         ] {
             encoder.u32(number);
         }
         encoder.u64(self.salt);
         self.counts.encode(encoder);
+        if self.blob_files > 0 {
+            encoder.u32(self.blob_files);
+            encoder.u32(self.blob_crc);
+            encoder.u64(self.counts.blobs);
+            encoder.u64(self.counts.blob_bytes);
+        }
     }
 
     fn take(decoder: &mut Decoder<'_>) -> Result<Self> {
         let start = decoder.clone();
-        let footer = Footer {
+        let mut footer = Footer {
             pages: decoder.u32()?,
             filter_page: decoder.u32()?,
             filter_bytes: decoder.u32()?,
             index_page: decoder.u32()?,
             index_bytes: decoder.u32()?,
+            blob_files: 0,
+            blob_crc: 0,
             bits_per_entry: decoder.u32()?,
             salt: decoder.u64()?,
             counts: Counts::decode(decoder)?,
         };
+        if footer.bits_per_entry & HAS_BLOBS != 0 {
+            footer.bits_per_entry &= !HAS_BLOBS;
+            footer.take_blob_counts(decoder)?;
+        }
         let filter_end =
             u64::from(footer.filter_page) + u64::from(footer.filter_bytes).div_ceil(4096);
         let index_end = u64::from(footer.index_page) + u64::from(footer.index_bytes).div_ceil(4096);
@@ -156,11 +194,37 @@ impl Footer {
             && u64::from(footer.filter_page) == u64::from(FIRST_PAGE) + u64::from(footer.pages)
             && u64::from(footer.index_page) == filter_end
             && footer.index_bytes > 0
-            && index_end < u64::from(u32::MAX);
+            && index_end < u64::from(u32::MAX - BLOB_FILES_MAX);
         if !in_order {
             return Err(start.corrupt("pages, filter and index one behind the other", "others"));
         }
         Ok(footer)
+    }
+
+    /// What is said of blob files, if there are any.
+    fn take_blob_counts(&mut self, decoder: &mut Decoder<'_>) -> Result<()> {
+        let start = decoder.clone();
+        (self.blob_files, self.blob_crc) = (decoder.u32()?, decoder.u32()?);
+        let counts = &mut self.counts;
+        (counts.blobs, counts.blob_bytes) = (decoder.u64()?, decoder.u64()?);
+        let is_sound = (1..=BLOB_FILES_MAX).contains(&self.blob_files)
+            && counts.blobs <= counts.inserts
+            && counts.blob_bytes < 1 << 48;
+        if is_sound { Ok(()) } else { Err(start.corrupt("counts of blob files", "others")) }
+    }
+
+    /// Decodes the list of blob files, in the file or behind the footer in a manifest; `Corrupt` when
+    /// it is not the one that the footer speaks of.
+    fn take_blobs(&self, decoder: &mut Decoder<'_>) -> Result<Vec<BlobUse>> {
+        let start = decoder.clone();
+        let blobs = blob::decode_uses(decoder, self.blob_files as usize)?;
+        let entries: u64 = blobs.iter().map(|it| it.entries).sum();
+        let bytes: u64 = blobs.iter().map(|it| it.bytes).sum();
+        let counted = (self.counts.blobs, self.counts.blob_bytes);
+        if crc(&blob::encode_uses(&blobs)) != self.blob_crc || (entries, bytes) != counted {
+            return Err(start.corrupt("the blob files that the footer counts", "others"));
+        }
+        Ok(blobs)
     }
 
     /// Fills the footer's page.
@@ -209,6 +273,8 @@ pub struct SegmentMeta {
     pub first_key: Vec<u8>,
     /// The largest key.
     pub last_key: Vec<u8>,
+    /// The blob files that it refers to, in the order of their identities.
+    pub blobs: Vec<BlobUse>,
 }
 
 impl SegmentMeta {
@@ -219,6 +285,10 @@ impl SegmentMeta {
         self.footer.put(encoder);
         encoder.bytes_with_length(&self.first_key);
         encoder.bytes_with_length(&self.last_key);
+        encoder.raw(&blob::encode_uses(&self.blobs));
+        for it in &self.blobs {
+            encoder.u64(it.file.id);
+        }
     }
 
     /// Decodes what [`SegmentMeta::encode`] wrote; `Corrupt` when it is not that.
@@ -231,7 +301,11 @@ impl SegmentMeta {
         if first_key.is_empty() || first_key > last_key {
             return Err(start.corrupt("a first key not above the last", "one above it"));
         }
-        Ok(SegmentMeta { id, identity, footer, first_key, last_key })
+        let mut blobs = footer.take_blobs(decoder)?;
+        for it in &mut blobs {
+            it.file.id = decoder.u64()?;
+        }
+        Ok(SegmentMeta { id, identity, footer, first_key, last_key, blobs })
     }
 
     /// The length of the file in bytes.
@@ -258,6 +332,8 @@ pub struct Segment {
     /// Counts the file among its other owners; `None` for one opened by path.
     shared: Option<Arc<SharedFile>>,
     synced: AtomicBool,
+    /// The blob files that it refers to, held as long as it is.
+    blobs: Vec<Arc<BlobFile>>,
     /// Its pages in the session's cache.
     cached: Option<CachedFile>,
 }
@@ -297,6 +373,7 @@ impl Segment {
             filter: OnceLock::new(),
             shared: None,
             synced: AtomicBool::new(true),
+            blobs: Vec::new(),
             cached: None,
         }
     }
@@ -379,6 +456,31 @@ impl Segment {
         }
     }
 
+    /// Reads the list of blob files; `Corrupt` unless it is the one that the footer speaks of.
+    pub fn read_blob_list(&self) -> Result<Vec<BlobUse>> {
+        let footer = &self.meta.footer;
+        if footer.blob_files == 0 {
+            return Ok(Vec::new());
+        }
+        let bytes = footer.blob_files * blob::USE_BYTES as u32;
+        let buffer = self.read_region(footer.blob_page(), bytes)?;
+        let at = page_offset(footer.blob_page());
+        footer.take_blobs(&mut Decoder::new(self.file.path(), at, buffer.as_slice()))
+    }
+
+    /// The segment with the blob files of its meta data.
+    #[must_use]
+    pub fn with_blobs(mut self, blobs: Vec<Arc<BlobFile>>) -> Self {
+        self.blobs = blobs;
+        self
+    }
+
+    /// The blob files that it refers to.
+    #[must_use]
+    pub fn blobs(&self) -> &[Arc<BlobFile>] {
+        &self.blobs
+    }
+
     /// Its pages in the cache, if there is one.
     #[inline]
     #[must_use]
@@ -413,8 +515,10 @@ impl Segment {
             footer,
             first_key: Vec::new(),
             last_key: Vec::new(),
+            blobs: Vec::new(),
         };
         let mut segment = Self::new(meta, file);
+        segment.meta.blobs = segment.read_blob_list()?;
         let index = segment.index()?;
         let (first_key, last_key) = (index.first_key().to_vec(), index.last_key().to_vec());
         segment.meta.first_key = first_key;

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use super::blob::{BlobUse, encode_uses};
 use super::entry::{EntryKind, EntryRef, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use super::filter::{Filter, FilterBuilder};
 use super::index::{FIRST_PAGE, Index, IndexBuilder};
@@ -16,6 +17,7 @@ use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode};
 use crate::error::{Error, Result};
 use crate::file::shared::SharedFile;
+use crate::format::checksum::crc;
 use crate::format::hash::hash;
 use crate::format::header::{self, FileKind, Header};
 
@@ -65,6 +67,8 @@ pub struct SegmentBuilder {
     counts: Counts,
     /// Where finished pages go as well, if they are to be found there.
     cached: Option<CachedFile>,
+    /// The blob files that entries refer to, in the order of their numbers.
+    blobs: Vec<BlobUse>,
     /// Removes the file when the builder is dropped unfinished.
     counted: Option<Arc<SharedFile>>,
 }
@@ -132,6 +136,7 @@ impl SegmentBuilder {
             filter: FilterBuilder::new(options.bits_per_entry),
             counts: Counts::default(),
             cached: None,
+            blobs: Vec::new(),
             counted: None,
         }
     }
@@ -144,6 +149,13 @@ impl SegmentBuilder {
     /// Puts pages into a cache as they are finished, because they will be looked up there.
     pub fn fill_cache(&mut self, cached: CachedFile) {
         self.cached = Some(cached);
+    }
+
+    /// Says which blob files the entries refer to, in the order of their numbers.
+    pub fn refer_to(&mut self, blobs: Vec<BlobUse>) {
+        self.counts.blobs = blobs.iter().map(|it| it.entries).sum();
+        self.counts.blob_bytes = blobs.iter().map(|it| it.bytes).sum();
+        self.blobs = blobs;
     }
 
     fn page_number(&self) -> u32 {
@@ -209,7 +221,7 @@ impl SegmentBuilder {
     #[inline]
     fn count(&mut self, entry: EntryRef<'_>) {
         match entry.kind {
-            EntryKind::Insert => self.counts.inserts += 1,
+            EntryKind::Insert | EntryKind::Blob => self.counts.inserts += 1,
             EntryKind::Delete => self.counts.deletes += 1,
             EntryKind::Upsert => self.counts.upserts += 1,
         }
@@ -307,7 +319,8 @@ impl SegmentBuilder {
         Ok(first)
     }
 
-    /// Writes filter, index and footer. Does not sync: see [`Finished::sync`]. There must be an entry.
+    /// Writes filter, index, list of blob files and footer. Does not sync: see [`Finished::sync`].
+    /// There must be an entry.
     pub fn finish(mut self) -> Result<Finished> {
         self.finish_page()?;
         assert!(self.counts.entries() > 0, "a segment has at least one entry");
@@ -326,12 +339,18 @@ impl SegmentBuilder {
         let index = std::mem::take(&mut self.index).finish(&last_key);
         let bytes = index.encode(identity, self.page_number());
         let index_page = self.append(&bytes)?;
+        let list = encode_uses(&self.blobs);
+        if !list.is_empty() {
+            self.append(&list)?;
+        }
         let footer = Footer {
             pages,
             filter_page,
             filter_bytes,
             index_page,
             index_bytes: bytes.len() as u32,
+            blob_files: self.blobs.len() as u32,
+            blob_crc: crc(&list),
             bits_per_entry: self.options.bits_per_entry,
             salt: self.options.salt,
             counts: self.counts,
@@ -346,7 +365,9 @@ impl SegmentBuilder {
             self.file.set_len(page_offset(self.buffer_page))?;
         }
         let first_key = index.first_key().to_vec();
-        let meta = SegmentMeta { id: self.options.id, identity, footer, first_key, last_key };
+        let blobs = std::mem::take(&mut self.blobs);
+        let id = self.options.id;
+        let meta = SegmentMeta { id, identity, footer, first_key, last_key, blobs };
         let SegmentBuilder { file, cached, counted, .. } = self;
         Ok(Finished { meta, index, filter, file, cached, counted })
     }

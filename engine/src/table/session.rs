@@ -26,12 +26,13 @@ use super::log_files;
 use super::merge_job::{Input, MergeJob, MergePlan, MergeState};
 use super::operator;
 use super::options::{Log, OpenSnapshot, Operation, SessionOptions, TableOptions, Verify};
+use super::output::BlobPlan;
 use super::paths::{self, LOCK, SEGMENTS, SESSION, SNAPSHOTS};
 use super::pins::{Files, Named, Pins};
 use super::segment::{Segment, SegmentMeta};
 use super::snapshot::{
     self, LevelRecord, Manifest, MergeRecord, PAYLOAD_BYTES_MAX, SnapshotInfo, TableRecord,
-    open_run,
+    files_of, named_files, open_run,
 };
 use super::store::Store;
 use super::union_merge::Groups;
@@ -173,11 +174,11 @@ impl Session {
         let (identity, salt) = read_session(&*disk)?;
         let lock = disk.lock(LOCK, &holder())?;
         let mut next_segment = 1;
-        let mut on_disk = BTreeSet::new();
+        let mut on_disk = BTreeMap::new();
         for name in disk.list(SEGMENTS)? {
-            if let Some(id) = paths::segment_id(&name) {
+            if let Some(id) = paths::file_id(&name) {
                 next_segment = next_segment.max(id.saturating_add(1));
-                on_disk.insert(id);
+                on_disk.insert(name, id);
             }
         }
         let store = Store::new(disk, options, (identity, salt), next_segment, Some(lock));
@@ -201,8 +202,8 @@ impl Session {
             Err(error) => (None, None, Some(error)),
         };
         if let Some(checkpoint) = &checkpoint {
-            let metas = checkpoint.segments();
-            named.live = metas.map(|meta| (meta.id, store.shared_file(meta.id))).collect();
+            let files = named_files(checkpoint.segments());
+            named.live = files.map(|(id, path)| (id, store.shared_file(id, path))).collect();
         }
         if let Some(error) = &damage {
             named
@@ -214,10 +215,10 @@ impl Session {
             if let Some((&last, _)) = files.last_key_value() {
                 store.number_above(last);
             }
-            on_disk.retain(|id| !files.contains_key(id));
+            on_disk.retain(|_, id| !files.contains_key(id));
         }
         if named.warnings.is_empty() {
-            remove_segments(disk, &on_disk)?;
+            remove_files(disk, on_disk.keys())?;
             remove_leftovers(disk, SNAPSHOTS)?;
             remove_leftovers(disk, "")?;
         }
@@ -263,14 +264,15 @@ impl Session {
     /// Removes the segments that no snapshot names.
     fn remove_unnamed(&self) -> Result<()> {
         let names = self.store.disk.list(SEGMENTS)?;
-        let mut unnamed: BTreeSet<_> =
-            names.iter().filter_map(|name| paths::segment_id(name)).collect();
-        let named = self.pins.lock();
-        for id in named.snapshots.values().chain([&named.live]).flat_map(Files::keys) {
-            unnamed.remove(id);
-        }
-        drop(named);
-        remove_segments(&*self.store.disk, &unnamed)
+        let unnamed: Vec<_> = {
+            let named = self.pins.lock();
+            let named: BTreeSet<_> =
+                named.snapshots.values().chain([&named.live]).flat_map(Files::keys).collect();
+            let unnamed =
+                |name: &&String| paths::file_id(name).is_some_and(|id| !named.contains(&id));
+            names.iter().filter(unnamed).collect()
+        };
+        remove_files(&*self.store.disk, unnamed.into_iter())
     }
 
     /// What was found wrong at open. While there is anything, no file is removed at open or close.
@@ -349,7 +351,7 @@ impl Session {
             tables.push(TableRecord::new(name, options, &shape, base, &mut segments));
         }
         let (label, payload) = (content.label.to_owned(), content.payload.to_vec());
-        self.write_snapshot(name, path, (label, payload, tables), segments)
+        self.write_snapshot(name, path, (label, payload, tables), &segments)
     }
 
     /// Makes a snapshot of `segments` and what says where they belong: syncs, then one rename.
@@ -358,7 +360,7 @@ impl Session {
         name: &str,
         path: &str,
         (label, payload, tables): (String, Vec<u8>, Vec<TableRecord>),
-        segments: snapshot::Named,
+        segments: &snapshot::Named,
     ) -> Result<()> {
         self.store.sync_segments(segments.values())?;
         let header = Header::new(
@@ -369,8 +371,7 @@ impl Session {
         let manifest = Manifest { header, label, payload, tables };
         let bytes = manifest.encode();
         self.store.count_manifest(bytes.len() as u64);
-        let files: Files =
-            segments.into_iter().map(|(id, segment)| (id, Arc::clone(segment.shared()))).collect();
+        let files = files_of(segments);
         // Kept from before the manifest can be there, so that it never names a file that is gone,
         // and that whoever sees it finds its files held.
         self.pins.keep(name, files);
@@ -422,7 +423,7 @@ impl Session {
             let files = named.snapshots.get(name).cloned().unwrap_or_default();
             (files, named.warnings.is_empty())
         };
-        let is_held = manifest.segments().all(|meta| files.contains_key(&meta.id));
+        let is_held = manifest.files().all(|(id, _)| files.contains_key(&id));
         // Where a manifest does not parse, and in a session that only reads, nothing is removed.
         if is_held || self.store.read_only || !certain {
             return Ok((manifest, files));
@@ -442,12 +443,19 @@ impl Session {
             lookups: record.lookups,
             filter_bits: record.filter_bits,
             filter_bytes_max: record.filter_bytes_max,
+            blob_min_bytes: Some(record.blob_min_bytes),
             operator,
         };
+        let mut verified = BTreeSet::new();
         let mut open = |meta: &SegmentMeta| {
             let segment = store.open_segment(meta)?;
             if options.verify == Verify::Full {
                 verify::segment(&segment)?;
+                for blob in segment.blobs() {
+                    if verified.insert(blob.meta().id) {
+                        blob.verify()?;
+                    }
+                }
             }
             Ok(segment)
         };
@@ -564,12 +572,12 @@ impl Session {
 /// The files of the segments that a snapshot names. None is opened.
 fn pin(store: &Store, name: &str) -> Result<Files> {
     let manifest = read_manifest(&*store.disk, name)?;
-    Ok(manifest.segments().map(|meta| (meta.id, store.shared_file(meta.id))).collect())
+    Ok(manifest.files().map(|(id, path)| (id, store.shared_file(id, path))).collect())
 }
 
-/// Removes them; one that its last holder removed meanwhile is no error.
-fn remove_segments(disk: &dyn Disk, segments: &BTreeSet<u64>) -> Result<()> {
-    segments.iter().try_for_each(|&id| match disk.remove(&paths::segment(id)) {
+/// Removes files of the folder of segments; one that its last holder removed meanwhile is no error.
+fn remove_files<'a>(disk: &dyn Disk, mut names: impl Iterator<Item = &'a String>) -> Result<()> {
+    names.try_for_each(|name| match disk.remove(&format!("{SEGMENTS}/{name}")) {
         Err(error) if error.kind() == Kind::Missing => Ok(()),
         removed => removed,
     })
@@ -616,6 +624,7 @@ fn open_merge(
         debt: record.debt,
         bottom: record.bottom,
         filter_bits: record.filter_bits,
+        blobs: if groups.is_some() { BlobPlan::of_union(options) } else { BlobPlan::of(options) },
         groups,
     };
     let job = MergeJob::resume(Arc::clone(store), plan, options.operator.clone(), state);

@@ -14,15 +14,20 @@ use std::sync::Arc;
 
 pub use union::{UNION_RUNS_MAX, UnionRecord};
 
+use super::blob::BlobMeta;
 use super::levels::{Merging, Shape};
 use super::merge_job::Input;
-use super::options::{Lookups, TableOptions};
+use super::options::{BLOB_MIN_BYTES_MAX, Lookups, TableOptions};
 use super::paths;
 use super::run::Run;
 use super::segment::{Segment, SegmentMeta};
 use crate::error::{Error, Result};
+use crate::file::shared::SharedFile;
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum};
+
+/// Beside the kind of lookups: the least length of blobs follows.
+const HAS_BLOB_MIN: u8 = 2;
 
 /// Largest payload in bytes, so that a manifest stays one small file.
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
@@ -66,6 +71,8 @@ pub struct TableRecord {
     pub filter_bits: u8,
     /// For all filters together.
     pub filter_bytes_max: u64,
+    /// Values of at least so many bytes are in blob files.
+    pub blob_min_bytes: u32,
     /// Name of the merge operator.
     pub operator: Option<String>,
     /// How many write buffers were sealed.
@@ -155,6 +162,7 @@ impl TableRecord {
             lookups: options.lookups,
             filter_bits: options.filter_bits,
             filter_bytes_max: options.filter_bytes_max,
+            blob_min_bytes: options.blob_min(),
             operator: options.operator.as_ref().map(|operator| operator.name().to_owned()),
             seals: shape.seals,
             base: base.map(|run| run_record(run, named)).unwrap_or_default(),
@@ -194,9 +202,14 @@ impl TableRecord {
         to.bytes_with_length(self.name.as_bytes());
         to.varint(self.write_buffer_bytes);
         to.varint(u64::from(self.size_ratio));
-        to.u8(u8::from(self.lookups == Lookups::MostlyHit));
+        let has_blob_min = self.blob_min_bytes != BLOB_MIN_BYTES_MAX;
+        let mostly_hit = u8::from(self.lookups == Lookups::MostlyHit);
+        to.u8(mostly_hit | if has_blob_min { HAS_BLOB_MIN } else { 0 });
         to.u8(self.filter_bits);
         to.varint(self.filter_bytes_max);
+        if has_blob_min {
+            to.varint(u64::from(self.blob_min_bytes));
+        }
         encode_optional(to, self.operator.as_ref().map(String::as_bytes));
         to.varint(self.seals);
         encode_run(to, &self.base);
@@ -216,9 +229,21 @@ impl TableRecord {
         let name = from.text()?.to_owned();
         let write_buffer_bytes = from.varint()?;
         let size_ratio = from.varint()?;
-        let lookups = if flag(from)? { Lookups::MostlyHit } else { Lookups::Mixed };
+        let flags = from.u8()?;
+        let lookups = match flags & !HAS_BLOB_MIN {
+            0 => Lookups::Mixed,
+            1 => Lookups::MostlyHit,
+            other => return Err(from.corrupt("lookups of kind 0 or 1", other)),
+        };
         let filter_bits = from.u8()?;
         let filter_bytes_max = from.varint()?;
+        let blob_min_bytes = match flags & HAS_BLOB_MIN {
+            0 => BLOB_MIN_BYTES_MAX,
+            _ => u32::try_from(from.varint()?).unwrap_or(u32::MAX),
+        };
+        if flags & HAS_BLOB_MIN != 0 && blob_min_bytes == BLOB_MIN_BYTES_MAX {
+            return Err(from.corrupt("no length of blobs where it is the usual", blob_min_bytes));
+        }
         let operator = decode_optional(from)?.map(String::from_utf8).transpose();
         let operator = operator.map_err(|_| from.corrupt("an operator's name", "other bytes"))?;
         let seals = from.varint()?;
@@ -239,6 +264,7 @@ impl TableRecord {
             lookups,
             filter_bits,
             filter_bytes_max,
+            blob_min_bytes: Some(blob_min_bytes),
             operator: None,
         };
         options.check().map_err(|error| from.corrupt("table options", error))?;
@@ -249,6 +275,7 @@ impl TableRecord {
             lookups,
             filter_bits,
             filter_bytes_max,
+            blob_min_bytes,
             operator,
             seals,
             base,
@@ -469,6 +496,46 @@ impl Manifest {
     pub fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
         self.tables.iter().flat_map(TableRecord::segments)
     }
+
+    /// Every blob file that its segments refer to; one may come more than once.
+    pub fn blobs(&self) -> impl Iterator<Item = &BlobMeta> {
+        self.segments().flat_map(|segment| &segment.blobs).map(|it| &it.file)
+    }
+
+    /// The id and the path of every file that it names; one may come more than once.
+    pub fn files(&self) -> impl Iterator<Item = (u64, String)> {
+        named_files(self.segments())
+    }
+}
+
+impl TableRecord {
+    /// Bytes of the segments that it names and of the blob files that these refer to.
+    fn disk_bytes(&self) -> u64 {
+        let blobs = self.segments().flat_map(|segment| &segment.blobs);
+        let blobs: BTreeMap<_, _> = blobs.map(|it| (it.file.id, it.file.file_bytes())).collect();
+        self.segments().map(SegmentMeta::file_bytes).sum::<u64>() + blobs.values().sum::<u64>()
+    }
+}
+
+/// The counted files of segments and of the blob files that they refer to, by id.
+pub fn files_of(named: &Named) -> BTreeMap<u64, Arc<SharedFile>> {
+    let mut files = BTreeMap::new();
+    for (id, segment) in named {
+        files.insert(*id, Arc::clone(segment.shared()));
+        let blobs = segment.blobs().iter();
+        files.extend(blobs.map(|blob| (blob.meta().id, Arc::clone(blob.shared()))));
+    }
+    files
+}
+
+/// The id and the path of each of `segments` and of the blob files that it refers to.
+pub fn named_files<'a>(
+    segments: impl Iterator<Item = &'a SegmentMeta>,
+) -> impl Iterator<Item = (u64, String)> {
+    segments.flat_map(|segment| {
+        let blobs = segment.blobs.iter().map(|it| (it.file.id, paths::blob(it.file.id)));
+        blobs.chain([(segment.id, paths::segment(segment.id))])
+    })
 }
 
 /// Tables and all that stands behind them, as a manifest and a checkpoint have them.
@@ -500,16 +567,25 @@ pub fn decode_tables(from: &mut Decoder<'_>) -> Result<Vec<TableRecord>> {
 
 /// That a segment is described once, and that sums over all segments do not overflow.
 fn check_tables(tables: &[TableRecord]) -> std::result::Result<(), &'static str> {
-    let (mut known, mut sum) = (BTreeMap::new(), 0u64);
+    let (mut known, mut blobs, mut sum) = (BTreeMap::new(), BTreeMap::new(), 0u64);
     for segment in tables.iter().flat_map(TableRecord::segments) {
         if *known.entry(segment.id).or_insert(segment) != segment {
             return Err("one description of each segment");
         }
         let cost = segment.footer.counts.cost().max(segment.file_bytes());
-        sum = sum.saturating_add(cost);
-        if sum > COST_MAX {
-            return Err("segments of at most 2^52 bytes together");
+        sum = sum.saturating_add(cost).saturating_add(segment.footer.counts.blob_bytes);
+        for it in &segment.blobs {
+            if *blobs.entry(it.file.id).or_insert(it.file) != it.file {
+                return Err("one description of each blob file");
+            }
+            sum = sum.saturating_add(it.file.file_bytes());
         }
+        if sum > COST_MAX {
+            return Err("files of at most 2^52 bytes together");
+        }
+    }
+    if blobs.keys().any(|&id| id > SEGMENT_ID_MAX || known.contains_key(&id)) {
+        return Err("blob files with ids of at most 2^62, which no segment has");
     }
     Ok(())
 }
@@ -526,7 +602,7 @@ pub struct SnapshotInfo {
     pub payload_bytes: u64,
     /// Its tables, in the order given when it was saved.
     pub tables: Vec<SnapshotTable>,
-    /// Bytes of the manifest and of all segments that it names, shared ones included.
+    /// Bytes of the manifest and of all files that it names, shared ones included.
     pub disk_bytes: u64,
     /// What is wrong with its manifest, if anything; then the rest is empty.
     pub damage: Option<String>,
@@ -540,7 +616,7 @@ pub struct SnapshotTable {
     pub name: String,
     /// Entries of every kind, those that hide each other included.
     pub physical_entries: u64,
-    /// Bytes of its segments.
+    /// Bytes of its segments and blob files.
     pub disk_bytes: u64,
     /// Name of its merge operator.
     pub operator: Option<String>,
@@ -551,11 +627,12 @@ impl SnapshotInfo {
         let tables = manifest.tables.iter().map(|table| SnapshotTable {
             name: table.name.clone(),
             physical_entries: table.segments().map(SegmentMeta::entries).sum(),
-            disk_bytes: table.segments().map(SegmentMeta::file_bytes).sum(),
+            disk_bytes: table.disk_bytes(),
             operator: table.operator.clone(),
         });
-        let distinct: BTreeMap<_, _> =
-            manifest.segments().map(|segment| (segment.id, segment.file_bytes())).collect();
+        let segments = manifest.segments().map(|segment| (segment.id, segment.file_bytes()));
+        let blobs = manifest.blobs().map(|blob| (blob.id, blob.file_bytes()));
+        let distinct: BTreeMap<_, _> = segments.chain(blobs).collect();
         SnapshotInfo {
             name: name.to_owned(),
             label: manifest.label.clone(),

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::entry::{EntryKind, EntryRef, prefix};
-use super::merge::{Merge, Source};
+use super::merge::{Merge, Source, no_fetch};
 use super::run::Run;
 use super::run_builder::RunBuilder;
 use super::run_reader::{ReadOptions, RunReader};
@@ -19,6 +19,9 @@ use crate::error::Result;
 
 /// Runs of one size that are merged into one, so that there are never more than a merge may have.
 const FAN_IN: usize = 16;
+
+/// Values stay in the sorted runs, however long they are, since they are soon written elsewhere.
+const WHOLE: u32 = u32::MAX;
 
 /// Where an entry lies in the arena. Later entries lie behind earlier ones.
 #[derive(Clone, Copy)]
@@ -131,7 +134,7 @@ impl Sorter {
     }
 
     fn spill(&mut self) -> Result<()> {
-        let mut run = RunBuilder::new(&self.store, 0, 0);
+        let mut run = RunBuilder::new(&self.store, 0, 0, WHOLE);
         self.drain(|entry| run.add(entry))?;
         self.runs.extend(run.finish()?.map(|run| (0, run)));
         while let Some(&(tier, _)) = self.runs.last() {
@@ -140,7 +143,7 @@ impl Sorter {
                 break;
             }
             let newest = self.runs.split_off(self.runs.len() - same);
-            let mut run = RunBuilder::new(&self.store, 0, 0);
+            let mut run = RunBuilder::new(&self.store, 0, 0, WHOLE);
             merge(newest, |entry| run.add(entry))?;
             self.runs.extend(run.finish()?.map(|run| (tier + 1, run)));
         }
@@ -170,7 +173,7 @@ fn merge(
         let options = ReadOptions { forget: true, ..ReadOptions::default() };
         sources.push(Source::Run(RunReader::new(&run, None, options)?));
     }
-    let mut merge = Merge::new(sources, 0, None, true);
+    let mut merge = Merge::new(sources, 0, (None, no_fetch()), true);
     while merge.step(&mut emit)?.is_some() {}
     Ok(())
 }

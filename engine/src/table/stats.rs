@@ -1,5 +1,7 @@
 //! What a table consists of at a moment: levels, merges, sizes and memory.
 
+use std::collections::BTreeMap;
+
 use super::levels::Merging;
 use super::merge_job::Input;
 use super::run::Run;
@@ -22,8 +24,14 @@ pub struct TableStats {
     pub union_debt_bytes: u64,
     /// Entries of every kind in buffers and runs: exact.
     pub physical_entries: u64,
-    /// Bytes of all segment files: exact.
+    /// Bytes of all segment files: exact. Blob files come on top.
     pub disk_bytes: u64,
+    /// Blob files that its segments refer to.
+    pub blob_files: u64,
+    /// Bytes of these files.
+    pub blob_disk_bytes: u64,
+    /// Bytes of the values in them that segments refer to, those that are hidden included.
+    pub blob_bytes: u64,
     /// Bound keys: an estimate within `logical_entries_min..=logical_entries_max`.
     pub logical_entries: u64,
     /// Fewest keys that may be bound.
@@ -175,6 +183,10 @@ fn add_run(row: &mut LevelStats, run: &Run, stats: &mut TableStats, tally: &mut 
         stats.disk_bytes += meta.file_bytes();
         stats.filter_memory_bytes += segment.filter_memory_bytes() as u64;
         stats.index_memory_bytes += segment.index_memory_bytes() as u64;
+        for it in &meta.blobs {
+            tally.blobs.insert(it.file.id, it.file.file_bytes());
+            stats.blob_bytes += it.bytes;
+        }
         let counts = &meta.footer.counts;
         tally.inserts += counts.inserts;
         tally.deletes += counts.deletes;
@@ -195,6 +207,8 @@ fn add_merge(stats: &mut TableStats, level: Option<u64>, merging: &Merging) {
 /// Entries by kind over all sources, for the logical size.
 #[derive(Default)]
 struct Tally {
+    /// Bytes of each blob file.
+    blobs: BTreeMap<u64, u64>,
     inserts: u64,
     deletes: u64,
     upserts: u64,
@@ -214,6 +228,8 @@ impl Tally {
     /// A key is bound by an insert or upsert; each delete unbinds one key at most, and in a ledger
     /// nearly always exactly one.
     fn finish(&self, stats: &mut TableStats) {
+        stats.blob_files = self.blobs.len() as u64;
+        stats.blob_disk_bytes = self.blobs.values().sum();
         stats.physical_entries = self.inserts + self.deletes + self.upserts;
         stats.logical_entries_max = self.inserts + self.upserts;
         stats.logical_entries_min = self.largest_source.saturating_sub(self.deletes);

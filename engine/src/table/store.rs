@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, Weak};
 
+use super::blob::{BlobBuilder, BlobFile, BlobMeta, BlobSpan, HeldBlob};
 use super::counters::{Counters, Purpose};
 use super::index::FIRST_PAGE;
 use super::options::{Executor, Operation, SessionOptions};
 use super::page::PAGE_BYTES;
-use super::paths;
+use super::paths::{self, SEGMENTS};
 use super::segment::{Segment, SegmentMeta};
 use super::segment_builder::{Finished, SegmentBuilder, SegmentOptions};
 use crate::cache::{Cache, CachedFile, Charge};
@@ -41,7 +42,8 @@ pub struct Store {
     pub(super) spares: Arc<SpareFiles>,
     /// Of this opening of the store, in the cache.
     cache_number: u64,
-    closed: AtomicBool,
+    /// Shared with blob files, since references to them may outlive everything else.
+    pub(super) closed: Arc<AtomicBool>,
     poisoned: AtomicBool,
     /// While merges are paused, how many bytes of sealed write buffers a table may hold; else the
     /// greatest number.
@@ -54,6 +56,8 @@ pub struct Store {
     are_names_owed: Mutex<bool>,
     next_segment: AtomicU64,
     segments: Mutex<HashMap<u64, Weak<Segment>>>,
+    /// By identity: copies of one file, which came with different snapshots, have the same.
+    blobs: Mutex<HashMap<u64, Vec<Weak<BlobFile>>>>,
     files: Mutex<HashMap<u64, Weak<SharedFile>>>,
     scratches: Mutex<Vec<Scratch>>,
     lock: Mutex<Option<Box<dyn Lock>>>,
@@ -97,13 +101,14 @@ impl Store {
             counters: Counters::default(),
             cache_number,
             removals,
-            closed: AtomicBool::new(false),
+            closed: Arc::default(),
             poisoned: AtomicBool::new(false),
             paused_bytes_max: AtomicU64::new(u64::MAX),
             working: RwLock::new(()),
             are_names_owed: Mutex::new(false),
             next_segment: AtomicU64::new(next_segment),
             segments: Mutex::new(HashMap::new()),
+            blobs: Mutex::new(HashMap::new()),
             files: Mutex::new(HashMap::new()),
             scratches: Mutex::new(Vec::new()),
             lock: Mutex::new(lock),
@@ -292,8 +297,118 @@ impl Store {
         self.next_segment.fetch_max(id.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// The segment that a builder finished.
-    pub fn adopt(&self, finished: Finished, purpose: Purpose) -> Arc<Segment> {
+    /// A builder of a new blob file.
+    pub fn build_blob(&self) -> Result<BlobBuilder> {
+        self.check_writable()?;
+        let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
+        let file = self.disk.open(&paths::blob(id), Mode::Create, self.options.access)?;
+        let shared = SharedFile::unkept(&self.disk, Arc::clone(&file), &self.removals);
+        // Entries name it by this, so a copy of the store, opened with another seed, uses another.
+        let identity = combine(combine(self.identity, id), self.options.seed);
+        Ok(BlobBuilder::new((id, identity, self.identity), file, shared, &self.closed))
+    }
+
+    /// The blob file that a builder finished.
+    pub fn adopt_blob(&self, builder: BlobBuilder, purpose: Purpose) -> Result<Arc<BlobFile>> {
+        let file = builder.finish()?;
+        self.counters.add_written(purpose, file.meta().file_bytes());
+        self.counters.add_blob_written(file.meta().file_bytes());
+        remember(&self.files, file.meta().id, file.shared());
+        self.remember_blob(&file)?;
+        Ok(file)
+    }
+
+    /// Adds a blob file to those that entries may name. `Invalid` when another one, which is no copy
+    /// of it, has its identity.
+    fn remember_blob(&self, file: &Arc<BlobFile>) -> Result<()> {
+        let mut blobs = lock(&self.blobs);
+        if blobs.len().is_power_of_two() {
+            // Now and then, those that are gone.
+            blobs.retain(|_, files| files.iter().any(|file| file.strong_count() > 0));
+        }
+        let copies = blobs.entry(file.meta().identity).or_default();
+        copies.retain(|copy| copy.strong_count() > 0);
+        let held: Vec<_> = copies.iter().filter_map(Weak::upgrade).collect();
+        let is_copy = held.iter().all(|copy| copy.meta().is_copy_of(file.meta()));
+        if is_copy {
+            copies.push(Arc::downgrade(file));
+        }
+        drop(blobs);
+        // Perhaps the last to hold them, and then they go from disk.
+        drop(held);
+        if is_copy {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "{} has the identity of another file of the session: it comes from a copy of the store \
+             that went on with the same seed, so the two cannot be in one session",
+            paths::blob(file.meta().id)
+        )))
+    }
+
+    /// The blob file of this identity that is open, with that number if one is given.
+    fn held_blob(&self, identity: u64, id: Option<u64>) -> Option<Arc<BlobFile>> {
+        // Let go only after the lock, since that may remove a file.
+        let copies: Vec<_> =
+            lock(&self.blobs).get(&identity)?.iter().filter_map(Weak::upgrade).collect();
+        copies.into_iter().find(|file| id.is_none_or(|id| id == file.meta().id))
+    }
+
+    /// The value that an entry refers to, whose source the caller holds.
+    pub fn blob(&self, reference: &[u8]) -> Result<HeldBlob> {
+        let span = BlobSpan::decode(reference);
+        let file = span.and_then(|span| self.held_blob(span.file, None));
+        match span.zip(file) {
+            Some((span, file)) => Ok(HeldBlob { span, file }),
+            None => Err(Error::corrupt(
+                SEGMENTS,
+                0,
+                "a blob file that the segment of its entry lists",
+                "one that it does not",
+            )),
+        }
+    }
+
+    /// The bytes of the value that an entry refers to.
+    pub fn fetch(&self, reference: &[u8]) -> Result<Vec<u8>> {
+        let blob = self.blob(reference)?;
+        let value = blob.file.read_whole(&blob.span)?;
+        self.counters.add_blobs(std::slice::from_ref(&blob));
+        Ok(value)
+    }
+
+    /// A blob file that a manifest names. In a session that only reads it is opened at once, since
+    /// another process may remove it.
+    pub fn open_blob(&self, meta: &BlobMeta) -> Result<Arc<BlobFile>> {
+        let file = if let Some(file) = self.held_blob(meta.identity, Some(meta.id)) {
+            file
+        } else {
+            let shared = self.shared_file(meta.id, paths::blob(meta.id));
+            let file = Arc::new(BlobFile::new(*meta, shared, &self.closed));
+            self.remember_blob(&file)?;
+            file
+        };
+        if file.meta() != meta {
+            return Err(Error::corrupt(
+                &paths::blob(meta.id),
+                0,
+                "the blob file as every segment describes it",
+                "different descriptions",
+            ));
+        }
+        if self.read_only {
+            file.shared().file()?;
+        }
+        Ok(file)
+    }
+
+    /// The segment that a builder finished, which refers to `blobs`.
+    pub fn adopt(
+        &self,
+        finished: Finished,
+        blobs: Vec<Arc<BlobFile>>,
+        purpose: Purpose,
+    ) -> Arc<Segment> {
         self.counters.add_written(purpose, finished.meta.file_bytes());
         let id = finished.meta.id;
         let Finished { meta, index, filter, file, cached, counted } = finished;
@@ -301,18 +416,17 @@ impl Store {
         let shared = counted.expect("the files of a session are counted");
         remember(&self.files, id, &shared);
         let segment = Segment::adopt(meta, file, index, filter, shared).with_cache(cached);
-        let segment = Arc::new(segment);
+        let segment = Arc::new(segment.with_blobs(blobs));
         remember(&self.segments, id, &segment);
         segment
     }
 
-    /// The counted file of a segment that a manifest names. Not opened yet.
-    pub fn shared_file(&self, id: u64) -> Arc<SharedFile> {
+    /// The counted file at `path` that a manifest names by `id`. Not opened yet.
+    pub fn shared_file(&self, id: u64, path: String) -> Arc<SharedFile> {
         if let Some(file) = lock(&self.files).get(&id).and_then(Weak::upgrade) {
             return file;
         }
-        let (path, access) = (paths::segment(id), self.options.access);
-        let file = SharedFile::kept(&self.disk, path, access, &self.removals);
+        let file = SharedFile::kept(&self.disk, path, self.options.access, &self.removals);
         remember_first(&self.files, id, file)
     }
 
@@ -330,9 +444,22 @@ impl Store {
         let shared = SharedFile::unkept(&self.disk, file, &self.removals);
         remember(&self.files, meta.id, &shared);
         let segment = Segment::open_shared(meta.clone(), shared)?.unsynced();
-        let segment = Arc::new(segment.with_cache(self.cached(meta)));
+        let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
+        let segment = Arc::new(segment.with_cache(self.cached(meta)).with_blobs(blobs));
         remember(&self.segments, meta.id, &segment);
         Ok(segment)
+    }
+
+    /// The same for a blob file.
+    pub fn adopt_blob_file(&self, meta: &BlobMeta) -> Result<Arc<BlobFile>> {
+        let path = paths::blob(meta.id);
+        let opened = self.disk.open(&path, Mode::Read, self.options.access);
+        let file = opened.inspect_err(|_| drop(self.disk.remove(&path)))?;
+        let shared = SharedFile::unkept(&self.disk, file, &self.removals);
+        remember(&self.files, meta.id, &shared);
+        let file = Arc::new(BlobFile::new(*meta, shared, &self.closed).unsynced());
+        self.remember_blob(&file)?;
+        Ok(file)
     }
 
     /// Counts the bytes of a manifest written.
@@ -354,12 +481,14 @@ impl Store {
             }
             return Ok(segment);
         }
-        let segment = Segment::open_shared(meta.clone(), self.shared_file(meta.id))?;
-        let segment = Arc::new(segment.with_cache(self.cached(meta)));
+        let shared = self.shared_file(meta.id, paths::segment(meta.id));
+        let segment = Segment::open_shared(meta.clone(), shared)?;
+        let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
+        let segment = Arc::new(segment.with_cache(self.cached(meta)).with_blobs(blobs));
         Ok(remember_first(&self.segments, meta.id, segment))
     }
 
-    /// Makes segments durable with their names. A failure poisons the session.
+    /// Makes segments and their blob files durable with their names. A failure poisons the session.
     pub fn sync_segments<'a>(
         &self,
         mut segments: impl Iterator<Item = &'a Arc<Segment>>,
@@ -367,6 +496,9 @@ impl Store {
         let mut are_names_owed = lock(&self.are_names_owed);
         let mut sync_all = || {
             segments.try_for_each(|segment| {
+                for blob in segment.blobs() {
+                    *are_names_owed |= blob.sync()?;
+                }
                 *are_names_owed |= segment.sync()?;
                 Ok(())
             })?;

@@ -2,13 +2,15 @@
 //!
 //! What is exported is a session with one snapshot, so everything that works on a session works on it.
 //! Files go over as they are, linked where that can be: each carries its identity and its salt, and
-//! its number is in its name and in the manifest only, so an import numbers them anew.
+//! its number is in its name and in the manifest only, so an import numbers them anew. Entries name
+//! blob files by identity, which stays.
 //!
 //! Every write and sync: `docs/design/durability.md`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::blob::{BlobFile, BlobMeta};
 use super::folder::{claim, encode_session, read_manifest, read_session};
 use super::options::{SessionOptions, Verify};
 use super::paths::{self, SEGMENTS, SESSION};
@@ -28,7 +30,7 @@ use crate::format::header::{FileKind, Header};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transferred {
-    /// Segment files.
+    /// Segment files and blob files.
     pub segments: u64,
     /// Their length together.
     pub bytes: u64,
@@ -37,16 +39,30 @@ pub struct Transferred {
 }
 
 impl Transferred {
-    fn add(&mut self, meta: &SegmentMeta, linked: Linked) {
+    fn add(&mut self, file_bytes: u64, linked: Linked) {
         self.segments += 1;
-        self.bytes += meta.file_bytes();
-        self.copied_bytes += if linked == Linked::Copy { meta.file_bytes() } else { 0 };
+        self.bytes += file_bytes;
+        self.copied_bytes += if linked == Linked::Copy { file_bytes } else { 0 };
     }
 }
 
 /// The segments of a manifest, each once.
 fn distinct(manifest: &Manifest) -> BTreeMap<u64, SegmentMeta> {
     manifest.segments().map(|meta| (meta.id, meta.clone())).collect()
+}
+
+/// The blob files of a manifest, each once.
+fn distinct_blobs(manifest: &Manifest) -> BTreeMap<u64, BlobMeta> {
+    manifest.blobs().map(|meta| (meta.id, *meta)).collect()
+}
+
+/// Links or copies a file to the folder of `target`, where it is durable then but for its name.
+fn send(from: &dyn Disk, path: &str, target: &dyn Disk) -> Result<Linked> {
+    let linked = from.link_or_copy_to(path, target, path)?;
+    if linked != Linked::HardLink {
+        target.open(path, Mode::Write, Access::Buffered)?.sync()?;
+    }
+    Ok(linked)
 }
 
 impl Session {
@@ -86,13 +102,14 @@ impl Session {
         let (manifest, _held) = self.read_held(name)?;
         let _lock = claim(&**target)?;
         let segments = distinct(&manifest);
+        let files: BTreeMap<_, _> = manifest.files().collect();
         let outcome = self.export(name, manifest, &segments, target, verify);
         if outcome.is_err() {
             // Best effort, and the session's file first, without which the rest is nothing.
             let _ = target.remove(SESSION);
             let _ = target.remove(&paths::snapshot(name));
-            for id in segments.keys() {
-                let _ = target.remove(&paths::segment(*id));
+            for path in files.values() {
+                let _ = target.remove(path);
             }
         }
         outcome
@@ -119,14 +136,15 @@ impl Session {
             None,
         );
         let mut moved = Transferred::default();
+        for meta in distinct_blobs(&manifest).values() {
+            let linked = send(&*store.disk, &paths::blob(meta.id), &**target)?;
+            check_blob(&*there.open_blob(meta)?, verify)?;
+            moved.add(meta.file_bytes(), linked);
+        }
         for meta in segments.values() {
-            let path = paths::segment(meta.id);
-            let linked = store.disk.link_or_copy_to(&path, &**target, &path)?;
-            if linked != Linked::HardLink {
-                target.open(&path, Mode::Write, Access::Buffered)?.sync()?;
-            }
+            let linked = send(&*store.disk, &paths::segment(meta.id), &**target)?;
             check(&there.open_segment(meta)?, verify)?;
-            moved.add(meta, linked);
+            moved.add(meta.file_bytes(), linked);
         }
         target.sync_directory(SEGMENTS)?;
         let own = combine(identity, crc(path.as_bytes()).into());
@@ -157,23 +175,40 @@ impl Session {
         let (path, _changing) = self.claim(new_name)?;
         let mut moved = Transferred::default();
         let (mut numbers, mut named) = (BTreeMap::new(), Named::new());
+        let mut held = Vec::new();
+        for (id, mut meta) in distinct_blobs(&manifest) {
+            meta.id = self.store.new_id();
+            let to = paths::blob(meta.id);
+            let linked = source.link_or_copy_to(&paths::blob(id), &*self.store.disk, &to)?;
+            let blob = self.store.adopt_blob_file(&meta)?;
+            check_blob(&blob, verify)?;
+            moved.add(meta.file_bytes(), linked);
+            numbers.insert(id, meta.id);
+            held.push(blob);
+        }
         for (id, mut meta) in distinct(&manifest) {
             meta.id = self.store.new_id();
+            for it in &mut meta.blobs {
+                it.file.id = numbers[&it.file.id];
+            }
             let to = paths::segment(meta.id);
             let linked = source.link_or_copy_to(&paths::segment(id), &*self.store.disk, &to)?;
             let segment = self.store.adopt_file(&meta)?;
             check(&segment, verify)?;
-            moved.add(&meta, linked);
+            moved.add(meta.file_bytes(), linked);
             numbers.insert(id, meta.id);
             named.insert(meta.id, segment);
         }
         for table in &mut manifest.tables {
             for meta in table.segments_mut() {
                 meta.id = numbers[&meta.id];
+                for it in &mut meta.blobs {
+                    it.file.id = numbers[&it.file.id];
+                }
             }
         }
         let Manifest { label, payload, tables, .. } = manifest;
-        self.write_snapshot(new_name, &path, (label, payload, tables), named)?;
+        self.write_snapshot(new_name, &path, (label, payload, tables), &named)?;
         Ok(moved)
     }
 }
@@ -182,5 +217,14 @@ fn check(segment: &Arc<Segment>, verify: Verify) -> Result<()> {
     match verify {
         Verify::Quick => Ok(()),
         Verify::Full => verify::segment(segment),
+    }
+}
+
+/// Header, footer and length, and with [`Verify::Full`] every byte.
+fn check_blob(blob: &BlobFile, verify: Verify) -> Result<()> {
+    blob.file()?;
+    match verify {
+        Verify::Quick => Ok(()),
+        Verify::Full => blob.verify(),
     }
 }

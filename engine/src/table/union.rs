@@ -11,6 +11,7 @@ use super::handle::Table;
 use super::levels::{Merging, Schedule, Shape};
 use super::merge_job::{Input, MergeJob, MergePlan, MergeState, Part};
 use super::operator::MergeOperator;
+use super::output::BlobPlan;
 use super::paths;
 use super::run::Run;
 use super::session::Session;
@@ -105,11 +106,18 @@ impl Session {
             let inputs: Vec<_> =
                 parts.iter().map(|part| Input::Run(Arc::clone(&part.run))).collect();
             let schedule = Schedule { store: &self.store, options: &options, work: 0 };
+            let blobs = BlobPlan::of_union(&options);
+            let moved = blobs.sparse(inputs.iter().flat_map(Input::segments));
             let plan = MergePlan {
                 purpose: Purpose::Merge,
-                debt: inputs.iter().map(Input::cost).fold(0, u64::saturating_add),
+                debt: inputs
+                    .iter()
+                    .map(Input::cost)
+                    .chain(moved.into_values())
+                    .fold(0, u64::saturating_add),
                 bottom: true,
                 filter_bits: schedule.filter_bits(&shape, &inputs, true),
+                blobs,
                 groups: Some(Arc::new(Groups {
                     ends: parts.iter().map(|part| part.end as u16).collect(),
                     after: parts.into_iter().map(|part| part.after).collect(),

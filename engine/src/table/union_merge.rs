@@ -7,10 +7,11 @@
 //!
 //! A heap finds the least key, since a union may have thousands of sources.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::entry::{EntryKind, EntryRef, cost};
-use super::merge::{Merge, Source};
+use super::merge::{Fetch, Merge, Source, no_fetch};
 use super::operator::MergeOperator;
 use crate::error::Result;
 
@@ -26,37 +27,53 @@ pub struct Groups {
 /// What a key of a union is bound to, told by its entries from the first source to the last.
 pub struct Binding<'a> {
     operator: Option<&'a MergeOperator>,
-    value: Option<Vec<u8>>,
+    fetch: &'a dyn Fn(&[u8]) -> Result<Vec<u8>>,
+    /// An insert or a blob.
+    value: Option<(EntryKind, Vec<u8>)>,
     /// Sources before this one do not count any more.
     from: usize,
 }
 
 impl<'a> Binding<'a> {
     /// Nothing yet.
-    pub fn new(operator: Option<&'a MergeOperator>) -> Self {
-        Binding { operator, value: None, from: 0 }
+    pub fn new(
+        operator: Option<&'a MergeOperator>,
+        fetch: &'a dyn Fn(&[u8]) -> Result<Vec<u8>>,
+    ) -> Self {
+        Binding { operator, fetch, value: None, from: 0 }
     }
 
-    /// Takes what `source`, whose table ends at `end`, says of the key.
-    pub fn take(&mut self, source: usize, end: usize, entry: EntryRef<'_>) {
+    /// Takes what `source`, whose table ends at `end`, says of the key. Fetches blobs that join.
+    pub fn take(&mut self, source: usize, end: usize, entry: EntryRef<'_>) -> Result<()> {
         if source < self.from {
-            return;
+            return Ok(());
         }
         if entry.kind != EntryKind::Upsert {
             self.from = end;
         }
         if entry.kind == EntryKind::Delete {
-            return;
+            return Ok(());
         }
         self.value = Some(match (self.value.take(), self.operator) {
-            (None, _) => entry.value.to_vec(),
-            (Some(newer), Some(operator)) => operator.apply(entry.value, &newer),
+            (None, _) if entry.kind == EntryKind::Blob => (EntryKind::Blob, entry.value.to_vec()),
+            (None, _) => (EntryKind::Insert, entry.value.to_vec()),
+            (Some((kind, newer)), Some(operator)) => {
+                let (older, newer) =
+                    (self.whole(entry.kind, entry.value)?, self.whole(kind, &newer)?);
+                (EntryKind::Insert, operator.apply(&older, &newer))
+            }
             (Some(newer), None) => newer,
         });
+        Ok(())
     }
 
-    /// The value, if it is bound.
-    pub fn finish(self) -> Option<Vec<u8>> {
+    fn whole<'b>(&self, kind: EntryKind, value: &'b [u8]) -> Result<Cow<'b, [u8]>> {
+        let is_blob = kind == EntryKind::Blob;
+        Ok(if is_blob { Cow::Owned((self.fetch)(value)?) } else { Cow::Borrowed(value) })
+    }
+
+    /// The value, if it is bound, as an insert or a blob.
+    pub fn finish(self) -> Option<(EntryKind, Vec<u8>)> {
         self.value
     }
 }
@@ -71,6 +88,7 @@ pub struct UnionMerge {
     /// The sources that have a head, least key first and leftmost source first of equal keys.
     heap: Vec<u16>,
     operator: Option<MergeOperator>,
+    fetch: Fetch,
     key: Vec<u8>,
 }
 
@@ -81,7 +99,7 @@ impl UnionMerge {
         sources: Vec<Source>,
         groups: Arc<Groups>,
         skip: usize,
-        operator: Option<MergeOperator>,
+        (operator, fetch): (Option<MergeOperator>, Fetch),
     ) -> Self {
         assert!(sources.len() <= groups.ends.len(), "every source belongs to a table");
         let prefixes = sources.iter().map(|source| source.prefix(skip)).collect();
@@ -89,7 +107,7 @@ impl UnionMerge {
             .filter(|&source| sources[usize::from(source)].peek().is_some())
             .collect();
         let mut merge =
-            UnionMerge { sources, groups, prefixes, skip, heap, operator, key: Vec::new() };
+            UnionMerge { sources, groups, prefixes, skip, heap, operator, fetch, key: Vec::new() };
         for place in (0..merge.heap.len() / 2).rev() {
             merge.sift(place);
         }
@@ -125,22 +143,23 @@ impl UnionMerge {
         }
     }
 
-    /// As [`Merge::step`]. What it emits is bound, so it emits inserts only.
+    /// As [`Merge::step`]. What it emits is bound, so it emits inserts and blobs only.
     pub fn step(&mut self, emit: impl FnOnce(EntryRef<'_>) -> Result<()>) -> Result<Option<u64>> {
         let Some(&first) = self.heap.first() else { return Ok(None) };
         let mut key = std::mem::take(&mut self.key);
         key.clear();
         key.extend_from_slice(self.key_of(usize::from(first)));
-        let operator = self.operator.take();
-        let mut binding = Binding::new(operator.as_ref());
+        let operator = self.operator.clone();
+        let fetch = std::mem::replace(&mut self.fetch, no_fetch());
+        let mut binding = Binding::new(operator.as_ref(), &*fetch);
         let mut work = 0;
         let passed = self.pass(&key, &mut binding, &mut work);
         let value = binding.finish();
         let emitted = passed.and_then(|()| match &value {
-            Some(value) => emit(EntryRef { kind: EntryKind::Insert, key: &key, value }),
+            Some((kind, value)) => emit(EntryRef { kind: *kind, key: &key, value }),
             None => Ok(()),
         });
-        (self.key, self.operator) = (key, operator);
+        (self.key, self.fetch) = (key, fetch);
         emitted.map(|()| Some(work))
     }
 
@@ -153,7 +172,7 @@ impl UnionMerge {
                 break;
             }
             *work += cost(entry.key, entry.value);
-            binding.take(source, usize::from(self.groups.ends[source]), entry);
+            binding.take(source, usize::from(self.groups.ends[source]), entry)?;
             self.sources[source].advance()?;
             self.prefixes[source] = self.sources[source].prefix(self.skip);
             if self.sources[source].peek().is_none() {
@@ -229,7 +248,7 @@ mod tests {
             ends.resize(sources.len(), sources.len() as u16);
         }
         let groups = Arc::new(Groups { after: vec![None; ends.len()], ends });
-        let mut merge = UnionMerge::new(sources, groups, 0, operator);
+        let mut merge = UnionMerge::new(sources, groups, 0, (operator, no_fetch()));
         let mut out = Vec::new();
         while merge
             .step(|entry| {

@@ -1,7 +1,10 @@
 //! Checks a segment from its first byte to its last.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::blob::BlobSpan;
+use super::entry::EntryKind;
 use super::paths;
 use super::run::Run;
 use super::run_reader::{ReadOptions, RunReader};
@@ -25,6 +28,7 @@ pub fn segment(segment: &Arc<Segment>) -> Result<()> {
     let run = Run::new(vec![Arc::clone(segment)]);
     let mut reader = RunReader::new(&run, None, ReadOptions::default())?;
     let (mut count, mut last): (u64, Option<Vec<u8>>) = (0, None);
+    let mut uses = BTreeMap::new();
     while let Some(entry) = reader.peek() {
         let key = entry.key;
         if last.as_deref().is_some_and(|last| last >= key) {
@@ -39,11 +43,27 @@ pub fn segment(segment: &Arc<Segment>) -> Result<()> {
         if count == 0 && key != &meta.first_key[..] {
             return Err(wrong("a first key", &"as in the footer", &"another"));
         }
+        if entry.kind == EntryKind::Blob {
+            let span = BlobSpan::decode(entry.value);
+            let span = span.ok_or_else(|| wrong("a reference in entry", &count, &"none"))?;
+            let (entries, bytes) = uses.entry(span.file).or_insert((0, 0));
+            *entries += 1;
+            *bytes += span.length;
+            if let Some(blob) = segment.blobs().iter().find(|it| it.meta().identity == span.file) {
+                blob.check_span(&span)?;
+            }
+        }
         count += 1;
         let last = last.get_or_insert_default();
         last.clear();
         last.extend_from_slice(key);
         reader.advance()?;
+    }
+    segment.read_blob_list()?;
+    let listed: BTreeMap<_, _> =
+        meta.blobs.iter().map(|it| (it.file.identity, (it.entries, it.bytes))).collect();
+    if uses != listed {
+        return Err(wrong("references to blob files", &"as the footer lists them", &"others"));
     }
     if count != meta.entries() {
         return Err(wrong("a count of", &meta.entries(), &count));

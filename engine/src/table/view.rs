@@ -9,6 +9,7 @@ use super::levels::{Schedule, Shape};
 use super::merge_job::{Input, MergeJob};
 use super::operator::MergeOperator;
 use super::options::TableOptions;
+use super::output::BlobPlan;
 use super::run::Run;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
@@ -64,7 +65,7 @@ impl View {
         }
         let mut inputs = vec![Input::Buffer(self.active.clone())];
         inputs.extend(self.base.clone().map(Input::Run));
-        let plan = (Purpose::Snapshot, false, options.filter_bits);
+        let plan = (Purpose::Snapshot, false, options.filter_bits, BlobPlan::of(options));
         let job = MergeJob::new(Arc::clone(&self.store), inputs, options.operator.clone(), plan);
         job.finish()?;
         Ok((shape, Some(Arc::clone(&job.state().outputs))))

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use super::blob::BlobFile;
 use super::buffer_filter::BufferFilter;
 use super::entry::{EntryKind, EntryRef, cost, prefix as key_prefix};
 use crate::cache::Charge;
@@ -281,10 +282,12 @@ pub struct WriteBuffer {
     entry_count: u64,
     cost_bytes: u64,
     /// By kind.
-    counts: [u64; 3],
+    counts: [u64; 4],
     /// What its clones together count in the budget, and how much of it is this one's.
     charge: Option<Arc<Charge>>,
     charged_bytes: u64,
+    /// The blob files that entries refer to, if any do.
+    blobs: Option<Arc<Vec<Arc<BlobFile>>>>,
 }
 
 impl WriteBuffer {
@@ -295,9 +298,17 @@ impl WriteBuffer {
             filter: BufferFilter::new(bytes),
             entry_count: 0,
             cost_bytes: 0,
-            counts: [0; 3],
+            counts: [0; 4],
             charge: None,
             charged_bytes: 0,
+            blobs: None,
+        }
+    }
+
+    /// Holds the blob files that entries to come refer to.
+    pub fn hold<'a>(&mut self, blobs: impl ExactSizeIterator<Item = &'a Arc<BlobFile>>) {
+        if blobs.len() > 0 {
+            Arc::make_mut(self.blobs.get_or_insert_default()).extend(blobs.cloned());
         }
     }
 
@@ -338,7 +349,8 @@ impl WriteBuffer {
 
     /// Inserts, deletes and upserts in it.
     pub fn counts(&self) -> [u64; 3] {
-        self.counts
+        let [inserts, deletes, upserts, blobs] = self.counts;
+        [inserts + blobs, deletes, upserts]
     }
 
     /// Whether it holds nothing.

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use varvite::disk::Access;
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::{Access, Disk, Mode};
 use varvite::format::checksum::page_crc;
 use varvite::format::codec::Decoder;
-use varvite::format::header::Header;
+use varvite::format::header::{self, FileKind, Header};
 use varvite::raw::{
-    Filter, Footer, Index, PAGE_BYTES, Page, ReadOptions, Run, RunReader, Segment, SegmentMeta,
-    seal,
+    BlobSpan, Filter, Footer, Index, PAGE_BYTES, Page, ReadOptions, Run, RunReader, Segment,
+    SegmentMeta, read_blob_meta, seal,
 };
 use varvite::table::inspect;
 
@@ -24,7 +24,7 @@ pub const IDENTITY: u64 = 0x1dea;
 pub type Body = fn(&[u8]);
 
 /// Every decoder's name and body.
-pub const BODIES: [(&str, Body); 7] = [
+pub const BODIES: [(&str, Body); 8] = [
     ("header", header),
     ("page", page),
     ("filter", filter),
@@ -32,6 +32,7 @@ pub const BODIES: [(&str, Body); 7] = [
     ("footer", footer),
     ("segment_meta", segment_meta),
     ("segment", segment),
+    ("blob", blob),
 ];
 
 pub fn header(bytes: &[u8]) {
@@ -93,6 +94,8 @@ pub fn footer(bytes: &[u8]) {
     // The number of the footer's page follows from its own fields, as far as they make sense.
     let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
     let number = word(28).saturating_add(word(32).div_ceil(PAGE_BYTES as u32));
+    let blobs = if word(36) >> 31 == 1 { word(88).saturating_mul(44) } else { 0 };
+    let number = number.saturating_add(blobs.div_ceil(PAGE_BYTES as u32));
     let number = number.clamp(3, u32::MAX - 1);
     seal(&mut page, IDENTITY, number);
     if let Ok(footer) = Footer::decode("f", IDENTITY, number + 1, &page) {
@@ -119,4 +122,29 @@ pub fn segment(bytes: &[u8]) {
     let run = Run::new(vec![Arc::new(segment)]);
     let Ok(mut reader) = RunReader::new(&run, None, ReadOptions::default()) else { return };
     while reader.peek().is_some() && reader.advance().is_ok() {}
+}
+
+/// A whole blob file, with its header mended and the checksum of its footer repaired.
+pub fn blob(bytes: &[u8]) {
+    if let Some(span) = bytes.first_chunk::<24>().and_then(|it| BlobSpan::decode(it)) {
+        assert_eq!(span.encode()[..], bytes[..24]);
+    }
+    let mut bytes = bytes.to_vec();
+    let pages = bytes.len() / PAGE_BYTES;
+    if pages >= 2 {
+        let header = Header::new(FileKind::Blob, IDENTITY, 42);
+        bytes[..header::LENGTH].copy_from_slice(&header.encode());
+        seal(&mut bytes[..PAGE_BYTES], IDENTITY, 0);
+        let footer = (pages - 1) * PAGE_BYTES;
+        bytes[footer + 8..footer + 16].copy_from_slice(&IDENTITY.to_le_bytes());
+        seal(&mut bytes[footer..footer + PAGE_BYTES], IDENTITY, pages as u32 - 1);
+    }
+    let outline = inspect::blob("b", &bytes);
+    assert!(!outline.to_string().is_empty());
+    let disk = MemoryDisk::new();
+    disk.replace("b", bytes.clone()).expect("a memory disk takes any bytes");
+    let file = disk.open("b", Mode::Read, Access::Buffered).expect("it is there");
+    if let Ok(meta) = read_blob_meta(&*file, 7) {
+        assert_eq!((meta.file_bytes(), meta.id), (bytes.len() as u64, 7));
+    }
 }

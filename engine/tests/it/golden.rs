@@ -4,18 +4,22 @@
 //! first release.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use varvite::disk::Access;
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::{Access, Disk};
 use varvite::error::Kind;
 use varvite::file::append::{AppendFile, Position};
 use varvite::format::hash::hash;
 use varvite::format::header::{FileKind, Header};
 use varvite::raw::{
-    EntryKind, EntryRef, Filter, FilterBuilder, Index, IndexBuilder, PAGE_BYTES, Page, PageBuilder,
-    ReadOptions, Run, RunReader, Segment,
+    EntryKind, EntryRef, Filter, FilterBuilder, Index, IndexBuilder, Manifest, PAGE_BYTES, Page,
+    PageBuilder, ReadOptions, Run, RunReader, Segment,
 };
 use varvite::table::inspect;
+use varvite::{
+    Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions, Verify,
+};
 
 use crate::decoders::IDENTITY;
 use crate::entries::{Entries, SALT, build};
@@ -76,6 +80,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("footer", segment[segment.len() - PAGE_BYTES..].to_vec()),
         ("segment_meta", meta.finish()),
         ("segment", segment),
+        ("segment_meta", blob_segment_meta()),
+        ("blob", blobs().file("blob")),
     ]
 }
 
@@ -196,6 +202,76 @@ fn segments() {
     golden("segment/small.outline.txt", format!("{outline}\n").as_bytes());
 }
 
+/// A session with a snapshot whose table has two values in a blob file and one in the run.
+struct Blobs(Arc<MemoryDisk>);
+
+fn blobs() -> Blobs {
+    let disk = MemoryDisk::new();
+    let options = SessionOptions { seed: 7, ..SessionOptions::default() };
+    let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let options = TableOptions { blob_min_bytes: Some(32), ..TableOptions::default() };
+    let mut table = session.create_table("contracts", options).unwrap();
+    let mut batch = Batch::new();
+    for (key, value) in large_and_small() {
+        batch.insert(key, value);
+    }
+    table.update(&batch).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("blobs", content).unwrap();
+    Blobs(disk)
+}
+
+fn large_and_small() -> [(&'static [u8], &'static [u8]); 3] {
+    let values: [&[u8]; 3] = [&[0xab; 40], b"short", b"a value of more than 32 bytes in a file"];
+    [(b"code", values[0]), (b"nonce", values[1]), (b"storage", values[2])]
+}
+
+impl Blobs {
+    /// The only file whose name ends so.
+    fn file(&self, end: &str) -> Vec<u8> {
+        let names: Vec<_> = self.0.files().into_iter().filter(|it| it.ends_with(end)).collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        self.0.bytes(&names[0]).unwrap()
+    }
+}
+
+/// A segment with a blob file, as a manifest describes it.
+fn blob_segment_meta() -> Vec<u8> {
+    let manifest = Manifest::decode("s", &blobs().file(".snapshot")).unwrap();
+    let mut meta = varvite::format::codec::Encoder::new();
+    manifest.segments().next().unwrap().encode(&mut meta);
+    meta.finish()
+}
+
+#[test]
+fn blob_files_with_their_segments_and_manifests() {
+    let written = blobs();
+    let disk = MemoryDisk::new();
+    for folder in ["segments", "snapshots"] {
+        disk.create_directory(folder).unwrap();
+    }
+    for name in written.0.files().into_iter().filter(|name| name != "lock") {
+        let (_, kind) = name.rsplit_once('.').unwrap_or(("", "session"));
+        let golden_name = match kind {
+            "blob" => "blob/small.bin",
+            "session" => "session/seed-7.bin",
+            kind => &format!("{kind}/blobs.bin"),
+        };
+        disk.replace(&name, golden(golden_name, &written.0.bytes(&name).unwrap())).unwrap();
+    }
+    let outline = inspect::blob("small.bin", &written.file(".blob"));
+    golden("blob/small.outline.txt", format!("{outline}\n").as_bytes());
+    assert_eq!(outline.damage_count(), 0);
+    let session = Session::open_read_only(disk, SessionOptions::default()).unwrap();
+    let options = OpenSnapshot { verify: Verify::Full, ..OpenSnapshot::default() };
+    let table = session.open_snapshot("blobs", &options).unwrap().take("contracts").unwrap();
+    for (key, value) in large_and_small() {
+        assert_eq!(table.get(key).unwrap().as_deref(), Some(value));
+    }
+    let stats = table.stats().unwrap();
+    assert_eq!((stats.blob_files, stats.blob_bytes, stats.blob_disk_bytes), (1, 79, 12_288));
+}
+
 /// A file with two groups of records, each synced.
 pub fn appended() -> Vec<u8> {
     let disk = MemoryDisk::new();
@@ -235,6 +311,7 @@ fn documents_show_the_golden_files() {
         "filter",
         "index",
         "segment",
+        "blob",
         "session",
         "snapshot",
         "pack",
@@ -264,5 +341,5 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 23, "{shown:?}");
+    assert_eq!(shown.len(), 24, "{shown:?}");
 }

@@ -12,6 +12,7 @@ mod golden; // the files in `golden/`: read, written again, equal
 mod manifests; // golden manifests and session files, and what is refused in spite of its checksum
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
+mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
 mod context_crash; // crashes and failed calls of a context store
 mod context_examples; // trees and stores of a context, by example
 mod context_golden; // the context's files in `golden/`

@@ -23,12 +23,14 @@ fn segment(id: u64, first: &str, last: &str) -> SegmentMeta {
         filter_bytes: 0,
         index_page: 2,
         index_bytes: 60,
+        blob_files: 0,
+        blob_crc: 0,
         bits_per_entry: 0,
         salt: 0x99,
         counts,
     };
     let (first_key, last_key) = (first.into(), last.into());
-    SegmentMeta { id, identity: 0x1000 + id, footer, first_key, last_key }
+    SegmentMeta { id, identity: 0x1000 + id, footer, first_key, last_key, blobs: Vec::new() }
 }
 
 fn table(name: &str) -> TableRecord {
@@ -39,6 +41,7 @@ fn table(name: &str) -> TableRecord {
         lookups: Lookups::Mixed,
         filter_bits: 10,
         filter_bytes_max: 1 << 16,
+        blob_min_bytes: 65_537,
         operator: None,
         seals: 0,
         base: RunRecord::new(),

@@ -63,6 +63,7 @@ pub struct Setup {
     pub value_bytes_max: u64,
     pub log: Log,
     pub log_file_bytes: u64,
+    pub blob_min_bytes: Option<u32>,
 }
 
 impl Setup {
@@ -93,6 +94,7 @@ impl Setup {
                 DiskKind::Sim => random.choose(&[Log::None, Log::Synced]),
             },
             log_file_bytes: random.choose(&[600, 5_000, 64 << 20]),
+            blob_min_bytes: random.choose(&[None, None, None, Some(32), Some(300), Some(5_000)]),
         }
     }
 
@@ -165,6 +167,7 @@ impl Setup {
             lookups: self.lookups,
             filter_bits: self.filter_bits,
             filter_bytes_max: self.filter_bytes_max,
+            blob_min_bytes: self.blob_min_bytes,
             operator: self.operator(),
         }
     }

@@ -36,6 +36,7 @@ pub const SETUP: Setup = Setup {
     value_bytes_max: 70,
     log: Log::None,
     log_file_bytes: 64 << 20,
+    blob_min_bytes: Some(60),
 };
 
 pub fn options() -> SessionOptions {
@@ -50,6 +51,10 @@ pub enum Act {
     Create(&'static str),
     Update(&'static str, u64, u32),
     Large(&'static str),
+    /// Values are found and read later, in pieces and together.
+    Find(&'static str, u64),
+    /// A value written in pieces goes to no table.
+    Stream,
     Load(&'static str, u64, LoadOrder),
     DeleteRange(&'static str, Option<u64>, Option<u64>),
     Export(&'static str),
@@ -81,6 +86,8 @@ pub const ACTS: &[Act] = &[
     Act::Update("b", 3, 12),
     Act::Large("a"),
     Act::Lookup("a", 4),
+    Act::Find("a", 4),
+    Act::Stream,
     Act::Walk("a"),
     Act::Save("two", &["a", "b"]),
     Act::Duplicate("a", "c"),
@@ -207,6 +214,19 @@ impl Story {
                 let view = (table.view(), model.clone());
                 self.views.push(view);
             }
+            Act::Find(name, seed) => self.find(name, seed)?,
+            Act::Stream => {
+                let mut writer = self.session().write_value()?;
+                for piece in [vec![3; 5_000], vec![4; 70_000]] {
+                    writer.write(&piece)?;
+                }
+                let value = writer.finish()?;
+                let mut end = [0; 9];
+                assert_eq!(
+                    (value.read_at(74_995, &mut end)?, end),
+                    (5, [4, 4, 4, 4, 4, 0, 0, 0, 0])
+                );
+            }
             Act::Load(name, seed, order) => self.load(name, seed, order)?,
             Act::DeleteRange(name, from, to) => self.delete_range(name, from, to)?,
             Act::Export(name) => {
@@ -288,6 +308,24 @@ impl Story {
                 session.close()?;
             }
         }
+        Ok(())
+    }
+
+    fn find(&mut self, name: &str, seed: u64) -> Result<(), Error> {
+        let mut random = crate::random::Random::new(seed);
+        let mut keys: Vec<_> = (0..30).map(|_| SETUP.any_key(&mut random)).collect();
+        keys.push(b"large".to_vec());
+        let session = self.session().clone();
+        let (table, model) = self.table(name);
+        let found = table.view().find(&keys)?;
+        for (key, found) in keys.iter().zip(&found) {
+            let found = found.as_ref().map(varvite::Value::read).transpose()?;
+            assert_eq!(found.as_deref(), model.get(key));
+        }
+        let values: Vec<_> = found.into_iter().flatten().collect();
+        let read = session.read_values(&values)?;
+        let expected = keys.iter().filter_map(|key| model.get(key));
+        assert!(read.iter().flatten().eq(expected));
         Ok(())
     }
 

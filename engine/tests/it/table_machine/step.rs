@@ -19,6 +19,16 @@ pub enum Step {
         seed: u64,
         count: u32,
     },
+    /// Finds values, reads them together, and holds some of them.
+    Find {
+        table: u8,
+        seed: u64,
+    },
+    /// Inserts a value that is written in pieces, or one that was found.
+    Stream {
+        table: u8,
+        seed: u64,
+    },
     Range {
         table: u8,
         seed: u64,
@@ -130,7 +140,9 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             38 if seed.is_multiple_of(3) => Step::DeleteLive { seed },
             38 => Step::OpenLive { seed },
             39 => Step::Publish { table },
-            40..50 => Step::Lookup { table, seed, count: size },
+            40..42 => Step::Find { table, seed },
+            42..43 => Step::Stream { table, seed },
+            43..50 => Step::Lookup { table, seed, count: size },
             50..53 => Step::Range { table, seed },
             53..54 => Step::DeleteRange { table, seed },
             54..58 => Step::View { table },

@@ -1,5 +1,6 @@
 //! A session beside its model, and what each step does to both.
 
+mod blobs;
 mod live;
 mod whole;
 
@@ -16,7 +17,7 @@ use varvite::disk::sim::{Crash, SimDisk};
 use varvite::table::check::check;
 use varvite::{
     Batch, Cursor, Error, Executor, Kind, OpenSnapshot, Session, SessionOptions, SnapshotContent,
-    Table, TableOptions, Verify, View,
+    Table, TableOptions, Value, Verify, View,
 };
 
 use super::step::Step;
@@ -58,6 +59,8 @@ pub struct World {
     tables: Vec<(Table, model::Table)>,
     views: Vec<(View, model::Table)>,
     cursors: Vec<(Cursor, model::Cursor)>,
+    /// Values that were found or written in pieces, perhaps not read yet.
+    values: Vec<(Value, Vec<u8>)>,
     saved: model::Snapshots,
     /// What the live tables hold, whether there is a handle to them or not.
     live: BTreeMap<String, model::Table>,
@@ -116,6 +119,7 @@ impl World {
             tables: Vec::new(),
             views: Vec::new(),
             cursors: Vec::new(),
+            values: Vec::new(),
             saved: model::Snapshots::new(),
             live: BTreeMap::new(),
             named: 0,
@@ -140,6 +144,8 @@ impl World {
             Step::Create => self.create()?,
             Step::Update { table, seed, count } => self.update(self.at(table), seed, count)?,
             Step::Lookup { table, seed, count } => self.lookup(self.at(table), seed, count)?,
+            Step::Find { table, seed } => self.find(self.at(table), seed)?,
+            Step::Stream { table, seed } => self.stream(self.at(table), seed)?,
             Step::Range { table, seed } => self.range(self.at(table), seed)?,
             Step::View { table } => {
                 let (table, model) = &self.tables[self.at(table)];
@@ -211,7 +217,7 @@ impl World {
             self.travel(index, &mut random, 2)?;
             self.random = random;
         }
-        Ok(())
+        self.read_held()
     }
 
     fn create(&mut self) -> Outcome {
@@ -225,17 +231,21 @@ impl World {
 
     fn update(&mut self, index: usize, seed: u64, count: u32) -> Outcome {
         let changes = self.setup.changes(seed, count);
-        let batch = model::batch(&changes);
+        self.apply(index, &changes, &model::batch(&changes))
+    }
+
+    /// Applies `batch`, which means `changes`.
+    fn apply(&mut self, index: usize, changes: &[model::Change], batch: &Batch) -> Outcome {
         let (table, model) = &mut self.tables[index];
-        if let Err(error) = table.update(&batch) {
+        if let Err(error) = table.update(batch) {
             // Too much gathered while merges were paused: nothing changed, and then it works.
             same("an update refused", &error.kind(), &Kind::Invalid)?;
             same("merges paused", &self.session.merges_are_paused(), &true)?;
             compare("a table that refused", &table.view(), model)?;
             self.session.resume_merges();
-            ok(table.update(&batch))?;
+            ok(table.update(batch))?;
         }
-        model.update(&changes, self.setup.join());
+        model.update(changes, self.setup.join());
         Ok(())
     }
 
@@ -327,6 +337,15 @@ impl World {
                 0 => (cursor.seek(&key), model.seek(&key)).0,
                 1 => (cursor.seek_first(), model.seek_first()).0,
                 2 => (cursor.seek_last(), model.seek_last()).0,
+                3 => {
+                    let expected = model.next();
+                    let found = ok(cursor.next_key())?;
+                    same("the next key", &found, &expected.map(|(key, _)| key))?;
+                    if let Some((_, value)) = expected {
+                        same("its value", &ok(cursor.value())?, &value)?;
+                        same("its value again", &ok(cursor.value())?, &value)?;
+                    }
+                }
                 it if (it < 6) != forward => same("next", &ok(cursor.next())?, &model.next())?,
                 _ => same("previous", &ok(cursor.previous())?, &model.previous())?,
             }
@@ -529,6 +548,9 @@ impl World {
         let session = self.session.clone();
         if closed {
             ok(session.close())?;
+            if let Some((value, _)) = self.values.first() {
+                refused("reading a value of a closed session", value.read(), Kind::Closed)?;
+            }
             let (table, _) = &mut self.tables[0];
             refused("a closed session's update", table.update(&Batch::new()), Kind::Closed)?;
             refused("a closed session's lookup", table.get(b"key"), Kind::Closed)?;
@@ -543,6 +565,7 @@ impl World {
         self.tables.clear();
         self.views.clear();
         self.cursors.clear();
+        self.values.clear();
         self.later.0.lock().unwrap().clear();
         // The lock goes with the last handle, so the old session ends before the new one begins.
         let parking = ok(Session::create(MemoryDisk::new(), SessionOptions::default()))?;

@@ -1,0 +1,227 @@
+//! Values that stay where they are until they are read, and values that are written piece by piece.
+//!
+//! Design: `docs/design/table.md`, "Blobs".
+
+use std::sync::Arc;
+
+use super::batch::Values;
+use super::blob::{BlobBuilder, HeldBlob, fetch};
+use super::counters::Purpose;
+use super::lookup::{PendingBlob, search};
+use super::options::Operation;
+use super::session::Session;
+use super::store::Store;
+use super::view::View;
+use crate::error::{Error, Result};
+
+/// A value of a table that was found and, if it is in a blob file, not read yet. It stays valid as
+/// long as it is held, whatever becomes of its key; then it gives `Closed` once the session ended.
+///
+/// ```
+/// use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
+///
+/// let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+/// let mut table = session.create_table("contracts", TableOptions::default())?;
+/// let mut writer = session.write_value()?;
+/// for _ in 0..100 {
+///     writer.write(&[7; 10_000])?;
+/// }
+/// table.update(Batch::new().insert_value(b"code", &writer.finish()?))?;
+/// let found = table.view().find(&[b"code"])?.remove(0).expect("it is bound");
+/// table.update(Batch::new().delete(b"code"))?;
+/// let mut piece = [0; 3];
+/// assert_eq!((found.len(), found.read_at(999_998, &mut piece)?), (1_000_000, 2));
+/// assert_eq!(piece, [7, 7, 0]);
+/// # Ok::<(), varvite::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Value {
+    place: Place,
+    /// Last, because the folder's lock goes with it, and files are removed under the lock only.
+    store: Arc<Store>,
+}
+
+#[derive(Clone)]
+enum Place {
+    Memory(Arc<[u8]>),
+    Blob(HeldBlob),
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Value({} bytes)", self.len())
+    }
+}
+
+impl Value {
+    /// Its length in bytes. No disk.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match &self.place {
+            Place::Memory(bytes) => bytes.len() as u64,
+            Place::Blob(blob) => blob.span.length,
+        }
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `buffer` with its bytes from `offset` on and returns how many there were. Reads the pages
+    /// of 4 KiB that hold them. `Io`, `Corrupt`, `Closed`.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.store.check_open()?;
+        let left = self.len().saturating_sub(offset).min(buffer.len() as u64) as usize;
+        match &self.place {
+            Place::Memory(bytes) if left > 0 => {
+                buffer[..left].copy_from_slice(&bytes[offset as usize..][..left]);
+            }
+            Place::Blob(blob) if left > 0 => {
+                let mut at = 0;
+                blob.file.read(&blob.span, offset, left as u64, |piece| {
+                    buffer[at..at + piece.len()].copy_from_slice(piece);
+                    at += piece.len();
+                })?;
+            }
+            _ => {}
+        }
+        Ok(left)
+    }
+
+    /// All of it. Several are cheaper together, with [`Session::read_values`].
+    pub fn read(&self) -> Result<Vec<u8>> {
+        self.store.check_open()?;
+        match &self.place {
+            Place::Memory(bytes) => Ok(bytes.to_vec()),
+            Place::Blob(blob) => {
+                self.store.counters.add_blobs(std::slice::from_ref(blob));
+                blob.file.read_whole(&blob.span)
+            }
+        }
+    }
+}
+
+impl View {
+    /// As [`View::lookup`], without reading the values that are in blob files; one that upserts join
+    /// is read.
+    pub fn find<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.store.check_open()?;
+        self.store.observe(Operation::Lookup, keys.len() as u64, || {
+            let mut values = Values::new();
+            let (mut scratch, blobs) = search(self, keys, &mut values)?;
+            let (joined, apart): (Vec<_>, Vec<_>) =
+                blobs.into_iter().partition(|blob| blob.newer.is_some());
+            if !joined.is_empty() {
+                super::lookup::fetch(self, &mut scratch, joined, &mut values)?;
+            }
+            self.store.put_scratch(scratch);
+            let value = |place| Value { place, store: Arc::clone(&self.store) };
+            let whole = |bytes: &[u8]| value(Place::Memory(bytes.into()));
+            let mut found: Vec<_> = values.iter().map(|bytes| bytes.map(whole)).collect();
+            for PendingBlob { index, blob, .. } in apart {
+                found[index] = Some(value(Place::Blob(blob)));
+            }
+            Ok(found)
+        })
+    }
+}
+
+impl Session {
+    /// The bytes of `values`, in their order. All reads are in flight together.
+    pub fn read_values(&self, values: &[Value]) -> Result<Values> {
+        self.store.check_open()?;
+        let mut all = Values::new();
+        all.reset(values.len());
+        let (mut numbers, mut blobs) = (Vec::new(), Vec::new());
+        for (number, value) in values.iter().enumerate() {
+            value.store.check_open()?;
+            match &value.place {
+                Place::Memory(bytes) => all.set(number, bytes),
+                Place::Blob(blob) => {
+                    // Compared with the file before the memory is taken.
+                    blob.file.check_span(&blob.span)?;
+                    blob.file.file()?;
+                    all.make_room(number, blob.span.length as usize);
+                    numbers.push(number);
+                    blobs.push(blob.clone());
+                }
+            }
+        }
+        if !blobs.is_empty() {
+            let mut scratch = self.store.take_scratch()?;
+            fetch(&mut *scratch.queue, &blobs, |blob, at, piece| {
+                all.fill(numbers[blob], at as usize, piece);
+            })?;
+            self.store.put_scratch(scratch);
+            self.store.counters.add_blobs(&blobs);
+        }
+        Ok(all)
+    }
+
+    /// Begins a value that comes in pieces and may be longer than a batch takes, up to 1 TiB. It goes
+    /// to a blob file of its own, which is gone with its last holder unless it was inserted.
+    pub fn write_value(&self) -> Result<ValueWriter> {
+        let store = Arc::clone(&self.store);
+        let blob = store.write(|| store.build_blob())?;
+        Ok(ValueWriter { blob: Some(blob), store })
+    }
+}
+
+/// A value that comes in pieces: see [`Session::write_value`].
+///
+/// Dropped unfinished, or after an error, it leaves nothing behind.
+pub struct ValueWriter {
+    /// None after a failure.
+    blob: Option<BlobBuilder>,
+    store: Arc<Store>,
+}
+
+impl std::fmt::Debug for ValueWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = self.blob.as_ref().map_or(0, BlobBuilder::bytes_so_far);
+        write!(f, "ValueWriter({bytes} bytes)")
+    }
+}
+
+impl ValueWriter {
+    /// Appends a piece. Writes 256 KiB at a time. `Io`, after which the writer is of no use; `Invalid`
+    /// beyond 1 TiB.
+    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
+        let Some(mut blob) = self.blob.take() else { return Err(self.broken()) };
+        if blob.bytes_so_far() + piece.len() as u64 > super::blob::BLOB_BYTES_MAX {
+            return Err(Error::invalid("a value has at most 1 TiB: store it in several"));
+        }
+        self.store.write(|| blob.append(piece))?;
+        self.blob = Some(blob);
+        Ok(())
+    }
+
+    /// The value, to be inserted with [`crate::Batch::insert_value`].
+    pub fn finish(mut self) -> Result<Value> {
+        let Some(mut blob) = self.blob.take() else { return Err(self.broken()) };
+        let span = blob.end_value(0);
+        let file = self.store.write(|| self.store.adopt_blob(blob, Purpose::Load))?;
+        Ok(Value { place: Place::Blob(HeldBlob { span, file }), store: Arc::clone(&self.store) })
+    }
+
+    fn broken(&self) -> Error {
+        Error::invalid(format!(
+            "writing a value to {} failed: begin it again",
+            self.store.disk.root()
+        ))
+    }
+}
+
+impl crate::Batch {
+    /// Binds `key` to a value that is in the session already, without a copy of it: one that was
+    /// written in pieces, or found in a table. Not for tables with a merge operator nor, if it is in a
+    /// blob file, for live ones: an update refuses it (`Invalid`), as it does one of another session.
+    pub fn insert_value(&mut self, key: &[u8], value: &Value) -> &mut Self {
+        match &value.place {
+            Place::Memory(bytes) => self.insert(key, bytes),
+            Place::Blob(blob) => self.insert_blob(key, blob, Arc::new(Arc::clone(&value.store))),
+        }
+    }
+}
