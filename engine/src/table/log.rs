@@ -14,7 +14,7 @@ use super::log_record::{LogEnd, LogPoint, Record, encode_begin};
 use super::options::Log;
 use super::paths::{self, LOG};
 use super::store::Store;
-use crate::disk::{Access, Disk};
+use crate::disk::{Access, Disk, File};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, AppendFile, HEAD, Position};
 use crate::file::replace::Replacement;
@@ -27,6 +27,10 @@ use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, lock, wait};
 /// How far ahead of its end a file is filled with zeros, so that a sync finds blocks and length as
 /// they were and has no more to write than the records.
 const FILL_BYTES: u64 = 1 << 20;
+
+/// The zeros are written in such pieces. The system may keep what one write brought as one piece of
+/// its cache, and then writes all of that again whenever a sync finds a byte of it changed.
+const ZEROS: &[u8] = &[0; 16 << 10];
 
 /// What was written is sent on its way to the disk in such pieces, where nobody syncs it at once.
 const WRITEBACK_BYTES: u64 = 1 << 20;
@@ -180,10 +184,8 @@ impl LogWriter {
         let (file, fill_end) = (Arc::clone(state.file.file()), state.filled);
         drop(state);
         if fills {
-            let start = filled.max(end);
-            let zeros = vec![0; (fill_end - start) as usize];
             // Only for speed: where there is no room, the write of the records says so.
-            let _ = file.write_at(start, &zeros);
+            let _ = fill(&*file, filled.max(end), fill_end);
         }
         let written = flight.write();
         let synced = if sync && written.is_ok() { flight.sync() } else { Ok(()) };
@@ -414,4 +416,15 @@ pub fn scan(
     })?;
     let is_empty = scan.end == Position::start();
     Ok(Scanned { end: scan.end, is_empty, before, tail_bytes: scan.tail_bytes })
+}
+
+/// Fills `file` with zeros from `at` to `end`.
+fn fill(file: &dyn File, mut at: u64, end: u64) -> Result<()> {
+    let piece = ZEROS.len() as u64;
+    while at < end {
+        let next = end.min((at / piece + 1) * piece);
+        file.write_at(at, &ZEROS[..(next - at) as usize])?;
+        at = next;
+    }
+    Ok(())
 }
