@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::binary::{command, text, varvite};
 use crate::context::replayed;
+use crate::irmin::data;
 
 /// Every vector file of the shared data holds, in every row.
 #[test]
@@ -137,4 +138,37 @@ fn the_bench_measures_proofs_that_hold() {
     }
     // Two buckets an inode make smaller proofs than 32.
     assert!(rows[6]["v2_bytes"].as_u64() < rows[0]["v2_bytes"].as_u64());
+}
+
+/// Proofs of a store that the real Irmin wrote.
+#[test]
+fn stores_of_irmin_are_proven_as_ours_are() {
+    let Some(stores) = data("irmin-stores") else { return };
+    let store = stores.join("minimal-bigdirs/store");
+    let store = text(&store);
+    let log = varvite(&["context", "log", store, "--limit", "1", "--format", "json"]).json();
+    let root = log[0]["tree"].as_str().unwrap();
+    let dump = varvite(&["context", "dump", store, "last"]).yes();
+    let lines = dump.lines().map(|line| serde_json::from_str(line).unwrap());
+    let bindings: Vec<serde_json::Value> = lines.step_by(400).take(15).collect();
+    assert!(bindings.len() > 5);
+    let steps = |binding: &serde_json::Value| {
+        let steps = binding["path"].as_array().unwrap();
+        steps.iter().map(|step| step.as_str().unwrap()).collect::<Vec<_>>().join("/")
+    };
+    let paths: Vec<String> = bindings.iter().map(steps).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("p");
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let make = [&["proof", "make", store, "last", "--hex", "-o", text(&file)], &paths[..]].concat();
+    varvite(&make).yes();
+    assert!(file.metadata().unwrap().len() < dump.len() as u64 / 2);
+    let check = ["proof", "check", text(&file), "--root", root, "--hex", "--format", "json"];
+    let report = varvite(&[&check[..], &paths[..]].concat()).json();
+    for (found, binding) in report.as_array().unwrap().iter().zip(&bindings) {
+        assert_eq!((&found["is"], &found["value"]), (&"value".into(), &binding["value"]));
+    }
+    let Some(samples) = data("irmin-pack-samples") else { return };
+    let sample = samples.join("version_3_minimal");
+    varvite(&["proof", "make", text(&sample), "last", "a"]).error(2, &["other hashes"]);
 }

@@ -5,26 +5,23 @@
 //! before it, or the root, refers to: that is also what tells whether it is a directory or a piece of
 //! one, and at which depth.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+mod stream;
+
+pub(super) use stream::Looked;
 
 use super::pool::{Class, Content, Key, Pool, Shape};
-use super::shape::{Element, Entries, Extender, NESTING, Part, Piece, Proof, State, wrong};
+use super::shape::{Entries, Extender, NESTING, Part, Piece, Proof, State, wrong};
 use crate::context::Configuration;
-use crate::context::digest;
-use crate::context::directory::Directories;
 use crate::context::hash::{self, Hash};
-use crate::context::node::{Body, Leaf, Load, Node, Slot};
 use crate::context::tree::{Kind as TreeKind, NAME_MAX};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What a proof shows, by hash.
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub(super) pool: Pool,
     pub(super) root: u64,
-    /// The places that elements of a stream show, each with its uppermost one.
-    pub(super) elements: Vec<u64>,
+    pub(super) looked: Vec<Looked>,
 }
 
 struct Admission {
@@ -36,6 +33,8 @@ struct Admission {
     deepest: u32,
     /// A flat directory was shown that is large enough to be cut.
     flat: bool,
+    /// The class of the last element that found its place: the next is often below it.
+    last: Class,
 }
 
 /// Checks what `proof` says of the tree before, and that it is the tree with the hash `before`.
@@ -48,10 +47,16 @@ pub(super) fn admit(proof: &Proof, configuration: Configuration) -> Result<Admit
         )));
     }
     let root = Key { class: Class::of(proof.before.kind), hash: proof.before.hash };
-    let mut admission =
-        Admission { configuration, pool: Pool::default(), root, deepest: 0, flat: false };
+    let mut admission = Admission {
+        configuration,
+        pool: Pool::default(),
+        root,
+        deepest: 0,
+        flat: false,
+        last: Class::Directory,
+    };
     let number = admission.pool.intern(root);
-    let mut elements = Vec::new();
+    let mut looked = Vec::new();
     match &proof.state {
         State::Tree(part) => {
             let found = admission.part(part, 0)?;
@@ -63,10 +68,10 @@ pub(super) fn admit(proof: &Proof, configuration: Configuration) -> Result<Admit
                 )));
             }
         }
-        State::Stream(stream) => elements = admission.stream(stream)?,
+        State::Stream(stream) => looked = admission.stream(stream)?,
     }
     super::placement::check(&admission.pool, configuration)?;
-    Ok(Admitted { pool: admission.pool, root: number, elements })
+    Ok(Admitted { pool: admission.pool, root: number, looked })
 }
 
 /// Whether a shape may stand where a `class` is expected.
@@ -262,144 +267,6 @@ impl Admission {
         chain.reverse();
         Ok(chain)
     }
-
-    fn stream(&mut self, stream: &[Element]) -> Result<Vec<u64>> {
-        let mut shown = Vec::with_capacity(stream.len());
-        let mut inner = Inner::default();
-        for (index, element) in stream.iter().enumerate() {
-            let number = match element {
-                Element::Value(value) => {
-                    let key = Key { class: Class::Value, hash: hash::value(value) };
-                    self.awaited(key).inspect(|number| {
-                        self.pool.show(*number, Content::Value(value.as_slice().into()));
-                    })
-                }
-                Element::Extender(extender) => self.stream_extender(extender),
-                Element::Node(entries) => {
-                    let list = entries
-                        .iter()
-                        .map(|(name, kinded)| (name.clone(), kinded.kind, kinded.hash));
-                    self.stream_shape(&Shape::Leaf(list.collect()), &mut inner)?
-                }
-                Element::Inode(inode) => {
-                    let length = length_of(inode.length)?;
-                    let children = inode.children.clone();
-                    self.stream_shape(&Shape::Branch { length, children }, &mut inner)?
-                }
-            };
-            match number {
-                Some(number) => shown.push(number),
-                None if inner.passed => inner.passed = false,
-                None => {
-                    return Err(wrong(format_args!(
-                        "element {index} of the stream is nothing that those before it refer to"
-                    )));
-                }
-            }
-        }
-        Ok(shown)
-    }
-
-    /// The number of a place that is referred to and not shown yet.
-    fn awaited(&self, key: Key) -> Option<u64> {
-        self.pool.number(key).filter(|number| self.pool.content(*number).is_none())
-    }
-
-    /// Every class that an element may have: pieces of a flat directory are as deep as they like.
-    fn classes(&self) -> impl Iterator<Item = Class> + use<> {
-        let deepest = if self.flat { self.configuration.depth_limit() } else { self.deepest };
-        std::iter::once(Class::Directory).chain((1..=deepest).map(Class::Piece))
-    }
-
-    fn stream_shape(&mut self, shape: &Shape, inner: &mut Inner) -> Result<Option<u64>> {
-        let mut refused = None;
-        let mut possible = false;
-        for class in self.classes() {
-            let key = match self.key(class, shape) {
-                Ok(key) => key,
-                Err(error) => {
-                    refused.get_or_insert(error);
-                    continue;
-                }
-            };
-            possible = true;
-            if self.awaited(key).is_some() {
-                let number = self.put(key, shape);
-                if let (Class::Directory, Shape::Leaf(entries)) = (class, shape)
-                    && entries.len() > self.configuration.entries()
-                {
-                    inner.waiting.push(number);
-                }
-                return Ok(Some(number));
-            }
-            if class != Class::Directory && self.is_inner(key.hash, inner)? {
-                inner.passed = true;
-                return Ok(None);
-            }
-        }
-        refused.filter(|_| !possible).map_or(Ok(None), Err)
-    }
-
-    fn stream_extender(&mut self, extender: &Extender<Hash>) -> Option<u64> {
-        for class in self.classes() {
-            let Ok(chain) = self.chain(class, extender.length, &extender.segment, *extender.child)
-            else {
-                continue;
-            };
-            if self.awaited(chain[0].0).is_some() {
-                for (key, shape) in chain.iter().rev() {
-                    self.put(*key, shape);
-                }
-                return self.pool.number(chain[0].0);
-            }
-        }
-        None
-    }
-
-    /// Whether a hash is that of a piece into which a flat directory before it would be cut. Octez
-    /// keeps such directories cut, and its streams have their pieces.
-    fn is_inner(&self, hash: Hash, inner: &mut Inner) -> Result<bool> {
-        for number in std::mem::take(&mut inner.waiting) {
-            if let Some(Content::Node(node)) = self.pool.content(number)
-                && let Body::Leaf { leaf, .. } = &node.body
-            {
-                self.cut(leaf, &mut inner.hashes)?;
-            }
-        }
-        Ok(inner.hashes.remove(&hash))
-    }
-
-    /// The hashes of the pieces into which `leaf` would be cut.
-    fn cut(&self, leaf: &Leaf, hashes: &mut HashSet<Hash>) -> Result<()> {
-        let given = self.configuration;
-        let configuration = Configuration::new(given.entries() as u32, 0, given.child_order())?;
-        let numbers = Numbers(&self.pool);
-        let directories = Directories { configuration, load: Some(&numbers) };
-        let mut root = Arc::new(Node::leaf(Leaf::default(), false));
-        for index in 0..leaf.len() {
-            directories.insert(&mut root, leaf.name(index), leaf.slot(index).clone())?;
-        }
-        digest::node(&root, Some(&numbers))?;
-        let mut stack = vec![&root];
-        while let Some(node) = stack.pop() {
-            hashes.extend(node.hash.get());
-            if let Body::Branch(_) = node.body {
-                stack.extend((0..node.width()).filter_map(|index| node.live(index)));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Flat directories of a stream as Octez keeps them in memory.
-#[derive(Default)]
-struct Inner {
-    /// Those that are not cut yet.
-    waiting: Vec<u64>,
-    /// Pieces of the others that the stream did not have yet.
-    hashes: HashSet<Hash>,
-    /// The last element was one of them.
-    passed: bool,
 }
 
 /// The depth `steps` pieces below a piece of this class.
@@ -410,30 +277,4 @@ fn below(configuration: Configuration, class: Class, steps: usize) -> Result<u32
         .and_then(|steps| depth.checked_add(steps))
         .filter(|depth| *depth <= configuration.depth_limit())
         .ok_or_else(|| wrong("inodes deeper than any directory has them"))
-}
-
-/// The hashes of the places of a pool, and nothing of their content.
-#[derive(Debug)]
-struct Numbers<'a>(&'a Pool);
-
-impl Load for Numbers<'_> {
-    fn node(&self, _: u64) -> Result<Arc<Node>> {
-        Err(Error::invalid("only hashes are looked at here"))
-    }
-
-    fn value(&self, _: u64) -> Result<Arc<[u8]>> {
-        Err(Error::invalid("only hashes are looked at here"))
-    }
-
-    fn hash(&self, number: u64) -> Result<Hash> {
-        Ok(self.0.key(number).hash)
-    }
-
-    fn identity(&self) -> u64 {
-        0
-    }
-
-    fn spill(&self, _: &mut Slot) -> Result<()> {
-        Ok(())
-    }
 }

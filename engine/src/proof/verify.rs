@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::admit;
+use super::admit::{self, Looked};
 use super::pool::{Class, Content, Pool};
 use super::shape::{Kinded, Proof, wrong};
 use crate::context::hash::{self, Hash};
@@ -159,7 +159,7 @@ impl Proof {
         root: Kinded,
         f: impl FnOnce(&mut Tree) -> Result<R>,
     ) -> Result<R> {
-        let (source, elements, mut tree) = self.source(configuration, root)?;
+        let (source, looked, mut tree) = self.source(configuration, root)?;
         let answer = f(&mut tree)?;
         let after = Kinded { kind: tree.kind(), hash: tree.hash()? };
         if after != self.after {
@@ -170,7 +170,8 @@ impl Proof {
             )));
         }
         let used = lock(&source.used);
-        if let Some(index) = elements.iter().position(|number| !used[*number as usize]) {
+        if let Some(looked) = looked.iter().find(|looked| !looked.is_used(&used)) {
+            let index = looked.index;
             return Err(wrong(format_args!(
                 "element {index} of the stream is not looked at, so it is too long"
             )));
@@ -187,12 +188,12 @@ impl Proof {
         self.source(configuration, root).map(|(_, _, tree)| tree)
     }
 
-    /// What the proof shows, the places of a stream's elements, and the tree before.
+    /// What the proof shows, what the elements of a stream do, and the tree before.
     fn source(
         &self,
         configuration: Configuration,
         root: Kinded,
-    ) -> Result<(Arc<Source>, Vec<u64>, Tree)> {
+    ) -> Result<(Arc<Source>, Vec<Looked>, Tree)> {
         if self.before != root {
             return Err(wrong(format_args!(
                 "it is of the tree {}, not of {}",
@@ -206,7 +207,7 @@ impl Proof {
         let source = Arc::new(Source { pool: admitted.pool, used });
         let load = Arc::clone(&source) as Arc<dyn Load>;
         let tree = Tree::stored(configuration, load, slot(class, admitted.root));
-        Ok((source, admitted.elements, tree))
+        Ok((source, admitted.looked, tree))
     }
 
     /// Counts what the proof shows and hides. `Corrupt` as with [`Proof::check`].

@@ -470,3 +470,38 @@ fn what_is_shown_anywhere_is_known_everywhere() {
         }
     }
 }
+
+/// The same entries at two depths: their hash does not tell which one an element of a stream is.
+#[test]
+fn equal_leaves_at_different_depths_are_told_apart() {
+    let shared = names(&[0, 0], 1).remove(0);
+    let mut tree = Tree::empty(BINARY);
+    let above = [vec![shared.clone()], names(&[1], 2)].concat();
+    let below = [vec![shared.clone()], names(&[0, 1], 2), names(&[1], 1)].concat();
+    for (directory, names) in [(b"a", &above), (b"b", &below)] {
+        for name in names {
+            tree.add(&[&directory[..], name], b"0").unwrap();
+        }
+    }
+    let (a, b) = ([&b"a"[..], &shared], [&b"b"[..], &shared]);
+    let other = [&b"a"[..], &above[1]];
+    let orders = [vec![other, b], vec![other, a, b], vec![b, a], vec![b, other, a], vec![a, b, a]];
+    for paths in &orders {
+        let all = |tree: &mut Tree| {
+            paths.iter().map(|path| tree.find(path)).collect::<varvite::Result<Vec<_>>>()
+        };
+        let (recording, found) = proof::record(&tree, all).unwrap();
+        for made in [recording.stream_proof().unwrap(), recording.tree_proof().unwrap()] {
+            assert_eq!(made.verify(BINARY, made.before, all).unwrap(), found);
+        }
+    }
+    // One of two equal elements that nobody looks at is one too many.
+    let both = |tree: &mut Tree| Ok((tree.find(&other)?, tree.find(&a)?, tree.find(&b)?));
+    let (recording, _) = proof::record(&tree, both).unwrap();
+    let made = recording.stream_proof().unwrap();
+    for one in [a, b] {
+        let less = |tree: &mut Tree| Ok((tree.find(&other)?, tree.find(&one)?));
+        let error = made.verify(BINARY, made.before, less).unwrap_err();
+        assert!(error.detail().contains("too long"), "{error}");
+    }
+}
