@@ -5,6 +5,7 @@
 //! Formats: `docs/format/pack.md`, `docs/format/control.md`. Design: `docs/design/context.md`.
 
 mod batch;
+mod changes;
 mod commit;
 pub mod configuration;
 mod control;
@@ -19,7 +20,9 @@ pub(crate) mod object_cache;
 mod observer;
 mod options;
 pub(crate) mod pack;
+mod patch;
 mod paths;
+mod recent;
 mod record;
 pub mod store;
 pub mod tree;

@@ -52,6 +52,9 @@ pub struct Arguments {
     /// Memory for nodes, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     objects_mib: u64,
+    /// Memory for hashes of the children of nodes, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 56)]
+    hashes_mib: u64,
     /// Memory for pages, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 16)]
     pages_mib: u64,
@@ -106,6 +109,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let options = Options {
         objects_bytes: arguments.objects_mib << 20,
+        hashes_bytes: arguments.hashes_mib << 20,
         pages_bytes: arguments.pages_mib << 20,
         ..Options::default()
     };

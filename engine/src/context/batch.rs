@@ -7,15 +7,20 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use super::changes::{Form, Since};
 use super::hash::{self, Hash};
 use super::node::{Base, Body, Node, Slot};
-use super::pack::Pack;
-use super::record::{self, PATCHES_MAX, Places, Tag};
+use super::pack::{Pack, SMALL_BODY};
+use super::patch::{self, PATCHES_MAX};
+use super::record::{self, Places, Tag};
 use crate::error::Result;
 use crate::format::codec::Encoder;
 
-/// Nodes that take up to about this many bytes are not worth reading their base for.
+/// Nodes that take up to about this many bytes are not worth a patch.
 const SMALL: usize = 48;
+
+/// What a changed child takes in a patch, about.
+const CHANGE_BYTES: usize = 6;
 
 /// Objects by hash, for a store that keeps every object once.
 pub(crate) type Objects = HashMap<Hash, u64>;
@@ -27,12 +32,19 @@ pub(crate) struct Batch<'a> {
     start: u64,
     out: Encoder,
     placed: Placed,
-    /// Nodes written, in order, with their place and how many patches they are made of.
-    order: Vec<(Arc<Node>, Base)>,
+    /// Nodes that were live, in order, and what they were written as, unless they were there already.
+    order: Vec<(Arc<Node>, Option<Settled>)>,
     /// Objects of the store, where each is kept once, and those that this batch adds.
     known: Option<&'a Objects>,
     fresh: Objects,
     body: Vec<u8>,
+}
+
+/// Where a node was written, and as what.
+#[derive(Clone, Copy)]
+struct Settled {
+    base: Base,
+    form: Form,
 }
 
 /// Where live children went. Keyed by address: the owners are kept until the batch is done.
@@ -75,7 +87,7 @@ impl Places for Placed {
 /// What a batch wrote.
 pub(crate) struct Written {
     placed: Placed,
-    order: Vec<(Arc<Node>, Base)>,
+    order: Vec<(Arc<Node>, Option<Settled>)>,
     pub(crate) bytes: Vec<u8>,
     /// The objects to be known from now on.
     pub(crate) fresh: Objects,
@@ -123,12 +135,10 @@ impl<'a> Batch<'a> {
     pub(crate) fn put_tree(&mut self, root: &Arc<Node>) -> Result<u64> {
         let mut stack: Vec<(Arc<Node>, usize)> = vec![(Arc::clone(root), 0)];
         while let Some((node, next)) = stack.last_mut() {
-            if *next < node.width() {
-                let child = node.live(*next).cloned();
-                *next += 1;
-                if let Some(child) = child
-                    && !self.placed.nodes.contains_key(&Arc::as_ptr(&child))
-                {
+            if let Some((step, child)) = node.next_live(*next) {
+                *next = step;
+                if !self.placed.nodes.contains_key(&Arc::as_ptr(child)) {
+                    let child = Arc::clone(child);
                     stack.push((child, 0));
                 }
                 continue;
@@ -145,58 +155,75 @@ impl<'a> Batch<'a> {
         if self.placed.nodes.contains_key(&key) {
             return Ok(());
         }
-        if let Some(offset) = self.stored(&hash) {
-            self.place(key, offset);
+        let back = node.base.filter(|_| node.is_back(&hash)).map(|base| base.offset);
+        if let Some(offset) = self.stored(&hash).or(back) {
+            self.placed.nodes.insert(key, offset);
             // The owner must live as long as its address is a key.
-            self.order.push((node, Base { offset: 0, patches: 0 }));
+            self.order.push((node, None));
             return Ok(());
         }
-        if let Body::Leaf { leaf, .. } = &node.body {
-            for index in 0..leaf.len() {
-                if let Slot::Value(value) = leaf.slot(index) {
-                    let known = leaf.hashes().get(index);
-                    self.put_value(value, &known.unwrap_or_else(|| hash::value(value)));
-                }
+        self.put_values(&node);
+        let at = self.next();
+        let mut out = Encoder::over(std::mem::take(&mut self.body));
+        let (tag, settled) = if let Some(patch) = self.patch(&mut out, at, &node)? {
+            patch
+        } else {
+            out = Encoder::over(out.finish());
+            let tag = record::put_full(&mut out, at, &node, &self.placed);
+            (tag, Settled { base: Base { offset: at, patches: 0, under: 0 }, form: Form::Full })
+        };
+        let body = out.finish();
+        self.put(tag, &hash, &body);
+        self.body = body;
+        self.placed.nodes.insert(key, at);
+        self.order.push((node, Some(settled)));
+        Ok(())
+    }
+
+    /// Adds the values that are live in a leaf.
+    fn put_values(&mut self, node: &Node) {
+        let Body::Leaf { leaf, .. } = &node.body else { return };
+        let changes = node.changes();
+        for index in (0..changes.steps(leaf.len())).filter_map(|step| changes.at(step)) {
+            if let Slot::Value(value) = leaf.slot(index) {
+                let known = leaf.hashes().get(index);
+                self.put_value(value, &known.unwrap_or_else(|| hash::value(value)));
             }
         }
-        let at = self.next();
-        let mut body = std::mem::take(&mut self.body);
-        let mut patches = 0;
-        let mut tag = None;
-        if let Some(from) = node.base.filter(|_| node.is_back(&hash)) {
-            self.body = body;
-            self.place(key, from.offset);
-            self.order.push((node, Base { offset: 0, patches: 0 }));
-            return Ok(());
+    }
+
+    /// Of what the next patch of a node should be: of the base of its record, which says again what
+    /// the record said, or of the record, which takes one more to read.
+    fn since(node: &Node, from: Base) -> Option<Since> {
+        if from.under != 0 {
+            // Repeating costs as much in all as half of the last repetition, once for each change. A
+            // link of the chain is worth its share of the full record.
+            let count = node.changes().count(Since::Base);
+            let repeated = count * (count * CHANGE_BYTES) / 2;
+            if repeated < node.weight() / usize::from(PATCHES_MAX) {
+                return Some(Since::Base);
+            }
         }
-        let base = node.base.filter(|from| node.weight() > SMALL && from.patches < PATCHES_MAX);
-        if let Some(from) = base {
-            let mut patch = Encoder::over(body);
-            let made = if let Some(children) = node.changes().replaced() {
-                let places = &self.placed;
-                Some(record::put_replaced(&mut patch, at, &node, children, from, places))
-            } else {
-                let base = self.pack.read_node(from.offset, PATCHES_MAX)?;
-                record::put_patch(&mut patch, at, &node, &base, from, &self.placed)
-            };
-            tag = made.filter(|_| patch.bytes().len() < node.weight() / 2);
-            body = patch.finish();
-            patches = from.patches + 1;
-        }
-        let tag = if let Some(tag) = tag {
-            tag
-        } else {
-            patches = 0;
-            let mut full = Encoder::over(body);
-            let tag = record::put_full(&mut full, at, &node, &self.placed);
-            body = full.finish();
-            tag
+        (from.patches < PATCHES_MAX).then_some(Since::Record)
+    }
+
+    /// Puts a patch of what the node was into `out`, if that is worth it.
+    fn patch(&self, out: &mut Encoder, at: u64, node: &Node) -> Result<Option<(Tag, Settled)>> {
+        let Some(from) = node.base.filter(|_| node.weight() > SMALL) else { return Ok(None) };
+        let Some(since) = Self::since(node, from) else { return Ok(None) };
+        let (under, patches) = match since {
+            Since::Base => (from.under, from.patches),
+            Since::Record => (from.offset, from.patches + 1),
         };
-        let offset = self.put(tag, &hash, &body);
-        self.body = body;
-        self.place(key, offset);
-        self.order.push((node, Base { offset, patches }));
-        Ok(())
+        let tag = if let Some(changed) = node.changes().since(since) {
+            Some(patch::put_changes(out, at, node, changed, under, &self.placed))
+        } else {
+            let base = self.pack.read_node(under, PATCHES_MAX)?;
+            patch::put_difference(out, at, node, &base, under, &self.placed)
+        };
+        let tag = tag.filter(|_| out.bytes().len() < node.weight() / 2);
+        let base = Base { offset: at, patches, under };
+        Ok(tag.map(|tag| (tag, Settled { base, form: Form::Patch(since) })))
     }
 
     fn put_value(&mut self, value: &Arc<[u8]>, hash: &Hash) {
@@ -208,10 +235,6 @@ impl<'a> Batch<'a> {
             None => self.put(Tag::Value, hash, value),
         };
         self.placed.values.insert(value.as_ptr(), offset);
-    }
-
-    fn place(&mut self, key: *const Node, offset: u64) {
-        self.placed.nodes.insert(key, offset);
     }
 
     /// Ends the batch.
@@ -235,7 +258,8 @@ pub(crate) fn live_objects(root: &Arc<Node>) -> Vec<Hash> {
             continue;
         }
         hashes.extend(node.hash.get().copied());
-        for index in 0..node.width() {
+        let changes = node.changes();
+        for index in (0..changes.steps(node.width())).filter_map(|step| changes.at(step)) {
             stack.extend(node.live(index));
             if let Body::Leaf { leaf, .. } = &node.body
                 && let Slot::Value(value) = leaf.slot(index)
@@ -254,19 +278,24 @@ impl Written {
         let Written { placed, order, .. } = self;
         let mut owners = Vec::new();
         // Parents first: once a parent is clean it holds its children no more.
-        for (mut node, base) in order.into_iter().rev() {
-            if base.offset == 0 {
+        for (mut node, settled) in order.into_iter().rev() {
+            let Some(Settled { base, form }) = settled else {
                 owners.push(node);
                 continue;
-            }
+            };
             let own = Arc::make_mut(&mut node);
-            own.settle(|child| placed.node(child), |value| placed.value(value));
+            own.settle(form, |child| placed.node(child), |value| placed.value(value));
+            let hashes = own.take_hashes();
             if let Some(old) = own.base.replace(base) {
                 // A chain seldom looks back: the piece that this one replaces makes room at once.
                 drop(pack.objects.take(old.offset));
+                drop(pack.hashes.take(old.offset));
+            }
+            if hashes.len() > 1 {
+                pack.hashes.insert(base.offset, hashes);
             }
             // Small ones at the ends of paths are searched in their records.
-            if node.weight() > SMALL || node.has_directories() {
+            if node.weight() > SMALL_BODY || matches!(node.body, Body::Branch(_)) {
                 pack.objects.insert(base.offset, node);
             }
         }

@@ -40,19 +40,20 @@ fn waves(root: &Arc<Node>) -> Vec<Vec<&Node>> {
     struct Frame<'n> {
         node: &'n Arc<Node>,
         next: usize,
-        width: usize,
         height: usize,
     }
-    let frame = |node| Frame { node, next: 0, width: Node::width(node), height: 0 };
+    let frame = |node| Frame { node, next: 0, height: 0 };
     // Only nodes with several owners can be met twice.
     let mut shared: HashMap<*const Node, usize> = HashMap::new();
     let mut waves: Vec<Vec<&Node>> = Vec::new();
     let mut stack = vec![frame(root)];
     while let Some(top) = stack.last_mut() {
-        if top.next < top.width {
-            let child = top.node.live(top.next);
-            top.next += 1;
-            let Some(child) = child.filter(|child| child.hash.get().is_none()) else { continue };
+        let node = top.node;
+        if let Some((next, child)) = node.next_live(top.next) {
+            top.next = next;
+            if child.hash.get().is_some() {
+                continue;
+            }
             if let Some(height) = shared.get(&Arc::as_ptr(child)) {
                 top.height = top.height.max(height + 1);
             } else {

@@ -40,11 +40,14 @@ impl Directories<'_> {
 
     /// What `name` leads to in the directory at `offset`.
     pub(crate) fn find_stored(&self, offset: u64, name: &[u8]) -> Result<Option<Slot>> {
-        let load = self.load.expect("a stored child is only reached through its pack");
-        match load.scan(offset, name)? {
+        match self.scan(offset, name)? {
             Scan::Slot(slot) => Ok(slot),
             Scan::Node(node) => self.find(&node, name),
         }
+    }
+
+    fn scan(&self, offset: u64, name: &[u8]) -> Result<Scan> {
+        self.load.expect("a stored child is only reached through its pack").scan(offset, name)
     }
 
     pub(crate) fn target(&self, target: &Target) -> Result<Arc<Node>> {
@@ -64,7 +67,13 @@ impl Directories<'_> {
                     return Ok(leaf.search(name).ok().map(|index| leaf.slot(index).clone()));
                 }
                 Body::Branch(branch) => match branch.search(bucket.at(branch.depth)) {
-                    Ok(index) => self.target(&branch.pointers[index].target)?,
+                    Ok(index) => match &branch.pointers[index].target {
+                        Target::Live(node) => Arc::clone(node),
+                        Target::Stored(offset) => match self.scan(*offset, name)? {
+                            Scan::Slot(slot) => return Ok(slot),
+                            Scan::Node(node) => node,
+                        },
+                    },
                     Err(_) => return Ok(None),
                 },
             };

@@ -8,6 +8,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::changes::{Changes, Form};
 use super::hash::Hash;
 use super::observer::Meter;
 use super::turnover::Turnover;
@@ -28,8 +29,8 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     fn take(&self, offset: u64) -> Result<Arc<Node>> {
         self.node(offset)
     }
-    /// What `name` leads to in the directory at a logical offset, if that is found without a node of
-    /// it; otherwise the node.
+    /// What `name` leads to in the directory or leaf at a logical offset, if that is found without a
+    /// node of it; otherwise the node.
     fn scan(&self, offset: u64, _name: &[u8]) -> Result<Scan> {
         self.node(offset).map(Scan::Node)
     }
@@ -136,38 +137,6 @@ pub(crate) struct Leaf {
     changes: Changes,
 }
 
-/// Which children of a node changed since it was read, so that writing it as a patch needs no look
-/// at what it was.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Changes {
-    /// One bit for each of the first children that was replaced.
-    replaced: u64,
-    /// Children came, went, or are too many to tell.
-    reshaped: bool,
-}
-
-impl Changes {
-    fn replace(&mut self, index: usize) {
-        if index < 64 {
-            self.replaced |= 1 << index;
-        } else {
-            self.reshaped = true;
-        }
-    }
-
-    /// The children that were replaced, in order, if nothing else changed.
-    pub(crate) fn replaced(self) -> Option<impl Iterator<Item = usize>> {
-        let mut left = self.replaced;
-        (!self.reshaped).then(|| {
-            std::iter::from_fn(move || {
-                let index = (left != 0).then(|| left.trailing_zeros() as usize)?;
-                left &= left - 1;
-                Some(index)
-            })
-        })
-    }
-}
-
 /// The hashes of a node's children as far as they are known; empty when none is.
 #[derive(Debug, Default)]
 pub(crate) struct Hashes(Mutex<Vec<Hash>>);
@@ -186,6 +155,7 @@ impl Hashes {
         hashes
     }
 
+    /// Puts back what is known; one place per child.
     pub(crate) fn put(&self, hashes: Vec<Hash>) {
         *lock(&self.0) = hashes;
     }
@@ -234,7 +204,7 @@ impl Clone for Leaf {
         names.extend_from_slice(&self.names);
         let mut entries = Vec::with_capacity(self.entries.len() + 1);
         entries.extend_from_slice(&self.entries);
-        Leaf { names, entries, hashes: self.hashes.clone(), changes: self.changes }
+        Leaf { names, entries, hashes: self.hashes.clone(), changes: self.changes.clone() }
     }
 }
 
@@ -294,11 +264,6 @@ impl Leaf {
         self.entries.push(Entry { end: self.names.len() as u32, slot });
     }
 
-    /// Bytes of all names.
-    pub(crate) fn names_length(&self) -> usize {
-        self.names.len()
-    }
-
     /// Gives back room that was reserved for more.
     pub(crate) fn fit(&mut self) {
         if self.names.capacity() > self.names.len() + 64 {
@@ -317,7 +282,7 @@ impl Leaf {
         }
         self.entries.insert(index, Entry { end: (start + name.len()) as u32, slot });
         self.hashes.insert(index);
-        self.changes.reshaped = true;
+        self.changes.insert(index);
     }
 
     pub(crate) fn remove(&mut self, index: usize) {
@@ -329,7 +294,7 @@ impl Leaf {
             entry.end -= length as u32;
         }
         self.hashes.remove(index);
-        self.changes.reshaped = true;
+        self.changes.remove(index);
     }
 }
 
@@ -435,13 +400,13 @@ impl Branch {
     pub(crate) fn insert(&mut self, index: usize, pointer: Pointer) {
         self.pointers.insert(index, pointer);
         self.hashes.insert(index);
-        self.changes.reshaped = true;
+        self.changes.insert(index);
     }
 
     pub(crate) fn remove(&mut self, index: usize) {
         self.pointers.remove(index);
         self.hashes.remove(index);
-        self.changes.reshaped = true;
+        self.changes.remove(index);
     }
 }
 
@@ -462,6 +427,8 @@ pub(crate) struct Base {
     pub(crate) offset: u64,
     /// How many records must be read for it, less one.
     pub(crate) patches: u8,
+    /// Of what the record is a patch; 0 of a full one.
+    pub(crate) under: u64,
 }
 
 /// One piece of a directory.
@@ -509,18 +476,33 @@ impl Node {
     }
 
     /// What changed since it was read.
-    pub(crate) fn changes(&self) -> Changes {
+    pub(crate) fn changes(&self) -> &Changes {
         match &self.body {
-            Body::Leaf { leaf, .. } => leaf.changes,
-            Body::Branch(branch) => branch.changes,
+            Body::Leaf { leaf, .. } => &leaf.changes,
+            Body::Branch(branch) => &branch.changes,
         }
     }
 
-    /// Drops what is known of the children's hashes.
-    pub(crate) fn forget_hashes(&mut self) {
+    pub(crate) fn changes_mut(&mut self) -> &mut Changes {
         match &mut self.body {
-            Body::Leaf { leaf, .. } => *leaf.hashes.own() = Vec::new(),
-            Body::Branch(branch) => *branch.hashes.own() = Vec::new(),
+            Body::Leaf { leaf, .. } => &mut leaf.changes,
+            Body::Branch(branch) => &mut branch.changes,
+        }
+    }
+
+    /// The hashes of its children.
+    pub(crate) fn hashes(&self) -> &Hashes {
+        match &self.body {
+            Body::Leaf { leaf, .. } => &leaf.hashes,
+            Body::Branch(branch) => &branch.hashes,
+        }
+    }
+
+    /// Takes out what is known of the children's hashes.
+    pub(crate) fn take_hashes(&mut self) -> Vec<Hash> {
+        match &mut self.body {
+            Body::Leaf { leaf, .. } => std::mem::take(leaf.hashes.own()),
+            Body::Branch(branch) => std::mem::take(branch.hashes.own()),
         }
     }
 
@@ -535,14 +517,6 @@ impl Node {
             // Half of a name, because most are hex digits; a byte and a reference beside it.
             Body::Leaf { leaf, .. } => leaf.names.len() / 2 + 5 * leaf.len(),
             Body::Branch(branch) => 4 * branch.pointers.len(),
-        }
-    }
-
-    /// Whether paths lead on through it.
-    pub(crate) fn has_directories(&self) -> bool {
-        match &self.body {
-            Body::Leaf { leaf, .. } => leaf.entries.iter().any(|entry| !entry.slot.is_value()),
-            Body::Branch(_) => true,
         }
     }
 
@@ -568,6 +542,16 @@ impl Node {
         }
     }
 
+    /// The live child that a walk finds at step `from` or later, and the step after it. Only what
+    /// changed is looked at.
+    pub(crate) fn next_live(&self, from: usize) -> Option<(usize, &Arc<Node>)> {
+        let changes = self.changes();
+        (from..changes.steps(self.width())).find_map(|step| {
+            let child = changes.at(step).and_then(|index| self.live(index))?;
+            Some((step + 1, child))
+        })
+    }
+
     /// The live children.
     pub(crate) fn live_mut(&mut self) -> impl Iterator<Item = &mut Arc<Node>> {
         let (entries, pointers) = match &mut self.body {
@@ -584,18 +568,20 @@ impl Node {
         }))
     }
 
-    /// Replaces live children by what `node` and `value` say; returns the children replaced.
+    /// Replaces live children by what `node` and `value` say: it was written as `form`.
     pub(crate) fn settle(
         &mut self,
+        form: Form,
         mut node: impl FnMut(&Arc<Node>) -> u64,
         mut value: impl FnMut(&Arc<[u8]>) -> u64,
     ) {
         self.before = UNKNOWN;
         match &mut self.body {
             Body::Leaf { leaf, .. } => {
-                leaf.changes = Changes::default();
-                for entry in &mut leaf.entries {
-                    entry.slot = match &entry.slot {
+                let Leaf { entries, changes, .. } = leaf;
+                for index in (0..changes.steps(entries.len())).filter_map(|step| changes.at(step)) {
+                    let slot = &mut entries[index].slot;
+                    *slot = match slot {
                         Slot::Node(child) => Slot::StoredNode(node(child)),
                         Slot::Value(child) => Slot::StoredValue(value(child)),
                         _ => continue,
@@ -603,14 +589,18 @@ impl Node {
                 }
             }
             Body::Branch(branch) => {
-                branch.changes = Changes::default();
-                for pointer in &mut branch.pointers {
+                let Branch { pointers, changes, .. } = branch;
+                for index in (0..changes.steps(pointers.len())).filter_map(|step| changes.at(step))
+                {
+                    let pointer = &mut pointers[index];
                     if let Target::Live(child) = &pointer.target {
                         pointer.target = Target::Stored(node(child));
                     }
                 }
             }
         }
+        self.changes_mut().settle(form);
+        debug_assert!((0..self.width()).all(|index| self.live(index).is_none()));
     }
 
     /// Memory that it takes, without live children.
@@ -622,9 +612,12 @@ impl Node {
                     leaf.names.capacity()
                         + leaf.entries.capacity() * size_of::<Entry>()
                         + leaf.hashes.bytes()
+                        + leaf.changes.bytes()
                 }
                 Body::Branch(branch) => {
-                    branch.pointers.capacity() * size_of::<Pointer>() + branch.hashes.bytes()
+                    branch.pointers.capacity() * size_of::<Pointer>()
+                        + branch.hashes.bytes()
+                        + branch.changes.bytes()
                 }
             }
     }
@@ -632,19 +625,23 @@ impl Node {
     fn take_live(&mut self, out: &mut Vec<Arc<Node>>) {
         match &mut self.body {
             Body::Leaf { leaf, .. } => {
-                for entry in &mut leaf.entries {
-                    if matches!(entry.slot, Slot::Node(_))
-                        && let Slot::Node(node) =
-                            std::mem::replace(&mut entry.slot, Slot::StoredNode(0))
+                let Leaf { entries, changes, .. } = leaf;
+                for index in (0..changes.steps(entries.len())).filter_map(|step| changes.at(step)) {
+                    let slot = &mut entries[index].slot;
+                    if matches!(slot, Slot::Node(_))
+                        && let Slot::Node(node) = std::mem::replace(slot, Slot::StoredNode(0))
                     {
                         out.push(node);
                     }
                 }
             }
             Body::Branch(branch) => {
-                for pointer in &mut branch.pointers {
-                    if let Target::Live(node) =
-                        std::mem::replace(&mut pointer.target, Target::Stored(0))
+                let Branch { pointers, changes, .. } = branch;
+                for index in (0..changes.steps(pointers.len())).filter_map(|step| changes.at(step))
+                {
+                    let target = &mut pointers[index].target;
+                    if matches!(target, Target::Live(_))
+                        && let Target::Live(node) = std::mem::replace(target, Target::Stored(0))
                     {
                         out.push(node);
                     }

@@ -1,6 +1,9 @@
-//! Materialised nodes by logical offset, bounded in bytes, kept across commits.
+//! Materialised nodes by logical offset, and the hashes of their children; bounded in bytes, kept
+//! across commits.
 //!
-//! Nodes in it are clean: they hold no live child, so what one takes is exact. Set-associative, as
+//! Nodes in it are clean: they hold no live child, so what one takes is exact. Their children's
+//! hashes are kept apart, because they are wanted only when a node changes, and a node without them
+//! takes a third less. Set-associative, as
 //! the page cache is: a lookup looks at one set, each with its own lock. A set that is full, or the
 //! whole when it is past its budget, evicts by second chance: what was used since the hand last
 //! passed stays for another round. Source: Corbató 1968 (CLOCK).
@@ -8,37 +11,66 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::hash::Hash;
 use super::node::Node;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 const WAYS: usize = 8;
 
-/// What the smallest usual node takes; there is a place for each that the budget holds.
-const USUAL: u64 = 448;
+/// What is kept for an offset.
+pub(crate) trait Held: Clone {
+    /// What the smallest usual one takes; there is a place for each that the budget holds.
+    const USUAL: u64;
 
-#[derive(Default)]
-struct Set {
+    /// Memory that it takes.
+    fn bytes(&self) -> usize;
+}
+
+impl Held for Arc<Node> {
+    const USUAL: u64 = 448;
+
+    fn bytes(&self) -> usize {
+        Node::bytes(self)
+    }
+}
+
+/// The hashes of a node's children.
+impl Held for Vec<Hash> {
+    const USUAL: u64 = 384;
+
+    fn bytes(&self) -> usize {
+        self.capacity() * size_of::<Hash>() + 2 * size_of::<usize>()
+    }
+}
+
+struct Set<T> {
     offsets: [u64; WAYS],
-    nodes: [Option<Arc<Node>>; WAYS],
+    held: [Option<T>; WAYS],
     /// One bit a way: used since the hand passed.
     used: u8,
     hand: u8,
 }
 
-/// A cache of nodes.
-pub(crate) struct ObjectCache {
-    sets: Box<[Mutex<Set>]>,
+impl<T> Default for Set<T> {
+    fn default() -> Self {
+        Set { offsets: [0; WAYS], held: [const { None }; WAYS], used: 0, hand: 0 }
+    }
+}
+
+/// A cache by logical offset.
+pub(crate) struct ObjectCache<T> {
+    sets: Box<[Mutex<Set<T>>]>,
     budget_bytes: u64,
     bytes: AtomicU64,
     /// The set from which the next eviction for room starts.
     hand: AtomicU64,
 }
 
-impl ObjectCache {
+impl<T: Held> ObjectCache<T> {
     /// A cache that takes at most `budget_bytes`, its own places included.
-    pub(crate) fn new(budget_bytes: u64) -> ObjectCache {
-        let set_bytes = size_of::<Mutex<Set>>() as u64;
-        let count = budget_bytes / (set_bytes + WAYS as u64 * USUAL);
+    pub(crate) fn new(budget_bytes: u64) -> ObjectCache<T> {
+        let set_bytes = size_of::<Mutex<Set<T>>>() as u64;
+        let count = budget_bytes / (set_bytes + WAYS as u64 * T::USUAL);
         ObjectCache {
             sets: (0..count).map(|_| Mutex::new(Set::default())).collect(),
             budget_bytes: budget_bytes - count * set_bytes,
@@ -48,7 +80,7 @@ impl ObjectCache {
     }
 
     #[inline]
-    fn set(&self, offset: u64) -> Option<&Mutex<Set>> {
+    fn set(&self, offset: u64) -> Option<&Mutex<Set<T>>> {
         // Offsets are no input of anybody's choice, so one multiplication scatters them.
         let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let index = (u128::from(hash) * self.sets.len() as u128) >> 64;
@@ -56,15 +88,15 @@ impl ObjectCache {
     }
 
     #[inline]
-    pub(crate) fn get(&self, offset: u64) -> Option<Arc<Node>> {
+    pub(crate) fn get(&self, offset: u64) -> Option<T> {
         let mut set = lock(self.set(offset)?);
         let way = set.offsets.iter().position(|known| *known == offset)?;
         set.used |= 1 << way;
-        set.nodes[way].clone()
+        set.held[way].clone()
     }
 
-    /// Keeps a node, whose offset is never 0.
-    pub(crate) fn insert(&self, offset: u64, node: Arc<Node>) {
+    /// Keeps what is for an offset, which is never 0.
+    pub(crate) fn insert(&self, offset: u64, node: T) {
         let bytes = node.bytes() as u64;
         let Some(set) = self.set(offset).filter(|_| bytes <= self.budget_bytes / 4) else { return };
         let evicted = {
@@ -75,7 +107,7 @@ impl ObjectCache {
             let free = set.offsets.iter().position(|known| *known == 0);
             let way = free.unwrap_or_else(|| set.victim());
             set.offsets[way] = offset;
-            set.nodes[way].replace(node)
+            set.held[way].replace(node)
         };
         let freed = evicted.map_or(0, |node| node.bytes() as u64);
         let mut total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -87,13 +119,13 @@ impl ObjectCache {
     }
 
     /// Takes a node out, because another will take its place.
-    pub(crate) fn take(&self, offset: u64) -> Option<Arc<Node>> {
+    pub(crate) fn take(&self, offset: u64) -> Option<T> {
         let node = {
             let mut set = lock(self.set(offset)?);
             let way = set.offsets.iter().position(|known| *known == offset)?;
             set.offsets[way] = 0;
             set.used &= !(1 << way);
-            set.nodes[way].take()
+            set.held[way].take()
         }?;
         self.bytes.fetch_sub(node.bytes() as u64, Ordering::Relaxed);
         Some(node)
@@ -109,7 +141,7 @@ impl ObjectCache {
             for way in 0..WAYS {
                 if set.used & 1 << way == 0 && set.offsets[way] != 0 {
                     set.offsets[way] = 0;
-                    freed.extend(set.nodes[way].take());
+                    freed.extend(set.held[way].take());
                 }
             }
             set.used = 0;
@@ -124,7 +156,7 @@ impl ObjectCache {
     }
 }
 
-impl Set {
+impl<T> Set<T> {
     fn victim(&mut self) -> usize {
         loop {
             let way = usize::from(self.hand);
@@ -137,7 +169,7 @@ impl Set {
     }
 }
 
-impl fmt::Debug for ObjectCache {
+impl<T: Held> fmt::Debug for ObjectCache<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ObjectCache({} of {} bytes)", self.bytes(), self.budget_bytes)
     }

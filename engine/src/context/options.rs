@@ -39,6 +39,9 @@ pub struct Options {
     pub durability: Durability,
     /// Memory for materialised nodes, in bytes.
     pub objects_bytes: u64,
+    /// Memory for hashes of the children of nodes, in bytes. What changes is hashed with those of all
+    /// its siblings; each that is not in memory is a read.
+    pub hashes_bytes: u64,
     /// Memory for pages of the pack, in bytes, unless `cache` is given.
     pub pages_bytes: u64,
     /// Memory for write buffers and filters of the index, in bytes.
@@ -63,6 +66,7 @@ impl Default for Options {
             index: Index::Minimal,
             durability: Durability::Synced,
             objects_bytes: 64 << 20,
+            hashes_bytes: 56 << 20,
             pages_bytes: 16 << 20,
             index_bytes: 16 << 20,
             cache: None,
@@ -81,6 +85,7 @@ impl fmt::Debug for Options {
             .field("index", &self.index)
             .field("durability", &self.durability)
             .field("objects_bytes", &self.objects_bytes)
+            .field("hashes_bytes", &self.hashes_bytes)
             .field("pages_bytes", &self.pages_bytes)
             .field("index_bytes", &self.index_bytes)
             .field("cache", &self.cache.is_some())

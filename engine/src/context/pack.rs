@@ -7,20 +7,34 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use super::changes::{Changes, Form, Since};
 use super::hash::Hash;
 use super::node::{Base, Load, Node, Scan, Slot};
 use super::object_cache::ObjectCache;
 use super::observer::{self, Meter};
 use super::options::Options;
-use super::record::{self, PATCHES_MAX, Read, Record, Tag};
+use super::patch::{self, PATCHES_MAX};
+use super::recent::Recent;
+use super::record::{self, Read, Record, Tag};
 use crate::cache::{Cache, PAGE, Page};
 use crate::disk::File;
 use crate::error::{Error, Kind, Result};
 use crate::format::hash::combine;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// Bytes read at first from a page that still grows: most records are shorter.
-const GUESS: usize = 256;
+/// Bytes read at first past the page cache: most records are shorter.
+const GUESS: usize = 1024;
+
+/// Bytes read at first for a hash: most of those asked for are of small directories.
+const GUESS_HASH: usize = 256;
+
+/// A directory with a body of more bytes that paths lead on through becomes a node when it is first
+/// looked at; a smaller one when it is looked at again soon.
+pub(crate) const SMALL_BODY: usize = 96;
+
+/// How many looks at small directories, and at pages that are in no cache, count as soon.
+const RECENT_NODES: usize = 4096;
+const RECENT_PAGES: usize = 16_384;
 
 /// One file of the pack.
 #[derive(Debug)]
@@ -67,7 +81,12 @@ pub(crate) struct Pack {
     pub(crate) store: u64,
     chunks: Mutex<Vec<Arc<Chunk>>>,
     cache: Arc<Cache>,
-    pub(crate) objects: ObjectCache,
+    pub(crate) objects: ObjectCache<Arc<Node>>,
+    /// The hashes of the children of nodes.
+    pub(crate) hashes: ObjectCache<Vec<Hash>>,
+    /// Small directories that were looked at, and pages.
+    recent_nodes: Recent,
+    recent_pages: Recent,
     meter: Option<Arc<Meter>>,
     /// Bytes that a working tree may hold before it spills.
     tree_bytes: u64,
@@ -115,6 +134,9 @@ impl Pack {
             chunks: Mutex::new(Vec::new()),
             cache,
             objects: ObjectCache::new(options.objects_bytes),
+            hashes: ObjectCache::new(options.hashes_bytes),
+            recent_nodes: Recent::new(RECENT_NODES),
+            recent_pages: Recent::new(RECENT_PAGES),
         }
     }
 
@@ -191,31 +213,45 @@ impl Pack {
         Ok(())
     }
 
+    /// The page at `position`, if it is whole and in memory, or should be: it was wanted before, not
+    /// long ago. Of cold pages only the record is wanted.
+    fn page_worth(&self, chunk: &Chunk, position: u64, keep: bool) -> Result<Option<Page>> {
+        let number = (position / PAGE as u64) as u32;
+        if (u64::from(number) + 1) * PAGE as u64 > chunk.end() {
+            return Ok(None);
+        }
+        if let Some(page) = self.cache.get(chunk.key, number) {
+            observer::count(self.meter.as_ref(), |meter| &meter.page_hits, 1);
+            return Ok(Some(page));
+        }
+        if keep && self.recent_pages.again(combine(chunk.key, u64::from(number)) | 1) {
+            return self.page(chunk, number).map(Some);
+        }
+        observer::count(self.meter.as_ref(), |meter| &meter.page_misses, 1);
+        Ok(None)
+    }
+
     /// At least the bytes of the record at `position`, if that many belong to the chunk. Pages are
-    /// kept in the cache when they are likely to be read again.
+    /// kept in the cache if `keep` and they are wanted repeatedly.
     fn bytes(&self, chunk: &Chunk, position: u64, keep: bool) -> Result<Bytes> {
         let end = chunk.end();
-        let number = (position / PAGE as u64) as u32;
         let start = (position % PAGE as u64) as usize;
-        let page = if (u64::from(number) + 1) * PAGE as u64 > end {
-            None
-        } else if keep {
-            Some(self.page(chunk, number)?)
-        } else {
-            self.cache.get(chunk.key, number)
-        };
-        if let Some(page) = page
-            && let Some(length) = record::length(&page[start..])
-            && length <= (PAGE - start) as u64
-        {
-            return Ok(Bytes::Page(page, start));
+        let mut bytes = Vec::new();
+        if let Some(page) = self.page_worth(chunk, position, keep)? {
+            match record::length(&page[start..]) {
+                Some(length) if length <= (PAGE - start) as u64 => {
+                    return Ok(Bytes::Page(page, start));
+                }
+                _ => bytes.extend_from_slice(&page[start..]),
+            }
         }
-        let mut bytes = Vec::with_capacity(GUESS);
-        if keep {
-            self.gather(chunk, position, GUESS, &mut bytes)?;
-        } else {
-            bytes.resize((GUESS as u64).min(end.saturating_sub(position)) as usize, 0);
-            self.read(chunk, position, &mut bytes)?;
+        // Too few to say how many there are: the head of a record may lie across two pages.
+        if bytes.len() < record::HEAD_MAX {
+            let guess = if keep { GUESS } else { GUESS_HASH };
+            let more = (guess as u64).min(end.saturating_sub(position)) as usize;
+            let from = bytes.len().min(more);
+            bytes.resize(more, 0);
+            self.read(chunk, position + from as u64, &mut bytes[from..])?;
         }
         if let Some(length) = record::length(&bytes)
             && length > bytes.len() as u64
@@ -256,25 +292,55 @@ impl Pack {
     /// The node at `offset`, itself read from at most `patches` further records.
     pub(crate) fn read_node(&self, offset: u64, patches: u8) -> Result<Node> {
         self.record(offset, |file, place, record| {
-            let (mut node, used) = match record::read(file, place, offset, record)? {
-                Read::Full(node) => (node, 0),
-                Read::Patch(base, changes) => {
-                    let Some(rest) = patches.checked_sub(1) else {
-                        return Err(changes
-                            .corrupt(format_args!("at most {PATCHES_MAX} patches"), "another"));
-                    };
-                    let base = match self.objects.get(base) {
-                        Some(node) => node,
-                        None => Arc::new(self.read_node(base, rest)?),
-                    };
-                    let used = base.base.map_or(0, |base| base.patches) + 1;
-                    (record::patched(&base, record.tag, offset, changes)?, used)
-                }
-            };
-            node.base = Some(Base { offset, patches: used });
-            node.hash = OnceLock::from(record.hash);
-            Ok(node)
+            self.node_of(file, place, offset, record, patches)
         })
+    }
+
+    /// The node that `record` at `offset` says; arguments as those of [`record::read`].
+    fn node_of(
+        &self,
+        file: &str,
+        place: u64,
+        offset: u64,
+        record: &Record<'_>,
+        patches: u8,
+    ) -> Result<Node> {
+        let (mut node, base) = match record::read(file, place, offset, record)? {
+            Read::Full(mut node) => {
+                *node.changes_mut() = Changes::none();
+                (node, Base { offset, patches: 0, under: 0 })
+            }
+            Read::Patch(under, changes) => {
+                let Some(rest) = patches.checked_sub(1) else {
+                    return Err(
+                        changes.corrupt(format_args!("at most {PATCHES_MAX} patches"), "another")
+                    );
+                };
+                let mut node = match self.objects.get(under) {
+                    Some(node) => Node::clone(&node),
+                    None => self.read_node(under, rest)?,
+                };
+                let patches = node.base.map_or(0, |base| base.patches) + 1;
+                *node.changes_mut() = Changes::none();
+                patch::apply(&mut node, record.tag, offset, changes)?;
+                // What the patch says is known of the base, and nothing was changed since.
+                node.changes_mut().settle(Form::Patch(Since::Base));
+                (node, Base { offset, patches, under })
+            }
+        };
+        node.base = Some(base);
+        node.hash = OnceLock::from(record.hash);
+        Ok(node)
+    }
+
+    /// The hashes of the children of the node at `offset`, as far as memory has them.
+    fn with_hashes(&self, offset: u64, node: Arc<Node>) -> Arc<Node> {
+        if let Some(hashes) = self.hashes.get(offset)
+            && hashes.len() == node.width()
+        {
+            node.hashes().put(hashes);
+        }
+        node
     }
 }
 
@@ -293,10 +359,11 @@ impl Load for Pack {
     fn take(&self, offset: u64) -> Result<Arc<Node>> {
         if let Some(node) = self.objects.take(offset) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
-            return Ok(node);
+            return Ok(self.with_hashes(offset, node));
         }
         observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
-        Ok(Arc::new(self.read_node(offset, PATCHES_MAX)?))
+        let node = Arc::new(self.read_node(offset, PATCHES_MAX)?);
+        Ok(self.with_hashes(offset, node))
     }
 
     fn scan(&self, offset: u64, name: &[u8]) -> Result<Scan> {
@@ -304,16 +371,23 @@ impl Load for Pack {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
             return Ok(Scan::Node(node));
         }
+        observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
         let found = self.record(offset, |file, place, record| {
-            record::find(file, place, offset, record, name)
-        })?;
-        match found {
-            Some(slot) => {
-                observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
-                Ok(Scan::Slot(slot))
+            if let Some(slot) = record::find(file, place, offset, record, name)? {
+                // What leads further is passed often, and worth a node; a small one once that shows.
+                let leads = slot.as_ref().is_some_and(|slot| !slot.is_value());
+                let small = record.body.len() <= SMALL_BODY;
+                if !leads || (small && !self.recent_nodes.again(offset)) {
+                    return Ok(Scan::Slot(slot));
+                }
             }
-            None => self.node(offset).map(Scan::Node),
+            let node = self.node_of(file, place, offset, record, PATCHES_MAX)?;
+            Ok(Scan::Node(Arc::new(node)))
+        })?;
+        if let Scan::Node(node) = &found {
+            self.objects.insert(offset, Arc::clone(node));
         }
+        Ok(found)
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {
@@ -326,9 +400,6 @@ impl Load for Pack {
     }
 
     fn hash(&self, offset: u64) -> Result<Hash> {
-        if let Some(hash) = self.objects.get(offset).and_then(|node| node.hash.get().copied()) {
-            return Ok(hash);
-        }
         // Asked once: whoever asks keeps it beside the reference. The rest of the page is seldom wanted.
         self.record_at(offset, false, |_, _, record| Ok(record.hash))
     }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::hash::Hash;
-use super::node::{Base, Body, Branch, INLINE, Leaf, Node, Pointer, Slot, Target};
+use super::node::{Body, Branch, INLINE, Leaf, Node, Pointer, Slot, Target};
 use crate::error::Result;
 use crate::format::checksum::{crc, crc_append};
 use crate::format::codec::{Decoder, Encoder};
@@ -53,8 +53,8 @@ impl Tag {
 pub(crate) const HASH: usize = 32;
 pub(crate) const CRC: usize = 4;
 
-/// The most records that a node is read from, less one.
-pub(crate) const PATCHES_MAX: u8 = 8;
+/// The most bytes of tag and length: so many say how long a record is.
+pub(crate) const HEAD_MAX: usize = 11;
 
 /// Appends the record of `body`, which will be at `offset` of the store `identity`.
 pub(crate) fn put(
@@ -151,7 +151,13 @@ const STORED_NODE: u8 = 17;
 const NAME_LONG: u8 = 0;
 const NAME_HEX: u8 = 7;
 
-fn put_entry(out: &mut Encoder, at: u64, name: Option<&[u8]>, slot: &Slot, places: &dyn Places) {
+pub(super) fn put_entry(
+    out: &mut Encoder,
+    at: u64,
+    name: Option<&[u8]>,
+    slot: &Slot,
+    places: &dyn Places,
+) {
     let (what, reference) = match slot {
         Slot::Inline { length, .. } => (*length, None),
         Slot::StoredValue(offset) => (STORED_VALUE, Some(*offset)),
@@ -197,7 +203,12 @@ fn nibble(digit: u8) -> u8 {
 }
 
 /// An entry's slot, and its name unless it has none, appended to `name`.
-fn take_entry(decoder: &mut Decoder<'_>, at: u64, named: bool, name: &mut Vec<u8>) -> Result<Slot> {
+pub(super) fn take_entry(
+    decoder: &mut Decoder<'_>,
+    at: u64,
+    named: bool,
+    name: &mut Vec<u8>,
+) -> Result<Slot> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let start = decoder.clone();
     let first = decoder.u8()?;
@@ -240,19 +251,19 @@ pub(crate) fn take_reference(decoder: &mut Decoder<'_>, at: u64) -> Result<u64> 
         .ok_or_else(|| start.corrupt(format_args!("a distance below {at}"), distance))
 }
 
-fn put_pointer(out: &mut Encoder, at: u64, pointer: &Pointer, places: &dyn Places) {
+pub(super) fn put_pointer(out: &mut Encoder, at: u64, pointer: &Pointer, places: &dyn Places) {
     out.varint(u64::from(pointer.count));
     out.varint(at - target_offset(&pointer.target, places));
 }
 
-fn target_offset(target: &Target, places: &dyn Places) -> u64 {
+pub(super) fn target_offset(target: &Target, places: &dyn Places) -> u64 {
     match target {
         Target::Stored(offset) => *offset,
         Target::Live(node) => places.node(node),
     }
 }
 
-fn take_pointer(decoder: &mut Decoder<'_>, at: u64, bucket: u16) -> Result<Pointer> {
+pub(super) fn take_pointer(decoder: &mut Decoder<'_>, at: u64, bucket: u16) -> Result<Pointer> {
     let start = decoder.clone();
     let count = u32::try_from(decoder.varint()?)
         .ok()
@@ -286,147 +297,11 @@ pub(crate) fn put_full(out: &mut Encoder, at: u64, node: &Node, places: &dyn Pla
     }
 }
 
-const REPLACE: u64 = 0;
-const REMOVE: u64 = 1;
-const INSERT: u64 = 2;
-
-/// The tag and body of `node` as a patch of `base`, read from `from`; none when the two are of
-/// different kinds.
-pub(crate) fn put_patch(
-    out: &mut Encoder,
-    at: u64,
-    node: &Node,
-    base: &Node,
-    from: Base,
-    places: &dyn Places,
-) -> Option<Tag> {
-    out.varint(at - from.offset);
-    match (&node.body, &base.body) {
-        (Body::Leaf { leaf, flat }, Body::Leaf { leaf: old, .. }) => {
-            put_leaf_changes(out, at, leaf, old, places);
-            Some(if *flat { Tag::FlatPatch } else { Tag::ValuesPatch })
-        }
-        (Body::Branch(branch), Body::Branch(old)) if branch.depth == old.depth => {
-            put_branch_changes(out, at, branch, old, places);
-            Some(Tag::BranchPatch)
-        }
-        _ => None,
-    }
-}
-
-/// The tag and body of `node` as a patch that replaces `children`, in order, of what `from` tells.
-pub(crate) fn put_replaced(
-    out: &mut Encoder,
-    at: u64,
-    node: &Node,
-    children: impl Iterator<Item = usize>,
-    from: Base,
-    places: &dyn Places,
-) -> Tag {
-    out.varint(at - from.offset);
-    let mut next = 0;
-    for child in children {
-        out.varint(((child - next) as u64) << 2 | REPLACE);
-        match &node.body {
-            Body::Leaf { leaf, .. } => put_entry(out, at, None, leaf.slot(child), places),
-            Body::Branch(branch) => put_pointer(out, at, &branch.pointers[child], places),
-        }
-        next = child + 1;
-    }
-    match &node.body {
-        Body::Leaf { flat: true, .. } => Tag::FlatPatch,
-        Body::Leaf { .. } => Tag::ValuesPatch,
-        Body::Branch(_) => Tag::BranchPatch,
-    }
-}
-
-/// Whether a slot will be read as `old` is, once it is written.
-fn unchanged(new: &Slot, old: &Slot, places: &dyn Places) -> bool {
-    match (new, old) {
-        (Slot::Node(node), Slot::StoredNode(offset)) => places.node(node) == *offset,
-        (Slot::Value(value), Slot::StoredValue(offset)) => places.value(value) == *offset,
-        _ => new.same(old),
-    }
-}
-
-fn put_leaf_changes(out: &mut Encoder, at: u64, new: &Leaf, old: &Leaf, places: &dyn Places) {
-    let (mut next, mut next_old, mut kept) = (0, 0, 0u64);
-    while next < new.len() || next_old < old.len() {
-        let order = match (next < new.len(), next_old < old.len()) {
-            (true, true) => new.name(next).cmp(old.name(next_old)),
-            (true, false) => std::cmp::Ordering::Less,
-            _ => std::cmp::Ordering::Greater,
-        };
-        match order {
-            std::cmp::Ordering::Equal => {
-                if unchanged(new.slot(next), old.slot(next_old), places) {
-                    kept += 1;
-                } else {
-                    out.varint(kept << 2 | REPLACE);
-                    put_entry(out, at, None, new.slot(next), places);
-                    kept = 0;
-                }
-                next += 1;
-                next_old += 1;
-            }
-            std::cmp::Ordering::Less => {
-                out.varint(kept << 2 | INSERT);
-                put_entry(out, at, Some(new.name(next)), new.slot(next), places);
-                kept = 0;
-                next += 1;
-            }
-            std::cmp::Ordering::Greater => {
-                out.varint(kept << 2 | REMOVE);
-                kept = 0;
-                next_old += 1;
-            }
-        }
-    }
-}
-
-fn put_branch_changes(out: &mut Encoder, at: u64, new: &Branch, old: &Branch, places: &dyn Places) {
-    let (mut next, mut next_old, mut kept) = (0, 0, 0u64);
-    let (new, old) = (&new.pointers, &old.pointers);
-    while next < new.len() || next_old < old.len() {
-        let bucket = |pointers: &Vec<Pointer>, index: usize| {
-            pointers.get(index).map_or(u32::MAX, |pointer| u32::from(pointer.bucket))
-        };
-        match bucket(new, next).cmp(&bucket(old, next_old)) {
-            std::cmp::Ordering::Equal => {
-                let (a, b) = (&new[next], &old[next_old]);
-                let same = a.count == b.count
-                    && target_offset(&a.target, places) == target_offset(&b.target, places);
-                if same {
-                    kept += 1;
-                } else {
-                    out.varint(kept << 2 | REPLACE);
-                    put_pointer(out, at, a, places);
-                    kept = 0;
-                }
-                next += 1;
-                next_old += 1;
-            }
-            std::cmp::Ordering::Less => {
-                out.varint(kept << 2 | INSERT);
-                out.varint(u64::from(new[next].bucket));
-                put_pointer(out, at, &new[next], places);
-                kept = 0;
-                next += 1;
-            }
-            std::cmp::Ordering::Greater => {
-                out.varint(kept << 2 | REMOVE);
-                kept = 0;
-                next_old += 1;
-            }
-        }
-    }
-}
-
 /// Bodies up to this many bytes are searched as they are, rather than made a node of.
 const SCANNED: usize = 256;
 
-/// What `name` leads to in the small directory in `record`; none when it is not one. Arguments as
-/// those of [`read`].
+/// What `name` leads to in the small leaf in `record`; none when it is not one. Arguments as those of
+/// [`read`].
 #[allow(clippy::option_option)] // found to be absent is not the same as not looked for
 pub(crate) fn find(
     file: &str,
@@ -435,7 +310,7 @@ pub(crate) fn find(
     record: &Record<'_>,
     name: &[u8],
 ) -> Result<Option<Option<Slot>>> {
-    if record.tag != Tag::Flat || record.body.len() > SCANNED {
+    if !matches!(record.tag, Tag::Flat | Tag::Values) || record.body.len() > SCANNED {
         return Ok(None);
     }
     let mut decoder = Decoder::new(file, place, record.body);
@@ -444,8 +319,6 @@ pub(crate) fn find(
         let slot = take_entry(&mut decoder, at, true, &mut found)?;
         match (*found).cmp(name) {
             std::cmp::Ordering::Less => {}
-            // What leads further is passed often, and worth a node.
-            std::cmp::Ordering::Equal if !slot.is_value() => return Ok(None),
             std::cmp::Ordering::Equal => return Ok(Some(Some(slot))),
             std::cmp::Ordering::Greater => break,
         }
@@ -530,91 +403,4 @@ fn push_pointer(
         .ok_or_else(|| decoder.corrupt("buckets in order", bucket))?;
     pointers.push(take_pointer(decoder, at, bucket)?);
     Ok(())
-}
-
-/// The node that `changes` make of `base`, in the record with `tag` at `at`.
-pub(crate) fn patched(base: &Node, tag: Tag, at: u64, mut changes: Decoder<'_>) -> Result<Node> {
-    let body = match (&base.body, tag) {
-        (Body::Leaf { leaf, .. }, Tag::FlatPatch | Tag::ValuesPatch) => {
-            Body::Leaf { leaf: patched_leaf(leaf, at, &mut changes)?, flat: tag == Tag::FlatPatch }
-        }
-        (Body::Branch(branch), Tag::BranchPatch) => {
-            let pointers = patched_pointers(&branch.pointers, at, &mut changes)?;
-            Body::Branch(Branch::new(branch.depth, pointers))
-        }
-        _ => return Err(changes.corrupt("a patch of the same kind as its base", "another")),
-    };
-    Ok(Node::new(body))
-}
-
-fn patched_leaf(old: &Leaf, at: u64, changes: &mut Decoder<'_>) -> Result<Leaf> {
-    let mut leaf = Leaf::with_capacity(old.len() + 1, old.names_length() + 64);
-    let mut name = Vec::new();
-    let mut next = 0;
-    while changes.remaining() > 0 {
-        let start = changes.clone();
-        let head = changes.varint()?;
-        let kept = kept(head, old.len() - next, &start)?;
-        for index in next..next + kept {
-            push_sorted(&mut leaf, old.name(index), old.slot(index).clone(), &start)?;
-        }
-        next += kept;
-        match head & 3 {
-            INSERT => {
-                let slot = take_entry(changes, at, true, &mut name)?;
-                push_sorted(&mut leaf, &name, slot, &start)?;
-            }
-            _ if next == old.len() => return Err(start.corrupt("an entry to change", "none")),
-            REMOVE => next += 1,
-            REPLACE => {
-                let slot = take_entry(changes, at, false, &mut name)?;
-                push_sorted(&mut leaf, old.name(next), slot, &start)?;
-                next += 1;
-            }
-            other => return Err(start.corrupt("a known kind of change", other)),
-        }
-    }
-    for index in next..old.len() {
-        push_sorted(&mut leaf, old.name(index), old.slot(index).clone(), changes)?;
-    }
-    leaf.fit();
-    Ok(leaf)
-}
-
-fn kept(head: u64, left: usize, start: &Decoder<'_>) -> Result<usize> {
-    let kept = head >> 2;
-    if kept > left as u64 {
-        return Err(start.corrupt(format_args!("at most {left} children to keep"), kept));
-    }
-    Ok(kept as usize)
-}
-
-fn patched_pointers(old: &[Pointer], at: u64, changes: &mut Decoder<'_>) -> Result<Vec<Pointer>> {
-    let mut pointers: Vec<Pointer> = Vec::with_capacity(old.len());
-    let mut next = 0;
-    while changes.remaining() > 0 {
-        let start = changes.clone();
-        let head = changes.varint()?;
-        let kept = kept(head, old.len() - next, &start)?;
-        pointers.extend_from_slice(&old[next..next + kept]);
-        next += kept;
-        match head & 3 {
-            INSERT => {
-                let bucket = changes.varint()?;
-                push_pointer(&mut pointers, bucket, changes, at)?;
-            }
-            _ if next == old.len() => return Err(start.corrupt("a pointer to change", "none")),
-            REMOVE => next += 1,
-            REPLACE => {
-                push_pointer(&mut pointers, u64::from(old[next].bucket), changes, at)?;
-                next += 1;
-            }
-            other => return Err(start.corrupt("a known kind of change", other)),
-        }
-    }
-    pointers.extend_from_slice(&old[next..]);
-    if !pointers.is_sorted_by(|a, b| a.bucket < b.bucket) {
-        return Err(changes.corrupt("buckets in order", "buckets out of order"));
-    }
-    Ok(pointers)
 }

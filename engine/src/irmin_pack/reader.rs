@@ -41,7 +41,7 @@ pub(crate) struct Reader {
     pub(crate) schema: Schema,
     pub(crate) configuration: Configuration,
     pub(crate) verify: Verify,
-    pub(crate) objects: ObjectCache,
+    pub(crate) objects: ObjectCache<Arc<Node>>,
     /// Of these offsets in this process.
     pub(crate) identity: u64,
     lost: Mutex<Vec<Hash>>,

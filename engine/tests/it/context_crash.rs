@@ -281,7 +281,14 @@ fn info(number: u64, parent: Option<Hash>) -> CommitInfo {
 }
 
 fn small(index: Index) -> Options {
-    Options { index, chunk_bytes: 700, objects_bytes: 4000, pages_bytes: 0, ..Options::default() }
+    Options {
+        index,
+        chunk_bytes: 700,
+        objects_bytes: 4000,
+        hashes_bytes: 2000,
+        pages_bytes: 0,
+        ..Options::default()
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Tree;
 use crate::context::hash::Hash;
-use crate::context::node::{Body, Load, Node, Slot};
+use crate::context::node::{Body, Load, Node, Scan, Slot};
 use crate::context::observer::{Meter, Operation, Span};
 use crate::error::Result;
 use crate::sync::{AtomicU64, Ordering};
@@ -31,6 +31,16 @@ impl Load for Counted<'_> {
         let node = self.load.node(offset)?;
         self.bytes.fetch_add(node.bytes() as u64, Ordering::Relaxed);
         Ok(node)
+    }
+
+    fn take(&self, offset: u64) -> Result<Arc<Node>> {
+        let node = self.load.take(offset)?;
+        self.bytes.fetch_add(node.bytes() as u64, Ordering::Relaxed);
+        Ok(node)
+    }
+
+    fn scan(&self, offset: u64, name: &[u8]) -> Result<Scan> {
+        self.load.scan(offset, name)
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {
@@ -88,7 +98,7 @@ impl Tree {
             // What another handle shares is not this one's to give back.
             let Some(node) = Arc::get_mut(node) else { continue };
             if level >= depth {
-                node.forget_hashes();
+                drop(node.take_hashes());
             }
             let below = level + usize::from(matches!(node.body, Body::Leaf { .. }));
             stack.extend(node.live_mut().map(|child| (child, below)));

@@ -74,6 +74,7 @@ fn options(setup: &Setup) -> Options {
         index: setup.index,
         durability: setup.durability,
         objects_bytes: setup.objects_bytes,
+        hashes_bytes: setup.objects_bytes / 2,
         pages_bytes: setup.pages_bytes,
         index_bytes: setup.index_bytes,
         tree_bytes: setup.tree_bytes,
