@@ -17,6 +17,7 @@ mod completions;
 mod conformance;
 mod context;
 mod context_write;
+mod context_migrate;
 mod demo;
 mod inspect;
 mod proof;
@@ -31,6 +32,7 @@ mod table_load;
 mod table_stat;
 mod table_union;
 mod table_write;
+mod trace;
 
 /// A storage engine for blockchain ledger state: run it, look at it, measure it
 #[derive(Debug, Parser)]
@@ -58,6 +60,8 @@ enum Command {
     #[command(subcommand)]
     Proof(proof::Command),
     Inspect(inspect::Arguments),
+    #[command(subcommand)]
+    Trace(trace::Command),
     Check(check::Arguments),
     Completions(completions::Arguments),
 }
@@ -74,6 +78,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Conformance(arguments) => conformance::run(&arguments, format),
         Command::Proof(command) => proof::run(command, format),
         Command::Inspect(arguments) => inspect::run(&arguments, format),
+        Command::Trace(command) => trace::run(&command, format),
         Command::Check(arguments) => check::run(&arguments, format),
         Command::Completions(arguments) => completions::run(&arguments),
     }

@@ -48,7 +48,7 @@ fn shape(text: &str) -> std::result::Result<(u32, u32), String> {
 
 impl Foreign {
     /// How a store of Irmin in `folder` is opened.
-    fn options(&self, folder: &Path) -> Result<irmin::Options> {
+    pub fn options(&self, folder: &Path) -> Result<irmin::Options> {
         let order = if self.hash_bits { ChildOrder::HashBits } else { ChildOrder::SeededHash };
         let beside = folder.canonicalize().ok().and_then(|full| Some(full.parent()?.join("lower")));
         let lower: Option<Arc<dyn Disk>> = match (&self.lower, beside) {

@@ -8,6 +8,7 @@ use varvite::irmin_pack as irmin;
 use varvite::{Error, Result};
 
 use super::context_write;
+use super::context_migrate;
 use crate::context_store::{Folder, commit, text};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
@@ -42,6 +43,10 @@ pub enum Command {
     #[command(subcommand)]
     Branch(context_write::Branch),
     Merge(context_write::MergeInto),
+    /// Copy commits of a store of Irmin into one of ours, each checked by its hash
+    Migrate(context_migrate::Migrate),
+    /// Write the commits as a store of Irmin, version 5
+    ExportIrmin(context_migrate::Export),
 }
 
 #[derive(Debug, Args)]
@@ -136,6 +141,8 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Remove(arguments) => context_write::remove(&arguments, format),
         Command::Branch(command) => context_write::branch(&command, format),
         Command::Merge(arguments) => context_write::merge(&arguments, format),
+        Command::Migrate(arguments) => context_migrate::migrate(&arguments, format),
+        Command::ExportIrmin(arguments) => context_migrate::export(&arguments, format),
     }
 }
 

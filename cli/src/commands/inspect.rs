@@ -1,6 +1,6 @@
 //! `varvite inspect`: what a file of a store holds, sound or damaged.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -53,26 +53,35 @@ impl<'a> From<&'a Outline> for Piece<'a> {
 /// Reads the file and prints its outline.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = arguments.file.display().to_string();
-    let bytes = read(arguments, &name)?;
+    let bytes = read(&arguments.file, &name)?;
     let ours = context::file(&name, &bytes);
     let outline = match ours.or_else(|| irmin::inspect::file(&name, &bytes, None)) {
         Some(outline) => outline,
+        None if irmin::trace::is_trace(&bytes) => {
+            irmin::trace::describe(&name, &bytes, usize::MAX)?
+        }
         None => inspect::file(&name, &bytes)?,
     };
+    show(&outline, format)
+}
+
+/// Prints an outline. No when something in it is damaged.
+pub fn show(outline: &Outline, format: Format) -> Outcome {
     match format {
-        Format::Json => print::json(&Piece::from(&outline))?,
+        Format::Json => print::json(&Piece::from(outline))?,
         Format::Table => print::line(&outline.to_string())?,
     }
     Ok(Verdict::of(outline.damage_count() == 0))
 }
 
-fn read(arguments: &Arguments, name: &str) -> Result<Vec<u8>> {
-    if arguments.file.is_dir() {
+/// The bytes of a file that messages call `name`.
+pub fn read(file: &Path, name: &str) -> Result<Vec<u8>> {
+    if file.is_dir() {
         return Err(Error::invalid(format!(
             "{name} is a folder: give one of its files, or use `varvite check` for a whole store"
         )));
     }
-    std::fs::read(&arguments.file).map_err(|error| match error.kind() {
+    std::fs::read(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             Error::new(Kind::Missing, format!("there is no file {name}"))
         }

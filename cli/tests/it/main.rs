@@ -8,6 +8,10 @@ mod binary;
 mod context;
 /// Stores of Irmin as they are.
 mod irmin;
+/// The same, damaged.
+mod irmin_damage;
+/// From Irmin to us and back; traces.
+mod irmin_migrate;
 /// `bench` and `demo`.
 mod load;
 /// `proof`, and the vectors of real proofs.

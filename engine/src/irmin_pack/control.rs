@@ -4,7 +4,6 @@
 //! `docs/format/irmin-pack.md`.
 
 use super::bytes;
-#[cfg(test)]
 use crate::context::hash::{put_u64, put_varint};
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::Decoder;
@@ -201,7 +200,6 @@ impl Control {
     }
 
     /// The bytes of a version-5 control file.
-    #[cfg(test)]
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = b"00000005".to_vec();
         put_u64(&mut out, self.dict_end);

@@ -5,7 +5,7 @@
 
 use super::bytes;
 use super::schema::Schema;
-use crate::context::hash::Hash;
+use crate::context::hash::{Hash, put_u64, put_varint};
 use crate::error::Result;
 use crate::format::codec::Decoder;
 
@@ -219,6 +219,46 @@ impl Inode {
             other => Err(start.corrupt("an inode of values or a tree, 0 or 1", other)),
         }
     }
+
+    /// Appends the body; every address must be an offset.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        let put_offset = |out: &mut Vec<u8>, address: &Address| match address {
+            Address::Offset(offset) => put_u64(out, *offset),
+            Address::Hash(_) => unreachable!("only offsets are written"),
+        };
+        match self {
+            Inode::Values(children) => {
+                out.push(0);
+                put_varint(out, children.len() as u64);
+                for child in children {
+                    let kind = if child.is_value { 0 } else { 2 };
+                    match &child.step {
+                        Step::Number(number) => {
+                            out.push(kind);
+                            put_varint(out, *number);
+                        }
+                        Step::Name(name) => {
+                            out.push(6 + kind);
+                            put_varint(out, name.len() as u64);
+                            out.extend_from_slice(name);
+                        }
+                    }
+                    put_offset(out, &child.address);
+                }
+            }
+            Inode::Tree { depth, length, pointers } => {
+                out.push(1);
+                put_varint(out, *depth);
+                put_varint(out, *length);
+                put_varint(out, pointers.len() as u64);
+                for (bucket, address) in pointers {
+                    put_varint(out, *bucket);
+                    out.push(0);
+                    put_offset(out, address);
+                }
+            }
+        }
+    }
 }
 
 impl CommitEntry {
@@ -240,4 +280,37 @@ impl CommitEntry {
         let message = decoder.bytes_with_length()?.to_vec();
         Ok(CommitEntry { tree, parents, date, author, message })
     }
+
+    /// Appends the body, with Tezos' schema.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        let put_address = |out: &mut Vec<u8>, address: &Address| match address {
+            Address::Offset(offset) => {
+                out.push(0);
+                put_u64(out, *offset);
+            }
+            Address::Hash(hash) => {
+                out.push(1);
+                out.extend_from_slice(hash);
+            }
+        };
+        put_address(out, &self.tree);
+        put_varint(out, self.parents.len() as u64);
+        for parent in &self.parents {
+            put_address(out, parent);
+        }
+        put_u64(out, self.date as u64);
+        for text in [&self.author, &self.message] {
+            put_varint(out, text.len() as u64);
+            out.extend_from_slice(text);
+        }
+    }
+}
+
+/// Appends an entry whose length is written, of the schema of Tezos.
+pub(crate) fn put(out: &mut Vec<u8>, hash: &Hash, kind: EntryKind, body: &[u8]) {
+    debug_assert!(kind.is_sized());
+    out.extend_from_slice(hash);
+    out.push(kind as u8);
+    put_varint(out, body.len() as u64);
+    out.extend_from_slice(body);
 }

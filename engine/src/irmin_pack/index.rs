@@ -47,6 +47,14 @@ impl Row {
         let offset = bytes::offset(&mut decoder)?;
         Ok(Row { hash, offset, length: bytes::u32(&mut decoder)?, letter: decoder.u8()? })
     }
+
+    /// Appends the entry.
+    pub(crate) fn put(&self, schema: Schema, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.hash[..schema.hash_bytes()]);
+        out.extend_from_slice(&self.offset.to_be_bytes());
+        out.extend_from_slice(&self.length.to_be_bytes());
+        out.push(self.letter);
+    }
 }
 
 /// What each file of the index begins with.
@@ -73,6 +81,15 @@ impl IndexHeader {
             return Err(start.corrupt("a fan-out of whole numbers", fan_bytes));
         }
         Ok(IndexHeader { bytes: length, generation, fan_bytes })
+    }
+
+    /// The header of a log.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = self.bytes.to_be_bytes().to_vec();
+        out.extend_from_slice(b"00000001");
+        out.extend_from_slice(&self.generation.to_be_bytes());
+        out.extend_from_slice(&self.fan_bytes.to_be_bytes());
+        out
     }
 }
 

@@ -72,24 +72,17 @@ pub fn is_store(disk: &dyn Disk) -> Result<bool> {
 /// with SHA-1 has zeros behind its 20 bytes; its trees can be read but not changed and hashed. A
 /// commit's sequence is its offset. Commits that garbage collection took are `Missing`.
 pub fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Store> {
-    if !is_store(&*disk)? {
-        return Err(Error::missing(format!(
-            "{} holds no store of Irmin: it has neither store.control nor store.pack",
-            disk.root()
-        )));
-    }
-    let cache = Cache::new(options.pages_bytes);
-    let opened = Opened::new(disk, options.clone(), cache)?;
+    let opened = Opened::open(disk, options)?;
     Store::of_history(Box::new(opened), crate::context::Options::default())
 }
 
 /// A store as it was opened last.
 #[derive(Debug)]
-struct Opened {
+pub(crate) struct Opened {
     disk: Arc<dyn Disk>,
     options: Options,
     cache: Arc<Cache>,
-    reader: Arc<Reader>,
+    pub(crate) reader: Arc<Reader>,
     branches: BTreeMap<Vec<u8>, Hash>,
 }
 
@@ -123,6 +116,17 @@ fn schema_of(disk: &dyn Disk, options: &Options) -> Result<Schema> {
 }
 
 impl Opened {
+    pub(crate) fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Opened> {
+        if !is_store(&*disk)? {
+            return Err(Error::missing(format!(
+                "{} holds no store of Irmin: it has neither store.control nor store.pack",
+                disk.root()
+            )));
+        }
+        let cache = Cache::new(options.pages_bytes);
+        Self::new(disk, options.clone(), cache)
+    }
+
     fn new(disk: Arc<dyn Disk>, options: Options, cache: Arc<Cache>) -> Result<Opened> {
         let mut attempt = 0;
         loop {
@@ -179,7 +183,7 @@ impl Opened {
 
     /// Where a commit is. `Missing` when there is none, or it was collected; `Corrupt` when something
     /// still names it but it cannot be found.
-    fn find(&self, commit: &Hash) -> Result<u64> {
+    pub(crate) fn find(&self, commit: &Hash) -> Result<u64> {
         let reader = &self.reader;
         let row = reader.index.find(commit)?;
         let text = reader.schema.text(commit);
@@ -244,14 +248,32 @@ impl Opened {
 
     /// Offset and hash of up to `limit` commits, newest first, collected ones included.
     fn newest(&self, limit: usize) -> Result<Vec<(u64, Hash)>> {
-        // The least of those kept makes room.
         let mut kept = BTreeSet::new();
-        let mut keep = |place: (u64, Hash)| {
+        self.each_commit(&mut |place| {
             kept.insert(place);
             if kept.len() > limit {
                 kept.pop_first();
             }
-        };
+        })?;
+        Ok(kept.into_iter().rev().collect())
+    }
+
+    /// Offset and hash of up to `limit` commits from `offset` on, oldest first, collected ones included.
+    pub(crate) fn oldest(&self, offset: u64, limit: usize) -> Result<Vec<(u64, Hash)>> {
+        let mut kept = BTreeSet::new();
+        self.each_commit(&mut |place| {
+            if place.0 >= offset {
+                kept.insert(place);
+            }
+            if kept.len() > limit {
+                kept.pop_last();
+            }
+        })?;
+        Ok(kept.into_iter().collect())
+    }
+
+    /// Calls `keep` with offset and hash of every commit, in no order, perhaps more than once.
+    fn each_commit(&self, keep: &mut dyn FnMut((u64, Hash))) -> Result<()> {
         let mut end = self.reader.space.suffix_start();
         self.reader.index.scan(&mut |file, place, row| {
             let kind = EntryKind::of(row.letter).ok_or_else(|| {
@@ -263,8 +285,7 @@ impl Opened {
             }
             Ok(())
         })?;
-        self.after(end, &mut keep)?;
-        Ok(kept.into_iter().rev().collect())
+        self.after(end, keep)
     }
 
     /// Commits behind `end`, where the index leads to none: usually there is nothing at all.

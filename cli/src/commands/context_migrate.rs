@@ -1,0 +1,141 @@
+//! `varvite context migrate` and `export-irmin`: contexts between Irmin and us.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+use varvite::Result;
+use varvite::context::{Durability, Options, Store};
+use varvite::disk::Disk;
+use varvite::disk::os::OsDisk;
+use varvite::irmin_pack as irmin;
+
+use crate::context_store::{Folder, Foreign, commit};
+use crate::exit::{Outcome, Verdict};
+use crate::measure::peak_rss_bytes;
+use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
+use crate::store::disk;
+
+/// Copy commits of a store of Irmin into one of ours
+#[derive(Debug, Args)]
+pub struct Migrate {
+    /// Folder of the store of Irmin, which is only read
+    from: PathBuf,
+    /// Folder of our store, made if need be; an interrupted migration goes on there
+    to: PathBuf,
+    /// Only this commit: hash, branch, or "last"; may be repeated
+    #[arg(long = "commit", value_name = "COMMIT")]
+    commits: Vec<String>,
+    /// Only this commit and what came after it
+    #[arg(long, value_name = "COMMIT")]
+    since: Option<String>,
+    #[command(flatten)]
+    foreign: Foreign,
+}
+
+/// Write a context as a store of Irmin, version 5
+#[derive(Debug, Args)]
+pub struct Export {
+    #[command(flatten)]
+    from: Folder,
+    /// Folder for the store of Irmin, empty or not there
+    to: PathBuf,
+}
+
+/// Memory for each of the caches and buffers of both stores, in bytes: about 150 MB in all.
+const SHARE: u64 = 16 << 20;
+
+fn target(folder: &Path, configuration: varvite::context::Configuration) -> Result<Store> {
+    let options = Options {
+        configuration,
+        // What a power cut takes is copied again.
+        durability: Durability::Written,
+        objects_bytes: SHARE,
+        pages_bytes: SHARE / 2,
+        index_bytes: SHARE / 2,
+        tree_bytes: SHARE,
+        ..Options::default()
+    };
+    let disk: Arc<dyn Disk> = OsDisk::create(folder)?;
+    if disk.exists("control")? {
+        return Store::open(disk, options);
+    }
+    Store::create(disk, options)
+}
+
+pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
+    let source = disk(&arguments.from)?;
+    let options = irmin::Options {
+        objects_bytes: SHARE,
+        pages_bytes: SHARE / 2,
+        ..arguments.foreign.options(&arguments.from)?
+    };
+    let mut choice = irmin::Choice::default();
+    if !arguments.commits.is_empty() || arguments.since.is_some() {
+        let store = irmin::open(Arc::clone(&source), &options)?;
+        for text in &arguments.commits {
+            choice.commits.push(commit(&store, text)?);
+        }
+        choice.since = arguments.since.as_ref().map(|text| commit(&store, text)).transpose()?;
+    }
+    let mut store = target(&arguments.to, options.configuration)?;
+    let mut bar = Progress::new("bytes passed", 1, Unit::Bytes);
+    let done = irmin::migrate(source, &options, &mut store, &choice, &mut |done| {
+        bar.set_total(done.end);
+        bar.set(done.offset);
+        Ok(())
+    });
+    bar.finish();
+    store.close()?;
+    let done = done?;
+    match format {
+        Format::Json => print::json(&json!({
+            "commits": done.commits, "present": done.present, "collected": done.collected,
+            "changes": done.changes, "branches": done.branches,
+            "peak_rss_bytes": peak_rss_bytes(),
+        }))?,
+        Format::Table => print::line(
+            &print::record(&[
+                ("commits copied, each with its hash", print::count(done.commits)),
+                ("commits that were there", print::count(done.present)),
+                ("commits that were collected", print::count(done.collected)),
+                ("values changed", print::count(done.changes)),
+                ("branches set", print::count(done.branches)),
+                ("peak memory", print::bytes(peak_rss_bytes())),
+            ])
+            .to_string(),
+        )?,
+    }
+    Ok(Verdict::Yes)
+}
+
+pub fn export(arguments: &Export, format: Format) -> Outcome {
+    let store = arguments.from.open()?;
+    let total = store.stats().commits;
+    let target: Arc<dyn Disk> = OsDisk::create(&arguments.to)?;
+    let mut bar = Progress::new("commits", total, Unit::Items);
+    let done = irmin::export(&store, &target, &mut |done| {
+        bar.set(done.commits);
+        Ok(())
+    });
+    bar.finish();
+    let done = done?;
+    match format {
+        Format::Json => print::json(&json!({
+            "commits": done.commits, "objects": done.objects, "bytes": done.bytes,
+            "branches": done.branches,
+        }))?,
+        Format::Table => print::line(
+            &print::record(&[
+                ("commits", print::count(done.commits)),
+                ("objects", print::count(done.objects)),
+                ("pack", print::bytes(done.bytes)),
+                ("branches", print::count(done.branches)),
+            ])
+            .to_string(),
+        )?,
+    }
+    Ok(Verdict::Yes)
+}

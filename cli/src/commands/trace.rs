@@ -1,0 +1,33 @@
+//! `varvite trace`: what Irmin's benchmarks recorded.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use varvite::irmin_pack::trace;
+
+use super::inspect;
+use crate::exit::Outcome;
+use crate::print::Format;
+
+/// Look into a trace that Irmin's benchmarks recorded
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List its rows, and count them by kind
+    Show(Show),
+}
+
+#[derive(Debug, Args)]
+pub struct Show {
+    /// The trace: of actions (IrmRepBT) or of statistics (IrmStaBT)
+    file: PathBuf,
+    /// Rows to list at most; all are counted
+    #[arg(long, default_value_t = 1000)]
+    limit: usize,
+}
+
+pub fn run(command: &Command, format: Format) -> Outcome {
+    let Command::Show(arguments) = command;
+    let name = arguments.file.display().to_string();
+    let bytes = inspect::read(&arguments.file, &name)?;
+    inspect::show(&trace::describe(&name, &bytes, arguments.limit)?, format)
+}

@@ -1,0 +1,246 @@
+//! Stores of Irmin copied into ours, and ours written as Irmin's; traces.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use varvite::context::{CommitInfo, Configuration, Options, Store, Tree};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::irmin_pack::{self as irmin, Choice, Migrated};
+use varvite::{Error, Kind, Result};
+
+use crate::binary::{text, varvite};
+use crate::irmin::{STORES, compare, copy, copy_store, data, expectations, open};
+
+fn ours() -> Store {
+    Store::create(MemoryDisk::new(), Options::default()).unwrap()
+}
+
+fn migrate(from: &Arc<MemoryDisk>, to: &mut Store, choice: &Choice) -> Result<Migrated> {
+    let source = Arc::clone(from) as Arc<dyn Disk>;
+    irmin::migrate(source, &irmin::Options::default(), to, choice, &mut |_| Ok(()))
+}
+
+fn export(from: &Store) -> Arc<MemoryDisk> {
+    let disk = MemoryDisk::new();
+    let target = Arc::clone(&disk) as Arc<dyn Disk>;
+    irmin::export(from, &target, &mut |_| Ok(())).unwrap();
+    disk
+}
+
+#[test]
+fn every_store_comes_over_and_goes_back_with_every_hash() {
+    let Some(stores) = data("irmin-stores") else { return };
+    for name in STORES {
+        let folder = stores.join(name);
+        let (from, expected) = (copy_store(&folder), expectations(&folder));
+        let mut to = ours();
+        let done = migrate(&from, &mut to, &Choice::default())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let readable: Vec<_> =
+            expected.commits.iter().filter(|commit| commit.listing.is_some()).collect();
+        assert_eq!(done.commits, readable.len() as u64, "{name}");
+        assert_eq!(done.collected, (expected.commits.len() - readable.len()) as u64, "{name}");
+        let again = migrate(&from, &mut to, &Choice::default()).unwrap();
+        assert_eq!((again.commits, again.present), (0, done.commits), "{name}");
+        let back = export(&to);
+        let theirs = open(&back, &irmin::Options::default()).unwrap();
+        for store in [&to, &theirs] {
+            for commit in &readable {
+                compare(store, commit).unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+            assert_eq!(store.branches(), expected.branches, "{name}");
+            let checked = store.check().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(checked.commits, readable.len() as u64, "{name}");
+            assert_eq!((checked.index_faults, checked.missing), (vec![], vec![]), "{name}");
+        }
+        let target = Arc::clone(&back) as Arc<dyn Disk>;
+        let error = irmin::export(&to, &target, &mut |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), Kind::Exists);
+    }
+}
+
+/// The first of them even byte for byte: what Irmin would have written.
+#[test]
+fn small_stores_are_exported_as_irmin_wrote_them() {
+    let Some(stores) = data("irmin-stores") else { return };
+    for name in ["empty", "minimal-simple"] {
+        let from = copy_store(&stores.join(name));
+        let mut to = ours();
+        migrate(&from, &mut to, &Choice::default()).unwrap();
+        let back = export(&to);
+        for file in ["store.control", "store.dict", "store.branches", "store.0.suffix", "index/log"]
+        {
+            assert!(back.bytes(file).unwrap() == from.bytes(file).unwrap(), "{name}: {file}");
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_migration_goes_on() {
+    let Some(stores) = data("irmin-stores") else { return };
+    let folder = stores.join("gc-once");
+    let (from, expected) = (copy_store(&folder), expectations(&folder));
+    let mut to = ours();
+    let mut left = 4;
+    let source = Arc::clone(&from) as Arc<dyn Disk>;
+    let mut watch = |_: &Migrated| {
+        left -= 1;
+        if left == 0 { Err(Error::invalid("enough")) } else { Ok(()) }
+    };
+    let options = irmin::Options::default();
+    let error = irmin::migrate(source, &options, &mut to, &Choice::default(), &mut watch);
+    assert_eq!(error.unwrap_err().kind(), Kind::Invalid);
+    let begun = to.log(99).unwrap().len() as u64;
+    assert!(begun > 0 && begun < 15, "{begun}");
+    let done = migrate(&from, &mut to, &Choice::default()).unwrap();
+    assert_eq!((done.present, done.commits), (begun, 15 - begun));
+    for commit in expected.commits.iter().filter(|commit| commit.listing.is_some()) {
+        compare(&to, commit).unwrap();
+    }
+}
+
+#[test]
+fn some_commits_are_chosen() {
+    let Some(stores) = data("irmin-stores") else { return };
+    let folder = stores.join("minimal-blocks");
+    let (from, expected) = (copy_store(&folder), expectations(&folder));
+    let hash = |number: usize| expected.commits[number].hash;
+    let mut to = ours();
+    let choice = Choice { commits: vec![hash(30), hash(3), hash(17)], since: None };
+    assert_eq!(migrate(&from, &mut to, &choice).unwrap().commits, 3);
+    assert_eq!(to.log(99).unwrap(), [hash(30), hash(17), hash(3)]);
+    let choice = Choice { commits: Vec::new(), since: Some(hash(28)) };
+    let done = migrate(&from, &mut to, &choice).unwrap();
+    assert_eq!((done.commits, done.present), (11, 1));
+    for number in [3, 17, 28, 29, 30, 39] {
+        compare(&to, &expected.commits[number]).unwrap();
+    }
+    assert_eq!(to.check().unwrap().commits, 14);
+    let choice = Choice { commits: vec![[7; 32]], since: None };
+    assert_eq!(migrate(&from, &mut to, &choice).unwrap_err().kind(), Kind::Missing);
+    // Parents that are not here are named by their hashes.
+    let back = export(&to);
+    let theirs = open(&back, &irmin::Options::default()).unwrap();
+    compare(&theirs, &expected.commits[17]).unwrap();
+}
+
+#[test]
+fn what_cannot_come_over_says_so_and_leaves_nothing() {
+    let Some(samples) = data("irmin-pack-samples") else { return };
+    let Some(stores) = data("irmin-stores") else { return };
+    let mut to = ours();
+    let error = migrate(&copy(&samples.join("version_1")), &mut to, &Choice::default());
+    assert_eq!(error.unwrap_err().kind(), Kind::Invalid);
+    let from = copy_store(&stores.join("minimal-simple"));
+    let binary = Options { configuration: Configuration::TEZOS_BINARY, ..Options::default() };
+    let mut other = Store::create(MemoryDisk::new(), binary).unwrap();
+    let error = migrate(&from, &mut other, &Choice::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid);
+
+    // The name "b" of the first directory becomes "`", which nothing but its hash tells.
+    let mut pack = from.bytes("store.0.suffix").unwrap();
+    assert_eq!(pack[111], b'b');
+    pack[111] = b'`';
+    from.replace("store.0.suffix", pack).unwrap();
+    for verify in [irmin::Verify::Hashes, irmin::Verify::Trust] {
+        let options = irmin::Options { verify, ..irmin::Options::default() };
+        let source = Arc::clone(&from) as Arc<dyn Disk>;
+        let all = Choice::default();
+        let error = irmin::migrate(source, &options, &mut to, &all, &mut |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+        assert!(error.to_string().contains("store.0.suffix"), "{error}");
+        assert_eq!(to.last_commit().unwrap(), None);
+    }
+}
+
+/// Directories around every limit, names that are long, short and many.
+#[test]
+fn a_store_of_ours_goes_to_irmin_and_back() {
+    let mut store = ours();
+    let mut tree = Tree::empty(Configuration::TEZOS);
+    let mut parent = Vec::new();
+    for count in [1_u32, 31, 32, 33, 255, 256, 257, 1_100, 40, 3_000] {
+        for number in 0..count {
+            let (name, value) = (format!("entry {number}"), number.to_be_bytes());
+            tree.add(&[b"sizes".to_vec(), count.to_be_bytes().to_vec(), name.into()], &value)
+                .unwrap();
+        }
+        if count == 40 {
+            for number in 0..1_090 {
+                let name = format!("entry {number}");
+                let path = [b"sizes".to_vec(), 1_100_u32.to_be_bytes().to_vec(), name.into()];
+                tree.remove(&path).unwrap();
+            }
+        }
+        tree.add(&["long", "value"], &vec![count as u8; count as usize * 9]).unwrap();
+        let info = CommitInfo::new(&parent, -i64::from(count), "me", "count");
+        parent = vec![store.commit(&mut tree, &info).unwrap()];
+        store.set_branch(b"head", &parent[0]).unwrap();
+    }
+    let theirs = open(&export(&store), &irmin::Options::default()).unwrap();
+    assert_eq!(theirs.check().unwrap().commits, 10);
+    assert_eq!(theirs.log(99).unwrap(), store.log(99).unwrap());
+    assert_eq!(theirs.branches(), store.branches());
+    for hash in store.log(99).unwrap() {
+        let (one, other) = (store.checkout(&hash).unwrap(), theirs.checkout(&hash).unwrap());
+        let mut differs = false;
+        one.diff(&other, |_, _| {
+            differs = true;
+            Ok(())
+        })
+        .unwrap();
+        assert!(!differs);
+        assert_eq!(crate::irmin::listing(&one).unwrap(), crate::irmin::listing(&other).unwrap());
+    }
+    // Irmin's goes into Irmin's as well.
+    let again = open(&export(&theirs), &irmin::Options::default()).unwrap();
+    assert_eq!(again.check().unwrap(), theirs.check().unwrap());
+}
+
+#[test]
+fn the_commands_migrate_and_export() {
+    let Some(stores) = data("irmin-stores") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, back) = (folder.path().join("ours"), folder.path().join("back"));
+    let from = stores.join("lower-volumes").join("store");
+    let run = |more: &[&str]| {
+        let first = ["context", "migrate", text(&from), text(&ours), "--format", "json"];
+        varvite(&[&first[..], more].concat())
+    };
+    assert_eq!(run(&["--commit", "last"]).json()["commits"], 1);
+    let report = run(&[]).json();
+    assert_eq!((report["commits"].as_u64(), report["present"].as_u64()), (Some(27), Some(1)));
+    assert!(report["peak_rss_bytes"].as_u64().unwrap() < 200_000_000, "{report}");
+    assert!(varvite(&["context", "check", text(&ours)]).yes().starts_with("sound: 28 commits"));
+    varvite(&["context", "export-irmin", text(&ours), text(&back)]).yes();
+    assert!(varvite(&["context", "check", text(&back)]).yes().starts_with("sound: 28 commits"));
+    varvite(&["context", "export-irmin", text(&ours), text(&back)]).error(2, &["not empty"]);
+    run(&["--since", "nowhere"]).error(2, &["neither a branch"]);
+}
+
+#[test]
+fn a_recorded_trace_is_shown_with_its_cut_row() {
+    let Some(workloads) = data("workloads") else { return };
+    let file = workloads.join("tezos_actions_1commit.repr");
+    let shown = varvite(&["trace", "show", text(&file)]).yes();
+    for part in [
+        "irmin trace of actions [0..300]",
+        "rows=6 add=3 find=2 commit=1",
+        "find [14..40] path=data/version found=false from=0",
+        "add [40..82] path=data/version value=genesis from=0 (last use) to=1",
+        "commit [215..297] commit=CoV8SQum",
+        "date=1530374852 message=Genesis from=3 (last use)",
+        "cut row [297..300]",
+    ] {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+    assert_eq!(varvite(&["inspect", text(&file)]).yes(), shown);
+    assert_eq!(varvite(&["trace", "show", text(&file), "--limit", "1"]).yes().lines().count(), 3);
+    varvite(&[
+        "trace",
+        "show",
+        text(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").as_path()),
+    ])
+    .error(1, &["IrmRepBT"]);
+}
