@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
+use varvite::irmin_pack as irmin;
 use varvite::table::check::check;
 use varvite::{Error, Kind, Session, SnapshotContent, TableOptions, Verify, View};
 
@@ -240,5 +241,49 @@ fn nothing_is_removed_while_a_manifest_cannot_be_read() {
         // The manifest mended, everything is there.
         disk.replace(name, bytes.clone()).unwrap();
         answers(&disk).unwrap();
+    }
+}
+
+/// The store of Irmin in `golden/`, which has no checksums: what a damaged length asks for is not taken.
+#[test]
+fn damage_of_a_store_of_irmin_takes_no_memory() {
+    let sound = MemoryDisk::new();
+    sound.create_directory("index").unwrap();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/irmin-pack");
+    let files = ["store.control", "store.dict", "store.branches", "store.0.suffix", "index/log"];
+    for file in files {
+        sound.replace(file, std::fs::read(folder.join(file)).unwrap()).unwrap();
+    }
+    let read = |disk: &Arc<MemoryDisk>| -> Result<usize, Error> {
+        let options = irmin::Options::default();
+        let store = irmin::open(Arc::clone(disk) as Arc<dyn Disk>, &options)?;
+        let mut values = 0;
+        for commit in store.log(usize::MAX)? {
+            let order = varvite::context::Order::Undefined;
+            store.checkout(&commit)?.fold::<&[u8]>(&[], None, order, |_, tree| {
+                values += usize::from(tree.to_value()?.is_some());
+                Ok(())
+            })?;
+        }
+        Ok(values)
+    };
+    LARGEST.set(0);
+    assert_eq!(read(&sound).unwrap(), 8);
+    let usual = LARGEST.get();
+    for file in files {
+        let bytes = sound.bytes(file).unwrap();
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                let disk = sound.snapshot();
+                disk.replace(file, damaged).unwrap();
+                LARGEST.set(0);
+                let outcome = read(&disk);
+                assert!(outcome.is_err() || outcome.unwrap() == 8, "{file} {at} {bit}");
+                let largest = LARGEST.get();
+                assert!(largest <= 2 * usual + (64 << 10), "{file} {at} {bit}: {largest} bytes");
+            }
+        }
     }
 }

@@ -7,8 +7,8 @@ use varvite::context::{Change, Depth, Kind, Options, Order, Store, Tree};
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Result};
 
-use super::context_write;
 use super::context_migrate;
+use super::context_write;
 use crate::context_store::{Folder, commit, text};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;

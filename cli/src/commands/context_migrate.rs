@@ -66,7 +66,7 @@ fn target(folder: &Path, configuration: varvite::context::Configuration) -> Resu
 }
 
 pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
-    let source = disk(&arguments.from)?;
+    let source: Arc<dyn Disk> = disk(&arguments.from)?;
     let options = irmin::Options {
         objects_bytes: SHARE,
         pages_bytes: SHARE / 2,

@@ -18,7 +18,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The trace: of actions (IrmRepBT) or of statistics (IrmStaBT)
+    /// The trace: of actions or of statistics
     file: PathBuf,
     /// Rows to list at most; all are counted
     #[arg(long, default_value_t = 1000)]

@@ -227,11 +227,11 @@ fn a_recorded_trace_is_shown_with_its_cut_row() {
     for part in [
         "irmin trace of actions [0..300]",
         "rows=6 add=3 find=2 commit=1",
-        "find [14..40] path=data/version found=false from=0",
-        "add [40..82] path=data/version value=genesis from=0 (last use) to=1",
-        "commit [215..297] commit=CoV8SQum",
+        "find [13..39] path=data/version found=false from=0",
+        "add [39..81] path=data/version value=genesis from=0 (last use) to=1",
+        "commit [214..296] commit=CoV8SQum",
         "date=1530374852 message=Genesis from=3 (last use)",
-        "cut row [297..300]",
+        "cut row [296..300]",
     ] {
         assert!(shown.contains(part), "{part} is not in\n{shown}");
     }

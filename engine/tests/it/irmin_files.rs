@@ -4,6 +4,8 @@
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
+#[cfg(test)]
+use varvite::context::{CommitInfo, Options, Tree};
 use varvite::context::{Order, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -83,6 +85,34 @@ fn the_golden_store_is_read() {
     assert_eq!((checked.commits, checked.nodes, checked.values), (3, 7, 5));
 }
 
+/// Its files are what Irmin wrote, and what the export writes of the same commits.
+#[test]
+fn the_golden_store_is_exported_as_it_was() {
+    let mut store = Store::create(MemoryDisk::new(), Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    let mut parents = Vec::new();
+    let mut commit = |tree: &mut Tree, date, message: &str| {
+        let info = CommitInfo::new(&parents, date, "Tezos", message);
+        parents = vec![store.commit(tree, &info).unwrap()];
+        store.set_branch(b"main", &parents[0]).unwrap();
+    };
+    tree.add(&["a", "b"], b"hello").unwrap();
+    tree.add(&["a", "c"], b"").unwrap();
+    tree.add(&["d"], b"world").unwrap();
+    commit(&mut tree, 1_600_000_000, "lvl 0, fit:0, prio:0, 0 ops");
+    tree.add(&["a", "b"], b"hello2").unwrap();
+    tree.remove(&["d"]).unwrap();
+    commit(&mut tree, 1_600_000_030, "lvl 1, fit:1, prio:0, 3 ops");
+    tree.add(&["e", "f", "g"], b"x").unwrap();
+    commit(&mut tree, 1_600_000_060, "lvl 2, fit:2, prio:0, 6 ops");
+    let disk = MemoryDisk::new();
+    let target = Arc::clone(&disk) as Arc<dyn Disk>;
+    irmin::export(&store, &target, &mut |_| Ok(())).unwrap();
+    for file in FILES {
+        crate::golden::golden(&format!("irmin-pack/{file}"), &disk.bytes(file).unwrap());
+    }
+}
+
 /// A tree of it is an ordinary one: it can be changed, and put into a store of ours.
 #[test]
 fn a_tree_of_irmin_goes_on_in_a_store_of_ours() {
@@ -90,17 +120,12 @@ fn a_tree_of_irmin_goes_on_in_a_store_of_ours() {
     let hash = theirs.last_commit().unwrap().unwrap();
     let commit = theirs.commit_info(&hash).unwrap();
     let mut tree = theirs.checkout(&hash).unwrap();
-    let options = varvite::context::Options::default();
+    let options = Options::default();
     let mut ours = Store::create(MemoryDisk::new(), options).unwrap();
-    let info = varvite::context::CommitInfo::new(
-        &commit.parents,
-        commit.date,
-        &commit.author,
-        &commit.message,
-    );
+    let info = CommitInfo::new(&commit.parents, commit.date, &commit.author, &commit.message);
     assert_eq!(ours.commit(&mut tree, &info).unwrap(), hash);
     tree.add(&["a", "new"], b"value").unwrap();
-    let next = varvite::context::CommitInfo::new(&[hash], 1, "me", "on");
+    let next = CommitInfo::new(&[hash], 1, "me", "on");
     let hash = ours.commit(&mut tree, &next).unwrap();
     assert_eq!(ours.checkout(&hash).unwrap().length(&["a"]).unwrap(), 3);
     let mut theirs = theirs;
@@ -198,8 +223,35 @@ fn what_is_no_store_is_refused() {
     assert_eq!(error.kind(), Kind::Version);
 }
 
+/// A trace with a row of each of four kinds, the last one cut.
+const TRACE: &[u8] = b"IrmRepBT\0\0\0\0\0\x0e\x04\x01\x01a\0\x01\0\0\0\0\0\0\0\0\
+    \x18\x01\x01\x01a\x01v\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\
+    \x18\x07\x01\x01h\0\0\0\0\0\0\0\x07\x01m\0\0\0\0\0\0\0\0\0\x01\x40\0\x01\x34";
+
+#[test]
+fn a_trace_is_described_row_by_row() {
+    let outline = irmin::trace::describe("trace", TRACE, 10).unwrap();
+    let text = outline.to_string();
+    for part in [
+        "rows=3 add=1 find=1 commit=1",
+        "find [13..28] path=a found=false from=0",
+        "add [28..53] path=a value=v from=0 (last use) to=1",
+        "commit=h date=7 message=m from=1 (last use)",
+        "cut row",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert_eq!(outline.damage_count(), 0);
+    let refused = irmin::trace::describe("trace", b"IrmRepBT\0\0\0\x01\0", 10).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Version);
+    let statistics = b"IrmStaBT\0\0\0\x01\x02..\x05\x02\x3f\0\0\0\x07\x07\x3f\x80\0\0ab";
+    let text = irmin::trace::describe("trace", statistics, 10).unwrap().to_string();
+    assert!(text.contains("find [15..21] seconds=0.5"), "{text}");
+    assert!(text.contains("commit [21..29] seconds=1 counters=2 bytes"), "{text}");
+}
+
 /// A name in Irmin's folder for each format.
-pub const KINDS: [(&str, &str); 7] = [
+pub const KINDS: [(&str, &str); 8] = [
     ("irmin_control", "store.control"),
     ("irmin_dict", "store.dict"),
     ("irmin_branches", "store.branches"),
@@ -207,10 +259,15 @@ pub const KINDS: [(&str, &str); 7] = [
     ("irmin_pack", "store.0.suffix"),
     ("irmin_mapping", "store.1.mapping"),
     ("irmin_volume", "volume.0/volume.control"),
+    ("irmin_trace", "trace"),
 ];
 
 /// What the fuzz target of that name does: the file is described, and the golden store read with it.
 pub fn body(name: &str, bytes: &[u8]) {
+    if name == "irmin_trace" {
+        let _ = irmin::trace::describe("trace", bytes, 10);
+        return;
+    }
     let (_, file) = KINDS.iter().find(|(known, _)| *known == name).expect("a target's name");
     for schema in [None, Some(Schema::Tezos), Some(Schema::Sha1)] {
         let outline = irmin::inspect::file(file, bytes, schema).expect("the name is known");
@@ -246,6 +303,7 @@ fn the_bodies_survive_mutations() {
     for (name, file) in KINDS {
         let good = match golden().bytes(file) {
             Ok(bytes) => bytes,
+            Err(_) if name == "irmin_trace" => TRACE.to_vec(),
             Err(_) => (0..96).map(|at| u8::from(at % 8 == 0) * at).collect(),
         };
         for _ in 0..300 * crate::damage::effort() {
