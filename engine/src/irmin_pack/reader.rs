@@ -13,7 +13,7 @@ use crate::context::configuration::{Bucket, Configuration};
 use crate::context::hash::Hash;
 use crate::context::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, Target};
 use crate::context::object_cache::ObjectCache;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::format::codec::Decoder;
 use crate::sync::{Mutex, lock};
 
@@ -60,6 +60,16 @@ impl Entry {
     pub(crate) fn body(&self) -> Decoder<'_> {
         let start = self.head.body;
         Decoder::new(&self.file, self.place + start as u64, &self.bytes[start..])
+    }
+
+    /// `error`, which something that this entry names gave. Whether what was collected should have
+    /// been kept, or the name is damaged, nothing tells; so the message has both places.
+    fn named(&self, error: Error) -> Error {
+        if error.kind() != Kind::Missing {
+            return error;
+        }
+        let (file, place, kind) = (&self.file, self.place, self.head.kind.name());
+        error.context(format_args!("the {kind} in {file} at byte {place} names what is not there"))
     }
 
     pub(crate) fn corrupt(
@@ -277,8 +287,10 @@ impl Reader {
         if self.verify == Verify::Trust {
             return Ok(());
         }
-        let hashes: Vec<Hash> =
-            items.iter().map(|(_, slot)| self.slot_hash(slot)).collect::<Result<_>>()?;
+        let hashes: Vec<Hash> = items
+            .iter()
+            .map(|(_, slot)| self.slot_hash(slot).map_err(|error| entry.named(error)))
+            .collect::<Result<_>>()?;
         let bindings: Vec<Binding<'_>> = items
             .iter()
             .zip(hashes)
@@ -365,7 +377,8 @@ impl Reader {
         let mut total = 0u64;
         for (bucket, address) in pointers {
             let reference = self.reference(address)?;
-            let (hash, peek) = self.peek(self.offset(reference)?)?;
+            let peeked = self.offset(reference).and_then(|offset| self.peek(offset));
+            let (hash, peek) = peeked.map_err(|error| entry.named(error))?;
             let count = u32::try_from(peek.count).ok().filter(|count| *count > 0);
             let fits = peek.depth.is_none_or(|below| below == depth + 1);
             let Some(count) = count.filter(|_| fits) else {
@@ -417,7 +430,9 @@ impl Reader {
     ) -> Result<()> {
         self.check_pointers(entry, depth, pointers)?;
         for (bucket, address) in pointers {
-            let (piece, inode, whole) = self.inode(self.offset(self.reference(address)?)?)?;
+            let reference = self.reference(address)?;
+            let piece = self.offset(reference).and_then(|offset| self.inode(offset));
+            let (piece, inode, whole) = piece.map_err(|error| entry.named(error))?;
             match inode {
                 _ if whole => return Err(piece.corrupt("a piece of a directory", "a whole one")),
                 Inode::Tree { depth: own, .. } if own != depth + 1 => {
@@ -499,12 +514,18 @@ impl Reader {
             other => Err(entry.corrupt("a commit", other.name())),
         })?;
         let root = self.reference(&body.tree)?;
-        let tree = self.stored_hash(root)?;
+        // A commit that is kept keeps its tree, and the index the hashes of its parents.
+        let gone = |error: Error| match error.kind() {
+            Kind::Missing => entry.corrupt("a tree and parents that are there", error.detail()),
+            _ => error,
+        };
+        let tree = self.stored_hash(root).map_err(gone)?;
         let parent = |address: &Address| match address {
             Address::Hash(hash) => Ok(*hash),
             Address::Offset(offset) => self.parent(*offset),
         };
-        let parents: Vec<Hash> = body.parents.iter().map(parent).collect::<Result<_>>()?;
+        let parents: Result<Vec<Hash>> = body.parents.iter().map(parent).collect();
+        let parents = parents.map_err(gone)?;
         let found = self.schema.commit(&tree, &parents, body.date, &body.author, &body.message);
         self.same(&entry, &found)?;
         Ok(ReadCommit { hash: found, tree, root: Slot::StoredNode(root), parents, entry: body })
@@ -514,7 +535,7 @@ impl Reader {
     fn parent(&self, offset: u64) -> Result<Hash> {
         let error = match self.head(offset, From::Anywhere) {
             Ok((entry, _)) => return Ok(entry.head.hash),
-            Err(error) if error.kind() == crate::error::Kind::Missing => error,
+            Err(error) if error.kind() == Kind::Missing => error,
             Err(error) => return Err(error),
         };
         let mut found = None;
