@@ -310,11 +310,14 @@ impl LiveTables {
     fn checkpoint_if_due(&self) -> Result<()> {
         let Some(_changing) = try_lock(&self.changing) else { return Ok(()) };
         let log = self.log()?;
+        let mut is_late = false;
         if log.is_due() {
+            // Updates that make segments faster than they are synced ahead would put it off for ever.
+            is_late = self.is_owed.load(Ordering::Acquire);
             self.store.write(|| log.roll())?;
             self.is_owed.store(true, Ordering::Release);
         }
-        if self.is_owed.load(Ordering::Acquire) && !self.sync_ahead()? {
+        if self.is_owed.load(Ordering::Acquire) && (is_late || !self.sync_ahead()?) {
             let (entries, next_id) = self.entries();
             let count = entries.len() as u64;
             self.store.observe(Operation::Checkpoint, count, || {

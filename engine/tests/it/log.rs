@@ -133,6 +133,25 @@ fn the_log_stays_small_though_a_table_idles_or_is_never_opened() {
     assert_eq!(content(&idle), expected);
 }
 
+/// Each update makes segments, more than one is synced ahead of a checkpoint at a time.
+#[test]
+fn the_log_stays_small_though_every_update_fills_buffers() {
+    let disk = MemoryDisk::new();
+    let session = create(&disk, Log::Written);
+    let options = TableOptions { write_buffer_bytes: 64, ..table_options() };
+    let mut table = session.create_table("tiny", options).unwrap();
+    let mut most = 0;
+    for number in 0..200 {
+        table.update(&batch(number)).unwrap();
+        most = most.max(log_bytes(&disk));
+    }
+    assert!(most < 14_000, "{most} bytes of log");
+    let expected = content(&table);
+    drop((table, session));
+    let session = open(&disk, Log::Written);
+    assert_eq!(content(&session.open_table("tiny", &OpenTable::default()).unwrap()), expected);
+}
+
 #[test]
 fn names_are_taken_given_back_and_published() {
     let disk = MemoryDisk::new();

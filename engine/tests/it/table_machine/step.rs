@@ -3,6 +3,8 @@
 //! A step means something in every state (numbers are taken modulo what is there), so a failing list stays
 //! a list of steps when some are taken out.
 
+use varvite::Log;
+
 use crate::random::Random;
 use crate::setup::{DiskKind, Setup};
 
@@ -142,6 +144,9 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             39 => Step::Publish { table },
             40..42 => Step::Find { table, seed },
             42..43 => Step::Stream { table, seed },
+            // A log is for what happens when a session ends.
+            43..47 if setup.log != Log::None && setup.disk == DiskKind::Sim => Step::Crash { seed },
+            43..47 if setup.log != Log::None => Step::Reopen { closed: seed.is_multiple_of(2) },
             43..50 => Step::Lookup { table, seed, count: size },
             50..53 => Step::Range { table, seed },
             53..54 => Step::DeleteRange { table, seed },
