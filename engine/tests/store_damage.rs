@@ -77,8 +77,8 @@ fn store() -> Arc<MemoryDisk> {
         for index in 0..20 {
             let key = SETUP.key((index * 3 + round * 11) % SETUP.key_count);
             let value = format!("round {round}, number {index}");
-            // Two values of some rounds are long enough for a blob file.
-            let times = if round % 2 == 0 && index < 2 { 5 } else { 1 };
+            // Two values are long enough for a blob file.
+            let times = if round == 0 && index < 2 { 5 } else { 1 };
             batch.insert(&key, value.repeat(times).as_bytes());
         }
         batch.delete(&SETUP.key(round));
@@ -188,8 +188,9 @@ fn damage_anywhere_is_told_or_does_no_harm() {
     println!(
         "{told} told, {harmless} harmless, {cuts} cuts; usual largest allocation {usual} bytes"
     );
-    // What is harmless is what nobody read: filters that no lookup asked, pages no range touched.
-    assert!(told > 20_000 && harmless < told / 4, "{told} {harmless}");
+    // What is harmless is what nobody read: filters that no lookup asked, pages no range touched, lists
+    // of blob files, which manifests have too, and the zeros that fill up their pages.
+    assert!(told > 20_000 && harmless < told / 2, "{told} {harmless}");
 }
 
 #[test]
