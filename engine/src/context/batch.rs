@@ -198,8 +198,10 @@ impl<'a> Batch<'a> {
         if from.under != 0 {
             // Repeating costs as much in all as half of the last repetition, once for each change. A
             // link of the chain is worth its share of the full record.
-            let count = node.changes().count(Since::Base);
-            let repeated = count * (count * CHANGE_BYTES) / 2;
+            let changes = node.changes();
+            let count = changes.count(Since::Base);
+            let entry = node.weight() / node.width().max(1);
+            let repeated = count * (count * CHANGE_BYTES + changes.added() * entry) / 2;
             if repeated < node.weight() / usize::from(PATCHES_MAX) {
                 return Some(Since::Base);
             }

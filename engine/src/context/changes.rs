@@ -124,6 +124,11 @@ impl Changes {
         }
     }
 
+    /// How many children are new since the base.
+    pub(crate) fn added(&self) -> usize {
+        self.list.iter().filter(|changed| changed.added).count()
+    }
+
     /// The children that changed, in order, and whether each is new; none when children went, which
     /// only a comparison can name.
     pub(crate) fn since(&self, since: Since) -> Option<impl Iterator<Item = (usize, bool)>> {

@@ -185,6 +185,7 @@ impl Hashes {
     fn insert(&mut self, index: usize) {
         let own = self.own();
         if index <= own.len() && !own.is_empty() {
+            make_room(own, 1);
             own.insert(index, UNKNOWN);
         }
     }
@@ -194,6 +195,13 @@ impl Hashes {
         if index < own.len() {
             own.remove(index);
         }
+    }
+}
+
+/// Room for `more` in a buffer that will be kept: to double it would waste a cache's memory.
+fn make_room<T>(buffer: &mut Vec<T>, more: usize) {
+    if buffer.capacity() - buffer.len() < more {
+        buffer.reserve_exact(more.max(buffer.len() / 4));
     }
 }
 
@@ -264,19 +272,14 @@ impl Leaf {
         self.entries.push(Entry { end: self.names.len() as u32, slot });
     }
 
-    /// Gives back room that was reserved for more.
-    pub(crate) fn fit(&mut self) {
-        if self.names.capacity() > self.names.len() + 64 {
-            self.names.shrink_to_fit();
-        }
-        if self.entries.capacity() > self.entries.len() + self.entries.len() / 2 {
-            self.entries.shrink_to_fit();
-        }
-    }
-
     pub(crate) fn insert(&mut self, index: usize, name: &[u8], slot: Slot) {
         let start = if index == 0 { 0 } else { self.entries[index - 1].end as usize };
-        self.names.splice(start..start, name.iter().copied());
+        make_room(&mut self.names, name.len());
+        make_room(&mut self.entries, 1);
+        let end = self.names.len();
+        self.names.resize(end + name.len(), 0);
+        self.names.copy_within(start..end, start + name.len());
+        self.names[start..start + name.len()].copy_from_slice(name);
         for entry in &mut self.entries[index..] {
             entry.end += name.len() as u32;
         }

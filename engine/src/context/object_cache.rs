@@ -135,18 +135,18 @@ impl<T: Held> ObjectCache<T> {
     /// taken afterwards.
     fn make_room(&self) -> u64 {
         let index = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len() as u64;
-        let mut freed = Vec::new();
+        let mut freed: [Option<T>; WAYS] = [const { None }; WAYS];
         {
             let mut set = lock(&self.sets[index as usize]);
-            for way in 0..WAYS {
+            for (way, freed) in freed.iter_mut().enumerate() {
                 if set.used & 1 << way == 0 && set.offsets[way] != 0 {
                     set.offsets[way] = 0;
-                    freed.extend(set.held[way].take());
+                    *freed = set.held[way].take();
                 }
             }
             set.used = 0;
         }
-        let bytes = freed.iter().map(|node| node.bytes() as u64).sum();
+        let bytes = freed.iter().flatten().map(|node| node.bytes() as u64).sum();
         self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes
     }
 

@@ -333,9 +333,9 @@ impl Pack {
         Ok(node)
     }
 
-    /// The hashes of the children of the node at `offset`, as far as memory has them.
+    /// The node with the hashes of its children, as far as memory has them.
     fn with_hashes(&self, offset: u64, node: Arc<Node>) -> Arc<Node> {
-        if let Some(hashes) = self.hashes.get(offset)
+        if let Some(hashes) = self.hashes.take(offset)
             && hashes.len() == node.width()
         {
             node.hashes().put(hashes);

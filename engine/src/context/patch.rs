@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 
 /// The most records that a node is read from, less one.
-pub(crate) const PATCHES_MAX: u8 = 4;
+pub(crate) const PATCHES_MAX: u8 = 8;
 
 const REPLACE: u64 = 0;
 const REMOVE: u64 = 1;

@@ -222,9 +222,11 @@ pub(super) fn take_entry(
         }
         NAME_LONG => name.extend_from_slice(decoder.bytes_with_length()?),
         NAME_HEX => {
-            for byte in decoder.bytes_with_length()? {
-                name.push(DIGITS[usize::from(byte >> 4)]);
-                name.push(DIGITS[usize::from(byte & 15)]);
+            let bytes = decoder.bytes_with_length()?;
+            name.resize(2 * bytes.len(), 0);
+            for (pair, byte) in name.chunks_exact_mut(2).zip(bytes) {
+                pair[0] = DIGITS[usize::from(byte >> 4)];
+                pair[1] = DIGITS[usize::from(byte & 15)];
             }
         }
         short => name.extend_from_slice(decoder.raw(usize::from(short))?),
@@ -344,15 +346,14 @@ pub(crate) fn read<'a>(
     let mut decoder = Decoder::new(file, place, record.body);
     let body = match record.tag {
         Tag::Flat | Tag::Values => {
-            // Guesses that usually fit, and that a damaged length cannot make large.
-            let mut leaf = Leaf::with_capacity(record.body.len() / 16 + 1, record.body.len());
+            let (entries, names) = sizes(decoder.clone());
+            let mut leaf = Leaf::with_capacity(entries, names);
             let mut name = Vec::new();
             while decoder.remaining() > 0 {
                 let start = decoder.clone();
                 let slot = take_entry(&mut decoder, at, true, &mut name)?;
                 push_sorted(&mut leaf, &name, slot, &start)?;
             }
-            leaf.fit();
             Body::Leaf { leaf, flat: record.tag == Tag::Flat }
         }
         Tag::Branch => {
@@ -380,6 +381,33 @@ pub(crate) fn read<'a>(
         }
     };
     Ok(Read::Full(Node::new(body)))
+}
+
+/// How many entries follow, and how long their names are together, up to the first that is damaged.
+/// Leaves are read so often that growing their buffers would be seen.
+fn sizes(mut decoder: Decoder<'_>) -> (usize, usize) {
+    let (mut entries, mut names) = (0, 0);
+    while decoder.remaining() > 0 {
+        let Ok(length) = skip_entry(&mut decoder) else { break };
+        entries += 1;
+        names += length;
+    }
+    (entries, names)
+}
+
+/// Passes an entry, and returns the length of its name.
+fn skip_entry(decoder: &mut Decoder<'_>) -> Result<usize> {
+    let first = decoder.u8()?;
+    let length = match first >> 5 {
+        NAME_LONG => decoder.bytes_with_length()?.len(),
+        NAME_HEX => 2 * decoder.bytes_with_length()?.len(),
+        short => decoder.raw(usize::from(short))?.len(),
+    };
+    match usize::from(first & 31) {
+        inline if inline <= INLINE => drop(decoder.raw(inline)?),
+        _ => drop(decoder.varint()?),
+    }
+    Ok(length)
 }
 
 fn push_sorted(leaf: &mut Leaf, name: &[u8], slot: Slot, start: &Decoder<'_>) -> Result<()> {
