@@ -1,5 +1,7 @@
 //! The bodies of the fuzz targets. They live with the tests, which run them too; here they are only named.
 
+#[path = "../../engine/tests/it/context_files.rs"]
+pub mod context_files;
 #[path = "../../engine/tests/it/decoders.rs"]
 pub mod decoders;
 #[path = "../../engine/tests/it/irmin_files.rs"]
@@ -15,9 +17,22 @@ pub mod proof_bytes;
 #[path = "../../engine/tests/it/store_files.rs"]
 pub mod store_files;
 
+#[path = "../../engine/tests/it/context_machine"]
+#[allow(dead_code)]
+mod context_machine {
+    pub mod pair;
+    pub mod step;
+    mod world;
+
+    pub use world::run;
+}
+#[path = "../../engine/tests/it/context_story.rs"]
+#[allow(dead_code)]
+mod context_story;
 #[path = "../../engine/tests/it/model"]
 #[allow(dead_code)]
 mod model {
+    pub mod context;
     pub mod table;
 }
 #[path = "../../engine/tests/it/random.rs"]

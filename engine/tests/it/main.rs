@@ -15,6 +15,7 @@ mod sim_disk; // what the simulated disk adds: crashes and faults
 mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
 mod context_crash; // crashes and failed calls of a context store
 mod context_examples; // trees and stores of a context, by example
+mod context_files; // mutated files of a context, operation lists; bodies of fuzz targets
 mod context_golden; // the context's files in `golden/`
 mod context_index; // the context's index: lost, damaged, foreign, and what it costs
 mod context_machine; // random steps on a context, its readers and another store, and on their model

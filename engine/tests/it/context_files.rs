@@ -1,0 +1,386 @@
+//! The bodies of the context's fuzz targets: a small store around bytes whose checksums are repaired.
+//!
+//! A body may find errors but must not panic, hang, or take memory out of proportion; and what the check
+//! of a store finds sound can be read.
+
+use std::sync::{Arc, OnceLock};
+
+use varvite::context::{
+    ChildOrder, CommitInfo, Configuration, Durability, Index, Options, Order, Store, Tree, hash,
+    inspect,
+};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::file::append::{AppendFile, HEAD, Position, open_reader, scan};
+use varvite::format::checksum::{crc, crc_append};
+use varvite::format::header::FileKind;
+use varvite::{Error, Result};
+
+use crate::context_machine::{run, step};
+use crate::context_story::{Act, Tale, options};
+use crate::setup::DiskKind;
+
+/// What a fuzz target does with its bytes.
+pub type Body = fn(&[u8]);
+
+/// Every body with its name, operation lists apart.
+pub const BODIES: [(&str, Body); 5] = [
+    ("context_control", control),
+    ("context_index", index),
+    ("context_pack", pack),
+    ("context_records", records),
+    ("context_hash", text),
+];
+
+const PACK: &str = "0000-000000.pack";
+
+/// Entries of a commit that are looked at; damage may make a graph whose paths nobody can count.
+const LOOKS: usize = 60;
+
+/// Pieces of directories are so large that changes of them are written as patches.
+fn small() -> Options {
+    let configuration = Configuration::new(16, 20, ChildOrder::SeededHash).expect("it is legal");
+    let small = options(Index::Always, Durability::Synced);
+    Options { configuration, chunk_bytes: 1 << 20, ..small }
+}
+
+/// A store of one chunk, closed, so that it has an index.
+fn store() -> Arc<MemoryDisk> {
+    static STORE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
+    STORE.get_or_init(|| told(true)).snapshot()
+}
+
+/// The same, not closed.
+fn open_store() -> Arc<MemoryDisk> {
+    static STORE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
+    STORE.get_or_init(|| told(false)).snapshot()
+}
+
+fn told(close: bool) -> Arc<MemoryDisk> {
+    let disk = MemoryDisk::new();
+    let mut tale = Tale::new(disk.clone(), &small());
+    let acts = [
+        Act::Begin,
+        Act::Commit(1),
+        Act::SetBranch("main"),
+        Act::Commit(2),
+        Act::Work(3),
+        Act::CommitWork,
+        Act::Commit(4),
+        Act::SetBranch("side"),
+        Act::Commit(5),
+        Act::RemoveBranch("side"),
+        Act::Commit(6),
+    ];
+    for act in acts.iter().chain(close.then_some(&Act::End)) {
+        tale.act(*act).expect("memory does not fail");
+        if matches!(act, Act::Commit(6)) {
+            for number in 0..3 {
+                widen(tale.store(), number).expect("memory does not fail");
+            }
+        }
+    }
+    disk
+}
+
+/// Commits a flat directory and a larger one, or a change of an entry of each.
+fn widen(store: &mut Store, number: u8) -> Result<()> {
+    let parents = store.log(1)?;
+    let mut tree = store.checkout(&parents[0])?;
+    for (name, width) in [("flat", 20), ("large", 90_u8)] {
+        let range = if number == 0 { 0..width } else { 7..8 };
+        for entry in range {
+            tree.add(&[name, &format!("entry {entry}")], &[number; 9])?;
+        }
+    }
+    store.commit(&mut tree, &CommitInfo::new(&parents, 100 + i64::from(number), "a", "b"))?;
+    Ok(())
+}
+
+/// The batches of a pack that was not closed, and where each begins.
+fn batches() -> &'static [(Position, Vec<u8>)] {
+    static BATCHES: OnceLock<Vec<(Position, Vec<u8>)>> = OnceLock::new();
+    BATCHES.get_or_init(|| {
+        let mut batches = Vec::new();
+        let disk = open_store();
+        let (file, header) = open_reader(&*disk, PACK, FileKind::Pack).expect("it is there");
+        scan(&*file, header.identity, Position::start(), |position, payload| {
+            batches.push((position, payload.to_vec()));
+            Ok(())
+        })
+        .expect("it is sound");
+        batches
+    })
+}
+
+/// A seed for each batch: its number, and its records.
+pub fn record_seeds() -> Vec<Vec<u8>> {
+    let seed = |(number, (_, payload)): (usize, &(Position, Vec<u8>))| {
+        [&[number as u8][..], payload].concat()
+    };
+    batches().iter().enumerate().map(seed).collect()
+}
+
+/// Reads everything there is, as far as it goes, and goes on with it; errors are fine.
+fn use_all(disk: &Arc<MemoryDisk>, goes_on: bool) {
+    let disk = Arc::clone(disk) as Arc<dyn Disk>;
+    if let Ok(reader) = Store::open_read_only(Arc::clone(&disk), small()) {
+        let read = read(&reader);
+        if goes_on && reader.check().is_ok_and(|checked| checked.index_faults.is_empty()) {
+            assert!(read.is_ok(), "sound, but not read: {read:?}");
+        }
+    }
+    // Checking everything and going on cost ten times as much, so every eighth does.
+    if !goes_on {
+        return;
+    }
+    let Ok(mut store) = Store::open(Arc::clone(&disk), small()) else { return };
+    let Ok(log) = store.log(1) else { return };
+    let tree = log.first().map_or_else(|| Ok(store.empty_tree()), |last| store.checkout(last));
+    let Ok(mut tree) = tree else { return };
+    for number in 0..4_u8 {
+        let _ = tree.add(&[&b"data"[..], &[number]], &[number; 20]);
+        let _ = tree.remove(&["data", "3"]);
+    }
+    if let Ok(hash) = store.commit(&mut tree, &CommitInfo::new(&log, 9, "a", "b")) {
+        assert!(store.exists(&hash).is_ok_and(|found| found), "it was just committed");
+    }
+    let _ = store.set_branch(b"late", log.first().unwrap_or(&[1; 32]));
+    if store.close().is_ok() {
+        let _ = Store::open(disk, small()).and_then(|mut store| store.clear());
+    }
+}
+
+fn read(store: &Store) -> Result<()> {
+    assert!(store.warnings().len() < 10);
+    for (_, commit) in store.branches() {
+        store.exists(&commit)?;
+    }
+    store.log(usize::MAX)?;
+    for commit in store.log(3)? {
+        let info = store.commit_info(&commit)?;
+        if store.stats().objects > 0 {
+            drop(store.find_object(&info.tree)?);
+        }
+        let tree = store.checkout(&commit)?;
+        drop(tree.list::<&[u8]>(&[], 1, 3)?);
+        drop(tree.find(&["data", "3"])?);
+        walk(&tree)?;
+    }
+    Ok(())
+}
+
+/// Every entry, as long as they are not too many.
+fn walk(tree: &Tree) -> Result<()> {
+    let (mut looks, mut failure) = (0, None);
+    let folded = tree.fold::<&[u8]>(&[], None, Order::Undefined, |path, tree| {
+        looks += 1;
+        if looks > LOOKS {
+            return Err(Error::invalid("enough"));
+        }
+        let look = || {
+            drop(tree.to_value()?);
+            tree.length::<&[u8]>(&[])?;
+            drop(tree.list::<&[u8]>(&[], path.len() as u64, 2)?);
+            tree.hash()
+        };
+        failure = look().err();
+        failure.take().map_or(Ok(()), Err)
+    });
+    if looks > LOOKS { Ok(()) } else { folded }
+}
+
+/// `bytes` with a last word that is the checksum of the rest.
+fn repaired(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if let Some((rest, checksum)) = bytes.split_last_chunk_mut::<4>() {
+        *checksum = crc(rest).to_le_bytes();
+    }
+    bytes
+}
+
+pub fn control(bytes: &[u8]) {
+    let repaired = repaired(bytes);
+    if let Some(outline) = inspect::file("control", &repaired) {
+        assert!(!outline.to_string().is_empty());
+    }
+    let disk = store();
+    disk.replace("control", repaired).expect("memory takes it");
+    use_all(&disk, crc(bytes).is_multiple_of(8));
+}
+
+/// The manifest of the index, whose payload says what it covers.
+pub fn index(bytes: &[u8]) {
+    let disk = store();
+    let is_manifest = |name: &String| name.starts_with("index/snapshots/");
+    let name = disk.files().into_iter().find(is_manifest).expect("a closed store has one");
+    disk.replace(&name, repaired(bytes)).expect("memory takes it");
+    use_all(&disk, crc(bytes).is_multiple_of(8));
+}
+
+pub fn pack(bytes: &[u8]) {
+    if let Some(outline) = inspect::file(PACK, bytes) {
+        assert!(!outline.to_string().is_empty());
+    }
+    let disk = store();
+    disk.replace(PACK, bytes).expect("memory takes it");
+    use_all(&disk, crc(bytes).is_multiple_of(8));
+}
+
+/// The records of a batch, after the batches that the first byte says.
+pub fn records(bytes: &[u8]) {
+    let Some((number, payload)) = bytes.split_first() else { return };
+    let batches = batches();
+    let (position, _) = &batches[usize::from(*number) % batches.len()];
+    let disk = open_store();
+    let mut pack = disk.bytes(PACK).expect("it is there");
+    pack.truncate(position.offset as usize);
+    disk.replace(PACK, pack).expect("memory takes it");
+    let mut payload = payload.to_vec();
+    repair_records(position.offset + HEAD as u64, &mut payload);
+    let each = |_: Position, _: &[u8]| Ok(());
+    let mut file = AppendFile::open(&*disk, PACK, FileKind::Pack, Position::start(), each)
+        .expect("a cut between batches is sound");
+    file.push(&payload).expect("a short batch");
+    file.sync().expect("memory does not fail");
+    drop(file);
+    use_all(&disk, crc(bytes).is_multiple_of(8));
+}
+
+/// The length of the record that `bytes` begin with, if they hold all of it: a tag, the length of the body,
+/// a hash, the body, a checksum.
+fn record_length(bytes: &[u8]) -> Option<usize> {
+    const REST: usize = 36;
+    let mut body = 0;
+    for at in 1..5 {
+        let byte = *bytes.get(at)?;
+        body |= usize::from(byte & 127) << (7 * (at - 1));
+        if byte & 128 == 0 {
+            let length = at + 1 + REST + body;
+            return (length <= bytes.len()).then_some(length);
+        }
+    }
+    None
+}
+
+/// Makes the checksum of each record right, as long as lengths make sense.
+fn repair_records(mut offset: u64, mut bytes: &mut [u8]) {
+    while let Some(length) = record_length(bytes) {
+        let (record, rest) = bytes.split_at_mut(length);
+        let (record, checksum) = record.split_last_chunk_mut::<4>().expect("it is longer");
+        // The identity of the store is its seed.
+        let place = [small().seed.to_le_bytes(), offset.to_le_bytes()].concat();
+        *checksum = crc_append(crc(&place), record).to_le_bytes();
+        (bytes, offset) = (rest, offset + length as u64);
+    }
+}
+
+/// A commit's hash as people write it.
+pub fn text(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(found) = hash::from_text(text) {
+        let again = [hash::to_text(&found), hash::to_hex(&found)];
+        assert!(again.iter().any(|form| form.eq_ignore_ascii_case(text)), "{text}: {again:?}");
+    }
+}
+
+/// Two bytes choose the setup; then each step takes four.
+pub fn operations(bytes: &[u8]) {
+    let Some((head, rest)) = bytes.split_first_chunk::<2>() else { return };
+    let disk = if head[0] & 1 == 0 { DiskKind::Memory } else { DiskKind::Sim };
+    let setup = step::Setup::draw(disk, u64::from(u16::from_le_bytes(*head)));
+    let step = |[kind, at, low, high]: [u8; 4]| {
+        step::step(kind, at, u64::from(u16::from_le_bytes([low, high])))
+    };
+    let steps: Vec<_> = rest.as_chunks::<4>().0.iter().take(100).copied().map(step).collect();
+    if let Err(what) = run(&setup, &steps) {
+        panic!("{what}\nwith {setup:?}\nand {steps:#?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::damage::mutations;
+    use crate::random::Random;
+
+    fn seeds(name: &str) -> Vec<Vec<u8>> {
+        let bytes = |name: &str| store().bytes(name).unwrap();
+        match name {
+            "context_control" => vec![bytes("control")],
+            "context_index" => {
+                let files = store().files();
+                let manifests = files.iter().filter(|name| name.starts_with("index/snapshots/"));
+                manifests.map(|name| bytes(name)).collect()
+            }
+            "context_pack" => vec![bytes(PACK)],
+            "context_records" => record_seeds(),
+            _ => {
+                let hash = hash::hash(b"a commit");
+                vec![hash::to_text(&hash).into_bytes(), hash::to_hex(&hash).into_bytes()]
+            }
+        }
+    }
+
+    fn mutate(name: &str) {
+        let (_, body) = BODIES.iter().find(|(known, _)| *known == name).unwrap();
+        let seeds = seeds(name);
+        for seed in &seeds {
+            mutations(*body, seed, 20_000 / seeds.len() as u64);
+        }
+    }
+
+    fn tags(payload: &[u8]) -> Vec<u8> {
+        let (mut tags, mut at) = (Vec::new(), 0);
+        while at < payload.len() {
+            tags.push(payload[at]);
+            at += record_length(&payload[at..]).unwrap();
+        }
+        tags
+    }
+
+    #[test]
+    fn the_seeds_are_sound() {
+        let disk = store();
+        let store = Store::open(disk, small()).unwrap();
+        read(&store).unwrap();
+        assert_eq!(store.check().unwrap().commits, 9);
+        // Every kind of record is among them: the tag is a record's first byte.
+        let records = batches().iter().flat_map(|(_, payload)| tags(payload)).collect::<Vec<_>>();
+        assert!((1..=9).all(|tag| records.contains(&tag)), "{records:?}");
+    }
+
+    #[test]
+    fn no_mutation_of_a_control_file_makes_a_context_panic() {
+        mutate("context_control");
+    }
+
+    #[test]
+    fn no_mutation_of_an_index_makes_a_context_panic() {
+        mutate("context_index");
+    }
+
+    #[test]
+    fn no_mutation_of_a_pack_makes_a_context_panic() {
+        mutate("context_pack");
+    }
+
+    #[test]
+    fn no_mutation_of_records_makes_a_context_panic() {
+        mutate("context_records");
+    }
+
+    #[test]
+    fn no_mutation_of_a_hash_in_letters_is_taken_for_another() {
+        mutate("context_hash");
+    }
+
+    #[test]
+    fn operation_lists_from_bytes_agree_with_nested_maps() {
+        let mut random = Random::new(5);
+        for _ in 0..60 {
+            let length = random.index(400);
+            operations(&random.bytes(length));
+        }
+    }
+}
