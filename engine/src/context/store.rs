@@ -107,18 +107,13 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes a store in an empty folder and opens it for writing. `Exists` when one is there.
+    /// Makes a store in an empty folder and opens it for writing. `Exists` when one is there, `Invalid`
+    /// when there is something else; what a creation left that was cut short does not count.
     pub fn create(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
+        write::expect_empty(&*disk)?;
         let lock = write::lock_store(&*disk)?;
-        if disk.exists(paths::CONTROL)? {
-            return Err(Error::new(
-                Kind::Exists,
-                format!(
-                    "{} holds a context store already: open it, or choose another folder",
-                    disk.root()
-                ),
-            ));
-        }
+        // Again: another process may have made one before the lock was ours.
+        write::expect_empty(&*disk)?;
         let control = Control {
             store: options.seed,
             configuration: options.configuration,

@@ -16,7 +16,7 @@ use crate::context::pack::{Chunk, Pack};
 use crate::context::record::Tag;
 use crate::context::tree::{Kind as TreeKind, Tree};
 use crate::disk::{Disk, Lock};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::file::append::{AppendFile, Position};
 use crate::file::replace;
 use crate::format::hash::combine;
@@ -74,6 +74,28 @@ impl CommitInfo {
 /// Takes the store's lock.
 pub(super) fn lock_store(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
     disk.lock(paths::LOCK, &format!("process {}", std::process::id()))
+}
+
+/// `Exists` when a store is in the folder, `Invalid` when something else is.
+pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
+    let root = disk.root();
+    if disk.exists(paths::CONTROL)? {
+        return Err(Error::new(
+            Kind::Exists,
+            format!("{root} holds a context store already: open it, or choose another folder"),
+        ));
+    }
+    let ours = |name: &str| {
+        [paths::LOCK, paths::INDEX].contains(&name)
+            || replace::is_leftover(name)
+            || paths::parse_chunk(name).is_some()
+    };
+    match disk.list("")?.into_iter().find(|name| !ours(name)) {
+        Some(name) => Err(Error::invalid(format!(
+            "{root} is not empty (it has {name}): choose an empty folder for the context store"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Makes chunk `number`, durably.
