@@ -68,6 +68,12 @@ impl Foreign {
 }
 
 impl Folder {
+    /// The context in `store`, with what is usual where a folder of Irmin does not say.
+    pub fn of(store: &Path) -> Folder {
+        let foreign = Foreign { lower: None, shape: (32, 256), hash_bits: false, trust: false };
+        Folder { store: store.to_owned(), foreign }
+    }
+
     /// Opens the store to read.
     pub fn open(&self) -> Result<Store> {
         let folder = disk(&self.store)?;

@@ -82,6 +82,11 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A count of things: `1 child`, `2 children`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
 /// A size in the largest unit that keeps it above one: `3.2 MiB`.
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -131,6 +136,8 @@ mod tests {
         assert_eq!(count(0), "0");
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "child", "children"), "1 child");
+        assert_eq!(counted(2_000, "child", "children"), "2,000 children");
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1 << 20), "1.0 MiB");
         assert_eq!(seconds(0.0005), "500.0 µs");

@@ -9,6 +9,8 @@ use serde::Serialize;
 use varvite::disk::Disk;
 use varvite::table::check;
 
+use super::context;
+use crate::context_store::Folder;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -16,7 +18,7 @@ use crate::store;
 
 /// Verify every file of a store and say what is wrong and where; never writes
 ///
-/// Works while another process writes. Exit code 1 when something is damaged.
+/// Tables or a context. Works while another process writes. Exit code 1 when something is damaged.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Folder of the store
@@ -47,6 +49,9 @@ struct Finding {
 
 /// Checks and prints what was found.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    if context::is_context(&arguments.dir) {
+        return context::check_folder(&Folder::of(&arguments.dir), format);
+    }
     let disk: Arc<dyn Disk> = store::disk(&arguments.dir)?;
     let mut bar = Progress::new("checking", 0, Unit::Bytes);
     let found = check::check(&disk, |progress| {

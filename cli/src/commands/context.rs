@@ -1,6 +1,8 @@
 //! `varvite context`: looking into a context, ours or one of Irmin. Only `check --rebuild-index` writes
 //! here; what else writes is in `context_write.rs`.
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
 use serde_json::json;
 use varvite::context::{Change, Depth, Kind, Options, Order, Store, Tree};
@@ -130,7 +132,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Log(arguments) => log(&arguments, format),
         Command::Ls(arguments) => ls(&arguments, format),
         Command::Get(arguments) => get(&arguments, format),
-        Command::Tree(arguments) => draw(&arguments),
+        Command::Tree(arguments) => draw(&arguments, format),
         Command::Stat(arguments) => stat(&arguments, format),
         Command::Du(arguments) => du(&arguments, format),
         Command::Diff(arguments) => diff(&arguments, format),
@@ -161,16 +163,54 @@ impl Place {
         steps(self.notation(), &self.path)
     }
 
-    /// The subtree; `None` where nothing is.
-    fn tree(&self) -> Result<Option<Tree>> {
+    /// The subtree, or a sentence about why there is none.
+    fn tree(&self) -> Result<std::result::Result<Tree, String>> {
         let store = self.folder.open()?;
         let commit = commit(&store, &self.commit)?;
-        store.checkout(&commit)?.find_tree(&self.steps()?)
+        let (steps, root) = (self.steps()?, store.checkout(&commit)?);
+        if let Some(tree) = root.find_tree(&steps)? {
+            return Ok(Ok(tree));
+        }
+        // The longest part of the path that leads somewhere.
+        let mut known = steps.len() - 1;
+        while !root.mem_tree(&steps[..known])? {
+            known -= 1;
+        }
+        let shown = |steps: &[Vec<u8>]| {
+            let steps: Vec<_> = steps.iter().map(|step| self.notation().show(step)).collect();
+            if steps.is_empty() {
+                "the root".to_owned()
+            } else {
+                format!("\"{}\"", steps.join("/"))
+            }
+        };
+        let (there, missing) = (shown(&steps[..known]), shown(&steps[known..=known]));
+        let why = if root.mem(&steps[..known])? {
+            format!(
+                "{there} is a value, and nothing is below a value: print it with `varvite context get`"
+            )
+        } else {
+            format!("{there} has no child {missing}: list what it has with `varvite context ls`")
+        };
+        Ok(Err(format!("nothing is at {} in {}: {why}", shown(&steps), self.commit)))
+    }
+
+    /// The path for a sentence.
+    fn shown(&self) -> String {
+        if self.path.is_empty() {
+            format!("the root of {}", self.commit)
+        } else {
+            format!("\"{}\"", self.path)
+        }
     }
 }
 
-fn nothing(place: &Place) -> Outcome {
-    print::line(&format!("nothing is at \"{}\" in {}", place.path, place.commit))?;
+/// The answer when nothing is at a place.
+fn nothing(why: &str, format: Format) -> Outcome {
+    match format {
+        Format::Json => print::json(&json!({"found": false, "why": why}))?,
+        Format::Table => print::line(why)?,
+    }
     Ok(Verdict::No)
 }
 
@@ -212,7 +252,10 @@ fn log(arguments: &Log, format: Format) -> Outcome {
 
 fn ls(arguments: &Page, format: Format) -> Outcome {
     let place = &arguments.place;
-    let Some(tree) = place.tree()? else { return nothing(place) };
+    let tree = match place.tree()? {
+        Ok(tree) => tree,
+        Err(why) => return nothing(&why, format),
+    };
     let notation = place.notation();
     let page = tree.list::<&[u8]>(&[], arguments.offset, arguments.length)?;
     let mut rows = Vec::new();
@@ -241,11 +284,14 @@ fn ls(arguments: &Page, format: Format) -> Outcome {
 }
 
 fn get(place: &Place, format: Format) -> Outcome {
-    let Some(tree) = place.tree()? else { return nothing(place) };
+    let tree = match place.tree()? {
+        Ok(tree) => tree,
+        Err(why) => return nothing(&why, format),
+    };
     let Some(value) = tree.to_value()? else {
         return Err(Error::invalid(format!(
-            "\"{}\" is a directory: list it with `varvite context ls`",
-            place.path
+            "{} is a directory: list it with `varvite context ls`",
+            place.shown()
         ))
         .into());
     };
@@ -256,23 +302,30 @@ fn get(place: &Place, format: Format) -> Outcome {
     Ok(Verdict::Yes)
 }
 
-fn draw(arguments: &Drawing) -> Outcome {
+fn draw(arguments: &Drawing, format: Format) -> Outcome {
     let place = &arguments.place;
-    let Some(tree) = place.tree()? else { return nothing(place) };
+    let tree = match place.tree()? {
+        Ok(tree) => tree,
+        Err(why) => return nothing(&why, format),
+    };
     let notation = place.notation();
     let mut failed = None;
     tree.fold::<&[u8]>(&[], Some(Depth::Le(arguments.depth)), Order::Sorted, |path, tree| {
         let Some(name) = path.last() else { return Ok(()) };
-        let what = match tree.to_value()? {
-            Some(value) => format!("{} bytes", value.len()),
-            None => match tree.length::<&[u8]>(&[])? {
-                1 => "1 child".to_owned(),
-                count => format!("{count} children"),
-            },
+        let (kind, length, unit) = match tree.to_value()? {
+            Some(value) => ("value", value.len() as u64, ["byte", "bytes"]),
+            None => ("directory", tree.length::<&[u8]>(&[])?, ["child", "children"]),
         };
-        let indent = "  ".repeat(path.len() - 1);
+        let line = if format == Format::Json {
+            let path: Vec<_> = path.iter().map(|step| hex::encode(step)).collect();
+            json!({"path": path, "kind": kind, "length": length}).to_string()
+        } else {
+            let indent = "  ".repeat(path.len() - 1);
+            let what = print::counted(length, unit[0], unit[1]);
+            format!("{indent}{}  ({what})", notation.show(name))
+        };
         if failed.is_none() {
-            failed = print::line(&format!("{indent}{}  ({what})", notation.show(name))).err();
+            failed = print::line(&line).err();
         }
         Ok(())
     })?;
@@ -317,7 +370,10 @@ fn stat(arguments: &Folder, format: Format) -> Outcome {
 }
 
 fn du(place: &Place, format: Format) -> Outcome {
-    let Some(tree) = place.tree()? else { return nothing(place) };
+    let tree = match place.tree()? {
+        Ok(tree) => tree,
+        Err(why) => return nothing(&why, format),
+    };
     let notation = place.notation();
     let mut rows: Vec<(String, u64, u64)> = Vec::new();
     tree.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Sorted, |path, tree| {
@@ -402,7 +458,18 @@ fn check(arguments: &Check, format: Format) -> Outcome {
         store.rebuild_index()?;
         store.close()?;
     }
-    let store = arguments.folder.open()?;
+    check_folder(&arguments.folder, format)
+}
+
+/// Whether the folder holds a context, ours or one of Irmin.
+pub fn is_context(folder: &Path) -> bool {
+    let ours = folder.join("control").is_file() && !folder.join("session").exists();
+    ours || disk(folder).is_ok_and(|disk| irmin::is_store(&*disk).is_ok_and(|found| found))
+}
+
+/// Checks the context in the folder and prints what was found.
+pub fn check_folder(arguments: &Folder, format: Format) -> Outcome {
+    let (store, folder) = (arguments.open()?, &arguments.store);
     let is_foreign = irmin::is_store(&*disk(folder)?)?;
     let checked = store.check()?;
     let faults = &checked.index_faults;
@@ -414,10 +481,10 @@ fn check(arguments: &Check, format: Format) -> Outcome {
         }))?,
         Format::Table => {
             print::line(&format!(
-                "sound: {} commits, {} pieces of directories, {} values",
-                print::count(checked.commits),
-                print::count(checked.nodes),
-                print::count(checked.values)
+                "sound: {}, {}, {}",
+                print::counted(checked.commits, "commit", "commits"),
+                print::counted(checked.nodes, "piece of directories", "pieces of directories"),
+                print::counted(checked.values, "value", "values")
             ))?;
             if checked.collected > 0 {
                 print::line(&format!("{} commits were collected", checked.collected))?;
@@ -429,7 +496,10 @@ fn check(arguments: &Check, format: Format) -> Outcome {
                 print::line(&format!("index: {fault}"))?;
             }
             if !faults.is_empty() && !is_foreign {
-                print::line("make the index again: varvite context check --rebuild-index")?;
+                print::line(&format!(
+                    "make the index again: varvite context check --rebuild-index {}",
+                    folder.display()
+                ))?;
             }
         }
     }

@@ -46,6 +46,13 @@ struct Compared {
 /// Replays the folder and prints what came out.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let path = arguments.dir.join("expected.json");
+    if !path.is_file() {
+        return Err(Error::missing(format!(
+            "{} has no expected.json: give the folder with it and the dumps that it names",
+            arguments.dir.display()
+        ))
+        .into());
+    }
     let expected = expected(&path, &read_text(&path)?)?;
     let disk: Arc<dyn Disk> = match &arguments.store {
         Some(folder) => OsDisk::create(folder)?,

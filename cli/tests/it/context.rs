@@ -129,7 +129,7 @@ fn a_replayed_store_is_looked_into() {
         "{\"path\":[\"61\",\"62\"],\"value\":\"00ff\"}\n{\"path\":[\"61\",\"63\",\"64\"],\"value\":\"01\"}\n"
     );
     assert!(varvite(&["context", "check", &store]).yes().starts_with("sound: 2 commits"));
-    assert!(varvite(&["context", "tree", &store, first]).yes().contains("    d  (1 bytes)"));
+    assert!(varvite(&["context", "tree", &store, first]).yes().contains("    d  (1 byte)"));
     let du = varvite(&["context", "du", &store, first, "--format", "json"]).json();
     assert_eq!((du[0]["values"].as_u64(), du[0]["bytes"].as_u64()), (Some(2), Some(3)));
     let stat = varvite(&["context", "stat", &store, "--format", "json"]).json();
