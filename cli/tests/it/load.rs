@@ -261,6 +261,8 @@ fn the_demo_needs_nothing_and_everything_is_right() {
     assert_eq!(report["run"]["wrong"], 0);
     assert_eq!(report["entries_walked"], 30_000);
     assert!(report["answers_compared_with_model"].as_u64().unwrap() > 30_000);
+    assert_eq!(report["context_checked"]["hash_is_known"], true);
+    assert!(report["context_checked"]["pieces"].as_u64().unwrap() > 20_000);
     let out = varvite(&["demo", "--entries", "30000"]).yes();
     assert!(out.contains("every one right ✓") && out.contains('█'), "{out}");
 }
@@ -272,6 +274,9 @@ fn a_kept_demo_can_be_looked_at() {
     varvite(&["demo", "--entries", "5000", "--store", dir]).yes();
     let out = varvite(&["table", "stat", dir, "utxo"]).yes();
     assert!(out.contains("keys"), "{out}");
+    let context = folder.path().join("context");
+    let log = varvite(&["context", "log", text(&context), "--format", "json"]).json();
+    assert_eq!(log[0]["hash"], "CoWPBzVoMa5HQWfPShZ7J1P15MCtY2BxBF6tXnzD15BVDzyMRAw4");
     varvite(&["demo", "--store", dir]).error(2, &["session already"]);
 }
 

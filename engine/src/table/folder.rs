@@ -26,16 +26,16 @@ pub fn claim(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
             disk.root()
         ))
     };
-    for name in disk.list("")? {
-        if name == SESSION {
-            return Err(Error::new(
-                Kind::Exists,
-                format!("{} holds a session already: open it instead", disk.root()),
-            ));
-        }
-        if !ours(&name) {
-            return Err(foreign(&name));
-        }
+    let names = disk.list("")?;
+    // Before what else is there: hosts keep files of their own beside a session's.
+    if names.iter().any(|name| name == SESSION) {
+        return Err(Error::new(
+            Kind::Exists,
+            format!("{} holds a session already: open it instead", disk.root()),
+        ));
+    }
+    if let Some(name) = names.iter().find(|name| !ours(name)) {
+        return Err(foreign(name));
     }
     let lock = disk.lock(LOCK, &holder())?;
     for folder in [SEGMENTS, SNAPSHOTS] {
