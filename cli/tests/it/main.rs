@@ -6,6 +6,8 @@
 mod binary;
 /// `conformance`, `replay blocks`, `bench context` and `context`.
 mod context;
+/// `replay blocks` that is killed, and what the context commands refuse.
+mod context_replay;
 /// Stores of Irmin as they are.
 mod irmin;
 /// The same, damaged.
