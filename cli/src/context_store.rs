@@ -84,6 +84,18 @@ impl Folder {
     }
 }
 
+/// Opens one of our stores to write. One of Irmin is only read.
+pub fn open_to_write(folder: &Path) -> Result<Store> {
+    let disk = disk(folder)?;
+    if irmin::is_store(&*disk)? {
+        return Err(Error::invalid(format!(
+            "{} is a store of Irmin, which is only read: take it over with `varvite context migrate`",
+            folder.display()
+        )));
+    }
+    Store::open(disk, Options::default())
+}
+
 /// The commit that `text` names.
 pub fn commit(store: &Store, text: &str) -> Result<Hash> {
     if let Some(hash) = store.branch(text.as_bytes()) {

@@ -14,11 +14,10 @@ use varvite::context::{
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
-use crate::context_store::{Folder, commit, text};
+use crate::context_store::{Folder, commit, open_to_write, text};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
-use crate::store::disk;
 use crate::text::Notation;
 
 /// Make an empty store
@@ -190,7 +189,7 @@ fn change(
     action: impl FnOnce(&mut Tree) -> Result<()>,
     format: Format,
 ) -> Outcome {
-    let mut store = Store::open(disk(folder)?, Options::default())?;
+    let mut store = open_to_write(folder)?;
     let head = store.branch(branch.as_bytes());
     let mut tree = match &head {
         Some(head) => store.checkout(head)?,
@@ -255,14 +254,14 @@ pub fn branch(command: &Branch, format: Format) -> Outcome {
     match command {
         Branch::List { folder } => list(folder, format),
         Branch::Set { store, branch, commit: named } => {
-            let mut store = Store::open(disk(store)?, Options::default())?;
+            let mut store = open_to_write(store)?;
             let hash = commit(&store, named)?;
             store.set_branch(branch.as_bytes(), &hash)?;
             store.close()?;
             say(branch, "set", Some(&hash), format)
         }
         Branch::Remove { store, branch } => {
-            let mut store = Store::open(disk(store)?, Options::default())?;
+            let mut store = open_to_write(store)?;
             if store.branch(branch.as_bytes()).is_none() {
                 print::line(&format!("there is no branch \"{branch}\""))?;
                 return Ok(Verdict::No);
@@ -318,7 +317,7 @@ pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
             Merge::Conflicts(merged) => conflicts(arguments, &merged.conflicts, format),
         };
     }
-    let mut store = Store::open(disk(&arguments.folder.store)?, Options::default())?;
+    let mut store = open_to_write(&arguments.folder.store)?;
     let theirs = commit(&store, from)?;
     let info = arguments.info.commit_info(&[], &format!("merge {from} into {branch}"))?;
     let outcome = store.merge_branch(name, &theirs, &info, limits, resolve)?;

@@ -374,6 +374,8 @@ fn every_command_takes_a_store_of_irmin() {
     assert_eq!(varvite(&["context", "diff", store, first, last]).code, 1);
     assert_eq!(varvite(&["context", "stat", store, "--format", "json"]).json()["commits"], 28);
     assert!(varvite(&["context", "check", store]).yes().starts_with("sound: 28 commits"));
+    varvite(&["context", "branch", "list", store]).yes();
+    varvite(&["context", "put", store, "main", "a", "b"]).error(2, &["only read", "migrate"]);
     for file in [
         "store/store.control",
         "store/store.dict",
