@@ -590,7 +590,7 @@ mod interleavings {
     /// only the bytes that belong to the name, in every order of their steps.
     #[test]
     fn a_page_is_never_another() {
-        shuttle::check_random(
+        crate::sync::check_schedules(
             || {
                 let cache = Cache::new(2 * FRAME_BYTES + SET_BYTES + size_of::<Cache>() as u64);
                 assert_eq!(cache.capacity_pages(), 2);

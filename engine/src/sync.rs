@@ -32,3 +32,14 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     condition.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
 }
+
+/// Runs `body` under `schedules` orders of its threads' steps: the same ones each time, others and more
+/// where `VARVITE_SEED` and `VARVITE_EFFORT` say so.
+#[cfg(shuttle)]
+#[doc(hidden)]
+pub fn check_schedules(body: impl Fn() + Send + Sync + 'static, schedules: usize) {
+    let setting = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seed = setting("VARVITE_SEED").unwrap_or(1);
+    let effort = setting("VARVITE_EFFORT").unwrap_or(1) as usize;
+    shuttle::check_random_with_seed(body, seed, schedules * effort);
+}

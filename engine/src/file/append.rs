@@ -19,6 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::checksum::{crc, crc_append};
 use crate::format::codec::Encoder;
 use crate::format::header::{self, FileKind, Header};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
 /// Bytes of a record before its payload.
 pub const HEAD: usize = 28;
@@ -229,10 +230,68 @@ impl<'a> Window<'a> {
     }
 }
 
+/// A file that several threads may sync.
+///
+/// The system tells of lost writes once: after a sync that failed, one of another thread would say
+/// that all is well, although what that thread wrote is gone too. So syncs take turns, and after the
+/// first that failed there is none.
+#[derive(Debug)]
+pub struct SyncedFile {
+    file: Arc<dyn File>,
+    turn: Mutex<()>,
+    poisoned: AtomicBool,
+}
+
+impl SyncedFile {
+    fn new(file: Arc<dyn File>) -> Arc<Self> {
+        Arc::new(SyncedFile { file, turn: Mutex::new(()), poisoned: AtomicBool::new(false) })
+    }
+
+    /// Makes what was written before the call durable. An error poisons the file: `Poisoned` is what
+    /// all later syncs and appends give.
+    pub fn sync(&self) -> Result<()> {
+        let _turn = lock(&self.turn);
+        self.check_sound()?;
+        let synced = self.file.sync();
+        if synced.is_err() {
+            self.poison();
+        }
+        synced
+    }
+
+    /// Cuts the file durably, so that what is reported as failed does not come back after a crash.
+    fn cut(&self, length_bytes: u64) {
+        if self.file.set_len(length_bytes).and_then(|()| self.sync()).is_err() {
+            self.poison();
+        }
+    }
+
+    fn poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+
+    fn check_sound(&self) -> Result<()> {
+        if !self.is_poisoned() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Poisoned,
+            format!(
+                "{} cannot be appended to since a write or sync of it failed: reopen the store",
+                self.file.path()
+            ),
+        ))
+    }
+}
+
 /// Records on their way to the disk.
 #[derive(Debug)]
 pub struct Flight {
-    file: Arc<dyn File>,
+    file: Arc<SyncedFile>,
     from: u64,
     end: Position,
     bytes: Vec<u8>,
@@ -241,7 +300,7 @@ pub struct Flight {
 impl Flight {
     /// Writes them, in one write; none when there are no records.
     pub fn write(&self) -> Result<()> {
-        if self.bytes.is_empty() { Ok(()) } else { self.file.write_at(self.from, &self.bytes) }
+        if self.bytes.is_empty() { Ok(()) } else { self.file.file.write_at(self.from, &self.bytes) }
     }
 
     /// Makes them, and all that was written before, durable.
@@ -265,7 +324,7 @@ impl Flight {
 /// Records are [pushed](AppendFile::push), then written together, then synced together.
 #[derive(Debug)]
 pub struct AppendFile {
-    file: Arc<dyn File>,
+    file: Arc<SyncedFile>,
     header: Header,
     /// After the last record pushed.
     next: Position,
@@ -275,7 +334,6 @@ pub struct AppendFile {
     synced: u64,
     /// Records pushed and not written.
     pushed: Vec<u8>,
-    poisoned: bool,
 }
 
 impl AppendFile {
@@ -308,15 +366,8 @@ impl AppendFile {
     }
 
     fn at(file: Arc<dyn File>, header: Header, end: Position, synced: u64) -> AppendFile {
-        AppendFile {
-            file,
-            header,
-            next: end,
-            written: end,
-            synced,
-            pushed: Vec::new(),
-            poisoned: false,
-        }
+        let file = SyncedFile::new(file);
+        AppendFile { file, header, next: end, written: end, synced, pushed: Vec::new() }
     }
 
     /// The header it was made with.
@@ -341,6 +392,11 @@ impl AppendFile {
 
     /// The file, to read records by their position.
     pub fn file(&self) -> &Arc<dyn File> {
+        &self.file.file
+    }
+
+    /// The file, to sync it while others append; [`AppendFile::note_synced`] is told afterwards.
+    pub fn synced_file(&self) -> &Arc<SyncedFile> {
         &self.file
     }
 
@@ -352,7 +408,7 @@ impl AppendFile {
 
     /// The same with a payload that `encode` puts where it is written from, so that it is not copied.
     pub fn push_with(&mut self, encode: impl FnOnce(&mut Encoder)) -> Result<Position> {
-        self.check_sound()?;
+        self.file.check_sound()?;
         let (at, start) = (self.next, self.pushed.len());
         let mut to = Encoder::after(std::mem::take(&mut self.pushed));
         to.raw(&[0; HEAD]);
@@ -382,7 +438,7 @@ impl AppendFile {
     /// Writes the records pushed, in one write. After an error they are dropped and the file is cut
     /// back to where it was, durably; if that fails too, the file is poisoned.
     pub fn write(&mut self) -> Result<()> {
-        self.check_sound()?;
+        self.file.check_sound()?;
         let flight = self.take_off(Vec::new());
         let outcome = flight.write();
         self.pushed = self.land(flight, outcome, false)?;
@@ -404,7 +460,7 @@ impl AppendFile {
 
     /// Notes how the writing of `flight`, and its sync if there was one, went; gives its memory
     /// back. After an error of the write, everything pushed so far is dropped, as
-    /// [`AppendFile::write`] says; after one of the sync, see [`AppendFile::fail`].
+    /// [`AppendFile::write`] says; one of the sync poisons the file.
     pub fn land(
         &mut self,
         flight: Flight,
@@ -413,9 +469,7 @@ impl AppendFile {
     ) -> Result<Vec<u8>> {
         if let Err(error) = outcome {
             self.take_back();
-            // Synced, so that what is reported as failed does not come back after a crash.
-            let cut = self.file.set_len(self.written.offset).and_then(|()| self.file.sync());
-            self.poisoned = cut.is_err();
+            self.file.cut(self.written.offset);
             return Err(error);
         }
         self.written = flight.end;
@@ -430,24 +484,16 @@ impl AppendFile {
         self.synced = self.synced.max(offset);
     }
 
-    /// Nothing more is written: a sync of the file failed outside of it.
-    pub fn fail(&mut self) {
-        self.poisoned = true;
-    }
-
     /// Whether a failure has ended all writing.
     pub fn is_poisoned(&self) -> bool {
-        self.poisoned
+        self.file.is_poisoned()
     }
 
     /// Writes the records pushed and makes everything durable: one write, one sync. An error of the
     /// sync poisons the file.
     pub fn sync(&mut self) -> Result<()> {
         self.write()?;
-        if let Err(error) = self.file.sync() {
-            self.poisoned = true;
-            return Err(error);
-        }
+        self.file.sync()?;
         self.synced = self.written.offset;
         Ok(())
     }
@@ -456,18 +502,5 @@ impl AppendFile {
     pub fn take_back(&mut self) {
         self.pushed.clear();
         self.next = self.written;
-    }
-
-    fn check_sound(&self) -> Result<()> {
-        if !self.poisoned {
-            return Ok(());
-        }
-        Err(Error::new(
-            Kind::Poisoned,
-            format!(
-                "{} cannot be appended to since a write or sync of it failed: reopen the store",
-                self.file.path()
-            ),
-        ))
     }
 }

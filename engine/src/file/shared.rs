@@ -203,7 +203,7 @@ mod interleavings {
     #[test]
     fn a_condemned_file_goes_exactly_with_its_last_count() {
         for stopped in [false, true] {
-            shuttle::check_random(
+            crate::sync::check_schedules(
                 move || {
                     let memory = MemoryDisk::new();
                     memory.replace("a", b"bytes").expect("memory takes it");

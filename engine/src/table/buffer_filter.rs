@@ -80,7 +80,7 @@ mod interleavings {
     /// hash, or was told of it, finds it.
     #[test]
     fn clones_lose_no_bits_of_each_other() {
-        shuttle::check_random(
+        crate::sync::check_schedules(
             || {
                 let filter = BufferFilter::new(64);
                 let threads: Vec<_> = (0..3u64)

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Executor, Log, OpenTable, Session, SessionOptions, Table, TableOptions};
+use super::{
+    Batch, Executor, Log, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent, Table,
+    TableOptions, Verify,
+};
 use crate::disk::sim::{Crash, Fault, SimDisk};
 use crate::disk::{Disk, memory::MemoryDisk};
 use crate::error::Kind;
@@ -19,9 +22,13 @@ impl Executor for Threads {
 fn table(executor: Option<Arc<dyn Executor>>) -> Table {
     let options = SessionOptions { executor, ..SessionOptions::default() };
     let session = Session::create(MemoryDisk::new(), options).expect("memory does not fail");
+    small_table(&session, "t")
+}
+
+fn small_table(session: &Session, name: &str) -> Table {
     let options =
         TableOptions { write_buffer_bytes: 200, size_ratio: 2, ..TableOptions::default() };
-    session.create_table("t", options).expect("the options are fine")
+    session.create_table(name, options).expect("no fault is due yet")
 }
 
 /// Binds eight of sixteen keys to the round's number and unbinds another.
@@ -48,7 +55,7 @@ fn content(view: &super::View) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 #[test]
 fn a_view_stays_the_same_while_its_merges_go_on() {
-    shuttle::check_random(
+    crate::sync::check_schedules(
         || {
             let mut table = table(Some(Arc::new(Threads)));
             let mut readers = Vec::new();
@@ -73,7 +80,7 @@ fn a_view_stays_the_same_while_its_merges_go_on() {
 
 #[test]
 fn duplicates_on_two_threads_share_their_merges() {
-    shuttle::check_random(
+    crate::sync::check_schedules(
         || {
             let mut table = table(Some(Arc::new(Threads)));
             (0..4).for_each(|number| round(&mut table, number));
@@ -110,10 +117,7 @@ fn logged() -> SessionOptions {
 /// Three threads update a live table each, until they are refused, from when `arm` was called. What
 /// each had acknowledged.
 fn update_all(session: &Session, arm: impl FnOnce()) -> Vec<u8> {
-    let options =
-        TableOptions { write_buffer_bytes: 200, size_ratio: 2, ..TableOptions::default() };
-    let tables =
-        NAMES.map(|name| session.create_table(name, options.clone()).expect("no fault is due yet"));
+    let tables = NAMES.map(|name| small_table(session, name));
     arm();
     let threads = tables.map(|mut table| {
         shuttle::thread::spawn(move || {
@@ -149,7 +153,7 @@ fn rounds_found(disk: Arc<dyn Disk>) -> Vec<u8> {
 
 #[test]
 fn threads_that_share_a_log_each_find_their_updates_again() {
-    shuttle::check_random(
+    crate::sync::check_schedules(
         || {
             let disk = MemoryDisk::new();
             let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, logged());
@@ -171,7 +175,7 @@ fn a_failed_write_of_the_log_is_told_to_all_who_waited_for_it() {
     use std::sync::atomic::{AtomicU64, Ordering};
     let (runs, refused) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
     let told = Arc::clone(&refused);
-    shuttle::check_random(
+    crate::sync::check_schedules(
         move || {
             let run = runs.fetch_add(1, Ordering::Relaxed);
             let sim = SimDisk::new(run);
@@ -187,6 +191,54 @@ fn a_failed_write_of_the_log_is_told_to_all_who_waited_for_it() {
             for (found, acknowledged) in found.iter().zip(acknowledged) {
                 let least = acknowledged;
                 assert!((least..=(least + 1).min(ROUNDS)).contains(found), "{found} of {least}");
+            }
+        },
+        600,
+    );
+    assert!(refused.load(Ordering::Relaxed) > 50, "{refused:?}");
+}
+
+/// One sync fails while two threads save snapshots of the same segments: what was acknowledged
+/// outlives a power cut.
+#[test]
+fn a_failed_sync_of_shared_segments_is_told_to_all_who_save_them() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let (runs, refused) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
+    let told = Arc::clone(&refused);
+    crate::sync::check_schedules(
+        move || {
+            let run = runs.fetch_add(1, Ordering::Relaxed);
+            let sim = SimDisk::new(run);
+            let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+            let session = Session::create(disk, SessionOptions::default());
+            let session = session.expect("no fault is due yet");
+            let mut table = small_table(&session, "t");
+            (0..3).for_each(|number| round(&mut table, number));
+            let expected = content(&table.view());
+            let copies = ["a", "b"].map(|name| table.duplicate(name).expect("the name is fine"));
+            sim.fail_at(1 + run % 6, Fault::Sync);
+            let threads = copies.map(|copy| {
+                let session = session.clone();
+                shuttle::thread::spawn(move || {
+                    let content = SnapshotContent { label: "", payload: b"", tables: &[&copy] };
+                    let saved = session.save_snapshot(copy.name(), content);
+                    saved.map_err(|error| error.kind())
+                })
+            });
+            let saved = threads.map(|thread| thread.join().expect("it does not panic"));
+            drop((session, table));
+            let disk = sim.crash(Crash::Seed(run));
+            let session = Session::open(disk, SessionOptions::default()).expect("it was closed");
+            let options = OpenSnapshot { verify: Verify::Full, ..OpenSnapshot::default() };
+            for (name, saved) in ["a", "b"].into_iter().zip(saved) {
+                match (saved, session.open_snapshot(name, &options)) {
+                    (_, Ok(found)) => assert_eq!(content(&found.tables[0].view()), expected),
+                    (Err(Kind::Io | Kind::Poisoned), Err(error)) => {
+                        told.fetch_add(1, Ordering::Relaxed);
+                        assert_eq!(error.kind(), Kind::Missing);
+                    }
+                    (saved, found) => panic!("{name}: {saved:?}, then {found:?}"),
+                }
             }
         },
         600,

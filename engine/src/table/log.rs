@@ -199,7 +199,6 @@ impl LogWriter {
             Err(error) => Err(error),
         };
         if synced.is_err() {
-            state.file.fail();
             outcome = synced;
         }
         self.store.counters.add_log_write(bytes, sync);
@@ -217,12 +216,13 @@ impl LogWriter {
                     state.failures.push(Failure { first, last, untold, kind, detail });
                 }
                 state.done = last;
+                if state.file.end() == Position::start() {
+                    let before = state.before;
+                    // A short record, refused only by a poisoned file.
+                    let _ = state.file.push_with(|to| encode_begin(to, before));
+                }
                 if state.file.is_poisoned() {
                     self.store.poison();
-                } else if state.file.end() == Position::start() {
-                    let before = state.before;
-                    let begun = state.file.push_with(|to| encode_begin(to, before));
-                    begun.expect("a short record in a sound file");
                 }
             }
         }
@@ -257,13 +257,12 @@ impl LogWriter {
             if state.file.synced() >= position.offset {
                 return Ok(end);
             }
-            (Arc::clone(state.file.file()), end.file, position)
+            (Arc::clone(state.file.synced_file()), end.file, position)
         };
         let synced = file.sync();
         self.store.counters.add_log_write(0, true);
         let mut state = lock(&self.state);
         if let Err(error) = synced {
-            state.file.fail();
             self.store.poison();
             return Err(error);
         }

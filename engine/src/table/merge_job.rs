@@ -593,7 +593,7 @@ mod interleavings {
 
     #[test]
     fn two_payers_a_helper_and_a_reader_share_a_merge() {
-        shuttle::check_random(
+        crate::sync::check_schedules(
             || {
                 let executor = Arc::new(Threads::default());
                 let job = job(Arc::<Threads>::clone(&executor));
@@ -631,7 +631,7 @@ mod interleavings {
 
     #[test]
     fn a_dropped_request_leaves_room_for_the_next() {
-        shuttle::check_random(
+        crate::sync::check_schedules(
             || {
                 let job = job(Arc::new(Dropping));
                 let threads: Vec<_> = (1..3)
@@ -652,7 +652,7 @@ mod interleavings {
     /// The session ends while a helper and a payer work: both stop, and nothing is written after.
     #[test]
     fn nobody_writes_after_the_end_of_the_session() {
-        shuttle::check_random(
+        crate::sync::check_schedules(
             || {
                 let executor = Arc::new(Threads::default());
                 let job = job(Arc::<Threads>::clone(&executor));

@@ -494,6 +494,8 @@ impl Store {
         mut segments: impl Iterator<Item = &'a Arc<Segment>>,
     ) -> Result<()> {
         let mut are_names_owed = lock(&self.are_names_owed);
+        // A sync that failed meanwhile was told of writes that these would not be told of.
+        self.check_writable()?;
         let mut sync_all = || {
             segments.try_for_each(|segment| {
                 for blob in segment.blobs() {
@@ -521,6 +523,7 @@ impl Store {
         mut segments: impl Iterator<Item = &'a Arc<Segment>>,
     ) -> Result<bool> {
         let mut are_names_owed = lock(&self.are_names_owed);
+        self.check_writable()?;
         let synced = loop {
             match segments.next().map(|segment| segment.sync()) {
                 None => break Ok(false),

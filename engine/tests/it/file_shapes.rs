@@ -41,6 +41,23 @@ fn filled(disk: &dyn Disk, count: u64) -> AppendFile {
     file
 }
 
+/// Of two syncs the system tells one that writes of both were lost.
+#[test]
+fn a_sync_that_failed_is_told_to_those_that_come_later() {
+    let sim = SimDisk::new(1);
+    let mut file = filled(&*sim, 2);
+    file.push(&payload(2)).unwrap();
+    let flight = file.take_off(Vec::new());
+    flight.write().unwrap();
+    sim.fail_at(1, Fault::Sync);
+    assert_eq!(file.synced_file().sync().unwrap_err().kind(), Kind::Io);
+    assert_eq!(flight.sync().unwrap_err().kind(), Kind::Poisoned);
+    file.land(flight, Ok(()), false).unwrap();
+    assert!(file.is_poisoned());
+    assert_eq!(file.push(&payload(3)).unwrap_err().kind(), Kind::Poisoned);
+    assert_eq!(file.sync().unwrap_err().kind(), Kind::Poisoned);
+}
+
 #[test]
 fn records_come_back_and_go_on() {
     let disk = MemoryDisk::new();
