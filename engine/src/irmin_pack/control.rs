@@ -115,15 +115,14 @@ fn newer(file: &str, version: u32) -> Error {
 }
 
 impl Control {
-    /// Reads `store.control`. `Version` for one that is newer than 5.
-    pub(crate) fn decode(file: &str, bytes: &[u8]) -> Result<Control> {
-        let mut decoder = Decoder::new(file, 0, bytes);
-        let version = version(&mut decoder)?;
-        if !(3..=5).contains(&version) {
-            return Err(newer(file, version));
-        }
-        let (dict_end, chunk_end) = (bytes::offset(&mut decoder)?, bytes::offset(&mut decoder)?);
-        let mut control = Control {
+    /// That of a store whose pack is one file.
+    pub(crate) fn of_one_chunk(
+        version: u32,
+        dict_end: u64,
+        chunk_end: u64,
+        status: Status,
+    ) -> Control {
+        Control {
             version,
             dict_end,
             chunk_end,
@@ -132,8 +131,19 @@ impl Control {
             chunk_start: 0,
             chunk_count: 1,
             volumes: 0,
-            status: Status::Fresh,
-        };
+            status,
+        }
+    }
+
+    /// Reads `store.control`. `Version` for one that is newer than 5.
+    pub(crate) fn decode(file: &str, bytes: &[u8]) -> Result<Control> {
+        let mut decoder = Decoder::new(file, 0, bytes);
+        let version = version(&mut decoder)?;
+        if !(3..=5).contains(&version) {
+            return Err(newer(file, version));
+        }
+        let (dict_end, chunk_end) = (bytes::offset(&mut decoder)?, bytes::offset(&mut decoder)?);
+        let mut control = Control::of_one_chunk(version, dict_end, chunk_end, Status::Fresh);
         if version >= 4 {
             if bytes::present(&mut decoder)? {
                 control.upgraded_from = Some(if version == 4 { 3 } else { decoder.varint()? });

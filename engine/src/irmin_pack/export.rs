@@ -387,17 +387,8 @@ impl Export {
         self.pack.finish(&[])?;
         target.sync_directory("index")?;
         target.sync_directory("")?;
-        let control = Control {
-            version: 5,
-            dict_end: self.dict.end(),
-            chunk_end: self.pack.end(),
-            upgraded_from: None,
-            checksum: None,
-            chunk_start: 0,
-            chunk_count: 1,
-            volumes: 0,
-            status: Status::Fresh,
-        };
+        let (dict_end, pack_end) = (self.dict.end(), self.pack.end());
+        let control = Control::of_one_chunk(5, dict_end, pack_end, Status::Fresh);
         replace(target, "store.control", &control.encode())?;
         Ok(self.done)
     }

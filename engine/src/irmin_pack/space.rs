@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::control::{BYTES_MAX, Control, HEADER, VolumeControl, old_header};
+use super::control::{BYTES_MAX, Control, HEADER, Status, VolumeControl, old_header};
 use super::dict::Dict;
 use super::files::{Part, small};
 use crate::cache::Cache;
@@ -197,17 +197,7 @@ pub(crate) fn control(disk: &dyn Disk) -> Result<Control> {
     };
     let (chunk_end, version) = header("store.pack", false)?;
     let (dict_end, _) = header("store.dict", true)?;
-    Ok(Control {
-        version,
-        dict_end,
-        chunk_end,
-        upgraded_from: None,
-        checksum: None,
-        chunk_start: 0,
-        chunk_count: 1,
-        volumes: 0,
-        status: super::control::Status::Upgraded(chunk_end),
-    })
+    Ok(Control::of_one_chunk(version, dict_end, chunk_end, Status::Upgraded(chunk_end)))
 }
 
 impl Space {

@@ -261,6 +261,35 @@ fn placed<C>(children: &[(u16, C)], places: usize) -> Result<Vec<Option<&C>>> {
     Ok(array)
 }
 
+/// Each child after the number of its bucket.
+fn put_sparse<C>(
+    out: &mut Vec<u8>,
+    children: &[(u16, C)],
+    put: impl Fn(&mut Vec<u8>, &C) -> Result<()>,
+) -> Result<()> {
+    children.iter().try_for_each(|(index, child)| {
+        out.push(small_index(*index)?);
+        put(out, child)
+    })
+}
+
+/// A child or `none` for each of the `places` buckets.
+fn put_dense<C>(
+    out: &mut Vec<u8>,
+    children: &[(u16, C)],
+    places: usize,
+    none: u8,
+    put: impl Fn(&mut Vec<u8>, &C) -> Result<()>,
+) -> Result<()> {
+    for place in placed(children, places)? {
+        match place {
+            Some(child) => put(out, child)?,
+            None => out.push(none),
+        }
+    }
+    Ok(())
+}
+
 fn finished(reader: &Decoder<'_>) -> Result<()> {
     if reader.remaining() > 0 {
         return Err(reader.corrupt("the end", format_args!("{} more bytes", reader.remaining())));

@@ -68,7 +68,7 @@ impl<'a> Past<'a> {
         Ok(ancestry)
     }
 
-    /// A common ancestor was used up.
+    /// Counts common ancestors against the limit.
     pub(super) fn take_bases(&mut self, count: usize) -> Result<()> {
         let Some(left) = self.limits.bases.checked_sub(count) else {
             return Err(Error::invalid(

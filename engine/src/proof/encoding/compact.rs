@@ -132,13 +132,7 @@ fn put_pieces(out: &mut Vec<u8>, inode: &Inode<Piece>, binary: bool, level: usiz
     super::not_empty(&inode.children)?;
     out.push(class);
     out.extend_from_slice(&length);
-    for place in placed(&inode.children, 2)? {
-        match place {
-            Some(piece) => put(out, piece)?,
-            None => out.push(0xe0),
-        }
-    }
-    Ok(())
+    super::put_dense(out, &inode.children, 2, 0xe0, put)
 }
 
 /// An inode of 32 buckets.
@@ -152,20 +146,11 @@ fn put_wide_inode<C>(
     if inode.children.len() < DENSE_COMPACT {
         out.push((inode.children.len() as u8) << 2 | class);
         out.extend_from_slice(&length);
-        return inode.children.iter().try_for_each(|(index, child)| {
-            out.push(super::small_index(*index)?);
-            put(out, child)
-        });
+        return super::put_sparse(out, &inode.children, put);
     }
     out.push(ALL << 2 | class);
     out.extend_from_slice(&length);
-    for place in placed(&inode.children, 32)? {
-        match place {
-            Some(child) => put(out, child)?,
-            None => out.push(none),
-        }
-    }
-    Ok(())
+    super::put_dense(out, &inode.children, 32, none, put)
 }
 
 fn put_element(out: &mut Vec<u8>, element: &Element, binary: bool) -> Result<()> {

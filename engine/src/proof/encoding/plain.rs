@@ -1,8 +1,8 @@
 //! V1: a kind byte before everything, every integer and list size at full width, big-endian.
 
 use super::{
-    DENSE, deeper, finished, hash_of, integer, kind_byte, kind_of, kinded, length_of, placed,
-    put_length, put_sized, put_step, segment, sized, state_of, step_of, writing_deeper,
+    DENSE, deeper, finished, hash_of, integer, kind_byte, kind_of, kinded, length_of, put_length,
+    put_sized, put_step, segment, sized, state_of, step_of, writing_deeper,
 };
 use crate::context::hash::Hash;
 use crate::error::Result;
@@ -109,26 +109,14 @@ fn put_inode<C>(
     put_length(out, inode.length)?;
     if !binary && inode.children.len() < DENSE {
         out.push(0);
-        return put_sized(out, |out| {
-            inode.children.iter().try_for_each(|(index, child)| {
-                out.push(super::small_index(*index)?);
-                put(out, child)
-            })
-        });
+        return put_sized(out, |out| super::put_sparse(out, &inode.children, put));
     }
-    let places = placed(&inode.children, if binary { 2 } else { 32 })?;
     if binary {
         super::not_empty(&inode.children)?;
     } else {
         out.push(1);
     }
-    for place in places {
-        match place {
-            Some(child) => put(out, child)?,
-            None => out.push(none),
-        }
-    }
-    Ok(())
+    super::put_dense(out, &inode.children, if binary { 2 } else { 32 }, none, put)
 }
 
 fn put_element(out: &mut Vec<u8>, element: &Element, binary: bool) -> Result<()> {
