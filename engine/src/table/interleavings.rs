@@ -168,80 +168,71 @@ fn threads_that_share_a_log_each_find_their_updates_again() {
     );
 }
 
+/// Runs `body` on one disk that is going to fail after the other, each with its number. It gives how
+/// many calls were refused; without any the faults would have missed what they are for.
+fn check_refusals(body: impl Fn(u64, &Arc<SimDisk>) -> usize + Send + Sync + 'static) {
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    let (runs, refused) = (AtomicU64::new(0), Arc::new(AtomicUsize::new(0)));
+    let told = Arc::clone(&refused);
+    let one = move || {
+        let run = runs.fetch_add(1, Ordering::Relaxed);
+        told.fetch_add(body(run, &SimDisk::new(run)), Ordering::Relaxed);
+    };
+    crate::sync::check_schedules(one, 600);
+    assert!(refused.load(Ordering::Relaxed) > 50, "{refused:?}");
+}
+
 /// One call fails, at any place: whoever waited for it is told, what was acknowledged outlives a power
 /// cut, and of what was not there is all of an update or nothing.
 #[test]
 fn a_failed_write_of_the_log_is_told_to_all_who_waited_for_it() {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    let (runs, refused) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
-    let told = Arc::clone(&refused);
-    crate::sync::check_schedules(
-        move || {
-            let run = runs.fetch_add(1, Ordering::Relaxed);
-            let sim = SimDisk::new(run);
-            let session = Session::create(Arc::clone(&sim) as Arc<dyn Disk>, logged());
-            let session = session.expect("no fault is due yet");
-            let fault = [Fault::Write, Fault::Sync, Fault::Space][(run % 3) as usize];
-            let arm = || sim.fail_at(1 + run / 3 % 12, fault);
-            let acknowledged = update_all(&session, arm);
-            let failed = acknowledged.iter().filter(|rounds| **rounds < ROUNDS).count();
-            told.fetch_add(failed as u64, Ordering::Relaxed);
-            drop(session);
-            let found = rounds_found(sim.crash(Crash::Seed(run)));
-            for (found, acknowledged) in found.iter().zip(acknowledged) {
-                let least = acknowledged;
-                assert!((least..=(least + 1).min(ROUNDS)).contains(found), "{found} of {least}");
-            }
-        },
-        600,
-    );
-    assert!(refused.load(Ordering::Relaxed) > 50, "{refused:?}");
+    check_refusals(|run, sim| {
+        let session = Session::create(Arc::clone(sim) as Arc<dyn Disk>, logged());
+        let session = session.expect("no fault is due yet");
+        let fault = [Fault::Write, Fault::Sync, Fault::Space][(run % 3) as usize];
+        let acknowledged = update_all(&session, || sim.fail_at(1 + run / 3 % 12, fault));
+        drop(session);
+        let found = rounds_found(sim.crash(Crash::Seed(run)));
+        for (found, &least) in found.iter().zip(&acknowledged) {
+            assert!((least..=(least + 1).min(ROUNDS)).contains(found), "{found} of {least}");
+        }
+        acknowledged.iter().filter(|rounds| **rounds < ROUNDS).count()
+    });
 }
 
 /// One sync fails while two threads save snapshots of the same segments: what was acknowledged
 /// outlives a power cut.
 #[test]
 fn a_failed_sync_of_shared_segments_is_told_to_all_who_save_them() {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    let (runs, refused) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
-    let told = Arc::clone(&refused);
-    crate::sync::check_schedules(
-        move || {
-            let run = runs.fetch_add(1, Ordering::Relaxed);
-            let sim = SimDisk::new(run);
-            let disk = Arc::clone(&sim) as Arc<dyn Disk>;
-            let session = Session::create(disk, SessionOptions::default());
-            let session = session.expect("no fault is due yet");
-            let mut table = small_table(&session, "t");
-            (0..3).for_each(|number| round(&mut table, number));
-            let expected = content(&table.view());
-            let copies = ["a", "b"].map(|name| table.duplicate(name).expect("the name is fine"));
-            sim.fail_at(1 + run % 6, Fault::Sync);
-            let threads = copies.map(|copy| {
-                let session = session.clone();
-                shuttle::thread::spawn(move || {
-                    let content = SnapshotContent { label: "", payload: b"", tables: &[&copy] };
-                    let saved = session.save_snapshot(copy.name(), content);
-                    saved.map_err(|error| error.kind())
-                })
-            });
-            let saved = threads.map(|thread| thread.join().expect("it does not panic"));
-            drop((session, table));
-            let disk = sim.crash(Crash::Seed(run));
-            let session = Session::open(disk, SessionOptions::default()).expect("it was closed");
-            let options = OpenSnapshot { verify: Verify::Full, ..OpenSnapshot::default() };
-            for (name, saved) in ["a", "b"].into_iter().zip(saved) {
-                match (saved, session.open_snapshot(name, &options)) {
-                    (_, Ok(found)) => assert_eq!(content(&found.tables[0].view()), expected),
-                    (Err(Kind::Io | Kind::Poisoned), Err(error)) => {
-                        told.fetch_add(1, Ordering::Relaxed);
-                        assert_eq!(error.kind(), Kind::Missing);
-                    }
-                    (saved, found) => panic!("{name}: {saved:?}, then {found:?}"),
+    check_refusals(|run, sim| {
+        let session = Session::create(Arc::clone(sim) as Arc<dyn Disk>, SessionOptions::default());
+        let session = session.expect("no fault is due yet");
+        let mut table = small_table(&session, "t");
+        (0..3).for_each(|number| round(&mut table, number));
+        let expected = content(&table.view());
+        let copies = ["a", "b"].map(|name| table.duplicate(name).expect("the name is fine"));
+        sim.fail_at(1 + run % 6, Fault::Sync);
+        let threads = copies.map(|copy| {
+            let session = session.clone();
+            shuttle::thread::spawn(move || {
+                let content = SnapshotContent { label: "", payload: b"", tables: &[&copy] };
+                session.save_snapshot(copy.name(), content).map_err(|error| error.kind())
+            })
+        });
+        let saved = threads.map(|thread| thread.join().expect("it does not panic"));
+        drop((session, table));
+        let session = Session::open(sim.crash(Crash::Seed(run)), SessionOptions::default());
+        let session = session.expect("what was synced opens");
+        let options = OpenSnapshot { verify: Verify::Full, ..OpenSnapshot::default() };
+        for (name, saved) in ["a", "b"].into_iter().zip(saved) {
+            match (saved, session.open_snapshot(name, &options)) {
+                (_, Ok(found)) => assert_eq!(content(&found.tables[0].view()), expected),
+                (Err(Kind::Io | Kind::Poisoned), Err(error)) => {
+                    assert_eq!(error.kind(), Kind::Missing);
                 }
+                (saved, found) => panic!("{name}: {saved:?}, then {found:?}"),
             }
-        },
-        600,
-    );
-    assert!(refused.load(Ordering::Relaxed) > 50, "{refused:?}");
+        }
+        saved.iter().filter(|saved| saved.is_err()).count()
+    });
 }
