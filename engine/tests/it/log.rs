@@ -1,10 +1,12 @@
 //! Live tables: what the log promises, by example.
 
 use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::sim::{Fault, SimDisk};
 use varvite::{
     Batch, Kind, Log, MergeOperator, OpenSnapshot, OpenTable, Session, SessionOptions,
     SnapshotContent, Table, TableOptions,
@@ -255,33 +257,79 @@ fn threads_that_update_different_tables_share_the_log() {
     assert_eq!(tables.iter().map(content).collect::<Vec<_>>(), expected);
 }
 
-/// Whoever syncs first stands there until the records of the others wait: these share the next sync.
+/// Stands at each `call` of a log file until the four records of a test wait there.
+fn stand_until_all_wait(records: &OnceLock<Session>, stands: Call, call: Call, path: &str) -> bool {
+    let Some(session) = records.get().filter(|_| call == stands && path.starts_with("log/")) else {
+        return false;
+    };
+    while session.stats().log_records < 4 {
+        std::thread::yield_now();
+    }
+    true
+}
+
+fn four_tables(session: &Session) -> [Table; 4] {
+    ["a", "b", "c", "d"].map(|name| session.create_table(name, table_options()).unwrap())
+}
+
+/// Whoever syncs first stands there until the records of the others wait: these share the next sync,
+/// and nobody returns before one has ended.
 #[test]
 fn records_that_gather_during_a_sync_share_the_next_one() {
     let records: Arc<OnceLock<Session>> = Arc::default();
-    let session = Arc::clone(&records);
+    let held = Arc::clone(&records);
     let disk = HookedDisk::new(MemoryDisk::new(), move |call, path| {
-        if let Some(session) = session.get()
-            && call == Call::Sync
-            && path.starts_with("log/")
-        {
-            while session.stats().log_records < 4 {
-                std::thread::yield_now();
-            }
-        }
+        stand_until_all_wait(&held, Call::Sync, call, path);
     });
     let options = SessionOptions { log_file_bytes: 1 << 20, ..options(Log::Synced) };
     let session = Session::create(disk, options).unwrap();
-    let mut tables =
-        ["a", "b", "c", "d"].map(|name| session.create_table(name, table_options()).unwrap());
+    let mut tables = four_tables(&session);
     let before = session.stats().log_syncs;
     assert!(records.set(session.clone()).is_ok());
     std::thread::scope(|scope| {
         for table in &mut tables {
-            scope.spawn(|| table.update(&batch(1)).unwrap());
+            scope.spawn(|| {
+                table.update(&batch(1)).unwrap();
+                assert!(session.stats().log_syncs > before, "told before anything was synced");
+            });
         }
     });
     let syncs = session.stats().log_syncs - before;
     assert!((1..=2).contains(&syncs), "{syncs} syncs");
     assert!(tables.each_ref().map(content).iter().all(|found| *found == content(&tables[0])));
+}
+
+/// The call for which four threads wait fails, so who was told that all is well was told too early,
+/// whatever the order of the threads.
+#[test]
+fn nobody_is_acknowledged_before_the_call_that_all_wait_for() {
+    for (log, stands, fault) in
+        [(Log::Written, Call::Write, Fault::Write), (Log::Synced, Call::Sync, Fault::Sync)]
+    {
+        let records: Arc<OnceLock<Session>> = Arc::default();
+        let (held, sim) = (Arc::clone(&records), SimDisk::new(1));
+        let (faulty, is_armed) = (Arc::clone(&sim), AtomicBool::new(false));
+        let disk = HookedDisk::new(sim, move |call, path| {
+            if stand_until_all_wait(&held, stands, call, path) && !is_armed.swap(true, SeqCst) {
+                faulty.fail_at(1, fault);
+            }
+        });
+        let options = SessionOptions { log_file_bytes: 1 << 20, ..options(log) };
+        let session = Session::create(disk, options).unwrap();
+        let mut tables = four_tables(&session);
+        assert!(records.set(session.clone()).is_ok());
+        std::thread::scope(|scope| {
+            for table in &mut tables {
+                scope.spawn(|| {
+                    let kind = table.update(&batch(1)).unwrap_err().kind();
+                    assert!([Kind::Io, Kind::Poisoned].contains(&kind), "{kind:?}");
+                });
+            }
+        });
+        for table in &mut tables {
+            assert_eq!(content(table), []);
+            // What failed to be written was taken back; a failed sync ends all writing.
+            assert_eq!(table.update(&batch(2)).is_ok(), log == Log::Written);
+        }
+    }
 }
