@@ -17,7 +17,7 @@ pub fn operations(bytes: &[u8]) {
 fn step([kind, table, low, high]: [u8; 4]) -> Step {
     let seed = u64::from(u16::from_le_bytes([low, high]));
     let count = 1 + u32::from(high);
-    match kind % 33 {
+    match kind % 36 {
         0 => Step::Create,
         1 => Step::Lookup { table, seed, count },
         2 => Step::Range { table, seed },
@@ -48,6 +48,8 @@ fn step([kind, table, low, high]: [u8; 4]) -> Step {
         27 => Step::Publish { table },
         28 => Step::DeleteLive { seed },
         29 => Step::Together { seed, count },
+        30 => Step::Find { table, seed },
+        31 => Step::Stream { table, seed },
         _ => Step::Update { table, seed, count },
     }
 }
