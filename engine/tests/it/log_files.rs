@@ -11,9 +11,7 @@ use varvite::format::checksum::crc;
 use varvite::format::codec::{Decoder, Encoder};
 use varvite::format::header::FileKind;
 use varvite::raw::{Checkpoint, LogRecord, encode_begin, encode_delete_range, encode_update};
-use varvite::{
-    Batch, Error, Kind, Log, MergeOperator, OpenTable, Session, SessionOptions, TableOptions,
-};
+use varvite::{Batch, Error, Log, MergeOperator, OpenTable, Session, SessionOptions, TableOptions};
 
 const FIRST: &str = "log/0000000000000001.log";
 
@@ -183,6 +181,7 @@ mod tests {
     use crate::damage::mutations;
     use crate::golden::golden;
     use std::ops::ControlFlow;
+    use varvite::Kind;
     use varvite::table::check::check;
     use varvite::table::inspect;
 
