@@ -66,7 +66,8 @@ type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 /// What is paid of the union: one segment and a little more.
 const UNION_CREDITS: u64 = 3_500;
 
-/// A table of two runs, a half-done union of it with itself, and a manifest, in about 60 KiB.
+/// A table of a run, a sealed write buffer that is written out and the base of the next, a half-done
+/// union of it with itself, and a manifest, in about 100 KiB, most of which fills pages up.
 fn store() -> Arc<MemoryDisk> {
     let disk = MemoryDisk::new();
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options()).unwrap();
@@ -84,6 +85,11 @@ fn store() -> Arc<MemoryDisk> {
         batch.delete(&SETUP.key(round));
         table.update(&batch).unwrap();
     }
+    // Opened again it has a base, which otherwise the union and the snapshot would each write.
+    let content = SnapshotContent { label: "ledger", payload: b"", tables: &[&table] };
+    session.save_snapshot("before", content).unwrap();
+    let table = session.open_snapshot("before", &opening(Verify::Quick)).unwrap().tables.remove(0);
+    session.delete_snapshot("before").unwrap();
     let mut union = session.incremental_union("union", &[&table, &table]).unwrap();
     union.supply_union_credits(UNION_CREDITS).unwrap();
     assert!(union.remaining_union_debt() > 0);
@@ -125,10 +131,13 @@ fn entries_of(view: &View) -> Result<Entries, Error> {
     Ok(entries)
 }
 
-/// Which bits of byte `at` of a file of `length` bytes are flipped, one after the other.
+/// Which bits of byte `at` of a file of `length` bytes are flipped, one after the other: all of headers,
+/// of footers as far as they have fields, and of manifests; one of the rest, zeros that fill pages up too.
 fn bits(name: &str, at: usize, length: usize) -> std::ops::Range<u32> {
     let has_pages = name.starts_with("segments/");
-    let special = !has_pages || at < 128 || at + 4_096 >= length;
+    let footer = length.saturating_sub(4_096);
+    let in_footer = (footer..footer + 128).contains(&at) || at + 4 >= length;
+    let special = !has_pages || at < 128 || in_footer;
     let bit = at as u32 % 8;
     if special { 0..8 } else { bit..bit + 1 }
 }
@@ -165,7 +174,7 @@ fn damage_anywhere_is_told_or_does_no_harm() {
     answers(&sound).unwrap();
     let usual = LARGEST.get();
     let files: Vec<_> = sound.files().into_iter().filter(|name| name != "lock").collect();
-    assert!(files.len() >= 4 && sound.total_bytes() < 160_000, "{files:?} {}", sound.total_bytes());
+    assert!(files.len() >= 4 && sound.total_bytes() < 100_000, "{files:?} {}", sound.total_bytes());
     let (mut told, mut harmless, mut cuts) = (0, 0, 0);
     for name in &files {
         let bytes = sound.bytes(name).unwrap();
@@ -190,7 +199,7 @@ fn damage_anywhere_is_told_or_does_no_harm() {
     );
     // What is harmless is what nobody read: filters that no lookup asked, pages no range touched, lists
     // of blob files, which manifests have too, and the zeros that fill up their pages.
-    assert!(told > 20_000 && harmless < told / 2, "{told} {harmless}");
+    assert!(told > 50_000 && harmless < told, "{told} {harmless}");
 }
 
 #[test]

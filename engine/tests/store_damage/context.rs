@@ -89,9 +89,23 @@ fn is_told(name: &str, error: &Error, what: &dyn std::fmt::Debug) {
     assert!(error.detail().contains(folder), "{name}, {what:?}: does not name it: {error}");
 }
 
-/// Which bits of byte `at` of a file of `length` bytes are flipped: all of headers, of footers as far
-/// as they have fields, and of what is replaced whole; else one.
-fn bits(name: &str, at: usize, length: usize) -> std::ops::Range<u32> {
+/// In zeros that fill a page of the index up one byte is like the next: each is under the page's
+/// checksum and read by nobody. Every so many are damaged here, so that each bit comes; the test of the
+/// table damages every byte of such files.
+const FILLING_STEP: usize = 61;
+
+/// Whether byte `at` is one of zeros that fill a page up, and not the one whose turn it is.
+fn is_skipped(name: &str, at: usize, bytes: &[u8]) -> bool {
+    let around = &bytes[at.saturating_sub(16)..(at + 16).min(bytes.len())];
+    name.ends_with(".segment")
+        && !at.is_multiple_of(FILLING_STEP)
+        && around.iter().all(|byte| *byte == 0)
+}
+
+/// Which bits of byte `at` of a file are flipped: all of headers, of footers as far as they have
+/// fields, and of what is replaced whole; else one.
+fn bits(name: &str, at: usize, bytes: &[u8]) -> std::ops::Range<u32> {
+    let length = bytes.len();
     let footer = length.saturating_sub(4_096);
     let all = match name.rsplit('.').next() {
         Some("segment") => at < 64 || (footer..footer + 128).contains(&at) || at + 4 >= length,
@@ -129,19 +143,15 @@ fn damage_everywhere(index: Index, closed: bool) {
     for name in &names {
         let bytes = bytes_of(name);
         let is_open = *name == last && !closed;
-        for at in 0..bytes.len() {
-            for bit in bits(name, at, bytes.len()) {
+        for at in (0..bytes.len()).filter(|at| !is_skipped(name, *at, &bytes)) {
+            for bit in bits(name, at, &bytes) {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 1 << bit;
                 let ago = sound.reads(name, damaged, &(at, bit));
                 tally(ago, usize::from(is_open), &(name, at, bit));
             }
-        }
-        // Zeros fill the pages of a segment up: a cut in them is like the one before or after.
-        let step = if name.contains(".segment") { 7 } else { 1 };
-        for length in (0..bytes.len()).step_by(step) {
-            let ago = sound.reads(name, bytes[..length].to_vec(), &length);
-            tally(ago, if is_open { ACTS.len() } else { 0 }, &(name, length));
+            let ago = sound.reads(name, bytes[..at].to_vec(), &at);
+            tally(ago, if is_open { ACTS.len() } else { 0 }, &(name, at));
         }
     }
     println!("{index:?}, closed {closed}: {told} told, {harmless} harmless, {earlier} earlier");
