@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use varvite::disk::os::OsDisk;
 use varvite::{
-    Error, Kind, MergeOperator, OpenSnapshot, Result, Session, SessionOptions, Snapshot, Verify,
+    Error, Kind, MergeOperator, OpenSnapshot, Result, Session, SessionOptions, Snapshot,
+    SnapshotInfo, Verify,
 };
 
 /// What the heads' names start with.
@@ -109,6 +110,21 @@ pub fn current(session: &Session) -> Result<Option<String>> {
             "the store has several snapshots and no head: choose one with --snapshot ({})",
             names.join(", ")
         ))),
+    }
+}
+
+/// What the manifest of snapshot `name` says. It needs no merge operator, as opening would. `Missing`,
+/// and `Corrupt` when the manifest is damaged.
+pub fn info(session: &Session, name: &str) -> Result<SnapshotInfo> {
+    let listed = session.list_snapshots()?;
+    let names: Vec<_> = listed.iter().map(|info| info.name.as_str()).collect();
+    let missing = || {
+        Error::missing(format!("there is no snapshot \"{name}\"; there are: {}", names.join(", ")))
+    };
+    let info = listed.iter().find(|info| info.name == name).ok_or_else(missing)?;
+    match &info.damage {
+        Some(damage) => Err(Error::new(Kind::Corrupt, damage.clone())),
+        None => Ok(info.clone()),
     }
 }
 

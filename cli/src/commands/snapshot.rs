@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use varvite::{Error, Result, SessionOptions, SnapshotContent, SnapshotInfo, Table, Verify};
+use varvite::{Result, SessionOptions, SnapshotContent, SnapshotInfo, Table, Verify};
 
 use super::snapshot_transfer;
 use crate::exit::{Outcome, Verdict};
@@ -134,19 +134,12 @@ fn list(arguments: &List, format: Format) -> Outcome {
 
 fn info(arguments: &Named, format: Format) -> Outcome {
     let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
-    let listed = session.list_snapshots()?;
-    let Some(info) = listed.iter().find(|info| info.name == arguments.name) else {
-        session.open_snapshot(&arguments.name, &store::options(Verify::Quick))?;
-        return Err(Error::missing(format!("there is no snapshot \"{}\"", arguments.name)).into());
-    };
-    if let Some(damage) = &info.damage {
-        return Err(Error::new(varvite::Kind::Corrupt, damage.clone()).into());
-    }
+    let info = store::info(&session, &arguments.name)?;
     let snapshot = session.open_snapshot(&arguments.name, &store::options(Verify::Quick))?;
     let shown = &snapshot.payload[..snapshot.payload.len().min(PAYLOAD_SHOWN)];
     match format {
         Format::Json => {
-            let mut value = serde_json::to_value(Row::from(info)).map_err(std::io::Error::from)?;
+            let mut value = serde_json::to_value(Row::from(&info)).map_err(std::io::Error::from)?;
             value["payload"] = Notation::Text.show(&snapshot.payload).into();
             print::json(&value)?;
         }

@@ -59,7 +59,8 @@ fn options() -> SessionOptions {
 pub fn export(arguments: &Export, format: Format) -> Outcome {
     // It takes no lock, so a store that is being written to can be exported from.
     let session = store::open_read_only(&arguments.store, options())?;
-    session.open_snapshot(&arguments.name, &store::options(Verify::Quick))?;
+    // Before a folder is made for nothing.
+    store::info(&session, &arguments.name)?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.folder)?;
     let moved = session.export_snapshot(&arguments.name, &target, verify(arguments.full))?;
     done(&arguments.name, "exported", moved, format)

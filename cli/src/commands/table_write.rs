@@ -157,6 +157,14 @@ impl Work {
         Ok(table)
     }
 
+    /// The table called `name`, which must be there.
+    fn existing(&mut self, name: &str) -> Result<&mut Table> {
+        if !self.snapshot.tables.iter().any(|table| table.name() == name) {
+            self.snapshot.take(name)?; // says which tables there are
+        }
+        self.table(name, None, None)
+    }
+
     /// Saves everything as the next head, then removes the heads before it.
     pub fn save(self) -> Result<String> {
         let heads = store::heads(&self.session)?;
@@ -268,10 +276,7 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
         batch.delete(&notation.parse("key", key)?);
     }
     let mut work = Work::open(&arguments.store, false, None)?;
-    if !work.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
-        work.snapshot.take(&arguments.table)?; // says which tables there are
-    }
-    work.table(&arguments.table, None, None)?.update(&batch)?;
+    work.existing(&arguments.table)?.update(&batch)?;
     saved(work, batch.len(), "deleted", format)
 }
 
@@ -283,10 +288,7 @@ pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
         return Err(Error::invalid(detail).into());
     }
     let mut work = Work::open(&arguments.store, false, None)?;
-    if !work.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
-        work.snapshot.take(&arguments.table)?; // says which tables there are
-    }
-    work.table(&arguments.table, None, None)?.delete_range(as_slice(&lower), as_slice(&upper))?;
+    work.existing(&arguments.table)?.delete_range(as_slice(&lower), as_slice(&upper))?;
     let name = work.save()?;
     match format {
         Format::Json => print::json(&serde_json::json!({ "snapshot": name }))?,

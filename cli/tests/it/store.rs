@@ -185,7 +185,9 @@ fn a_snapshot_travels_to_another_store() {
     assert!(out.starts_with("snapshot head-0000000001: exported"), "{out}");
     assert_eq!(varvite(&["check", to]).code, 0);
     snapshot(&["export", dir, head, to]).error(2, &["a session already"]);
-    snapshot(&["export", dir, "none", to]).error(2, &["\"none\""]);
+    let nowhere = parcel.path().join("nowhere");
+    snapshot(&["export", dir, "none", text(&nowhere)]).error(2, &["\"none\"", head]);
+    assert!(!nowhere.exists());
     snapshot(&["import", there, to]).error(2, &["not a varvite session"]);
     let import = ["import", there, to, "--create", "--full", "--as", "gift", "--format", "json"];
     let moved = snapshot(&import).json();
@@ -201,6 +203,25 @@ fn a_snapshot_travels_to_another_store() {
     fs::write(segment.path(), bytes).unwrap();
     snapshot(&["import", there, to, "--full"]).error(1, &["is damaged at byte"]);
     assert_eq!(varvite(&["check", there]).code, 0);
+}
+
+/// What only manifests and files are needed for does not ask for the operator of a host.
+#[test]
+fn a_snapshot_travels_though_its_operator_is_not_built_in() {
+    let (folder, parcel) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let disk = OsDisk::new(text(folder.path())).unwrap();
+    let session = Session::create(disk, SessionOptions::default()).unwrap();
+    let newer = MergeOperator::new("newer", |_: &[u8], newer: &[u8]| newer.to_vec());
+    let options = TableOptions::default().with_operator(newer);
+    let mut table = session.create_table("t", options).unwrap();
+    table.update(Batch::new().upsert(b"key", b"value")).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("one", content).unwrap();
+    drop((table, session));
+    let (dir, to) = (text(folder.path()), text(parcel.path()));
+    let moved = varvite(&["table", "snapshot", "export", dir, "one", to, "--full"]).yes();
+    assert!(moved.starts_with("snapshot one: exported"), "{moved}");
+    assert_eq!(varvite(&["check", to]).code, 0);
 }
 
 #[test]
