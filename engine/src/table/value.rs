@@ -216,8 +216,11 @@ impl ValueWriter {
 
 impl crate::Batch {
     /// Binds `key` to a value that is in the session already, without a copy of it: one that was
-    /// written in pieces, or found in a table. Not for tables with a merge operator nor, if it is in a
-    /// blob file, for live ones: an update refuses it (`Invalid`), as it does one of another session.
+    /// written in pieces, or found in a table. No disk.
+    ///
+    /// If the value is in a blob file, an update refuses it with `Invalid` for a live table, whose log
+    /// must need no other file, for a table with a merge operator, which joins whole values, and for a
+    /// table of another session: insert its bytes there, of which a batch takes 16 MiB a value.
     pub fn insert_value(&mut self, key: &[u8], value: &Value) -> &mut Self {
         match &value.place {
             Place::Memory(bytes) => self.insert(key, bytes),
