@@ -238,8 +238,8 @@ impl LiveTables {
         let state = lock(&self.state);
         state.entries.get(name).cloned().ok_or_else(|| {
             let names: Vec<_> = state.entries.keys().map(String::as_str).collect();
-            let there = if names.is_empty() { "there are none".into() } else { names.join(", ") };
-            Error::missing(format!("there is no live table \"{name}\": {there}"))
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Error::missing(format!("there is no live table \"{name}\"; there are: {there}"))
         })
     }
 

@@ -236,7 +236,8 @@ impl Session {
     }
 
     /// Opens the session for reading snapshots, also while another process writes. Takes no lock
-    /// and changes nothing; its tables cannot be updated.
+    /// and changes nothing; its tables cannot be updated. `Missing` when there is none. Reads one
+    /// small file.
     pub fn open_read_only(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         let identity = read_session(&*disk)?;
         let store = Store::new(disk, options, identity, u64::MAX, None);
@@ -246,8 +247,10 @@ impl Session {
     }
 
     /// Ends the session. Live tables are durable then. Of the others, everything since the last
-    /// snapshot is gone, by design; tables and views that are still held give `Closed`. Costs a listing of the folder. Waits for a snapshot that is
-    /// being saved, and for updates and helpers to finish their segment.
+    /// snapshot is gone, by design; tables and views that are still held give `Closed`.
+    ///
+    /// Costs a sync of the log, if there is one, and a listing of the folder. Waits for a snapshot that
+    /// is being saved, and for updates and helpers to finish their segment.
     pub fn close(self) -> Result<()> {
         let _changing = lock(&self.changing);
         self.store.check_open()?;
