@@ -24,7 +24,8 @@ pub struct TableStats {
     pub union_debt_bytes: u64,
     /// Entries of every kind in buffers and runs: exact.
     pub physical_entries: u64,
-    /// Bytes of all segment files: exact. Blob files come on top.
+    /// Bytes of all finished segment files, those of write-outs and merges under way included: exact.
+    /// Blob files come on top.
     pub disk_bytes: u64,
     /// Blob files that its segments refer to.
     pub blob_files: u64,
@@ -95,6 +96,8 @@ pub(super) fn table(view: &View, name: &str) -> TableStats {
         stats.buffer_bytes += sealed.buffer.cost_bytes();
         tally.add_buffer(&sealed.buffer);
         if let Some(writing) = &sealed.writing {
+            // Its entries are the buffer's and the base's, until it is a run.
+            add_files(&writing.job.state().outputs, &mut stats, &mut tally);
             add_merge(&mut stats, None, writing);
         } else {
             let debt_bytes = sealed.buffer.cost_bytes();
@@ -174,12 +177,25 @@ fn add_part(
 }
 
 fn add_run(row: &mut LevelStats, run: &Run, stats: &mut TableStats, tally: &mut Tally) {
+    add_files(run, stats, tally);
     for segment in run.segments() {
         let meta = segment.meta();
         row.segments += 1;
         row.entries += meta.entries();
         row.disk_bytes += meta.file_bytes();
         row.filter_bytes += u64::from(meta.footer.filter_bytes);
+        let counts = &meta.footer.counts;
+        tally.inserts += counts.inserts;
+        tally.deletes += counts.deletes;
+        tally.upserts += counts.upserts;
+        tally.largest_source = tally.largest_source.max(counts.inserts);
+    }
+}
+
+/// What the files of `run` take on disk and in memory.
+fn add_files(run: &Run, stats: &mut TableStats, tally: &mut Tally) {
+    for segment in run.segments() {
+        let meta = segment.meta();
         stats.disk_bytes += meta.file_bytes();
         stats.filter_memory_bytes += segment.filter_memory_bytes() as u64;
         stats.index_memory_bytes += segment.index_memory_bytes() as u64;
@@ -187,11 +203,6 @@ fn add_run(row: &mut LevelStats, run: &Run, stats: &mut TableStats, tally: &mut 
             tally.blobs.insert(it.file.id, it.file.file_bytes());
             stats.blob_bytes += it.bytes;
         }
-        let counts = &meta.footer.counts;
-        tally.inserts += counts.inserts;
-        tally.deletes += counts.deletes;
-        tally.upserts += counts.upserts;
-        tally.largest_source = tally.largest_source.max(counts.inserts);
     }
 }
 

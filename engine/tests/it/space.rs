@@ -149,3 +149,33 @@ fn after_mass_deletion_space_comes_back_with_further_updates_or_a_union() {
         assert!(disk.list("segments").unwrap().is_empty());
     }
 }
+
+/// Also those of a write-out whose buffer still counts, because it is settled later.
+#[test]
+fn statistics_count_every_file_that_is_finished() {
+    let (disk, session) = session();
+    let options = TableOptions {
+        write_buffer_bytes: 8_000,
+        size_ratio: 16, // no merge, so no files that wait to be written over
+        blob_min_bytes: Some(200),
+        ..TableOptions::default()
+    };
+    let mut table = session.create_table("t", options).unwrap();
+    let on_disk = |kind: &str| -> u64 {
+        let names = disk.files().into_iter().filter(|name| name.ends_with(kind));
+        names.map(|name| disk.bytes(&name).unwrap().len() as u64).sum()
+    };
+    let mut unsettled = 0;
+    for number in 0..400 {
+        let value = vec![5; if number % 20 == 0 { 300 } else { 60 }];
+        table.update(Batch::new().insert(&key(number), &value)).unwrap();
+        table.work(u64::MAX).unwrap();
+        let stats = table.stats().unwrap();
+        let found = (stats.disk_bytes, stats.blob_disk_bytes);
+        assert_eq!(found, (on_disk(".segment"), on_disk(".blob")), "after {number}");
+        assert_eq!(stats.physical_entries, number + 1);
+        let in_levels: u64 = stats.levels.iter().map(|level| level.disk_bytes).sum();
+        unsettled += u64::from(stats.disk_bytes > in_levels);
+    }
+    assert!(unsettled > 100, "{unsettled}");
+}
