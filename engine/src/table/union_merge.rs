@@ -149,7 +149,7 @@ impl UnionMerge {
         let mut key = std::mem::take(&mut self.key);
         key.clear();
         key.extend_from_slice(self.key_of(usize::from(first)));
-        let operator = self.operator.clone();
+        let operator = self.operator.take();
         let fetch = std::mem::replace(&mut self.fetch, no_fetch());
         let mut binding = Binding::new(operator.as_ref(), &*fetch);
         let mut work = 0;
@@ -159,7 +159,7 @@ impl UnionMerge {
             Some((kind, value)) => emit(EntryRef { kind: *kind, key: &key, value }),
             None => Ok(()),
         });
-        (self.key, self.fetch) = (key, fetch);
+        (self.key, self.operator, self.fetch) = (key, operator, fetch);
         emitted.map(|()| Some(work))
     }
 
