@@ -482,6 +482,12 @@ impl BlobBuilder {
         self.meta.bytes
     }
 
+    /// Bytes of memory that it holds.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Appends a whole value. Amortised one page write for 4,092 bytes.
     pub fn add(&mut self, value: &[u8]) -> Result<BlobSpan> {
         let offset = self.meta.bytes;

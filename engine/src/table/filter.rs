@@ -63,6 +63,12 @@ pub struct FilterBuilder {
 }
 
 impl FilterBuilder {
+    /// Bytes of memory that it holds.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.hashes.capacity() * size_of::<u64>()
+    }
+
     /// For a filter of 1 to [`BITS_PER_ENTRY_MAX`] bits per entry; 0 collects nothing.
     #[must_use]
     pub fn new(bits_per_entry: u32) -> Self {

@@ -142,8 +142,9 @@ struct Work {
     builder: Option<Output>,
     /// The blob files that values are moved from, as found at the start.
     sparse: Arc<BTreeSet<u64>>,
-    /// What the readers and the builder take of the session's memory.
+    /// What the readers and the output take of the session's memory, and the readers' part of it.
     charge: Option<Charge>,
+    readers_bytes: u64,
     /// Cost read so far, this segment's included.
     spent: u64,
     /// Still set when the lock is taken: whoever worked last panicked, as a host's operator may.
@@ -208,6 +209,7 @@ impl MergeJob {
             builder: None,
             sparse: Arc::default(),
             charge: None,
+            readers_bytes: 0,
             spent: state.spent,
             under_way: false,
         };
@@ -287,6 +289,10 @@ impl MergeJob {
                 work.merge = None;
                 work.charge = None;
             }
+            if let Some(charge) = &work.charge {
+                let output = work.builder.as_ref().map_or(0, Output::memory_bytes);
+                charge.set(work.readers_bytes + output);
+            }
             self.store.spares.shed();
             work.under_way = false;
             self.spent.store(work.spent, Ordering::Release);
@@ -341,11 +347,8 @@ impl MergeJob {
             work.merge = Some(self.start()?);
             work.sparse = self.sparse();
             work.charge = self.store.charge();
-            if let Some(charge) = &work.charge {
-                // A chunk for each input that is read, and one that is written.
-                let inputs = self.state().inputs.len();
-                charge.set((inputs * chunk_bytes(inputs) + CHUNK_BYTES) as u64);
-            }
+            let inputs = self.state().inputs.len();
+            work.readers_bytes = (inputs * chunk_bytes(inputs)) as u64;
         }
         let segment_bytes = self.store.segment_bytes();
         while work.spent < target {
@@ -454,6 +457,7 @@ impl MergeJob {
     /// Forgets the unfinished segment, so that the next step begins at the boundary again.
     fn restart(&self, work: &mut Work) {
         work.merge = None;
+        work.charge = None;
         work.builder = None;
         work.spent = self.state().spent;
     }

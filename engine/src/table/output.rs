@@ -184,6 +184,12 @@ impl Output {
         Ok(())
     }
 
+    /// Bytes of memory that it holds.
+    pub fn memory_bytes(&self) -> u64 {
+        let blob = self.blob.as_ref().map_or(0, BlobBuilder::memory_bytes);
+        (self.segment.memory_bytes() + blob) as u64
+    }
+
     /// Whether the segment is to end here: at `segment_bytes`, or because its list of blob files is
     /// full.
     #[inline]

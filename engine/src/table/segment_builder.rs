@@ -168,6 +168,13 @@ impl SegmentBuilder {
         page_offset(self.page_number()) + if self.page.count() > 0 { PAGE_BYTES as u64 } else { 0 }
     }
 
+    /// Bytes of memory that it holds, for what it writes next and for the filter; the index takes a
+    /// thousandth of what was written.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.buffer.capacity() + self.filter.memory_bytes()
+    }
+
     /// What was added so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {

@@ -28,6 +28,36 @@ fn batch(random: &mut Random) -> Batch {
     batch
 }
 
+/// Half of a write-out holds the hashes of its entries, eight bytes each, and the chunk in work.
+#[test]
+fn a_merge_under_way_is_charged_for_its_output() {
+    let cache = Cache::new(64 << 20);
+    let options = SessionOptions { cache: Some(Arc::clone(&cache)), ..Default::default() };
+    let session = Session::create(MemoryDisk::new(), options).unwrap();
+    let options = TableOptions { write_buffer_bytes: 4 << 20, ..TableOptions::default() };
+    let mut table = session.create_table("t", options).unwrap();
+    let mut number = 0_u64;
+    while table.stats().unwrap().merges.is_empty() {
+        let mut batch = Batch::new();
+        for _ in 0..1_000 {
+            number += 1;
+            batch.insert(&number.to_be_bytes(), b"");
+        }
+        table.update(&batch).unwrap();
+    }
+    let before = cache.stats().charged_bytes;
+    table.work(2 << 20).unwrap();
+    let merge = table.stats().unwrap().merges[0];
+    assert!((1 << 20..merge.debt_bytes).contains(&merge.spent_bytes), "{merge:?}");
+    let hashes = 8 * merge.spent_bytes / 24; // an entry costs its key and 16
+    let charged = cache.stats().charged_bytes - before;
+    assert!(charged >= hashes + (256 << 10), "{charged} for {hashes} and the chunk");
+    table.work(u64::MAX).unwrap();
+    let after = cache.stats().charged_bytes;
+    // What is left is the filter, of less than two bytes an entry, and the index.
+    assert!(after < before + hashes, "{after} of {before}: what is done is charged");
+}
+
 #[test]
 fn pages_give_way_to_everything_else_and_nothing_stays_charged() {
     let options = SessionOptions::within_memory(BUDGET);
