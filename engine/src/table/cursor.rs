@@ -242,13 +242,16 @@ impl Cursor {
         }
     }
 
-    /// The next binding, or `None` at the upper bound.
+    /// The next binding, or `None` at the upper bound. Within the pages at hand it reads nothing; the
+    /// first step after a seek or a turn reads a page of each run, later ones up to 64 KiB at a time. A
+    /// value in a blob file is read. `Io`, `Corrupt`, `Closed`, after which the cursor stands where it
+    /// stood.
     #[allow(clippy::should_implement_trait)] // It lends its memory, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step_whole(Direction::Forward)
     }
 
-    /// The binding before, or `None` at the lower bound.
+    /// The binding before, or `None` at the lower bound. Cost and errors as of [`Cursor::next`].
     pub fn previous(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step_whole(Direction::Backward)
     }
@@ -263,7 +266,8 @@ impl Cursor {
         Ok(self.step(Direction::Backward)?.then_some(&self.key))
     }
 
-    /// The value of the key that the last step gave; reads it now if it is in a blob file.
+    /// The value of the key that the last step gave; reads it now if it is in a blob file. `Io`,
+    /// `Corrupt`, `Closed`.
     pub fn value(&mut self) -> Result<&[u8]> {
         let Some(blob) = &self.blob else { return Ok(&self.value) };
         let value = blob.file.read_whole(&blob.span)?;
@@ -313,7 +317,12 @@ impl Cursor {
                 self.direction = None;
                 return Err(error);
             }
-            let key = self.key.clone();
+            // In the memory of the key before, since every step comes here.
+            let mut key = match std::mem::replace(&mut self.gap, Gap::Start) {
+                Gap::Before(key) | Gap::After(key) => key,
+                Gap::Start | Gap::End => Vec::new(),
+            };
+            key.clone_from(&self.key);
             self.gap = match direction {
                 Direction::Forward => Gap::After(key),
                 Direction::Backward => Gap::Before(key),
@@ -411,7 +420,8 @@ impl Cursor {
 }
 
 impl View {
-    /// Every key between the bounds with its value, in key order.
+    /// Every key between the bounds with its value, in key order, all of them in memory. Reads each
+    /// page between the bounds, 64 KiB at a time. `Io`, `Corrupt`, `Closed`.
     pub fn range(
         &self,
         lower: Bound<&[u8]>,
@@ -425,14 +435,14 @@ impl View {
         Ok(found)
     }
 
-    /// A cursor before the first key between the bounds.
+    /// A cursor before the first key between the bounds. Reads nothing yet. `Closed`.
     pub fn cursor(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Result<Cursor> {
         self.store.check_open()?;
         Ok(Cursor::new(self.clone(), lower, upper))
     }
 
     /// How many keys are bound, exactly. Reads every page: see [`crate::TableStats`] for an estimate
-    /// that reads none.
+    /// that reads none. `Io`, `Corrupt`, `Closed`.
     pub fn count(&self) -> Result<u64> {
         let mut cursor = self.cursor(Bound::Unbounded, Bound::Unbounded)?;
         let mut count = 0;

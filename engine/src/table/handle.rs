@@ -327,7 +327,8 @@ impl Table {
     }
 
     /// Works ahead on merges by up to `credits` bytes of entries; returns how much is left to do. Also
-    /// while merges are paused.
+    /// while merges are paused. Reads and writes about as many bytes. `Io`, `Corrupt`, after which the
+    /// table is as it was and the work may be tried again.
     pub fn work(&mut self, credits: u64) -> Result<u64> {
         self.store.check_writable()?;
         self.with_schedule(|schedule, shape| schedule.work_ahead(shape, credits))

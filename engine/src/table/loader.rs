@@ -172,7 +172,9 @@ impl Loader {
         ))
     }
 
-    /// The table. It is durable when a snapshot names it, as any table is.
+    /// The table. Writes what is left, of a stream that was sorted here all of it; syncs nothing: it is
+    /// durable when a snapshot names it or it is published. `Io`, `Corrupt`; `Invalid` after an error
+    /// of [`Loader::push`] that says so.
     pub fn finish(self) -> Result<Table> {
         if self.failed {
             return Err(self.broken());

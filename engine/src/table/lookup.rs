@@ -116,7 +116,7 @@ fn add_union(union: &Merging, sources: &mut Vec<Source>, level: usize) -> Vec<u1
 
 impl View {
     /// The values of `keys`, in their order. All page reads of the batch are in flight together:
-    /// about one per key that is not in memory.
+    /// about one per key that is not in memory. `Io`, `Corrupt`, `Closed`.
     pub fn lookup<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Values> {
         let mut values = Values::new();
         self.lookup_into(keys, &mut values)?;

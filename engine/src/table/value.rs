@@ -90,7 +90,8 @@ impl Value {
         Ok(left)
     }
 
-    /// All of it. Several are cheaper together, with [`Session::read_values`].
+    /// All of it. Reads the pages of 4 KiB that hold it, 16 at a time; several values are cheaper
+    /// together, with [`Session::read_values`]. `Io`, `Corrupt`, `Closed`.
     pub fn read(&self) -> Result<Vec<u8>> {
         self.store.check_open()?;
         match &self.place {
@@ -105,7 +106,7 @@ impl Value {
 
 impl View {
     /// As [`View::lookup`], without reading the values that are in blob files; one that upserts join
-    /// is read.
+    /// is read. About one page read per key that is not in memory; `Io`, `Corrupt`, `Closed`.
     pub fn find<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.store.check_open()?;
         self.store.observe(Operation::Lookup, keys.len() as u64, || {
@@ -129,7 +130,9 @@ impl View {
 }
 
 impl Session {
-    /// The bytes of `values`, in their order. All reads are in flight together.
+    /// The bytes of `values`, in their order. Reads the pages that hold them, 16 at a time, as many in
+    /// flight together as the queue allows. `Io`, `Corrupt`, and `Closed` for a value of a session that
+    /// ended.
     pub fn read_values(&self, values: &[Value]) -> Result<Values> {
         self.store.check_open()?;
         let mut all = Values::new();
@@ -161,7 +164,8 @@ impl Session {
     }
 
     /// Begins a value that comes in pieces and may be longer than a batch takes, up to 1 TiB. It goes
-    /// to a blob file of its own, which is gone with its last holder unless it was inserted.
+    /// to a blob file of its own, which is gone with its last holder unless it was inserted. Makes that
+    /// file and takes 256 KiB of memory. `Io`, and `Invalid` in a session that only reads.
     pub fn write_value(&self) -> Result<ValueWriter> {
         let store = Arc::clone(&self.store);
         let blob = store.write(|| store.build_blob())?;
@@ -198,7 +202,9 @@ impl ValueWriter {
         Ok(())
     }
 
-    /// The value, to be inserted with [`crate::Batch::insert_value`].
+    /// The value, to be inserted with [`crate::Batch::insert_value`]. Writes what is left of it and the
+    /// file's last page, and syncs nothing: that is for the snapshot that names it. `Io`; `Invalid`
+    /// after an error of [`ValueWriter::write`].
     pub fn finish(mut self) -> Result<Value> {
         let Some(mut blob) = self.blob.take() else { return Err(self.broken()) };
         let span = blob.end_value(0);
