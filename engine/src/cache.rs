@@ -7,7 +7,8 @@
 //! threads seldom meet, nothing is ever rehashed, and choosing a victim costs the same always. Within
 //! a set the victim is the page predicted to be needed last (re-reference intervals of two bits): a
 //! page enters as "probably not soon" and must be hit to stay, so a scan does not flush the cache.
-//! Frames are made as the cache fills and reused from then on. Invariant: sets, frames and charges
+//! Frames are made as the cache fills and reused from then on; some of forgotten pages wait for the
+//! next ones. Invariant: sets, frames and charges
 //! together never take more than the budget, unless the charges alone do. Source: Jaleel et al. 2010 (RRIP).
 
 use std::fmt;
@@ -15,6 +16,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::format::hash::combine;
+use crate::prefetch;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Bytes of a page.
@@ -78,13 +80,16 @@ impl Set {
         Set { tags: [0; WAYS], intervals: [LAST; WAYS], hits: 0, frames: [const { None }; WAYS] }
     }
 
+    /// The ways with this tag, as a mask.
+    #[inline]
+    fn tagged(&self, tag: u8) -> u32 {
+        // Compared all at once: the compiler makes one vector comparison of it.
+        (0..WAYS).fold(0, |ways, way| ways | u32::from(self.tags[way] == tag) << way)
+    }
+
     #[inline]
     fn find(&self, tag: u8, file: u64, page: u32) -> Option<usize> {
-        // Compared all at once: the compiler makes one vector comparison of it.
-        let mut matches = 0u32;
-        for way in 0..WAYS {
-            matches |= u32::from(self.tags[way] == tag) << way;
-        }
+        let mut matches = self.tagged(tag);
         while matches != 0 {
             let way = matches.trailing_zeros() as usize;
             let named = |frame: &Arc<Frame>| frame.file == file && frame.page == page;
@@ -134,7 +139,7 @@ pub struct CacheStats {
     pub evictions: u64,
     /// Pages held now.
     pub pages: u64,
-    /// Bytes taken now: sets, frames and their overhead.
+    /// Bytes taken now: sets, frames and their overhead, spare frames included.
     pub bytes: u64,
     /// Bytes that the stores charged for what they keep beside the pages. With `bytes` never above the
     /// budget, unless these alone are.
@@ -161,6 +166,8 @@ pub struct Cache {
     charged: AtomicU64,
     /// Where the next set is that gives pages up for a charge.
     hand: AtomicU64,
+    /// Frames without a page.
+    spares: Mutex<Vec<Arc<Frame>>>,
     pages: AtomicU64,
     misses: AtomicU64,
     evictions: AtomicU64,
@@ -189,6 +196,7 @@ impl Cache {
             frames: AtomicU64::new(0),
             charged: AtomicU64::new(0),
             hand: AtomicU64::new(0),
+            spares: Mutex::new(Vec::new()),
             pages: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -235,6 +243,38 @@ impl Cache {
         None
     }
 
+    /// Asks for the memory where [`Cache::prefetch`] looks for the page.
+    #[inline]
+    pub fn prefetch_place(&self, file: u64, page: u32) {
+        if let Some((set, _)) = self.place(file, page) {
+            prefetch::whole(set);
+        }
+    }
+
+    /// Asks for the memory where [`Cache::get`] sees that a page is the one looked for. Takes a lock.
+    #[inline]
+    pub fn prefetch(&self, file: u64, page: u32) {
+        if let Some((set, tag)) = self.place(file, page) {
+            let set = lock(set);
+            let mut matches = set.tagged(tag);
+            while matches != 0 {
+                if let Some(frame) = &set.frames[matches.trailing_zeros() as usize] {
+                    prefetch::line(&**frame);
+                }
+                matches &= matches - 1;
+            }
+        }
+    }
+
+    /// The page, if it is here. Neither counts nor makes it stay longer: for who reads a file from
+    /// end to end.
+    pub fn peek(&self, file: u64, page: u32) -> Option<Page> {
+        let (set, tag) = self.place(file, page)?;
+        let set = lock(set);
+        let way = set.find(tag, file, page)?;
+        set.frames[way].clone().map(Page)
+    }
+
     /// Whether the page is here. Neither counts nor makes it stay longer.
     pub fn contains(&self, file: u64, page: u32) -> bool {
         self.place(file, page).is_some_and(|(set, tag)| lock(set).find(tag, file, page).is_some())
@@ -249,25 +289,58 @@ impl Cache {
         if let Some(way) = set.find(tag, file, page) {
             return Page(set.frames[way].clone().expect("the way found is filled"));
         }
-        let free = set.free(self.ways).filter(|_| self.take_frame());
-        let Some(way) = free.or_else(|| set.victim(self.ways)) else {
+        let free = set.free(self.ways).filter(|way| {
+            set.frames[*way] = self.spare_frame();
+            set.frames[*way].is_some() || self.take_frame()
+        });
+        let Some(way) = free.or_else(|| self.evict(&mut set)) else {
             return private(file, page, bytes);
         };
         set.tags[way] = tag;
         set.intervals[way] = NOT_SOON;
         let place = &mut set.frames[way];
+        self.pages.fetch_add(1, Ordering::Relaxed);
         if let Some(frame) = place {
-            self.evictions.fetch_add(1, Ordering::Relaxed);
             // Handles are only cloned from one here, under the lock, or from another handle, of which
             // there is none.
-            let frame = Arc::get_mut(frame).expect("nobody holds a victim");
+            let frame = Arc::get_mut(frame).expect("nobody holds a victim or a spare frame");
             (frame.file, frame.page) = (file, page);
             frame.bytes.copy_from_slice(bytes);
         } else {
-            self.pages.fetch_add(1, Ordering::Relaxed);
             *place = Some(private(file, page, bytes).0);
         }
         Page(place.clone().expect("it was just filled"))
+    }
+
+    /// A way whose page gives way.
+    fn evict(&self, set: &mut Set) -> Option<usize> {
+        let way = set.victim(self.ways)?;
+        self.evictions.fetch_add(1, Ordering::Relaxed);
+        self.pages.fetch_sub(1, Ordering::Relaxed);
+        Some(way)
+    }
+
+    /// A frame of a forgotten page, which is counted already.
+    fn spare_frame(&self) -> Option<Arc<Frame>> {
+        lock(&self.spares).pop()
+    }
+
+    /// Keeps the frame of a forgotten page for the next page, unless somebody holds it or there are
+    /// enough: the allocator would give the memory back to the system, which clears it each time.
+    fn spare(&self, frame: Arc<Frame>) {
+        let mut spares = lock(&self.spares);
+        if Arc::strong_count(&frame) == 1 && spares.len() < self.spares_max() {
+            spares.push(frame);
+        } else {
+            drop(spares);
+            self.frames.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A segment's worth in a cache of some size, a sixteenth of a smaller one.
+    fn spares_max(&self) -> usize {
+        const FILE_PAGES: usize = 4500;
+        (self.sets.len() * self.ways / 16).min(4 * FILE_PAGES)
     }
 
     /// Counts one frame more, if the budget has room for it beside the charges.
@@ -296,14 +369,16 @@ impl Cache {
             if self.frames.load(Ordering::Relaxed) <= self.frames_max() {
                 return;
             }
+            if self.spare_frame().is_some() {
+                self.frames.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) as usize % self.sets.len();
             let mut set = lock(&self.sets[hand].0);
-            let Some(way) = set.victim(self.ways) else { continue };
+            let Some(way) = self.evict(&mut set) else { continue };
             set.frames[way] = None;
             set.intervals[way] = LAST;
-            self.evictions.fetch_add(1, Ordering::Relaxed);
             self.frames.fetch_sub(1, Ordering::Relaxed);
-            self.pages.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -328,14 +403,19 @@ impl Cache {
     /// Drops the first `page_count` pages of a file that goes away, so that they make room at once.
     /// Costs a lookup a page.
     pub fn forget(&self, file: u64, page_count: u32) {
+        /// How many pages ahead memory is asked for.
+        const AHEAD: u32 = 8;
         for page in 0..page_count {
+            self.prefetch_place(file, page + AHEAD);
             let Some((set, tag)) = self.place(file, page) else { return };
             let mut set = lock(set);
-            if let Some(way) = set.find(tag, file, page) {
-                set.frames[way] = None;
+            if let Some(way) = set.find(tag, file, page)
+                && let Some(frame) = set.frames[way].take()
+            {
                 set.intervals[way] = LAST;
-                self.frames.fetch_sub(1, Ordering::Relaxed);
+                drop(set);
                 self.pages.fetch_sub(1, Ordering::Relaxed);
+                self.spare(frame);
             }
         }
     }
@@ -431,10 +511,29 @@ impl CachedFile {
         self.cache.get(self.file, page)
     }
 
-    /// See [`Cache::insert`].
+    /// See [`Cache::prefetch_place`].
+    #[inline]
+    pub fn prefetch_place(&self, page: u32) {
+        self.cache.prefetch_place(self.file, page);
+    }
+
+    /// See [`Cache::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, page: u32) {
+        self.cache.prefetch(self.file, page);
+    }
+
+    /// See [`Cache::peek`].
+    #[must_use]
+    pub fn peek(&self, page: u32) -> Option<Page> {
+        self.cache.peek(self.file, page)
+    }
+
+    /// See [`Cache::insert`]; of the page before the one that comes next.
     pub fn insert(&mut self, page: u32, bytes: &[u8; PAGE]) {
         self.page_count = self.page_count.max(page + 1);
         self.cache.insert(self.file, page, bytes);
+        self.cache.prefetch_place(self.file, page + 1);
     }
 
     /// See [`Cache::insert`]; of a page below the count.
@@ -576,8 +675,14 @@ mod tests {
         cache.forget(1, 50);
         let after = cache.stats();
         assert_eq!((before.pages, after.pages), (100, 50));
-        assert_eq!(before.bytes - after.bytes, 50 * FRAME_BYTES);
+        let spares = cache.spares_max() as u64;
+        assert!(0 < spares && spares < 50, "{spares}");
+        assert_eq!(before.bytes - after.bytes, (50 - spares) * FRAME_BYTES);
         assert!((0..50).all(|page| cache.contains(2, page) && !cache.contains(1, page)));
+        // Spare frames are filled before new ones are made.
+        (0..spares as u32).for_each(|page| drop(insert(&cache, 3, page)));
+        assert_eq!(cache.stats().bytes, after.bytes);
+        assert!((0..spares as u32).all(|page| *cache.peek(3, page).unwrap() == bytes(3, page)));
     }
 }
 

@@ -8,6 +8,7 @@ pub mod file;
 pub mod format;
 pub mod irmin_pack;
 pub mod outline;
+mod prefetch;
 pub mod proof;
 pub mod sync;
 pub mod table;

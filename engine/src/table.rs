@@ -35,7 +35,6 @@ mod output;
 mod page;
 mod paths;
 mod pins;
-mod prefetch;
 mod range_delete;
 pub mod raw;
 mod run;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::prefetch;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Bytes of buffered entries for which one word of 64 bits is kept: with entries of about 80 bytes
@@ -33,6 +34,12 @@ impl BufferFilter {
         let word = ((u128::from(hash) * self.words.len() as u128) >> 64) as usize;
         let bits = 1 << (hash & 63) | 1 << (hash >> 6 & 63) | 1 << (hash >> 12 & 63);
         (&self.words[word], bits)
+    }
+
+    /// Asks for the word of a hash.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        prefetch::line(self.place(hash).0);
     }
 
     /// Notes a key's hash.

@@ -6,10 +6,10 @@
 //! Format document: `docs/format/filter.md`. Source: Putze, Sanders, Singler, "Cache-, hash- and
 //! space-efficient Bloom filters", 2007.
 
-use super::prefetch;
 use crate::error::Result;
 use crate::format::checksum::page_crc;
 use crate::format::codec::{Decoder, Encoder};
+use crate::prefetch;
 
 /// Bits of a block: one cache line.
 const BLOCK_BITS: usize = 512;

@@ -20,7 +20,7 @@ use super::run::Run;
 use super::stats::{self, TableStats};
 use super::store::Store;
 use super::view::View;
-use super::write_buffer::WriteBuffer;
+use super::write_buffer::{PREFETCHED, WriteBuffer};
 use crate::error::{Error, Result};
 use crate::format::hash::hash;
 
@@ -180,22 +180,38 @@ impl Table {
         let mut limit = options.write_buffer_bytes.saturating_sub(base_cost);
         let mut begun = Vec::new();
         self.active.hold(batch.blobs());
-        for (entry, done) in batch.entries().zip(1..).skip(at.skip as usize) {
-            let hash = hash(self.store.salt, entry.key);
-            self.active
-                .insert(entry, hash, &|older, newer| operator::combine(operator, older, newer));
-            if self.active.cost_bytes() >= limit {
-                let empty = WriteBuffer::new(options.write_buffer_bytes);
-                let empty = empty.charged(self.store.charge());
-                let full = std::mem::replace(&mut self.active, empty);
-                self.active.hold(batch.blobs());
-                let schedule = Schedule { store: &self.store, options: &options, work: 0 };
-                schedule.seal(&mut self.shape, full, self.base.take());
-                limit = options.write_buffer_bytes;
-                begun.push(LogPoint { skip: done, ..at });
+        let (salt, mut done) = (self.store.salt, at.skip);
+        let rest = batch.entries().skip(at.skip as usize);
+        let mut rest = rest.map(|entry| (entry, hash(salt, entry.key)));
+        let mut group = Vec::with_capacity(PREFETCHED);
+        loop {
+            group.clear();
+            group.extend(rest.by_ref().take(PREFETCHED));
+            match group.len() {
+                0 => return begun,
+                1 => {}
+                _ => self.active.prefetch(&group),
+            }
+            for &(entry, hash) in &group {
+                done += 1;
+                self.active
+                    .insert(entry, hash, &|older, newer| operator::combine(operator, older, newer));
+                if self.active.cost_bytes() >= limit {
+                    self.seal_active();
+                    self.active.hold(batch.blobs());
+                    limit = options.write_buffer_bytes;
+                    begun.push(LogPoint { skip: done, ..at });
+                }
             }
         }
-        begun
+    }
+
+    /// Seals the full buffer and begins an empty one.
+    fn seal_active(&mut self) {
+        let empty = WriteBuffer::new(self.options.write_buffer_bytes);
+        let full = std::mem::replace(&mut self.active, empty.charged(self.store.charge()));
+        let schedule = Schedule { store: &self.store, options: &self.options, work: 0 };
+        schedule.seal(&mut self.shape, full, self.base.take());
     }
 
     /// Counts what the buffer and the last `sealed_count` sealed ones hold by now.

@@ -12,9 +12,13 @@ use super::page::PAGE_BYTES;
 use crate::error::Result;
 use crate::format::checksum::page_crc;
 use crate::format::codec::{Decoder, Encoder};
+use crate::prefetch;
 
 /// The first page of entries in a segment file; page 0 is its header.
 pub const FIRST_PAGE: u32 = 1;
+
+/// How many words on either side of a second estimate are searched first.
+const NEAR: usize = 16;
 
 /// Where an entry may be: a head page and the overflow pages behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +121,8 @@ impl Ties {
 /// How far interpolation misses: head `i` is estimated within `i - under ..= i + over`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Fit {
+    /// The first word, here so that it is at hand.
+    first: u64,
     scale: f64,
     under: usize,
     over: usize,
@@ -162,7 +168,7 @@ impl Index {
             return None;
         }
         let scale = (words.len() - 1) as f64 / (last - first) as f64;
-        let mut fit = Fit { scale, under: 0, over: 0 };
+        let mut fit = Fit { first, scale, under: 0, over: 0 };
         for (i, &word) in words.iter().enumerate() {
             let guess = Self::estimate(scale, first, word);
             fit.under = fit.under.max(i.saturating_sub(guess));
@@ -171,20 +177,44 @@ impl Index {
         (fit.under + fit.over < words.len() / 4).then_some(fit)
     }
 
+    /// Asks for the word that a search for `key` looks at first, if it interpolates.
+    #[inline]
+    pub fn prefetch(&self, key: &[u8]) {
+        if let Some(fit) = self.fit {
+            let word = prefix(key.get(self.skip..).unwrap_or_default());
+            let guess = Self::estimate(fit.scale, fit.first, word);
+            prefetch::line(&self.words[guess.min(self.words.len() - 1)]);
+        }
+    }
+
     /// How many words are at most `word`.
     #[inline]
     fn at_most(&self, word: u64) -> usize {
+        let Some(fit) = self.fit else { return self.at_most_between(0, self.words.len(), word) };
+        // The answer `n` has `words[n - 1] <= word < words[n]`, and the estimate of `word` lies
+        // between those of its neighbours.
         let count = self.words.len();
-        let (mut low, high) = match self.fit {
-            // The answer `n` has `words[n - 1] <= word < words[n]`, and the estimate of `word` lies
-            // between those of its neighbours.
-            Some(fit) => {
-                let guess = Self::estimate(fit.scale, self.words[0], word);
-                let low = guess.saturating_sub(fit.over).min(count);
-                (low, guess.saturating_add(fit.under + 1).min(count))
+        let guess = Self::estimate(fit.scale, fit.first, word).min(count - 1);
+        let low = guess.saturating_sub(fit.over);
+        let high = guess.saturating_add(fit.under + 1).min(count);
+        if high - low > 2 * NEAR {
+            // From the word there a second estimate is so much better that a few lines of memory
+            // are enough nearly always.
+            let here = self.words[guess];
+            let off = (word.abs_diff(here) as f64 * fit.scale) as usize;
+            let guess = if word < here { guess.saturating_sub(off) } else { guess + off };
+            let from = guess.saturating_sub(NEAR).clamp(low, high - 2 * NEAR);
+            let to = from + 2 * NEAR;
+            if self.words[from] <= word && word < self.words[to - 1] {
+                return self.at_most_between(from, to, word);
             }
-            None => (0, count),
-        };
+        }
+        self.at_most_between(low, high, word)
+    }
+
+    /// The same when it is known to be between these.
+    #[inline]
+    fn at_most_between(&self, mut low: usize, high: usize, word: u64) -> usize {
         let mut size = high - low;
         while size > 0 {
             let half = size / 2;

@@ -1,9 +1,10 @@
 //! Batch lookups: buffers, then filters, then indexes, then one page read for each key left.
 //!
-//! Keys go through in groups. For a group, every filter's cache line is asked for before the first is
-//! looked at; page reads of the whole batch are in flight together, and a page is searched when it
-//! arrives. A key is looked for from the newest source to the oldest and leaves at the first insert
-//! or delete, so older pages are not read for it. Cost: about one page read per key not in memory.
+//! Keys go through in groups, all of a group one step at a time, and each step asks for the memory
+//! that the next one looks at: filters, indexes, the cache's sets, pages. Page reads of the whole
+//! batch are in flight together, and a page is searched when it arrives. A key is looked for from the
+//! newest source to the oldest and leaves at the first insert or delete, so older pages are not read
+//! for it. Cost: about one page read per key not in memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -238,6 +239,15 @@ struct Held<'a> {
     page: cache::Page,
 }
 
+/// The places of the bits that are set.
+fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        place
+    })
+}
+
 struct Search<'a, K> {
     view: &'a View,
     sources: &'a [Source],
@@ -282,11 +292,37 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
             waiting |= 1 << slot;
             self.locate(index, hashes[slot], &mut located[slot * width..(slot + 1) * width])?;
         }
-        while waiting != 0 {
-            let slot = waiting.trailing_zeros() as usize;
-            waiting &= waiting - 1;
-            let row = &located[slot * width..(slot + 1) * width];
-            self.advance(group.start + slot, hashes[slot], Some(row))?;
+        let row = |slot: usize| &located[slot * width..(slot + 1) * width];
+        let mut found = [const { None }; GROUP];
+        for slot in ones(waiting) {
+            let index = group.start + slot;
+            found[slot] = self.next_segment(index, hashes[slot], Some(row(slot)))?;
+            if let Some((segment, _)) = found[slot] {
+                segment.index()?.prefetch(self.key(index));
+            }
+        }
+        let mut places = [const { None }; GROUP];
+        for slot in ones(waiting) {
+            let Some((segment, level)) = found[slot] else { continue };
+            let index = group.start + slot;
+            match segment.index()?.find_near(self.key(index)) {
+                Some((span, near)) => {
+                    if let Some(cached) = segment.cached() {
+                        cached.prefetch_place(span.page);
+                    }
+                    places[slot] = Some(Place { segment, page: span.page, near, level });
+                }
+                None => self.advance(index, hashes[slot], Some(row(slot)))?,
+            }
+        }
+        for Place { segment, page, .. } in places.iter().flatten() {
+            let Some(cached) = segment.cached() else { break };
+            cached.prefetch(*page);
+        }
+        for (index, place) in group.zip(places) {
+            if let Some(place) = place {
+                self.read(index, place)?;
+            }
         }
         self.search_held()
     }
@@ -422,12 +458,27 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     /// Goes on with a key from its next source until it is settled or waits for a page. `located`
     /// holds the segments found before, if the key is still in its group.
     fn advance(&mut self, index: usize, hash_: u64, located: Option<&[u32]>) -> Result<()> {
+        while let Some((segment, level)) = self.next_segment(index, hash_, located)? {
+            if let Some((span, near)) = segment.index()?.find_near(self.key(index)) {
+                return self.read(index, Place { segment, page: span.page, near, level });
+            }
+        }
+        Ok(())
+    }
+
+    /// The next segment that may hold a key, and the level of its run; `None` when the key is settled.
+    fn next_segment(
+        &mut self,
+        index: usize,
+        hash_: u64,
+        located: Option<&[u32]>,
+    ) -> Result<Option<(&'a Arc<Segment>, usize)>> {
         let sources = self.sources;
         loop {
             let place = usize::from(self.next_source[index]);
             let Some(source) = sources.get(place) else {
                 self.settle_unbound(index);
-                return Ok(());
+                return Ok(None);
             };
             self.next_source[index] += 1;
             let source = match source {
@@ -436,7 +487,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
                     if let Some(entry) = found
                         && self.take(index, entry)?
                     {
-                        return Ok(());
+                        return Ok(None);
                     }
                     continue;
                 }
@@ -451,13 +502,9 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
                 continue;
             }
             let segment = &source.run.segments()[segment as usize];
-            if !self.may_hold(segment, index, hash_, source.level)? {
-                continue;
+            if self.may_hold(segment, index, hash_, source.level)? {
+                return Ok(Some((segment, source.level)));
             }
-            let key = self.keys[index].as_ref();
-            let Some((span, near)) = segment.index()?.find_near(key) else { continue };
-            let at = Place { segment, page: span.page, near, level: source.level };
-            return self.read(index, at);
         }
     }
 

@@ -9,9 +9,9 @@
 use std::cmp::Ordering;
 
 use super::entry::{EntryKind, EntryRef, prefix};
-use super::prefetch;
 use crate::error::{Error, Result};
 use crate::format::checksum::page_crc;
+use crate::prefetch;
 
 /// The length of a page in bytes.
 pub const PAGE_BYTES: usize = 4096;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: each segment's last key is below the next one's first key.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::entry::{common_prefix, prefix};
@@ -13,7 +14,10 @@ pub struct Run {
     segments: Vec<Arc<Segment>>,
     /// Of each segment's first key, eight bytes behind the prefix that all keys share.
     words: Vec<u64>,
-    skip: usize,
+    /// The same of each segment's last key.
+    ends: Vec<u64>,
+    /// That prefix.
+    shared: Vec<u8>,
     counts: Counts,
     file_bytes: u64,
 }
@@ -25,19 +29,22 @@ impl Run {
         for pair in segments.windows(2) {
             assert!(pair[0].meta().last_key < pair[1].meta().first_key, "segments do not overlap");
         }
-        let skip = match (segments.first(), segments.last()) {
+        let shared = match (segments.first(), segments.last()) {
             (Some(first), Some(last)) => {
-                common_prefix(&first.meta().first_key, &last.meta().last_key)
+                let first = &first.meta().first_key;
+                first[..common_prefix(first, &last.meta().last_key)].to_vec()
             }
-            _ => 0,
+            _ => Vec::new(),
         };
+        let skip = shared.len();
         let words = segments.iter().map(|s| prefix(&s.meta().first_key[skip..])).collect();
+        let ends = segments.iter().map(|s| prefix(&s.meta().last_key[skip..])).collect();
         let mut counts = Counts::default();
         for segment in &segments {
             counts.add(&segment.meta().footer.counts);
         }
         let file_bytes = segments.iter().map(|segment| segment.meta().file_bytes()).sum();
-        Run { segments, words, skip, counts, file_bytes }
+        Run { segments, words, ends, shared, counts, file_bytes }
     }
 
     /// The segments, in the order of their keys.
@@ -95,15 +102,18 @@ impl Run {
         self.segments.last().map(|segment| segment.meta().last_key.as_slice())
     }
 
-    /// How many segments begin at or below `key`.
+    /// The key's eight bytes behind the shared prefix; `None` when it does not begin with that.
     #[inline]
-    fn begun(&self, key: &[u8]) -> usize {
-        let Some(first) = self.first_key() else { return 0 };
-        let shared = &first[..self.skip];
-        if key.len() < self.skip || &key[..self.skip] != shared {
-            return if key < shared { 0 } else { self.segments.len() };
-        }
-        let word = prefix(&key[self.skip..]);
+    fn word(&self, key: &[u8]) -> Option<u64> {
+        key.strip_prefix(&self.shared[..]).map(prefix)
+    }
+
+    /// How many segments begin at or below `key`, whose word is `word`.
+    #[inline]
+    fn begun(&self, word: Option<u64>, key: &[u8]) -> usize {
+        let Some(word) = word else {
+            return if key < &self.shared[..] { 0 } else { self.segments.len() };
+        };
         let mut begun = self.words.partition_point(|&first| first <= word);
         // Only segments with the same word can begin above the key; there are seldom two.
         while begun > 0
@@ -119,15 +129,22 @@ impl Run {
     #[inline]
     #[must_use]
     pub fn locate(&self, key: &[u8]) -> Option<usize> {
-        let number = self.begun(key).checked_sub(1)?;
-        (key <= self.segments[number].meta().last_key.as_slice()).then_some(number)
+        let word = self.word(key);
+        let number = self.begun(word, key).checked_sub(1)?;
+        // The words decide nearly always, which saves a look at the segment.
+        let reaches = match word?.cmp(&self.ends[number]) {
+            Ordering::Less => true,
+            Ordering::Equal => key <= self.segments[number].meta().last_key.as_slice(),
+            Ordering::Greater => false,
+        };
+        reaches.then_some(number)
     }
 
     /// The number of the first segment with a key not below `key`; the number of segments when there
     /// is none. Reads nothing.
     #[must_use]
     pub fn seek(&self, key: &[u8]) -> usize {
-        let begun = self.begun(key);
+        let begun = self.begun(self.word(key), key);
         match begun.checked_sub(1) {
             Some(number) if key <= self.segments[number].meta().last_key.as_slice() => number,
             _ => begun,

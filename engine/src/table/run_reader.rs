@@ -16,6 +16,9 @@ use crate::error::Result;
 /// Bytes of one read, unless asked otherwise.
 pub const CHUNK_BYTES: usize = 128 << 10;
 
+/// Pages that are copied from the cache at once: few, so that they stay in the nearest one.
+const CACHED_PAGES: u32 = 4;
+
 /// How a run is read.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
@@ -47,6 +50,8 @@ pub struct RunReader {
     /// Number of the page at the buffer's start, and how many pages it holds.
     buffer_page: u32,
     buffer_pages: u32,
+    /// How many of these, from the start, are from the cache, where only checked pages are.
+    checked_pages: u32,
     /// Number of the page in work.
     page: u32,
     /// Where in the buffer the page in work begins.
@@ -77,6 +82,7 @@ impl RunReader {
             options,
             buffer_page: 0,
             buffer_pages: 0,
+            checked_pages: 0,
             page: FIRST_PAGE,
             base: 0,
             entry: 0,
@@ -174,7 +180,11 @@ impl RunReader {
             }
             self.fill(&segment)?;
             let bytes = &self.buffer.as_slice()[self.base..self.base + PAGE_BYTES];
-            let page = segment.check_page(self.page, bytes)?;
+            let page = if self.page - self.buffer_page < self.checked_pages {
+                Page::view(bytes)
+            } else {
+                segment.check_page(self.page, bytes)?
+            };
             let first = lower.take().map_or(0, |key| page.seek(key));
             let count = self.count_below_upper(&page);
             if count < page.count() && first >= count {
@@ -210,15 +220,32 @@ impl RunReader {
             self.forget_buffer(segment);
             self.buffer_pages = 0;
             let left = FIRST_PAGE + segment.meta().footer.pages - self.page;
-            let pages = left.min((self.buffer.capacity() / PAGE_BYTES) as u32);
-            let bytes = &mut self.buffer.as_mut_slice()[..pages as usize * PAGE_BYTES];
-            segment.file().read_exact_at(page_offset(self.page), bytes)?;
-            self.bytes_read += u64::from(pages) * PAGE_BYTES as u64;
+            let most = left.min((self.buffer.capacity() / PAGE_BYTES) as u32);
+            self.checked_pages = self.fill_from_cache(segment, most.min(CACHED_PAGES));
+            let pages = if self.checked_pages > 0 { self.checked_pages } else { most };
+            if self.checked_pages == 0 {
+                let bytes = &mut self.buffer.as_mut_slice()[..pages as usize * PAGE_BYTES];
+                segment.file().read_exact_at(page_offset(self.page), bytes)?;
+                self.bytes_read += u64::from(pages) * PAGE_BYTES as u64;
+            }
             self.buffer_page = self.page;
             self.buffer_pages = pages;
         }
         self.base = (self.page - self.buffer_page) as usize * PAGE_BYTES;
         Ok(())
+    }
+
+    /// Copies pages from the page in work on that are in the session's cache, up to the first that is
+    /// not; returns how many. It neither counts as use nor changes what stays in the cache.
+    fn fill_from_cache(&mut self, segment: &Arc<Segment>, most: u32) -> u32 {
+        let Some(cached) = segment.cached() else { return 0 };
+        let buffer = self.buffer.as_mut_slice().chunks_exact_mut(PAGE_BYTES);
+        for (number, to) in (0..most).zip(buffer) {
+            let Some(page) = cached.peek(self.page + number) else { return number };
+            cached.prefetch_place(self.page + number + 1);
+            to.copy_from_slice(&page[..]);
+        }
+        most
     }
 
     fn forget_buffer(&self, segment: &Arc<Segment>) {

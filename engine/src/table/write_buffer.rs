@@ -13,11 +13,14 @@ use super::blob::BlobFile;
 use super::buffer_filter::BufferFilter;
 use super::entry::{EntryKind, EntryRef, cost, prefix as key_prefix};
 use crate::cache::Charge;
+use crate::prefetch;
 
 /// Entries and children a node holds at most; half of it after a split.
 const NODE_SLOTS: usize = 64;
 /// Heap bytes at which a leaf splits, if it has more than one entry.
 const LEAF_BYTES: usize = 6 << 10;
+/// How many inserts [`WriteBuffer::prefetch`] helps at once.
+pub const PREFETCHED: usize = 16;
 /// Values longer than this are not copied with their leaf.
 const LARGE_VALUE: usize = 1 << 10;
 
@@ -129,6 +132,15 @@ impl Leaf {
             value.len()
         };
         Slot { prefix, offset, value: value as u16, key_length: key.len() as u16, kind, large }
+    }
+
+    /// Asks for what an insert looks at and moves: all slots, and where the heap ends.
+    #[inline]
+    fn prefetch(&self) {
+        prefetch::slice(&self.slots);
+        if let Some(last) = self.heap.last() {
+            prefetch::line(last);
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -358,6 +370,20 @@ impl WriteBuffer {
         self.entry_count == 0
     }
 
+    /// Asks for the memory that inserts of these, each with the hash of its key, will look at.
+    pub fn prefetch(&self, entries: &[(EntryRef<'_>, u64)]) {
+        let mut leaves = [None; PREFETCHED];
+        for ((entry, hash), place) in entries.iter().zip(&mut leaves) {
+            self.filter.prefetch(*hash);
+            let leaf = self.leaf(key_prefix(entry.key), entry.key);
+            prefetch::whole(leaf);
+            *place = Some(leaf);
+        }
+        for leaf in leaves.into_iter().flatten() {
+            leaf.prefetch();
+        }
+    }
+
     /// Adds `entry`, whose key has the hash `hash`; where its key is there already,
     /// `combine(older, newer)` says what to keep, or `None` for the newer as it is.
     pub fn insert(&mut self, entry: EntryRef<'_>, hash: u64, combine: Combine<'_>) {
@@ -395,13 +421,18 @@ impl WriteBuffer {
 
     fn find(&self, key: &[u8]) -> Option<EntryRef<'_>> {
         let prefix = key_prefix(key);
+        let leaf = self.leaf(prefix, key);
+        leaf.search(prefix, key).ok().map(|place| leaf.entry(place))
+    }
+
+    /// The leaf that holds `key` if any does.
+    #[inline]
+    fn leaf(&self, prefix: u64, key: &[u8]) -> &Leaf {
         let mut node = &*self.root;
         loop {
             match node {
                 Node::Inner(inner) => node = &inner.children[inner.child_of(prefix, key)],
-                Node::Leaf(leaf) => {
-                    return leaf.search(prefix, key).ok().map(|place| leaf.entry(place));
-                }
+                Node::Leaf(leaf) => return leaf,
             }
         }
     }

@@ -16,6 +16,7 @@ pub(super) struct OsFile {
 impl OsFile {
     /// Asks for `access` and takes what the file system grants.
     pub(super) fn new(file: fs::File, path: &str, access: Access) -> Self {
+        ask_untimed(&file);
         let granted = access == Access::Direct && ask_direct(&file);
         let access = if granted { Access::Direct } else { Access::Buffered };
         OsFile { file, path: path.to_owned(), access }
@@ -39,6 +40,18 @@ impl OsFile {
 fn ask_direct(file: &fs::File) -> bool {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
     fcntl_getfl(file).is_ok_and(|flags| fcntl_setfl(file, flags | OFlags::DIRECT).is_ok())
+}
+
+/// Asks that reads leave the file's time of access alone: looking at it costs each of them. Only who
+/// owns the file may ask.
+fn ask_untimed(file: &fs::File) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+        let _ = fcntl_getfl(file).and_then(|flags| fcntl_setfl(file, flags | OFlags::NOATIME));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
 }
 
 #[cfg(not(target_os = "linux"))]

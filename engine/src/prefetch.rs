@@ -13,15 +13,38 @@ pub fn lines(bytes: &[u8], start: usize, length: usize) {
     }
 }
 
+/// Asks for all lines of `things`.
+#[inline]
+pub fn slice<T>(things: &[T]) {
+    let start = things.as_ptr().cast::<u8>();
+    for at in (0..size_of_val(things)).step_by(LINE_BYTES) {
+        address(start.wrapping_add(at));
+    }
+}
+
+/// Asks for the lines of `thing` itself, without what it points to.
+#[inline]
+pub fn whole<T>(thing: &T) {
+    let start = std::ptr::from_ref(thing).cast::<u8>();
+    for at in (0..size_of::<T>()).step_by(LINE_BYTES) {
+        address(start.wrapping_add(at));
+    }
+}
+
 /// Asks for the line where `thing` begins.
 #[inline]
 pub fn line<T>(thing: &T) {
+    address(std::ptr::from_ref(thing).cast());
+}
+
+#[inline]
+fn address(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing and faults on no address; this one is of a live value.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(thing).cast());
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = thing;
+    let _ = address;
 }
