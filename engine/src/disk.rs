@@ -266,6 +266,12 @@ pub trait Queue: Send + Debug {
     /// How many reads are pending: submitted and not yet returned by [`Queue::complete`].
     fn pending(&self) -> usize;
 
+    /// Memory for a read, of a kind that this queue reads into at the least cost. Any other does too,
+    /// and with any other queue.
+    fn buffer(&mut self, length: usize) -> Buffer {
+        Buffer::new(length)
+    }
+
     /// Takes a read. `Invalid` when the queue is full. The read may start at once, or only when
     /// [`Queue::complete`] is called, so that several are submitted together.
     fn submit(&mut self, read: Read) -> Result<()>;

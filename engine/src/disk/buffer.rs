@@ -7,6 +7,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// What direct reads and writes need their offsets, lengths and memory to be multiples of.
 pub const ALIGNMENT: usize = 4096;
@@ -32,9 +33,12 @@ pub struct Buffer {
     /// Mapped by itself rather than allocated.
     #[cfg(unix)]
     mapped: bool,
+    /// Set for a piece: what owns the memory, of which this is the only handle to this part.
+    whole: Option<Arc<Buffer>>,
 }
 
-// SAFETY: a `Buffer` owns its memory alone, like a boxed slice.
+// SAFETY: a `Buffer` owns its memory alone, like a boxed slice; a piece owns its part alone, since
+// nobody reads or writes through the handle to the whole.
 unsafe impl Send for Buffer {}
 // SAFETY: shared access gives only `&[u8]`.
 unsafe impl Sync for Buffer {}
@@ -48,7 +52,7 @@ impl Buffer {
         if capacity >= MAPPED_BYTES_MIN
             && let Some(start) = map(capacity)
         {
-            return Buffer { start, capacity, mapped: true };
+            return Buffer { start, capacity, mapped: true, whole: None };
         }
         let layout = Self::layout(capacity);
         // SAFETY: the layout's size is not zero.
@@ -59,7 +63,29 @@ impl Buffer {
             capacity,
             #[cfg(unix)]
             mapped: false,
+            whole: None,
         }
+    }
+
+    /// Pieces of `length` bytes, rounded up to the alignment, that lie one behind the other. The memory
+    /// goes with the last of them; a rest too short for a piece is not used.
+    #[must_use]
+    pub fn split(self, length: usize) -> Vec<Buffer> {
+        let capacity = length.max(1).next_multiple_of(ALIGNMENT);
+        let (count, whole) = (self.capacity / capacity, Arc::new(self));
+        let piece = |number: usize| {
+            // SAFETY: piece `number` ends at `(number + 1) * capacity`, which is within the whole.
+            let start = unsafe { whole.start.add(number * capacity) };
+            let whole = Some(Arc::clone(&whole));
+            Buffer {
+                start,
+                capacity,
+                #[cfg(unix)]
+                mapped: false,
+                whole,
+            }
+        };
+        (0..count).map(piece).collect()
     }
 
     fn layout(capacity: usize) -> Layout {
@@ -89,6 +115,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        if self.whole.is_some() {
+            return;
+        }
         #[cfg(unix)]
         if self.mapped {
             // SAFETY: mapped in `new` with this length, and nobody else has it.
@@ -118,6 +147,25 @@ mod tests {
             assert_eq!(buffer.as_slice().as_ptr() as usize % ALIGNMENT, 0);
             assert!(buffer.capacity() >= length && buffer.as_slice().iter().all(|&byte| byte == 0));
             buffer.as_mut_slice().fill(7);
+        }
+    }
+
+    #[test]
+    fn pieces_share_memory_and_no_byte() {
+        for (length, piece, count) in [(4096, 4096, 1), (40_000, 5000, 5), (300_000, 4096, 74)] {
+            let mut pieces = Buffer::new(length).split(piece);
+            assert_eq!(pieces.len(), count);
+            for (number, piece) in pieces.iter_mut().enumerate() {
+                assert_eq!(piece.as_slice().as_ptr() as usize % ALIGNMENT, 0);
+                piece.as_mut_slice().fill(number as u8);
+            }
+            pieces.swap_remove(0);
+            let last = pieces.len();
+            for piece in &pieces {
+                let number = piece.as_slice()[0];
+                assert!(usize::from(number) <= last);
+                assert!(piece.as_slice().iter().all(|&byte| byte == number));
+            }
         }
     }
 }

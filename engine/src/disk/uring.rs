@@ -12,11 +12,12 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::mem;
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 
 use io_uring::{IoUring, opcode, types};
 
-use super::{ALIGNMENT, Access, Completion, Queue, Read, SerialQueue, check_room};
+use super::{ALIGNMENT, Access, Buffer, Completion, Queue, Read, SerialQueue, check_room};
 use crate::error::{Error, Result};
 
 /// The most that one request asks of the kernel; a longer read is continued.
@@ -45,6 +46,47 @@ pub(super) struct RingQueue {
     /// Reads that the ring cannot do: of files without a descriptor, or of no bytes.
     serial: SerialQueue,
     cached: CachedReads,
+    known: KnownMemory,
+}
+
+/// Memory that the kernel was told of once, so that it need not find and hold its pages for each read.
+#[derive(Debug, Default)]
+struct KnownMemory {
+    /// Pieces to be handed out.
+    pieces: Vec<Buffer>,
+    /// Never handed out, so that all of the memory stays while the kernel knows it.
+    anchor: Option<Buffer>,
+    /// Where all pieces lie.
+    span: Range<usize>,
+    was_tried: bool,
+}
+
+impl KnownMemory {
+    /// Bytes of a piece: a page of a table, which is what is read by the thousand.
+    const PIECE_BYTES: usize = 4096;
+    /// Pieces at most: the memory is held, for which there are limits.
+    const PIECES_MAX: usize = 1024;
+
+    /// Tells the kernel of `count` pieces, once. It may refuse; then there are none.
+    fn make(&mut self, ring: &IoUring, count: usize) {
+        if mem::replace(&mut self.was_tried, true) {
+            return;
+        }
+        let mut whole = Buffer::new((count.min(Self::PIECES_MAX) + 1) * Self::PIECE_BYTES);
+        let bytes = whole.as_mut_slice();
+        let start = bytes.as_mut_ptr();
+        let memory = libc::iovec { iov_base: start.cast(), iov_len: bytes.len() };
+        // SAFETY: the memory is alive, and the anchor keeps it so as long as the ring may be used.
+        if unsafe { ring.submitter().register_buffers(&[memory]) }.is_ok() {
+            self.span = start.addr()..start.addr() + bytes.len();
+            self.pieces = whole.split(Self::PIECE_BYTES);
+            self.anchor = self.pieces.pop();
+        }
+    }
+
+    fn contains(&self, bytes: &[u8]) -> bool {
+        self.span.contains(&bytes.as_ptr().addr())
+    }
 }
 
 /// Whether it pays to ask for bytes in the page cache before a request is noted.
@@ -113,6 +155,7 @@ impl RingQueue {
             again: Vec::new(),
             serial: SerialQueue::new(depth),
             cached: CachedReads::new(),
+            known: KnownMemory::default(),
         })
     }
 
@@ -124,11 +167,14 @@ impl RingQueue {
         let descriptor = read.file.descriptor().expect("files without one are read serially");
         let descriptor = types::Fd(descriptor.as_raw_fd());
         let rest = &mut read.buffer.as_mut_slice()[flight.done..read.length];
-        let entry =
-            opcode::Read::new(descriptor, rest.as_mut_ptr(), rest.len().min(REQUEST_MAX) as u32)
-                .offset(read.offset + flight.done as u64)
-                .build()
-                .user_data(u64::from(slot));
+        let offset = read.offset + flight.done as u64;
+        let (start, length) = (rest.as_mut_ptr(), rest.len().min(REQUEST_MAX) as u32);
+        let entry = if self.known.contains(rest) {
+            opcode::ReadFixed::new(descriptor, start, length, 0).offset(offset).build()
+        } else {
+            opcode::Read::new(descriptor, start, length).offset(offset).build()
+        };
+        let entry = entry.user_data(u64::from(slot));
         loop {
             // SAFETY: the memory belongs to the `Buffer` in the slot, which does not move it, and the
             // slot is emptied only when the completion has come; `drop` waits for that or leaks the
@@ -196,6 +242,14 @@ impl Queue for RingQueue {
 
     fn pending(&self) -> usize {
         self.in_flight + self.ready.len() + self.serial.pending()
+    }
+
+    fn buffer(&mut self, length: usize) -> Buffer {
+        if length != KnownMemory::PIECE_BYTES {
+            return Buffer::new(length);
+        }
+        self.known.make(&self.ring, self.depth);
+        self.known.pieces.pop().unwrap_or_else(|| Buffer::new(length))
     }
 
     fn submit(&mut self, mut read: Read) -> Result<()> {

@@ -229,10 +229,11 @@ impl Index {
     /// The head whose page is the only one that can hold `key`; `None` below the first key.
     #[inline]
     fn head(&self, key: &[u8]) -> Option<usize> {
-        let first = self.ties.key(0);
-        let shared = &first[..self.skip];
-        if key.len() < self.skip || &key[..self.skip] != shared {
-            return if key < shared { None } else { Some(self.words.len() - 1) };
+        if self.skip > 0 {
+            let shared = &self.ties.key(0)[..self.skip];
+            if !key.starts_with(shared) {
+                return if key < shared { None } else { Some(self.words.len() - 1) };
+            }
         }
         let word = prefix(&key[self.skip..]);
         let head = self.at_most(word).checked_sub(1)?;

@@ -72,7 +72,7 @@ pub struct Scratch {
 impl Scratch {
     /// A buffer for one page.
     pub fn buffer(&mut self) -> Buffer {
-        self.buffers.pop().unwrap_or_else(|| Buffer::new(PAGE_BYTES))
+        self.buffers.pop().unwrap_or_else(|| self.queue.buffer(PAGE_BYTES))
     }
 
     /// Keeps a buffer for the next read.

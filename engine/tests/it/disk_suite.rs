@@ -50,6 +50,7 @@ promises! {
     a_queue_brings_every_read_once
     a_queue_gives_what_one_at_a_time_gives
     a_queue_reads_direct
+    a_queue_reads_into_memory_of_any_queue
     a_queue_reports_short_reads
     a_queue_may_be_dropped_with_reads_in_flight
     reads_larger_than_their_buffer_are_refused
@@ -388,6 +389,41 @@ fn a_queue_reads_direct(disk: &dyn Disk) {
         count += 1;
     }
     assert_eq!(count, pages + 1);
+}
+
+/// More memory than a queue has of its own kind, some of it of a queue that is gone already, or given
+/// back while the queue goes on.
+fn a_queue_reads_into_memory_of_any_queue(disk: &dyn Disk) {
+    let pages = 100;
+    file(disk, "a", &pattern(pages * ALIGNMENT + 1000)).sync().unwrap();
+    let mut queue = disk.queue(16).unwrap();
+    let mut gone = disk.queue(3).unwrap();
+    let mut buffers: Vec<_> = (0..5).map(|_| gone.buffer(ALIGNMENT)).collect();
+    drop(gone);
+    buffers.extend((0..40).map(|_| queue.buffer(ALIGNMENT)));
+    buffers.push(queue.buffer(3 * ALIGNMENT));
+    for access in [Access::Buffered, Access::Direct] {
+        let file = disk.open("a", Mode::Read, access).unwrap();
+        for page in 0..=pages as u64 {
+            let buffer = buffers.pop().unwrap_or_else(|| Buffer::new(ALIGNMENT));
+            let offset = page * ALIGNMENT as u64;
+            let next =
+                Read { file: Arc::clone(&file), offset, length: ALIGNMENT, buffer, tag: page };
+            queue.submit(next).unwrap();
+            if queue.pending() == 16 {
+                let done = queue.complete().unwrap().unwrap();
+                check_page(&done.read, done.outcome.unwrap(), pages);
+                // Every seventh is given back, and others take its place.
+                buffers.extend((page % 7 != 0).then_some(done.read.buffer));
+            }
+        }
+        while let Some(done) = queue.complete().unwrap() {
+            check_page(&done.read, done.outcome.unwrap(), pages);
+            buffers.push(done.read.buffer);
+        }
+    }
+    drop(queue);
+    assert!(buffers.iter_mut().all(|buffer| buffer.as_mut_slice().len() >= ALIGNMENT));
 }
 
 fn check_page(read: &Read, found: usize, pages: usize) {
