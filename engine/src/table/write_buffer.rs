@@ -177,9 +177,11 @@ impl Leaf {
 
 #[derive(Clone)]
 struct Inner {
-    /// Prefix and bytes of the smallest key that may be in each child; the first is unused.
+    /// Prefix of the smallest key that may be in each child; the first is unused.
     prefixes: Vec<u64>,
-    keys: Vec<Arc<[u8]>>,
+    /// The bytes of that key, where the child before has a key with the same prefix. So a copy of the
+    /// node hardly ever counts references to keys.
+    keys: Vec<Option<Arc<[u8]>>>,
     children: Vec<Arc<Node>>,
 }
 
@@ -188,7 +190,9 @@ impl Inner {
     fn child_of(&self, prefix: u64, key: &[u8]) -> usize {
         let low = self.prefixes[1..].partition_point(|&other| other < prefix);
         let mut child = low;
-        while self.prefixes.get(child + 1) == Some(&prefix) && &*self.keys[child + 1] <= key {
+        while self.prefixes.get(child + 1) == Some(&prefix)
+            && self.keys[child + 1].as_deref().is_none_or(|other| other <= key)
+        {
             child += 1;
         }
         child
@@ -201,10 +205,10 @@ enum Node {
     Inner(Inner),
 }
 
-/// A new right sibling and its smallest key.
+/// A new right sibling and its smallest key. See [`Inner`].
 struct Split {
     prefix: u64,
-    key: Arc<[u8]>,
+    key: Option<Arc<[u8]>>,
     node: Arc<Node>,
 }
 
@@ -213,7 +217,8 @@ fn split_leaf(leaf: &mut Leaf) -> Split {
     let middle = count / 2;
     let right = leaf.copy_range(middle, count);
     *leaf = leaf.copy_range(0, middle);
-    let key = Arc::from(right.entry(0).key);
+    let is_tied = leaf.slots.last().is_some_and(|last| last.prefix == right.slots[0].prefix);
+    let key = is_tied.then(|| Arc::from(right.entry(0).key));
     Split { prefix: right.slots[0].prefix, key, node: Arc::new(Node::Leaf(right)) }
 }
 
@@ -224,7 +229,7 @@ fn split_inner(inner: &mut Inner) -> Split {
         keys: inner.keys.split_off(middle),
         children: inner.children.split_off(middle),
     };
-    let (prefix, key) = (right.prefixes[0], Arc::clone(&right.keys[0]));
+    let (prefix, key) = (right.prefixes[0], right.keys[0].clone());
     Split { prefix, key, node: Arc::new(Node::Inner(right)) }
 }
 
@@ -401,7 +406,7 @@ impl WriteBuffer {
             let left = std::mem::replace(&mut self.root, Arc::clone(&split.node));
             self.root = Arc::new(Node::Inner(Inner {
                 prefixes: vec![0, split.prefix],
-                keys: vec![Arc::from(&[][..]), split.key],
+                keys: vec![None, split.key],
                 children: vec![left, split.node],
             }));
         }
