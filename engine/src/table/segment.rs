@@ -395,9 +395,13 @@ impl Segment {
     /// Opens the file at `path` for the meta data of a manifest and checks that the footer agrees.
     /// Reads two pages. `Missing`, `Corrupt`, `Version`, `Io`.
     pub fn open(disk: &dyn Disk, path: &str, meta: SegmentMeta, access: Access) -> Result<Self> {
-        let file = disk.open(path, Mode::Read, access)?;
-        let found = Self::read_footer(&*file)?;
-        if (found.0.identity, found.1) != (meta.identity, meta.footer) {
+        Self::described(meta, disk.open(path, Mode::Read, access)?)
+    }
+
+    fn described(meta: SegmentMeta, file: Arc<dyn File>) -> Result<Self> {
+        let (header, footer) = Self::read_footer(&*file)?;
+        if (header.identity, footer) != (meta.identity, meta.footer) {
+            let path = file.path();
             return Err(Error::corrupt(path, 0, "the segment that the manifest lists", "another"));
         }
         Ok(Self::new(meta, file))
@@ -421,13 +425,7 @@ impl Segment {
     /// A segment that a manifest names, in its counted file; checks that header and footer agree
     /// with the manifest. Reads two pages. `Missing`, `Corrupt`, `Version`, `Io`.
     pub fn open_shared(meta: SegmentMeta, shared: Arc<SharedFile>) -> Result<Self> {
-        let file = Arc::clone(shared.file()?);
-        let (header, footer) = Self::read_footer(&*file)?;
-        if (header.identity, footer) != (meta.identity, meta.footer) {
-            let path = shared.path();
-            return Err(Error::corrupt(path, 0, "the segment that the manifest lists", "another"));
-        }
-        let mut segment = Self::new(meta, file);
+        let mut segment = Self::described(meta, Arc::clone(shared.file()?))?;
         segment.shared = Some(shared);
         Ok(segment)
     }

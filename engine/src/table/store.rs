@@ -435,14 +435,20 @@ impl Store {
         self.next_segment.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The counted file at `path` that was put there from elsewhere: gone with its last holder, and at
+    /// once when it does not open.
+    fn take_in(&self, id: u64, path: &str) -> Result<Arc<SharedFile>> {
+        let opened = self.disk.open(path, Mode::Read, self.options.access);
+        let file = opened.inspect_err(|_| drop(self.disk.remove(path)))?;
+        let shared = SharedFile::unkept(&self.disk, file, &self.removals);
+        remember(&self.files, id, &shared);
+        Ok(shared)
+    }
+
     /// The segment in a file that was put in its place from elsewhere: not synced, and gone with its
     /// last holder, also when it is not what `meta` says.
     pub fn adopt_file(&self, meta: &SegmentMeta) -> Result<Arc<Segment>> {
-        let path = paths::segment(meta.id);
-        let opened = self.disk.open(&path, Mode::Read, self.options.access);
-        let file = opened.inspect_err(|_| drop(self.disk.remove(&path)))?;
-        let shared = SharedFile::unkept(&self.disk, file, &self.removals);
-        remember(&self.files, meta.id, &shared);
+        let shared = self.take_in(meta.id, &paths::segment(meta.id))?;
         let segment = Segment::open_shared(meta.clone(), shared)?.unsynced();
         let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
         let segment = Arc::new(segment.with_cache(self.cached(meta)).with_blobs(blobs));
@@ -452,11 +458,7 @@ impl Store {
 
     /// The same for a blob file.
     pub fn adopt_blob_file(&self, meta: &BlobMeta) -> Result<Arc<BlobFile>> {
-        let path = paths::blob(meta.id);
-        let opened = self.disk.open(&path, Mode::Read, self.options.access);
-        let file = opened.inspect_err(|_| drop(self.disk.remove(&path)))?;
-        let shared = SharedFile::unkept(&self.disk, file, &self.removals);
-        remember(&self.files, meta.id, &shared);
+        let shared = self.take_in(meta.id, &paths::blob(meta.id))?;
         let file = Arc::new(BlobFile::new(*meta, shared, &self.closed).unsynced());
         self.remember_blob(&file)?;
         Ok(file)
