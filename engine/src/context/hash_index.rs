@@ -336,6 +336,11 @@ impl HashIndex {
         self.tables.as_ref().is_some_and(|tables| tables.saved.is_some())
     }
 
+    /// Whether a sync of it failed: its tables take nothing any more, though the pack has all of it.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.tables.as_ref().is_some_and(|tables| tables.session.is_poisoned())
+    }
+
     /// The pack goes on in chunk `number`, after the one that was read to its end.
     pub(crate) fn next_chunk(&mut self, number: u64) {
         if self.reached.0 + 1 == number {

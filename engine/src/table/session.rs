@@ -283,6 +283,11 @@ impl Session {
         self.pins.lock().warnings.clone()
     }
 
+    /// Whether a sync failed, so that updates give `Poisoned`: open the session again. Reads nothing.
+    pub fn is_poisoned(&self) -> bool {
+        !self.store.read_only && !self.store.is_sound()
+    }
+
     /// A new, empty table. `Invalid` for a name or options that cannot be. Without a log nothing is
     /// written. With one the table is live: durable, and `Exists` when there is one of that name;
     /// it costs a checkpoint, O(segments of the live tables).

@@ -168,32 +168,42 @@ fn without_syncs_a_power_cut_leaves_an_older_whole_commit() {
     assert!(tally.earlier > 20, "{tally:?}");
 }
 
-/// Tells the story while the `n`-th call of `fault` fails: how many acts did, and whether writing
-/// stopped.
-fn fail(fault: Fault, n: u64, options: &Options, lose: bool) -> (u64, bool) {
+/// What came of one failing call.
+struct Failed {
+    /// Acts that failed.
+    acts: u64,
+    of_index: bool,
+    /// Writing stopped.
+    poisoned: bool,
+}
+
+/// Tells the story while the `n`-th call of `fault` fails.
+fn fail(fault: Fault, n: u64, options: &Options, lose: bool) -> Failed {
     let sim = SimDisk::new(7);
     sim.lose_cache_on_failed_sync(lose);
     sim.fail_at(n, fault);
     let mut tale = Tale::new(Arc::clone(&sim) as Arc<dyn Disk>, options);
     let (mut failures, mut poisoned) = (0, false);
+    // An index is made again, whatever failed of it, so it never stops writing.
+    let mut of_index = false;
     let mut perhaps = Vec::new();
     'acts: for act in ACTS {
         let what = (fault, n, lose, *act);
         let after = tale.after(*act);
         let mut retried = false;
         while let Err(error) = tale.act(*act) {
-            // A failed sync of the index may stop writing later than the act that met it.
-            let stopped = failures > 0 && error.kind() == Kind::Poisoned;
-            if retried || stopped {
+            if retried {
                 // The first failure stopped all writing, or came after the store was there.
                 let is_there = matches!(act, Act::Begin) && error.kind() == Kind::Exists;
                 let is_gone = lose && error.kind() == Kind::Corrupt;
-                let right = is_there || is_gone || error.kind() == Kind::Poisoned;
+                let has_stopped = !of_index && error.kind() == Kind::Poisoned;
+                let right = is_there || is_gone || has_stopped;
                 assert!(right, "{what:?}: {error:?}");
                 poisoned = true;
                 break 'acts;
             }
             failures += 1;
+            of_index |= error.detail().contains("index/");
             assert_eq!(error.kind(), Kind::Io, "{what:?}: {error:?}");
             assert!(error.detail().len() > 20, "{what:?}: {error}");
             if let Err(error) = tale.is_intact() {
@@ -220,12 +230,12 @@ fn fail(fault: Fault, n: u64, options: &Options, lose: bool) -> (u64, bool) {
         let disk = sim.crash(crash) as Arc<dyn Disk>;
         reopens(&disk, options, &allowed, remade, &(fault, n, lose, crash));
     }
-    (failures, poisoned)
+    Failed { acts: failures, of_index, poisoned }
 }
 
 #[test]
 fn every_failing_call_gives_an_error_and_loses_nothing() {
-    let (mut runs, mut failed, mut stopped) = (0_u64, 0_u64, 0_u64);
+    let (mut runs, mut failed, mut stopped, mut index_syncs) = (0_u64, 0_u64, 0_u64, 0_u64);
     for index in [Index::Minimal, Index::Always] {
         let options = options(index, Durability::Synced);
         let sim = SimDisk::new(7);
@@ -241,17 +251,22 @@ fn every_failing_call_gives_an_error_and_loses_nothing() {
         for fault in Fault::ALL {
             for n in (1..=calls.of(fault)).step_by(stride as usize) {
                 for lose in [false, true] {
-                    let (failures, poisoned) = fail(fault, n, &options, lose);
+                    let of_call = fail(fault, n, &options, lose);
                     runs += 1;
-                    failed += u64::from(failures > 0);
-                    stopped += u64::from(poisoned);
+                    failed += u64::from(of_call.acts > 0);
+                    stopped += u64::from(of_call.poisoned);
+                    index_syncs += u64::from(of_call.of_index && fault == Fault::Sync);
                 }
             }
         }
         println!("{index:?}: {all} calls by kind, one of {stride}");
     }
-    println!("{runs} runs, {failed} with a failure, {stopped} stopped writing");
+    println!(
+        "{runs} runs, {failed} with a failure, {index_syncs} of a sync of the index, {stopped} \
+         stopped writing"
+    );
     assert!(failed > runs / 4 && stopped > 20, "{runs} {failed} {stopped}");
+    assert!(index_syncs > 20, "{index_syncs}");
 }
 
 /// A store that has come to the end of the story, as files.

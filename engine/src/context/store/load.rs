@@ -190,9 +190,13 @@ impl Store {
     }
 
     /// The index, with all it has been given in its tables, so that memory does not fill with what an
-    /// earlier commit could not give it. Tables whose damage an update meets are made again.
+    /// earlier commit could not give it. Tables whose damage an update meets, or of which a sync
+    /// failed, are made again: what they derive from is whole.
     pub(super) fn settled_index(&self) -> Result<MutexGuard<'_, HashIndex>> {
         let mut index = self.index()?;
+        if index.has_stopped() {
+            self.remake(&mut index, "a sync of it failed")?;
+        }
         match index.settle() {
             Err(error) if is_damage(&error) => {
                 self.remake(&mut index, &error.to_string())?;
