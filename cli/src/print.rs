@@ -1,6 +1,6 @@
 //! What commands say: a table for people, JSON for programs, from the same figures.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -32,6 +32,12 @@ pub fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.write_all(b"\n")
+}
+
+/// How many bytes of a value are printed: all, but to a terminal `most` unless `full`, because who looks
+/// on sees nothing else otherwise.
+pub fn value_bytes(most: usize, full: bool) -> usize {
+    if full || !io::stdout().is_terminal() { usize::MAX } else { most }
 }
 
 /// A table as wide as the terminal at most; elsewhere, as wide as is pleasant.

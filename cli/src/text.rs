@@ -7,6 +7,7 @@
 use varvite::{Error, Result};
 
 use crate::hex;
+use crate::print;
 
 /// How bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,20 @@ impl Notation {
             Notation::Hex => hex::encode(bytes),
             Notation::Text => escape(bytes),
         }
+    }
+
+    /// `bytes` as they are printed; of a value of more than `most`, its beginning and how to get all.
+    pub fn show_up_to(self, bytes: &[u8], most: usize) -> String {
+        if bytes.len() <= most {
+            return self.show(bytes);
+        }
+        // Cut within a character, text would be taken for bytes.
+        let most = match std::str::from_utf8(bytes) {
+            Ok(text) => (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0),
+            Err(_) => most,
+        };
+        let length = print::count(bytes.len() as u64);
+        format!("{}… ({length} bytes, all with --full)", self.show(&bytes[..most]))
     }
 }
 
@@ -112,6 +127,18 @@ mod tests {
         }
         assert_eq!(Notation::Text.show("é\n\\".as_bytes()), "é\\x0a\\\\");
         assert_eq!(Notation::Text.show(b"\xc3\xa9 \xff"), "\\xc3\\xa9 \\xff");
+    }
+
+    #[test]
+    fn a_long_value_is_shortened_between_characters_and_says_so() {
+        let shown = Notation::Text.show_up_to(&[b'a'; 2000], 4);
+        assert_eq!(shown, "aaaa… (2,000 bytes, all with --full)");
+        assert_eq!(Notation::Text.show_up_to(b"abcd", 4), "abcd");
+        assert!(Notation::Text.show_up_to("éé".as_bytes(), 3).starts_with("é… (4 "));
+        assert!(Notation::Text.show_up_to("é".as_bytes(), 1).starts_with("… (2 "));
+        assert!(Notation::Text.show_up_to(b"\xc3\xa9\xff", 1).starts_with("\\xc3… (3 "));
+        assert!(Notation::Hex.show_up_to(&[1, 2, 3], 2).starts_with("0102… (3 "));
+        assert_eq!(Notation::Hex.show_up_to(&[7; 9], usize::MAX), "07".repeat(9));
     }
 
     #[test]

@@ -18,6 +18,10 @@ use crate::print::{self, Format};
 use crate::store::disk;
 use crate::text::Notation;
 
+/// How many bytes of a value `get` prints to a terminal, and `diff`, which prints many.
+const TERMINAL_GET: usize = 2048;
+const TERMINAL_DIFF: usize = 64;
+
 /// Look into a context store, change it by hand, merge
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -26,7 +30,7 @@ pub enum Command {
     /// List the children of a directory
     Ls(Page),
     /// Print a value
-    Get(Place),
+    Get(Get),
     /// Draw a subtree
     Tree(Drawing),
     /// Figures of the store
@@ -76,6 +80,15 @@ pub struct Place {
 }
 
 #[derive(Debug, Args)]
+pub struct Get {
+    #[command(flatten)]
+    place: Place,
+    /// Print long values whole to a terminal too
+    #[arg(long)]
+    full: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct Page {
     #[command(flatten)]
     place: Place,
@@ -107,6 +120,9 @@ pub struct Between {
     /// Steps and values are printed in hexadecimal
     #[arg(long)]
     hex: bool,
+    /// Print long values whole to a terminal too
+    #[arg(long)]
+    full: bool,
 }
 
 #[derive(Debug, Args)]
@@ -236,6 +252,10 @@ fn log(arguments: &Log, format: Format) -> Outcome {
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }
+    if commits.is_empty() {
+        print::line("no commits")?;
+        return Ok(Verdict::Yes);
+    }
     let mut table = print::table(&[">number", "=commit", ">date", "author", "message"]);
     for commit in &commits {
         table.add_row(vec![
@@ -283,7 +303,8 @@ fn ls(arguments: &Page, format: Format) -> Outcome {
     Ok(Verdict::Yes)
 }
 
-fn get(place: &Place, format: Format) -> Outcome {
+fn get(arguments: &Get, format: Format) -> Outcome {
+    let place = &arguments.place;
     let tree = match place.tree()? {
         Ok(tree) => tree,
         Err(why) => return nothing(&why, format),
@@ -297,7 +318,10 @@ fn get(place: &Place, format: Format) -> Outcome {
     };
     match format {
         Format::Json => print::json(&json!({"value": hex::encode(&value)}))?,
-        Format::Table => print::line(&place.notation().show(&value))?,
+        Format::Table => {
+            let most = print::value_bytes(TERMINAL_GET, arguments.full);
+            print::line(&place.notation().show_up_to(&value, most))?;
+        }
     }
     Ok(Verdict::Yes)
 }
@@ -408,6 +432,7 @@ fn diff(arguments: &Between, format: Format) -> Outcome {
     let tree = |text: &str| store.checkout(&commit(&store, text)?);
     let (before, after) = (tree(&arguments.before)?, tree(&arguments.after)?);
     let notation = Notation::new(arguments.hex);
+    let most = print::value_bytes(TERMINAL_DIFF, arguments.full);
     let (mut same, mut failed) = (true, None);
     before.diff(&after, |path, change| {
         same = false;
@@ -422,7 +447,8 @@ fn diff(arguments: &Between, format: Format) -> Outcome {
             json!({"path": path, "before": value(old), "after": value(new)}).to_string()
         } else {
             let path: Vec<_> = path.iter().map(|step| notation.show(step)).collect();
-            let bytes = |value: Option<&Vec<u8>>| value.map(|value| notation.show(value));
+            let bytes =
+                |value: Option<&Vec<u8>>| value.map(|value| notation.show_up_to(value, most));
             let values: Vec<_> = [bytes(old), bytes(new)].into_iter().flatten().collect();
             format!("{sign} {}  {}", path.join("/"), values.join(" -> "))
         };

@@ -287,6 +287,7 @@ fn list(folder: &Folder, format: Format) -> Outcome {
     }
     match format {
         Format::Json => print::json(&all)?,
+        Format::Table if all.is_empty() => print::line("no branches")?,
         Format::Table => print::line(&table.to_string())?,
     }
     Ok(Verdict::Yes)

@@ -53,6 +53,9 @@ fn a_store_made_by_hand_takes_branches_and_merges() {
     };
     run(&["create"]).yes();
     run(&["create"]).error(2, &["context store already"]);
+    assert_eq!(varvite(&["context", "branch", "list", &store]).yes(), "no branches\n");
+    assert_eq!(varvite(&["context", "branch", "list", &store, "--format", "json"]).yes(), "{}\n");
+    assert_eq!(run(&["log"]).yes(), "no commits\n");
     let put = |branch: &str, path: &str, value: &str| {
         run(&["put", branch, path, value, "--date", "7", "--format", "json"]).json()
     };
@@ -97,6 +100,13 @@ fn a_store_made_by_hand_takes_branches_and_merges() {
     run(&["remove", "main", "bob"]).yes();
     run(&["remove", "main", "bob"]).error(2, &["nothing is at"]);
     run(&["merge", "main", "nobody"]).error(2, &["nobody"]);
+    // What goes on to a program is never shortened.
+    let long = "x".repeat(5000);
+    let before = put("main", "long", "short");
+    put("main", "long", &long);
+    assert_eq!(run(&["get", "main", "long"]).yes(), format!("{long}\n"));
+    let diff = run(&["diff", before["commit"].as_str().unwrap(), "main"]);
+    assert_eq!((diff.code, diff.out), (1, format!("~ long  short -> {long}\n")));
     branch(&["remove", "old"]).yes();
     assert_eq!(branch(&["remove", "old"]).code, 1);
     run(&["check"]).yes();
@@ -112,6 +122,7 @@ fn a_replayed_store_is_looked_into() {
     assert_eq!(log[0]["parents"][0], first);
     assert_eq!(varvite(&["context", "get", &store, "last", "a/b"]).yes(), "\\x02\n");
     assert_eq!(varvite(&["context", "get", &store, first, "a/b", "--hex"]).code, 2);
+    assert_eq!(varvite(&["context", "get", &store, "last", "a/b", "--full"]).yes(), "\\x02\n");
     assert_eq!(varvite(&["context", "get", &store, first, "61/62", "--hex"]).yes(), "00ff\n");
     let page = varvite(&["context", "ls", &store, first, "a", "--format", "json"]).json();
     assert_eq!(
