@@ -42,6 +42,12 @@ impl Notation {
         }
     }
 
+    /// The steps of a path, which `argument` joins by "/".
+    pub fn path(self, argument: &str) -> Result<Vec<Vec<u8>>> {
+        let steps = argument.split('/').filter(|step| !step.is_empty());
+        steps.map(|step| self.parse("step", step)).collect()
+    }
+
     /// `bytes` as they are printed.
     pub fn show(self, bytes: &[u8]) -> String {
         match self {

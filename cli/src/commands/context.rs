@@ -164,19 +164,13 @@ pub fn run(command: Command, format: Format) -> Outcome {
     }
 }
 
-/// The steps of a path that is joined by "/".
-pub fn steps(notation: Notation, path: &str) -> Result<Vec<Vec<u8>>> {
-    let steps = path.split('/').filter(|step| !step.is_empty());
-    steps.map(|step| notation.parse("step", step)).collect()
-}
-
 impl Place {
     fn notation(&self) -> Notation {
         Notation::new(self.hex)
     }
 
     fn steps(&self) -> Result<Vec<Vec<u8>>> {
-        steps(self.notation(), &self.path)
+        self.notation().path(&self.path)
     }
 
     /// The subtree, or a sentence about why there is none.
@@ -262,8 +256,8 @@ fn log(arguments: &Log, format: Format) -> Outcome {
             commit.sequence.to_string(),
             text(&commit.hash),
             commit.date.to_string(),
-            message(&commit.author),
-            message(&commit.message),
+            Notation::Text.show(&commit.author),
+            Notation::Text.show(&commit.message),
         ]);
     }
     print::line(&table.to_string())?;
@@ -364,7 +358,7 @@ fn stat(arguments: &Folder, format: Format) -> Outcome {
     if format == Format::Json {
         let branches: serde_json::Map<_, _> = branches
             .iter()
-            .map(|(name, hash)| (String::from_utf8_lossy(name).into_owned(), text(hash).into()))
+            .map(|(name, hash)| (Notation::Text.show(name), text(hash).into()))
             .collect();
         print::json(&json!({
             "commits": stats.commits, "objects": stats.objects, "pack_bytes": stats.pack_bytes,

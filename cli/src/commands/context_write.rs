@@ -154,11 +154,6 @@ impl Info {
     }
 }
 
-fn steps(notation: Notation, path: &str) -> Result<Vec<Vec<u8>>> {
-    let steps = path.split('/').filter(|step| !step.is_empty());
-    steps.map(|step| notation.parse("step", step)).collect()
-}
-
 /// Runs `create`.
 pub fn create(arguments: &Create, format: Format) -> Outcome {
     let options = Options {
@@ -221,7 +216,7 @@ fn say(branch: &str, outcome: &str, commit: Option<&Hash>, format: Format) -> Ou
 /// Runs `put`.
 pub fn put(arguments: &Put, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
-    let path = steps(notation, &arguments.path)?;
+    let path = notation.path(&arguments.path)?;
     if path.is_empty() {
         let why = "a value needs a path: give at least one step, as in \"data/version\"";
         return Err(Error::invalid(why).into());
@@ -234,7 +229,7 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
 
 /// Runs `remove`.
 pub fn remove(arguments: &Remove, format: Format) -> Outcome {
-    let path = steps(Notation::new(arguments.hex), &arguments.path)?;
+    let path = Notation::new(arguments.hex).path(&arguments.path)?;
     let message = format!("remove {}", arguments.path);
     let Remove { store, branch, info, .. } = arguments;
     let missing = || {
@@ -281,7 +276,7 @@ fn list(folder: &Folder, format: Format) -> Outcome {
         let name = Notation::Text.show(&name);
         let info = store.commit_info(&commit)?;
         let shown = text(&commit);
-        let message = String::from_utf8_lossy(&info.message).into_owned();
+        let message = Notation::Text.show(&info.message);
         table.add_row(vec![name.clone(), shown.clone(), info.date.to_string(), message]);
         all.insert(name, shown.into());
     }

@@ -9,7 +9,6 @@ use varvite::context::{Configuration, Kind, Tree, hash};
 use varvite::proof::{self, Encoding, Kinded, Proof, Read, Shown};
 use varvite::{Error, Result};
 
-use super::context::steps;
 use crate::context_store::{Folder, commit};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
@@ -113,7 +112,7 @@ fn read_all(tree: &Tree, paths: &[Vec<Vec<u8>>]) -> Result<Vec<Read>> {
 }
 
 fn parse_all(notation: Notation, paths: &[String]) -> Result<Vec<Vec<Vec<u8>>>> {
-    paths.iter().map(|path| steps(notation, path)).collect()
+    paths.iter().map(|path| notation.path(path)).collect()
 }
 
 /// The value of a finding, its name, and whether something is there.

@@ -100,6 +100,11 @@ fn a_store_made_by_hand_takes_branches_and_merges() {
     run(&["remove", "main", "bob"]).yes();
     run(&["remove", "main", "bob"]).error(2, &["nothing is at"]);
     run(&["merge", "main", "nobody"]).error(2, &["nobody"]);
+    // A commit says what it likes, but not to the terminal.
+    run(&["put", "red", "x", "y", "--message", "\u{1b}[31mred"]).yes();
+    for shown in [run(&["log"]).yes(), branch(&["list"]).yes()] {
+        assert!(shown.contains("\\x1b[31mred") && !shown.contains('\u{1b}'), "{shown}");
+    }
     // What goes on to a program is never shortened.
     let long = "x".repeat(5000);
     let before = put("main", "long", "short");
