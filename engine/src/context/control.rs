@@ -128,7 +128,8 @@ impl Control {
         Control::decode(paths::CONTROL, &bytes)
     }
 
-    /// Makes this the control file, durably. Three syncs' worth: write, rename, folder.
+    /// Makes this the control file, durably. Two syncs: of the new file, and of the folder once it is
+    /// renamed.
     pub(crate) fn replace(&self, disk: &Arc<dyn Disk>) -> Result<()> {
         replace(disk, paths::CONTROL, &self.encode())
     }

@@ -108,7 +108,8 @@ pub struct Store {
 
 impl Store {
     /// Makes a store in an empty folder and opens it for writing. `Exists` when one is there, `Invalid`
-    /// when there is something else; what a creation left that was cut short does not count.
+    /// when there is something else; what a creation left that was cut short does not count. Writes
+    /// and syncs the first chunk, the control file and an empty index.
     pub fn create(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         write::expect_empty(&*disk)?;
         let lock = write::lock_store(&*disk)?;
@@ -144,7 +145,8 @@ impl Store {
     }
 
     /// Opens a store to read while another process may write to it. It sees the store as of now, until
-    /// [`Store::reload`].
+    /// [`Store::reload`]. Reads what [`Store::open`] reads and writes nothing; an index that is lost
+    /// or damaged is made in memory. `Missing` when no store is there.
     #[expect(clippy::needless_pass_by_value, reason = "as the other openings take them")]
     pub fn open_read_only(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         let mut control = Control::read(&*disk)?;
@@ -366,7 +368,7 @@ impl Store {
         })
     }
 
-    /// The commit that the store took last.
+    /// The commit that the store took last. At most one read.
     pub fn last_commit(&self) -> Result<Option<Hash>> {
         if let Some(history) = &self.history {
             return Ok(history.log(1)?.pop());
@@ -410,7 +412,8 @@ impl Store {
         branches.iter().map(|(name, hash)| (name.clone(), *hash)).collect()
     }
 
-    /// The hash that [`Store::commit`] would give, without committing.
+    /// The hash that [`Store::commit`] would give, without committing. Costs [`Tree::hash`]; writes
+    /// nothing.
     pub fn hash(&self, tree: &Tree, info: &CommitInfo) -> Result<Hash> {
         Ok(info.hash(&tree.hash()?))
     }

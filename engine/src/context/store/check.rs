@@ -34,8 +34,8 @@ pub const FAULTS_MAX: usize = 10;
 
 impl Store {
     /// Recomputes the hash of every commit, directory and value that the store's commits reach, and
-    /// looks each up in the index. `Corrupt` at the first that is wrong. Reads each record once or twice; keeps 8 bytes of memory
-    /// or so for each.
+    /// looks each up in the index. `Corrupt` at the first that is wrong. Reads each record once for
+    /// itself and once for its parent, where no cache has it; keeps 10 to 20 bytes of memory for each.
     pub fn check(&self) -> Result<Checked> {
         let _span = self.span(Operation::Check);
         if let Some(history) = &self.history {
