@@ -1,7 +1,7 @@
 //! Proofs to bytes and back. A decoder accepts exactly the bytes that the encoder makes.
 //!
 //! That is checked by encoding again what was read: whatever else a lenient reader lets through, long
-//! forms, wrapped integers, dense arrays of few children, differs there.
+//! forms, wrapped integers, dense arrays of few children, differs there. Only JSON may have blanks.
 
 mod compact;
 mod irmin;
@@ -50,7 +50,8 @@ impl Proof {
         }
     }
 
-    /// Reads what [`Proof::encode`] wrote. `Corrupt` for anything else, and when the version is none of
+    /// Reads what [`Proof::encode`] wrote; JSON may have blanks between what it consists of, as programs
+    /// that show JSON to people add them. `Corrupt` for anything else, and when the version is none of
     /// the four or says otherwise than the rest. Takes memory in proportion to `bytes`. Nothing is
     /// hashed: [`Proof::verify`] checks what the proof says.
     pub fn decode(bytes: &[u8], encoding: Encoding) -> Result<Proof> {
@@ -65,7 +66,11 @@ impl Proof {
         };
         let proof = match (encoding, version) {
             (Encoding::Irmin, _) => irmin::decode(bytes)?,
-            (Encoding::Json, _) => json::decode(bytes)?,
+            (Encoding::Json, _) => {
+                let proof = json::decode(bytes)?;
+                json::check_form(bytes, &proof)?;
+                proof
+            }
             (_, None) => {
                 return Err(Decoder::new("proof", 0, bytes).corrupt("a version", "no more bytes"));
             }
@@ -85,6 +90,7 @@ impl Proof {
     }
 
     /// As [`Proof::decode`], whatever the version says: what V1 and V2 are read as is up to the caller.
+    /// JSON may have its members in any order, and `value` for `contents`, as vectors have them.
     /// For those who compare codecs; a proof that is to be verified goes through `decode`.
     pub fn decode_as(
         bytes: &[u8],

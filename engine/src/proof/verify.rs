@@ -25,7 +25,7 @@ pub enum Read {
     Hidden,
 }
 
-/// Reads `path` of a tree, usually one that [`Proof::verify`] gives; what is hidden is no error.
+/// Reads `path` of a tree, usually one that [`Proof::open`] gives; what is hidden is no error.
 pub fn read<S: AsRef<[u8]>>(tree: &Tree, path: &[S]) -> Result<Read> {
     let read = || -> Result<Read> {
         let Some(found) = tree.find_tree(path)? else { return Ok(Read::Absent) };

@@ -10,6 +10,7 @@ use super::{kinded, writing_deeper};
 use crate::context::hash::{self, Hash};
 use crate::context::tree::Kind;
 use crate::error::{Error, Result};
+use crate::format::codec::Decoder;
 use crate::proof::shape::{Element, Entries, Extender, Inode, Kinded, Part, Piece, Proof, State};
 
 /// Integers up to here survive readers that have only floating point.
@@ -153,6 +154,22 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Proof> {
             part => State::Tree(part_of(part, 0)?),
         },
     })
+}
+
+/// `Corrupt` unless `bytes`, of which `proof` was read, are what is written of it, apart from blanks. Text
+/// of proofs holds no blanks, so that those in `bytes` are all between what it consists of.
+pub(super) fn check_form(bytes: &[u8], proof: &Proof) -> Result<()> {
+    let again = encode(proof)?;
+    let mut expected = again.bytes();
+    for (at, byte) in bytes.iter().enumerate().filter(|(_, byte)| !value::is_blank(**byte)) {
+        if expected.next() != Some(*byte) {
+            return Err(Decoder::new("proof", at as u64, &[]).corrupt(
+                "JSON as it is written: members in their order, digits in their shortest form",
+                "another form of the same meaning",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn bytes_of(json: &Json) -> Result<Vec<u8>> {

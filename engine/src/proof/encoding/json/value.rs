@@ -10,6 +10,10 @@ use crate::proof::shape::NESTING;
 /// A level of a proof takes four of JSON: object, list, pair, object; the whole takes a few more.
 const LEVELS: usize = 4 * NESTING + 8;
 
+pub(super) fn is_blank(byte: u8) -> bool {
+    b" \t\r\n".contains(&byte)
+}
+
 /// A value. Members keep their order.
 #[derive(Debug)]
 pub(super) enum Json {
@@ -120,7 +124,7 @@ impl Reader<'_> {
     }
 
     fn blanks(&mut self) {
-        while self.bytes.get(self.at).is_some_and(|byte| b" \t\r\n".contains(byte)) {
+        while self.bytes.get(self.at).is_some_and(|byte| is_blank(*byte)) {
             self.at += 1;
         }
     }
