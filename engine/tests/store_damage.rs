@@ -1,7 +1,9 @@
 //! A small store, damaged everywhere: the right answer or an error that names the damage, never a wrong
 //! answer, a panic, or an allocation out of proportion. A binary of its own, for its counting allocator.
-#![allow(clippy::unwrap_used, unsafe_code)]
+#![allow(clippy::unwrap_used)]
 
+#[path = "store_damage/allocations.rs"]
+mod allocations;
 #[path = "store_damage/context.rs"]
 mod context;
 #[path = "it/context_story.rs"]
@@ -23,8 +25,6 @@ mod setup;
 #[allow(dead_code)]
 mod story;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -35,31 +35,8 @@ use varvite::irmin_pack as irmin;
 use varvite::table::check::check;
 use varvite::{Error, Kind, Session, SnapshotContent, TableOptions, Verify, View};
 
+use allocations::LARGEST;
 use story::{SETUP, opening, options};
-
-/// Remembers the largest allocation of each thread, that is of each test.
-struct Counting;
-
-thread_local! {
-    static LARGEST: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LARGEST.set(LARGEST.get().max(layout.size()));
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the pointer came from `alloc` above, that is from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // a test may fail at any place, and says which
 
+/// Counts what is allocated.
+#[path = "../../../engine/tests/store_damage/allocations.rs"]
+mod allocations;
 /// Runs the binary and looks at what came of it.
 mod binary;
 /// `conformance`, `replay blocks`, `bench context` and `context`.

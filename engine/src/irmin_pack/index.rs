@@ -270,6 +270,8 @@ impl IndexFile {
 /// All files of the index, the newest first.
 #[derive(Debug)]
 pub(crate) struct Index {
+    /// As messages name it.
+    pub(crate) folder: String,
     files: Vec<IndexFile>,
     /// What the files began with.
     stamp: Vec<Option<Vec<u8>>>,
@@ -302,7 +304,7 @@ impl Index {
         for path in FILES {
             files.extend(IndexFile::open(disk, path, schema, cache)?);
         }
-        Ok(Index { files, stamp })
+        Ok(Index { folder: format!("{}/index", disk.root()), files, stamp })
     }
 
     /// Whether the files still begin as they did when they were opened.

@@ -208,13 +208,24 @@ impl Reader {
         }
     }
 
-    /// The offset behind a reference. `Missing` for a hash that the index does not know.
+    /// The offset behind a reference. A hash that the index does not know is `Missing` where collection may
+    /// have taken its object, and `Corrupt` in a store where nothing was ever collected.
     pub(crate) fn offset(&self, reference: u64) -> Result<u64> {
         if reference & LOST == 0 {
             return Ok(reference - 1);
         }
         let hash = lock(&self.lost)[(reference & !LOST) as usize];
         let text = self.schema.text(&hash);
+        if self.space.control.collected().is_none() {
+            return Err(Error::corrupt(
+                &self.index.folder,
+                0,
+                format_args!(
+                    "an entry that leads to object {text}, which a directory or commit names"
+                ),
+                "none",
+            ));
+        }
         Err(Error::missing(format!("the index leads to no object {text}, which a directory names")))
     }
 

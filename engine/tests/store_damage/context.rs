@@ -7,7 +7,7 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::{Error, Kind};
 
-use super::LARGEST;
+use crate::allocations::LARGEST;
 use crate::context_story::{Act, Tale, Told, options, which};
 
 const ACTS: &[Act] = &[
