@@ -17,6 +17,7 @@ mod index;
 pub mod inspect;
 mod migrate;
 mod open;
+mod places;
 mod reader;
 mod schema;
 mod sha1;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
-use varvite::Result;
 use varvite::context::{Durability, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack as irmin;
+use varvite::{Error, Result};
 
 use crate::context_store::{Folder, Foreign, commit};
 use crate::exit::{Outcome, Verdict};
@@ -40,7 +40,7 @@ pub struct Migrate {
 pub struct Export {
     #[command(flatten)]
     from: Folder,
-    /// Folder for the store of Irmin, empty or not there
+    /// Folder for the store of Irmin, empty or not there; TO.scratch beside it is there meanwhile
     to: PathBuf,
 }
 
@@ -115,17 +115,23 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     let store = arguments.from.open()?;
     let total = store.stats().commits;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.to)?;
+    let mut beside = arguments.to.clone().into_os_string();
+    beside.push(".scratch");
+    let beside = PathBuf::from(beside);
+    let scratch: Arc<dyn Disk> = OsDisk::create(&beside)?;
     let mut bar = Progress::new("commits", total, Unit::Items);
-    let done = irmin::export(&store, &target, &mut |done| {
+    let done = irmin::export(&store, &target, &scratch, &mut |done| {
         bar.set(done.commits);
         Ok(())
     });
     bar.finish();
     let done = done?;
+    std::fs::remove_dir_all(&beside)
+        .map_err(|error| Error::io("remove", &beside.display().to_string(), error))?;
     match format {
         Format::Json => print::json(&json!({
             "commits": done.commits, "objects": done.objects, "bytes": done.bytes,
-            "branches": done.branches,
+            "branches": done.branches, "peak_rss_bytes": peak_rss_bytes(),
         }))?,
         Format::Table => print::line(
             &print::record(&[
@@ -133,6 +139,7 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
                 ("objects", print::count(done.objects)),
                 ("pack", print::bytes(done.bytes)),
                 ("branches", print::count(done.branches)),
+                ("peak memory", print::bytes(peak_rss_bytes())),
             ])
             .to_string(),
         )?,

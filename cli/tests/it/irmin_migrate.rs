@@ -24,7 +24,8 @@ fn migrate(from: &Arc<MemoryDisk>, to: &mut Store, choice: &Choice) -> Result<Mi
 fn export(from: &Store) -> Arc<MemoryDisk> {
     let disk = MemoryDisk::new();
     let target = Arc::clone(&disk) as Arc<dyn Disk>;
-    irmin::export(from, &target, &mut |_| Ok(())).unwrap();
+    let scratch: Arc<dyn Disk> = MemoryDisk::new();
+    irmin::export(from, &target, &scratch, &mut |_| Ok(())).unwrap();
     disk
 }
 
@@ -55,7 +56,8 @@ fn every_store_comes_over_and_goes_back_with_every_hash() {
             assert_eq!((checked.index_faults, checked.missing), (vec![], vec![]), "{name}");
         }
         let target = Arc::clone(&back) as Arc<dyn Disk>;
-        let error = irmin::export(&to, &target, &mut |_| Ok(())).unwrap_err();
+        let scratch: Arc<dyn Disk> = MemoryDisk::new();
+        let error = irmin::export(&to, &target, &scratch, &mut |_| Ok(())).unwrap_err();
         assert_eq!(error.kind(), Kind::Exists);
     }
 }
@@ -154,6 +156,49 @@ fn what_cannot_come_over_says_so_and_leaves_nothing() {
     }
 }
 
+/// So many objects that where they are is looked up in the table on the scratch disk: nothing is written
+/// twice, and what is written reads as it should.
+#[test]
+fn a_large_store_is_exported_with_a_table_of_places() {
+    let mut store = ours();
+    let mut tree = Tree::empty(Configuration::TEZOS);
+    let mut parent = Vec::new();
+    let mut changed = 0..90_000_u32;
+    for round in 0..3_u8 {
+        for number in changed {
+            let name = format!("{number:x}");
+            let value = [&number.to_be_bytes()[..], &[round; 16]].concat();
+            tree.add(&["all", &name], &value).unwrap();
+        }
+        let info = CommitInfo::new(&parent, i64::from(round), "", "");
+        parent = vec![store.commit(&mut tree, &info).unwrap()];
+        changed = 50_000..50_500;
+    }
+    let (back, scratch) = (MemoryDisk::new(), MemoryDisk::new());
+    let disks = [Arc::clone(&back), Arc::clone(&scratch)].map(|disk| disk as Arc<dyn Disk>);
+    let mut objects = Vec::new();
+    let mut watch = |done: &irmin::Exported| {
+        objects.push(done.objects);
+        Ok(())
+    };
+    irmin::export(&store, &disks[0], &disks[1], &mut watch).unwrap();
+    assert!(!scratch.files().is_empty(), "the maps were large enough");
+    // 500 values, what is above them, and a commit.
+    assert!(objects[0] > 90_000, "{objects:?}");
+    for pair in objects.windows(2) {
+        assert!((501..2_000).contains(&(pair[1] - pair[0])), "{objects:?}");
+    }
+    let theirs = open(&back, &irmin::Options::default()).unwrap();
+    for hash in store.log(99).unwrap() {
+        let (one, other) = (store.checkout(&hash).unwrap(), theirs.checkout(&hash).unwrap());
+        assert!(crate::irmin::listing(&one).unwrap() == crate::irmin::listing(&other).unwrap());
+    }
+    assert_eq!(theirs.check().unwrap().commits, 3);
+    let error =
+        irmin::export(&store, &(MemoryDisk::new() as Arc<dyn Disk>), &disks[1], &mut |_| Ok(()));
+    assert_eq!(error.unwrap_err().kind(), Kind::Exists);
+}
+
 /// Directories around every limit, names that are long, short and many.
 #[test]
 fn a_store_of_ours_goes_to_irmin_and_back() {
@@ -214,6 +259,7 @@ fn the_commands_migrate_and_export() {
     assert!(report["peak_rss_bytes"].as_u64().unwrap() < 200_000_000, "{report}");
     assert!(varvite(&["context", "check", text(&ours)]).yes().starts_with("sound: 28 commits"));
     varvite(&["context", "export-irmin", text(&ours), text(&back)]).yes();
+    assert_eq!(folder.path().read_dir().unwrap().count(), 2, "the scratch folder is gone");
     assert!(varvite(&["context", "check", text(&back)]).yes().starts_with("sound: 28 commits"));
     varvite(&["context", "export-irmin", text(&ours), text(&back)]).error(2, &["not empty"]);
     run(&["--since", "nowhere"]).error(2, &["neither a branch"]);

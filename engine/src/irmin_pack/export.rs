@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::control::{Control, HEADER, Status};
 use super::entry::{self, Address, Child, CommitEntry, EntryKind, Inode, Step};
 use super::index::{HEADER as INDEX_HEADER, IndexHeader, Row};
+use super::places::{Key, Places};
 use super::schema::{Binding, Schema};
 use crate::context::configuration::{Bucket, Configuration};
 use crate::context::hash::{self, Hash};
@@ -44,18 +45,23 @@ pub struct Exported {
 /// Irmin opens it with minimal indexing. A parent that `source` does not have is named by its hash.
 /// `watch` is told after every commit, and its error ends the export.
 ///
-/// Reads every object once. Memory: about 40 bytes an object. `Exists` when the folder has anything in
-/// it, `Invalid` for hashes other than Tezos'.
+/// Reads every object once. Memory: about 64 MiB beside that of `source`, and 32 bytes a commit. Where
+/// each object was written is kept in `scratch`, an empty folder that is the caller's to remove: about 30
+/// bytes an object, and nothing for a store of some ten thousand. `Exists` when one of the two
+/// folders has anything in it, `Invalid` for hashes other than Tezos'.
 pub fn export(
     source: &Store,
     target: &Arc<dyn Disk>,
+    scratch: &Arc<dyn Disk>,
     watch: &mut dyn FnMut(&Exported) -> Result<()>,
 ) -> Result<Exported> {
-    if !target.list("")?.is_empty() {
-        return Err(Error::new(
-            Kind::Exists,
-            format!("{} is not empty: give an empty folder", target.root()),
-        ));
+    for folder in [target, scratch] {
+        if !folder.list("")?.is_empty() {
+            return Err(Error::new(
+                Kind::Exists,
+                format!("{} is not empty: give an empty folder", folder.root()),
+            ));
+        }
     }
     let tree = source.empty_tree();
     let load = tree.load().ok_or_else(|| Error::invalid("the store has nothing to load from"))?;
@@ -70,10 +76,7 @@ pub fn export(
         dict: Output::create(&**target, "store.dict", 0)?,
         index: Output::create(&**target, "index/log", INDEX_HEADER)?,
         names: HashMap::new(),
-        stored: HashMap::new(),
-        short: HashMap::new(),
-        pieces: HashMap::new(),
-        commits: HashMap::new(),
+        places: Places::new(Arc::clone(scratch)),
         done: Exported::default(),
     };
     for commit in source.log(usize::MAX)?.iter().rev() {
@@ -152,13 +155,7 @@ struct Export {
     dict: Output,
     index: Output,
     names: HashMap<Vec<u8>, u64>,
-    /// Offsets there of what is stored here.
-    stored: HashMap<u64, u64>,
-    /// Offsets of values that are inside their directory here: length and bytes.
-    short: HashMap<[u8; INLINE + 1], u64>,
-    /// Offsets of pieces of directories that are one piece here.
-    pieces: HashMap<Hash, u64>,
-    commits: HashMap<Hash, u64>,
+    places: Places,
     done: Exported,
 }
 
@@ -177,13 +174,13 @@ impl Export {
             unreachable!("a commit's tree is a stored directory")
         };
         let (tree, _) = self.directory(*root)?;
-        let parent = |hash: &Hash| match self.commits.get(hash) {
-            Some(offset) => Address::Offset(*offset),
-            None => Address::Hash(*hash),
+        let parent = |hash: &Hash| -> Result<Address> {
+            let offset = self.places.get(Key::Commit(*hash))?;
+            Ok(offset.map_or(Address::Hash(*hash), Address::Offset))
         };
         let entry = CommitEntry {
             tree: Address::Offset(tree),
-            parents: commit.parents.iter().map(parent).collect(),
+            parents: commit.parents.iter().map(parent).collect::<Result<_>>()?,
             date: commit.date,
             author: commit.author,
             message: commit.message,
@@ -198,7 +195,7 @@ impl Export {
         let mut row = Vec::new();
         Row { hash, offset, length, letter }.put(Schema::Tezos, &mut row);
         self.index.put(&row)?;
-        self.commits.insert(hash, offset);
+        self.places.put(Key::Commit(hash), offset)?;
         self.done.commits += 1;
         Ok(())
     }
@@ -210,8 +207,8 @@ impl Export {
 
     /// Writes a directory with all below it that is not there yet: offset and hash.
     fn directory(&mut self, root: u64) -> Result<(u64, Hash)> {
-        if let Some(offset) = self.stored.get(&root) {
-            return Ok((*offset, self.load.hash(root)?));
+        if let Some(offset) = self.places.get(Key::Stored(root))? {
+            return Ok((offset, self.load.hash(root)?));
         }
         let mut stack = vec![self.frame(root, true)?];
         loop {
@@ -236,7 +233,7 @@ impl Export {
                 _ => {
                     let frame = stack.pop().expect("it is there");
                     let written = self.piece(&frame)?;
-                    self.stored.insert(frame.reference, written.0);
+                    self.places.put(Key::Stored(frame.reference), written.0)?;
                     match stack.last_mut() {
                         Some(above) => above.done.push(written),
                         None => return Ok(written),
@@ -245,8 +242,8 @@ impl Export {
                 }
             };
             let (reference, whole) = child;
-            if let Some(offset) = self.stored.get(&reference) {
-                top.done.push((*offset, self.load.hash(reference)?));
+            if let Some(offset) = self.places.get(Key::Stored(reference))? {
+                top.done.push((offset, self.load.hash(reference)?));
             } else {
                 let frame = self.frame(reference, whole)?;
                 stack.push(frame);
@@ -258,12 +255,13 @@ impl Export {
         match slot {
             Slot::StoredValue(reference) => {
                 let hash = self.load.hash(*reference)?;
-                if let Some(offset) = self.stored.get(reference) {
-                    return Ok((*offset, hash));
+                let key = Key::Stored(*reference);
+                if let Some(offset) = self.places.get(key)? {
+                    return Ok((offset, hash));
                 }
                 let value = self.load.value(*reference)?;
                 let offset = self.put(&hash, EntryKind::Contents, &value)?;
-                self.stored.insert(*reference, offset);
+                self.places.put(key, offset)?;
                 Ok((offset, hash))
             }
             Slot::Inline { length, bytes } => {
@@ -272,11 +270,12 @@ impl Export {
                 let mut key = [0; INLINE + 1];
                 key[..value.len()].copy_from_slice(value);
                 key[INLINE] = *length;
-                if let Some(offset) = self.short.get(&key) {
-                    return Ok((*offset, hash));
+                let key = Key::Short(key);
+                if let Some(offset) = self.places.get(key)? {
+                    return Ok((offset, hash));
                 }
                 let offset = self.put(&hash, EntryKind::Contents, value)?;
-                self.short.insert(key, offset);
+                self.places.put(key, offset)?;
                 Ok((offset, hash))
             }
             _ => unreachable!("a node that was read holds no live child"),
@@ -368,11 +367,13 @@ impl Export {
             } else {
                 self.split(depth + 1, items)?
             };
-            let offset = match self.pieces.get(&hash) {
-                Some(offset) => *offset,
-                None => self.inode(&hash, EntryKind::Piece, &inode)?,
+            let offset = if let Some(offset) = self.places.get(Key::Piece(hash))? {
+                offset
+            } else {
+                let offset = self.inode(&hash, EntryKind::Piece, &inode)?;
+                self.places.put(Key::Piece(hash), offset)?;
+                offset
             };
-            self.pieces.insert(hash, offset);
             pointers.push((bucket, Address::Offset(offset)));
             hashes.push((bucket, hash));
         }

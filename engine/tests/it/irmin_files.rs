@@ -107,7 +107,8 @@ fn the_golden_store_is_exported_as_it_was() {
     commit(&mut tree, 1_600_000_060, "lvl 2, fit:2, prio:0, 6 ops");
     let disk = MemoryDisk::new();
     let target = Arc::clone(&disk) as Arc<dyn Disk>;
-    irmin::export(&store, &target, &mut |_| Ok(())).unwrap();
+    let scratch: Arc<dyn Disk> = MemoryDisk::new();
+    irmin::export(&store, &target, &scratch, &mut |_| Ok(())).unwrap();
     for file in FILES {
         crate::golden::golden(&format!("irmin-pack/{file}"), &disk.bytes(file).unwrap());
     }
