@@ -54,8 +54,10 @@ pub struct Make {
     /// Hash of a commit, a branch, or "last"
     commit: String,
     /// Paths, steps joined by "/"
-    #[arg(required = true)]
+    #[arg(required_unless_present_any = ["put", "remove"])]
     paths: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
     /// Make a stream proof: its pieces in the order in which they are looked at
     #[arg(long)]
     stream: bool,
@@ -65,21 +67,73 @@ pub struct Make {
     /// The file to write, and a report to standard output; without it the proof goes there
     #[arg(long, short)]
     output: Option<PathBuf>,
-    /// Steps are hexadecimal
+    /// Steps and values are hexadecimal
     #[arg(long)]
     hex: bool,
+}
+
+/// What a proof is of beside reading: the side that checks it gives the same.
+#[derive(Debug, Args)]
+struct Changes {
+    /// Then remove this; may be repeated
+    #[arg(long, value_name = "PATH")]
+    remove: Vec<String>,
+    /// Then put this value there; may be repeated
+    #[arg(long, num_args = 2, value_names = ["PATH", "VALUE"])]
+    put: Vec<String>,
+}
+
+/// Reads of paths, and changes after them: the function that a proof is of.
+struct Task {
+    paths: Vec<Vec<Vec<u8>>>,
+    removed: Vec<Vec<Vec<u8>>>,
+    put: Vec<(Vec<Vec<u8>>, Vec<u8>)>,
+}
+
+impl Task {
+    fn new(notation: Notation, paths: &[String], changes: &Changes) -> Result<Task> {
+        let all = |paths: &[String]| -> Result<Vec<_>> {
+            paths.iter().map(|path| notation.path(path)).collect()
+        };
+        let put = changes.put.as_chunks::<2>().0.iter();
+        let put = put
+            .map(|[path, value]| Ok((notation.path(path)?, notation.parse("value", value)?)))
+            .collect::<Result<_>>()?;
+        Ok(Task { paths: all(paths)?, removed: all(&changes.remove)?, put })
+    }
+
+    fn changes(&self) -> bool {
+        !self.removed.is_empty() || !self.put.is_empty()
+    }
+
+    /// Looks at every path, removes, puts.
+    fn run(&self, tree: &mut Tree) -> Result<Vec<Read>> {
+        let found = self.paths.iter().map(|path| proof::read(tree, path)).collect::<Result<_>>()?;
+        for path in &self.removed {
+            tree.remove(path)?;
+        }
+        for (path, value) in &self.put {
+            tree.add(path, value)?;
+        }
+        Ok(found)
+    }
 }
 
 #[derive(Debug, Args)]
 pub struct Check {
     /// The proof, in any encoding
     file: PathBuf,
-    /// Hash of the tree that the proof must be of, as `proof make` and `context log` give it
+    /// Hash of the tree that the proof must be of, as `proof make` and `context log` give it; not a commit's
     #[arg(long)]
     root: String,
+    /// Hash of the tree that the changes must lead to, without changes the root
+    #[arg(long)]
+    after: Option<String>,
     /// Paths, steps joined by "/"
-    #[arg(required = true)]
+    #[arg(required_unless_present_any = ["put", "remove"])]
     paths: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
     /// Steps and values are hexadecimal
     #[arg(long)]
     hex: bool,
@@ -106,15 +160,6 @@ pub fn run(command: Command, format: Format) -> Outcome {
     }
 }
 
-/// Looks at every path, as `check` does.
-fn read_all(tree: &Tree, paths: &[Vec<Vec<u8>>]) -> Result<Vec<Read>> {
-    paths.iter().map(|path| proof::read(tree, path)).collect()
-}
-
-fn parse_all(notation: Notation, paths: &[String]) -> Result<Vec<Vec<Vec<u8>>>> {
-    paths.iter().map(|path| notation.path(path)).collect()
-}
-
 /// The value of a finding, its name, and whether something is there.
 fn describe(notation: Notation, read: &Read) -> (Option<String>, &'static str, bool) {
     match read {
@@ -136,10 +181,10 @@ fn make(arguments: &Make, format: Format) -> Outcome {
         .into());
     }
     let notation = Notation::new(arguments.hex);
-    let paths = parse_all(notation, &arguments.paths)?;
+    let task = Task::new(notation, &arguments.paths, &arguments.changes)?;
     let commit = commit(&store, &arguments.commit)?;
     let tree = store.checkout(&commit)?;
-    let (recording, found) = proof::record(&tree, |tree| read_all(tree, &paths))?;
+    let (recording, found) = proof::record(&tree, |tree| task.run(tree))?;
     let made = if arguments.stream { recording.stream_proof()? } else { recording.tree_proof()? };
     let bytes = made.encode(arguments.encoding.into())?;
     let Some(output) = &arguments.output else {
@@ -150,15 +195,17 @@ fn make(arguments: &Make, format: Format) -> Outcome {
     std::fs::write(output, &bytes)
         .map_err(|error| Error::io("write", &output.display().to_string(), error))?;
     let root = hash::to_text(&made.before.hash);
+    let after = hash::to_text(&made.after.hash);
     if format == Format::Json {
         print::json(&json!({
-            "commit": hash::to_text(&commit), "root": root, "bytes": bytes.len(),
+            "commit": hash::to_text(&commit), "root": root, "after": after, "bytes": bytes.len(),
             "paths": found.iter().map(|read| describe(notation, read).1).collect::<Vec<_>>(),
         }))?;
     } else {
         let table = print::record(&[
             ("commit", hash::to_text(&commit)),
             ("root, which `proof check` needs", root),
+            ("root after the changes", after),
             ("bytes", print::count(bytes.len() as u64)),
         ]);
         print::line(&table.to_string())?;
@@ -174,13 +221,43 @@ fn load(path: &Path) -> Result<(Proof, Encoding, u64)> {
     Ok((proof, encoding, bytes.len() as u64))
 }
 
+/// Runs the task on the proof: what it finds. Only reads need not be all that the proof is of, unless the
+/// tree after is asked for.
+fn checked(arguments: &Check, task: &Task) -> Result<Vec<Read>> {
+    let root = Kinded::directory(hash::from_text(&arguments.root)?);
+    let (proof, ..) = load(&arguments.file)?;
+    let configuration = proof.configuration();
+    let verified = || {
+        if !task.changes() && arguments.after.is_none() {
+            return task.run(&mut proof.open(configuration, root)?);
+        }
+        let found = proof.verify(configuration, root, |tree| task.run(tree))?;
+        let Some(after) = &arguments.after else { return Ok(found) };
+        let after = hash::from_text(after)?;
+        if proof.after.hash == after {
+            return Ok(found);
+        }
+        Err(Error::new(
+            varvite::Kind::Corrupt,
+            format!(
+                "the changes lead to {}, not to {}: either they or the hash are wrong",
+                hash::to_text(&proof.after.hash),
+                hash::to_text(&after)
+            ),
+        ))
+    };
+    verified().map_err(|error| {
+        if proof.before == root {
+            return error;
+        }
+        error.context("--root is the hash of a tree, `context log` shows that of each commit")
+    })
+}
+
 fn check(arguments: &Check, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
-    let paths = parse_all(notation, &arguments.paths)?;
-    let root = hash::from_text(&arguments.root)?;
-    let (proof, ..) = load(&arguments.file)?;
-    let tree = proof.open(proof.configuration(), Kinded::directory(root))?;
-    let found = read_all(&tree, &paths)?;
+    let task = Task::new(notation, &arguments.paths, &arguments.changes)?;
+    let found = checked(arguments, &task)?;
     let rows: Vec<_> = found.iter().map(|read| describe(notation, read)).collect();
     let verdict = Verdict::of(rows.iter().all(|(_, _, there)| *there));
     if format == Format::Json {

@@ -84,6 +84,40 @@ fn what_is_made_is_checked_against_a_root_alone() {
     assert!(sizes[1] < sizes[0] && sizes[0] < sizes[2], "{sizes:?}");
 }
 
+/// The hash after is proven by running the changes again, which the side that checks must know.
+#[test]
+fn changes_are_proven_from_root_to_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = replayed(folder.path());
+    let file = folder.path().join("p");
+    let changes = ["--put", "a/b", "7", "--put", "new/one", "8", "--remove", "a/x"];
+    for form in [&[][..], &["--stream"]] {
+        let make = ["proof", "make", &store, "last", "a/b", "-o", text(&file), "--format", "json"];
+        let report = varvite(&[&make[..], &changes, form].concat()).json();
+        let hash = |name: &str| report[name].as_str().unwrap().to_owned();
+        let (root, after) = (hash("root"), hash("after"));
+        assert_ne!(root, after);
+        let check = |more: &[&str]| {
+            varvite(&[&["proof", "check", text(&file), "--root", &root], more].concat())
+        };
+        let right = [&["a/b", "--after", &after], &changes[..]].concat();
+        assert!(check(&right).yes().contains("value"));
+        check(&[&["a/b"], &changes[..]].concat()).yes();
+        check(&["a/b"]).yes();
+        // Other changes, none, another hash.
+        check(&["a/b", "--after", &after, "--put", "a/b", "8"]).error(1, &["becomes"]);
+        check(&["a/b", "--after", &after]).error(1, &["becomes"]);
+        check(&[&["a/b", "--after", &root], &changes[..]].concat()).error(1, &["lead to", &after]);
+        // The hash after is told apart even where no read notices.
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[40] ^= 1;
+        std::fs::write(&file, &bytes).unwrap();
+        check(&["a/b"]).yes();
+        check(&right).error(1, &["ask for another"]);
+    }
+    assert_eq!(varvite(&["proof", "make", &store, "last"]).code, 2);
+}
+
 #[test]
 fn what_is_wrong_with_a_proof_is_said() {
     let folder = tempfile::tempdir().unwrap();
