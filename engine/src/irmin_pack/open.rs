@@ -1,7 +1,7 @@
 //! Opening a store of Irmin to read, and finding its commits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::branches;
 use super::control::Control;
@@ -84,6 +84,9 @@ pub(crate) struct Opened {
     cache: Arc<Cache>,
     pub(crate) reader: Arc<Reader>,
     branches: BTreeMap<Vec<u8>, Hash>,
+    /// What is looked at for a commit that the index does not have, found out once: a migration asks for
+    /// every commit that was collected.
+    near: OnceLock<HashMap<Hash, u64>>,
 }
 
 /// Which schema the files are of: the index says, or else the first object.
@@ -135,7 +138,8 @@ impl Opened {
             match Self::read(&disk, &options, &cache) {
                 Ok((reader, branches)) => {
                     let reader = Arc::new(reader);
-                    return Ok(Opened { disk, options, cache, reader, branches });
+                    let near = OnceLock::new();
+                    return Ok(Opened { disk, options, cache, reader, branches, near });
                 }
                 // The files were those of a control file that has been replaced since.
                 Err(_) if attempt < ATTEMPTS && space::control(&*disk)? != before => {}
@@ -229,21 +233,29 @@ impl Opened {
 
     /// A commit that the index lost: a parent of a newer one, or newer than all.
     fn look_for(&self, commit: &Hash) -> Result<Option<u64>> {
+        let near = if let Some(near) = self.near.get() {
+            near
+        } else {
+            let near = self.near()?;
+            self.near.get_or_init(|| near)
+        };
+        let is_there = |at: &u64| self.reader.commit(*at).is_ok_and(|found| found.hash == *commit);
+        Ok(near.get(commit).copied().filter(is_there))
+    }
+
+    /// The newest commits that can be read, and where those say that their parents are.
+    fn near(&self) -> Result<HashMap<Hash, u64>> {
+        let mut near = HashMap::new();
         for (offset, _) in self.newest(LOOK_BACK)? {
             let Ok(found) = self.reader.commit(offset) else { continue };
-            if found.hash == *commit {
-                return Ok(Some(offset));
-            }
-            let parents = found.parents.iter().zip(&found.entry.parents);
-            for (hash, address) in parents {
-                if let (true, Address::Offset(at)) = (hash == commit, address)
-                    && self.reader.commit(*at).is_ok_and(|found| found.hash == *commit)
-                {
-                    return Ok(Some(*at));
+            near.insert(found.hash, offset);
+            for (hash, address) in found.parents.iter().zip(&found.entry.parents) {
+                if let Address::Offset(at) = address {
+                    near.entry(*hash).or_insert(*at);
                 }
             }
         }
-        Ok(None)
+        Ok(near)
     }
 
     /// Offset and hash of up to `limit` commits, newest first, collected ones included.
