@@ -123,7 +123,7 @@ impl Task {
 pub struct Check {
     /// The proof, in any encoding
     file: PathBuf,
-    /// Hash of the tree that the proof must be of, as `proof make` and `context log` give it; not a commit's
+    /// Hash of the tree that the proof must be of, as `proof make` and `context log --format json` give it; not a commit's
     #[arg(long)]
     root: String,
     /// Hash of the tree that the changes must lead to, without changes the root
@@ -250,7 +250,9 @@ fn checked(arguments: &Check, task: &Task) -> Result<Vec<Read>> {
         if proof.before == root {
             return error;
         }
-        error.context("--root is the hash of a tree, `context log` shows that of each commit")
+        error.context(
+            "--root is the hash of a tree; `context log --format json` has that of each commit",
+        )
     })
 }
 
@@ -285,6 +287,7 @@ fn row(notation: Notation, shown: &Shown) -> (&'static str, String) {
     match shown {
         Shown::Value(value) => ("value", notation.show(value)),
         Shown::HiddenValue(hash) => ("hidden value", hash::to_text(hash)),
+        Shown::Directory { entries: 1, shown: 1 } => ("directory", "1 entry".to_owned()),
         Shown::Directory { entries, shown } if entries == shown => {
             ("directory", format!("{} entries", print::count(*entries)))
         }

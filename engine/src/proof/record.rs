@@ -30,7 +30,8 @@ pub struct Recording {
 ///
 /// What `f` does with trees that it holds on to after it returned is not in the record. Reads what `f`
 /// reads, and the hashes of the siblings of that. `f` may look at anything of `tree`, and at nothing
-/// else, for the proofs to be of use: who verifies has no more.
+/// else, for the proofs to be of use: who verifies has no more. `Invalid` for a tree with other hashes than
+/// Tezos', and the errors of `f`.
 pub fn record<R>(tree: &Tree, f: impl FnOnce(&mut Tree) -> Result<R>) -> Result<(Recording, R)> {
     if tree.load().is_some_and(|load| !load.hashes_alike()) {
         return Err(Error::invalid(
@@ -254,7 +255,8 @@ impl Recording {
         (segment.len() > 1).then_some((segment, child))
     }
 
-    /// A stream proof.
+    /// A stream proof, of any depth: each piece once, in the order in which it was first looked at. Copies
+    /// what was looked at.
     pub fn stream_proof(&self) -> Result<Proof> {
         let mut elements = Vec::with_capacity(self.order.len());
         let mut done = vec![false; self.pool.len()];

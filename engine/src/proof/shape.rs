@@ -150,7 +150,7 @@ impl Proof {
         i16::from(stream) | (i16::from(configuration.entries() == 2) << 1)
     }
 
-    /// Whether the version says that it is a stream.
+    /// Whether it is a stream proof.
     #[must_use]
     pub fn is_stream(&self) -> bool {
         matches!(self.state, State::Stream(_))
