@@ -9,7 +9,7 @@ use varvite::context::{Durability, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack as irmin;
-use varvite::{Error, Result};
+use varvite::{Error, Kind, Result};
 
 use crate::context_store::{Folder, Foreign, commit};
 use crate::exit::{Outcome, Verdict};
@@ -114,10 +114,17 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
 pub fn export(arguments: &Export, format: Format) -> Outcome {
     let store = arguments.from.open()?;
     let total = store.stats().commits;
-    let target: Arc<dyn Disk> = OsDisk::create(&arguments.to)?;
     let mut beside = arguments.to.clone().into_os_string();
     beside.push(".scratch");
     let beside = PathBuf::from(beside);
+    if beside.exists() {
+        return Err(Error::new(
+            Kind::Exists,
+            format!("{} is there, from an export that was cut short: remove it", beside.display()),
+        )
+        .into());
+    }
+    let target: Arc<dyn Disk> = OsDisk::create(&arguments.to)?;
     let scratch: Arc<dyn Disk> = OsDisk::create(&beside)?;
     let mut bar = Progress::new("commits", total, Unit::Items);
     let done = irmin::export(&store, &target, &scratch, &mut |done| {
@@ -125,9 +132,9 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
         Ok(())
     });
     bar.finish();
+    let removed = std::fs::remove_dir_all(&beside);
     let done = done?;
-    std::fs::remove_dir_all(&beside)
-        .map_err(|error| Error::io("remove", &beside.display().to_string(), error))?;
+    removed.map_err(|error| Error::io("remove", &beside.display().to_string(), error))?;
     match format {
         Format::Json => print::json(&json!({
             "commits": done.commits, "objects": done.objects, "bytes": done.bytes,

@@ -262,6 +262,13 @@ fn the_commands_migrate_and_export() {
     assert_eq!(folder.path().read_dir().unwrap().count(), 2, "the scratch folder is gone");
     assert!(varvite(&["context", "check", text(&back)]).yes().starts_with("sound: 28 commits"));
     varvite(&["context", "export-irmin", text(&ours), text(&back)]).error(2, &["not empty"]);
+    assert_eq!(folder.path().read_dir().unwrap().count(), 2, "and after a failure");
+    let scratch = folder.path().join("third.scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let third = folder.path().join("third");
+    let export = varvite(&["context", "export-irmin", text(&ours), text(&third)]);
+    export.error(2, &["third.scratch", "remove it"]);
+    assert!(scratch.exists() && !third.exists(), "it is not ours to remove");
     run(&["--since", "nowhere"]).error(2, &["neither a branch"]);
 }
 
