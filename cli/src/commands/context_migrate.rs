@@ -44,7 +44,7 @@ pub struct Export {
     to: PathBuf,
 }
 
-/// Memory for each of the caches and buffers of both stores, in bytes: about 150 MB in all.
+/// Memory for each of the caches and buffers of both stores, in bytes.
 const SHARE: u64 = 16 << 20;
 
 fn target(folder: &Path, configuration: varvite::context::Configuration) -> Result<Store> {
@@ -53,6 +53,7 @@ fn target(folder: &Path, configuration: varvite::context::Configuration) -> Resu
         // What a power cut takes is copied again.
         durability: Durability::Written,
         objects_bytes: SHARE,
+        hashes_bytes: SHARE,
         pages_bytes: SHARE / 2,
         index_bytes: SHARE / 2,
         tree_bytes: SHARE,
