@@ -181,6 +181,20 @@ fn called(disk: &dyn Disk, path: &str) -> String {
     format!("{}/{path}", disk.root())
 }
 
+/// `error` of opening a file that the control file names. Before version 4 that has no checksum, so
+/// either of the two may be what is wrong.
+fn unfounded(disk: &dyn Disk, error: Error) -> Error {
+    if error.kind() != Kind::Missing {
+        return error;
+    }
+    Error::corrupt(
+        &called(disk, "store.control"),
+        0,
+        "the names of files that are there",
+        format_args!("one of which the disk says: {}", error.detail()),
+    )
+}
+
 /// The control file; versions 1 and 2 get one from the headers of their files.
 pub(crate) fn control(disk: &dyn Disk) -> Result<Control> {
     if let Some(bytes) = small(disk, "store.control", BYTES_MAX)? {
@@ -246,7 +260,7 @@ impl Space {
                 Ok(ranges) => Some(ranges),
                 // Moved to the lower layer as a whole: nothing was kept here.
                 Err(error) if error.kind() == Kind::Missing && end == Some(0) => None,
-                Err(error) => return Err(error),
+                Err(error) => return Err(unfounded(&**disk, error)),
             };
         }
         space.end = space.suffix_start + total - space.dead_bytes;
@@ -263,7 +277,8 @@ impl Space {
             } else {
                 format!("store.{}.suffix", self.control.chunk_start + number)
             };
-            let part = Part::open(disk, &path, called(disk, &path), cache)?;
+            let part = Part::open(disk, &path, called(disk, &path), cache)
+                .map_err(|error| unfounded(disk, error))?;
             let start = if number == 0 && self.control.chunk_start == 0 { header } else { 0 };
             let end = if number + 1 == self.control.chunk_count {
                 start + self.control.chunk_end

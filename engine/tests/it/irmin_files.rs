@@ -222,6 +222,14 @@ fn what_is_no_store_is_refused() {
     disk.replace("store.control", newer).unwrap();
     let error = open(&disk, Verify::Hashes).unwrap_err();
     assert_eq!(error.kind(), Kind::Version);
+    // A file that the control file names.
+    let disk = golden().snapshot();
+    disk.remove("store.0.suffix").unwrap();
+    let error = open(&disk, Verify::Hashes).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt);
+    for part in ["store.control", "store.0.suffix does not exist"] {
+        assert!(error.detail().contains(part), "{error}");
+    }
 }
 
 /// A trace with a row of each of four kinds, the last one cut.
