@@ -76,11 +76,18 @@ impl Folder {
 
     /// Opens the store to read.
     pub fn open(&self) -> Result<Store> {
+        self.open_with(Options::default())
+    }
+
+    /// The same with the memory for nodes and pages that `options` allow.
+    pub fn open_with(&self, options: Options) -> Result<Store> {
         let folder = disk(&self.store)?;
         if irmin::is_store(&*folder)? {
-            return irmin::open(folder, &self.foreign.options(&self.store)?);
+            let foreign = self.foreign.options(&self.store)?;
+            let (objects_bytes, pages_bytes) = (options.objects_bytes, options.pages_bytes);
+            return irmin::open(folder, &irmin::Options { objects_bytes, pages_bytes, ..foreign });
         }
-        Store::open_read_only(folder, Options::default())
+        Store::open_read_only(folder, options)
     }
 }
 

@@ -47,9 +47,8 @@ pub struct Export {
 /// Memory for each of the caches and buffers of both stores, in bytes.
 const SHARE: u64 = 16 << 20;
 
-fn target(folder: &Path, configuration: varvite::context::Configuration) -> Result<Store> {
-    let options = Options {
-        configuration,
+fn small() -> Options {
+    Options {
         // What a power cut takes is copied again.
         durability: Durability::Written,
         objects_bytes: SHARE,
@@ -58,7 +57,11 @@ fn target(folder: &Path, configuration: varvite::context::Configuration) -> Resu
         index_bytes: SHARE / 2,
         tree_bytes: SHARE,
         ..Options::default()
-    };
+    }
+}
+
+fn target(folder: &Path, configuration: varvite::context::Configuration) -> Result<Store> {
+    let options = Options { configuration, ..small() };
     let disk: Arc<dyn Disk> = OsDisk::create(folder)?;
     if disk.exists("control")? {
         return Store::open(disk, options);
@@ -113,7 +116,7 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
 }
 
 pub fn export(arguments: &Export, format: Format) -> Outcome {
-    let store = arguments.from.open()?;
+    let store = arguments.from.open_with(small())?;
     let total = store.stats().commits;
     let mut beside = arguments.to.clone().into_os_string();
     beside.push(".scratch");

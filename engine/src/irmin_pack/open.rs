@@ -118,6 +118,29 @@ fn schema_of(disk: &dyn Disk, options: &Options) -> Result<Schema> {
     Ok(Schema::Tezos)
 }
 
+/// A control file of version 3 has no checksum, and where it says that the suffix begins decides what counts
+/// as collected. A commit is there, the one that was collected for: `Corrupt` when the index has it elsewhere.
+fn check_start(reader: &Reader) -> Result<()> {
+    let (control, start) = (&reader.space.control, reader.space.suffix_start());
+    if control.checksum.is_some() || control.collected().is_none() {
+        return Ok(());
+    }
+    // What is wrong with the entry is told by who reads it.
+    let Ok((entry, _)) = reader.head(start, From::Anywhere) else { return Ok(()) };
+    if !entry.head.kind.is_commit() {
+        return Ok(());
+    }
+    match reader.index.find(&entry.head.hash)? {
+        Some(row) if row.offset != start => Err(Error::corrupt(
+            reader.space.control_name(),
+            0,
+            format_args!("a suffix from offset {}, as the index says", row.offset),
+            start,
+        )),
+        _ => Ok(()),
+    }
+}
+
 impl Opened {
     pub(crate) fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Opened> {
         if !is_store(&*disk)? {
@@ -182,6 +205,7 @@ impl Opened {
             options.verify,
             options.objects_bytes,
         );
+        check_start(&reader)?;
         Ok((reader, branches))
     }
 

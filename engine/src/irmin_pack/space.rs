@@ -164,6 +164,7 @@ pub(crate) enum From {
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) control: Control,
+    control_name: String,
     pub(crate) dict: Dict,
     /// Chunks, each with what is in the ones before it.
     chunks: Vec<(u64, Part)>,
@@ -238,6 +239,7 @@ impl Space {
             volumes: Vec::new(),
             lower_unknown: false,
             control,
+            control_name: called(&**disk, "store.control"),
         };
         let total = space.open_chunks(&**disk, header, cache)?;
         if let Some(collected) = space.control.collected() {
@@ -361,6 +363,11 @@ impl Space {
             )),
             outcome => outcome.map(drop),
         }
+    }
+
+    /// How messages name the control file.
+    pub(crate) fn control_name(&self) -> &str {
+        &self.control_name
     }
 
     /// The offset after the last byte.
