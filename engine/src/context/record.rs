@@ -174,9 +174,7 @@ pub(super) fn put_entry(
         Some(name) if name.len() >= 4 && is_hex(name) => {
             out.u8(what | NAME_HEX << 5);
             out.varint(name.len() as u64 / 2);
-            for pair in name.chunks_exact(2) {
-                out.u8(nibble(pair[0]) << 4 | nibble(pair[1]));
-            }
+            pack_hex(name, out.room(name.len() / 2));
         }
         Some(name) => {
             out.u8(what | NAME_LONG << 5);
@@ -194,12 +192,56 @@ pub(super) fn put_entry(
 }
 
 fn is_hex(name: &[u8]) -> bool {
+    // Without an early end, so that the compiler compares many at once.
     name.len().is_multiple_of(2)
-        && name.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        && name.iter().fold(true, |all, byte| all & matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn nibble(digit: u8) -> u8 {
-    if digit <= b'9' { digit - b'0' } else { digit - b'a' + 10 }
+/// Writes the bytes that the hex digits `name` stand for, eight digits at a time.
+fn pack_hex(name: &[u8], out: &mut [u8]) {
+    let (words, rest) = name.as_chunks::<8>();
+    let (whole, last) = out.split_at_mut(4 * words.len());
+    for (digits, out) in words.iter().zip(whole.chunks_exact_mut(4)) {
+        out.copy_from_slice(&pack_word(*digits));
+    }
+    if !rest.is_empty() {
+        let mut digits = [b'0'; 8];
+        digits[..rest.len()].copy_from_slice(rest);
+        last.copy_from_slice(&pack_word(digits)[..rest.len() / 2]);
+    }
+}
+
+fn pack_word(digits: [u8; 8]) -> [u8; 4] {
+    let word = u64::from_le_bytes(digits);
+    // Of a letter the low four bits are nine too few, and its bit 6 is set.
+    let letters = (word >> 6) & 0x0101_0101_0101_0101;
+    let nibbles = (word & 0x0f0f_0f0f_0f0f_0f0f) + 9 * letters;
+    let pairs = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
+    ((fours | fours >> 16) as u32).to_le_bytes()
+}
+
+/// Appends the hex digits of `bytes`.
+fn unpack_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    let (words, rest) = bytes.as_chunks::<4>();
+    for word in words {
+        out.extend_from_slice(&unpack_word(*word));
+    }
+    if !rest.is_empty() {
+        let mut word = [0; 4];
+        word[..rest.len()].copy_from_slice(rest);
+        out.extend_from_slice(&unpack_word(word)[..2 * rest.len()]);
+    }
+}
+
+fn unpack_word(bytes: [u8; 4]) -> [u8; 8] {
+    let word = u64::from(u32::from_le_bytes(bytes));
+    let fours = (word | word << 16) & 0x0000_ffff_0000_ffff;
+    let pairs = (fours | fours << 8) & 0x00ff_00ff_00ff_00ff;
+    let nibbles = ((pairs >> 4) & 0x000f_000f_000f_000f) | (pairs & 0x000f_000f_000f_000f) << 8;
+    // From ten on letters, which begin 39 characters after the last digit.
+    let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (nibbles + 0x3030_3030_3030_3030 + 39 * letters).to_le_bytes()
 }
 
 /// An entry's slot, and its name unless it has none, appended to `name`.
@@ -209,7 +251,6 @@ pub(super) fn take_entry(
     named: bool,
     name: &mut Vec<u8>,
 ) -> Result<Slot> {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let start = decoder.clone();
     let first = decoder.u8()?;
     let form = first >> 5;
@@ -221,14 +262,7 @@ pub(super) fn take_entry(
             }
         }
         NAME_LONG => name.extend_from_slice(decoder.bytes_with_length()?),
-        NAME_HEX => {
-            let bytes = decoder.bytes_with_length()?;
-            name.resize(2 * bytes.len(), 0);
-            for (pair, byte) in name.chunks_exact_mut(2).zip(bytes) {
-                pair[0] = DIGITS[usize::from(byte >> 4)];
-                pair[1] = DIGITS[usize::from(byte & 15)];
-            }
-        }
+        NAME_HEX => unpack_hex(decoder.bytes_with_length()?, name),
         short => name.extend_from_slice(decoder.raw(usize::from(short))?),
     }
     match first & 31 {
@@ -431,4 +465,29 @@ fn push_pointer(
         .ok_or_else(|| decoder.corrupt("buckets in order", bucket))?;
     pointers.push(take_pointer(decoder, at, bucket)?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::hash;
+
+    #[test]
+    fn digits_are_packed_and_come_back() {
+        let every: Vec<u8> = (0..=255).collect();
+        for length in 0..every.len() {
+            for bytes in [&every[..length], &every[every.len() - length..]] {
+                let digits = hash::to_hex(bytes).into_bytes();
+                assert!(is_hex(&digits));
+                let (mut packed, mut unpacked) = (vec![0; length], Vec::new());
+                pack_hex(&digits, &mut packed);
+                unpack_hex(&packed, &mut unpacked);
+                assert_eq!((&packed[..], unpacked), (bytes, digits));
+            }
+        }
+        for byte in 0..=255_u8 {
+            let digit = matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+            assert_eq!(is_hex(&[b'7', byte]), digit, "{byte}");
+        }
+    }
 }

@@ -41,6 +41,13 @@ impl Encoder {
         self.bytes
     }
 
+    /// Room for `count` bytes more, zeros until they are written.
+    pub fn room(&mut self, count: usize) -> &mut [u8] {
+        let start = self.bytes.len();
+        self.bytes.resize(start + count, 0);
+        &mut self.bytes[start..]
+    }
+
     /// One byte.
     pub fn u8(&mut self, value: u8) {
         self.bytes.push(value);
