@@ -5,9 +5,8 @@ use super::snapshot::Manifest;
 use crate::disk::{Access, Disk, Lock, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::is_leftover;
-use crate::format::checksum::crc;
-use crate::format::codec::{Decoder, Encoder};
-use crate::format::header::{FileKind, Header, LENGTH, finish_with_checksum};
+use crate::format::codec::Encoder;
+use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
 
 /// Largest manifest that is read: beyond any real one, so that a damaged folder costs little.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
@@ -90,17 +89,8 @@ pub fn encode_session(identity: u64, salt: u64) -> Vec<u8> {
 /// Identity and salt from the bytes of a session's file; `Corrupt` when they are none.
 pub fn decode_session(bytes: &[u8]) -> Result<(u64, u64)> {
     let header = Header::expect(SESSION, bytes, FileKind::Session)?;
-    let mut from = Decoder::new(SESSION, LENGTH as u64, &bytes[LENGTH..]);
+    let mut from = checked_body(SESSION, bytes, "checksum")?;
     let salt = from.u64()?;
-    let (found, expected) = (from.u32()?, crc(&bytes[..LENGTH + 8]));
-    if found != expected {
-        return Err(Error::corrupt(
-            SESSION,
-            LENGTH as u64 + 8,
-            format_args!("checksum {expected:08x}"),
-            format_args!("{found:08x}"),
-        ));
-    }
     from.finish()?;
     Ok((header.identity, salt))
 }
