@@ -100,6 +100,8 @@ pub struct Report {
     pub disk_bytes: u64,
     /// Of the blocks.
     pub syncs_per_commit: f64,
+    /// Finds of any account by a reader that has just opened the store, its files in the page cache.
+    reader_finds_per_second: f64,
     /// Finds that should have found something.
     pub missing: u64,
 }
@@ -138,6 +140,9 @@ pub fn small(folder: &Path) -> Result<Report> {
 /// The last hash of [`small`], as two other engines computed it.
 pub const SMALL_HASH: &str = "CoWPBzVoMa5HQWfPShZ7J1P15MCtY2BxBF6tXnzD15BVDzyMRAw4";
 
+/// Finds of the reader.
+const READER_FINDS: u64 = 200_000;
+
 /// Runs load and blocks on a store in `folder`, or in memory.
 fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     let disk: Arc<dyn Disk> = match folder {
@@ -151,11 +156,11 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
         ..Options::default()
     };
     let mut store = Store::create(Arc::clone(&disk), options.clone())?;
-    let (mut report, last) = measure(arguments, &mut store)?;
+    let (mut report, last, mut workload) = measure(arguments, &mut store)?;
     report.disk_bytes = folder.map_or(store.stats().pack_bytes, disk_bytes);
     store.close()?;
     let start = Instant::now();
-    let store = Store::open(disk, options)?;
+    let store = Store::open(Arc::clone(&disk), options.clone())?;
     let tree = store.checkout(&last)?;
     report.open_seconds = start.elapsed().as_secs_f64();
     let start = Instant::now();
@@ -164,6 +169,12 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     if page.len() as u64 != arguments.accounts.min(5) {
         return Err(Error::invalid("the page is shorter than it should be"));
     }
+    let reader = Store::open_read_only(disk, options)?;
+    let tree = reader.checkout(&last)?;
+    let start = Instant::now();
+    workload.find_any(&tree, READER_FINDS)?;
+    report.reader_finds_per_second = READER_FINDS as f64 / start.elapsed().as_secs_f64();
+    report.missing = workload.missing;
     Ok(report)
 }
 
@@ -172,7 +183,7 @@ fn commit(store: &mut Store, tree: &mut Tree, level: u64, parent: Option<Hash>) 
     store.commit(tree, &CommitInfo::new(&parents, level as i64, "Tezos", format!("lvl {level}")))
 }
 
-fn measure(arguments: &Arguments, store: &mut Store) -> Result<(Report, Hash)> {
+fn measure(arguments: &Arguments, store: &mut Store) -> Result<(Report, Hash, Workload)> {
     let mix = Mix {
         reads: arguments.reads,
         updates: arguments.updates,
@@ -222,9 +233,10 @@ fn measure(arguments: &Arguments, store: &mut Store) -> Result<(Report, Hash)> {
         list_page_ms: 0.0,
         disk_bytes: 0,
         syncs_per_commit: (after.syncs - before.syncs) as f64 / count,
-        missing: workload.missing,
+        reader_finds_per_second: 0.0,
+        missing: 0,
     };
-    Ok((report, last))
+    Ok((report, last, workload))
 }
 
 fn show(report: &Report, format: Format) -> std::io::Result<()> {
@@ -248,6 +260,7 @@ fn show(report: &Report, format: Format) -> std::io::Result<()> {
         ("a page of 5", format!("{:.3} ms", report.list_page_ms)),
         ("disk", print::bytes(report.disk_bytes)),
         ("syncs a commit", format!("{:.2}", report.syncs_per_commit)),
+        ("finds a second of a reader", format!("{:.0}", report.reader_finds_per_second)),
         ("finds that found nothing", report.missing.to_string()),
     ]);
     print::line(&table.to_string())

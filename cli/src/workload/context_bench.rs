@@ -173,6 +173,17 @@ impl Workload {
         Ok(())
     }
 
+    /// Finds of `count` accounts, any as likely as any other.
+    pub fn find_any(&mut self, tree: &Tree, count: u64) -> Result<()> {
+        for _ in 0..count {
+            let place = self.generator.below(self.live.len() as u64) as usize;
+            let name = account(u64::from(self.live[place]));
+            let found = tree.find(&account_path(&name, b"balance"))?;
+            self.missing += u64::from(found.is_none());
+        }
+        Ok(())
+    }
+
     /// The changes of one block.
     pub fn write(&mut self, tree: &mut Tree, mix: Mix) -> Result<()> {
         let mut value = Vec::new();
