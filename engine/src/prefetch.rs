@@ -13,15 +13,6 @@ pub fn lines(bytes: &[u8], start: usize, length: usize) {
     }
 }
 
-/// Asks for all lines of `things`.
-#[inline]
-pub fn slice<T>(things: &[T]) {
-    let start = things.as_ptr().cast::<u8>();
-    for at in (0..size_of_val(things)).step_by(LINE_BYTES) {
-        address(start.wrapping_add(at));
-    }
-}
-
 /// Asks for the lines of `thing` itself, without what it points to.
 #[inline]
 pub fn whole<T>(thing: &T) {

@@ -7,6 +7,8 @@
 mod batch;
 mod blob;
 mod buffer_filter;
+mod buffer_layer;
+mod buffer_stream;
 pub mod check;
 mod checkpoint;
 mod counters;

@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::blob::HeldBlob;
+use super::buffer_stream::BufferStream;
 use super::entry::{EntryKind, EntryRef};
 use super::merge_job::Input;
 use super::operator;
@@ -15,7 +16,6 @@ use super::run::Run;
 use super::run_place::RunPlace;
 use super::union_merge::Binding;
 use super::view::View;
-use super::write_buffer::BufferStream;
 use crate::error::Result;
 
 enum Source {

@@ -6,10 +6,10 @@
 //!
 //! Invariant: sources are ordered from newest to oldest, and each is sorted with unique keys.
 
+use super::buffer_stream::BufferStream;
 use super::entry::{EntryKind, EntryRef, cost, prefix as key_prefix};
 use super::operator::{self, MergeOperator};
 use super::run_reader::RunReader;
-use super::write_buffer::BufferStream;
 use crate::error::Result;
 
 /// Sources that a merge may have: as many as a 64-bit mask names.
