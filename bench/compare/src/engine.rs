@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn a_spec_is_what_it_was_written_as() {
-        let spec: Spec = "varvite:cache_mib=64,filter_bits=10".parse().unwrap();
-        assert_eq!(spec.to_string(), "varvite:cache_mib=64,filter_bits=10");
+        let spec: Spec = "varvite:memory_mib=64,filter_bits=10".parse().unwrap();
+        assert_eq!(spec.to_string(), "varvite:memory_mib=64,filter_bits=10");
         assert_eq!(spec.option("cache_mib", 1), 64);
         assert_eq!(spec.filled().to_string(), "varvite:filter_bits=10");
         assert!("varvite:cash=1".parse::<Spec>().is_err());

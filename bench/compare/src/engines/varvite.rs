@@ -21,7 +21,7 @@ pub const VERSION: &str = "varvite, this revision";
 pub const FILLED_BY: &[&str] =
     &["buffer_kib", "size_ratio", "filter_bits", "mixed", "filter_max_kib"];
 /// Options of the session.
-pub const RUN_BY: &[&str] = &["direct", "cache_mib", "queue_depth"];
+pub const RUN_BY: &[&str] = &["direct", "memory_mib", "queue_depth"];
 
 const NAME: &str = "utxo";
 
@@ -34,13 +34,14 @@ struct Store {
 
 /// Opens the snapshot in `path`, or begins a table.
 pub fn open(path: &Path, spec: &Spec, terms: &Terms) -> Result<Box<dyn Engine>> {
-    // In a limit, pages that are read past the page cache leave it to what is written.
+    // In a limit, everything that the session keeps is in one budget, and pages that are read past
+    // the page cache are not kept twice.
     let limited = terms.limit_bytes.is_some();
-    let cache_mib = spec.option("cache_mib", 0);
+    let memory_mib = spec.option("memory_mib", if limited { 400 } else { 0 });
     let options = SessionOptions {
         seed: 2026,
         access: if spec.is_on("direct", limited) { Access::Direct } else { Access::Buffered },
-        cache: (cache_mib > 0).then(|| Cache::new(cache_mib << 20)),
+        cache: (memory_mib > 0).then(|| Cache::new(memory_mib << 20)),
         queue_depth: spec.option("queue_depth", 64) as usize,
         log: if terms.synced { Log::Synced } else { Log::None },
         ..SessionOptions::default()
