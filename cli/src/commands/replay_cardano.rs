@@ -264,7 +264,7 @@ fn apply_chain(
     set: &mut Utxo,
 ) -> Result<()> {
     let mut bar = Bar::new("replaying", chain.bytes(), Unit::Bytes);
-    let cpu_before = ledger.progress.cpu_ns;
+    let (cpu_before, cpu_start) = (ledger.progress.cpu_ns, measure::cpu_ns());
     let mut saved_blocks = ledger.progress.blocks;
     let mut saved_at = Instant::now();
     let first = ledger.progress.next;
@@ -282,7 +282,7 @@ fn apply_chain(
             done += end - offset;
             offset = end;
             bar.set(done);
-            ledger.progress.cpu_ns = cpu_before + measure::cpu_ns();
+            ledger.progress.cpu_ns = cpu_before + measure::cpu_ns() - cpu_start;
             let due = ledger.progress.blocks - saved_blocks >= arguments.snapshot_blocks
                 || saved_at.elapsed() >= Duration::from_secs(arguments.snapshot_seconds);
             if arguments.store.is_some() && due {
@@ -292,7 +292,7 @@ fn apply_chain(
         }
     }
     bar.finish();
-    ledger.progress.cpu_ns = cpu_before + measure::cpu_ns();
+    ledger.progress.cpu_ns = cpu_before + measure::cpu_ns() - cpu_start;
     Ok(())
 }
 

@@ -358,7 +358,11 @@ fn rounds_add_up_to_as_many_chains() {
     let Some(data) = data() else { return };
     let chain = data.join("immutable");
     let replay = ["replay", "cardano", text(&chain), "--write-buffer-kib", "256"];
+    let start = std::time::Instant::now();
     let report = varvite(&[&replay[..], &["--rounds", "3", "--format", "json"]].concat()).json();
+    // One thread, so no more processor time than went by.
+    let (took, cpu) = (start.elapsed().as_secs_f64(), report["cpu_seconds"].as_f64().unwrap());
+    assert!(0.0 < cpu && cpu <= took, "{cpu} s of processor time in {took} s");
     for (name, once) in
         [("batches", 2_150), ("created", 32_780), ("spent", 4_414), ("unspent", 28_374)]
     {
