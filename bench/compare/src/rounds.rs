@@ -187,6 +187,8 @@ impl Worker {
         self.signal(Signal::CONT)?;
         let slice: Slice = self.ask(&format!("go {}", slice.as_millis()))?;
         self.signal(Signal::STOP)?;
+        // What it has left for the system to write must not be in the way of the next one.
+        rustix::fs::sync();
         self.run.slices.push(slice);
         let time_is_left = self.run.seconds() + 0.01 < plan.each.as_secs_f64();
         Ok(time_is_left && self.run.operations() < self.run.planned)
