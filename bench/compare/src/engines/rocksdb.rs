@@ -45,7 +45,7 @@ fn options(spec: &Spec, terms: &Terms) -> Options {
     // Twice the data at first, so that nothing is ever pushed out; in a limit, what is left beside
     // two memtables and what compactions use.
     let data_mib = terms.entries * 100 / MIB as u64 + 1;
-    let cache_mib = spec.option("cache_mib", if limited { 160 } else { (data_mib * 2).max(64) });
+    let cache_mib = spec.option("cache_mib", if limited { 300 } else { (data_mib * 2).max(64) });
     let memtable_mib = spec.option("memtable_mib", 64) as usize;
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_hyper_clock_cache(cache_mib as usize * MIB, 0));
