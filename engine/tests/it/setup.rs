@@ -142,6 +142,13 @@ impl Setup {
         random.bytes(length as usize)
     }
 
+    /// How many operations of a batch fill about `count` write buffers, and three at least.
+    pub fn operations_filling(&self, count: u64) -> u64 {
+        let long_values = if self.value_bytes_max > 4_096 { 70_000 / 40 } else { 0 };
+        let entry_bytes = 40 + self.value_bytes_max * 3 / 4 + long_values;
+        (count * self.write_buffer_bytes / entry_bytes).max(3)
+    }
+
     /// The operations of a batch.
     pub fn changes(&self, seed: u64, count: u32) -> Vec<Change> {
         let mut random = Random::new(seed);
