@@ -156,6 +156,85 @@ fn every_flipped_bit_and_every_cut_is_told_or_harmless() {
     }
 }
 
+/// The golden store as version 3 kept one whose first commit was collected: what the second one needs is in
+/// a prefix, and no checksum guards the control file.
+fn collected() -> Arc<MemoryDisk> {
+    let disk = golden().snapshot();
+    let pack = golden().bytes("store.0.suffix").unwrap();
+    let (gone, start) = (COMMITS[0], COMMITS[1].0);
+    let kept = [(0, gone.0), (gone.1, start - gone.1)];
+    let (mut prefix, mut mapping) = (Vec::new(), Vec::new());
+    for (offset, length) in kept {
+        for number in [offset, prefix.len() as u64, length] {
+            mapping.extend(number.to_le_bytes());
+        }
+        prefix.extend(&pack[offset as usize..][..length as usize]);
+    }
+    let mut control = b"00000003".to_vec();
+    control.extend_from_slice(&golden().bytes("store.control").unwrap()[8..16]);
+    control.extend((pack.len() as u64 - start).to_be_bytes());
+    control.push(3);
+    control.extend(start.to_be_bytes());
+    control.push(1);
+    disk.remove("store.0.suffix").unwrap();
+    disk.replace("store.1.suffix", &pack[start as usize..]).unwrap();
+    disk.replace("store.1.prefix", prefix).unwrap();
+    disk.replace("store.1.mapping", mapping).unwrap();
+    disk.replace("store.control", control).unwrap();
+    disk
+}
+
+#[test]
+fn a_flipped_bit_of_a_control_file_without_a_checksum_collects_nothing() {
+    let sound = collected();
+    let store = open(&sound, Verify::Hashes).unwrap();
+    assert_eq!(store.log(9).unwrap().len(), 2);
+    store.check().unwrap();
+    let sound_text = told(&store).unwrap();
+    let bytes = sound.bytes("store.control").unwrap();
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let disk = sound.snapshot();
+        disk.replace("store.control", damaged).unwrap();
+        let found = open(&disk, Verify::Hashes).and_then(|store| told(&store));
+        if (25..33).contains(&(bit / 8)) {
+            // Where the suffix begins: moved, every commit would look collected.
+            let error = found.as_ref().expect_err("another start");
+            assert_eq!(error.kind(), Kind::Corrupt, "bit {bit}: {error}");
+        }
+        is_told(&sound_text, found, &format!("bit {bit}"));
+    }
+}
+
+#[test]
+fn a_commit_whose_hash_the_index_lost_is_found_and_the_damage_told() {
+    let sound = open(&golden().snapshot(), Verify::Hashes).unwrap();
+    let mut commits = sound.log(9).unwrap();
+    commits.reverse();
+    let index = golden().bytes("index/log").unwrap();
+    for (number, commit) in commits.iter().enumerate() {
+        // An entry is 45 bytes behind a header of 32, its hash first.
+        let place = 32 + 45 * number;
+        assert_eq!(&index[place..place + 32], commit);
+        for bit in 0..32 * 8 {
+            let mut damaged = index.clone();
+            damaged[place + bit / 8] ^= 1 << (bit % 8);
+            let wrong: [u8; 32] = damaged[place..place + 32].try_into().unwrap();
+            let disk = golden().snapshot();
+            disk.replace("index/log", damaged).unwrap();
+            let store = open(&disk, Verify::Hashes).unwrap();
+            let what = format!("commit {number}, bit {bit}");
+            assert!(store.exists(commit).unwrap(), "{what}");
+            assert_eq!(store.commit_info(commit).unwrap().hash, *commit, "{what}");
+            for error in [store.exists(&wrong).unwrap_err(), store.log(9).unwrap_err()] {
+                assert_eq!(error.kind(), Kind::Corrupt, "{what}: {error}");
+                names(&error, &what);
+            }
+        }
+    }
+}
+
 fn adler(bytes: &[u8]) -> u32 {
     let (mut low, mut high) = (1_u32, 0_u32);
     for byte in bytes {
