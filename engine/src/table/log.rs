@@ -191,16 +191,8 @@ impl LogWriter {
         let synced = if sync && written.is_ok() { flight.sync() } else { Ok(()) };
         let mut state = lock(&self.state);
         state.leading = false;
-        let mut outcome = match state.file.land(flight, written, sync && synced.is_ok()) {
-            Ok(spare) => {
-                state.spare = spare;
-                Ok(())
-            }
-            Err(error) => Err(error),
-        };
-        if synced.is_err() {
-            outcome = synced;
-        }
+        let landed = state.file.land(flight, written, sync && synced.is_ok());
+        let outcome = synced.and(landed.map(|spare| state.spare = spare));
         self.store.counters.add_log_write(bytes, sync);
         match &outcome {
             Ok(()) => {
