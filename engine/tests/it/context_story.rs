@@ -86,6 +86,8 @@ pub fn options(index: Index, durability: Durability) -> Options {
         index,
         durability,
         objects_bytes: 1_500,
+        // As small as the rest: tests open stores so often that making a cache took most of their time.
+        hashes_bytes: 1_500,
         pages_bytes: 0,
         index_bytes: 1,
         tree_bytes: 600,

@@ -89,19 +89,6 @@ fn is_told(name: &str, error: &Error, what: &dyn std::fmt::Debug) {
     assert!(error.detail().contains(folder), "{name}, {what:?}: does not name it: {error}");
 }
 
-/// In zeros that fill a page of the index up one byte is like the next: each is under the page's
-/// checksum and read by nobody. Every so many are damaged here, so that each bit comes; the test of the
-/// table damages every byte of such files.
-const FILLING_STEP: usize = 61;
-
-/// Whether byte `at` is one of zeros that fill a page up, and not the one whose turn it is.
-fn is_skipped(name: &str, at: usize, bytes: &[u8]) -> bool {
-    let around = &bytes[at.saturating_sub(16)..(at + 16).min(bytes.len())];
-    name.ends_with(".segment")
-        && !at.is_multiple_of(FILLING_STEP)
-        && around.iter().all(|byte| *byte == 0)
-}
-
 /// Which bits of byte `at` of a file are flipped: all of headers, of footers as far as they have
 /// fields, and of what is replaced whole; else one.
 fn bits(name: &str, at: usize, bytes: &[u8]) -> std::ops::Range<u32> {
@@ -143,7 +130,7 @@ fn damage_everywhere(index: Index, closed: bool) {
     for name in &names {
         let bytes = bytes_of(name);
         let is_open = *name == last && !closed;
-        for at in (0..bytes.len()).filter(|at| !is_skipped(name, *at, &bytes)) {
+        for at in 0..bytes.len() {
             for bit in bits(name, at, &bytes) {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 1 << bit;
