@@ -101,7 +101,7 @@ pub struct Report {
     /// Of the blocks.
     pub syncs_per_commit: f64,
     /// Finds of any account by a reader that has just opened the store, its files in the page cache.
-    reader_finds_per_second: f64,
+    pub reader_finds_per_second: f64,
     /// Finds that should have found something.
     pub missing: u64,
 }

@@ -275,6 +275,7 @@ fn show_blocks(report: &Report) -> std::io::Result<()> {
         ("block p50 / max", format!("{:.1} / {:.1} ms", blocks.block_ms.p50, blocks.block_ms.max)),
         ("syncs per commit", format!("{:.2}", blocks.syncs_per_commit)),
         ("opening", print::seconds(blocks.open_seconds)),
+        ("finds per second of a reader", print::count(blocks.reader_finds_per_second as u64)),
         ("on disk", print::bytes(blocks.disk_bytes)),
         (
             "hashes recomputed from disk",

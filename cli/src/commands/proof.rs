@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use varvite::context::{Configuration, Kind, Tree, hash};
+use varvite::context::{Configuration, Hash, Kind, Tree, hash};
 use varvite::proof::{self, Encoding, Kinded, Proof, Read, Shown};
 use varvite::{Error, Result};
 
@@ -221,27 +221,27 @@ fn load(path: &Path) -> Result<(Proof, Encoding, u64)> {
     Ok((proof, encoding, bytes.len() as u64))
 }
 
-/// Runs the task on the proof: what it finds. Only reads need not be all that the proof is of, unless the
-/// tree after is asked for.
-fn checked(arguments: &Check, task: &Task) -> Result<Vec<Read>> {
+/// Runs the task on the proof: what it finds, and the hash of the tree after it, if that was proven. Only
+/// reads need not be all that the proof is of, unless the tree after is asked for.
+fn checked(arguments: &Check, task: &Task) -> Result<(Vec<Read>, Option<Hash>)> {
     let root = Kinded::directory(hash::from_text(&arguments.root)?);
     let (proof, ..) = load(&arguments.file)?;
     let configuration = proof.configuration();
     let verified = || {
         if !task.changes() && arguments.after.is_none() {
-            return task.run(&mut proof.open(configuration, root)?);
+            return Ok((task.run(&mut proof.open(configuration, root)?)?, None));
         }
         let found = proof.verify(configuration, root, |tree| task.run(tree))?;
-        let Some(after) = &arguments.after else { return Ok(found) };
-        let after = hash::from_text(after)?;
-        if proof.after.hash == after {
-            return Ok(found);
-        }
+        let proven = proof.after.hash;
+        let asked = arguments.after.as_deref().map(hash::from_text).transpose()?;
+        let Some(after) = asked.filter(|asked| *asked != proven) else {
+            return Ok((found, Some(proven)));
+        };
         Err(Error::new(
             varvite::Kind::Corrupt,
             format!(
                 "the changes lead to {}, not to {}: either they or the hash are wrong",
-                hash::to_text(&proof.after.hash),
+                hash::to_text(&proven),
                 hash::to_text(&after)
             ),
         ))
@@ -259,7 +259,7 @@ fn checked(arguments: &Check, task: &Task) -> Result<Vec<Read>> {
 fn check(arguments: &Check, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
     let task = Task::new(notation, &arguments.paths, &arguments.changes)?;
-    let found = checked(arguments, &task)?;
+    let (found, after) = checked(arguments, &task)?;
     let rows: Vec<_> = found.iter().map(|read| describe(notation, read)).collect();
     let verdict = Verdict::of(rows.iter().all(|(_, _, there)| *there));
     if format == Format::Json {
@@ -269,11 +269,23 @@ fn check(arguments: &Check, format: Format) -> Outcome {
         print::json(&all)?;
         return Ok(verdict);
     }
-    let mut table = print::table(&["path", "is", "value"]);
-    for (path, (value, what, _)) in arguments.paths.iter().zip(rows) {
-        table.add_row(vec![path.clone(), what.to_owned(), value.unwrap_or_default()]);
+    if !rows.is_empty() {
+        let mut table = print::table(&["path", "is", "value"]);
+        for (path, (value, what, _)) in arguments.paths.iter().zip(rows) {
+            table.add_row(vec![path.clone(), what.to_owned(), value.unwrap_or_default()]);
+        }
+        print::line(&table.to_string())?;
     }
-    print::line(&table.to_string())?;
+    if let Some(after) = after {
+        let changes = match task.removed.len() + task.put.len() {
+            0 => "reading leaves".to_owned(),
+            1 => "1 change leads from".to_owned(),
+            count => format!("{count} changes lead from"),
+        };
+        let to = if task.changes() { "to" } else { "as" };
+        let after = hash::to_text(&after);
+        print::line(&format!("proven: {changes} {} {to} {after}", arguments.root))?;
+    }
     Ok(verdict)
 }
 

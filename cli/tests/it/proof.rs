@@ -102,6 +102,9 @@ fn changes_are_proven_from_root_to_root() {
         };
         let right = [&["a/b", "--after", &after], &changes[..]].concat();
         assert!(check(&right).yes().contains("value"));
+        // What is checked beside paths, and alone, is said: there is no table without a path.
+        let proven = format!("proven: 3 changes lead from {root} to {after}\n");
+        assert!(check(&right).yes().ends_with(&proven));
         check(&[&["a/b"], &changes[..]].concat()).yes();
         check(&["a/b"]).yes();
         // Other changes, none, another hash.
@@ -115,6 +118,13 @@ fn changes_are_proven_from_root_to_root() {
         check(&["a/b"]).yes();
         check(&right).error(1, &["ask for another"]);
     }
+    let change = ["--put", "new/one", "8"];
+    let make = ["proof", "make", &store, "last", "-o", text(&file), "--format", "json"];
+    let report = varvite(&[&make[..], &change].concat()).json();
+    let (root, after) = (report["root"].as_str().unwrap(), report["after"].as_str().unwrap());
+    let check = [&["proof", "check", text(&file), "--root", root][..], &change].concat();
+    let proven = format!("proven: 1 change leads from {root} to {after}\n");
+    assert_eq!(varvite(&check).yes(), proven);
     assert_eq!(varvite(&["proof", "make", &store, "last"]).code, 2);
 }
 
