@@ -13,7 +13,7 @@ use super::filter::Filter;
 use super::index::{FIRST_PAGE, Index};
 use super::page::{BODY_BYTES, PAGE_BYTES, Page, check_seal, seal};
 use crate::cache::CachedFile;
-use crate::disk::{Access, Buffer, Disk, File, Mode};
+use crate::disk::{Access, Buffer, Disk, File, Mode, Queue, Read, read_batch};
 use crate::error::{Error, Result};
 use crate::file::shared::SharedFile;
 use crate::format::checksum::crc;
@@ -354,12 +354,15 @@ fn whole_pages(file: &dyn File) -> Result<u32> {
 }
 
 /// Checks the header page and gives the header.
-fn read_header(file: &dyn File, page: &mut Buffer) -> Result<Header> {
-    file.read_exact_at(0, &mut page.as_mut_slice()[..PAGE_BYTES])?;
-    let bytes = &page.as_slice()[..PAGE_BYTES];
-    let header = Header::expect(file.path(), &bytes[..header::LENGTH], FileKind::Segment)?;
-    check_seal(file.path(), 0, header.identity, bytes)?;
+fn decode_header(path: &str, page: &[u8]) -> Result<Header> {
+    let header = Header::expect(path, &page[..header::LENGTH], FileKind::Segment)?;
+    check_seal(path, 0, header.identity, page)?;
     Ok(header)
+}
+
+/// `Corrupt` for a file that is not the one that a manifest lists.
+fn another(path: &str) -> Error {
+    Error::corrupt(path, 0, "the segment that the manifest lists", "another")
 }
 
 impl Segment {
@@ -401,8 +404,7 @@ impl Segment {
     fn described(meta: SegmentMeta, file: Arc<dyn File>) -> Result<Self> {
         let (header, footer) = Self::read_footer(&*file)?;
         if (header.identity, footer) != (meta.identity, meta.footer) {
-            let path = file.path();
-            return Err(Error::corrupt(path, 0, "the segment that the manifest lists", "another"));
+            return Err(another(file.path()));
         }
         Ok(Self::new(meta, file))
     }
@@ -428,6 +430,43 @@ impl Segment {
         let mut segment = Self::described(meta, Arc::clone(shared.file()?))?;
         segment.shared = Some(shared);
         Ok(segment)
+    }
+
+    /// The same for many, in their order, with all reads in flight together.
+    pub fn open_all(
+        listed: Vec<(&SegmentMeta, Arc<SharedFile>)>,
+        queue: &mut dyn Queue,
+    ) -> Result<Vec<Segment>> {
+        let mut places = Vec::with_capacity(2 * listed.len());
+        for (number, (_, shared)) in listed.iter().enumerate() {
+            let file = shared.file()?;
+            let last = whole_pages(&**file)? - 1;
+            places.extend([0, last].map(|page| (number, Arc::clone(file), page)));
+        }
+        let reads = places.into_iter().map(|(number, file, page)| Read {
+            file,
+            offset: page_offset(page),
+            length: PAGE_BYTES,
+            buffer: Buffer::new(PAGE_BYTES),
+            tag: number as u64,
+        });
+        read_batch(queue, reads, |read| {
+            let (meta, _) = &listed[read.tag as usize];
+            let (path, page) = (read.file.path(), &read.buffer.as_slice()[..PAGE_BYTES]);
+            let is_listed = if read.offset == 0 {
+                decode_header(path, page)?.identity == meta.identity
+            } else {
+                let pages = (read.offset / PAGE_BYTES as u64) as u32 + 1;
+                Footer::decode(path, meta.identity, pages, page)? == meta.footer
+            };
+            if is_listed { Ok(()) } else { Err(another(path)) }
+        })?;
+        let segment = |(meta, shared): (&SegmentMeta, Arc<SharedFile>)| {
+            let mut segment = Self::new(meta.clone(), Arc::clone(shared.file()?));
+            segment.shared = Some(shared);
+            Ok(segment)
+        };
+        listed.into_iter().map(segment).collect()
     }
 
     /// The segment in a file that is not known to be durable.
@@ -528,7 +567,8 @@ impl Segment {
     pub fn read_footer(file: &dyn File) -> Result<(Header, Footer)> {
         let pages = whole_pages(file)?;
         let mut page = Buffer::new(PAGE_BYTES);
-        let header = read_header(file, &mut page)?;
+        file.read_exact_at(0, &mut page.as_mut_slice()[..PAGE_BYTES])?;
+        let header = decode_header(file.path(), &page.as_slice()[..PAGE_BYTES])?;
         file.read_exact_at(page_offset(pages - 1), &mut page.as_mut_slice()[..PAGE_BYTES])?;
         let bytes = &page.as_slice()[..PAGE_BYTES];
         let footer = Footer::decode(file.path(), header.identity, pages, bytes)?;

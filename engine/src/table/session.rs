@@ -454,6 +454,7 @@ impl Session {
             blob_min_bytes: Some(record.blob_min_bytes),
             operator,
         };
+        let _held = store.open_segments(record.segments())?;
         let mut verified = BTreeSet::new();
         let mut open = |meta: &SegmentMeta| {
             let segment = store.open_segment(meta)?;

@@ -4,7 +4,7 @@
 //! them does, unless the session was closed or poisoned meanwhile. Then it stays, and the next open
 //! removes it after every manifest was read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::blob::{BlobBuilder, BlobFile, BlobMeta, BlobSpan, HeldBlob};
@@ -484,10 +484,35 @@ impl Store {
             return Ok(segment);
         }
         let shared = self.shared_file(meta.id, paths::segment(meta.id));
-        let segment = Segment::open_shared(meta.clone(), shared)?;
+        self.equip(Segment::open_shared(meta.clone(), shared)?)
+    }
+
+    /// Opens those of `metas` that nobody has open yet, all reads in flight together. Whoever holds
+    /// what is returned finds them by [`Store::open_segment`] without a read.
+    pub fn open_segments<'a>(
+        &self,
+        metas: impl Iterator<Item = &'a SegmentMeta>,
+    ) -> Result<Vec<Arc<Segment>>> {
+        let missing: BTreeMap<u64, &SegmentMeta> = {
+            let open = lock(&self.segments);
+            let is_open = |id| open.get(id).is_some_and(|segment| segment.strong_count() > 0);
+            metas.filter(|meta| !is_open(&meta.id)).map(|meta| (meta.id, meta)).collect()
+        };
+        let file = |meta: &SegmentMeta| self.shared_file(meta.id, paths::segment(meta.id));
+        let listed = missing.into_values().map(|meta| (meta, file(meta))).collect();
+        let mut scratch = self.take_scratch()?;
+        let segments = Segment::open_all(listed, &mut *scratch.queue)?;
+        self.put_scratch(scratch);
+        segments.into_iter().map(|segment| self.equip(segment)).collect()
+    }
+
+    /// A segment as this store uses it, with cache and blob files.
+    fn equip(&self, segment: Segment) -> Result<Arc<Segment>> {
+        let (id, meta) = (segment.meta().id, segment.meta());
         let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
-        let segment = Arc::new(segment.with_cache(self.cached(meta)).with_blobs(blobs));
-        Ok(remember_first(&self.segments, meta.id, segment))
+        let cached = self.cached(meta);
+        let segment = Arc::new(segment.with_cache(cached).with_blobs(blobs));
+        Ok(remember_first(&self.segments, id, segment))
     }
 
     /// Makes segments and their blob files durable with their names. A failure poisons the session.
