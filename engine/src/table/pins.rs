@@ -56,10 +56,10 @@ impl Pins {
 
     /// Keeps `files` from now on, before the manifest of snapshot `name` can be there.
     pub fn keep(&self, name: &str, files: Files) {
-        for file in files.values() {
-            file.keep();
-        }
-        self.lock().snapshots.insert(name.to_owned(), files);
+        let mut named = self.lock();
+        // Under the lock: between the mark and the name, another owner would condemn them.
+        files.values().for_each(|file| file.keep());
+        named.snapshots.insert(name.to_owned(), files);
     }
 
     /// Lets the files of a snapshot go whose manifest is durably gone.
@@ -73,10 +73,9 @@ impl Pins {
 
     /// Keeps what a checkpoint is to name beside what the one before it does.
     pub fn keep_live(&self, files: &Files) {
-        for file in files.values() {
-            file.keep();
-        }
-        self.lock().live.extend(files.iter().map(|(id, file)| (*id, Arc::clone(file))));
+        let mut named = self.lock();
+        files.values().for_each(|file| file.keep());
+        named.live.extend(files.iter().map(|(id, file)| (*id, Arc::clone(file))));
     }
 
     /// The checkpoint names `files` now and nothing else.
@@ -85,5 +84,39 @@ impl Pins {
         let before = std::mem::replace(&mut named.live, files);
         named.condemn(&before);
         drop(named);
+    }
+}
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod interleavings {
+    use super::*;
+    use crate::disk::Access;
+    use crate::disk::memory::MemoryDisk;
+    use crate::file::removals::Removals;
+
+    /// A snapshot lets a file go that a checkpoint begins to name: in every order, it stays.
+    #[test]
+    fn a_file_that_one_owner_lets_go_stays_for_the_next() {
+        crate::sync::check_schedules(
+            || {
+                let removals = Removals::new(true);
+                let file = SharedFile::kept(
+                    &(MemoryDisk::new() as _),
+                    "segments/1",
+                    Access::Buffered,
+                    &removals,
+                );
+                let files = || Files::from([(1, Arc::clone(&file))]);
+                let pins = Arc::new(Pins::default());
+                pins.keep("s", files());
+                let other = Arc::clone(&pins);
+                let deleting = shuttle::thread::spawn(move || other.let_go("s"));
+                pins.keep_live(&files());
+                deleting.join().expect("it does not panic");
+                assert!(file.is_kept());
+            },
+            500,
+        );
     }
 }
