@@ -1,9 +1,10 @@
 //! What goes into a table and what comes out, each in contiguous memory that callers may reuse.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::blob::{BlobFile, HeldBlob};
+use super::blob::{BlobFile, BlobSpan, HeldBlob};
 use super::entry::{EntryKind, EntryRef, KEY_BYTES_MAX, VALUE_BYTES_MAX, cost};
 use crate::error::{Error, Result};
 
@@ -70,12 +71,28 @@ impl Batch {
         blob: &HeldBlob,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> &mut Self {
-        self.held.push(Held { file: Arc::clone(&blob.file), _owner: owner });
-        self.push(EntryKind::Blob, key, &blob.span.encode())
+        self.hold(Arc::clone(&blob.file), owner);
+        self.insert_span(key, &blob.span)
+    }
+
+    /// Binds `key` to a value in a blob file that is held, or is to be.
+    pub(super) fn insert_span(&mut self, key: &[u8], span: &BlobSpan) -> &mut Self {
+        self.push(EntryKind::Blob, key, &span.encode())
+    }
+
+    /// Holds a blob file that operations refer to.
+    pub(super) fn hold(&mut self, file: Arc<BlobFile>, owner: Arc<dyn Any + Send + Sync>) {
+        self.held.push(Held { file, _owner: owner });
+    }
+
+    /// The identities of the blob files that operations refer to, whether they are held or not.
+    pub(super) fn blob_identities(&self) -> BTreeSet<u64> {
+        let blobs = self.entries().filter(|entry| entry.kind == EntryKind::Blob);
+        blobs.filter_map(|entry| Some(BlobSpan::decode(entry.value)?.file)).collect()
     }
 
     /// The blob files that operations refer to.
-    pub(super) fn blobs(&self) -> impl ExactSizeIterator<Item = &Arc<BlobFile>> {
+    pub(super) fn blobs(&self) -> impl ExactSizeIterator<Item = &Arc<BlobFile>> + Clone {
         self.held.iter().map(|held| &held.file)
     }
 

@@ -69,7 +69,9 @@ impl BlobSpan {
         (span.length <= BLOB_BYTES_MAX && span.offset <= BLOB_BYTES_MAX * 2).then_some(span)
     }
 
-    fn end(&self) -> u64 {
+    /// Where it ends, in bytes of values of the file.
+    #[must_use]
+    pub fn end(&self) -> u64 {
         self.offset + self.length
     }
 
@@ -112,7 +114,7 @@ impl BlobMeta {
         (self.footer_page() + 1) * PAGE
     }
 
-    fn encode(&self, to: &mut Encoder) {
+    pub(super) fn encode(&self, to: &mut Encoder) {
         to.u64(self.identity);
         to.u64(self.values);
         to.u64(self.bytes);
@@ -120,7 +122,7 @@ impl BlobMeta {
     }
 
     /// All but the number, which the name of the file says.
-    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self> {
         let meta = BlobMeta {
             id: 0,
             identity: from.u64()?,
@@ -188,6 +190,8 @@ pub struct BlobFile {
     meta: BlobMeta,
     shared: Arc<SharedFile>,
     synced: AtomicBool,
+    /// Its name was made durable as well.
+    named: AtomicBool,
     /// Header, footer and length were checked, or written by this process.
     checked: AtomicBool,
     /// The session was closed.
@@ -198,14 +202,16 @@ impl BlobFile {
     /// A file that a manifest describes. Reads nothing.
     #[must_use]
     pub fn new(meta: BlobMeta, shared: Arc<SharedFile>, closed: &Arc<AtomicBool>) -> Self {
-        let (synced, checked) = (AtomicBool::new(true), AtomicBool::new(false));
-        BlobFile { meta, shared, synced, checked, closed: Arc::clone(closed) }
+        let [synced, named] = [true; 2].map(AtomicBool::new);
+        let (checked, closed) = (AtomicBool::new(false), Arc::clone(closed));
+        BlobFile { meta, shared, synced, named, checked, closed }
     }
 
     /// The same, which was not made durable here.
     #[must_use]
     pub fn unsynced(self) -> Self {
-        BlobFile { synced: AtomicBool::new(false), ..self }
+        let [synced, named] = [false; 2].map(AtomicBool::new);
+        BlobFile { synced, named, ..self }
     }
 
     /// What it is.
@@ -235,6 +241,17 @@ impl BlobFile {
         self.shared.file()?.sync()?;
         self.synced.store(true, Ordering::Release);
         Ok(true)
+    }
+
+    /// Whether the file is durable with its name.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.named.load(Ordering::Acquire)
+    }
+
+    /// The folder was synced after [`BlobFile::sync`].
+    pub fn note_durable(&self) {
+        self.named.store(true, Ordering::Release);
     }
 
     /// The open file, whose header, footer and length were compared with the meta data.
@@ -556,6 +573,7 @@ impl BlobBuilder {
             meta: self.meta,
             shared: self.shared,
             synced: AtomicBool::new(false),
+            named: AtomicBool::new(false),
             checked: AtomicBool::new(true),
             closed: self.closed,
         }))

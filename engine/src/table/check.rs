@@ -11,6 +11,7 @@ use super::blob::BlobMeta;
 use super::checkpoint::{Checkpoint, read_checkpoint};
 use super::folder::{read_manifest, read_session, snapshot_names};
 use super::log_files;
+use super::log_record::Record;
 use super::options::SessionOptions;
 use super::paths::{self, SEGMENTS};
 use super::segment::SegmentMeta;
@@ -110,7 +111,7 @@ pub fn check(
             Err(error) => report.add(&paths::snapshot(&name), &error, &user),
         }
     }
-    let checkpoint = check_log(&**disk, identity.0, &mut report);
+    let (checkpoint, logged) = check_log(&**disk, identity.0, &mut report);
     for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
         report.live_tables += 1;
         let user = User { live_tables: vec![record.table.name.clone()], ..User::default() };
@@ -118,7 +119,16 @@ pub fn check(
     }
     let on_disk: BTreeSet<_> =
         disk.list(SEGMENTS)?.iter().filter_map(|name| paths::file_id(name)).collect();
-    let blobs = needed_blobs(&needed);
+    let mut blobs = needed_blobs(&needed);
+    for (id, (meta, user)) in logged {
+        let (known, users) = blobs.entry(id).or_insert((meta, User::default()));
+        users.add(&user);
+        if *known != meta {
+            let expected = format_args!("blob file {id} as segments have it");
+            let error = Error::corrupt(paths::LOG, 0, expected, "another description");
+            report.add(paths::LOG, &error, &user);
+        }
+    }
     let is_needed = |id: &&u64| needed.contains_key(id) || blobs.contains_key(id);
     report.unreferenced = on_disk.iter().filter(|id| !is_needed(id)).count() as u64;
     let segments: u64 = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
@@ -158,6 +168,14 @@ struct User {
 }
 
 impl User {
+    /// The live tables of `checkpoint` whose ids are among those asked for.
+    fn of_live(checkpoint: Option<&Checkpoint>, is_asked: impl Fn(u64) -> bool) -> User {
+        let records = checkpoint.into_iter().flat_map(|checkpoint| &checkpoint.tables);
+        let asked = records.filter(|record| is_asked(record.id));
+        let live_tables = asked.map(|record| record.table.name.clone()).collect();
+        User { live_tables, ..User::default() }
+    }
+
     /// Adds the names of `other`, each once.
     fn add(&mut self, other: &User) {
         for (all, more) in
@@ -175,9 +193,12 @@ impl User {
 /// The segments that are needed, by id, as the first manifest describes them.
 type Needed = BTreeMap<u64, (SegmentMeta, User)>;
 
-/// The blob files that these segments refer to, by id.
-fn needed_blobs(needed: &Needed) -> BTreeMap<u64, (BlobMeta, User)> {
-    let mut blobs: BTreeMap<u64, (BlobMeta, User)> = BTreeMap::new();
+/// Blob files by their number.
+type NeededBlobs = BTreeMap<u64, (BlobMeta, User)>;
+
+/// The blob files that these segments refer to.
+fn needed_blobs(needed: &Needed) -> NeededBlobs {
+    let mut blobs = NeededBlobs::new();
     for (segment, user) in needed.values() {
         for it in &segment.blobs {
             let (_, users) = blobs.entry(it.file.id).or_insert((it.file, User::default()));
@@ -190,8 +211,13 @@ fn needed_blobs(needed: &Needed) -> BTreeMap<u64, (BlobMeta, User)> {
 /// How often the log is read again because its writer wrote a new checkpoint meanwhile.
 const ATTEMPTS_MAX: u32 = 100;
 
-/// Reads checkpoint and log of the store `identity`, telling what is wrong with them.
-fn check_log(disk: &dyn Disk, identity: u64, report: &mut Report) -> Option<Checkpoint> {
+/// Reads checkpoint and log of the store `identity`, telling what is wrong with them. Gives the
+/// checkpoint and the blob files that the log refers to.
+fn check_log(
+    disk: &dyn Disk,
+    identity: u64,
+    report: &mut Report,
+) -> (Option<Checkpoint>, NeededBlobs) {
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -199,12 +225,17 @@ fn check_log(disk: &dyn Disk, identity: u64, report: &mut Report) -> Option<Chec
             Ok(checkpoint) => checkpoint,
             Err(error) => {
                 report.add(paths::CHECKPOINT, &error, &User::default());
-                return None;
+                return (None, NeededBlobs::new());
             }
         };
-        let mut records = 0;
-        let found = log_files::find(disk, identity, checkpoint.as_ref(), &mut |_, _| {
+        let (mut records, mut blobs) = (0, NeededBlobs::new());
+        let found = log_files::find(disk, identity, checkpoint.as_ref(), &mut |_, payload| {
             records += 1;
+            let record = Record::decode(payload, &|_| false)?;
+            for blob in record.blobs() {
+                let (_, users) = blobs.entry(blob.id).or_insert((*blob, User::default()));
+                users.add(&User::of_live(checkpoint.as_ref(), |id| record.tables().contains(&id)));
+            }
             Ok(())
         });
         match found {
@@ -219,12 +250,11 @@ fn check_log(disk: &dyn Disk, identity: u64, report: &mut Report) -> Option<Chec
                 continue;
             }
             Err(error) => {
-                let tables = checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables);
-                let live_tables = tables.map(|record| record.table.name.clone()).collect();
-                report.add(paths::LOG, &error, &User { live_tables, ..User::default() });
+                let user = User::of_live(checkpoint.as_ref(), |_| true);
+                report.add(paths::LOG, &error, &user);
             }
         }
-        return checkpoint;
+        return (checkpoint, blobs);
     }
 }
 

@@ -105,6 +105,7 @@ impl Table {
         self.check_batch(batch)?;
         let store = Arc::clone(&self.store);
         store.observe(Operation::Update, batch.len() as u64, || {
+            self.sync_blobs(batch)?;
             self.pay(batch)?;
             let live = self.live.as_ref().filter(|_| !batch.is_empty());
             live.map_or(Ok(()), |live| self.write_checkpoint(live))?;
@@ -116,7 +117,7 @@ impl Table {
         })
     }
 
-    fn check_batch(&self, batch: &Batch) -> Result<()> {
+    pub(super) fn check_batch(&self, batch: &Batch) -> Result<()> {
         let has_operator = self.options.operator.is_some();
         batch.check(has_operator)?;
         if batch.blobs().len() == 0 {
@@ -124,8 +125,6 @@ impl Table {
         }
         let why = if has_operator {
             "the table has a merge operator, which joins whole values"
-        } else if self.live.is_some() {
-            "the table is live, and its log has whole values"
         } else if !batch.blobs().all(|blob| blob.is_of(&self.store.closed)) {
             "the value is of another session"
         } else {
@@ -135,6 +134,15 @@ impl Table {
             "a value in a blob file cannot be inserted as it is into table {}: {why}; insert its bytes",
             self.name
         )))
+    }
+
+    /// Makes the blob files durable that the log's record is to name. Mostly their writers did; those
+    /// that merges wrote wait for a snapshot or a checkpoint otherwise.
+    fn sync_blobs(&self, batch: &Batch) -> Result<()> {
+        if self.live.is_none() || batch.blobs().all(|blob| blob.is_durable()) {
+            return Ok(());
+        }
+        self.store.write(|| self.store.sync_blobs(batch.blobs()))
     }
 
     /// The merge work that is due before `batch` is applied.
@@ -188,7 +196,7 @@ impl Table {
             group.clear();
             group.extend(rest.by_ref().take(PREFETCHED));
             match group.len() {
-                0 => return begun,
+                0 => break,
                 1 => {}
                 _ => self.active.prefetch(&group),
             }
@@ -197,6 +205,7 @@ impl Table {
                 self.active
                     .insert(entry, hash, &|older, newer| operator::combine(operator, older, newer));
                 if self.active.cost_bytes() >= limit {
+                    self.active.let_go();
                     self.seal_active();
                     self.active.hold(batch.blobs());
                     limit = options.write_buffer_bytes;
@@ -204,6 +213,8 @@ impl Table {
                 }
             }
         }
+        self.active.let_go();
+        begun
     }
 
     /// Seals the full buffer and begins an empty one.
@@ -444,6 +455,7 @@ pub fn update_all(store: &Arc<Store>, updates: &mut [(&mut Table, &Batch)]) -> R
     let count = updates.iter().map(|(_, batch)| batch.len() as u64).sum();
     store.observe(Operation::Update, count, || {
         for (table, batch) in updates.iter_mut() {
+            table.sync_blobs(batch)?;
             table.pay(batch)?;
         }
         let parts = || {

@@ -126,13 +126,20 @@ impl Lease {
         parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
     ) -> Result<LogPoint> {
         let tables = parts.clone().map(|(id, _)| id);
-        self.tables.log()?.append(tables, |to| encode_update(to, parts))
+        let mut blobs: Vec<_> =
+            parts.clone().flat_map(|(_, batch)| batch.blobs().cloned()).collect();
+        // Copies of one file have the same identity; any of them will do.
+        blobs.sort_by_key(|blob| blob.meta().identity);
+        blobs.dedup_by_key(|blob| blob.meta().identity);
+        let metas: Vec<_> = blobs.iter().map(|blob| *blob.meta()).collect();
+        self.tables.log()?.append(tables, &blobs, |to| encode_update(to, parts, &metas))
     }
 
     /// Appends the record of a range that is deleted.
     pub fn append_delete_range(&self, range: &KeyRange) -> Result<LogPoint> {
         let id = self.id();
-        self.tables.log()?.append(std::iter::once(id), |to| encode_delete_range(to, id, range))
+        let tables = std::iter::once(id);
+        self.tables.log()?.append(tables, &[], |to| encode_delete_range(to, id, range))
     }
 
     /// Notes where the table's buffers begin, and what it has of the log.

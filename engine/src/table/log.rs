@@ -10,9 +10,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::blob::BlobFile;
 use super::log_record::{LogEnd, LogPoint, Record, encode_begin};
 use super::options::Log;
 use super::paths::{self, LOG};
+use super::pins::Pins;
 use super::store::Store;
 use crate::disk::{Access, Disk, File};
 use crate::error::{Error, Kind, Result};
@@ -42,9 +44,16 @@ pub struct LogFile {
     pub end: Position,
     /// The last record of each table in it.
     pub tables: BTreeMap<u64, u64>,
+    /// Bytes of the blob files that its records name, which stay as long as it does.
+    pub blob_bytes: u64,
 }
 
 impl LogFile {
+    /// A file without a record.
+    fn empty(number: u64) -> LogFile {
+        LogFile { number, end: Position::start(), tables: BTreeMap::new(), blob_bytes: 0 }
+    }
+
     pub fn end(&self) -> LogEnd {
         LogEnd { file: self.number, position: self.end }
     }
@@ -88,6 +97,7 @@ struct State {
 /// The log of an open session.
 pub struct LogWriter {
     store: Arc<Store>,
+    pins: Arc<Pins>,
     state: Mutex<State>,
     changed: Condvar,
     is_due: AtomicBool,
@@ -95,16 +105,20 @@ pub struct LogWriter {
 
 impl LogWriter {
     /// A log that goes on in a new file `number` after `older`.
-    pub fn start(store: &Arc<Store>, number: u64, older: Vec<LogFile>) -> Result<LogWriter> {
+    pub fn start(
+        store: &Arc<Store>,
+        pins: &Arc<Pins>,
+        number: u64,
+        older: Vec<LogFile>,
+    ) -> Result<LogWriter> {
         store.disk.create_directory(LOG)?;
         store.disk.sync_directory("")?;
         let mut file = create(store, number)?;
         let before = older.last().map(LogFile::end);
         file.push_with(|to| encode_begin(to, before))?;
-        let current = LogFile { number, end: Position::start(), tables: BTreeMap::new() };
         let state = State {
             file,
-            current,
+            current: LogFile::empty(number),
             before,
             older,
             leading: false,
@@ -117,6 +131,7 @@ impl LogWriter {
         };
         Ok(LogWriter {
             store: Arc::clone(store),
+            pins: Arc::clone(pins),
             state: Mutex::new(state),
             changed: Condvar::new(),
             is_due: AtomicBool::new(false),
@@ -127,12 +142,13 @@ impl LogWriter {
         self.store.options.log == Log::Synced
     }
 
-    /// Appends the record of `encode`, which changes `tables`, as durable as was promised when this
-    /// returns; gives its place. After an error none of it is there, or the session takes no more
-    /// writes.
+    /// Appends the record of `encode`, which changes `tables` and names `blobs`, as durable as was
+    /// promised when this returns; gives its place. After an error none of it is there, or the session
+    /// takes no more writes. The blob files, durable before, stay as long as the log file does.
     pub fn append(
         &self,
         tables: impl Iterator<Item = u64>,
+        blobs: &[Arc<BlobFile>],
         encode: impl FnOnce(&mut Encoder),
     ) -> Result<LogPoint> {
         self.store.write(|| {
@@ -140,6 +156,11 @@ impl LogWriter {
             let at = state.file.push_with(encode)?;
             for id in tables {
                 state.current.tables.insert(id, at.sequence);
+            }
+            if !blobs.is_empty() {
+                // Nobody writes the record before the lock is free. Should that fail, they stay too.
+                let number = state.current.number;
+                state.current.blob_bytes += self.pins.keep_logged(number, blobs);
             }
             let point = LogPoint { file: state.current.number, sequence: at.sequence, skip: 0 };
             state.pushed += 1;
@@ -224,7 +245,8 @@ impl LogWriter {
 
     fn after_write(&self, state: &mut State, is_synced: bool) {
         let end = state.file.written().offset;
-        if end >= self.store.options.log_file_bytes {
+        // What is in blob files counts as if the record had it, so that dead ones go as soon.
+        if end.saturating_add(state.current.blob_bytes) >= self.store.options.log_file_bytes {
             self.is_due.store(true, Ordering::Release);
         }
         if is_synced {
@@ -278,8 +300,7 @@ impl LogWriter {
                 && state.file.synced() >= state.file.written().offset;
             if is_whole && let Some(mut file) = next.take() {
                 let end = state.file.written();
-                let current = LogFile { number, end: Position::start(), tables: BTreeMap::new() };
-                let mut last = std::mem::replace(&mut state.current, current);
+                let mut last = std::mem::replace(&mut state.current, LogFile::empty(number));
                 last.end = end;
                 state.before = Some(last.end());
                 file.push_with(|to| encode_begin(to, Some(last.end())))?;
@@ -303,11 +324,11 @@ impl LogWriter {
         files
     }
 
-    /// Bytes of log since file `number` began.
+    /// Bytes of log since file `number` began, those in blob files too.
     pub fn bytes_since(&self, number: u64) -> u64 {
         let files = self.files();
         let later = files.iter().filter(|file| file.number >= number);
-        later.map(|file| file.end.offset).sum()
+        later.map(|file| file.end.offset.saturating_add(file.blob_bytes)).sum()
     }
 
     /// The next record's place at the earliest.
@@ -317,7 +338,7 @@ impl LogWriter {
         LogPoint { file: state.current.number, sequence, skip: 0 }
     }
 
-    /// Removes the older files that are not in `needed`. What stays in spite of it goes when the
+    /// Removes the older files that are not in `needed`, and lets their blob files go. What stays in spite of it goes when the
     /// session is opened again.
     pub fn retain(&self, needed: &[u64]) {
         let mut gone = Vec::new();
@@ -328,10 +349,11 @@ impl LogWriter {
             }
             is_needed
         });
-        for number in gone {
+        for number in &gone {
             // Best effort, as said.
-            let _ = self.store.disk.remove(&paths::log_file(number));
+            let _ = self.store.disk.remove(&paths::log_file(*number));
         }
+        self.pins.let_go_logged(&gone);
     }
 }
 

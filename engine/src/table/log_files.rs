@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::blob::BlobMeta;
 use super::checkpoint::Checkpoint;
 use super::log::{LogFile, scan};
 use super::log_record::{LogEnd, LogPoint, Record};
@@ -23,6 +24,8 @@ pub struct Found {
     pub files: Vec<LogFile>,
     /// The next file's number.
     pub next: u64,
+    /// The blob files that records of each of them name, by log file and by their own number.
+    pub blobs: BTreeMap<u64, BTreeMap<u64, BlobMeta>>,
     /// Files that nothing needs.
     pub leftovers: Vec<u64>,
     /// Bytes after the end of the last file, which a crash left.
@@ -63,7 +66,7 @@ pub fn find(
             found.leftovers.push(number);
             continue;
         }
-        let mut tables = BTreeMap::new();
+        let (mut tables, mut blobs) = (BTreeMap::new(), BTreeMap::new());
         let scanned = scan(disk, identity, number, |at, payload| {
             let start = payload.clone();
             let record = Record::decode(payload, &|_| false)?;
@@ -71,9 +74,11 @@ pub fn find(
                 return Err(payload.corrupt("an update", "the record that begins a file"));
             }
             tables.extend(record.tables().into_iter().map(|id| (id, at.sequence)));
+            blobs.extend(record.blobs().iter().map(|blob| (blob.id, *blob)));
             each(at, &mut start.clone())
         })?;
-        let file = LogFile { number, end: scanned.end, tables };
+        let blob_bytes = blobs.values().map(BlobMeta::file_bytes).sum();
+        let file = LogFile { number, end: scanned.end, tables, blob_bytes };
         match named {
             Some(named) => check_end(&file, *named, Some(number) == last)?,
             None if scanned.is_empty => {
@@ -83,6 +88,9 @@ pub fn find(
             None => check_follows(&file, scanned.before, found.files.last())?,
         }
         found.tail_bytes = scanned.tail_bytes;
+        if !blobs.is_empty() {
+            found.blobs.insert(number, blobs);
+        }
         found.files.push(file);
     }
     let updates = found.files.iter().find(|file| !file.tables.is_empty());

@@ -2,13 +2,14 @@
 //!
 //! A record begins with its kind: the first of each file names the file before it and where that
 //! one ended; every other one is an update of one or several tables, or the deletion of a range of
-//! keys of one, whole or not there. Each part
-//! of an update has the heads of its operations first and then all their bytes, so that a batch is
-//! logged in one copy.
+//! keys of one, whole or not there. Each part of an update has the heads of its operations first and
+//! then all their bytes, so that a batch is logged in one copy. An update that binds keys to values of
+//! blob files lists these files first, each whole and durable before the record is written.
 //!
 //! Format document: `docs/format/log.md`.
 
 use super::batch::Batch;
+use super::blob::{BlobMeta, BlobSpan};
 use super::entry::{EntryKind, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use super::key_range::KeyRange;
 use crate::error::Result;
@@ -18,6 +19,13 @@ use crate::format::codec::{Decoder, Encoder};
 const BEGIN: u8 = 1;
 const UPDATE: u8 = 2;
 const DELETE_RANGE: u8 = 3;
+const UPDATE_WITH_BLOBS: u8 = 4;
+
+/// Shortest description of a blob file.
+const BLOB_BYTES_MIN: usize = 29;
+
+/// Blob files have no larger numbers, so that there is always a next one.
+const BLOB_NUMBER_MAX: u64 = 1 << 62;
 
 /// Shortest operation: a head and a key, of one byte each.
 const OPERATION_BYTES_MIN: usize = 2;
@@ -81,8 +89,13 @@ impl LogEnd {
 pub enum Record {
     /// The first of a file: where the file before it ended, if there was one.
     Begin(Option<LogEnd>),
-    /// The tables that an update changed, by their ids, and what it did to those asked for.
-    Update(Vec<(u64, Option<Box<Batch>>)>),
+    /// An update.
+    Update {
+        /// The tables that it changed, by their ids, and what it did to those asked for.
+        parts: Vec<(u64, Option<Box<Batch>>)>,
+        /// The blob files that it refers to, in the order of their identities. No batch holds them.
+        blobs: Vec<BlobMeta>,
+    },
     /// The table in which every key of a range was unbound, by its id.
     DeleteRange(u64, KeyRange),
 }
@@ -95,9 +108,23 @@ pub fn encode_begin(to: &mut Encoder, before: Option<LogEnd>) {
     }
 }
 
-/// The record of an update. The ids ascend, and no batch is empty.
-pub fn encode_update<'a>(to: &mut Encoder, parts: impl Iterator<Item = (u64, &'a Batch)>) {
-    to.u8(UPDATE);
+/// The record of an update. The ids ascend, and no batch is empty; `blobs` are the files that they refer
+/// to, in the order of their identities.
+pub fn encode_update<'a>(
+    to: &mut Encoder,
+    parts: impl Iterator<Item = (u64, &'a Batch)>,
+    blobs: &[BlobMeta],
+) {
+    if blobs.is_empty() {
+        to.u8(UPDATE);
+    } else {
+        to.u8(UPDATE_WITH_BLOBS);
+        to.varint(blobs.len() as u64);
+        for blob in blobs {
+            blob.encode(to);
+            to.varint(blob.id);
+        }
+    }
     for (id, batch) in parts {
         to.varint(id);
         to.varint(batch.len() as u64);
@@ -124,9 +151,14 @@ impl Record {
     pub(super) fn tables(&self) -> Vec<u64> {
         match self {
             Record::Begin(_) => Vec::new(),
-            Record::Update(parts) => parts.iter().map(|(id, _)| *id).collect(),
+            Record::Update { parts, .. } => parts.iter().map(|(id, _)| *id).collect(),
             Record::DeleteRange(id, _) => vec![*id],
         }
+    }
+
+    /// The blob files that it refers to.
+    pub(super) fn blobs(&self) -> &[BlobMeta] {
+        if let Record::Update { blobs, .. } = self { blobs } else { &[] }
     }
 
     /// Decodes the payload of a record, with the operations on the tables that `wanted` names.
@@ -139,25 +171,56 @@ impl Record {
                 from.clone().finish()?;
                 Ok(Record::Begin(Some(before)))
             }
-            UPDATE => {
-                let mut parts: Vec<(u64, _)> = Vec::new();
-                while from.remaining() > 0 {
-                    let (id, batch) = decode_part(from, wanted)?;
-                    if parts.last().is_some_and(|(before, _)| *before >= id) {
-                        return Err(from.corrupt("tables in ascending order", id));
-                    }
-                    parts.push((id, batch));
-                }
-                Ok(Record::Update(parts))
+            UPDATE => decode_update(from, wanted, Vec::new()),
+            UPDATE_WITH_BLOBS => {
+                let blobs = decode_blobs(from)?;
+                decode_update(from, wanted, blobs)
             }
             DELETE_RANGE => {
                 let (id, range) = (from.varint()?, KeyRange::decode(from)?);
                 from.clone().finish()?;
                 Ok(Record::DeleteRange(id, range))
             }
-            other => Err(from.corrupt("a record of kind 1 to 3", other)),
+            other => Err(from.corrupt("a record of kind 1 to 4", other)),
         }
     }
+}
+
+/// The blob files that an update refers to; at least one.
+fn decode_blobs(from: &mut Decoder<'_>) -> Result<Vec<BlobMeta>> {
+    let count = from.count(BLOB_BYTES_MIN)?;
+    if count == 0 {
+        return Err(from.corrupt("a blob file", "none"));
+    }
+    let mut blobs: Vec<BlobMeta> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let blob = BlobMeta::decode(from)?;
+        let blob = BlobMeta { id: from.varint()?, ..blob };
+        if blob.id > BLOB_NUMBER_MAX {
+            return Err(from.corrupt("a number of at most 2^62", blob.id));
+        }
+        if blobs.last().is_some_and(|before| before.identity >= blob.identity) {
+            return Err(from.corrupt("blob files in the order of their identities", blob.identity));
+        }
+        blobs.push(blob);
+    }
+    Ok(blobs)
+}
+
+fn decode_update(
+    from: &mut Decoder<'_>,
+    wanted: &dyn Fn(u64) -> bool,
+    blobs: Vec<BlobMeta>,
+) -> Result<Record> {
+    let mut parts: Vec<(u64, _)> = Vec::new();
+    while from.remaining() > 0 {
+        let (id, batch) = decode_part(from, wanted, &blobs)?;
+        if parts.last().is_some_and(|(before, _)| *before >= id) {
+            return Err(from.corrupt("tables in ascending order", id));
+        }
+        parts.push((id, batch));
+    }
+    Ok(Record::Update { parts, blobs })
 }
 
 /// How many operations a part has, and the bytes of their keys and values.
@@ -172,11 +235,10 @@ fn part_size(from: &mut Decoder<'_>) -> Result<(usize, usize)> {
 }
 
 /// Kind, length of the key and length of the value.
-fn decode_head(from: &mut Decoder<'_>) -> Result<(EntryKind, usize, usize)> {
+fn decode_head(from: &mut Decoder<'_>, has_blobs: bool) -> Result<(EntryKind, usize, usize)> {
     let head = from.varint()?;
     let kind = EntryKind::from_bits((head & 3) as u16)
-        // A record has values whole, so that the log needs no other file.
-        .filter(|&kind| kind != EntryKind::Blob)
+        .filter(|&kind| kind != EntryKind::Blob || has_blobs)
         .ok_or_else(|| from.corrupt("an operation of kind 0 to 2", head & 3))?;
     let key_length = head >> 2;
     if key_length == 0 || key_length > KEY_BYTES_MAX as u64 {
@@ -193,13 +255,15 @@ fn decode_head(from: &mut Decoder<'_>) -> Result<(EntryKind, usize, usize)> {
 fn decode_part(
     from: &mut Decoder<'_>,
     wanted: &dyn Fn(u64) -> bool,
+    blobs: &[BlobMeta],
 ) -> Result<(u64, Option<Box<Batch>>)> {
     let id = from.varint()?;
     let (count, length) = part_size(from)?;
     let mut heads = from.clone();
     let mut total = 0;
+    let has_blobs = !blobs.is_empty();
     for _ in 0..count {
-        let (_, key_length, value_length) = decode_head(from)?;
+        let (_, key_length, value_length) = decode_head(from, has_blobs)?;
         total += key_length + value_length;
     }
     if total != length {
@@ -213,13 +277,26 @@ fn decode_part(
     }
     let mut batch = Batch::new();
     for _ in 0..count {
-        let (kind, key_length, value_length) = decode_head(&mut heads)?;
+        let (kind, key_length, value_length) = decode_head(&mut heads, has_blobs)?;
         let (key, value) = (bytes.raw(key_length)?, bytes.raw(value_length)?);
         match kind {
-            EntryKind::Insert | EntryKind::Blob => batch.insert(key, value),
+            EntryKind::Insert => batch.insert(key, value),
             EntryKind::Delete => batch.delete(key),
             EntryKind::Upsert => batch.upsert(key, value),
+            EntryKind::Blob => {
+                let span = referred(value, blobs).ok_or_else(|| {
+                    bytes.corrupt("a reference into a blob file of the record", "another value")
+                })?;
+                batch.insert_span(key, &span)
+            }
         };
     }
     Ok((id, Some(Box::new(batch))))
+}
+
+/// The reference in `value`, if it is one into one of `blobs`.
+fn referred(value: &[u8], blobs: &[BlobMeta]) -> Option<BlobSpan> {
+    let span = BlobSpan::decode(value)?;
+    let place = blobs.binary_search_by_key(&span.file, |blob| blob.identity).ok()?;
+    (span.end() <= blobs[place].bytes).then_some(span)
 }

@@ -1,15 +1,16 @@
-//! Which durable things name which segments: each snapshot, and the checkpoint.
+//! Which durable things name which files: each snapshot, the checkpoint, and each file of the log.
 //!
-//! A segment that one of them names is kept; when the last that names it is durably gone, it is
-//! condemned and goes with its last holder. While some manifest could not be read, nothing is.
+//! A segment or blob file that one of them names is kept; when the last that names it is durably gone,
+//! it is condemned and goes with its last holder. While some manifest could not be read, nothing is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::blob::BlobFile;
 use crate::file::shared::SharedFile;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// Counted files by segment id.
+/// Counted files by their number.
 pub type Files = BTreeMap<u64, Arc<SharedFile>>;
 
 /// What is named, and what was found wrong at open.
@@ -19,12 +20,19 @@ pub struct Named {
     pub snapshots: BTreeMap<String, Files>,
     /// The segments that the checkpoint names.
     pub live: Files,
+    /// The blob files that records of the log name, by the number of the log file.
+    pub log: BTreeMap<u64, Files>,
     pub warnings: Vec<String>,
 }
 
 impl Named {
     fn is_named(&self, id: u64) -> bool {
-        self.live.contains_key(&id) || self.snapshots.values().any(|files| files.contains_key(&id))
+        self.all().any(|files| files.contains_key(&id))
+    }
+
+    /// The files that each of them names.
+    pub fn all(&self) -> impl Iterator<Item = &Files> {
+        self.snapshots.values().chain([&self.live]).chain(self.log.values())
     }
 
     /// Condemns those of `files` that nothing names, if that is certain.
@@ -58,7 +66,9 @@ impl Pins {
     pub fn keep(&self, name: &str, files: Files) {
         let mut named = self.lock();
         // Under the lock: between the mark and the name, another owner would condemn them.
-        files.values().for_each(|file| file.keep());
+        for file in files.values() {
+            file.keep();
+        }
         named.snapshots.insert(name.to_owned(), files);
     }
 
@@ -71,10 +81,37 @@ impl Pins {
         drop(named);
     }
 
+    /// Keeps the blob files that a record of log file `number` is to name. Gives the bytes of those that
+    /// no record of it named before.
+    pub fn keep_logged(&self, number: u64, blobs: &[Arc<BlobFile>]) -> u64 {
+        let mut named = self.lock();
+        let files = named.log.entry(number).or_default();
+        let mut bytes = 0;
+        for blob in blobs {
+            blob.shared().keep();
+            if files.insert(blob.meta().id, Arc::clone(blob.shared())).is_none() {
+                bytes += blob.meta().file_bytes();
+            }
+        }
+        bytes
+    }
+
+    /// Lets go what records of these log files name, which no checkpoint needs any more.
+    pub fn let_go_logged(&self, numbers: &[u64]) {
+        let mut named = self.lock();
+        let gone: Vec<_> = numbers.iter().filter_map(|number| named.log.remove(number)).collect();
+        for files in &gone {
+            named.condemn(files);
+        }
+        drop(named);
+    }
+
     /// Keeps what a checkpoint is to name beside what the one before it does.
     pub fn keep_live(&self, files: &Files) {
         let mut named = self.lock();
-        files.values().for_each(|file| file.keep());
+        for file in files.values() {
+            file.keep();
+        }
         named.live.extend(files.iter().map(|(id, file)| (*id, Arc::clone(file))));
     }
 

@@ -150,22 +150,23 @@ impl Session {
         let identity = combine(options.seed, 1);
         let salt = combine(options.seed, 2);
         let store = Store::new(disk, options, (identity, salt), 1, Some(lock));
-        let log = Self::start_log(&store, 1, Vec::new())?;
-        replace::replace(&store.disk, SESSION, &encode_session(identity, salt))?;
         let pins = Arc::new(Pins::default());
+        let log = Self::start_log(&store, &pins, 1, Vec::new())?;
+        replace::replace(&store.disk, SESSION, &encode_session(identity, salt))?;
         let live = LiveTables::new(&store, &pins, log, None, None);
         Ok(Session { store, pins, live, changing: Arc::default() })
     }
 
     fn start_log(
         store: &Arc<Store>,
+        pins: &Arc<Pins>,
         number: u64,
         older: Vec<super::log::LogFile>,
     ) -> Result<Option<LogWriter>> {
         if store.options.log == Log::None {
             return Ok(None);
         }
-        LogWriter::start(store, number, older).map(Some)
+        LogWriter::start(store, pins, number, older).map(Some)
     }
 
     /// Opens the session in the root folder of `disk` for writing. `Missing` when there is none,
@@ -205,12 +206,16 @@ impl Session {
             let files = named_files(checkpoint.segments());
             named.live = files.map(|(id, path)| (id, store.shared_file(id, path))).collect();
         }
+        for (number, blobs) in log.iter().flat_map(|log| &log.blobs) {
+            let files = blobs.keys().map(|id| (*id, store.shared_file(*id, paths::blob(*id))));
+            named.log.insert(*number, files.collect());
+        }
         if let Some(error) = &damage {
             named
                 .warnings
                 .push(format!("the live tables cannot be used, so no file was removed: {error}"));
         }
-        for files in named.snapshots.values().chain([&named.live]) {
+        for files in named.all() {
             // A file that is missing keeps its id: another must not pass for it.
             if let Some((&last, _)) = files.last_key_value() {
                 store.number_above(last);
@@ -222,15 +227,15 @@ impl Session {
             remove_leftovers(disk, SNAPSHOTS)?;
             remove_leftovers(disk, "")?;
         }
+        let pins = Arc::new(Pins::new(named));
         let writer = match log {
             Some(log) if store.options.log != Log::None => {
                 log.sync(disk)?;
                 log.remove_leftovers(disk)?;
-                Self::start_log(&store, log.next, log.files)?
+                Self::start_log(&store, &pins, log.next, log.files)?
             }
             _ => None,
         };
-        let pins = Arc::new(Pins::new(named));
         let live = LiveTables::new(&store, &pins, writer, checkpoint, damage.as_ref());
         Ok(Session { store, pins, live, changing: Arc::default() })
     }
@@ -264,13 +269,12 @@ impl Session {
         synced.and(removed)
     }
 
-    /// Removes the segments that no snapshot names.
+    /// Removes the segments and blob files that nothing durable names.
     fn remove_unnamed(&self) -> Result<()> {
         let names = self.store.disk.list(SEGMENTS)?;
         let unnamed: Vec<_> = {
             let named = self.pins.lock();
-            let named: BTreeSet<_> =
-                named.snapshots.values().chain([&named.live]).flat_map(Files::keys).collect();
+            let named: BTreeSet<_> = named.all().flat_map(Files::keys).collect();
             let unnamed =
                 |name: &&String| paths::file_id(name).is_some_and(|id| !named.contains(&id));
             names.iter().filter(unnamed).collect()

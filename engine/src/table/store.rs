@@ -523,21 +523,42 @@ impl Store {
         let mut are_names_owed = lock(&self.are_names_owed);
         // A sync that failed meanwhile was told of writes that these would not be told of.
         self.check_writable()?;
-        let mut sync_all = || {
-            segments.try_for_each(|segment| {
-                for blob in segment.blobs() {
-                    *are_names_owed |= blob.sync()?;
-                }
-                *are_names_owed |= segment.sync()?;
-                Ok(())
-            })?;
-            if *are_names_owed {
+        let synced = segments.try_for_each(|segment| {
+            for blob in segment.blobs() {
+                *are_names_owed |= blob.sync()?;
+            }
+            *are_names_owed |= segment.sync()?;
+            Ok(())
+        });
+        self.sync_names(&mut are_names_owed, synced)
+    }
+
+    /// The same for blob files alone.
+    pub fn sync_blobs<'a>(
+        &self,
+        blobs: impl Iterator<Item = &'a Arc<BlobFile>> + Clone,
+    ) -> Result<()> {
+        let mut are_names_owed = lock(&self.are_names_owed);
+        self.check_writable()?;
+        let synced = blobs.clone().try_for_each(|blob| {
+            *are_names_owed |= blob.sync()?;
+            Ok(())
+        });
+        self.sync_names(&mut are_names_owed, synced)?;
+        blobs.for_each(|blob| blob.note_durable());
+        Ok(())
+    }
+
+    /// Makes names of files durable after the files were, unless that failed: then, as when this does,
+    /// the session is poisoned.
+    fn sync_names(&self, are_owed: &mut bool, synced: Result<()>) -> Result<()> {
+        let synced = synced.and_then(|()| {
+            if *are_owed {
                 self.disk.sync_directory(paths::SEGMENTS)?;
-                *are_names_owed = false;
+                *are_owed = false;
             }
             Ok(())
-        };
-        let synced = sync_all();
+        });
         if synced.is_err() {
             self.poison();
         }

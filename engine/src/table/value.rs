@@ -8,7 +8,7 @@ use super::batch::Values;
 use super::blob::{BlobBuilder, HeldBlob, fetch};
 use super::counters::Purpose;
 use super::lookup::{PendingBlob, search};
-use super::options::Operation;
+use super::options::{Log, Operation};
 use super::session::Session;
 use super::store::Store;
 use super::view::View;
@@ -203,12 +203,19 @@ impl ValueWriter {
     }
 
     /// The value, to be inserted with [`crate::Batch::insert_value`]. Writes what is left of it and the
-    /// file's last page, and syncs nothing: that is for the snapshot that names it. `Io`; `Invalid`
-    /// after an error of [`ValueWriter::write`].
+    /// file's last page. In a session with a log it also syncs the file and its folder, so that updates
+    /// of live tables need not; otherwise that is for the snapshot that names it. `Io`; `Invalid` after
+    /// an error of [`ValueWriter::write`].
     pub fn finish(mut self) -> Result<Value> {
         let Some(mut blob) = self.blob.take() else { return Err(self.broken()) };
         let span = blob.end_value(0);
-        let file = self.store.write(|| self.store.adopt_blob(blob, Purpose::Load))?;
+        let file = self.store.write(|| {
+            let file = self.store.adopt_blob(blob, Purpose::Load)?;
+            if self.store.options.log != Log::None {
+                self.store.sync_blobs(std::iter::once(&file))?;
+            }
+            Ok(file)
+        })?;
         Ok(Value { place: Place::Blob(HeldBlob { span, file }), store: Arc::clone(&self.store) })
     }
 
@@ -224,9 +231,10 @@ impl crate::Batch {
     /// Binds `key` to a value that is in the session already, without a copy of it: one that was
     /// written in pieces, or found in a table. No disk.
     ///
-    /// If the value is in a blob file, an update refuses it with `Invalid` for a live table, whose log
-    /// must need no other file, for a table with a merge operator, which joins whole values, and for a
-    /// table of another session: insert its bytes there, of which a batch takes 16 MiB a value.
+    /// If the value is in a blob file, an update refuses it with `Invalid` for a table with a merge
+    /// operator, which joins whole values, and for a table of another session: insert its bytes there, of
+    /// which a batch takes 16 MiB a value. The update of a live table syncs the file if nothing did yet;
+    /// the log refers to it.
     pub fn insert_value(&mut self, key: &[u8], value: &Value) -> &mut Self {
         match &value.place {
             Place::Memory(bytes) => self.insert(key, bytes),

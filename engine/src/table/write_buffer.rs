@@ -9,9 +9,10 @@
 //!
 //! Source: Bentley, Saxe 1980 (the logarithmic method); Graefe 2011 §3.2 (key prefixes).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::blob::BlobFile;
+use super::blob::{BlobFile, BlobSpan};
 use super::buffer_filter::BufferFilter;
 use super::buffer_layer::{CHUNK_BYTES, Layer};
 use super::buffer_stream::BufferStream;
@@ -42,8 +43,61 @@ pub struct WriteBuffer {
     /// What its clones together count in the budget, and how much of it is this one's.
     charge: Option<Arc<Charge>>,
     charged_bytes: u64,
-    /// The blob files that entries refer to, if any do.
-    blobs: Option<Arc<Vec<Arc<BlobFile>>>>,
+    blobs: HeldFiles,
+}
+
+type CountedFiles = BTreeMap<u64, (u64, Arc<BlobFile>)>;
+
+/// The blob files that entries refer to. Most buffers have none.
+#[derive(Clone, Default)]
+struct HeldFiles {
+    /// By identity, each with how many entries refer to it.
+    files: Option<Arc<CountedFiles>>,
+    /// Those that perhaps no entry refers to.
+    idle: Vec<u64>,
+}
+
+impl HeldFiles {
+    fn add<'a>(&mut self, blobs: impl Iterator<Item = &'a Arc<BlobFile>>) {
+        let files = Arc::make_mut(self.files.get_or_insert_default());
+        for blob in blobs {
+            let identity = blob.meta().identity;
+            files.entry(identity).or_insert_with(|| (0, Arc::clone(blob)));
+            self.idle.push(identity);
+        }
+    }
+
+    /// Counts a reference that is new, and one that is gone.
+    #[cold]
+    fn count(&mut self, new: Option<u64>, old: Option<u64>) {
+        let Some(files) = &mut self.files else { return };
+        let files = Arc::make_mut(files);
+        if let Some((entries, _)) = new.and_then(|file| files.get_mut(&file)) {
+            *entries += 1;
+        }
+        if let Some((entries, _)) = old.and_then(|file| files.get_mut(&file)) {
+            *entries -= 1;
+            self.idle.extend(old);
+        }
+    }
+
+    fn remove_idle(&mut self) {
+        let Some(files) = &mut self.files else { return };
+        let files = Arc::make_mut(files);
+        for identity in self.idle.drain(..) {
+            if files.get(&identity).is_some_and(|(entries, _)| *entries == 0) {
+                files.remove(&identity);
+            }
+        }
+    }
+}
+
+/// The blob file that an entry refers to.
+fn blob_of(entry: EntryRef<'_>) -> Option<u64> {
+    if entry.kind != EntryKind::Blob {
+        return None;
+    }
+    BlobSpan::decode(entry.value).map(|span| span.file)
 }
 
 impl WriteBuffer {
@@ -58,14 +112,21 @@ impl WriteBuffer {
             counts: [0; 4],
             charge: None,
             charged_bytes: 0,
-            blobs: None,
+            blobs: HeldFiles::default(),
         }
     }
 
-    /// Holds the blob files that entries to come refer to.
+    /// Holds the blob files that entries to come refer to, until [`WriteBuffer::let_go`] after them.
     pub fn hold<'a>(&mut self, blobs: impl ExactSizeIterator<Item = &'a Arc<BlobFile>>) {
         if blobs.len() > 0 {
-            Arc::make_mut(self.blobs.get_or_insert_default()).extend(blobs.cloned());
+            self.blobs.add(blobs);
+        }
+    }
+
+    /// Lets the blob files go that no entry refers to, or none any more.
+    pub fn let_go(&mut self) {
+        if !self.blobs.idle.is_empty() {
+            self.blobs.remove_idle();
         }
     }
 
@@ -125,8 +186,9 @@ impl WriteBuffer {
     /// Adds `entry`, whose key has the hash `hash`; where its key is there already,
     /// `combine(older, newer)` says what to keep, or `None` for the newer as it is.
     pub fn insert(&mut self, entry: EntryRef<'_>, hash: u64, combine: Combine<'_>) {
-        let mut joined = None;
+        let (mut joined, mut old_blob) = (None, None);
         if let Some(older) = self.get(entry.key, hash) {
+            old_blob = blob_of(older);
             let (kind, older_cost) = (older.kind, cost(older.key, older.value));
             joined = combine(older, entry);
             self.counts[kind as usize] -= 1;
@@ -141,6 +203,9 @@ impl WriteBuffer {
         };
         self.counts[entry.kind as usize] += 1;
         self.cost_bytes += cost(entry.key, entry.value);
+        if entry.kind == EntryKind::Blob || old_blob.is_some() {
+            self.blobs.count(blob_of(entry), old_blob);
+        }
         self.put(entry);
     }
 

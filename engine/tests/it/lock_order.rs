@@ -119,7 +119,7 @@ fn after(rounds: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
     held.map(|(key, round)| (key.to_be_bytes().to_vec(), vec![round as u8; 60])).collect()
 }
 
-/// Everything that changes the folder: merges, removals, log files, checkpoints, snapshots.
+/// Everything that changes the folder: merges, removals, log files, checkpoints, snapshots, values.
 /// Notes after which round the table was last updated.
 fn work(session: &Session, table: &mut Table, rounds: &AtomicU64) -> varvite::Result<()> {
     for round in 1..=24 {
@@ -139,7 +139,12 @@ fn work(session: &Session, table: &mut Table, rounds: &AtomicU64) -> varvite::Re
             }
             4 => session.delete_table("other")?,
             5 => session.delete_snapshot("s")?,
-            _ => {}
+            _ => {
+                let mut writer = session.write_value()?;
+                writer.write(&[7; 5_000])?;
+                let mut batch = Batch::new();
+                table.update(batch.insert_value(b"value", &writer.finish()?).delete(b"value"))?;
+            }
         }
     }
     Ok(())

@@ -9,11 +9,14 @@ use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::raw::KeyRange;
 use varvite::table::check::check;
-use varvite::{Error, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table};
+use varvite::{
+    Error, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions,
+    Value,
+};
 
 use crate::faults::is_failed_sync;
 use crate::model::table as model;
-use crate::random::setting;
+use crate::random::{Random, setting};
 use crate::story::{SETUP, is_poisoned};
 
 /// What the live tables hold, by name.
@@ -25,6 +28,10 @@ enum Act {
     Create(&'static str),
     Update(&'static str, u64),
     Both(&'static str, &'static str, u64),
+    /// A value in pieces, bound to a key or two beside other changes, in a table without upserts.
+    Stream(&'static str, u64),
+    /// The same with a value that is found in another table.
+    Rebind(&'static str, &'static str, u64),
     /// A range between two of the keys, or all.
     DeleteRange(&'static str, Option<(u64, u64)>),
     Publish(&'static str, &'static str),
@@ -76,6 +83,40 @@ const ACTS: &[Act] = &[
     Act::End,
 ];
 
+/// The same for values in blob files, of tables without upserts.
+const BLOB_ACTS: &[Act] = &[
+    Act::Begin,
+    Act::Create("v"),
+    Act::Stream("v", 1),
+    Act::Create("w"),
+    Act::Update("v", 2),
+    Act::Stream("w", 3),
+    Act::Rebind("w", "v", 4),
+    Act::Update("v", 5),
+    Act::Update("v", 6),
+    Act::Rebind("w", "v", 7),
+    Act::Stream("v", 8),
+    Act::Publish("v", "x"),
+    Act::Stream("x", 9),
+    Act::DeleteRange("v", Some((0, 50))),
+    Act::Both("v", "w", 10),
+    Act::Reopen,
+    Act::Open("w"),
+    Act::Rebind("w", "w", 11),
+    Act::Stream("w", 12),
+    Act::Open("x"),
+    Act::Close("x"),
+    Act::Delete("x"),
+    Act::Save("one", "w"),
+    Act::Update("w", 13),
+    Act::Stream("w", 14),
+    Act::Reopen,
+    Act::Open("v"),
+    Act::Stream("v", 15),
+    Act::Update("v", 16),
+    Act::End,
+];
+
 fn options(log: Log) -> SessionOptions {
     SessionOptions { seed: 42, log, log_file_bytes: 1_500, ..SessionOptions::default() }
 }
@@ -84,8 +125,46 @@ fn opening() -> OpenTable {
     OpenTable { operators: SETUP.operator().into_iter().collect(), ..OpenTable::default() }
 }
 
-fn changes(seed: u64) -> Vec<model::Change> {
-    SETUP.changes(seed, 4 + (seed % 3) as u32 * 4)
+/// Tables of these names have a merge operator.
+fn has_operator(name: &str) -> bool {
+    ["a", "b", "c"].contains(&name)
+}
+
+fn table_options(name: &str) -> TableOptions {
+    let options = SETUP.table_options();
+    TableOptions { operator: options.operator.filter(|_| has_operator(name)), ..options }
+}
+
+fn changes(name: &str, seed: u64) -> Vec<model::Change> {
+    let mut changes = SETUP.changes(seed, 4 + (seed % 3) as u32 * 4);
+    for change in &mut changes {
+        if let (model::Change::Upsert(key, value), false) = (&change, has_operator(name)) {
+            *change = model::Change::Insert(key.clone(), value.clone());
+        }
+    }
+    changes
+}
+
+/// The value that is written in pieces.
+fn streamed(seed: u64) -> Vec<u8> {
+    Random::new(seed).bytes([0, 40, 700, 9_000][seed as usize % 4])
+}
+
+/// The keys that a value is bound to.
+fn keys(seed: u64) -> Vec<Vec<u8>> {
+    (seed..=seed + seed % 2).map(|number| SETUP.key(number)).collect()
+}
+
+fn bind(live: &mut Live, name: &str, seed: u64, value: &[u8]) {
+    let insert = |key| model::Change::Insert(key, value.to_vec());
+    let changes: Vec<_> = keys(seed).into_iter().map(insert).collect();
+    live.get_mut(name).expect("it is live").update(&changes, None);
+}
+
+/// The longest value of a table that is not empty, with its key.
+fn longest(table: &model::Table) -> (Vec<u8>, Vec<u8>) {
+    let all = table.range(Bound::Unbounded, Bound::Unbounded);
+    all.into_iter().max_by_key(|(_, value)| value.len()).expect("it is not empty")
 }
 
 /// From the first of two keys, or everything; the second key stays.
@@ -125,13 +204,22 @@ impl Tale {
     fn after(&self, act: Act) -> Live {
         let mut live = self.live.clone();
         let mut update = |name: &str, seed| {
-            live.get_mut(name).expect("it is live").update(&changes(seed), SETUP.join());
+            live.get_mut(name).expect("it is live").update(&changes(name, seed), SETUP.join());
         };
         match act {
             Act::Update(name, seed) => update(name, seed),
             Act::Both(first, second, seed) => {
                 update(first, seed);
                 update(second, seed + 100);
+            }
+            Act::Stream(name, seed) => {
+                update(name, seed);
+                bind(&mut live, name, seed, &streamed(seed));
+            }
+            Act::Rebind(name, from, seed) => {
+                let (_, value) = longest(&self.live[from]);
+                update(name, seed);
+                bind(&mut live, name, seed, &value);
             }
             Act::DeleteRange(name, keys) => {
                 let range = range(keys);
@@ -157,14 +245,24 @@ impl Tale {
                 self.session = Some(Session::create(Arc::clone(&self.disk), options(self.log))?);
             }
             Act::Create(name) => {
-                let table = self.session().create_table(name, SETUP.table_options())?;
+                let table = self.session().create_table(name, table_options(name))?;
                 self.tables.insert(name, table);
             }
             Act::Update(name, seed) => {
                 let table = self.tables.get_mut(name).expect("it is open");
-                table.update(&model::batch(&changes(seed)))?;
+                table.update(&model::batch(&changes(name, seed)))?;
             }
             Act::Both(first, second, seed) => self.both(first, second, seed)?,
+            Act::Stream(name, seed) => {
+                let mut writer = self.session().write_value()?;
+                streamed(seed).chunks(3_000).try_for_each(|piece| writer.write(piece))?;
+                self.bind(name, seed, &writer.finish()?)?;
+            }
+            Act::Rebind(name, from, seed) => {
+                let (key, _) = longest(&self.live[from]);
+                let found = self.tables[from].view().find(&[key])?.remove(0);
+                self.bind(name, seed, &found.expect("it is bound"))?;
+            }
             Act::DeleteRange(name, keys) => {
                 let table = self.tables.get_mut(name).expect("it is open");
                 let range = range(keys);
@@ -203,6 +301,8 @@ impl Tale {
             act,
             Act::Update(..)
                 | Act::Both(..)
+                | Act::Stream(..)
+                | Act::Rebind(..)
                 | Act::DeleteRange(..)
                 | Act::Save(..)
                 | Act::Close(_)
@@ -223,9 +323,19 @@ impl Tale {
         if *found[0].0 != first {
             found.swap(0, 1);
         }
-        let batches = [seed, seed + 100].map(|seed| model::batch(&changes(seed)));
+        let batches = [(first, seed), (second, seed + 100)];
+        let batches = batches.map(|(name, seed)| model::batch(&changes(name, seed)));
         let mut updates: Vec<_> = found.into_iter().map(|(_, table)| table).zip(&batches).collect();
         self.session.as_ref().expect("the tale begins with a session").update(&mut updates)
+    }
+
+    /// Binds keys to a value without a copy of it, beside other changes.
+    fn bind(&mut self, name: &str, seed: u64, value: &Value) -> Result<(), Error> {
+        let mut batch = model::batch(&changes(name, seed));
+        for key in keys(seed) {
+            batch.insert_value(&key, value);
+        }
+        self.tables.get_mut(name).expect("it is open").update(&batch)
     }
 
     fn is_intact(&self) -> Result<(), Error> {
@@ -265,14 +375,14 @@ fn assert_reopens(
     let mut expected = allowed[which].clone();
     for seed in 200..204 {
         for table in &mut tables {
-            table.update(&model::batch(&changes(seed))).unwrap();
-            let model = expected.get_mut(table.name()).unwrap();
-            model.update(&changes(seed), SETUP.join());
+            let changes = changes(table.name(), seed);
+            table.update(&model::batch(&changes)).unwrap();
+            expected.get_mut(table.name()).unwrap().update(&changes, SETUP.join());
         }
     }
     drop((tables, session));
     let report = check(disk, |_| ControlFlow::Continue(())).unwrap();
-    assert_eq!(report.findings, Vec::new(), "{what:?}");
+    assert_eq!((report.findings, report.unreferenced), (Vec::new(), 0), "{what:?}");
     let session = Session::open(Arc::clone(disk), options(log)).unwrap();
     for table in session.open_all(&opening()).unwrap() {
         assert!(equal(&table, &expected[table.name()]).unwrap(), "{what:?}: {}", table.name());
@@ -281,11 +391,11 @@ fn assert_reopens(
 }
 
 /// Tells the tale until the process dies at the `n`-th change or sync; `false` when it came to its end.
-fn die_at(n: u64, log: Log, tally: &mut [u64; 3]) -> bool {
+fn die_at(n: u64, acts: &[Act], log: Log, tally: &mut [u64; 3]) -> bool {
     let sim = SimDisk::new(7);
     sim.kill_at(n);
     let mut tale = Tale::new(&sim, log);
-    for act in ACTS {
+    for act in acts {
         let after = tale.after(*act);
         let outcome = tale.act(*act);
         if sim.is_dead() {
@@ -311,10 +421,10 @@ fn die_at(n: u64, log: Log, tally: &mut [u64; 3]) -> bool {
     false
 }
 
-fn every_crash(log: Log) -> [u64; 3] {
+fn every_crash(acts: &[Act], log: Log) -> [u64; 3] {
     let mut tally = [0; 3];
     let mut n = 1;
-    while die_at(n, log, &mut tally) {
+    while die_at(n, acts, log, &mut tally) {
         n += 1;
     }
     println!("{n} places; as before, as after, as earlier: {tally:?}");
@@ -324,25 +434,29 @@ fn every_crash(log: Log) -> [u64; 3] {
 
 #[test]
 fn a_synced_log_loses_nothing_and_halves_nothing() {
-    let [before, after, earlier] = every_crash(Log::Synced);
-    assert!(before > 1_000 && after > 50 && earlier == 0, "{before} {after} {earlier}");
+    for acts in [ACTS, BLOB_ACTS] {
+        let [before, after, earlier] = every_crash(acts, Log::Synced);
+        assert!(before > 1_000 && after > 50 && earlier == 0, "{before} {after} {earlier}");
+    }
 }
 
 #[test]
 fn a_written_log_outlives_the_process_and_is_a_beginning_after_a_power_cut() {
-    let [before, after, earlier] = every_crash(Log::Written);
-    assert!(before > 1_000 && after > 5 && earlier > 100, "{before} {after} {earlier}");
+    for acts in [ACTS, BLOB_ACTS] {
+        let [before, after, earlier] = every_crash(acts, Log::Written);
+        assert!(before > 1_000 && after > 5 && earlier > 100, "{before} {after} {earlier}");
+    }
 }
 
 /// Tells the tale while the `n`-th call of `fault` fails; returns whether writing stopped.
-fn fail(fault: Fault, n: u64, log: Log, lose: bool) -> (u64, bool) {
+fn fail(acts: &[Act], fault: Fault, n: u64, log: Log, lose: bool) -> (u64, bool) {
     let sim = SimDisk::new(7);
     sim.lose_cache_on_failed_sync(lose);
     sim.fail_at(n, fault);
     let mut tale = Tale::new(&sim, log);
     let (mut failures, mut poisoned) = (0, false);
     let mut perhaps = Vec::new();
-    'acts: for act in ACTS {
+    'acts: for act in acts {
         let what = (fault, n, *act);
         let after = tale.after(*act);
         let mut retried = false;
@@ -391,10 +505,11 @@ fn fail(fault: Fault, n: u64, log: Log, lose: bool) -> (u64, bool) {
 #[test]
 fn every_failing_call_gives_an_error_and_the_log_loses_nothing() {
     let (mut runs, mut failed, mut stopped) = (0_u64, 0_u64, 0_u64);
-    for log in [Log::Written, Log::Synced] {
+    let tales = [ACTS, BLOB_ACTS].into_iter();
+    for (acts, log) in tales.flat_map(|acts| [(acts, Log::Written), (acts, Log::Synced)]) {
         let sim = SimDisk::new(7);
         let mut tale = Tale::new(&sim, log);
-        for act in ACTS {
+        for act in acts {
             tale.act(*act).unwrap();
         }
         drop(tale);
@@ -404,7 +519,7 @@ fn every_failing_call_gives_an_error_and_the_log_loses_nothing() {
         for fault in Fault::ALL {
             for n in (1..=calls.of(fault)).step_by(stride as usize) {
                 for lose in [false, true] {
-                    let (failures, poisoned) = fail(fault, n, log, lose);
+                    let (failures, poisoned) = fail(acts, fault, n, log, lose);
                     runs += 1;
                     failed += u64::from(failures > 0);
                     stopped += u64::from(poisoned);

@@ -75,6 +75,35 @@ fn make_deleted() -> Arc<MemoryDisk> {
     disk
 }
 
+/// A table with values in pieces, each bound to a key or two, in the log and in no segment.
+fn make_streamed() -> Arc<MemoryDisk> {
+    let disk = MemoryDisk::new();
+    // Blob files count as log, and it shall be one file, without zeros behind it.
+    let options = SessionOptions { log: Log::Written, log_file_bytes: 1 << 20, ..options() };
+    let session =
+        Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options).expect("memory does not fail");
+    let options = TableOptions { operator: None, ..table_options() };
+    let mut code = session.create_table("code", options).expect("memory does not fail");
+    for number in 0..2 {
+        let mut writer = session.write_value().expect("memory does not fail");
+        for piece in 1..=3 {
+            writer.write(&[number * 16 + piece; 25]).expect("memory does not fail");
+        }
+        let value = writer.finish().expect("memory does not fail");
+        let mut batch = Batch::new();
+        batch.insert(b"short", &[number]).insert_value(&[b'k', number], &value);
+        batch.insert_value(b"last", &value);
+        code.update(&batch).expect("memory does not fail");
+    }
+    drop(code);
+    disk
+}
+
+fn streamed_store() -> Arc<MemoryDisk> {
+    static STORE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
+    STORE.get_or_init(make_streamed).snapshot()
+}
+
 fn store() -> Arc<MemoryDisk> {
     static STORE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
     STORE.get_or_init(|| make(UPDATES)).snapshot()
@@ -109,9 +138,10 @@ pub fn log_record(bytes: &[u8]) {
     let mut to = Encoder::new();
     match record {
         LogRecord::Begin(before) => encode_begin(&mut to, before),
-        LogRecord::Update(parts) => encode_update(
+        LogRecord::Update { parts, blobs } => encode_update(
             &mut to,
             parts.iter().map(|(id, batch)| (*id, &**batch.as_ref().expect("all are wanted"))),
+            &blobs,
         ),
         LogRecord::DeleteRange(id, range) => encode_delete_range(&mut to, id, &range),
     }
@@ -124,6 +154,7 @@ fn open_all(disk: &Arc<MemoryDisk>) {
     if let Ok(tables) = session.open_all(&OpenTable::default()) {
         for mut table in tables {
             drop(table.get(b"sum"));
+            drop(table.range(Bound::Unbounded, Bound::Unbounded));
             drop(table.update(&batch(9)));
             drop(table.stats());
         }
@@ -132,7 +163,8 @@ fn open_all(disk: &Arc<MemoryDisk>) {
 
 /// A log file whose one record has these bytes, after the one that begins the file.
 pub fn log_file(bytes: &[u8]) {
-    let disk = store();
+    // Where there are blob files to refer to, or not.
+    let disk = if bytes.first() == Some(&4) { streamed_store() } else { store() };
     let name = last_log(&disk);
     let old = disk.bytes(&name).expect("the last log file");
     let header = varvite::format::header::Header::decode(&name, &old[..32]).expect("a header");
@@ -207,6 +239,17 @@ mod tests {
         let left =
             vec![(b"k\0".to_vec(), vec![0; 20]), (b"sum".to_vec(), vec![2, 0, 0, 0, 0, 0, 0, 0])];
         assert_eq!(answers(&disk).unwrap(), [left, Vec::new()]);
+        let disk = make_streamed();
+        let blobs = golden("log/blobs.bin", &disk.bytes(FIRST).unwrap());
+        let outline = inspect::log("blobs.bin", &blobs);
+        assert_eq!(outline.damage_count(), 0, "{outline}");
+        golden("log/blobs.outline.txt", format!("{outline}\n").as_bytes());
+        disk.replace(FIRST, blobs).unwrap();
+        let value = |number: u8| [1, 2, 3].map(|piece| [number * 16 + piece; 25]).concat();
+        let bound: [(&[u8], _); 4] =
+            [(b"k\0", value(0)), (b"k\x01", value(1)), (b"last", value(1)), (b"short", vec![1])];
+        let bound = bound.map(|(key, value)| (key.to_vec(), value));
+        assert_eq!(answers(&disk).unwrap(), [bound.to_vec()]);
         let disk = make(UPDATES);
         let second = golden("log/second.bin", &disk.bytes(&last_log(&disk)).unwrap());
         assert_eq!(inspect::log("second.bin", &second).damage_count(), 0);
@@ -316,14 +359,58 @@ mod tests {
         assert_eq!(session.live_tables().unwrap_err().kind(), Kind::Corrupt);
     }
 
+    /// The last record of the store with values in pieces.
+    fn streamed_record() -> Vec<u8> {
+        let disk = streamed_store();
+        let reader = varvite::file::append::open_reader(&*disk, FIRST, FileKind::Log);
+        let (reader, header) = reader.unwrap();
+        let mut last = Vec::new();
+        let each = |_, payload: &[u8]| {
+            last = payload.to_vec();
+            Ok(())
+        };
+        scan(&*reader, header.identity, Position::start(), each).unwrap();
+        last
+    }
+
+    /// What is cut or changed in a record is told, or cannot be told from another record.
+    #[test]
+    fn a_record_that_refers_to_blob_files_is_checked_against_their_list() {
+        let record = streamed_record();
+        let decode = |bytes: &[u8]| LogRecord::decode(&mut Decoder::new("f", 0, bytes), &|_| true);
+        let LogRecord::Update { parts, blobs } = decode(&record).unwrap() else { panic!() };
+        assert_eq!((record[0], parts.len(), blobs.len(), blobs[0].bytes), (4, 1, 1, 75));
+        for length in 0..record.len() {
+            // Without its parts it is a record of nothing.
+            let is_whole = length == 31;
+            assert_eq!(decode(&record[..length]).is_ok(), is_whole, "{length}");
+        }
+        let refused = |at: usize, byte: u8, what: &str| {
+            let mut changed = record.clone();
+            changed[at] ^= byte;
+            let error = decode(&changed).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt);
+            assert!(error.detail().contains(what), "{at}: {error}");
+        };
+        refused(0, 2 ^ 4, "");
+        refused(1, 1, "a blob file");
+        refused(2, 1, "a reference into a blob file");
+        refused(18, 75, "a reference into a blob file");
+        let span = record.len() - 24;
+        refused(span, 1, "a reference into a blob file");
+        refused(span + 8, 1, "a reference into a blob file");
+        refused(span + 16, 128, "a reference into a blob file");
+    }
+
     #[test]
     fn no_bytes_make_the_log_panic() {
         let mut to = Encoder::new();
         let (first, second) = (batch(1), batch(2));
-        encode_update(&mut to, [(1, &first), (2, &second)].into_iter());
-        let seed = to.finish();
-        mutations(log_record, &seed, 20_000);
-        mutations(log_file, &seed, 4_000);
+        encode_update(&mut to, [(1, &first), (2, &second)].into_iter(), &[]);
+        for seed in [to.finish(), streamed_record()] {
+            mutations(log_record, &seed, 20_000);
+            mutations(log_file, &seed, 4_000);
+        }
         mutations(checkpoint, &store().bytes(CHECKPOINT).unwrap(), 4_000);
     }
 }

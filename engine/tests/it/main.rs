@@ -30,6 +30,7 @@ mod faults; // every call fails once, in every way
 mod hooked_disk; // a disk that tells of calls before they are made
 mod irmin_files; // a store of Irmin: read, damaged, growing; bodies of fuzz targets
 mod listing; // snapshots listed while a writer replaces them
+mod live_blobs; // values in pieces in live tables: found again, held by the log, given back, damaged
 mod lock_order; // files go while the folder's lock is held
 mod log; // live tables, by example
 mod log_crash; // live tables through crashes and failing calls

@@ -43,11 +43,18 @@ fn record(file: &str, at: Position, payload: &[u8]) -> Outline {
         Ok(Record::Begin(before)) => {
             outline.field("begins_after", before.map_or("nothing".to_owned(), printed_end))
         }
-        Ok(Record::Update(parts)) => parts.iter().fold(outline, |outline, (id, batch)| {
-            let count = batch.as_ref().map_or(0, |batch| batch.len());
-            let part = Outline::new(format!("table {id}"), span.clone());
-            outline.child(part.field("operations", count))
-        }),
+        Ok(Record::Update { parts, blobs }) => {
+            let outline = blobs.iter().fold(outline, |outline, blob| {
+                let piece = Outline::new(format!("blob file {}", blob.id), span.clone());
+                let piece = piece.field("identity", format_args!("{:016x}", blob.identity));
+                outline.child(piece.field("values", blob.values).field("bytes", blob.bytes))
+            });
+            parts.iter().fold(outline, |outline, (id, batch)| {
+                let count = batch.as_ref().map_or(0, |batch| batch.len());
+                let part = Outline::new(format!("table {id}"), span.clone());
+                outline.child(part.field("operations", count))
+            })
+        }
         Ok(Record::DeleteRange(id, range)) => {
             let part = Outline::new(format!("table {id}"), span);
             outline.child(part.field("deleted_range", printed_range(&range)))

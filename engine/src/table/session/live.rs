@@ -9,6 +9,7 @@ use super::Session;
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
 use crate::table::batch::Batch;
+use crate::table::blob::BlobMeta;
 use crate::table::checkpoint::{Checkpoint, LiveRecord, read_checkpoint};
 use crate::table::handle::{Table, update_all};
 use crate::table::key_range::KeyRange;
@@ -43,11 +44,13 @@ struct Replay {
 }
 
 impl Replay {
-    /// Applies one update, unless the table has it.
+    /// Whether the table lacks some of the record at `at`.
+    fn lacks(&self, at: LogPoint) -> bool {
+        at.after() > self.from
+    }
+
+    /// Applies one update that the table lacks.
     fn apply(&mut self, batch: &Batch, at: LogPoint) -> Result<()> {
-        if at.after() <= self.from {
-            return Ok(());
-        }
         let skip = if (at.file, at.sequence) == (self.from.file, self.from.sequence) {
             self.from.skip
         } else {
@@ -61,7 +64,7 @@ impl Replay {
     /// The same for a range that was deleted. Deleting it once more does no harm to a table that has
     /// a part of it already.
     fn delete_range(&mut self, range: &KeyRange, at: LogPoint) -> Result<()> {
-        if at.after() > self.from {
+        if self.lacks(at) {
             self.begun.extend(self.table.replay_delete_range(range, at)?);
             self.applied = at.after();
         }
@@ -150,7 +153,7 @@ impl Session {
                 if wanted {
                     let (disk, identity) = (&*self.store.disk, self.store.identity);
                     scan(disk, identity, file.number, |at, payload| {
-                        replay_record(&mut replays, at, payload)
+                        self.replay_record(&mut replays, at, payload)
                     })?;
                 }
             }
@@ -212,9 +215,54 @@ impl Session {
         }
         let (disk, identity) = (&*self.store.disk, self.store.identity);
         log_files::find(disk, identity, checkpoint, &mut |at, payload| {
-            replay_record(&mut replays, at, payload)
+            self.replay_record(&mut replays, at, payload)
         })?;
         Ok(replays.into_iter().map(|replay| replay.table).collect())
+    }
+
+    /// Applies what a record of the log has for each table.
+    fn replay_record(
+        &self,
+        replays: &mut [Replay],
+        at: LogPoint,
+        payload: &mut Decoder<'_>,
+    ) -> Result<()> {
+        let place = payload.clone();
+        let wanted = |id| replays.iter().any(|replay| replay.id == id && replay.lacks(at));
+        let (parts, blobs) = match Record::decode(payload, &wanted)? {
+            Record::Update { parts, blobs } => (parts, blobs),
+            Record::DeleteRange(id, range) => {
+                let replay = replays.iter_mut().find(|replay| replay.id == id);
+                return replay.map_or(Ok(()), |replay| replay.delete_range(&range, at));
+            }
+            Record::Begin(_) => {
+                return Err(place.corrupt("an update", "the record that begins a file"));
+            }
+        };
+        for (id, batch) in parts {
+            let replay = replays.iter_mut().find(|replay| replay.id == id);
+            if let (Some(replay), Some(mut batch)) = (replay, batch) {
+                let has_operator = replay.table.options().operator.is_some();
+                batch.check(has_operator).map_err(|error| place.corrupt("an update", error))?;
+                if !blobs.is_empty() {
+                    self.hold_blobs(&mut batch, &blobs)?;
+                    let checked = replay.table.check_batch(&batch);
+                    checked.map_err(|error| place.corrupt("an update", error))?;
+                }
+                replay.apply(&batch, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a batch of the log hold the blob files that it refers to.
+    fn hold_blobs(&self, batch: &mut Batch, blobs: &[BlobMeta]) -> Result<()> {
+        let referred = batch.blob_identities();
+        for meta in blobs.iter().filter(|blob| referred.contains(&blob.identity)) {
+            let file = self.store.open_blob(meta)?;
+            batch.hold(file, Arc::new(Arc::clone(&self.store)));
+        }
+        Ok(())
     }
 
     /// Makes `table` live under its name: from now on its updates go to the log, and
@@ -283,29 +331,4 @@ impl Session {
         }
         Err(Error::invalid(format!("table {} belongs to another session", table.name())))
     }
-}
-
-/// Applies what a record of the log has for each table.
-fn replay_record(replays: &mut [Replay], at: LogPoint, payload: &mut Decoder<'_>) -> Result<()> {
-    let place = payload.clone();
-    let record = Record::decode(payload, &|id| replays.iter().any(|replay| replay.id == id))?;
-    let parts = match record {
-        Record::Update(parts) => parts,
-        Record::DeleteRange(id, range) => {
-            let replay = replays.iter_mut().find(|replay| replay.id == id);
-            return replay.map_or(Ok(()), |replay| replay.delete_range(&range, at));
-        }
-        Record::Begin(_) => {
-            return Err(place.corrupt("an update", "the record that begins a file"));
-        }
-    };
-    for (id, batch) in parts {
-        let replay = replays.iter_mut().find(|replay| replay.id == id);
-        if let (Some(replay), Some(batch)) = (replay, batch) {
-            let has_operator = replay.table.options().operator.is_some();
-            batch.check(has_operator).map_err(|error| place.corrupt("an update", error))?;
-            replay.apply(&batch, at)?;
-        }
-    }
-    Ok(())
 }

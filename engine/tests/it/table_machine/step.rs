@@ -152,6 +152,9 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             39 => Step::Publish { table },
             40..42 => Step::Find { table, seed },
             42..43 => Step::Stream { table, seed },
+            43..45 if setup.log != Log::None && seed.is_multiple_of(2) => {
+                Step::Stream { table, seed }
+            }
             // A log is for what happens when a session ends.
             43..47 if setup.log != Log::None && setup.disk == DiskKind::Sim => Step::Crash { seed },
             43..47 if setup.log != Log::None => Step::Reopen { closed: seed.is_multiple_of(2) },

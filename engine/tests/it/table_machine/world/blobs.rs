@@ -77,11 +77,10 @@ impl World {
             changes.push(model::Change::Insert(key, bytes.clone()));
         }
         self.hold([(value, bytes)]);
-        if self.setup.join().is_none() && !self.tables[index].0.is_live() {
+        if self.setup.join().is_none() {
             return self.apply(index, &changes, &batch);
         }
-        // Upserts may join it, or the log must have it, so it goes in whole; unless it was so short
-        // that it did anyway.
+        // Upserts may join it, so it goes in whole; unless it was so short that it did anyway.
         let (table, model) = &mut self.tables[index];
         if let Err(error) = table.update(&batch) {
             same("what must go in whole", &error.kind(), &Kind::Invalid)?;
