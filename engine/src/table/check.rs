@@ -4,17 +4,19 @@
 //! indexes against the pages. What is wrong is told file by file; the check goes on after it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::blob::BlobMeta;
 use super::checkpoint::{Checkpoint, read_checkpoint};
-use super::folder::{read_manifest, read_session, snapshot_names};
+use super::folder::{lost_file, read_manifest, read_session, snapshot_names};
 use super::log_files;
 use super::log_record::Record;
 use super::options::SessionOptions;
 use super::paths::{self, SEGMENTS};
 use super::segment::SegmentMeta;
+use super::snapshot::named_files;
 use super::store::Store;
 use super::verify;
 use crate::disk::Disk;
@@ -71,8 +73,8 @@ pub struct Progress {
 /// Checks the session in the root folder of `disk`, telling `progress`, which may break it off.
 /// An error is returned only when there is no session to check.
 ///
-/// Reads every byte that a snapshot needs, once. Takes no lock, so a session may be open meanwhile; what its
-/// writer removes during the check is then found missing.
+/// Reads every byte that a snapshot needs, once. Takes no lock, so a session may be open meanwhile: what its
+/// writer removes during the check is not asked for, and what it puts in that place is checked instead.
 ///
 /// ```
 /// use std::{ops::ControlFlow, sync::Arc};
@@ -89,75 +91,185 @@ pub fn check(
     disk: &Arc<dyn Disk>,
     mut progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report> {
-    let mut report = Report::default();
-    let identity = match read_session(&**disk) {
-        Ok(identity) => identity,
-        Err(error) if error.kind() == Kind::Corrupt => {
-            report.add(paths::SESSION, &error, &User::default());
-            (0, 0)
-        }
+    let (identity, damage) = match read_session(&**disk) {
+        Ok(identity) => (identity, None),
+        Err(error) if error.kind() == Kind::Corrupt => ((0, 0), Some(error)),
         Err(error) => return Err(error),
     };
-    let options = SessionOptions::default();
-    let store = Store::new(Arc::clone(disk), options, identity, u64::MAX, None);
-    let mut needed = Needed::new();
-    for name in snapshot_names(&**disk)? {
-        report.snapshots += 1;
-        let user = User { snapshots: vec![name.clone()], live_tables: Vec::new() };
-        match read_manifest(&**disk, &name) {
-            Ok(manifest) => {
-                report.need(&mut needed, manifest.segments(), &paths::snapshot(&name), &user);
-            }
-            Err(error) => report.add(&paths::snapshot(&name), &error, &user),
-        }
-    }
-    let (checkpoint, logged) = check_log(&**disk, identity.0, &mut report);
-    for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
-        report.live_tables += 1;
-        let user = User { live_tables: vec![record.table.name.clone()], ..User::default() };
-        report.need(&mut needed, record.table.segments(), paths::CHECKPOINT, &user);
-    }
-    let on_disk: BTreeSet<_> =
-        disk.list(SEGMENTS)?.iter().filter_map(|name| paths::file_id(name)).collect();
-    let mut blobs = needed_blobs(&needed);
-    for (id, (meta, user)) in logged {
-        let (known, users) = blobs.entry(id).or_insert((meta, User::default()));
-        users.add(&user);
-        if *known != meta {
-            let expected = format_args!("blob file {id} as segments have it");
-            let error = Error::corrupt(paths::LOG, 0, expected, "another description");
-            report.add(paths::LOG, &error, &user);
-        }
-    }
-    let is_needed = |id: &&u64| needed.contains_key(id) || blobs.contains_key(id);
-    report.unreferenced = on_disk.iter().filter(|id| !is_needed(id)).count() as u64;
-    let segments: u64 = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
-    let total_bytes = segments + blobs.values().map(|(meta, _)| meta.file_bytes()).sum::<u64>();
-    for (meta, user) in blobs.into_values() {
-        if let Err(error) = store.open_blob(&meta).and_then(|blob| blob.verify()) {
-            report.add(&paths::blob(meta.id), &error, &user);
-        }
-        report.blob_files += 1;
-        report.bytes += meta.file_bytes();
-        let done = Progress { done_bytes: report.bytes, total_bytes };
-        if progress(done).is_break() {
+    let store = Store::new(Arc::clone(disk), SessionOptions::default(), identity, u64::MAX, None);
+    let mut checker = Checker {
+        disk: &**disk,
+        store,
+        sound_segments: BTreeMap::new(),
+        sound_blobs: BTreeMap::new(),
+        has_vanished: false,
+    };
+    let mut passes = 0;
+    loop {
+        passes += 1;
+        checker.has_vanished = false;
+        let mut report = Report::default();
+        let needed = checker.manifests(damage.as_ref(), &mut report)?;
+        let flow = checker.files(needed, &mut report, &mut progress);
+        if flow.is_break() || !checker.has_vanished || passes == PASSES_MAX {
             return Ok(report);
         }
     }
-    for (meta, user) in needed.into_values() {
-        let checked = store.open_segment(&meta).and_then(|it| verify::segment(&it));
-        match checked {
-            Ok(()) => report.entries += meta.entries(),
-            Err(error) => report.add(&paths::segment(meta.id), &error, &user),
+}
+
+/// How often everything is looked at again because the writer replaced something meanwhile.
+const PASSES_MAX: u32 = 100;
+
+/// One check, in as many passes as the writer beside it makes necessary.
+struct Checker<'a> {
+    disk: &'a dyn Disk,
+    store: Arc<Store>,
+    /// What was read and is sound, which no further pass reads again.
+    sound_segments: BTreeMap<u64, SegmentMeta>,
+    sound_blobs: BTreeMap<u64, BlobMeta>,
+    /// Whether something went during this pass, so that what came instead is to be checked.
+    has_vanished: bool,
+}
+
+impl Checker<'_> {
+    /// Reads every manifest, the checkpoint and the log, and gives what they need.
+    fn manifests(
+        &mut self,
+        damage: Option<&Error>,
+        report: &mut Report,
+    ) -> Result<(Needed, NeededBlobs)> {
+        let (mut needed, mut all) = (Needed::new(), User::default());
+        for name in snapshot_names(self.disk)? {
+            let user = User { snapshots: vec![name.clone()], live_tables: Vec::new() };
+            match read_manifest(self.disk, &name) {
+                Ok(manifest) => {
+                    report.need(&mut needed, manifest.segments(), &paths::snapshot(&name), &user);
+                }
+                Err(error) if error.kind() == Kind::Missing => {
+                    self.has_vanished = true;
+                    continue;
+                }
+                Err(error) => report.add(&paths::snapshot(&name), &error, &user),
+            }
+            report.snapshots += 1;
+            all.add(&user);
         }
-        report.segments += 1;
-        report.bytes += meta.file_bytes();
-        let done = Progress { done_bytes: report.bytes, total_bytes };
-        if progress(done).is_break() {
-            break;
+        let (checkpoint, logged) = check_log(self.disk, self.store.identity, report);
+        for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
+            report.live_tables += 1;
+            let user = User { live_tables: vec![record.table.name.clone()], ..User::default() };
+            report.need(&mut needed, record.table.segments(), paths::CHECKPOINT, &user);
+            all.add(&user);
+        }
+        if let Some(error) = damage {
+            // Without it nothing of the session opens.
+            report.add(paths::SESSION, error, &all);
+        }
+        let mut blobs = needed_blobs(&needed);
+        for (id, (meta, user)) in logged {
+            let (known, users) = blobs.entry(id).or_insert((meta, User::default()));
+            users.add(&user);
+            if *known != meta {
+                let expected = format_args!("blob file {id} as segments have it");
+                let error = Error::corrupt(paths::LOG, 0, expected, "another description");
+                report.add(paths::LOG, &error, &user);
+            }
+        }
+        Ok((needed, blobs))
+    }
+
+    /// Reads the files that are needed, telling how far it is.
+    fn files(
+        &mut self,
+        (needed, blobs): (Needed, NeededBlobs),
+        report: &mut Report,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let on_disk = self.disk.list(SEGMENTS).unwrap_or_default();
+        let on_disk: BTreeSet<_> = on_disk.iter().filter_map(|name| paths::file_id(name)).collect();
+        let is_needed = |id: &&u64| needed.contains_key(id) || blobs.contains_key(id);
+        report.unreferenced = on_disk.iter().filter(|id| !is_needed(id)).count() as u64;
+        let segments: u64 = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
+        let total_bytes = segments + blobs.values().map(|(meta, _)| meta.file_bytes()).sum::<u64>();
+        for (meta, user) in blobs.into_values() {
+            let checked = self.blob(meta);
+            self.note(&[paths::blob(meta.id)], checked, user, report);
+            report.blob_files += 1;
+            report.bytes += meta.file_bytes();
+            progress(Progress { done_bytes: report.bytes, total_bytes })?;
+        }
+        for (meta, user) in needed.into_values() {
+            report.segments += 1;
+            report.bytes += meta.file_bytes();
+            let checked = self.segment(&meta);
+            report.entries += if checked.is_ok() { meta.entries() } else { 0 };
+            let blobs = meta.blobs.iter().map(|it| paths::blob(it.file.id));
+            let files: Vec<_> = iter::once(paths::segment(meta.id)).chain(blobs).collect();
+            self.note(&files, checked, user, report);
+            progress(Progress { done_bytes: report.bytes, total_bytes })?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn blob(&mut self, meta: BlobMeta) -> Result<()> {
+        if self.sound_blobs.get(&meta.id) != Some(&meta) {
+            self.store.open_blob(&meta)?.verify()?;
+            self.sound_blobs.insert(meta.id, meta);
+        }
+        Ok(())
+    }
+
+    fn segment(&mut self, meta: &SegmentMeta) -> Result<()> {
+        if self.sound_segments.get(&meta.id) != Some(meta) {
+            verify::segment(&self.store.open_segment(meta)?)?;
+            self.sound_segments.insert(meta.id, meta.clone());
+        }
+        Ok(())
+    }
+
+    /// Notes what is wrong with the first of `files`, for which the others were needed, too. When one
+    /// is missing because nobody needs it any more, nothing is wrong.
+    fn note(&mut self, files: &[String], checked: Result<()>, user: User, report: &mut Report) {
+        match checked {
+            Ok(()) => {}
+            Err(error) if error.kind() == Kind::Missing => {
+                let is_lost = |file: &&String| matches!(self.disk.exists(file), Ok(false));
+                let lost = files.iter().find(is_lost);
+                // Only now: a manifest goes before the files that it names.
+                let user = self.still_needing(&files[0], user);
+                if user.is_empty() {
+                    self.has_vanished = true;
+                    return;
+                }
+                let error = lost.map_or(error, |file| lost_file(file));
+                report.add(&files[0], &error, &user);
+            }
+            Err(error) => report.add(&files[0], &error, &user),
         }
     }
-    Ok(report)
+
+    /// Those of `user` that name `file` at this moment.
+    fn still_needing(&self, file: &str, mut user: User) -> User {
+        user.snapshots.retain(|name| match read_manifest(self.disk, name) {
+            Ok(manifest) => manifest.files().any(|(_, path)| path == file),
+            Err(error) => error.kind() != Kind::Missing,
+        });
+        if !user.live_tables.is_empty() {
+            let mut report = Report::default();
+            let (checkpoint, logged) = check_log(self.disk, self.store.identity, &mut report);
+            let mut now = User::default();
+            for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
+                if named_files(record.table.segments()).any(|(_, path)| path == file) {
+                    now.live_tables.push(record.table.name.clone());
+                }
+            }
+            let logged = logged.into_iter().filter(|(id, _)| paths::blob(*id) == file);
+            logged.for_each(|(_, (_, user))| now.add(&user));
+            // Without the checkpoint nobody knows.
+            user.live_tables.retain(|name| checkpoint.is_none() || now.live_tables.contains(name));
+        }
+        user
+    }
 }
 
 /// Who needs a file.
@@ -174,6 +286,10 @@ impl User {
         let asked = records.filter(|record| is_asked(record.id));
         let live_tables = asked.map(|record| record.table.name.clone()).collect();
         User { live_tables, ..User::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.snapshots.is_empty() && self.live_tables.is_empty()
     }
 
     /// Adds the names of `other`, each once.

@@ -126,3 +126,46 @@ pub fn missing_snapshot(disk: &dyn Disk, name: &str, error: Error) -> Error {
     let there = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
     Error::missing(format!("there is no snapshot \"{name}\" in {}: {there}", disk.root()))
 }
+
+/// `Corrupt`: the session names `file`, but it is not there.
+pub fn lost_file(file: &str) -> Error {
+    Error::new(
+        Kind::Corrupt,
+        format!(
+            "{file} is not there, but what the session keeps is in it; \
+             run `varvite check` and restore it from a snapshot or another copy"
+        ),
+    )
+}
+
+/// The error, or [`lost_file`] when it says that one of `files` is missing, and it is.
+pub fn lost_among(
+    disk: &dyn Disk,
+    mut files: impl Iterator<Item = (u64, String)>,
+    error: Error,
+) -> Error {
+    if error.kind() != Kind::Missing {
+        return error;
+    }
+    let lost = files.find(|(_, path)| matches!(disk.exists(path), Ok(false)));
+    lost.map_or(error, |(_, path)| lost_file(&path))
+}
+
+/// What an error means to whoever opens what snapshot `name` names: when a file was missing, the
+/// snapshot was deleted meanwhile (`Missing`), or it has lost the file (`Corrupt`).
+pub fn lost_or_deleted(disk: &dyn Disk, name: &str, manifest: &Manifest, error: Error) -> Error {
+    if error.kind() != Kind::Missing {
+        return error;
+    }
+    let error = lost_among(disk, manifest.files(), error);
+    // Only now: a manifest goes before the files that it names.
+    match read_manifest(disk, name) {
+        Ok(now) if now == *manifest => error,
+        _ => deleted_meanwhile(name),
+    }
+}
+
+/// `Missing`: the snapshot was there a moment ago.
+pub fn deleted_meanwhile(name: &str) -> Error {
+    Error::missing(format!("the snapshot \"{name}\" was deleted while it was opened"))
+}

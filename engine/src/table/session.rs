@@ -15,8 +15,8 @@ use super::checkpoint::read_checkpoint;
 
 use super::counters::{Purpose, SessionStats};
 use super::folder::{
-    self, encode_session, holder, missing_snapshot, read_manifest, read_manifest_bytes,
-    read_session, snapshot_names,
+    self, deleted_meanwhile, encode_session, holder, lost_or_deleted, missing_snapshot,
+    read_manifest, read_manifest_bytes, read_session, snapshot_names,
 };
 use super::handle::Table;
 use super::levels::{Merging, Shape};
@@ -420,7 +420,10 @@ impl Session {
             }
             let mut tables = Vec::new();
             for record in &manifest.tables {
-                tables.push(self.open_recorded(record, options)?);
+                let opened = self
+                    .open_recorded(record, options)
+                    .map_err(|error| lost_or_deleted(&*self.store.disk, name, &manifest, error));
+                tables.push(opened?);
             }
             Ok(Snapshot { label: manifest.label, payload: manifest.payload, tables })
         })
@@ -440,7 +443,7 @@ impl Session {
         if is_held || self.store.read_only || !certain {
             return Ok((manifest, files));
         }
-        Err(Error::missing(format!("the snapshot \"{name}\" was deleted while it was opened")))
+        Err(deleted_meanwhile(name))
     }
 
     fn open_recorded(&self, record: &TableRecord, options: &OpenSnapshot) -> Result<Table> {

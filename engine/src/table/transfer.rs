@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::blob::{BlobFile, BlobMeta};
-use super::folder::{claim, encode_session, read_manifest, read_session};
+use super::folder::{claim, encode_session, lost_or_deleted, read_manifest, read_session};
 use super::options::{SessionOptions, Verify};
 use super::paths::{self, SEGMENTS, SESSION};
 use super::segment::{Segment, SegmentMeta};
@@ -103,7 +103,9 @@ impl Session {
         let _lock = claim(&**target)?;
         let segments = distinct(&manifest);
         let files: BTreeMap<_, _> = manifest.files().collect();
-        let outcome = self.export(name, manifest, &segments, target, verify);
+        let outcome = self
+            .export(name, manifest.clone(), &segments, target, verify)
+            .map_err(|error| lost_or_deleted(&*self.store.disk, name, &manifest, error));
         if outcome.is_err() {
             // Best effort, and the session's file first, without which the rest is nothing.
             let _ = target.remove(SESSION);
@@ -176,10 +178,12 @@ impl Session {
         let mut moved = Transferred::default();
         let (mut numbers, mut named) = (BTreeMap::new(), Named::new());
         let mut held = Vec::new();
+        let explain = |error| lost_or_deleted(&**source, name, &manifest, error);
         for (id, mut meta) in distinct_blobs(&manifest) {
             meta.id = self.store.new_id();
             let to = paths::blob(meta.id);
-            let linked = source.link_or_copy_to(&paths::blob(id), &*self.store.disk, &to)?;
+            let linked = source.link_or_copy_to(&paths::blob(id), &*self.store.disk, &to);
+            let linked = linked.map_err(explain)?;
             let blob = self.store.adopt_blob_file(&meta)?;
             check_blob(&blob, verify)?;
             moved.add(meta.file_bytes(), linked);
@@ -192,7 +196,8 @@ impl Session {
                 it.file.id = numbers[&it.file.id];
             }
             let to = paths::segment(meta.id);
-            let linked = source.link_or_copy_to(&paths::segment(id), &*self.store.disk, &to)?;
+            let linked = source.link_or_copy_to(&paths::segment(id), &*self.store.disk, &to);
+            let linked = linked.map_err(explain)?;
             let segment = self.store.adopt_file(&meta)?;
             check(&segment, verify)?;
             moved.add(meta.file_bytes(), linked);

@@ -13,6 +13,7 @@ mod manifests; // golden manifests and session files, and what is refused in spi
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
 mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
+mod check_beside; // checks beside a writer that replaces what is checked, and lost files
 mod context_crash; // crashes and failed calls of a context store
 mod context_examples; // trees and stores of a context, by example
 mod context_files; // mutated files of a context, operation lists; bodies of fuzz targets

@@ -278,7 +278,9 @@ fn a_missing_segment_is_not_replaced_by_a_new_one() {
     fill(&session, "two");
     assert!(!disk.exists(&lost).unwrap());
     let opened = session.open_snapshot("one", &varvite::OpenSnapshot::default());
-    assert_eq!(opened.unwrap_err().kind(), Kind::Missing);
+    let error = opened.unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(error.detail().starts_with(&*lost), "{error}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::format::codec::Decoder;
 use crate::table::batch::Batch;
 use crate::table::blob::BlobMeta;
 use crate::table::checkpoint::{Checkpoint, LiveRecord, read_checkpoint};
+use crate::table::folder::lost_among;
 use crate::table::handle::{Table, update_all};
 use crate::table::key_range::KeyRange;
 use crate::table::live::Entry;
@@ -20,7 +21,7 @@ use crate::table::log_record::{LogPoint, Record};
 use crate::table::operator::MergeOperator;
 use crate::table::options::{OpenSnapshot, Verify};
 use crate::table::paths;
-use crate::table::snapshot::TableRecord;
+use crate::table::snapshot::{TableRecord, named_files};
 
 /// How often a reader begins again because the writer removed what it was about to read.
 const ATTEMPTS_MAX: u32 = 100;
@@ -174,8 +175,12 @@ impl Session {
             label: None,
             operators: options.operators.clone(),
         };
-        let table = self.open_recorded(&record.table, &options)?;
-        let from = record.from;
+        let mut opened = self.open_recorded(&record.table, &options);
+        if !self.store.read_only {
+            let files = named_files(record.table.segments());
+            opened = opened.map_err(|error| lost_among(&*self.store.disk, files, error));
+        }
+        let (table, from) = (opened?, record.from);
         Ok(Replay { id: record.id, from, table, begun: vec![from], applied: from })
     }
 
@@ -190,7 +195,9 @@ impl Session {
                     // What a newer checkpoint does not need is removed.
                     let now = read_checkpoint(&*self.store.disk)?;
                     if now == checkpoint {
-                        return Err(error);
+                        let segments = checkpoint.iter().flat_map(Checkpoint::segments);
+                        let files = named_files(segments);
+                        return Err(lost_among(&*self.store.disk, files, error));
                     }
                 }
                 outcome => return outcome,

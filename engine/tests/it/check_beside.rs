@@ -1,0 +1,117 @@
+//! Checks beside a writer that replaces what is checked, and what is said of files that are lost.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::{Disk, Mode};
+use varvite::table::check::{Report, check};
+use varvite::{
+    Batch, Kind, Log, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent,
+    TableOptions, Verify,
+};
+
+use crate::hooked_disk::{Call, HookedDisk};
+
+/// A snapshot of one table with one key, all of it written anew.
+fn save_full(writer: &Session, number: u64) {
+    let mut table = writer.create_table("t", TableOptions::default()).unwrap();
+    table.update(Batch::new().insert(b"key", &number.to_le_bytes())).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    writer.save_snapshot(&format!("s-{number}"), content).unwrap();
+}
+
+fn checked(disk: Arc<dyn Disk>) -> Report {
+    check(&disk, |_| ControlFlow::Continue(())).unwrap()
+}
+
+#[test]
+fn a_check_takes_what_a_writer_replaces_for_no_damage() {
+    for folder in ["snapshots/", "segments/"] {
+        let inner = MemoryDisk::new();
+        let writer =
+            Session::create(Arc::clone(&inner) as Arc<dyn Disk>, SessionOptions::default())
+                .unwrap();
+        save_full(&writer, 1_000);
+        let left = Arc::new(AtomicU64::new(0));
+        let replacing = Arc::clone(&left);
+        // Before the check opens a file there, the writer replaces the snapshot, `left` times.
+        let disk = HookedDisk::new(inner, move |call, path| {
+            let left = replacing.load(Relaxed);
+            if call == Call::Open(Mode::Read) && path.starts_with(folder) && left > 0 {
+                replacing.store(left - 1, Relaxed);
+                let old = writer.list_snapshots().unwrap().pop().unwrap().name;
+                save_full(&writer, left - 1);
+                writer.delete_snapshot(&old).unwrap();
+            }
+        });
+        for replaced in [0, 1, 2, 7] {
+            left.store(replaced, Relaxed);
+            let report = checked(Arc::clone(&disk) as Arc<dyn Disk>);
+            assert!(report.findings.is_empty(), "{folder}, {replaced} times: {report:?}");
+            let counts = (report.snapshots, report.segments, report.entries, report.unreferenced);
+            assert_eq!(counts, (1, 1, 1, 0), "{folder}, {replaced} times");
+            assert_eq!(left.load(Relaxed), 0);
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_and_a_live_table_that_lost_a_file_are_damaged() {
+    let disk = MemoryDisk::new();
+    let options = SessionOptions { log: Log::Written, ..SessionOptions::default() };
+    let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options.clone()).unwrap();
+    let mut live = session.create_table("live", TableOptions::default()).unwrap();
+    live.update(Batch::new().insert(b"key", b"value")).unwrap();
+    let mut copy = live.duplicate("copy").unwrap();
+    session.publish(&mut copy).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&copy] };
+    session.save_snapshot("saved", content).unwrap();
+    drop((live, copy));
+    session.close().unwrap();
+    let lost = disk.files().into_iter().find(|name| name.ends_with(".segment")).unwrap();
+    disk.remove(&lost).unwrap();
+
+    let writer = Session::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let reader =
+        Session::open_read_only(Arc::clone(&disk) as Arc<dyn Disk>, SessionOptions::default());
+    let folder: Arc<dyn Disk> = MemoryDisk::new();
+    for session in [&writer, &reader.unwrap()] {
+        for error in [
+            session.open_snapshot("saved", &OpenSnapshot::default()).unwrap_err(),
+            session.open_table("copy", &OpenTable::default()).unwrap_err(),
+            session.export_snapshot("saved", &folder, Verify::Quick).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+            assert!(error.detail().starts_with(&*lost), "{error}");
+        }
+    }
+    let report = checked(disk);
+    let finding = &report.findings[0];
+    assert_eq!((finding.file.as_str(), report.findings.len()), (lost.as_str(), 1));
+    assert!(finding.detail.starts_with(&*lost), "{finding:?}");
+    assert_eq!(
+        (&finding.snapshots[..], &finding.live_tables[..]),
+        (&["saved".to_owned()][..], &["copy".to_owned()][..])
+    );
+}
+
+#[test]
+fn a_damaged_file_of_the_session_is_needed_by_everything_in_it() {
+    let disk = MemoryDisk::new();
+    let options = SessionOptions { log: Log::Written, ..SessionOptions::default() };
+    let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    save_full(&session, 1);
+    session.close().unwrap();
+    let mut bytes = disk.bytes("session").unwrap();
+    bytes[40] ^= 1;
+    disk.replace("session", bytes).unwrap();
+    let report = checked(disk);
+    let finding = &report.findings[0];
+    assert_eq!((finding.file.as_str(), report.findings.len()), ("session", 1));
+    assert_eq!(
+        (&finding.snapshots[..], &finding.live_tables[..]),
+        (&["s-1".to_owned()][..], &["t".to_owned()][..])
+    );
+}
