@@ -130,3 +130,9 @@ pub fn text(hash: &Hash) -> String {
     };
     schema.text(hash)
 }
+
+/// Whether the folder holds a context, ours or one of Irmin.
+pub fn is_context(folder: &Path) -> bool {
+    let ours = folder.join("control").is_file() && !folder.join("session").exists();
+    ours || disk(folder).is_ok_and(|disk| irmin::is_store(&*disk).is_ok_and(|found| found))
+}

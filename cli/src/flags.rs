@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use varvite::cache::Cache;
 use varvite::disk::Access;
-use varvite::{LoadOrder, Result, SessionOptions};
+use varvite::{Error, LoadOrder, Result, SessionOptions};
 
 use crate::measure::disk_bytes;
 use crate::threads::Pool;
@@ -30,7 +30,7 @@ pub struct Tuning {
     /// Where pages that were read stay
     #[arg(long, value_enum, default_value_t)]
     pub cache: CacheKind,
-    /// Size of the own cache in MiB [default: twice the store, at least 64]
+    /// With --cache own: its size in MiB [default: twice the store, at least 64]
     #[arg(long, value_name = "MIB")]
     pub cache_mib: Option<u64>,
     /// All memory of the session in MiB: write buffers, filters, indexes, and a cache that has the rest
@@ -55,6 +55,11 @@ impl Tuning {
             None => SessionOptions::default(),
         };
         options.seed = random_seed();
+        if self.cache_mib.is_some() && self.cache != CacheKind::Own {
+            return Err(Error::invalid(
+                "--cache-mib is the size of the own cache: add --cache own",
+            ));
+        }
         if self.cache != CacheKind::Page {
             options.access = Access::Direct;
         }

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::context_store::is_context;
 use varvite::disk::os::OsDisk;
 use varvite::{
     Error, Kind, MergeOperator, OpenSnapshot, Result, Session, SessionOptions, Snapshot,
@@ -18,7 +19,7 @@ const HEAD: &str = "head-";
 
 /// Opens the store in `folder` for writing.
 pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
-    let session = Session::open(disk(folder)?, options)?;
+    let session = Session::open(tables(folder)?, options)?;
     for warning in session.warnings() {
         eprintln!("warning: {warning}");
     }
@@ -27,12 +28,31 @@ pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
 
 /// Opens the snapshots of the store in `folder`, which another process may be writing to.
 pub fn open_read_only(folder: &Path, options: SessionOptions) -> Result<Session> {
-    Session::open_read_only(disk(folder)?, options)
+    Session::open_read_only(tables(folder)?, options)
 }
 
 /// Makes a store in `folder`, which may be there already but must be empty.
 pub fn create(folder: &Path, options: SessionOptions) -> Result<Session> {
-    Session::create(OsDisk::create(folder)?, options)
+    Session::create(OsDisk::create(folder)?, options).map_err(|error| holds_already(folder, error))
+}
+
+/// What to do when `folder` cannot become a store because it is one.
+pub fn holds_already(folder: &Path, error: Error) -> Error {
+    match error.kind() {
+        Kind::Exists => Error::new(
+            Kind::Exists,
+            format!("{} holds a store already: choose an empty folder", folder.display()),
+        ),
+        _ => error,
+    }
+}
+
+/// What to do besides when a store that could be made is missing.
+pub fn or_create(error: Error) -> Error {
+    match error.kind() {
+        Kind::Missing => Error::missing(format!("{error}; --create makes a store")),
+        _ => error,
+    }
 }
 
 /// Opens the store in `folder`, or makes one when the folder is missing or empty. What a creation
@@ -54,6 +74,18 @@ pub fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
         )));
     }
     OsDisk::new(folder)
+}
+
+/// The folder of a store of tables as a disk; `Invalid` when it is a context's.
+pub fn tables(folder: &Path) -> Result<Arc<OsDisk>> {
+    let disk = disk(folder)?;
+    if is_context(folder) {
+        return Err(Error::invalid(format!(
+            "{} holds a context, not tables: look into it with `varvite context`",
+            folder.display()
+        )));
+    }
+    Ok(disk)
 }
 
 /// The operators that every command knows by name.

@@ -133,7 +133,8 @@ impl Bench<'_> {
             }
             self.table.update(&batch)?;
             bar.set(start);
-            if count % LOOK == 0 && round > 0 {
+            let is_last = start + BATCH >= *entries;
+            if (count % LOOK == 0 || is_last) && round > 0 {
                 self.peak_disk_bytes = self.peak_disk_bytes.max(disk_bytes(dir));
             }
         }

@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Operations of each kind
     #[arg(long, default_value_t = 80_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     operations: u64,
-    /// Operations in a batch
+    /// Operations in a batch, at most one for each key
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     batch_size: u64,
     /// Operations a key
@@ -125,11 +125,13 @@ fn measure(arguments: &Arguments, session: &Session, way: Way) -> Result<(f64, u
     let keys: Vec<Key> = (0..arguments.operations.div_ceil(arguments.per_key)).map(key).collect();
     let mut order = keys.iter().cycle().take(arguments.operations as usize).copied();
     let mut batch = Batch::new();
-    let mut now: Vec<Key> = Vec::with_capacity(arguments.batch_size as usize);
+    // No key comes twice in a batch: all of it is looked up before any of it is inserted.
+    let batch_size = (arguments.batch_size as usize).min(keys.len());
+    let mut now: Vec<Key> = Vec::with_capacity(batch_size);
     let start = Instant::now();
     loop {
         now.clear();
-        now.extend(order.by_ref().take(arguments.batch_size as usize));
+        now.extend(order.by_ref().take(batch_size));
         if now.is_empty() {
             break;
         }

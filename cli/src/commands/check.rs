@@ -10,7 +10,7 @@ use varvite::disk::Disk;
 use varvite::table::check;
 
 use super::context;
-use crate::context_store::Folder;
+use crate::context_store::{Folder, is_context};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -49,7 +49,7 @@ struct Finding {
 
 /// Checks and prints what was found.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    if context::is_context(&arguments.dir) {
+    if is_context(&arguments.dir) {
         return context::check_folder(&Folder::of(&arguments.dir), format);
     }
     let disk: Arc<dyn Disk> = store::disk(&arguments.dir)?;
@@ -90,7 +90,10 @@ fn show(report: &Report) -> std::io::Result<()> {
     for finding in &report.findings {
         let live = finding.live_tables.iter().map(|name| format!("live table {name}"));
         let users: Vec<_> = finding.snapshots.iter().cloned().chain(live).collect();
-        let needed = if users.is_empty() {
+        let is_of_all = ["checkpoint", "log"].contains(&&*finding.file);
+        let needed = if users.is_empty() && is_of_all {
+            "the live tables need it".to_owned()
+        } else if users.is_empty() {
             "no snapshot needs it".to_owned()
         } else {
             format!("needed by {}", users.join(", "))

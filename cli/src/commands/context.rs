@@ -1,8 +1,6 @@
 //! `varvite context`: looking into a context, ours or one of Irmin. Only `check --rebuild-index` writes
 //! here; what else writes is in `context_write.rs`.
 
-use std::path::Path;
-
 use clap::{Args, Subcommand};
 use serde_json::json;
 use varvite::context::{Change, Depth, Kind, Options, Order, Store, Tree};
@@ -479,12 +477,6 @@ fn check(arguments: &Check, format: Format) -> Outcome {
         store.close()?;
     }
     check_folder(&arguments.folder, format)
-}
-
-/// Whether the folder holds a context, ours or one of Irmin.
-pub fn is_context(folder: &Path) -> bool {
-    let ours = folder.join("control").is_file() && !folder.join("session").exists();
-    ours || disk(folder).is_ok_and(|disk| irmin::is_store(&*disk).is_ok_and(|found| found))
 }
 
 /// Checks the context in the folder and prints what was found.

@@ -19,9 +19,12 @@ const PAYLOAD_SHOWN: usize = 400;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     List(List),
+    /// Describe a snapshot: its label, tables, sizes and payload
     Info(Named),
     Create(Create),
+    /// Delete a snapshot, and from disk what only it needs
     Delete(Named),
+    /// Read every byte that a snapshot needs; exit code 1 when something is damaged
     Verify(Named),
     Export(snapshot_transfer::Export),
     Import(snapshot_transfer::Import),

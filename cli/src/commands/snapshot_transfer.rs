@@ -62,13 +62,14 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     // Before a folder is made for nothing.
     store::info(&session, &arguments.name)?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.folder)?;
-    let moved = session.export_snapshot(&arguments.name, &target, verify(arguments.full))?;
+    let moved = session.export_snapshot(&arguments.name, &target, verify(arguments.full));
+    let moved = moved.map_err(|error| store::holds_already(&arguments.folder, error))?;
     done(&arguments.name, "exported", moved, format)
 }
 
 /// Runs `import`.
 pub fn import(arguments: &Import, format: Format) -> Outcome {
-    let source: Arc<dyn Disk> = store::disk(&arguments.folder)?;
+    let source: Arc<dyn Disk> = store::tables(&arguments.folder)?;
     let name = match &arguments.name {
         Some(name) => name.clone(),
         None => only_snapshot(arguments)?,
@@ -76,7 +77,7 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
     let session = if arguments.create {
         store::open_or_create(&arguments.store, options())?
     } else {
-        store::open(&arguments.store, options())?
+        store::open(&arguments.store, options()).map_err(store::or_create)?
     };
     let new_name = arguments.new_name.as_deref().unwrap_or(&name);
     let moved = session.import_snapshot(&source, &name, new_name, verify(arguments.full))?;

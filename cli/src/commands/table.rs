@@ -24,7 +24,8 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Read and change the tables of a store
 ///
 /// A store's durable state is its snapshots. Commands read the newest `head-<n>`, or the only
-/// snapshot, or the one that --snapshot names; put, delete and union save the result as the next head.
+/// snapshot, or the one that --snapshot names; those that change something save the result as the next
+/// head and remove the head before.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Get(Get),

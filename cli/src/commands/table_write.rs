@@ -102,10 +102,7 @@ impl Work {
         let session = if create {
             store::open_or_create(folder, options)?
         } else {
-            store::open(folder, options).map_err(|error| match error.kind() {
-                Kind::Missing => Error::missing(format!("{error}; --create makes a store")),
-                _ => error,
-            })?
+            store::open(folder, options).map_err(store::or_create)?
         };
         let current = match otherwise {
             Some(name) if store::heads(&session)?.is_empty() => Some(name.to_owned()),

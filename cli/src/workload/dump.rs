@@ -85,7 +85,10 @@ pub fn read(
         number += 1;
         if !line.trim_ascii().is_empty() {
             let entry: Line<'_> = serde_json::from_slice(&line).map_err(|error| {
-                let place = format!("line {number}: {error}");
+                // The line that the error counts is always the first.
+                let (what, column) = (error.to_string(), error.column());
+                let what = what.split(" at line ").next().unwrap_or_default();
+                let place = format!("line {number}, column {column}: {what}");
                 Error::new(
                     Kind::Corrupt,
                     format!("{name}, {place}: expected {{\"key\": …, \"value\": …}} a line"),
@@ -110,7 +113,13 @@ struct Binary<'a, R> {
 
 impl<R: BufRead> Binary<'_, R> {
     fn corrupt(&self, expected: &str, found: impl std::fmt::Display) -> Error {
-        Error::corrupt(self.name, self.offset, expected, found)
+        Error::new(
+            Kind::Corrupt,
+            format!(
+                "{} is damaged at byte {}: expected {expected}, found {found}; dump the table again",
+                self.name, self.offset
+            ),
+        )
     }
 
     fn take(&mut self, into: &mut Vec<u8>, length: usize) -> Result<()> {

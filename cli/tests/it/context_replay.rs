@@ -332,8 +332,8 @@ fn files_of_another_kind_are_refused_by_name() {
     );
     says(&["replay", "tezos-json", text(&dumps)], 2, &none);
     says(
-        &["inspect", &format!("{store}/lock")],
+        &["inspect", name],
         2,
-        &format!("{store}/lock is not a varvite file: it does not begin with \"varvite\""),
+        &format!("{name} is not a varvite file: it does not begin with \"varvite\""),
     );
 }

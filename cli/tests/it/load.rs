@@ -168,7 +168,7 @@ fn a_load_is_measured_sorted_and_not() {
         let (written, disk) = (&report["written_bytes"], &report["disk_bytes"]);
         let ratio = written.as_f64().unwrap() / disk.as_f64().unwrap();
         assert!(if sort.is_empty() { ratio < 1.01 } else { ratio > 1.5 }, "{report}");
-        varvite(&load).error(2, &["session already"]);
+        varvite(&load).error(2, &["store already"]);
     }
 }
 
@@ -277,7 +277,7 @@ fn a_kept_demo_can_be_looked_at() {
     let context = folder.path().join("context");
     let log = varvite(&["context", "log", text(&context), "--format", "json"]).json();
     assert_eq!(log[0]["hash"], "CoWPBzVoMa5HQWfPShZ7J1P15MCtY2BxBF6tXnzD15BVDzyMRAw4");
-    varvite(&["demo", "--store", dir]).error(2, &["session already"]);
+    varvite(&["demo", "--store", dir]).error(2, &["store already"]);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // a test may fail at any place, and says which
 
+/// What people are told who ask for help, or err.
+mod advice;
 /// Counts what is allocated.
 #[path = "../../../engine/tests/store_damage/allocations.rs"]
 mod allocations;

@@ -184,7 +184,7 @@ fn a_snapshot_travels_to_another_store() {
     let out = snapshot(&["export", dir, head, to, "--full"]).yes();
     assert!(out.starts_with("snapshot head-0000000001: exported"), "{out}");
     assert_eq!(varvite(&["check", to]).code, 0);
-    snapshot(&["export", dir, head, to]).error(2, &["a session already"]);
+    snapshot(&["export", dir, head, to]).error(2, &["a store already"]);
     let nowhere = parcel.path().join("nowhere");
     snapshot(&["export", dir, "none", text(&nowhere)]).error(2, &["\"none\"", head]);
     assert!(!nowhere.exists());

@@ -51,9 +51,13 @@ impl OsDisk {
     /// Makes the folder `root` and those above it where they are missing, then opens it.
     pub fn create(root: impl Into<PathBuf>) -> Result<Arc<OsDisk>> {
         let root = root.into();
-        fs::create_dir_all(&root)
-            .map_err(|error| Error::io("create the folder", &root.to_string_lossy(), error))?;
-        Self::new(root)
+        match fs::create_dir_all(&root) {
+            // It says of a file what it is.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Error::io("create the folder", &root.to_string_lossy(), error))
+            }
+            _ => Self::new(root),
+        }
     }
 
     fn open_root(root: PathBuf, ring: bool) -> Result<Arc<OsDisk>> {

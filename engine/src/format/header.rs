@@ -98,13 +98,21 @@ impl Header {
     }
 
     /// Decodes the header of `file`, whatever its kind. `Invalid` when it is no file of ours,
-    /// `Corrupt` when its checksum is wrong, `Version` when it is newer than this release.
+    /// `Corrupt` when it is cut or a checksum is wrong, `Version` when it is newer than this release.
     pub fn decode(file: &str, bytes: &[u8]) -> Result<Header> {
-        if bytes.len() < LENGTH || bytes[..7] != MAGIC {
+        let begins = bytes.len().min(MAGIC.len());
+        if begins == 0 || (bytes[..begins] != MAGIC[..begins] && !lost_magic(bytes)) {
             return Err(Error::new(
                 Kind::Invalid,
                 format!("{file} is not a varvite file: it does not begin with \"varvite\""),
             ));
+        }
+        if bytes.len() < LENGTH {
+            let length = bytes.len() as u64;
+            return Err(Error::corrupt(file, length, "a header of 32 bytes", "the end"));
+        }
+        if bytes[..MAGIC.len()] != MAGIC {
+            return Err(Error::corrupt(file, 0, "\"varvite\"", "other bytes"));
         }
         let mut decoder = Decoder::new(file, 28, &bytes[28..LENGTH]);
         let expected = crc(&bytes[..28]);
@@ -142,7 +150,11 @@ impl Header {
     }
 
     /// Decodes the header of `file` and checks that it is a `kind`; `Invalid` when it is another.
+    /// A file that is empty was ours if its name says so, and is `Corrupt`.
     pub fn expect(file: &str, bytes: &[u8], kind: FileKind) -> Result<Header> {
+        if bytes.is_empty() {
+            return Err(Error::corrupt(file, 0, "a header of 32 bytes", "the end"));
+        }
         let header = Self::decode(file, bytes)?;
         if header.kind == kind {
             return Ok(header);
@@ -153,6 +165,14 @@ impl Header {
             kind.name()
         )))
     }
+}
+
+/// Whether this is a header of ours but for its first bytes: the checksum is right with them.
+fn lost_magic(bytes: &[u8]) -> bool {
+    let Some(bytes) = bytes.first_chunk::<LENGTH>() else { return false };
+    let mut whole = *bytes;
+    whole[..MAGIC.len()].copy_from_slice(&MAGIC);
+    crc(&whole[..28]).to_le_bytes() == whole[28..]
 }
 
 /// The bytes of a small file: what was encoded, and behind it the checksum of all of it.
@@ -193,7 +213,17 @@ mod tests {
             for bit in 0..LENGTH * 8 {
                 let mut damaged = bytes;
                 damaged[bit / 8] ^= 1 << (bit % 8);
-                assert!(Header::decode("f", &damaged).is_err(), "bit {bit}");
+                let error = Header::decode("f", &damaged).unwrap_err();
+                assert_eq!(error.kind(), Kind::Corrupt, "bit {bit}");
+            }
+            for length in 0..LENGTH {
+                let error = Header::expect("f", &bytes[..length], kind).unwrap_err();
+                assert_eq!(error.kind(), Kind::Corrupt, "{length} bytes");
+            }
+            let letter = *b"Dear reader, this is a letter of more than thirty-two bytes.";
+            for length in [1, 31, 32, letter.len()] {
+                let error = Header::expect("f", &letter[..length], kind).unwrap_err();
+                assert_eq!(error.kind(), Kind::Invalid, "{length} bytes");
             }
         }
     }

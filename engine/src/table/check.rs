@@ -93,7 +93,12 @@ pub fn check(
 ) -> Result<Report> {
     let (identity, damage) = match read_session(&**disk) {
         Ok(identity) => (identity, None),
-        Err(error) if error.kind() == Kind::Corrupt => ((0, 0), Some(error)),
+        Err(error) if error.kind() == Kind::Corrupt => {
+            // The log is the only one to ask for it, and then there is a checkpoint.
+            let checkpoint = read_checkpoint(&**disk).ok().flatten();
+            let identity = checkpoint.map_or(0, |checkpoint| checkpoint.header.store);
+            ((identity, 0), Some(error))
+        }
         Err(error) => return Err(error),
     };
     let store = Store::new(Arc::clone(disk), SessionOptions::default(), identity, u64::MAX, None);

@@ -63,7 +63,7 @@ pub fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
     let opened = disk.open(SESSION, Mode::Read, Access::Buffered);
     let file = opened.map_err(|error| match error.kind() {
         Kind::Missing => Error::missing(format!(
-            "{} is not a varvite session: it has no file called session",
+            "{} is not a varvite session: it has no file called session; give the folder of one",
             disk.root()
         )),
         _ => error,

@@ -10,6 +10,7 @@ use super::blob::{decode_footer, decode_header};
 use super::filter::Filter;
 use super::index::{FIRST_PAGE, Index};
 use super::page::{PAGE_BYTES, Page, check_seal};
+use super::paths;
 use super::segment::{Footer, SegmentMeta, page_offset};
 use super::snapshot::{
     LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord, UnionRecord, decode_sections,
@@ -38,8 +39,27 @@ fn printed(key: &[u8]) -> String {
     hex + more
 }
 
+/// What a file of a session is by its name, for one whose beginning is lost.
+fn kind_by_name(name: &str) -> Option<FileKind> {
+    let of_suffix = || match name.rsplit_once('.')?.1 {
+        "segment" => Some(FileKind::Segment),
+        "blob" => Some(FileKind::Blob),
+        "snapshot" => Some(FileKind::Snapshot),
+        "log" => Some(FileKind::Log),
+        _ => None,
+    };
+    match name {
+        paths::SESSION => Some(FileKind::Session),
+        paths::CHECKPOINT => Some(FileKind::Checkpoint),
+        _ => of_suffix(),
+    }
+}
+
+/// A lock says which process had it last, in a line.
+const LOCK_BYTES_MAX: usize = 256;
+
 /// The outline of any file of a session, called `file`. What it is, its header's letter says, also
-/// when the rest of the header is damaged. `Invalid` when it does not begin as our files do.
+/// when the rest of the header is damaged, and else its name. `Invalid` when neither is ours.
 ///
 /// ```
 /// use varvite::{Session, SessionOptions, table::inspect};
@@ -56,14 +76,20 @@ fn printed(key: &[u8]) -> String {
 /// # Ok::<(), varvite::Error>(())
 /// ```
 pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
-    let cut = bytes.len() < header::LENGTH && bytes.starts_with(b"varvite");
+    let name = file.rsplit('/').next().unwrap_or(file);
+    if name == paths::LOCK && bytes.len() <= LOCK_BYTES_MAX {
+        let holder = String::from_utf8_lossy(bytes);
+        let whole = Outline::new("lock", 0..bytes.len() as u64).field("file", file);
+        return Ok(whole.field("last held by", holder.trim()));
+    }
+    let named = kind_by_name(name);
     match Header::decode(file, bytes) {
-        Err(error) if error.kind() == Kind::Invalid && !cut => return Err(error),
+        Err(error) if error.kind() == Kind::Invalid && named.is_none() => return Err(error),
         _ => {}
     }
     let letter = bytes.get(7).copied();
     let row = FileKind::ALL.iter().find(|row| Some(row.1) == letter);
-    Ok(match row.map(|row| row.0) {
+    Ok(match row.map(|row| row.0).or(named) {
         Some(FileKind::Segment) => segment(file, bytes),
         Some(FileKind::Blob) => blob(file, bytes),
         Some(FileKind::Snapshot) => snapshot(file, bytes),

@@ -243,11 +243,8 @@ impl LiveTables {
     pub fn find(&self, name: &str) -> Result<Entry> {
         self.check()?;
         let state = lock(&self.state);
-        state.entries.get(name).cloned().ok_or_else(|| {
-            let names: Vec<_> = state.entries.keys().map(String::as_str).collect();
-            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Error::missing(format!("there is no live table \"{name}\"; there are: {there}"))
-        })
+        let entry = state.entries.get(name).cloned();
+        entry.ok_or_else(|| no_live_table(name, state.entries.keys().map(String::as_str)))
     }
 
     /// The right to update the table of `entry`; `Locked` when somebody has it.
@@ -442,6 +439,13 @@ impl LiveTables {
     pub fn sync(&self) -> Result<()> {
         self.log.as_ref().map_or(Ok(()), |log| log.sync().map(drop))
     }
+}
+
+/// `Missing`: there are only these live tables.
+pub fn no_live_table<'a>(name: &str, there: impl Iterator<Item = &'a str>) -> Error {
+    let names: Vec<_> = there.collect();
+    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Error::missing(format!("there is no live table \"{name}\"; there are: {there}"))
 }
 
 /// The log files that the checkpoint of `entries` needs, the current one last.

@@ -22,8 +22,8 @@ fn save_full(writer: &Session, number: u64) {
     writer.save_snapshot(&format!("s-{number}"), content).unwrap();
 }
 
-fn checked(disk: Arc<dyn Disk>) -> Report {
-    check(&disk, |_| ControlFlow::Continue(())).unwrap()
+fn checked(disk: &Arc<dyn Disk>) -> Report {
+    check(disk, |_| ControlFlow::Continue(())).unwrap()
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_check_takes_what_a_writer_replaces_for_no_damage() {
         });
         for replaced in [0, 1, 2, 7] {
             left.store(replaced, Relaxed);
-            let report = checked(Arc::clone(&disk) as Arc<dyn Disk>);
+            let report = checked(&(Arc::clone(&disk) as Arc<dyn Disk>));
             assert!(report.findings.is_empty(), "{folder}, {replaced} times: {report:?}");
             let counts = (report.snapshots, report.segments, report.entries, report.unreferenced);
             assert_eq!(counts, (1, 1, 1, 0), "{folder}, {replaced} times");
@@ -87,7 +87,7 @@ fn a_snapshot_and_a_live_table_that_lost_a_file_are_damaged() {
             assert!(error.detail().starts_with(&*lost), "{error}");
         }
     }
-    let report = checked(disk);
+    let report = checked(&(disk as Arc<dyn Disk>));
     let finding = &report.findings[0];
     assert_eq!((finding.file.as_str(), report.findings.len()), (lost.as_str(), 1));
     assert!(finding.detail.starts_with(&*lost), "{finding:?}");
@@ -107,7 +107,7 @@ fn a_damaged_file_of_the_session_is_needed_by_everything_in_it() {
     let mut bytes = disk.bytes("session").unwrap();
     bytes[40] ^= 1;
     disk.replace("session", bytes).unwrap();
-    let report = checked(disk);
+    let report = checked(&(disk as Arc<dyn Disk>));
     let finding = &report.findings[0];
     assert_eq!((finding.file.as_str(), report.findings.len()), ("session", 1));
     assert_eq!(

@@ -38,7 +38,7 @@ impl Genesis {
                 .ok_or_else(|| {
                     not_genesis(
                         &folder.join("shelley-genesis.json"),
-                        &format!("a number at {pointer}"),
+                        &format!("number at {pointer}"),
                     )
                 })
         };

@@ -14,7 +14,7 @@ use crate::table::checkpoint::{Checkpoint, LiveRecord, read_checkpoint};
 use crate::table::folder::lost_among;
 use crate::table::handle::{Table, update_all};
 use crate::table::key_range::KeyRange;
-use crate::table::live::Entry;
+use crate::table::live::{Entry, no_live_table};
 use crate::table::log::scan;
 use crate::table::log_files;
 use crate::table::log_record::{LogPoint, Record};
@@ -218,7 +218,9 @@ impl Session {
             }
         }
         if let (Some(name), true) = (name, replays.is_empty()) {
-            return Err(Error::missing(format!("there is no live table \"{name}\"")));
+            let tables = checkpoint.map_or(&[][..], |checkpoint| &checkpoint.tables);
+            let names = tables.iter().map(|record| record.table.name.as_str());
+            return Err(no_live_table(name, names));
         }
         let (disk, identity) = (&*self.store.disk, self.store.identity);
         log_files::find(disk, identity, checkpoint, &mut |at, payload| {
