@@ -7,9 +7,9 @@
 //! threads seldom meet, nothing is ever rehashed, and choosing a victim costs the same always. Within
 //! a set the victim is the page predicted to be needed last (re-reference intervals of two bits): a
 //! page enters as "probably not soon" and must be hit to stay, so a scan does not flush the cache.
-//! Frames are made as the cache fills and reused from then on; some of forgotten pages wait for the
-//! next ones. Invariant: sets, frames and charges
-//! together never take more than the budget, unless the charges alone do. Source: Jaleel et al. 2010 (RRIP).
+//! Frames are made as the cache fills and reused from then on; those of forgotten pages wait for the
+//! next page or charge. Invariant: sets, frames and charges together never take more than the budget,
+//! unless the charges alone do. Source: Jaleel et al. 2010 (RRIP).
 
 use std::fmt;
 use std::ops::Deref;
@@ -325,22 +325,15 @@ impl Cache {
         lock(&self.spares).pop()
     }
 
-    /// Keeps the frame of a forgotten page for the next page, unless somebody holds it or there are
-    /// enough: the allocator would give the memory back to the system, which clears it each time.
+    /// Keeps the frame of a forgotten page for the next page or charge, unless somebody holds it. An
+    /// allocator would give the memory back to the system, which clears it each time; or keep it for
+    /// the thread that it came from, and take new memory for another one, beyond the budget.
     fn spare(&self, frame: Arc<Frame>) {
-        let mut spares = lock(&self.spares);
-        if Arc::strong_count(&frame) == 1 && spares.len() < self.spares_max() {
-            spares.push(frame);
+        if Arc::strong_count(&frame) == 1 {
+            lock(&self.spares).push(frame);
         } else {
-            drop(spares);
             self.frames.fetch_sub(1, Ordering::Relaxed);
         }
-    }
-
-    /// A segment's worth in a cache of some size, a sixteenth of a smaller one.
-    fn spares_max(&self) -> usize {
-        const FILE_PAGES: usize = 4500;
-        (self.sets.len() * self.ways / 16).min(4 * FILE_PAGES)
     }
 
     /// Counts one frame more, if the budget has room for it beside the charges.
@@ -670,7 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn forgetting_a_file_gives_its_room_back() {
+    fn the_frames_of_a_forgotten_file_are_for_the_next_pages_and_charges() {
         let cache = Cache::new(1 << 20);
         (0..50).for_each(|page| drop(insert(&cache, 1, page)));
         (0..50).for_each(|page| drop(insert(&cache, 2, page)));
@@ -678,14 +671,18 @@ mod tests {
         cache.forget(1, 50);
         let after = cache.stats();
         assert_eq!((before.pages, after.pages), (100, 50));
-        let spares = cache.spares_max() as u64;
-        assert!(0 < spares && spares < 50, "{spares}");
-        assert_eq!(before.bytes - after.bytes, (50 - spares) * FRAME_BYTES);
+        assert_eq!(before.bytes, after.bytes);
         assert!((0..50).all(|page| cache.contains(2, page) && !cache.contains(1, page)));
         // Spare frames are filled before new ones are made.
-        (0..spares as u32).for_each(|page| drop(insert(&cache, 3, page)));
-        assert_eq!(cache.stats().bytes, after.bytes);
-        assert!((0..spares as u32).all(|page| *cache.peek(3, page).unwrap() == bytes(3, page)));
+        (0..30).for_each(|page| drop(insert(&cache, 3, page)));
+        assert_eq!(cache.stats().bytes, before.bytes);
+        assert!((0..30).all(|page| *cache.peek(3, page).unwrap() == bytes(3, page)));
+        // And they go before any page does.
+        let room = cache.budget_bytes() - before.bytes;
+        let charge = cache.charge();
+        charge.set(room + 20 * FRAME_BYTES);
+        let pages = cache.stats();
+        assert_eq!((pages.pages, pages.bytes), (80, before.bytes - 20 * FRAME_BYTES));
     }
 }
 

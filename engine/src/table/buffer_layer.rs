@@ -47,12 +47,12 @@ fn head(entry: EntryRef<'_>) -> [u8; HEAD_BYTES] {
 }
 
 impl Layer {
-    /// An empty one with memory for as much as `other` has, up to a chunk.
-    pub fn like(other: &Layer) -> Layer {
+    /// An empty one with memory for so many entries and, up to a chunk, so many bytes.
+    pub fn with_room((entries, bytes): (usize, usize)) -> Layer {
         Layer {
-            prefixes: Vec::with_capacity(other.len()),
-            places: Vec::with_capacity(other.len()),
-            chunks: vec![Arc::new(Vec::with_capacity(other.bytes.min(CHUNK_BYTES)))],
+            prefixes: Vec::with_capacity(entries),
+            places: Vec::with_capacity(entries),
+            chunks: vec![Arc::new(Vec::with_capacity(bytes.min(CHUNK_BYTES)))],
             ..Layer::default()
         }
     }

@@ -35,6 +35,8 @@ pub struct WriteBuffer {
     young: Arc<Layer>,
     /// Layers that do not change, from the oldest to the newest.
     layers: Arc<Vec<Arc<Layer>>>,
+    /// Entries and bytes of the layer that was the youngest before: the next is likely to be alike.
+    room: (usize, usize),
     filter: BufferFilter,
     entry_count: u64,
     cost_bytes: u64,
@@ -106,6 +108,7 @@ impl WriteBuffer {
         WriteBuffer {
             young: Arc::default(),
             layers: Arc::default(),
+            room: (0, 0),
             filter: BufferFilter::new(bytes),
             entry_count: 0,
             cost_bytes: 0,
@@ -211,17 +214,17 @@ impl WriteBuffer {
 
     fn put(&mut self, entry: EntryRef<'_>) {
         let prefix = key_prefix(entry.key);
-        if let Some(young) = Arc::get_mut(&mut self.young) {
-            young.put(prefix, entry);
-        } else {
-            self.freeze();
-            let mut young = Layer::like(&self.young);
-            young.put(prefix, entry);
-            self.young = Arc::new(young);
+        match Arc::get_mut(&mut self.young) {
+            Some(young) if young.len() > 0 => young.put(prefix, entry),
+            _ => {
+                self.freeze();
+                let mut young = Layer::with_room(self.room);
+                young.put(prefix, entry);
+                self.young = Arc::new(young);
+            }
         }
         if self.young.len() >= YOUNG_ENTRIES || self.young.bytes() >= CHUNK_BYTES {
             self.freeze();
-            self.young = Arc::new(Layer::like(&self.young));
         }
     }
 
@@ -230,8 +233,9 @@ impl WriteBuffer {
         if self.young.len() == 0 {
             return;
         }
+        self.room = (self.young.len(), self.young.bytes());
         let layers = Arc::make_mut(&mut self.layers);
-        layers.push(Arc::clone(&self.young));
+        layers.push(std::mem::take(&mut self.young));
         while let [.., older, newer] = &layers[..]
             && older.len() < 2 * newer.len()
             && older.len() + newer.len() <= MERGED_ENTRIES
