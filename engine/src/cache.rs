@@ -11,10 +11,14 @@
 //! next page or charge. Invariant: sets, frames and charges together never take more than the budget,
 //! unless the charges alone do. Source: Jaleel et al. 2010 (RRIP).
 
+mod frame;
+
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use self::frame::{Frame, Frames};
+use crate::disk::Buffer;
 use crate::format::hash::combine;
 use crate::prefetch;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
@@ -30,17 +34,12 @@ const SOON: u8 = 0;
 const NOT_SOON: u8 = 2;
 const LAST: u8 = 3;
 
-/// What a frame takes with its counts and what the allocator adds.
-const FRAME_BYTES: u64 = (size_of::<Frame>() + 2 * size_of::<usize>() + 16) as u64;
+/// What a frame takes: its page, its name with counts and what the allocator adds, and its place
+/// among the others.
+const FRAME_BYTES: u64 =
+    (PAGE + size_of::<Frame>() + 4 * size_of::<usize>() + size_of::<Buffer>()) as u64;
 
 const SET_BYTES: u64 = size_of::<Slot>() as u64;
-
-/// A page and its name.
-struct Frame {
-    file: u64,
-    page: u32,
-    bytes: [u8; PAGE],
-}
 
 /// A page held in memory. Cheap to clone; the bytes stay as they are while it lives, whatever the
 /// cache does.
@@ -52,7 +51,7 @@ impl Deref for Page {
 
     #[inline]
     fn deref(&self) -> &[u8; PAGE] {
-        &self.0.bytes
+        self.0.bytes()
     }
 }
 
@@ -162,6 +161,7 @@ pub struct Cache {
     /// Of each set, those that the budget allows: all but for the smallest caches.
     ways: usize,
     budget_bytes: u64,
+    memory: Arc<Frames>,
     frames: AtomicU64,
     charged: AtomicU64,
     /// Where the next set is that gives pages up for a charge.
@@ -193,6 +193,7 @@ impl Cache {
             sets: (0..count).map(|_| Slot(Mutex::new(Set::new()))).collect(),
             ways,
             budget_bytes,
+            memory: Arc::default(),
             frames: AtomicU64::new(0),
             charged: AtomicU64::new(0),
             hand: AtomicU64::new(0),
@@ -284,7 +285,9 @@ impl Cache {
     /// of a file never changes. When no room can be made, because the pages that could give way are
     /// held, the page is returned without being kept.
     pub fn insert(&self, file: u64, page: u32, bytes: &[u8; PAGE]) -> Page {
-        let Some((set, tag)) = self.place(file, page) else { return private(file, page, bytes) };
+        let Some((set, tag)) = self.place(file, page) else {
+            return self.private(file, page, bytes);
+        };
         let mut set = lock(set);
         if let Some(way) = set.find(tag, file, page) {
             return Page(set.frames[way].clone().expect("the way found is filled"));
@@ -294,7 +297,7 @@ impl Cache {
             set.frames[*way].is_some() || self.take_frame()
         });
         let Some(way) = free.or_else(|| self.evict(&mut set)) else {
-            return private(file, page, bytes);
+            return self.private(file, page, bytes);
         };
         set.tags[way] = tag;
         set.intervals[way] = NOT_SOON;
@@ -304,12 +307,16 @@ impl Cache {
             // Handles are only cloned from one here, under the lock, or from another handle, of which
             // there is none.
             let frame = Arc::get_mut(frame).expect("nobody holds a victim or a spare frame");
-            (frame.file, frame.page) = (file, page);
-            frame.bytes.copy_from_slice(bytes);
+            frame.fill(file, page, bytes);
         } else {
-            *place = Some(private(file, page, bytes).0);
+            *place = Some(self.private(file, page, bytes).0);
         }
         Page(place.clone().expect("it was just filled"))
+    }
+
+    /// A page that the cache does not keep.
+    fn private(&self, file: u64, page: u32, bytes: &[u8; PAGE]) -> Page {
+        Page(Arc::new(self.memory.frame(file, page, bytes)))
     }
 
     /// A way whose page gives way.
@@ -437,11 +444,6 @@ impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cache({} of {} bytes)", self.bytes(), self.budget_bytes)
     }
-}
-
-/// A page that the cache does not keep.
-fn private(file: u64, page: u32, bytes: &[u8; PAGE]) -> Page {
-    Page(Arc::new(Frame { file, page, bytes: *bytes }))
 }
 
 /// Memory kept outside the cache that counts in its budget until the charge is dropped.

@@ -12,12 +12,12 @@ use std::sync::Arc;
 /// What direct reads and writes need their offsets, lengths and memory to be multiples of.
 pub const ALIGNMENT: usize = 4096;
 
-/// From this size on, a buffer is a mapping of its own.
-#[cfg(unix)]
+/// From this size on, a buffer is a mapping of its own; Miri knows no mappings.
+#[cfg(all(unix, not(miri)))]
 const MAPPED_BYTES_MIN: usize = 128 << 10;
 
 /// Zeroed memory of the operating system's, aligned to its pages.
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 fn map(length: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
@@ -48,7 +48,7 @@ impl Buffer {
     #[must_use]
     pub fn new(length: usize) -> Self {
         let capacity = length.max(1).next_multiple_of(ALIGNMENT);
-        #[cfg(unix)]
+        #[cfg(all(unix, not(miri)))]
         if capacity >= MAPPED_BYTES_MIN
             && let Some(start) = map(capacity)
         {
@@ -96,6 +96,19 @@ impl Buffer {
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
+    }
+
+    /// Gives the memory back to the system, which gives zeros instead when it is touched again. What
+    /// is not of a mapping stays as it is.
+    pub fn release(&mut self) {
+        #[cfg(target_os = "linux")]
+        if self.whole.as_ref().map_or(self.mapped, |whole| whole.mapped) {
+            use rustix::mm::{Advice, madvise};
+            let start = self.start.as_ptr().cast();
+            // SAFETY: whole pages of a private mapping of our own, to which `&mut self` is the only way.
+            let released = unsafe { madvise(start, self.capacity, Advice::LinuxDontNeed) };
+            debug_assert!(released.is_ok(), "pages of a mapping can be given back");
+        }
     }
 
     /// All of it.
@@ -155,6 +168,11 @@ mod tests {
         for (length, piece, count) in [(4096, 4096, 1), (40_000, 5000, 5), (300_000, 4096, 74)] {
             let mut pieces = Buffer::new(length).split(piece);
             assert_eq!(pieces.len(), count);
+            // Memory that is given back is as usable, and nobody else's changes with it.
+            pieces[0].as_mut_slice().fill(7);
+            pieces[0].release();
+            let is_mapped = cfg!(target_os = "linux") && length > 1 << 17;
+            assert_eq!(pieces[0].as_slice()[0], if is_mapped { 0 } else { 7 });
             for (number, piece) in pieces.iter_mut().enumerate() {
                 assert_eq!(piece.as_slice().as_ptr() as usize % ALIGNMENT, 0);
                 piece.as_mut_slice().fill(number as u8);
