@@ -32,11 +32,22 @@ pub struct Progress {
 impl Progress {
     /// A bar for `total` units of work called `what`.
     pub fn new(what: &str, total: u64, unit: Unit) -> Progress {
-        let template = match unit {
-            Unit::Bytes => {
+        Self::of(what, Some(total), unit)
+    }
+
+    /// The same for work of which nobody knows how much there is, as what comes through a pipe.
+    pub fn endless(what: &str, unit: Unit) -> Progress {
+        Self::of(what, None, unit)
+    }
+
+    fn of(what: &str, total: Option<u64>, unit: Unit) -> Progress {
+        let template = match (unit, total) {
+            (Unit::Bytes, Some(_)) => {
                 "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left"
             }
-            Unit::Items => "{msg} {wide_bar} {human_pos}/{human_len} {rate}, {eta} left",
+            (Unit::Bytes, None) => "{msg} {bytes} {binary_bytes_per_sec}, {elapsed}",
+            (Unit::Items, Some(_)) => "{msg} {wide_bar} {human_pos}/{human_len} {rate}, {eta} left",
+            (Unit::Items, None) => "{msg} {human_pos} {rate}, {elapsed}",
         };
         let rate = |state: &ProgressState, out: &mut dyn Write| {
             // An unfinished line is no reason to stop the work.
@@ -44,7 +55,7 @@ impl Progress {
         };
         let style = ProgressStyle::with_template(template).expect("the template is fixed");
         let style = style.with_key("rate", rate);
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         bar.set_style(style);
         bar.set_message(what.to_owned());
         Progress { bar, start: Instant::now(), shown: false }

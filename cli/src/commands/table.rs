@@ -3,7 +3,7 @@
 //! Reading takes no lock, so it works while another process writes. Which snapshot is read and what
 //! a write does with it: see [`crate::store`].
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::ops::Bound;
 use std::path::PathBuf;
 
@@ -14,10 +14,13 @@ use varvite::{Cursor, Error, OpenTable, Result, Session, SessionOptions, Table, 
 use super::{snapshot, table_load, table_stat, table_union, table_write};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
 use crate::store;
 use crate::text::Notation;
 use crate::workload::dump;
 
+/// Entries of a dump between two looks at how far it is.
+const LOOK: u64 = 1024;
 /// Bytes of a long value that are read at once.
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -283,15 +286,27 @@ fn dump(arguments: &Dump) -> Outcome {
     let (_session, table) = arguments.from.open()?;
     let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded)?;
     let mut out = io::BufWriter::with_capacity(256 << 10, io::stdout().lock());
+    // On a terminal the dump itself shows how far it is.
+    let shown = io::stdout().is_terminal();
+    let mut bar = Progress::new("dumping", table.stats()?.logical_entries, Unit::Items);
+    let mut count = 0_u64;
+    let mut tell = || {
+        count += 1;
+        if !shown && count.is_multiple_of(LOOK) {
+            bar.set(count);
+        }
+    };
     if arguments.binary {
         let mut writer = dump::Writer::new(out)?;
         while let Some((key, value)) = cursor.next()? {
             writer.add(key, value)?;
+            tell();
         }
         writer.finish()?;
         return Ok(Verdict::Yes);
     }
     while let Some(entry) = step(&mut cursor, false, notation)? {
+        tell();
         serde_json::to_writer(&mut out, &entry).map_err(io::Error::from)?;
         out.write_all(b"\n")?;
     }

@@ -1,6 +1,9 @@
 //! `varvite table load`: makes a table from a dump and saves the result as the next head.
 
-use std::path::PathBuf;
+use std::cell::Cell;
+use std::io::{self, BufRead, Read};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Instant;
 
 use clap::Args;
@@ -10,6 +13,7 @@ use super::table_write::{Work, built_in, open_input};
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Sorting;
 use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
 use crate::text::Notation;
 use crate::workload::dump;
 
@@ -45,6 +49,42 @@ pub struct Arguments {
     hex: bool,
 }
 
+/// Entries between two looks at how far it is.
+const LOOK: u64 = 1024;
+
+/// Input of which is known how much was read.
+struct Counted {
+    input: Box<dyn BufRead>,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(buffer)?;
+        self.bytes.set(self.bytes.get() + length as u64);
+        Ok(length)
+    }
+}
+
+impl BufRead for Counted {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.input.fill_buf()
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.input.consume(length);
+        self.bytes.set(self.bytes.get() + length as u64);
+    }
+}
+
+/// A bar for reading `file`, which may be a pipe.
+fn bar(file: &Path) -> Progress {
+    match file.metadata() {
+        Ok(data) if data.is_file() => Progress::new("loading", data.len(), Unit::Bytes),
+        _ => Progress::endless("loading", Unit::Bytes),
+    }
+}
+
 /// Runs `load`.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let start = Instant::now();
@@ -64,8 +104,18 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         work.session.load_table(&arguments.table, options, arguments.sorting.order())?;
     let notation = Notation::new(arguments.hex);
     let (name, input) = open_input(&arguments.file)?;
-    let count = dump::read(&name, input, notation, |key, value| loader.push(key, value))?;
+    let input = Counted { input, bytes: Rc::default() };
+    let bytes = Rc::clone(&input.bytes);
+    let (mut bar, mut entries) = (bar(&arguments.file), 0_u64);
+    let count = dump::read(&name, input, notation, |key, value| {
+        entries += 1;
+        if entries.is_multiple_of(LOOK) {
+            bar.set(bytes.get());
+        }
+        loader.push(key, value)
+    })?;
     let table = loader.finish()?;
+    bar.finish();
     work.snapshot.tables.push(table);
     let written = work.session.stats().written_bytes();
     let snapshot = work.save()?;
