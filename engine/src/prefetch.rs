@@ -39,3 +39,21 @@ fn address(address: *const u8) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_beyond_the_end_are_not_asked_for() {
+        let bytes = [1; 200];
+        for (start, length) in [(0, 200), (0, 4096), (199, 1), (200, 5), (5_000, 1), (63, 0)] {
+            lines(&bytes, start, length);
+        }
+        lines(&[], 0, 64);
+        whole(&bytes);
+        whole(&());
+        line(&bytes[199]);
+        assert_eq!(bytes, [1; 200]);
+    }
+}

@@ -87,6 +87,18 @@ fn a_store_on_a_disk_that_crashes_agrees_with_nested_maps() {
     check_many(DiskKind::Sim, 6_000, &["a crash", "a power cut cost what was not synced"]);
 }
 
+/// So few steps that Miri interprets them in minutes.
+#[test]
+fn interpreted_steps_agree_with_nested_maps() {
+    let setup = step::Setup {
+        objects_bytes: 20_000,
+        pages_bytes: 40_000,
+        index_bytes: 0,
+        ..step::Setup::draw(DiskKind::Memory, 1)
+    };
+    run(&setup, &step::draw(3, 25)).unwrap();
+}
+
 #[test]
 fn trees_mean_what_nested_maps_mean() {
     let rounds = setting("VARVITE_CONTEXT_ROUNDS", 6);

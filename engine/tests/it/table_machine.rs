@@ -8,6 +8,7 @@ pub mod step;
 mod world;
 
 use step::Step;
+use varvite::Log;
 pub use world::run;
 
 use crate::random::{mix, setting};
@@ -95,4 +96,48 @@ fn batches_of_100_000_keys_agree_with_the_model() {
         Step::Compare,
     ];
     check(&setup, steps);
+}
+
+/// Touches every page, frame and buffer that unsafe code has to do with, in so few steps that Miri
+/// interprets them in minutes.
+#[test]
+fn interpreted_steps_agree_with_the_model() {
+    let update = |seed| Step::Update { table: 0, seed, count: 25 };
+    let lookup = |seed| Step::Lookup { table: 0, seed, count: 10 };
+    let steps = [
+        update(1),
+        lookup(2),
+        Step::View { table: 0 },
+        update(3),
+        Step::Find { table: 0, seed: 4 },
+        Step::Cursor { table: 0, seed: 5 },
+        Step::Move { cursor: 0, seed: 6 },
+        Step::Save { seed: 9 },
+        update(7),
+        Step::Range { table: 0, seed: 8 },
+        Step::Union { seed: 10 },
+        Step::Supply { table: 1, credits: u64::MAX },
+        Step::Compare,
+        Step::Reopen { closed: true },
+        lookup(11),
+    ];
+    for cache_bytes in [None, Some(65_000)] {
+        let setup = Setup {
+            write_buffer_bytes: 700,
+            size_ratio: 2,
+            filter_bits: 10,
+            filter_bytes_max: 1 << 20,
+            cache_bytes,
+            queue_depth: 64,
+            segment_bytes: 8_192,
+            helper: Help::AtOnce,
+            keys: Keys::Hashed,
+            key_count: 30,
+            value_bytes_max: 60,
+            log: Log::Synced,
+            blob_min_bytes: Some(40),
+            ..Setup::draw(DiskKind::Memory, 1)
+        };
+        check(&setup, steps.to_vec());
+    }
 }
