@@ -299,12 +299,12 @@ pub fn operations(bytes: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::damage::mutations;
     use crate::random::Random;
 
-    fn seeds(name: &str) -> Vec<Vec<u8>> {
+    pub fn seeds(name: &str) -> Vec<Vec<u8>> {
         let bytes = |name: &str| store().bytes(name).unwrap();
         match name {
             "context_control" => vec![bytes("control")],

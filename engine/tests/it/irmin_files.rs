@@ -385,15 +385,20 @@ pub fn body(name: &str, bytes: &[u8]) {
     }
 }
 
+/// Where mutations of a file begin; a store that collected nothing has no mapping and no volume.
+pub fn seed(name: &str, file: &str) -> Vec<u8> {
+    match golden().bytes(file) {
+        Ok(bytes) => bytes,
+        Err(_) if name == "irmin_trace" => TRACE.to_vec(),
+        Err(_) => (0..96).map(|at| u8::from(at % 8 == 0) * at).collect(),
+    }
+}
+
 #[test]
 fn the_bodies_survive_mutations() {
     let mut random = crate::random::Random::new(5);
     for (name, file) in KINDS {
-        let good = match golden().bytes(file) {
-            Ok(bytes) => bytes,
-            Err(_) if name == "irmin_trace" => TRACE.to_vec(),
-            Err(_) => (0..96).map(|at| u8::from(at % 8 == 0) * at).collect(),
-        };
+        let good = seed(name, file);
         for _ in 0..300 * crate::damage::effort() {
             let mut bytes = good.clone();
             for _ in 0..=random.index(4) {

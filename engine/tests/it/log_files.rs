@@ -208,7 +208,7 @@ fn last_log(disk: &MemoryDisk) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::damage::mutations;
     use crate::golden::golden;
@@ -402,15 +402,25 @@ mod tests {
         refused(span + 16, 128, "a reference into a blob file");
     }
 
-    #[test]
-    fn no_bytes_make_the_log_panic() {
+    pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         let mut to = Encoder::new();
         let (first, second) = (batch(1), batch(2));
         encode_update(&mut to, [(1, &first), (2, &second)].into_iter(), &[]);
-        for seed in [to.finish(), streamed_record()] {
-            mutations(log_record, &seed, 20_000);
-            mutations(log_file, &seed, 4_000);
+        let mut seeds = vec![("checkpoint", store().bytes(CHECKPOINT).unwrap())];
+        for record in [to.finish(), streamed_record()] {
+            seeds.extend([("log_record", record.clone()), ("log_file", record)]);
         }
-        mutations(checkpoint, &store().bytes(CHECKPOINT).unwrap(), 4_000);
+        seeds
+    }
+
+    #[test]
+    fn no_bytes_make_the_log_panic() {
+        for (name, seed) in seeds() {
+            match name {
+                "log_record" => mutations(log_record, &seed, 20_000),
+                "log_file" => mutations(log_file, &seed, 4_000),
+                _ => mutations(checkpoint, &seed, 4_000),
+            }
+        }
     }
 }

@@ -25,6 +25,7 @@ mod context_names; // names that collide in every bucket and every internal hash
 mod context_observer; // what an observer of a context is told
 mod context_story; // a fixed script that touches every operation of a context, with its model
 mod context_threads; // readers of a context beside a writer: in threads, and at every call of the disk
+mod corpus; // what the fuzz targets begin with, written by command
 mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way

@@ -105,7 +105,7 @@ pub fn append(bytes: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::damage::mutations;
     use crate::golden::golden;
@@ -117,6 +117,14 @@ mod tests {
         let mut bytes = vec![0; file.len().unwrap() as usize];
         file.read_exact_at(0, &mut bytes).unwrap();
         bytes
+    }
+
+    pub fn seeds() -> [(&'static str, Vec<u8>); 3] {
+        [
+            ("manifest", seed(MANIFEST)),
+            ("session_file", seed("session")),
+            ("append", crate::golden::appended()),
+        ]
     }
 
     #[test]
