@@ -197,8 +197,14 @@ impl Store {
     pub(crate) fn of_history(history: Box<dyn History>, options: Options) -> Result<Store> {
         // What is asked of a store beside its history is asked of an empty one.
         let configuration = history.configuration();
-        let options =
-            Options { configuration, pages_bytes: 0, objects_bytes: 0, cache: None, ..options };
+        let options = Options {
+            configuration,
+            pages_bytes: 0,
+            objects_bytes: 0,
+            hashes_bytes: 0,
+            cache: None,
+            ..options
+        };
         let disk = MemoryDisk::new();
         drop(Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options.clone())?);
         let mut store = Store::open_read_only(disk, options)?;

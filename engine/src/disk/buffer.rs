@@ -158,7 +158,8 @@ mod tests {
         for length in [0, 1, 4095, 4096, 4097, 70_000, 300_000] {
             let mut buffer = Buffer::new(length);
             assert_eq!(buffer.as_slice().as_ptr() as usize % ALIGNMENT, 0);
-            assert!(buffer.capacity() >= length && buffer.as_slice().iter().all(|&byte| byte == 0));
+            assert!(buffer.capacity() >= length);
+            assert!(buffer.as_slice() == vec![0; buffer.capacity()]);
             buffer.as_mut_slice().fill(7);
         }
     }
@@ -182,7 +183,7 @@ mod tests {
             for piece in &pieces {
                 let number = piece.as_slice()[0];
                 assert!(usize::from(number) <= last);
-                assert!(piece.as_slice().iter().all(|&byte| byte == number));
+                assert!(piece.as_slice() == vec![number; piece.capacity()]);
             }
         }
     }

@@ -38,7 +38,7 @@ fn every_fuzz_target_has_a_seed() {
         let path = target.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
         let seeds = seeds.remove(name).unwrap_or_else(|| panic!("{name} has no seed"));
-        assert!(seeds.iter().any(|seed| !seed.is_empty()), "{name}");
+        assert!(!seeds.is_empty(), "{name}");
         let Some(corpus) = std::env::var_os("VARVITE_CORPUS") else { continue };
         let folder = root.join(corpus).join(name);
         std::fs::create_dir_all(&folder).unwrap();

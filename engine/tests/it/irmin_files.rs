@@ -34,7 +34,9 @@ fn golden() -> &'static MemoryDisk {
 }
 
 fn open(disk: &Arc<MemoryDisk>, verify: Verify) -> Result<Store> {
-    let options = irmin::Options { verify, ..irmin::Options::default() };
+    // It is opened so often that making larger caches would take most of the time.
+    let (objects_bytes, pages_bytes) = (64 << 10, 64 << 10);
+    let options = irmin::Options { verify, objects_bytes, pages_bytes, ..Default::default() };
     irmin::open(Arc::clone(disk) as Arc<dyn Disk>, &options)
 }
 

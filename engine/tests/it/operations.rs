@@ -8,15 +8,18 @@ pub fn operations(bytes: &[u8]) {
     let Some((head, rest)) = bytes.split_first_chunk::<2>() else { return };
     let disk = if head[0] & 1 == 0 { DiskKind::Memory } else { DiskKind::Sim };
     let setup = Setup::draw(disk, u64::from(u16::from_le_bytes(*head)));
-    let steps: Vec<_> = rest.as_chunks::<4>().0.iter().take(200).copied().map(step).collect();
+    // More than fills a few write buffers makes the same merges over and over.
+    let enough = setup.operations_filling(20) as u32;
+    let steps: Vec<_> =
+        rest.as_chunks::<4>().0.iter().take(200).map(|bytes| step(*bytes, enough)).collect();
     if let Err(what) = run(&setup, &steps) {
         panic!("{what}\nwith {setup:?}\nand {steps:#?}");
     }
 }
 
-fn step([kind, table, low, high]: [u8; 4]) -> Step {
+fn step([kind, table, low, high]: [u8; 4], count_max: u32) -> Step {
     let seed = u64::from(u16::from_le_bytes([low, high]));
-    let count = 1 + u32::from(high);
+    let count = (1 + u32::from(high)).min(count_max);
     match kind % 36 {
         0 => Step::Create,
         1 => Step::Lookup { table, seed, count },
