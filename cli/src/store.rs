@@ -98,6 +98,18 @@ pub fn options(verify: Verify) -> OpenSnapshot {
     OpenSnapshot { verify, label: None, operators: operators() }
 }
 
+/// How a snapshot is opened that is only described or verified: an operator that its program alone
+/// knows is not called then, so one stands in for it.
+pub fn options_to_look(verify: Verify, info: &SnapshotInfo) -> OpenSnapshot {
+    let mut operators = operators();
+    for name in info.tables.iter().filter_map(|table| table.operator.as_deref()) {
+        if operators.iter().all(|known| known.name() != name) {
+            operators.push(MergeOperator::new(name, |older, _| older.to_vec()));
+        }
+    }
+    OpenSnapshot { verify, label: None, operators }
+}
+
 /// The head's number when `name` is a head's.
 fn head_number(name: &str) -> Option<u64> {
     name.strip_prefix(HEAD)?.parse().ok()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use varvite::{Result, SessionOptions, SnapshotContent, SnapshotInfo, Table, Verify};
+use varvite::{SessionOptions, SnapshotContent, SnapshotInfo, Table, Verify};
 
 use super::snapshot_transfer;
 use crate::exit::{Outcome, Verdict};
@@ -138,7 +138,8 @@ fn list(arguments: &List, format: Format) -> Outcome {
 fn info(arguments: &Named, format: Format) -> Outcome {
     let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
     let info = store::info(&session, &arguments.name)?;
-    let snapshot = session.open_snapshot(&arguments.name, &store::options(Verify::Quick))?;
+    let options = store::options_to_look(Verify::Quick, &info);
+    let snapshot = session.open_snapshot(&arguments.name, &options)?;
     let shown = &snapshot.payload[..snapshot.payload.len().min(PAYLOAD_SHOWN)];
     match format {
         Format::Json => {
@@ -191,8 +192,8 @@ fn delete(arguments: &Named, format: Format) -> Outcome {
 
 fn verify(arguments: &Named, format: Format) -> Outcome {
     let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
-    let outcome: Result<_> = session.open_snapshot(&arguments.name, &store::options(Verify::Full));
-    outcome?;
+    let info = store::info(&session, &arguments.name)?;
+    session.open_snapshot(&arguments.name, &store::options_to_look(Verify::Full, &info))?;
     done(&arguments.name, "sound", format)
 }
 

@@ -119,6 +119,10 @@ fn an_operator_that_only_its_program_knows_is_named() {
     drop(table);
     session.close().unwrap();
     varvite(&["table", "get", text(folder.path()), "own", "k"]).error(2, &["\"first-wins\""]);
+    // Nothing is merged for these.
+    let info = varvite(&["table", "snapshot", "info", text(folder.path()), "mine"]).yes();
+    assert!(info.contains("operator first-wins"), "{info}");
+    varvite(&["table", "snapshot", "verify", text(folder.path()), "mine"]).yes();
 }
 
 #[test]
