@@ -239,12 +239,15 @@ fn check_same_chain(session: &Session, chain: &Chain, progress: &Progress) -> Re
     if progress.blocks == 0 {
         return Ok(());
     }
-    let found = if chunk < chain.chunks() {
-        let chunk = chain.chunk(chunk)?;
-        chunk.block(offset)?.map(|(block, _)| hex::encode(&block.header.hash))
-    } else {
-        None
-    };
+    if chunk >= chain.chunks() {
+        return Err(Error::invalid(format!(
+            "{} has the chain up to {chunk:05}.chunk, which is not there any more: give the folder \
+             that it was filled from, or choose another --store",
+            session.root()
+        )));
+    }
+    let last = chain.chunk(chunk)?;
+    let found = last.block(offset)?.map(|(block, _)| hex::encode(&block.header.hash));
     if found.as_deref() == Some(progress.last_header_hash.as_str()) {
         return Ok(());
     }
