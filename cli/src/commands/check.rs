@@ -102,7 +102,7 @@ fn show(report: &Report) -> std::io::Result<()> {
     }
     let verdict = match report.findings.len() {
         0 => "sound ✓".to_owned(),
-        1 => "1 file is damaged ✗".to_owned(),
+        1 => "1 finding ✗".to_owned(),
         count => format!("{count} findings ✗"),
     };
     let rows = [
