@@ -96,7 +96,7 @@ fn interpreted_steps_agree_with_nested_maps() {
         index_bytes: 0,
         ..step::Setup::draw(DiskKind::Memory, 1)
     };
-    run(&setup, &step::draw(3, 25)).unwrap();
+    run(&setup, &step::draw(3, if cfg!(miri) { 8 } else { 25 })).unwrap();
 }
 
 #[test]
