@@ -28,7 +28,7 @@ struct Store {
 pub fn open(path: &Path, spec: &Spec, terms: &Terms) -> Result<Box<dyn Engine>> {
     let limited = terms.limit_bytes.is_some();
     let data_mib = (terms.entries * 100 >> 20) + 1;
-    let cache_mib = spec.option("cache_mib", if limited { 256 } else { (data_mib * 2).max(64) });
+    let cache_mib = spec.option("cache_mib", if limited { 96 } else { (data_mib * 2).max(64) });
     let database = Database::builder(path)
         .cache_size(cache_mib << 20)
         .worker_threads(spec.option("workers", 2) as usize)
