@@ -338,8 +338,8 @@ impl LogWriter {
         LogPoint { file: state.current.number, sequence, skip: 0 }
     }
 
-    /// Removes the older files that are not in `needed`, and lets their blob files go. What stays in spite of it goes when the
-    /// session is opened again.
+    /// Removes the older files that are not in `needed`, and lets their blob files go. What stays in
+    /// spite of it goes when the session is opened again.
     pub fn retain(&self, needed: &[u64]) {
         let mut gone = Vec::new();
         lock(&self.state).older.retain(|file| {
