@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use self::frame::{Frame, Frames};
 use crate::disk::Buffer;
-use crate::format::hash::combine;
+use crate::format::hash::mixed;
 use crate::prefetch;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
@@ -223,7 +223,8 @@ impl Cache {
 
     #[inline]
     fn place(&self, file: u64, page: u32) -> Option<(&Mutex<Set>, u8)> {
-        let hash = combine(file, u64::from(page));
+        // Files have numbers without a pattern, so those of their pages differ in most bits.
+        let hash = mixed(file.wrapping_add(u64::from(page)));
         let index = (u128::from(hash) * self.sets.len() as u128) >> 64;
         // The low bits, which the choice of the set hardly uses.
         self.sets.get(index as usize).map(|set| (&set.0, hash as u8))
@@ -568,7 +569,7 @@ mod tests {
             let cache = Cache::new(budget);
             let mut state = budget + 1;
             for _ in 0..rounds {
-                state = combine(state, 1);
+                state = mixed(state.wrapping_add(1));
                 let (file, page) = (state % 7, (state >> 32) as u32 % names);
                 match cache.get(file, page) {
                     Some(found) => assert_eq!(*found, bytes(file, page)),

@@ -22,7 +22,6 @@ use super::store::Store;
 use super::view::View;
 use super::write_buffer::{PREFETCHED, WriteBuffer};
 use crate::error::{Error, Result};
-use crate::format::hash::hash;
 
 /// A map from keys to values, with one writer.
 ///
@@ -190,7 +189,7 @@ impl Table {
         self.active.hold(batch.blobs());
         let (salt, mut done) = (self.store.salt, at.skip);
         let rest = batch.entries().skip(at.skip as usize);
-        let mut rest = rest.map(|entry| (entry, hash(salt, entry.key)));
+        let mut rest = rest.map(|entry| (entry, salt.hash(entry.key)));
         let mut group = Vec::with_capacity(PREFETCHED);
         loop {
             group.clear();

@@ -285,7 +285,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
         let mut waiting = 0u32;
         for index in group.clone() {
             let slot = index - group.start;
-            hashes[slot] = hash(self.view.store.salt, self.key(index));
+            hashes[slot] = self.view.store.salt.hash(self.key(index));
             if self.search_buffers(index, hashes[slot])? {
                 continue;
             }
@@ -332,7 +332,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     fn search_held(&mut self) -> Result<()> {
         while let Some(Held { index, at, page }) = self.held.pop() {
             if !self.search_page(&at, index, &page[..])? {
-                let hash = hash(self.view.store.salt, self.key(index));
+                let hash = self.view.store.salt.hash(self.key(index));
                 self.advance(index, hash, None)?;
             }
         }
@@ -361,7 +361,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     fn locate(&mut self, index: usize, hash: u64, row: &mut [u32]) -> Result<()> {
         let key = self.keys[index].as_ref();
         let prefix = key_prefix(key);
-        let salt = self.view.store.salt;
+        let salt = self.view.store.salt.number();
         for (source, place) in self.sources.iter().zip(row) {
             let Source::Run(source) = source else { continue };
             *place = source.locate(prefix, key);
@@ -517,7 +517,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     ) -> Result<bool> {
         let Some(filter) = segment.filter()? else { return Ok(true) };
         let store = &self.view.store;
-        let hash_ = if segment.salt() == store.salt {
+        let hash_ = if segment.salt() == store.salt.number() {
             hash_
         } else {
             hash(segment.salt(), self.key(index))
@@ -566,7 +566,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
         let settled = self.search_page(&at, index, bytes)?;
         self.scratch.give_back(read.buffer);
         if !settled {
-            let hash = hash(self.view.store.salt, self.key(index));
+            let hash = self.view.store.salt.hash(self.key(index));
             self.advance(index, hash, None)?;
         }
         Ok(true)

@@ -18,7 +18,7 @@ use crate::disk::{Access, Buffer, Disk, File, Mode};
 use crate::error::{Error, Result};
 use crate::file::shared::SharedFile;
 use crate::format::checksum::crc;
-use crate::format::hash::hash;
+use crate::format::hash::Salt;
 use crate::format::header::{self, FileKind, Header};
 
 /// Bytes of one write.
@@ -48,6 +48,7 @@ pub struct SegmentOptions {
 #[derive(Debug)]
 pub struct SegmentBuilder {
     options: SegmentOptions,
+    salt: Salt,
     file: Arc<dyn File>,
     /// Whether the file has bytes of an older one, perhaps more than it will have.
     is_over: bool,
@@ -122,6 +123,7 @@ impl SegmentBuilder {
         head[..header::LENGTH].copy_from_slice(&header.encode());
         seal(head, options.identity, 0);
         SegmentBuilder {
+            salt: Salt::new(options.salt),
             options,
             file,
             is_over,
@@ -235,7 +237,7 @@ impl SegmentBuilder {
         self.counts.key_bytes += entry.key.len() as u64;
         self.counts.value_bytes += entry.value.len() as u64;
         if self.options.bits_per_entry > 0 {
-            self.filter.add(hash(self.options.salt, entry.key));
+            self.filter.add(self.salt.hash(entry.key));
         }
     }
 

@@ -41,7 +41,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::{self, remove_leftovers};
 use crate::format::checksum::crc;
-use crate::format::hash::combine;
+use crate::format::hash::{Salt, combine};
 use crate::format::header::{FileKind, Header};
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -147,8 +147,9 @@ impl Session {
     /// session, `Invalid` when there is something else.
     pub fn create(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         let lock = folder::claim(&*disk)?;
-        let identity = combine(options.seed, 1);
-        let salt = combine(options.seed, 2);
+        // The salt does not follow from the identity, which every file of the session shows.
+        let seed = Salt::new(options.seed);
+        let (identity, salt) = (seed.hash(b"identity"), seed.hash(b"salt"));
         let store = Store::new(disk, options, (identity, salt), 1, Some(lock));
         let pins = Arc::new(Pins::default());
         let log = Self::start_log(&store, &pins, 1, Vec::new())?;

@@ -21,7 +21,7 @@ use crate::error::{Error, Kind, Result};
 use crate::file::removals::Removals;
 use crate::file::shared::SharedFile;
 use crate::file::spare::SpareFiles;
-use crate::format::hash::combine;
+use crate::format::hash::{Salt, combine};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, lock};
 
 /// Bytes of files that merges are done with and that the next outputs are written over.
@@ -34,7 +34,7 @@ pub struct Store {
     /// The store's identity, from which files derive theirs.
     pub(super) identity: u64,
     /// Of the filters of new segments.
-    pub(super) salt: u64,
+    pub(super) salt: Salt,
     pub(super) read_only: bool,
     pub(super) counters: Counters,
     /// Stopped when the session is closed or poisoned.
@@ -96,7 +96,7 @@ impl Store {
             disk,
             options,
             identity,
-            salt,
+            salt: Salt::new(salt),
             read_only: lock.is_none(),
             counters: Counters::default(),
             cache_number,
@@ -240,7 +240,7 @@ impl Store {
             id,
             identity: combine(self.identity, id),
             store: self.identity,
-            salt: self.salt,
+            salt: self.salt.number(),
             bits_per_entry: u32::from(filter_bits),
             access: self.options.access,
         };

@@ -133,7 +133,7 @@ impl Session {
         let there = Store::new(
             Arc::clone(target),
             SessionOptions::default(),
-            (identity, store.salt),
+            (identity, store.salt.number()),
             u64::MAX,
             None,
         );
@@ -153,7 +153,7 @@ impl Session {
         manifest.header = Header::new(FileKind::Snapshot, own, identity);
         replace::replace(target, &path, &manifest.encode())?;
         // With this it is a session.
-        replace::replace(target, SESSION, &encode_session(identity, store.salt))?;
+        replace::replace(target, SESSION, &encode_session(identity, store.salt.number()))?;
         Ok(moved)
     }
 

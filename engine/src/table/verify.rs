@@ -10,7 +10,7 @@ use super::run::Run;
 use super::run_reader::{ReadOptions, RunReader};
 use super::segment::Segment;
 use crate::error::{Error, Result};
-use crate::format::hash::hash;
+use crate::format::hash::Salt;
 
 /// Checks every byte of a segment: pages, order, counts, filter and index.
 pub fn segment(segment: &Arc<Segment>) -> Result<()> {
@@ -24,7 +24,7 @@ pub fn segment(segment: &Arc<Segment>) -> Result<()> {
         )
     };
     let index = segment.index()?;
-    let filter = segment.filter()?;
+    let (filter, salt) = (segment.filter()?, Salt::new(segment.salt()));
     let run = Run::new(vec![Arc::clone(segment)]);
     let mut reader = RunReader::new(&run, None, ReadOptions::default())?;
     let (mut count, mut last): (u64, Option<Vec<u8>>) = (0, None);
@@ -37,7 +37,7 @@ pub fn segment(segment: &Arc<Segment>) -> Result<()> {
         if index.find(key).is_none() {
             return Err(wrong("an index that finds entry", &count, &"none"));
         }
-        if filter.is_some_and(|filter| !filter.probe(hash(segment.salt(), key))) {
+        if filter.is_some_and(|filter| !filter.probe(salt.hash(key))) {
             return Err(wrong("a filter that passes entry", &count, &"one that does not"));
         }
         if count == 0 && key != &meta.first_key[..] {
