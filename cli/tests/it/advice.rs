@@ -152,3 +152,43 @@ fn a_lock_and_files_that_lost_their_beginning_are_inspected() {
     }
     assert_eq!(varvite(&["check", text(folder.path())]).code, 0);
 }
+
+#[test]
+fn a_store_of_an_earlier_development_version_is_refused_with_the_way_out() {
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/header");
+    let folder = TempDir::new().unwrap();
+    let (table, context) = (folder.path().join("table"), folder.path().join("context"));
+    for (path, file, name) in
+        [(&table, "session", "before-table.bin"), (&context, "control", "before-context.bin")]
+    {
+        fs::create_dir(path).unwrap();
+        fs::copy(golden.join(name), path.join(file)).unwrap();
+    }
+    let (table, context) = (text(&table), text(&context));
+    let version = "of version 1, which an earlier development version wrote";
+    let says = ["session is a session", version, "`varvite table dump`", "`varvite table load`"];
+    for arguments in [
+        &["table", "get", table, "t", "k"][..],
+        &["table", "put", table, "t", "k", "v", "--create"],
+        &["table", "dump", table, "t"],
+        &["check", table],
+    ] {
+        varvite(arguments).error(2, &says);
+    }
+    let says = ["control is a control", version, "`varvite replay`", "`varvite context migrate`"];
+    for arguments in [
+        &["context", "log", context][..],
+        &["context", "put", context, "main", "a", "v"],
+        &["context", "check", context],
+        &["check", context],
+    ] {
+        varvite(arguments).error(2, &says);
+    }
+    for (path, file) in [(table, "session"), (context, "control")] {
+        let names = fs::read_dir(path).unwrap().map(|it| it.unwrap().file_name());
+        let names: Vec<_> = names.filter(|name| name != "lock").collect();
+        assert_eq!(names, [file], "nothing is written or removed");
+    }
+    let file = golden.join("before-table.bin");
+    assert!(varvite(&["inspect", text(&file)]).out.contains("earlier development version"));
+}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::hash::Hash;
 use super::node::{Body, Branch, INLINE, Leaf, Node, Pointer, Slot, Target};
 use crate::error::Result;
-use crate::format::checksum::{crc, crc_append};
+use crate::format::checksum::{crc, crc_append, masked};
 use crate::format::codec::{Decoder, Encoder};
 
 /// What a record is.
@@ -78,7 +78,7 @@ fn checksum(identity: u64, offset: u64, bytes: &[u8]) -> u32 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&identity.to_le_bytes());
     place[8..].copy_from_slice(&offset.to_le_bytes());
-    crc_append(crc(&place), bytes)
+    masked(crc_append(crc(&place), bytes))
 }
 
 /// A record, taken apart.

@@ -1,4 +1,9 @@
-//! CRC-32C (Castagnoli), the checksum of every file.
+//! CRC-32C (Castagnoli), the checksum of every file, and the form in which it is stored.
+//!
+//! Bytes that end in their own CRC leave every CRC of the same polynomial that runs over them in a
+//! state that depends on their length alone: whoever covers them covers nothing. So a checksum that
+//! stands behind what it covers is stored [`masked`]. The argument, and every place where a checksum
+//! covers a checksum: `docs/format/README.md`.
 
 /// CRC-32C of `bytes`.
 #[must_use]
@@ -12,14 +17,30 @@ pub fn crc_append(seed: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(seed, bytes)
 }
 
-/// The checksum of a page: over (file identity, page number, bytes), so that a page found in the
-/// wrong file or place is as wrong as one with a flipped bit.
+/// The stored form of a checksum: its halves `(high, low)` become `(low, high ^ low)`.
+///
+/// A checksum over all of it sees `crc ^ masked(crc)`, which is `(high ^ low, high)`: it takes each
+/// value once, so no two contents with different checksums look the same from outside.
+#[inline]
+#[must_use]
+pub fn masked(crc: u32) -> u32 {
+    crc.rotate_left(16) ^ (crc & 0xffff)
+}
+
+/// The checksum to store behind `bytes`.
+#[must_use]
+pub fn stored(bytes: &[u8]) -> u32 {
+    masked(crc(bytes))
+}
+
+/// The checksum to store for a page: over (file identity, page number, bytes), so that a page found in
+/// the wrong file or place is as wrong as one with a flipped bit.
 #[must_use]
 pub fn page_crc(identity: u64, page_number: u32, bytes: &[u8]) -> u32 {
     let mut place = [0; 12];
     place[..8].copy_from_slice(&identity.to_le_bytes());
     place[8..].copy_from_slice(&page_number.to_le_bytes());
-    crc_append(crc(&place), bytes)
+    masked(crc_append(crc(&place), bytes))
 }
 
 #[cfg(test)]
@@ -30,6 +51,8 @@ mod tests {
     fn check_value_of_the_castagnoli_polynomial() {
         assert_eq!(crc(b"123456789"), 0xe306_9283);
         assert_eq!(crc_append(crc(b"1234"), b"56789"), 0xe306_9283);
+        assert_eq!(masked(0xe306_9283), 0x9283_7185);
+        assert_eq!(stored(b"123456789"), 0x9283_7185);
     }
 
     #[test]
@@ -37,5 +60,48 @@ mod tests {
         let page = [9; 64];
         assert_ne!(page_crc(1, 2, &page), page_crc(1, 3, &page));
         assert_ne!(page_crc(1, 2, &page), page_crc(2, 2, &page));
+    }
+
+    /// The dimension of the span of `vectors`.
+    fn rank(mut vectors: Vec<u32>) -> u32 {
+        let mut rank = 0;
+        while let Some(one) = vectors.pop() {
+            if one != 0 {
+                rank += 1;
+                let lowest = one & one.wrapping_neg();
+                vectors.iter_mut().filter(|it| **it & lowest != 0).for_each(|it| *it ^= one);
+            }
+        }
+        rank
+    }
+
+    #[test]
+    fn a_checksum_over_all_sees_every_bit_of_a_masked_one() {
+        // Both maps are linear, so where bits go says where all values go: here, to each value once.
+        let bits = || (0..32).map(|bit| 1_u32 << bit);
+        assert_eq!(rank(bits().map(masked).collect()), 32);
+        assert_eq!(rank(bits().map(|bit| bit ^ masked(bit)).collect()), 32);
+        for (a, b) in [(0, u32::MAX), (0x1234_5678, 0x9abc_def0)] {
+            assert_eq!(masked(a ^ b), masked(a) ^ masked(b));
+        }
+    }
+
+    #[test]
+    fn outer_checksums_depend_on_the_content_of_what_has_its_own() {
+        let outer = |content: &[u8], seed: u32, form: fn(u32) -> u32| {
+            let inner = form(crc_append(seed, content));
+            crc(&[b"before", content, &inner.to_le_bytes(), b"after"].concat())
+        };
+        // As it is: neither another seed nor a constant helps, added bit by bit.
+        let plain: [fn(u32) -> u32; 2] = [|crc| crc, |crc| crc ^ 0x5a5a_1234];
+        for form in plain {
+            for seed in [0, 7] {
+                assert_eq!(outer(b"content", seed, form), outer(b"another", seed, form));
+            }
+        }
+        let mut seen = std::collections::HashSet::new();
+        for number in 0..100_000_u32 {
+            assert!(seen.insert(outer(&number.to_le_bytes(), 0, masked)), "{number}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Format document: `docs/format/header.md`.
 
-use super::checksum::crc;
+use super::checksum::{crc, stored};
 use super::codec::{Decoder, Encoder};
 use crate::error::{Error, Kind, Result};
 
@@ -34,16 +34,16 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// Every kind with its letter, its name and the newest version that this release reads.
+    /// Every kind with its letter, its name and the version that this release reads and writes.
     pub const ALL: [(FileKind, u8, &'static str, u16); 8] = [
-        (FileKind::Session, b'S', "session", 1),
-        (FileKind::Segment, b'R', "segment", 1),
-        (FileKind::Blob, b'B', "blob", 1),
-        (FileKind::Snapshot, b'M', "snapshot", 1),
-        (FileKind::Pack, b'P', "pack", 1),
-        (FileKind::Control, b'C', "control", 1),
-        (FileKind::Log, b'L', "log", 1),
-        (FileKind::Checkpoint, b'K', "checkpoint", 1),
+        (FileKind::Session, b'S', "session", 2),
+        (FileKind::Segment, b'R', "segment", 2),
+        (FileKind::Blob, b'B', "blob", 2),
+        (FileKind::Snapshot, b'M', "snapshot", 2),
+        (FileKind::Pack, b'P', "pack", 2),
+        (FileKind::Control, b'C', "control", 2),
+        (FileKind::Log, b'L', "log", 2),
+        (FileKind::Checkpoint, b'K', "checkpoint", 2),
     ];
 
     fn row(self) -> (FileKind, u8, &'static str, u16) {
@@ -92,13 +92,14 @@ impl Header {
         bytes[8..10].copy_from_slice(&self.version.to_le_bytes());
         bytes[12..20].copy_from_slice(&self.identity.to_le_bytes());
         bytes[20..28].copy_from_slice(&self.store.to_le_bytes());
-        let crc = crc(&bytes[..28]);
-        bytes[28..].copy_from_slice(&crc.to_le_bytes());
+        let checksum = stored(&bytes[..28]);
+        bytes[28..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
     /// Decodes the header of `file`, whatever its kind. `Invalid` when it is no file of ours,
-    /// `Corrupt` when it is cut or a checksum is wrong, `Version` when it is newer than this release.
+    /// `Corrupt` when it is cut or a checksum is wrong, `Version` when it is newer than this release or
+    /// of a development version before it.
     pub fn decode(file: &str, bytes: &[u8]) -> Result<Header> {
         let begins = bytes.len().min(MAGIC.len());
         if begins == 0 || (bytes[..begins] != MAGIC[..begins] && !lost_magic(bytes)) {
@@ -115,9 +116,11 @@ impl Header {
             return Err(Error::corrupt(file, 0, "\"varvite\"", "other bytes"));
         }
         let mut decoder = Decoder::new(file, 28, &bytes[28..LENGTH]);
-        let expected = crc(&bytes[..28]);
+        let expected = stored(&bytes[..28]);
         let found = decoder.u32()?;
-        if found != expected {
+        // Version 1 did not mask its checksums.
+        let is_first = found == crc(&bytes[..28]) && bytes[8..10] == [1, 0];
+        if found != expected && !is_first {
             return Err(Error::corrupt(
                 file,
                 28,
@@ -137,11 +140,14 @@ impl Header {
         let mut decoder = Decoder::new(file, 8, &bytes[8..28]);
         let version = decoder.u16()?;
         let reserved = decoder.u16()?;
-        if version == 0 || version > row.3 || reserved != 0 {
+        if (1..row.3).contains(&version) && reserved == 0 {
+            return Err(too_old(file, row.0, version));
+        }
+        if version != row.3 || reserved != 0 {
             return Err(Error::new(
                 Kind::Version,
                 format!(
-                    "{file} is a {} of version {version}; this release reads up to version {}: use a newer release",
+                    "{file} is a {} of version {version}; this release reads version {}: use a newer release",
                     row.2, row.3
                 ),
             ));
@@ -167,18 +173,40 @@ impl Header {
     }
 }
 
+/// `Version` for a file of a development version before this one, with the way out.
+fn too_old(file: &str, kind: FileKind, version: u16) -> Error {
+    let way_out = match kind {
+        FileKind::Pack | FileKind::Control => {
+            "make the context again with this release, with `varvite replay` or `varvite context migrate`"
+        }
+        _ => {
+            "dump each table with the version that wrote it (`varvite table dump`), and load what it \
+             printed with this one (`varvite table load`)"
+        }
+    };
+    Error::new(
+        Kind::Version,
+        format!(
+            "{file} is a {} of version {version}, which an earlier development version wrote; this \
+             release reads version {}: {way_out}",
+            kind.name(),
+            kind.version()
+        ),
+    )
+}
+
 /// Whether this is a header of ours but for its first bytes: the checksum is right with them.
 fn lost_magic(bytes: &[u8]) -> bool {
     let Some(bytes) = bytes.first_chunk::<LENGTH>() else { return false };
     let mut whole = *bytes;
     whole[..MAGIC.len()].copy_from_slice(&MAGIC);
-    crc(&whole[..28]).to_le_bytes() == whole[28..]
+    stored(&whole[..28]).to_le_bytes() == whole[28..]
 }
 
 /// The bytes of a small file: what was encoded, and behind it the checksum of all of it.
 #[must_use]
 pub fn finish_with_checksum(mut to: Encoder) -> Vec<u8> {
-    let checksum = crc(to.bytes());
+    let checksum = stored(to.bytes());
     to.u32(checksum);
     to.finish()
 }
@@ -188,7 +216,7 @@ pub fn finish_with_checksum(mut to: Encoder) -> Vec<u8> {
 pub fn checked_body<'a>(file: &'a str, bytes: &'a [u8], name: &str) -> Result<Decoder<'a>> {
     let end = bytes.len().saturating_sub(4).max(LENGTH);
     let found = Decoder::new(file, end as u64, &bytes[end..]).u32()?;
-    let expected = crc(&bytes[..end]);
+    let expected = stored(&bytes[..end]);
     if found != expected {
         return Err(Error::corrupt(
             file,

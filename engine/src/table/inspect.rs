@@ -16,7 +16,7 @@ use super::snapshot::{
     LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord, UnionRecord, decode_sections,
 };
 use crate::error::{Error, Kind, Result};
-use crate::format::checksum::crc;
+use crate::format::checksum::stored;
 use crate::format::codec::Decoder;
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
@@ -161,7 +161,7 @@ pub fn session(file: &str, bytes: &[u8]) -> Outline {
 fn check_end(file: &str, bytes: &[u8], covered: usize) -> Result<()> {
     let end = bytes.get(covered..).unwrap_or_default();
     let mut from = Decoder::new(file, covered as u64, end);
-    let (found, expected) = (from.u32()?, crc(&bytes[..covered]));
+    let (found, expected) = (from.u32()?, stored(&bytes[..covered]));
     if found != expected {
         let expected = format_args!("checksum {expected:08x}");
         return Err(Error::corrupt(file, covered as u64, expected, format_args!("{found:08x}")));

@@ -12,7 +12,7 @@ use varvite::context::{
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::file::append::{AppendFile, HEAD, Position, open_reader, scan};
-use varvite::format::checksum::{crc, crc_append};
+use varvite::format::checksum::{crc, crc_append, masked, stored};
 use varvite::format::header::FileKind;
 use varvite::{Error, Result};
 
@@ -194,7 +194,7 @@ fn walk(tree: &Tree) -> Result<()> {
 fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if let Some((rest, checksum)) = bytes.split_last_chunk_mut::<4>() {
-        *checksum = crc(rest).to_le_bytes();
+        *checksum = stored(rest).to_le_bytes();
     }
     bytes
 }
@@ -249,7 +249,7 @@ pub fn records(bytes: &[u8]) {
 
 /// The length of the record that `bytes` begin with, if they hold all of it: a tag, the length of the body,
 /// a hash, the body, a checksum.
-fn record_length(bytes: &[u8]) -> Option<usize> {
+pub fn record_length(bytes: &[u8]) -> Option<usize> {
     const REST: usize = 36;
     let mut body = 0;
     for at in 1..5 {
@@ -270,7 +270,7 @@ fn repair_records(mut offset: u64, mut bytes: &mut [u8]) {
         let (record, checksum) = record.split_last_chunk_mut::<4>().expect("it is longer");
         // The identity of the store is its seed.
         let place = [small().seed.to_le_bytes(), offset.to_le_bytes()].concat();
-        *checksum = crc_append(crc(&place), record).to_le_bytes();
+        *checksum = masked(crc_append(crc(&place), record)).to_le_bytes();
         (bytes, offset) = (rest, offset + length as u64);
     }
 }

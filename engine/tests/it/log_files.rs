@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::file::append::{AppendFile, Position, scan};
-use varvite::format::checksum::crc;
+use varvite::format::checksum::stored;
 use varvite::format::codec::{Decoder, Encoder};
 use varvite::format::header::FileKind;
 use varvite::raw::{Checkpoint, LogRecord, encode_begin, encode_delete_range, encode_update};
@@ -192,7 +192,7 @@ pub fn log_file(bytes: &[u8]) {
 pub fn checkpoint(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     if let Some((rest, checksum)) = bytes.split_last_chunk_mut::<4>() {
-        *checksum = crc(rest).to_le_bytes();
+        *checksum = stored(rest).to_le_bytes();
     }
     if let Ok(decoded) = Checkpoint::decode(CHECKPOINT, &bytes) {
         assert_eq!(decoded.encode(), bytes, "another encoding");

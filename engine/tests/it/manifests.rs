@@ -233,7 +233,7 @@ fn unions_that_cannot_be_are_refused() {
         let mut bytes = record.clone();
         bytes[at + place] = byte;
         let end = bytes.len() - 4;
-        let checksum = varvite::format::checksum::crc(&bytes[..end]);
+        let checksum = varvite::format::checksum::stored(&bytes[..end]);
         bytes[end..].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(Manifest::decode("m", &bytes).unwrap_err().kind(), Kind::Corrupt, "{place}");
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::file::append::{AppendFile, Position, open_reader, scan};
-use varvite::format::checksum::crc;
+use varvite::format::checksum::stored;
 use varvite::format::header::FileKind;
 use varvite::{Session, Verify};
 
@@ -43,7 +43,7 @@ fn store() -> Arc<MemoryDisk> {
 fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if let Some((rest, checksum)) = bytes.split_last_chunk_mut::<4>() {
-        *checksum = crc(rest).to_le_bytes();
+        *checksum = stored(rest).to_le_bytes();
     }
     bytes
 }
