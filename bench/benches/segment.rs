@@ -62,7 +62,7 @@ fn build(disk: &dyn Disk, keys: &[[u8; 34]], bits_per_entry: u32) -> Segment {
 fn main() {
     let mut keys: Vec<[u8; 34]> = (0..ENTRIES as u64).map(key).collect();
     keys.sort_unstable();
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     for bits in [0, 6, 10, 16] {
         measure(&format!("build, filter of {bits} bits"), ENTRIES, 10, || {
             black_box(build(&*disk, &keys, bits));

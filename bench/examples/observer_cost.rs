@@ -34,7 +34,7 @@ impl Observer for Sum {
 
 fn tree(observer: Option<Arc<dyn Observer>>) -> Result<Tree> {
     let options = Options { observer, ..Options::default() };
-    let mut store = Store::create(MemoryDisk::new(), options)?;
+    let mut store = Store::create(MemoryDisk::seeded(1), options)?;
     let mut tree = store.empty_tree();
     for account in 0..ACCOUNTS {
         tree.add(&path(account), &account.to_be_bytes())?;

@@ -1,6 +1,5 @@
 //! Flags that several commands share, and how they become the engine's options.
 
-use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,7 +53,6 @@ impl Tuning {
             Some(mebibytes) => SessionOptions::within_memory(mebibytes << 20),
             None => SessionOptions::default(),
         };
-        options.seed = random_seed();
         if self.cache_mib.is_some() && self.cache != CacheKind::Own {
             return Err(Error::invalid(
                 "--cache-mib is the size of the own cache: add --cache own",
@@ -95,9 +93,4 @@ impl Sorting {
             LoadOrder::Sorted
         }
     }
-}
-
-/// A seed that nobody can guess: the standard library draws its hash keys from the system.
-pub fn random_seed() -> u64 {
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

@@ -187,7 +187,7 @@ fn check(handle: &Handle, expected: &BTreeMap<TxIn, TxOut>) -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let backend = Backend::create(disk.clone())?;
     let genesis: Diffs =
         (0..1_000).map(|index| output(0, index)).map(|(k, v)| (k, Some(v))).collect();

@@ -12,6 +12,7 @@
 //! Paths are relative to the disk's root, UTF-8, with `/` between components.
 
 mod buffer;
+pub(crate) mod entropy;
 pub mod memory;
 pub mod os;
 pub(crate) mod path;
@@ -105,6 +106,13 @@ pub trait Disk: Send + Sync + Debug {
     /// A queue for up to `depth` reads at once.
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
         Ok(Box::new(SerialQueue::new(depth)))
+    }
+
+    /// A number that nobody else draws, from which a store's identity follows. The engine has no
+    /// random source of its own. `Invalid` for a disk that has nothing to draw from, as here: then the
+    /// host gives a seed. Where a test runs, the numbers follow from the disk's seed.
+    fn entropy(&self) -> Result<u64> {
+        Err(entropy::none(self.root()))
     }
 
     /// Where the root is, for messages.

@@ -46,7 +46,7 @@ const UNION_CREDITS: u64 = 3_500;
 /// A table of a run, a sealed write buffer that is written out and the base of the next, a half-done
 /// union of it with itself, and a manifest, in about 100 KiB, most of which fills pages up.
 fn store() -> Arc<MemoryDisk> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options()).unwrap();
     let options = TableOptions { write_buffer_bytes: 2_500, ..SETUP.table_options() };
     let mut table = session.create_table("t", options).unwrap();
@@ -258,7 +258,7 @@ fn nothing_is_removed_while_a_manifest_cannot_be_read() {
 /// The store of Irmin in `golden/`, which has no checksums: what a damaged length asks for is not taken.
 #[test]
 fn damage_of_a_store_of_irmin_takes_no_memory() {
-    let sound = MemoryDisk::new();
+    let sound = MemoryDisk::seeded(1);
     sound.create_directory("index").unwrap();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/irmin-pack");
     let files = ["store.control", "store.dict", "store.branches", "store.0.suffix", "index/log"];

@@ -147,7 +147,7 @@ const READER_FINDS: u64 = 200_000;
 fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     let disk: Arc<dyn Disk> = match folder {
         Some(folder) => OsDisk::create(folder)?,
-        None => MemoryDisk::new(),
+        None => MemoryDisk::seeded(1),
     };
     let options = Options {
         objects_bytes: arguments.objects_mib << 20,

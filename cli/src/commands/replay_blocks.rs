@@ -95,7 +95,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let disk: Arc<dyn Disk> = match &arguments.store {
         Some(folder) => OsDisk::create(folder)?,
-        None => MemoryDisk::new(),
+        None => MemoryDisk::seeded(1),
     };
     let store = if disk.exists("control")? {
         Store::open(Arc::clone(&disk), options.clone())?

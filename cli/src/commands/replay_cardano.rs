@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_report_has_exactly_the_keys_that_programs_rely_on() {
-        let disk = varvite::disk::memory::MemoryDisk::new();
+        let disk = varvite::disk::memory::MemoryDisk::seeded(1);
         let session = Session::create(disk, varvite::SessionOptions::default()).unwrap();
         let table = session.create_table(TABLE, TableOptions::utxo()).unwrap();
         let report = sum_up(&Progress::default(), &table, None).unwrap();

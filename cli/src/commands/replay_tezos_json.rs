@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let expected = expected(&path, &read_text(&path)?)?;
     let disk: Arc<dyn Disk> = match &arguments.store {
         Some(folder) => OsDisk::create(folder)?,
-        None => MemoryDisk::new(),
+        None => MemoryDisk::seeded(1),
     };
     let mut store = Store::create(disk, Options::default())?;
     let mut tree = Tree::empty(store.configuration());

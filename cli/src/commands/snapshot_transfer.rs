@@ -9,7 +9,6 @@ use varvite::disk::os::OsDisk;
 use varvite::{Error, SessionOptions, Transferred, Verify};
 
 use crate::exit::{Outcome, Verdict};
-use crate::flags::random_seed;
 use crate::print::{self, Format};
 use crate::store;
 
@@ -51,14 +50,10 @@ fn verify(full: bool) -> Verify {
     if full { Verify::Full } else { Verify::Quick }
 }
 
-fn options() -> SessionOptions {
-    SessionOptions { seed: random_seed(), ..SessionOptions::default() }
-}
-
 /// Runs `export`.
 pub fn export(arguments: &Export, format: Format) -> Outcome {
     // It takes no lock, so a store that is being written to can be exported from.
-    let session = store::open_read_only(&arguments.store, options())?;
+    let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
     // Before a folder is made for nothing.
     store::info(&session, &arguments.name)?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.folder)?;
@@ -75,7 +70,7 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
         None => only_snapshot(arguments)?,
     };
     let session = if arguments.create {
-        store::open_or_create(&arguments.store, options())?
+        store::open_or_create(&arguments.store, SessionOptions::default())?
     } else {
         store::open(&arguments.store, options()).map_err(store::or_create)?
     };
@@ -86,7 +81,7 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
 }
 
 fn only_snapshot(arguments: &Import) -> varvite::Result<String> {
-    let listed = store::open_read_only(&arguments.folder, options())?.list_snapshots()?;
+    let listed = store::open_read_only(&arguments.folder, SessionOptions::default())?.list_snapshots()?;
     if let [info] = &listed[..] {
         return Ok(info.name.clone());
     }

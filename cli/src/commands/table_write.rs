@@ -14,7 +14,6 @@ use varvite::{
 
 use super::table::{KeyRange, as_slice, bounds};
 use crate::exit::{Outcome, Verdict};
-use crate::flags::random_seed;
 use crate::print::{self, Format};
 use crate::store;
 use crate::text::Notation;
@@ -98,7 +97,7 @@ pub struct Work {
 impl Work {
     /// Opens the store in `folder`, or makes one; `otherwise` is the state when there is no head.
     pub fn open(folder: &Path, create: bool, otherwise: Option<&str>) -> Result<Work> {
-        let options = SessionOptions { seed: random_seed(), ..SessionOptions::default() };
+        let options = SessionOptions::default();
         let session = if create {
             store::open_or_create(folder, options)?
         } else {

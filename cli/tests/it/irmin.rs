@@ -55,7 +55,7 @@ pub fn copy(folder: &Path) -> Arc<MemoryDisk> {
             }
         }
     }
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     walk(folder, "", &disk);
     disk
 }

@@ -13,7 +13,7 @@ use crate::binary::{text, varvite};
 use crate::irmin::{STORES, compare, copy, copy_store, data, expectations, open};
 
 fn ours() -> Store {
-    Store::create(MemoryDisk::new(), Options::default()).unwrap()
+    Store::create(MemoryDisk::seeded(1), Options::default()).unwrap()
 }
 
 fn migrate(from: &Arc<MemoryDisk>, to: &mut Store, choice: &Choice) -> Result<Migrated> {
@@ -22,9 +22,9 @@ fn migrate(from: &Arc<MemoryDisk>, to: &mut Store, choice: &Choice) -> Result<Mi
 }
 
 fn export(from: &Store) -> Arc<MemoryDisk> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let target = Arc::clone(&disk) as Arc<dyn Disk>;
-    let scratch: Arc<dyn Disk> = MemoryDisk::new();
+    let scratch: Arc<dyn Disk> = MemoryDisk::seeded(1);
     irmin::export(from, &target, &scratch, &mut |_| Ok(())).unwrap();
     disk
 }
@@ -56,7 +56,7 @@ fn every_store_comes_over_and_goes_back_with_every_hash() {
             assert_eq!((checked.index_faults, checked.missing), (vec![], vec![]), "{name}");
         }
         let target = Arc::clone(&back) as Arc<dyn Disk>;
-        let scratch: Arc<dyn Disk> = MemoryDisk::new();
+        let scratch: Arc<dyn Disk> = MemoryDisk::seeded(1);
         let error = irmin::export(&to, &target, &scratch, &mut |_| Ok(())).unwrap_err();
         assert_eq!(error.kind(), Kind::Exists);
     }
@@ -136,7 +136,7 @@ fn what_cannot_come_over_says_so_and_leaves_nothing() {
     assert_eq!(error.unwrap_err().kind(), Kind::Invalid);
     let from = copy_store(&stores.join("minimal-simple"));
     let binary = Options { configuration: Configuration::TEZOS_BINARY, ..Options::default() };
-    let mut other = Store::create(MemoryDisk::new(), binary).unwrap();
+    let mut other = Store::create(MemoryDisk::seeded(1), binary).unwrap();
     let error = migrate(&from, &mut other, &Choice::default()).unwrap_err();
     assert_eq!(error.kind(), Kind::Invalid);
 
@@ -174,7 +174,7 @@ fn a_large_store_is_exported_with_a_table_of_places() {
         parent = vec![store.commit(&mut tree, &info).unwrap()];
         changed = 50_000..50_500;
     }
-    let (back, scratch) = (MemoryDisk::new(), MemoryDisk::new());
+    let (back, scratch) = (MemoryDisk::seeded(1), MemoryDisk::seeded(1));
     let disks = [Arc::clone(&back), Arc::clone(&scratch)].map(|disk| disk as Arc<dyn Disk>);
     let mut objects = Vec::new();
     let mut watch = |done: &irmin::Exported| {
@@ -195,7 +195,7 @@ fn a_large_store_is_exported_with_a_table_of_places() {
     }
     assert_eq!(theirs.check().unwrap().commits, 3);
     let error =
-        irmin::export(&store, &(MemoryDisk::new() as Arc<dyn Disk>), &disks[1], &mut |_| Ok(()));
+        irmin::export(&store, &(MemoryDisk::seeded(1) as Arc<dyn Disk>), &disks[1], &mut |_| Ok(()));
     assert_eq!(error.unwrap_err().kind(), Kind::Exists);
 }
 

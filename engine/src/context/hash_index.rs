@@ -193,7 +193,8 @@ impl HashIndex {
     fn session_options(&self) -> SessionOptions {
         let cache = Some(Arc::clone(&self.cache));
         SessionOptions {
-            seed: combine(self.covered.store, self.covered.generation),
+            // The store's, so that the same operations give the same bytes; 0 would be refused.
+            seed: Some(combine(self.covered.store, self.covered.generation).max(1)),
             cache,
             queue_depth: 16,
             ..SessionOptions::default()
@@ -274,28 +275,11 @@ impl HashIndex {
         Ok(())
     }
 
-    /// Makes a session in the folder, whatever is there.
+    /// Makes a session in the folder, whatever session is there.
     fn make_tables(&mut self) -> Result<()> {
         self.folder.make()?;
-        for folder in ["snapshots", "segments", ""] {
-            if !self.folder.exists(folder)? {
-                continue;
-            }
-            let mut removed = false;
-            for name in self.folder.list(folder)? {
-                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-                if !["snapshots", "segments", "lock"].contains(&&*path) {
-                    self.folder.remove(&path)?;
-                    removed = true;
-                }
-            }
-            if removed && folder == "snapshots" {
-                // So that no crash brings back a snapshot without its segments.
-                self.folder.sync_directory(folder)?;
-            }
-        }
         let disk = Arc::clone(&self.folder) as Arc<dyn Disk>;
-        let session = Session::create(disk, self.session_options())?;
+        let session = Session::create_over(disk, self.session_options())?;
         self.empty_tables(session)
     }
 

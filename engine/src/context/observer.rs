@@ -116,7 +116,7 @@ pub struct Cost {
 ///
 /// let observer = Arc::new(Slowest(Instant::now(), Mutex::default()));
 /// let options = Options { observer: Some(observer.clone()), ..Options::default() };
-/// let mut store = Store::create(MemoryDisk::new(), options)?;
+/// let mut store = Store::create(MemoryDisk::seeded(1), options)?;
 /// let mut tree = store.empty_tree();
 /// tree.add(&["data", "version"], b"genesis")?;
 /// store.commit(&mut tree, &CommitInfo::default())?;

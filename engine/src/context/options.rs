@@ -55,8 +55,9 @@ pub struct Options {
     pub observer: Option<Arc<dyn Observer>>,
     /// A chunk longer than this is followed by another.
     pub chunk_bytes: u64,
-    /// Identity of a store that is created.
-    pub seed: u64,
+    /// Identity of a store that is created, which no other store may have. `None` has the disk draw it
+    /// ([`crate::disk::Disk::entropy`]); only tests give it. `Some(0)` is refused.
+    pub seed: Option<u64>,
 }
 
 impl Default for Options {
@@ -73,7 +74,7 @@ impl Default for Options {
             tree_bytes: 128 << 20,
             observer: None,
             chunk_bytes: 256 << 20,
-            seed: 0,
+            seed: None,
         }
     }
 }

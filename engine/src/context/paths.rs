@@ -1,5 +1,7 @@
 //! The names of a context store's files, made and recognised here and nowhere else.
 
+use crate::format::hash::combine;
+
 /// What the store is made of now; replaced whole.
 pub(crate) const CONTROL: &str = "control";
 
@@ -9,9 +11,19 @@ pub(crate) const LOCK: &str = "lock";
 /// Folder of the index.
 pub(crate) const INDEX: &str = "index";
 
+/// Whether a store replaces a file of this name whole.
+pub(crate) fn is_replaced(name: &str) -> bool {
+    name == CONTROL
+}
+
 /// Chunk `number` of the pack in `generation`.
 pub(crate) fn chunk(generation: u64, number: u64) -> String {
     format!("{generation:04}-{number:06}.pack")
+}
+
+/// The identity of that chunk of the store, part of every checksum in it.
+pub(crate) fn chunk_identity(store: u64, generation: u64, number: u64) -> u64 {
+    combine(combine(store, generation), number)
 }
 
 /// Generation and number of the chunk called `name`, if it is one.

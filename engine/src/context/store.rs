@@ -29,7 +29,7 @@ use super::paths;
 use super::record::Tag;
 use super::tree::Tree;
 use crate::cache::Cache;
-use crate::disk::Disk;
+use crate::disk::{Disk, entropy};
 use crate::disk::memory::MemoryDisk;
 use crate::error::{Error, Kind, Result};
 use crate::file::append::Position;
@@ -81,7 +81,7 @@ struct State {
 /// use varvite::context::{CommitInfo, Configuration, Options, Store, Tree};
 /// use varvite::disk::memory::MemoryDisk;
 /// # fn main() -> varvite::Result<()> {
-/// let mut store = Store::create(MemoryDisk::new(), Options::default())?;
+/// let mut store = Store::create(MemoryDisk::seeded(1), Options::default())?;
 /// let mut tree = Tree::empty(Configuration::TEZOS);
 /// tree.add(&["data", "version"], b"genesis")?;
 /// let hash = store.commit(&mut tree, &CommitInfo::new(&[], 0, "Tezos", "Genesis"))?;
@@ -112,11 +112,12 @@ impl Store {
     /// and syncs the first chunk, the control file and an empty index.
     pub fn create(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         write::expect_empty(&*disk)?;
+        let seed = entropy::seed(options.seed, &*disk)?;
         let lock = write::lock_store(&*disk)?;
         // Again: another process may have made one before the lock was ours.
         write::expect_empty(&*disk)?;
         let control = Control {
-            store: options.seed,
+            store: seed,
             configuration: options.configuration,
             index: options.index,
             generation: 0,
@@ -141,6 +142,8 @@ impl Store {
         // Read again: another writer may have replaced it before the lock was ours.
         let control = Control::read(&*disk)?;
         write::remove_leftovers(&*disk, &control)?;
+        // The process that renamed the control file may have died before that was durable.
+        disk.sync_directory("")?;
         Self::open_with(disk, options, control, Some(lock))
     }
 
@@ -203,9 +206,10 @@ impl Store {
             objects_bytes: 0,
             hashes_bytes: 0,
             cache: None,
+            seed: Some(1),
             ..options
         };
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         drop(Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options.clone())?);
         let mut store = Store::open_read_only(disk, options)?;
         store.history = Some(history);

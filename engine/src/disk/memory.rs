@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use super::entropy::{self, Random};
 use super::{Access, Disk, File, Linked, Lock, Mode, path as paths};
 use crate::error::{Error, Result};
 
@@ -22,6 +23,22 @@ pub struct MemoryDisk {
     names: RwLock<BTreeMap<String, Node>>,
     /// Lock files that are held, with their holders.
     held: Arc<Mutex<HashMap<String, String>>>,
+    entropy: Mutex<Option<Entropy>>,
+}
+
+/// What a seeded disk draws from.
+#[derive(Debug)]
+struct Entropy {
+    drawn: Random,
+    /// The seeds of its copies, which must draw other numbers than the disk itself.
+    copies: Random,
+}
+
+impl Entropy {
+    fn new(seed: u64) -> Entropy {
+        let mut seeds = Random::new(seed);
+        Entropy { drawn: Random::new(seeds.next()), copies: Random::new(!seeds.next()) }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -46,10 +63,18 @@ impl Content {
 }
 
 impl MemoryDisk {
-    /// An empty disk.
+    /// An empty disk without [`Disk::entropy`]: a store in it is made and opened with a seed of its own.
     #[must_use]
     pub fn new() -> Arc<MemoryDisk> {
         Arc::default()
+    }
+
+    /// An empty disk whose [`Disk::entropy`] follows from `seed`: the same operations give the same
+    /// bytes. Where that is not wanted, draw the seed at random.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Arc<MemoryDisk> {
+        let disk = MemoryDisk { entropy: Mutex::new(Some(Entropy::new(seed))), ..Self::default() };
+        Arc::new(disk)
     }
 
     /// All bytes of the file at `path`. `Missing`.
@@ -83,10 +108,12 @@ impl MemoryDisk {
             .collect()
     }
 
-    /// A copy of the whole disk that shares nothing with it; locks are not held in the copy.
+    /// A copy of the whole disk that shares nothing with it; locks are not held in the copy, and it
+    /// draws other numbers.
     #[must_use]
     pub fn snapshot(&self) -> Arc<MemoryDisk> {
-        let copy = MemoryDisk::default();
+        let entropy = lock(&self.entropy).as_mut().map(|own| Entropy::new(own.copies.next()));
+        let copy = MemoryDisk { entropy: Mutex::new(entropy), ..MemoryDisk::default() };
         let mut copied: HashMap<*const Content, Arc<Content>> = HashMap::new();
         for (path, node) in self.names().iter() {
             let node = match node {
@@ -229,6 +256,13 @@ impl Disk for MemoryDisk {
         let content = self.content(from)?;
         self.insert(to, Node::File(content))?;
         Ok(Linked::HardLink)
+    }
+
+    fn entropy(&self) -> Result<u64> {
+        match &mut *lock(&self.entropy) {
+            Some(entropy) => Ok(entropy.drawn.next()),
+            None => Err(entropy::none(self.root())),
+        }
     }
 
     fn root(&self) -> &'static str {

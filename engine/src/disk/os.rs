@@ -287,9 +287,37 @@ impl Disk for OsDisk {
         Ok(Box::new(SerialQueue::new(depth)))
     }
 
+    fn entropy(&self) -> Result<u64> {
+        drawn().map_err(|error| self.error("draw entropy for", "", error))
+    }
+
     fn root(&self) -> &str {
         &self.name
     }
+}
+
+/// Eight bytes of the system's entropy.
+#[cfg(target_os = "linux")]
+fn drawn() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    loop {
+        match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+            Ok(8) => return Ok(u64::from_le_bytes(bytes)),
+            // So few bytes are given whole or, at a signal before there is any entropy, not at all.
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A number from the keys that the standard library draws from the system for its maps.
+#[cfg(not(target_os = "linux"))]
+fn drawn() -> io::Result<u64> {
+    use std::hash::{BuildHasher as _, Hasher as _};
+    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
+    // The keys are drawn once a thread and count up; the process and the place tell the rest apart.
+    hasher.write_u32(std::process::id());
+    Ok(hasher.finish())
 }
 
 /// The open, locked file; closing it releases the lock, and the file stays.

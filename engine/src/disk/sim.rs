@@ -16,10 +16,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use super::memory::lock;
+use super::entropy::Random;
 use super::{Access, Disk, File, Linked, Lock, Mode, Queue, path as paths};
 use crate::error::Result;
 
-use content::{Change, Content, Keep, Random};
+use content::{Change, Content, Keep};
 use fault::{Call, Faults};
 pub use fault::{Calls, Fault};
 use file::{SimFile, SimLock, SimQueue};
@@ -77,6 +78,7 @@ impl SimDisk {
             next_number,
             clock: 0,
             random: Random::new(seed),
+            entropy: Random::new(!seed),
             held: HashMap::new(),
             faults: Faults::default(),
             capacity: None,
@@ -371,6 +373,11 @@ impl Disk for SimDisk {
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
         let seed = lock(&self.state).random.next();
         Ok(Box::new(SimQueue::new(depth, seed)))
+    }
+
+    fn entropy(&self) -> Result<u64> {
+        let mut state = self.enter(Call::reading(Fault::Open, "draw entropy for"), "")?;
+        Ok(state.entropy.next())
     }
 
     fn root(&self) -> &'static str {

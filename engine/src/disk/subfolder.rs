@@ -101,6 +101,10 @@ impl Disk for Subfolder {
         self.disk.queue(depth)
     }
 
+    fn entropy(&self) -> Result<u64> {
+        self.disk.entropy()
+    }
+
     fn root(&self) -> &str {
         &self.root
     }

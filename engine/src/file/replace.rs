@@ -12,17 +12,22 @@ use crate::error::{Kind, Result};
 /// What the name of a file in work ends with.
 pub const SUFFIX: &str = ".tmp";
 
-/// Whether `name` is what a crash leaves of a replacement: nobody refers to it, it may be removed.
+/// The name of the file that `name` would have become, if it is what a crash leaves of a replacement.
 #[must_use]
-pub fn is_leftover(name: &str) -> bool {
-    name.ends_with(SUFFIX)
+pub fn unfinished(name: &str) -> Option<&str> {
+    name.strip_suffix(SUFFIX)
 }
 
-/// Removes the leftovers in a folder and returns how many there were. Their removal is made durable
-/// with the folder's next sync.
-pub fn remove_leftovers(disk: &dyn Disk, directory: &str) -> Result<usize> {
+/// Removes what a crash left in a folder of replacements of those files that `is_ours` knows by name,
+/// and returns how many there were: hosts have files of their own that end alike. The removal is made
+/// durable with the folder's next sync.
+pub fn remove_leftovers(
+    disk: &dyn Disk,
+    directory: &str,
+    is_ours: impl Fn(&str) -> bool,
+) -> Result<usize> {
     let mut count = 0;
-    for name in disk.list(directory)?.into_iter().filter(|name| is_leftover(name)) {
+    for name in disk.list(directory)?.into_iter().filter(|name| unfinished(name).is_some_and(&is_ours)) {
         let path = if directory.is_empty() {
             name
         } else {

@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::blob::BlobMeta;
-use super::checkpoint::{Checkpoint, read_checkpoint};
-use super::folder::{lost_file, read_manifest, read_session, snapshot_names};
+use super::checkpoint::{Checkpoint, read_any_checkpoint, read_checkpoint};
+use super::folder::{lost_file, read_any_manifest, read_manifest, read_session, snapshot_names};
 use super::log_files;
 use super::log_record::Record;
 use super::options::SessionOptions;
@@ -81,7 +81,7 @@ pub struct Progress {
 /// use varvite::disk::{Disk, memory::MemoryDisk};
 /// use varvite::{Session, SessionOptions, table::check::check};
 ///
-/// let disk: Arc<dyn Disk> = MemoryDisk::new();
+/// let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
 /// Session::create(disk.clone(), SessionOptions::default())?.close()?;
 /// let report = check(&disk, |_| ControlFlow::Continue(()))?;
 /// assert!(report.findings.is_empty());
@@ -94,10 +94,7 @@ pub fn check(
     let (identity, damage) = match read_session(&**disk) {
         Ok(identity) => (identity, None),
         Err(error) if error.kind() == Kind::Corrupt => {
-            // The log is the only one to ask for it, and then there is a checkpoint.
-            let checkpoint = read_checkpoint(&**disk).ok().flatten();
-            let identity = checkpoint.map_or(0, |checkpoint| checkpoint.header.store);
-            ((identity, 0), Some(error))
+            ((told_identity(&**disk)?, 0), Some(error))
         }
         Err(error) => return Err(error),
     };
@@ -120,6 +117,17 @@ pub fn check(
             return Ok(report);
         }
     }
+}
+
+/// The identity of a session whose own file is damaged, as the checkpoint or a manifest tells it; 0 when
+/// none does.
+fn told_identity(disk: &dyn Disk) -> Result<u64> {
+    if let Ok(Some(checkpoint)) = read_any_checkpoint(disk) {
+        return Ok(checkpoint.header.store);
+    }
+    let names = snapshot_names(disk)?;
+    let mut manifests = names.iter().filter_map(|name| read_any_manifest(disk, name).ok());
+    Ok(manifests.next().map_or(0, |(manifest, _)| manifest.header.store))
 }
 
 /// How often everything is looked at again because the writer replaced something meanwhile.
@@ -146,7 +154,7 @@ impl Checker<'_> {
         let (mut needed, mut all) = (Needed::new(), User::default());
         for name in snapshot_names(self.disk)? {
             let user = User { snapshots: vec![name.clone()], live_tables: Vec::new() };
-            match read_manifest(self.disk, &name) {
+            match read_manifest(self.disk, self.store.identity, &name) {
                 Ok(manifest) => {
                     report.need(&mut needed, manifest.segments(), &paths::snapshot(&name), &user);
                 }
@@ -255,7 +263,7 @@ impl Checker<'_> {
 
     /// Those of `user` that name `file` at this moment.
     fn still_needing(&self, file: &str, mut user: User) -> User {
-        user.snapshots.retain(|name| match read_manifest(self.disk, name) {
+        user.snapshots.retain(|name| match read_manifest(self.disk, self.store.identity, name) {
             Ok(manifest) => manifest.files().any(|(_, path)| path == file),
             Err(error) => error.kind() != Kind::Missing,
         });
@@ -342,7 +350,7 @@ fn check_log(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let checkpoint = match read_checkpoint(disk) {
+        let checkpoint = match read_checkpoint(disk, identity) {
             Ok(checkpoint) => checkpoint,
             Err(error) => {
                 report.add(paths::CHECKPOINT, &error, &User::default());
@@ -366,7 +374,7 @@ fn check_log(
             // A writer that goes on removes what its new checkpoint does not need.
             Err(_)
                 if attempts < ATTEMPTS_MAX
-                    && read_checkpoint(disk).is_ok_and(|now| now != checkpoint) =>
+                    && read_checkpoint(disk, identity).is_ok_and(|now| now != checkpoint) =>
             {
                 continue;
             }

@@ -135,8 +135,8 @@ impl Checkpoint {
     }
 }
 
-/// Reads the checkpoint of a session; `None` where no table was ever live.
-pub fn read_checkpoint(disk: &dyn Disk) -> Result<Option<Checkpoint>> {
+/// Reads the checkpoint of whichever session; `None` where no table was ever live.
+pub fn read_any_checkpoint(disk: &dyn Disk) -> Result<Option<Checkpoint>> {
     let file = match disk.open(paths::CHECKPOINT, Mode::Read, Access::Buffered) {
         Err(error) if error.kind() == Kind::Missing => return Ok(None),
         opened => opened?,
@@ -149,4 +149,18 @@ pub fn read_checkpoint(disk: &dyn Disk) -> Result<Option<Checkpoint>> {
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(0, &mut bytes)?;
     Checkpoint::decode(paths::CHECKPOINT, &bytes).map(Some)
+}
+
+/// The same, of the session `identity`. `Corrupt` when the file is that of another session.
+pub fn read_checkpoint(disk: &dyn Disk, identity: u64) -> Result<Option<Checkpoint>> {
+    let checkpoint = read_any_checkpoint(disk)?;
+    match &checkpoint {
+        Some(checkpoint) if checkpoint.header.store != identity => Err(Error::corrupt(
+            paths::CHECKPOINT,
+            0,
+            "the checkpoint of this session",
+            "that of another session: put back the file that was there",
+        )),
+        _ => Ok(checkpoint),
+    }
 }

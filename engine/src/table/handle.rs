@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 /// ```
 /// use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
 ///
-/// let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+/// let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
 /// let mut table = session.create_table("utxo", TableOptions::utxo())?;
 /// let mut batch = Batch::new();
 /// batch.insert(b"tx1#0", b"5 ada").insert(b"tx1#1", b"2 ada").delete(b"tx0#7");

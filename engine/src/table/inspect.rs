@@ -13,7 +13,8 @@ use super::page::{PAGE_BYTES, Page, check_seal};
 use super::paths;
 use super::segment::{Footer, SegmentMeta, page_offset};
 use super::snapshot::{
-    LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord, UnionRecord, decode_sections,
+    LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord, UnionRecord, decode_identity,
+    decode_sections,
 };
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::stored;
@@ -65,7 +66,7 @@ const LOCK_BYTES_MAX: usize = 256;
 /// use varvite::{Session, SessionOptions, table::inspect};
 /// use varvite::disk::memory::MemoryDisk;
 ///
-/// let disk = MemoryDisk::new();
+/// let disk = MemoryDisk::seeded(1);
 /// Session::create(disk.clone(), SessionOptions::default())?.close()?;
 /// let mut bytes = disk.bytes("session").expect("a session has the file");
 /// assert_eq!(inspect::file("session", &bytes)?.damage_count(), 0);
@@ -191,13 +192,18 @@ pub fn snapshot(file: &str, bytes: &[u8]) -> Outline {
     });
     // Every piece may be sound and their sum not, as when two describe one segment differently.
     if whole.damage_count() == 0 {
-        whole.damage = Manifest::decode(file, bytes).err().map(|error| error.to_string());
+        let decoded = Manifest::decode(file, bytes);
+        whole.damage = decoded.err().map(|error| error.to_string());
     }
     whole
 }
 
 /// Decodes a manifest's body piece by piece, keeping each piece before the next may fail.
 fn manifest(from: &mut Decoder<'_>, pieces: &mut Vec<Outline>) -> Result<()> {
+    let start = from.offset();
+    let (name, sequence) = decode_identity(from)?;
+    let outline = Outline::new("snapshot", start..from.offset()).field("name", name);
+    pieces.push(outline.field("sequence", sequence));
     let start = from.offset();
     let label = from.text()?;
     pieces
@@ -461,7 +467,8 @@ mod tests {
         );
         let header = Header::new(FileKind::Snapshot, 1, 2);
         let payload = b"payload".to_vec();
-        Manifest { header, label: "label".to_owned(), payload, tables: vec![table] }.encode()
+        let (name, label) = ("one".to_owned(), "label".to_owned());
+        Manifest { header, name, sequence: 1, label, payload, tables: vec![table] }.encode()
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl Executor for Threads {
 
 fn table(executor: Option<Arc<dyn Executor>>) -> Table {
     let options = SessionOptions { executor, ..SessionOptions::default() };
-    let session = Session::create(MemoryDisk::new(), options).expect("memory does not fail");
+    let session = Session::create(MemoryDisk::seeded(1), options).expect("memory does not fail");
     small_table(&session, "t")
 }
 
@@ -159,7 +159,7 @@ fn rounds_found(disk: Arc<dyn Disk>) -> Vec<u8> {
 fn threads_that_share_a_log_each_find_their_updates_again() {
     crate::sync::check_schedules(
         || {
-            let disk = MemoryDisk::new();
+            let disk = MemoryDisk::seeded(1);
             let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, logged());
             let session = session.expect("memory does not fail");
             assert_eq!(update_all(&session, || ()), [ROUNDS; 3]);

@@ -63,7 +63,7 @@ impl Session {
     /// ```
     /// use varvite::{LoadOrder, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
     ///
-    /// let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+    /// let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
     /// let mut loader = session.load_table("utxo", TableOptions::utxo(), LoadOrder::Sorted)?;
     /// for number in 0..1000_u32 {
     ///     loader.push(&number.to_be_bytes(), b"5 ada")?;

@@ -151,7 +151,7 @@ impl Found {
         for number in &self.leftovers {
             disk.remove(&paths::log_file(*number))?;
         }
-        match remove_leftovers(disk, LOG) {
+        match remove_leftovers(disk, LOG, |name| paths::is_replaced(LOG, name)) {
             Err(error) if error.kind() == Kind::Missing => Ok(()),
             removed => removed.map(drop),
         }

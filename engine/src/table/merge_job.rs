@@ -572,7 +572,7 @@ mod interleavings {
     }
 
     fn job(executor: Arc<dyn Executor>) -> Arc<MergeJob> {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         disk.create_directory("segments").expect("memory takes it");
         let options = SessionOptions { executor: Some(executor), ..SessionOptions::default() };
         let store = Store::new(disk, options, (1, 1), 1, Some(Box::new(NoLock)));

@@ -86,7 +86,7 @@ pub enum Operation {
 ///
 /// let updates = Arc::new(Updates(Instant::now(), AtomicU64::new(0)));
 /// let options = SessionOptions { observer: Some(updates.clone()), ..SessionOptions::default() };
-/// let session = Session::create(MemoryDisk::new(), options)?;
+/// let session = Session::create(MemoryDisk::seeded(1), options)?;
 /// let mut table = session.create_table("t", TableOptions::default())?;
 /// table.update(Batch::new().insert(b"a", b"1").delete(b"b"))?;
 /// assert_eq!(updates.1.load(Ordering::Relaxed), 2);
@@ -121,8 +121,10 @@ pub enum Log {
 /// How a session is opened.
 #[derive(Clone)]
 pub struct SessionOptions {
-    /// Entropy for identity and salt of a new session. Draw it; only tests fix it.
-    pub seed: u64,
+    /// From what identity and salt of a new session follow, and the identities of the blob files of
+    /// each opening. `None` has the disk draw it ([`crate::disk::Disk::entropy`]); only tests give it.
+    /// `Some(0)` is refused. No two stores may have the same, nor two openings of a store and its copy.
+    pub seed: Option<u64>,
     /// Whether lookups and merges go past the operating system's page cache.
     pub access: Access,
     /// The memory of the session, in one number: write buffers, filters, indexes and merges are charged
@@ -163,7 +165,7 @@ impl SessionOptions {
 impl Default for SessionOptions {
     fn default() -> Self {
         SessionOptions {
-            seed: 0,
+            seed: None,
             access: Access::Buffered,
             cache: None,
             queue_depth: 64,
@@ -215,7 +217,7 @@ pub(super) const BLOB_MIN_BYTES_MAX: u32 = (64 << 10) + 1;
 /// assert_eq!(options.write_buffer_bytes, 8 << 20);
 /// let odd = TableOptions { size_ratio: 8, filter_bits: 10, ..options };
 /// # let session = varvite::Session::create(
-/// #     varvite::disk::memory::MemoryDisk::new(), varvite::SessionOptions::default())?;
+/// #     varvite::disk::memory::MemoryDisk::seeded(1), varvite::SessionOptions::default())?;
 /// session.create_table("t", odd)?;
 /// # Ok::<(), varvite::Error>(())
 /// ```

@@ -62,6 +62,16 @@ pub fn snapshot_name(name: &str) -> Option<&str> {
     name.strip_suffix(SNAPSHOT_SUFFIX).filter(|name| check_name("snapshot", name).is_ok())
 }
 
+/// Whether a session replaces a file of this name in `folder` whole.
+pub fn is_replaced(folder: &str, name: &str) -> bool {
+    match folder {
+        "" => [SESSION, CHECKPOINT].contains(&name),
+        SNAPSHOTS => snapshot_name(name).is_some(),
+        LOG => log_number(name).is_some(),
+        _ => false,
+    }
+}
+
 /// `Invalid` unless `name` can name a table or snapshot on every file system.
 pub fn check_name(what: &str, name: &str) -> Result<()> {
     let allowed =
@@ -92,6 +102,11 @@ mod tests {
         assert_eq!(log_number(log_file(0x1f).strip_prefix("log/").unwrap()), Some(0x1f));
         assert_eq!(log_number("000000000000001f.segment"), None);
         assert_eq!(snapshot_name("slot-42.snapshot"), Some("slot-42"));
+        for (folder, name) in [("", SESSION), ("", CHECKPOINT), (SNAPSHOTS, "a.snapshot")] {
+            assert!(is_replaced(folder, name), "{folder}/{name}");
+            assert!(!is_replaced(SEGMENTS, name) && !is_replaced(folder, "data"), "{folder}/{name}");
+        }
+        assert!(is_replaced(LOG, "0000000000000001.log") && !is_replaced(LOG, "x.log"));
         for name in ["", "a/b", "A", "..", &"x".repeat(65)] {
             assert!(check_name("snapshot", name).is_err(), "{name}");
         }

@@ -139,7 +139,7 @@ mod interleavings {
             || {
                 let removals = Removals::new(true);
                 let file = SharedFile::kept(
-                    &(MemoryDisk::new() as _),
+                    &(MemoryDisk::seeded(1) as _),
                     "segments/1",
                     Access::Buffered,
                     &removals,

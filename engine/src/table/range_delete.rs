@@ -138,7 +138,7 @@ impl Table {
     /// ```
     /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
     /// use std::ops::Bound::{Excluded, Included, Unbounded};
-    /// # let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+    /// # let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
     /// # let mut table = session.create_table("t", TableOptions::default())?;
     /// table.update(Batch::new().insert(b"a", b"1").insert(b"b", b"2").insert(b"c", b"3"))?;
     /// table.delete_range(Excluded(b"a"), Included(b"b"))?;

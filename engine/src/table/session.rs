@@ -15,8 +15,8 @@ use super::checkpoint::read_checkpoint;
 
 use super::counters::{Purpose, SessionStats};
 use super::folder::{
-    self, deleted_meanwhile, encode_session, holder, lost_or_deleted, missing_snapshot,
-    read_manifest, read_manifest_bytes, read_session, snapshot_names,
+    self, Claim, Others, deleted_meanwhile, holder, lost_or_deleted, missing_snapshot, read_manifest,
+    read_manifest_bytes, read_session, snapshot_names,
 };
 use super::handle::Table;
 use super::levels::{Merging, Shape};
@@ -27,7 +27,7 @@ use super::merge_job::{Input, MergeJob, MergePlan, MergeState};
 use super::operator;
 use super::options::{Log, OpenSnapshot, Operation, SessionOptions, TableOptions, Verify};
 use super::output::BlobPlan;
-use super::paths::{self, LOCK, SEGMENTS, SESSION, SNAPSHOTS};
+use super::paths::{self, LOCK, SEGMENTS, SNAPSHOTS};
 use super::pins::{Files, Named, Pins};
 use super::segment::{Segment, SegmentMeta};
 use super::snapshot::{
@@ -37,13 +37,11 @@ use super::snapshot::{
 use super::store::Store;
 use super::union_merge::Groups;
 use super::verify;
-use crate::disk::Disk;
+use crate::disk::{Disk, entropy};
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::{self, remove_leftovers};
-use crate::format::checksum::crc;
-use crate::format::hash::{Salt, combine};
-use crate::format::header::{FileKind, Header};
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::format::hash::Salt;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 pub use live::OpenTable;
 
@@ -68,7 +66,7 @@ pub struct SnapshotContent<'a> {
 /// ```
 /// # use varvite::{OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions};
 /// # use varvite::disk::memory::MemoryDisk;
-/// # let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+/// # let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
 /// # let utxo = session.create_table("utxo", TableOptions::utxo())?;
 /// # let stake = session.create_table("stake", TableOptions::default())?;
 /// let content = SnapshotContent { label: "ledger", payload: b"", tables: &[&utxo, &stake] };
@@ -111,7 +109,7 @@ impl Snapshot {
 /// use varvite::{Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions};
 /// use varvite::disk::memory::MemoryDisk;
 ///
-/// let disk = MemoryDisk::new();
+/// let disk = MemoryDisk::seeded(1);
 /// let session = Session::create(disk.clone(), SessionOptions::default())?;
 /// let mut table = session.create_table("utxo", TableOptions::utxo())?;
 /// table.update(Batch::new().insert(b"tx1#0", b"5 ada"))?;
@@ -132,6 +130,8 @@ pub struct Session {
     /// Held by whoever saves or deletes a snapshot or closes, across all of its writes. Readers of
     /// snapshots take `pins` only, which nobody holds while the disk works.
     changing: Arc<Mutex<()>>,
+    /// How many snapshots were saved, as far as those tell that are there; under `changing`.
+    saves: Arc<AtomicU64>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
     pub(super) store: Arc<Store>,
 }
@@ -144,18 +144,37 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     /// Makes a session in the root folder of `disk`, which must be empty. `Exists` when there is a
-    /// session, `Invalid` when there is something else.
+    /// session, `Invalid` when there is something else, `Corrupt` when files of a session are there
+    /// without the file `session`: nothing that may be data is ever removed. What a creation or an
+    /// export has left that was cut short does not count.
+    ///
+    /// Its identity follows from the seed in the options; without one, `disk` draws it.
     pub fn create(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
-        let lock = folder::claim(&*disk)?;
+        Self::create_beside(disk, options, Others::Refuse)
+    }
+
+    /// Makes a session in place of whatever session is there. Files that are no session's stay.
+    pub(crate) fn create_over(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
+        folder::clear(&*disk)?;
+        Self::create_beside(disk, options, Others::Keep)
+    }
+
+    fn create_beside(
+        disk: Arc<dyn Disk>,
+        options: SessionOptions,
+        others: Others,
+    ) -> Result<Self> {
+        let seed = entropy::seed(options.seed, &*disk)?;
+        let (claim, lock) = Claim::begin(&disk, others)?;
         // The salt does not follow from the identity, which every file of the session shows.
-        let seed = Salt::new(options.seed);
-        let (identity, salt) = (seed.hash(b"identity"), seed.hash(b"salt"));
-        let store = Store::new(disk, options, (identity, salt), 1, Some(lock));
+        let from = Salt::new(seed);
+        let (identity, salt) = (from.hash(b"identity"), from.hash(b"salt"));
+        let store = Store::new(disk, options, (identity, salt), 1, Some((lock, seed)));
         let pins = Arc::new(Pins::default());
         let log = Self::start_log(&store, &pins, 1, Vec::new())?;
-        replace::replace(&store.disk, SESSION, &encode_session(identity, salt))?;
+        claim.finish(identity, salt)?;
         let live = LiveTables::new(&store, &pins, log, None, None);
-        Ok(Session { store, pins, live, changing: Arc::default() })
+        Ok(Session { store, pins, live, changing: Arc::default(), saves: Arc::default() })
     }
 
     fn start_log(
@@ -174,6 +193,7 @@ impl Session {
     /// `Locked` when another process has it. Reads every manifest.
     pub fn open(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         let (identity, salt) = read_session(&*disk)?;
+        let seed = entropy::seed(options.seed, &*disk)?;
         let lock = disk.lock(LOCK, &holder())?;
         let mut next_segment = 1;
         let mut on_disk = BTreeMap::new();
@@ -183,18 +203,24 @@ impl Session {
                 on_disk.insert(name, id);
             }
         }
-        let store = Store::new(disk, options, (identity, salt), next_segment, Some(lock));
+        // The process that made the session may have died before its name was durable.
+        disk.sync_directory("")?;
+        let store = Store::new(disk, options, (identity, salt), next_segment, Some((lock, seed)));
         let mut named = Named::default();
+        let mut saves = 0;
         for name in snapshot_names(&*store.disk)? {
             match pin(&store, &name) {
-                Ok(files) => drop(named.snapshots.insert(name, files)),
+                Ok((sequence, files)) => {
+                    saves = saves.max(sequence);
+                    named.snapshots.insert(name, files);
+                }
                 Err(error) => named.warnings.push(format!(
                     "snapshot {name} cannot be read, so no file was removed: {error}"
                 )),
             }
         }
         let disk = &*store.disk;
-        let found = read_checkpoint(disk).and_then(|checkpoint| {
+        let found = read_checkpoint(disk, identity).and_then(|checkpoint| {
             let log = log_files::find(disk, identity, checkpoint.as_ref(), &mut |_, _| Ok(()))?;
             Ok((checkpoint, log))
         });
@@ -225,8 +251,9 @@ impl Session {
         }
         if named.warnings.is_empty() {
             remove_files(disk, on_disk.keys())?;
-            remove_leftovers(disk, SNAPSHOTS)?;
-            remove_leftovers(disk, "")?;
+            for folder in [SNAPSHOTS, ""] {
+                remove_leftovers(disk, folder, |name| paths::is_replaced(folder, name))?;
+            }
         }
         let pins = Arc::new(Pins::new(named));
         let writer = match log {
@@ -238,7 +265,8 @@ impl Session {
             _ => None,
         };
         let live = LiveTables::new(&store, &pins, writer, checkpoint, damage.as_ref());
-        Ok(Session { store, pins, live, changing: Arc::default() })
+        let saves = Arc::new(AtomicU64::new(saves));
+        Ok(Session { store, pins, live, changing: Arc::default(), saves })
     }
 
     /// Opens the session for reading snapshots, also while another process writes. Takes no lock
@@ -249,7 +277,7 @@ impl Session {
         let store = Store::new(disk, options, identity, u64::MAX, None);
         let pins = Arc::new(Pins::default());
         let live = LiveTables::new(&store, &pins, None, None, None);
-        Ok(Session { store, pins, live, changing: Arc::default() })
+        Ok(Session { store, pins, live, changing: Arc::default(), saves: Arc::default() })
     }
 
     /// Ends the session. Live tables are durable then. Of the others, everything since the last
@@ -376,12 +404,10 @@ impl Session {
         segments: &snapshot::Named,
     ) -> Result<()> {
         self.store.sync_segments(segments.values())?;
-        let header = Header::new(
-            FileKind::Snapshot,
-            combine(self.store.identity, crc(path.as_bytes()).into()),
-            self.store.identity,
-        );
-        let manifest = Manifest { header, label, payload, tables };
+        let header = Manifest::header(self.store.identity, name);
+        let sequence = self.next_save();
+        let manifest =
+            Manifest { header, name: name.to_owned(), sequence, label, payload, tables };
         let bytes = manifest.encode();
         self.store.count_manifest(bytes.len() as u64);
         let files = files_of(segments);
@@ -397,6 +423,11 @@ impl Session {
             return Err(error);
         }
         Ok(())
+    }
+
+    /// The number of the next save. One that fails leaves a gap.
+    fn next_save(&self) -> u64 {
+        self.saves.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// What a failed sync leaves on disk is unknown, so nothing more is written.
@@ -423,7 +454,7 @@ impl Session {
             for record in &manifest.tables {
                 let opened = self
                     .open_recorded(record, options)
-                    .map_err(|error| lost_or_deleted(&*self.store.disk, name, &manifest, error));
+                    .map_err(|error| lost_or_deleted(&*self.store.disk, &manifest, error));
                 tables.push(opened?);
             }
             Ok(Snapshot { label: manifest.label, payload: manifest.payload, tables })
@@ -433,7 +464,7 @@ impl Session {
     /// The manifest of a snapshot and counts of its files, so that none of them goes while they are
     /// opened, whoever deletes the snapshot meanwhile.
     pub(super) fn read_held(&self, name: &str) -> Result<(Manifest, Files)> {
-        let manifest = read_manifest(&*self.store.disk, name)?;
+        let manifest = read_manifest(&*self.store.disk, self.store.identity, name)?;
         let (files, certain) = {
             let named = self.pins.lock();
             let files = named.snapshots.get(name).cloned().unwrap_or_default();
@@ -514,7 +545,7 @@ impl Session {
     fn list_once(&self) -> Result<(Vec<SnapshotInfo>, usize)> {
         let (mut snapshots, mut vanished) = (Vec::new(), 0);
         for name in snapshot_names(&*self.store.disk)? {
-            match read_manifest_bytes(&*self.store.disk, &name) {
+            match read_manifest_bytes(&*self.store.disk, self.store.identity, &name) {
                 Ok((manifest, length)) => {
                     snapshots.push(SnapshotInfo::new(&name, &manifest, length));
                 }
@@ -551,7 +582,7 @@ impl Session {
     ///
     /// ```
     /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
-    /// # let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+    /// # let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
     /// # let mut table = session.create_table("t", TableOptions::default())?;
     /// session.pause_merges(64 << 20);
     /// table.update(Batch::new().insert(b"key", b"value"))?; // in the moment that counts
@@ -586,10 +617,11 @@ impl Session {
     }
 }
 
-/// The files of the segments that a snapshot names. None is opened.
-fn pin(store: &Store, name: &str) -> Result<Files> {
-    let manifest = read_manifest(&*store.disk, name)?;
-    Ok(manifest.files().map(|(id, path)| (id, store.shared_file(id, path))).collect())
+/// Which save a snapshot is, and the files of the segments that it names. None is opened.
+fn pin(store: &Store, name: &str) -> Result<(u64, Files)> {
+    let manifest = read_manifest(&*store.disk, store.identity, name)?;
+    let files = manifest.files().map(|(id, path)| (id, store.shared_file(id, path)));
+    Ok((manifest.sequence, files.collect()))
 }
 
 /// Removes files of the folder of segments; one that its last holder removed meanwhile is no error.

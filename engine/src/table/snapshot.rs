@@ -23,8 +23,10 @@ use super::run::Run;
 use super::segment::{Segment, SegmentMeta};
 use crate::error::{Error, Result};
 use crate::file::shared::SharedFile;
+use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
-use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum};
+use crate::format::hash::combine;
+use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
 
 /// Beside the kind of lookups: the least length of blobs follows.
 const HAS_BLOB_MIN: u8 = 2;
@@ -35,6 +37,8 @@ pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 const LEVELS_MAX: usize = 64;
 /// Most bytes that a clock, a merge or all files together may count, so that no sum overflows.
 const COST_MAX: u64 = 1 << 52;
+/// There is always a later save.
+const SEQUENCE_MAX: u64 = 1 << 62;
 /// Segments have smaller ids, so that there is always a next one.
 const SEGMENT_ID_MAX: u64 = 1 << 62;
 
@@ -48,6 +52,10 @@ const TABLE_RECORD_BYTES_MIN: usize = 12;
 pub struct Manifest {
     /// The file's header.
     pub header: Header,
+    /// The snapshot's name, as the file's name says it too.
+    pub name: String,
+    /// Which save of the session it is; later ones have greater numbers.
+    pub sequence: u64,
     /// The application's mark.
     pub label: String,
     /// The application's bytes.
@@ -395,6 +403,20 @@ impl MergeRecord {
     }
 }
 
+/// Which snapshot a manifest is of: its name and its number among the saves.
+pub fn decode_identity(from: &mut Decoder<'_>) -> Result<(String, u64)> {
+    let start = from.clone();
+    let name = from.text()?.to_owned();
+    if paths::check_name("snapshot", &name).is_err() {
+        return Err(start.corrupt("the name of a snapshot", format_args!("{name:?}")));
+    }
+    let sequence = from.varint()?;
+    if !(1..=SEQUENCE_MAX).contains(&sequence) {
+        return Err(from.corrupt("a sequence of 1 to 2^62", sequence));
+    }
+    Ok((name, sequence))
+}
+
 /// Reads what stands behind the tables: sections, each with a tag of its own, to the end.
 pub fn decode_sections(tables: &mut [TableRecord], from: &mut Decoder<'_>) -> Result<()> {
     let mut before = 0;
@@ -472,6 +494,8 @@ impl Manifest {
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Encoder::new();
         to.raw(&self.header.encode());
+        to.bytes_with_length(self.name.as_bytes());
+        to.varint(self.sequence);
         to.bytes_with_length(self.label.as_bytes());
         to.bytes_with_length(&self.payload);
         encode_tables(&self.tables, &mut to);
@@ -482,6 +506,7 @@ impl Manifest {
     pub fn decode(file: &str, bytes: &[u8]) -> Result<Self> {
         let header = Header::expect(file, bytes, FileKind::Snapshot)?;
         let mut from = checked_body(file, bytes, "manifest checksum")?;
+        let (name, sequence) = decode_identity(&mut from)?;
         let label = from.text()?.to_owned();
         let payload = from.bytes_with_length()?;
         if payload.len() > PAYLOAD_BYTES_MAX {
@@ -489,7 +514,39 @@ impl Manifest {
         }
         let payload = payload.to_vec();
         let tables = decode_tables(&mut from)?;
-        Ok(Manifest { header, label, payload, tables })
+        Ok(Manifest { header, name, sequence, label, payload, tables })
+    }
+
+    /// The header of the manifest of snapshot `name` of the session `store`.
+    #[must_use]
+    pub fn header(store: u64, name: &str) -> Header {
+        let path = paths::snapshot(name);
+        Header::new(FileKind::Snapshot, combine(store, crc(path.as_bytes()).into()), store)
+    }
+
+    /// `Corrupt` unless `file` holds the manifest of snapshot `name` of the session `store`: one that
+    /// was copied or renamed would pass another state for this one.
+    pub fn expect(&self, file: &str, store: u64, name: &str) -> Result<()> {
+        if self.header.store != store {
+            return Err(Error::corrupt(
+                file,
+                0,
+                "a snapshot of this session",
+                "one of another session: delete it, and import the snapshot instead",
+            ));
+        }
+        if self.name != name {
+            return Err(Error::corrupt(
+                file,
+                LENGTH as u64,
+                format_args!("the snapshot \"{name}\""),
+                format_args!(
+                    "the snapshot \"{}\", copied or renamed: delete \"{name}\", or put its own file back",
+                    self.name
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// Every segment that it names; one may come more than once.
@@ -596,6 +653,8 @@ fn check_tables(tables: &[TableRecord]) -> std::result::Result<(), &'static str>
 pub struct SnapshotInfo {
     /// Its name.
     pub name: String,
+    /// Which save of the session it is: of two, the later one has the greater number.
+    pub sequence: u64,
     /// Its label.
     pub label: String,
     /// Bytes of the application's payload.
@@ -635,6 +694,7 @@ impl SnapshotInfo {
         let distinct: BTreeMap<_, _> = segments.chain(blobs).collect();
         SnapshotInfo {
             name: name.to_owned(),
+            sequence: manifest.sequence,
             label: manifest.label.clone(),
             payload_bytes: manifest.payload.len() as u64,
             tables: tables.collect(),
@@ -646,6 +706,7 @@ impl SnapshotInfo {
     pub(super) fn damaged(name: &str, error: &Error) -> Self {
         SnapshotInfo {
             name: name.to_owned(),
+            sequence: 0,
             label: String::new(),
             payload_bytes: 0,
             tables: Vec::new(),

@@ -35,6 +35,8 @@ pub struct Store {
     pub(super) identity: u64,
     /// Of the filters of new segments.
     pub(super) salt: Salt,
+    /// Of this opening; 0 where it only reads.
+    seed: u64,
     pub(super) read_only: bool,
     pub(super) counters: Counters,
     /// Stopped when the session is closed or poisoned.
@@ -87,8 +89,9 @@ impl Store {
         options: SessionOptions,
         (identity, salt): (u64, u64),
         next_segment: u64,
-        lock: Option<Box<dyn Lock>>,
+        lock: Option<(Box<dyn Lock>, u64)>,
     ) -> Arc<Self> {
+        let (lock, seed) = lock.unzip();
         let cache_number = options.cache.as_ref().map_or(0, |cache| cache.join());
         let removals = Removals::new(lock.is_some());
         Arc::new(Store {
@@ -97,6 +100,7 @@ impl Store {
             options,
             identity,
             salt: Salt::new(salt),
+            seed: seed.unwrap_or(0),
             read_only: lock.is_none(),
             counters: Counters::default(),
             cache_number,
@@ -304,7 +308,7 @@ impl Store {
         let file = self.disk.open(&paths::blob(id), Mode::Create, self.options.access)?;
         let shared = SharedFile::unkept(&self.disk, Arc::clone(&file), &self.removals);
         // Entries name it by this, so a copy of the store, opened with another seed, uses another.
-        let identity = combine(combine(self.identity, id), self.options.seed);
+        let identity = combine(combine(self.identity, id), self.seed);
         Ok(BlobBuilder::new((id, identity, self.identity), file, shared, &self.closed))
     }
 

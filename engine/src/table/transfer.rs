@@ -11,20 +11,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::blob::{BlobFile, BlobMeta};
-use super::folder::{claim, encode_session, lost_or_deleted, read_manifest, read_session};
+use super::folder::{Claim, Others, lost_or_deleted, read_manifest, read_session};
 use super::options::{SessionOptions, Verify};
-use super::paths::{self, SEGMENTS, SESSION};
+use super::paths::{self, SEGMENTS};
 use super::segment::{Segment, SegmentMeta};
 use super::session::Session;
 use super::snapshot::{Manifest, Named};
 use super::store::Store;
 use super::verify;
-use crate::disk::{Access, Disk, Linked, Mode};
+use crate::disk::{Access, Disk, Linked, Mode, entropy};
 use crate::error::Result;
 use crate::file::replace;
 use crate::format::checksum::crc;
 use crate::format::hash::combine;
-use crate::format::header::{FileKind, Header};
 
 /// What an export or an import moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,21 +71,22 @@ impl Session {
     /// Costs a link for each segment, or a copy and a sync where the file systems differ, and four
     /// small writes. With [`Verify::Full`] what arrived is read, each byte. `Missing` without the
     /// snapshot; `Exists` or `Invalid` for a folder that is not empty; `Corrupt` for a damaged source.
-    /// After an error nothing is left but empty folders.
+    /// After an error nothing is left but empty folders. The new session's identity follows from what is
+    /// exported and the seed in the options; without one, `target` draws it, or else this session's disk.
     ///
     /// ```
     /// use varvite::disk::{Disk, memory::MemoryDisk};
     /// use varvite::{Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions, Verify};
     /// use std::sync::Arc;
     ///
-    /// let here = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+    /// let here = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
     /// let mut table = here.create_table("utxo", TableOptions::utxo())?;
     /// table.update(Batch::new().insert(b"tx1#0", b"5 ada"))?;
     /// here.save_snapshot("now", SnapshotContent { label: "", payload: b"", tables: &[&table] })?;
-    /// let parcel: Arc<dyn Disk> = MemoryDisk::new();
+    /// let parcel: Arc<dyn Disk> = MemoryDisk::seeded(1);
     /// here.export_snapshot("now", &parcel, Verify::Quick)?;
     ///
-    /// let there = Session::create(MemoryDisk::new(), SessionOptions { seed: 7, ..SessionOptions::default() })?;
+    /// let there = Session::create(MemoryDisk::seeded(1), SessionOptions { seed: Some(7), ..SessionOptions::default() })?;
     /// there.import_snapshot(&parcel, "now", "received", Verify::Full)?;
     /// let mut snapshot = there.open_snapshot("received", &OpenSnapshot::default())?;
     /// assert_eq!(snapshot.take("utxo")?.get(b"tx1#0")?.as_deref(), Some(&b"5 ada"[..]));
@@ -100,36 +100,47 @@ impl Session {
     ) -> Result<Transferred> {
         self.store.check_open()?;
         let (manifest, _held) = self.read_held(name)?;
-        let _lock = claim(&**target)?;
+        let given = self.store.options.seed;
+        let seed = entropy::seed(given, &**target);
+        let seed = seed.or_else(|_| entropy::seed(given, &*self.store.disk))?;
+        let (claim, _lock) = Claim::begin(target, Others::Refuse)?;
         let segments = distinct(&manifest);
         let files: BTreeMap<_, _> = manifest.files().collect();
         let outcome = self
-            .export(name, manifest.clone(), &segments, target, verify)
-            .map_err(|error| lost_or_deleted(&*self.store.disk, name, &manifest, error));
-        if outcome.is_err() {
-            // Best effort, and the session's file first, without which the rest is nothing.
-            let _ = target.remove(SESSION);
-            let _ = target.remove(&paths::snapshot(name));
-            for path in files.values() {
-                let _ = target.remove(path);
+            .export((name, seed), manifest.clone(), &segments, target, verify)
+            .map_err(|error| lost_or_deleted(&*self.store.disk, &manifest, error));
+        match outcome {
+            Ok((identity, moved)) => {
+                // With this it is a session. After an error it may be one already, so all stays; a
+                // folder that is none is known for what it is by its mark.
+                claim.finish(identity, self.store.salt.number())?;
+                Ok(moved)
+            }
+            Err(error) => {
+                // Best effort: the mark, which goes last, says that what stays is nothing.
+                let _ = target.remove(&paths::snapshot(name));
+                for path in files.values() {
+                    let _ = target.remove(path);
+                }
+                let _ = claim.give_up();
+                Err(error)
             }
         }
-        outcome
     }
 
     fn export(
         &self,
-        name: &str,
+        (name, seed): (&str, u64),
         mut manifest: Manifest,
         segments: &BTreeMap<u64, SegmentMeta>,
         target: &Arc<dyn Disk>,
         verify: Verify,
-    ) -> Result<Transferred> {
+    ) -> Result<(u64, Transferred)> {
         let store = &self.store;
         let path = paths::snapshot(name);
         // Its own, for both sessions may go on writing files with the same numbers.
         let identity = combine(store.identity, u64::from(crc(&manifest.encode())));
-        let identity = combine(identity, store.options.seed);
+        let identity = combine(identity, seed);
         let there = Store::new(
             Arc::clone(target),
             SessionOptions::default(),
@@ -149,12 +160,10 @@ impl Session {
             moved.add(meta.file_bytes(), linked);
         }
         target.sync_directory(SEGMENTS)?;
-        let own = combine(identity, crc(path.as_bytes()).into());
-        manifest.header = Header::new(FileKind::Snapshot, own, identity);
+        manifest.header = Manifest::header(identity, name);
+        manifest.sequence = 1;
         replace::replace(target, &path, &manifest.encode())?;
-        // With this it is a session.
-        replace::replace(target, SESSION, &encode_session(identity, store.salt.number()))?;
-        Ok(moved)
+        Ok((identity, moved))
     }
 
     /// Imports the snapshot `name` of the session in the root folder of `source`, an export or any
@@ -172,13 +181,13 @@ impl Session {
         verify: Verify,
     ) -> Result<Transferred> {
         self.store.check_writable()?;
-        read_session(&**source)?;
-        let mut manifest = read_manifest(&**source, name)?;
+        let (theirs, _) = read_session(&**source)?;
+        let mut manifest = read_manifest(&**source, theirs, name)?;
         let (path, _changing) = self.claim(new_name)?;
         let mut moved = Transferred::default();
         let (mut numbers, mut named) = (BTreeMap::new(), Named::new());
         let mut held = Vec::new();
-        let explain = |error| lost_or_deleted(&**source, name, &manifest, error);
+        let explain = |error| lost_or_deleted(&**source, &manifest, error);
         for (id, mut meta) in distinct_blobs(&manifest) {
             meta.id = self.store.new_id();
             let to = paths::blob(meta.id);

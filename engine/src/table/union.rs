@@ -48,7 +48,7 @@ impl Session {
     ///
     /// ```
     /// # use varvite::{Batch, MergeOperator, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
-    /// # let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+    /// # let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
     /// let options = TableOptions::default().with_operator(MergeOperator::append());
     /// let mut left = session.create_table("left", options.clone())?;
     /// let mut right = session.create_table("right", options)?;

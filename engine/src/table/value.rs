@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 /// ```
 /// use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
 ///
-/// let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+/// let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
 /// let mut table = session.create_table("contracts", TableOptions::default())?;
 /// let mut writer = session.write_value()?;
 /// for _ in 0..100 {

@@ -22,7 +22,7 @@ use crate::error::Result;
 ///
 /// ```
 /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
-/// # let session = Session::create(MemoryDisk::new(), SessionOptions::default())?;
+/// # let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
 /// # let mut table = session.create_table("t", TableOptions::default())?;
 /// table.update(Batch::new().insert(b"key", b"old"))?;
 /// let view = table.view();

@@ -20,7 +20,7 @@ const VALUE: usize = 6_000;
 const KEYS: u64 = 400;
 
 fn session() -> (Arc<MemoryDisk>, Session) {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let options = SessionOptions { segment_bytes: 64 << 10, ..SessionOptions::default() };
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     (disk, session)
@@ -180,7 +180,7 @@ fn values_of_any_length_are_streamed_and_travel() {
     drop(written);
     let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
     session.save_snapshot("s", content).unwrap();
-    let parcel = MemoryDisk::new();
+    let parcel = MemoryDisk::seeded(1);
     session.export_snapshot("s", &(Arc::clone(&parcel) as _), Verify::Full).unwrap();
     drop((table, session));
     for disk in [disk, parcel] {
@@ -228,7 +228,7 @@ fn what_cannot_hold_a_value_as_it_is_refuses_it() {
 
 #[test]
 fn live_tables_find_their_large_values_again() {
-    let disk: Arc<dyn Disk> = MemoryDisk::new();
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let options = || SessionOptions {
         log: Log::Written,
         segment_bytes: 64 << 10,

@@ -29,7 +29,7 @@ fn checked(disk: &Arc<dyn Disk>) -> Report {
 #[test]
 fn a_check_takes_what_a_writer_replaces_for_no_damage() {
     for folder in ["snapshots/", "segments/"] {
-        let inner = MemoryDisk::new();
+        let inner = MemoryDisk::seeded(1);
         let writer =
             Session::create(Arc::clone(&inner) as Arc<dyn Disk>, SessionOptions::default())
                 .unwrap();
@@ -59,7 +59,7 @@ fn a_check_takes_what_a_writer_replaces_for_no_damage() {
 
 #[test]
 fn a_snapshot_and_a_live_table_that_lost_a_file_are_damaged() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let options = SessionOptions { log: Log::Written, ..SessionOptions::default() };
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options.clone()).unwrap();
     let mut live = session.create_table("live", TableOptions::default()).unwrap();
@@ -76,7 +76,7 @@ fn a_snapshot_and_a_live_table_that_lost_a_file_are_damaged() {
     let writer = Session::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     let reader =
         Session::open_read_only(Arc::clone(&disk) as Arc<dyn Disk>, SessionOptions::default());
-    let folder: Arc<dyn Disk> = MemoryDisk::new();
+    let folder: Arc<dyn Disk> = MemoryDisk::seeded(1);
     for session in [&writer, &reader.unwrap()] {
         for error in [
             session.open_snapshot("saved", &OpenSnapshot::default()).unwrap_err(),
@@ -99,7 +99,7 @@ fn a_snapshot_and_a_live_table_that_lost_a_file_are_damaged() {
 
 #[test]
 fn a_damaged_file_of_the_session_is_needed_by_everything_in_it() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let options = SessionOptions { log: Log::Written, ..SessionOptions::default() };
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     save_full(&session, 1);

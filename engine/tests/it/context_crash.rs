@@ -271,8 +271,8 @@ fn every_failing_call_gives_an_error_and_loses_nothing() {
 
 /// A store that has come to the end of the story, as files.
 fn story_store(index: Index, seed: u64) -> (Arc<MemoryDisk>, Told) {
-    let disk = MemoryDisk::new();
-    let options = Options { seed, ..options(index, Durability::Synced) };
+    let disk = MemoryDisk::seeded(1);
+    let options = Options { seed: Some(seed), ..options(index, Durability::Synced) };
     let mut tale = Tale::new(disk.clone(), &options);
     for act in ACTS {
         tale.act(*act).unwrap();
@@ -345,7 +345,7 @@ fn files_of_another_store_are_refused() {
 
 #[test]
 fn a_reader_follows_through_chunks_while_another_handle_writes() {
-    let disk: Arc<dyn Disk> = MemoryDisk::new();
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let mut store = Store::create(Arc::clone(&disk), small(Index::Minimal)).unwrap();
     let mut reader = Store::open_read_only(Arc::clone(&disk), small(Index::Minimal)).unwrap();
     let mut tree = Tree::empty(Configuration::TEZOS);

@@ -10,7 +10,7 @@ use varvite::error::Kind as ErrorKind;
 
 #[test]
 fn a_store_is_written_by_one_and_bad_calls_say_what_to_do() {
-    let disk: Arc<dyn Disk> = MemoryDisk::new();
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let error = Store::open(Arc::clone(&disk), Options::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Missing);
     let mut store = Store::create(Arc::clone(&disk), Options::default()).unwrap();
@@ -81,7 +81,7 @@ fn a_commit_of_any_size_spills_and_hashes_the_same() {
 #[test]
 fn a_tree_of_before_a_clearing_spills_nowhere() {
     let options = Options { tree_bytes: 1000, ..Options::default() };
-    let mut store = Store::create(MemoryDisk::new(), options).unwrap();
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
     let mut old = store.empty_tree();
     old.add(&["a"], &[1; 40]).unwrap();
     store.clear().unwrap();
@@ -117,7 +117,7 @@ fn a_path_of_a_hundred_thousand_steps_overflows_nothing() {
     let before = tree.clone();
     tree.add(&path, b"deeper").unwrap();
     assert_ne!(before.hash().unwrap(), tree.hash().unwrap());
-    let mut store = Store::create(MemoryDisk::new(), Options::default()).unwrap();
+    let mut store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
     let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
     let mut again = store.checkout(&hash).unwrap();
     assert_eq!(again.find(&path).unwrap().as_deref(), Some(&b"deeper"[..]));
@@ -152,7 +152,7 @@ fn a_subtree_shared_many_times_is_hashed_and_written_once() {
         above.add_tree(&["right"], &below).unwrap();
         tree = above;
     }
-    let mut store = Store::create(MemoryDisk::new(), Options::default()).unwrap();
+    let mut store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
     store.commit(&mut tree, &CommitInfo::default()).unwrap();
     assert!(store.stats().pack_bytes < 20_000, "{:?}", store.stats());
 }

@@ -57,7 +57,7 @@ fn open_store() -> Arc<MemoryDisk> {
 }
 
 fn told(close: bool) -> Arc<MemoryDisk> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let mut tale = Tale::new(disk.clone(), &small());
     let acts = [
         Act::Begin,
@@ -269,7 +269,8 @@ fn repair_records(mut offset: u64, mut bytes: &mut [u8]) {
         let (record, rest) = bytes.split_at_mut(length);
         let (record, checksum) = record.split_last_chunk_mut::<4>().expect("it is longer");
         // The identity of the store is its seed.
-        let place = [small().seed.to_le_bytes(), offset.to_le_bytes()].concat();
+        let store = small().seed.expect("it is given");
+        let place = [store.to_le_bytes(), offset.to_le_bytes()].concat();
         *checksum = masked(crc_append(crc(&place), record)).to_le_bytes();
         (bytes, offset) = (rest, offset + length as u64);
     }

@@ -10,8 +10,8 @@ use varvite::raw::Manifest;
 use crate::golden::golden;
 
 fn small_store() -> Arc<MemoryDisk> {
-    let disk = MemoryDisk::new();
-    let options = Options { seed: 42, ..Options::default() };
+    let disk = MemoryDisk::seeded(1);
+    let options = Options { seed: Some(42), ..Options::default() };
     let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     let mut tree = Tree::empty(Configuration::TEZOS);
     tree.add(&["data", "a"], &[1]).unwrap();
@@ -26,7 +26,7 @@ fn small_store() -> Arc<MemoryDisk> {
 #[test]
 fn the_small_store_is_written_as_it_was_and_read() {
     let written = small_store();
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     for (file, name) in [("0000-000000.pack", "pack/small.bin"), ("control", "control/small.bin")] {
         disk.replace(file, golden(name, &written.bytes(file).unwrap())).unwrap();
     }

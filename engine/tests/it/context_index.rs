@@ -29,7 +29,7 @@ fn commit(store: &mut Store, number: u64) -> Result<Hash> {
 
 /// A store of `count` commits on a fresh disk, closed or dropped.
 fn store_of(index: Index, count: u64, close: bool) -> (Arc<MemoryDisk>, Vec<Hash>) {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options(index)).unwrap();
     let hashes = (0..count).map(|number| commit(&mut store, number).unwrap()).collect();
     if close {
@@ -50,7 +50,7 @@ fn finds_all(store: &Store, hashes: &[Hash]) {
 #[test]
 fn no_sync_and_no_pause_is_the_index_s_at_a_commit() {
     for index in [Index::Minimal, Index::Always] {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         let options = Options { chunk_bytes: 1 << 30, ..options(index) };
         let mut store = Store::create(disk, options).unwrap();
         let before = store.stats();
@@ -81,7 +81,7 @@ fn an_object_is_kept_once_for_good() {
     store.commit(&mut tree, &CommitInfo::default()).unwrap();
     let after = store.stats();
     assert_eq!(after.objects, before.objects + 1, "the new root alone");
-    let minimal = Store::create(MemoryDisk::new(), options(Index::Minimal)).unwrap();
+    let minimal = Store::create(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
     assert_eq!(minimal.find_object(&known).unwrap_err().kind(), Kind::Invalid);
 }
 
@@ -89,8 +89,8 @@ fn an_object_is_kept_once_for_good() {
 fn a_lost_old_or_foreign_index_is_made_again() {
     for index in [Index::Minimal, Index::Always] {
         let (disk, hashes) = store_of(index, 60, true);
-        let foreign = MemoryDisk::new();
-        let other = Options { seed: 5, ..options(index) };
+        let foreign = MemoryDisk::seeded(1);
+        let other = Options { seed: Some(5), ..options(index) };
         let mut store = Store::create(Arc::clone(&foreign) as Arc<dyn Disk>, other).unwrap();
         for number in 0..90 {
             commit(&mut store, number).unwrap();
@@ -163,7 +163,7 @@ fn damage_of_the_index_is_never_an_answer_and_never_in_the_way() {
 #[test]
 fn a_reader_takes_what_is_newer_from_the_pack() {
     for index in [Index::Minimal, Index::Always] {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options(index)).unwrap();
         let mut reader =
             Store::open_read_only(Arc::clone(&disk) as Arc<dyn Disk>, options(index)).unwrap();

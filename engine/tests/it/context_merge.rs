@@ -132,7 +132,7 @@ fn store_one_in(n: u64, tree: &mut Tree, store: &mut Store, random: &mut Random)
 
 fn store_of(configuration: Configuration) -> Store {
     let options = Options { configuration, ..Options::default() };
-    Store::create(MemoryDisk::new(), options).unwrap()
+    Store::create(MemoryDisk::seeded(1), options).unwrap()
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn a_ladder_of_crossings_is_climbed_to_its_foot() {
 
 #[test]
 fn a_branch_takes_what_it_lacks_and_nothing_in_a_conflict() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let mut store = Store::create(Arc::clone(&disk) as _, Options::default()).unwrap();
     let keep = |_: &[Vec<u8>], _: Sides<'_>| Ok(Resolution::Conflict);
     let limits = Limits::default();

@@ -65,7 +65,7 @@ fn names_that_collide_at_every_depth_are_kept_up_to_the_bound() {
         let (room, mut random) = (configuration.entries(), Random::new(1));
         // Those that do not collide make the directory large enough to be split.
         let options = Options { configuration, tree_bytes: 5_000, ..Options::default() };
-        let mut store = Store::create(MemoryDisk::new(), options).unwrap();
+        let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
         let mut pair = Pair::empty(store.empty_tree());
         for number in 0..others {
             add(&mut pair, format!("{number}").as_bytes()).unwrap();
@@ -157,7 +157,7 @@ fn names_are_any_bytes_up_to_64_kib() {
     ]);
     names.sort();
     names.dedup();
-    let mut store = Store::create(MemoryDisk::new(), Options::default()).unwrap();
+    let mut store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
     let mut pair = Pair::empty(store.empty_tree());
     for name in &names {
         add(&mut pair, name).unwrap();

@@ -41,7 +41,7 @@ impl Notes {
 fn every_operation_is_told_with_its_cost() {
     let notes = Arc::new(Notes::default());
     let options = Options { observer: Some(notes.clone()), ..Options::default() };
-    let disk: Arc<dyn Disk> = MemoryDisk::new();
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let mut store = Store::create(Arc::clone(&disk), options.clone()).unwrap();
     let mut tree = store.empty_tree();
     let path = ["data", "contracts", "index", "long"];
@@ -79,7 +79,7 @@ fn every_operation_is_told_with_its_cost() {
 fn spills_are_told_inside_of_what_they_hold_up() {
     let notes = Arc::new(Notes::default());
     let options = Options { observer: Some(notes.clone()), tree_bytes: 6000, ..Options::default() };
-    let store = Store::create(MemoryDisk::new(), options).unwrap();
+    let store = Store::create(MemoryDisk::seeded(1), options).unwrap();
     let mut tree = store.empty_tree();
     for number in 0..100 {
         tree.add(&[format!("{number}")], &[1; 30]).unwrap();

@@ -92,7 +92,7 @@ pub fn options(index: Index, durability: Durability) -> Options {
         index_bytes: 1,
         tree_bytes: 600,
         chunk_bytes: 2_500,
-        seed: 9,
+        seed: Some(9),
         ..Options::default()
     }
 }

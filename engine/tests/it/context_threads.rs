@@ -24,7 +24,7 @@ fn small(index: Index, durability: Durability) -> Options {
 
 /// What the store holds in the end: the commits are numbered, so they can be known before.
 fn told(options: &Options) -> Told {
-    let mut tale = Tale::new(MemoryDisk::new(), options);
+    let mut tale = Tale::new(MemoryDisk::seeded(1), options);
     tale.act(Act::Begin).unwrap();
     for number in 0..COMMITS {
         tale.act(Act::Commit(number)).unwrap();
@@ -82,7 +82,7 @@ fn readers_in_threads_see_whole_commits_in_order() {
     {
         let options = small(index, durability);
         let (told, done) = (told(&options), AtomicBool::new(false));
-        let disk: Arc<dyn Disk> = MemoryDisk::new();
+        let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
         let mut tale = Tale::new(Arc::clone(&disk), &options);
         tale.act(Act::Begin).unwrap();
         thread::scope(|scope| {
@@ -134,7 +134,7 @@ fn readers_in_threads_see_whole_commits_in_order() {
 fn threads_share_a_reader_and_the_trees_of_a_writer() {
     let options = small(Index::Always, Durability::Written);
     let (told, done) = (told(&options), AtomicBool::new(false));
-    let disk: Arc<dyn Disk> = MemoryDisk::new();
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let mut tale = Tale::new(Arc::clone(&disk), &options);
     tale.act(Act::Begin).unwrap();
     for number in 0..COMMITS / 2 {
@@ -197,7 +197,7 @@ struct Watch {
 fn a_reader_that_opens_or_reloads_at_any_call_of_the_writer_sees_what_was_or_what_is() {
     for index in [Index::Minimal, Index::Always] {
         let options = options(index, Durability::Synced);
-        let inner: Arc<dyn Disk> = MemoryDisk::new();
+        let inner: Arc<dyn Disk> = MemoryDisk::seeded(1);
         let watch: Arc<Mutex<Watch>> = Arc::default();
         let (disk, seen) = (Arc::clone(&inner), Arc::clone(&watch));
         let reading = options.clone();

@@ -17,7 +17,7 @@ use crate::random::setting;
 
 /// Everything that can be asked of a segment; what a reader of the file would see.
 fn answers(bytes: &[u8], meta: Option<&SegmentMeta>) -> Result<Entries, Error> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     disk.replace("s", bytes)?;
     let segment = Arc::new(match meta {
         Some(meta) => Segment::open(&*disk, "s", meta.clone(), Access::Buffered)?,
@@ -44,7 +44,7 @@ fn every_flipped_bit_is_detected_or_harmless() {
     let good = small_segment();
     let expected = answers(&good, None).unwrap();
     assert_eq!(expected.len(), 4);
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     disk.replace("s", good.clone()).unwrap();
     let meta = Segment::recover(&*disk, "s", 1, Access::Buffered).unwrap().meta().clone();
     let (mut detected, mut harmless) = (0, 0);

@@ -114,7 +114,7 @@ pub fn segment_meta(bytes: &[u8]) {
 pub fn segment(bytes: &[u8]) {
     let outline = inspect::segment("s", bytes);
     assert!(!outline.to_string().is_empty());
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     disk.replace("s", bytes).expect("a memory disk takes any bytes");
     let Ok(segment) = Segment::recover(&*disk, "s", 1, Access::Buffered) else { return };
     let _ = segment.filter();
@@ -141,7 +141,7 @@ pub fn blob(bytes: &[u8]) {
     }
     let outline = inspect::blob("b", &bytes);
     assert!(!outline.to_string().is_empty());
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     disk.replace("b", bytes.clone()).expect("a memory disk takes any bytes");
     let file = disk.open("b", Mode::Read, Access::Buffered).expect("it is there");
     if let Ok(meta) = read_blob_meta(&*file, 7) {

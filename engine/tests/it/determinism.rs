@@ -10,7 +10,7 @@ use crate::story::{ACTS, Act, Story};
 
 /// Every file with its bytes, after each act.
 fn tell() -> Vec<BTreeMap<String, Vec<u8>>> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let mut story = Story::new(Arc::clone(&disk) as Arc<dyn Disk>);
     let mut files = Vec::new();
     for act in ACTS {

@@ -7,7 +7,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::file::append::{self, AppendFile, HEAD, Position};
-use varvite::file::replace::{Replacement, is_leftover, remove_leftovers, replace};
+use varvite::file::replace::{Replacement, remove_leftovers, replace, unfinished};
 use varvite::format::header::{FileKind, Header, LENGTH};
 
 const KIND: FileKind = FileKind::Session;
@@ -337,7 +337,7 @@ fn a_replaced_file_is_the_old_or_the_new_after_every_crash_and_fault() {
             let found = image.bytes("d/a").unwrap();
             let (old, new) = (found == [1; 1500], found == [2; 2500]);
             assert!(if outcome.is_ok() { new } else { old || new }, "{n}, {crash:?}");
-            remove_leftovers(&*image, "d").unwrap();
+            remove_leftovers(&*image, "d", |name| name == "a").unwrap();
             assert_eq!(image.list("d").unwrap(), ["a"]);
         }
     }
@@ -357,13 +357,14 @@ fn a_replaced_file_is_the_old_or_the_new_after_every_crash_and_fault() {
 fn leftovers_are_known_and_removed() {
     let disk = SimDisk::new(1);
     disk.open("a.tmp", Mode::Create, Access::Buffered).unwrap();
-    assert!(is_leftover("a.tmp") && !is_leftover("a"));
+    assert_eq!((unfinished("a.tmp"), unfinished("a")), (Some("a"), None));
     replace(&shared(&disk), "a", b"1").unwrap();
     let unfinished = Replacement::begin(&shared(&disk), "a", Access::Buffered).unwrap();
     assert_eq!(disk.list("").unwrap(), ["a", "a.tmp"]);
     drop(unfinished);
     assert_eq!(disk.list("").unwrap(), ["a"]);
     disk.open("b.tmp", Mode::Create, Access::Buffered).unwrap();
-    assert_eq!(remove_leftovers(&*disk, "").unwrap(), 1);
-    assert_eq!(disk.list("").unwrap(), ["a"]);
+    disk.open("c.tmp", Mode::Create, Access::Buffered).unwrap();
+    assert_eq!(remove_leftovers(&*disk, "", |name| name == "b").unwrap(), 1);
+    assert_eq!(disk.list("").unwrap(), ["a", "c.tmp"], "what is not ours stays");
 }

@@ -69,7 +69,7 @@ fn built_page(entries: &[EntryRef<'_>]) -> Vec<u8> {
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let mut meta = varvite::format::codec::Encoder::new();
     let segment = small_segment();
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     disk.replace("s", segment.clone()).unwrap();
     Segment::recover(&*disk, "s", 7, Access::Buffered).unwrap().meta().encode(&mut meta);
     vec![
@@ -138,7 +138,7 @@ fn small_entries() -> Entries {
 
 /// A segment of the example's entries and one with an overflow page.
 pub fn small_segment() -> Vec<u8> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     build(&*disk, "s", &small_entries(), 10);
     disk.bytes("s").unwrap()
 }
@@ -194,7 +194,7 @@ fn indexes() {
 #[test]
 fn segments() {
     let bytes = golden("segment/small.bin", &small_segment());
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     disk.replace("s", bytes.clone()).unwrap();
     let segment = Segment::recover(&*disk, "s", 1, Access::Buffered).unwrap();
     let run = Run::new(vec![segment.into()]);
@@ -212,8 +212,8 @@ fn segments() {
 struct Blobs(Arc<MemoryDisk>);
 
 fn blobs() -> Blobs {
-    let disk = MemoryDisk::new();
-    let options = SessionOptions { seed: 7, ..SessionOptions::default() };
+    let disk = MemoryDisk::seeded(1);
+    let options = SessionOptions { seed: Some(7), ..SessionOptions::default() };
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     let options = TableOptions { blob_min_bytes: Some(32), ..TableOptions::default() };
     let mut table = session.create_table("contracts", options).unwrap();
@@ -252,7 +252,7 @@ fn blob_segment_meta() -> Vec<u8> {
 #[test]
 fn blob_files_with_their_segments_and_manifests() {
     let written = blobs();
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     for folder in ["segments", "snapshots"] {
         disk.create_directory(folder).unwrap();
     }
@@ -280,7 +280,7 @@ fn blob_files_with_their_segments_and_manifests() {
 
 /// A file with two groups of records, each synced.
 pub fn appended() -> Vec<u8> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let header = Header::new(FileKind::Session, 0x1234_5678, 9);
     let mut file = AppendFile::create(&*disk, "log", header).unwrap();
     file.push(b"first").unwrap();
@@ -294,7 +294,7 @@ pub fn appended() -> Vec<u8> {
 #[test]
 fn appended_files() {
     let bytes = golden("append/three-records.bin", &appended());
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     disk.replace("log", bytes).unwrap();
     let mut found = Vec::new();
     let each = |at: Position, payload: &[u8]| {

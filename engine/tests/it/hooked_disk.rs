@@ -129,6 +129,10 @@ impl Disk for HookedDisk {
         self.inner.link_or_copy(from, to)
     }
 
+    fn entropy(&self) -> Result<u64> {
+        self.inner.entropy()
+    }
+
     fn root(&self) -> &str {
         self.inner.root()
     }

@@ -22,7 +22,7 @@ const COMMITS: [(u64, u64); 3] = [(228, 314), (459, 554), (741, 836)];
 fn golden() -> &'static MemoryDisk {
     static GOLDEN: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
     GOLDEN.get_or_init(|| {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         disk.create_directory("index").expect("memory does not fail");
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/irmin-pack");
         for file in FILES {
@@ -90,7 +90,7 @@ fn the_golden_store_is_read() {
 /// Its files are what Irmin wrote, and what the export writes of the same commits.
 #[test]
 fn the_golden_store_is_exported_as_it_was() {
-    let mut store = Store::create(MemoryDisk::new(), Options::default()).unwrap();
+    let mut store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
     let mut tree = store.empty_tree();
     let mut parents = Vec::new();
     let mut commit = |tree: &mut Tree, date, message: &str| {
@@ -107,9 +107,9 @@ fn the_golden_store_is_exported_as_it_was() {
     commit(&mut tree, 1_600_000_030, "lvl 1, fit:1, prio:0, 3 ops");
     tree.add(&["e", "f", "g"], b"x").unwrap();
     commit(&mut tree, 1_600_000_060, "lvl 2, fit:2, prio:0, 6 ops");
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let target = Arc::clone(&disk) as Arc<dyn Disk>;
-    let scratch: Arc<dyn Disk> = MemoryDisk::new();
+    let scratch: Arc<dyn Disk> = MemoryDisk::seeded(1);
     irmin::export(&store, &target, &scratch, &mut |_| Ok(())).unwrap();
     for file in FILES {
         crate::golden::golden(&format!("irmin-pack/{file}"), &disk.bytes(file).unwrap());
@@ -124,7 +124,7 @@ fn a_tree_of_irmin_goes_on_in_a_store_of_ours() {
     let commit = theirs.commit_info(&hash).unwrap();
     let mut tree = theirs.checkout(&hash).unwrap();
     let options = Options::default();
-    let mut ours = Store::create(MemoryDisk::new(), options).unwrap();
+    let mut ours = Store::create(MemoryDisk::seeded(1), options).unwrap();
     let info = CommitInfo::new(&commit.parents, commit.date, &commit.author, &commit.message);
     assert_eq!(ours.commit(&mut tree, &info).unwrap(), hash);
     tree.add(&["a", "new"], b"value").unwrap();
@@ -295,7 +295,7 @@ fn reload_sees_what_another_process_committed() {
 
 #[test]
 fn what_is_no_store_is_refused() {
-    let error = open(&MemoryDisk::new(), Verify::Hashes).unwrap_err();
+    let error = open(&MemoryDisk::seeded(1), Verify::Hashes).unwrap_err();
     assert_eq!(error.kind(), Kind::Missing);
     let disk = golden().snapshot();
     let mut newer = golden().bytes("store.control").unwrap();

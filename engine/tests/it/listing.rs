@@ -17,7 +17,7 @@ fn save(writer: &Session, number: u64) {
 
 #[test]
 fn a_listing_shows_the_snapshot_that_replaced_the_listed_one() {
-    let inner = MemoryDisk::new();
+    let inner = MemoryDisk::seeded(1);
     let disk = Arc::clone(&inner);
     let writer = Session::create(disk, SessionOptions::default()).unwrap();
     save(&writer, 1_000);
@@ -45,7 +45,7 @@ fn a_listing_shows_the_snapshot_that_replaced_the_listed_one() {
 
 #[test]
 fn the_segments_of_a_snapshot_are_opened_before_any_is_read() {
-    let inner = MemoryDisk::new();
+    let inner = MemoryDisk::seeded(1);
     let disk = Arc::clone(&inner);
     let options = SessionOptions { segment_bytes: 16 << 10, ..SessionOptions::default() };
     let writer = Session::create(disk, options).unwrap();

@@ -69,7 +69,7 @@ fn checked(disk: &Arc<dyn Disk>) -> Report {
 fn a_value_longer_than_a_batch_takes_is_found_again_however_the_session_ended() {
     let long = bytes(1, VALUE_BYTES_MAX + 54_321);
     for log in [Log::Written, Log::Synced] {
-        let memory = MemoryDisk::new();
+        let memory = MemoryDisk::seeded(1);
         let disk = Arc::clone(&memory) as Arc<dyn Disk>;
         let (session, mut table) = create(&disk, log);
         let before = session.stats().log_written_bytes;
@@ -142,7 +142,7 @@ fn a_file_is_durable_before_the_record_that_refers_to_it() {
 #[test]
 fn what_was_replaced_goes_with_the_log_that_refers_to_it() {
     const LENGTH: usize = 50_000;
-    let disk = MemoryDisk::new() as Arc<dyn Disk>;
+    let disk = MemoryDisk::seeded(1) as Arc<dyn Disk>;
     let (session, mut table) = create(&disk, Log::Written);
     let mut most = 0;
     for number in 0..200 {
@@ -180,7 +180,7 @@ fn what_was_replaced_goes_with_the_log_that_refers_to_it() {
 
 #[test]
 fn several_tables_share_a_value_in_one_update_or_none_of_them_has_it() {
-    let disk = MemoryDisk::new() as Arc<dyn Disk>;
+    let disk = MemoryDisk::seeded(1) as Arc<dyn Disk>;
     let (session, mut table) = create(&disk, Log::Synced);
     let mut other = session.create_table("u", table_options()).unwrap();
     let sums = table_options().with_operator(MergeOperator::append());
@@ -191,9 +191,9 @@ fn several_tables_share_a_value_in_one_update_or_none_of_them_has_it() {
     second.insert(b"c", b"1").insert_value(b"d", &value);
     let refused = session.update(&mut [(&mut table, &first), (&mut sums, &second)]);
     assert_eq!(refused.unwrap_err().kind(), Kind::Invalid);
-    let (_, foreign) = create(&(MemoryDisk::new() as _), Log::Written);
+    let (_, foreign) = create(&(MemoryDisk::seeded(1) as _), Log::Written);
     drop(foreign);
-    let elsewhere = create(&(MemoryDisk::new() as _), Log::Written).0;
+    let elsewhere = create(&(MemoryDisk::seeded(1) as _), Log::Written).0;
     let foreign = write(&elsewhere, &[5; 3_000]);
     let refused = table.update(Batch::new().insert_value(b"x", &foreign));
     assert_eq!(refused.unwrap_err().kind(), Kind::Invalid);
@@ -222,7 +222,7 @@ fn several_tables_share_a_value_in_one_update_or_none_of_them_has_it() {
 
 #[test]
 fn a_lost_or_damaged_file_that_the_log_refers_to_is_told_by_name() {
-    let memory = MemoryDisk::new();
+    let memory = MemoryDisk::seeded(1);
     let disk = Arc::clone(&memory) as Arc<dyn Disk>;
     let (session, mut table) = create(&disk, Log::Synced);
     for (key, number) in [(b"one", 1), (b"two", 2)] {

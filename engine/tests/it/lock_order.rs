@@ -22,7 +22,7 @@ fn the_last_handle_removes_files_before_the_lock_goes() {
         let locked = Arc::new(AtomicBool::new(false));
         let (removed, unlocked) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let seen = (Arc::clone(&locked), Arc::clone(&removed), Arc::clone(&unlocked));
-        let disk = HookedDisk::with_lock(MemoryDisk::new(), Arc::clone(&locked), move |call, _| {
+        let disk = HookedDisk::with_lock(MemoryDisk::seeded(1), Arc::clone(&locked), move |call, _| {
             if call == Call::Remove {
                 seen.1.fetch_add(1, SeqCst);
                 seen.2.fetch_add(u64::from(!seen.0.load(SeqCst)), SeqCst);
@@ -159,7 +159,7 @@ fn close_at(n: u64) -> bool {
         locked: Arc::clone(&locked),
         unlocked: Mutex::default(),
     });
-    let inner = MemoryDisk::new();
+    let inner = MemoryDisk::seeded(1);
     let told = Arc::clone(&stand);
     let disk: Arc<dyn Disk> =
         HookedDisk::with_lock(Arc::<MemoryDisk>::clone(&inner), locked, move |call, path| {

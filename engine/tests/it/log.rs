@@ -18,7 +18,7 @@ type Content = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A log in small files, so that checkpoints are frequent.
 pub fn options(log: Log) -> SessionOptions {
-    SessionOptions { log, log_file_bytes: 2_000, seed: 42, ..SessionOptions::default() }
+    SessionOptions { log, log_file_bytes: 2_000, seed: Some(42), ..SessionOptions::default() }
 }
 
 fn table_options() -> TableOptions {
@@ -55,7 +55,7 @@ fn batch(number: u64) -> Batch {
 #[test]
 fn a_live_table_is_found_again_as_it_was_last_updated() {
     for log in [Log::Written, Log::Synced] {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         let session = create(&disk, log);
         let mut utxo = session.create_table("utxo", table_options()).unwrap();
         let mut rare = session.create_table("rare", table_options()).unwrap();
@@ -105,7 +105,7 @@ fn log_bytes(disk: &MemoryDisk) -> usize {
 
 #[test]
 fn the_log_stays_small_though_a_table_idles_or_is_never_opened() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let session = create(&disk, Log::Written);
     let mut idle = session.create_table("idle", table_options()).unwrap();
     let mut busy = session.create_table("busy", table_options()).unwrap();
@@ -138,7 +138,7 @@ fn the_log_stays_small_though_a_table_idles_or_is_never_opened() {
 /// Each update makes segments, more than one is synced ahead of a checkpoint at a time.
 #[test]
 fn the_log_stays_small_though_every_update_fills_buffers() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let session = create(&disk, Log::Written);
     let options = TableOptions { write_buffer_bytes: 64, ..table_options() };
     let mut table = session.create_table("tiny", options).unwrap();
@@ -156,7 +156,7 @@ fn the_log_stays_small_though_every_update_fills_buffers() {
 
 #[test]
 fn names_are_taken_given_back_and_published() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let session = create(&disk, Log::Synced);
     let mut first = session.create_table("first", table_options()).unwrap();
     (0..30).for_each(|number| first.update(&batch(number)).unwrap());
@@ -204,7 +204,7 @@ fn names_are_taken_given_back_and_published() {
 #[test]
 fn updates_of_several_tables_are_one_record() {
     for log in [Log::None, Log::Synced] {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         let session = create(&disk, log);
         let mut one = session.create_table("one", table_options()).unwrap();
         let mut two = session.create_table("two", table_options()).unwrap();
@@ -278,7 +278,7 @@ fn four_tables(session: &Session) -> [Table; 4] {
 fn records_that_gather_during_a_sync_share_the_next_one() {
     let records: Arc<OnceLock<Session>> = Arc::default();
     let held = Arc::clone(&records);
-    let disk = HookedDisk::new(MemoryDisk::new(), move |call, path| {
+    let disk = HookedDisk::new(MemoryDisk::seeded(1), move |call, path| {
         stand_until_all_wait(&held, Call::Sync, call, path);
     });
     let options = SessionOptions { log_file_bytes: 1 << 20, ..options(Log::Synced) };

@@ -118,7 +118,7 @@ const BLOB_ACTS: &[Act] = &[
 ];
 
 fn options(log: Log) -> SessionOptions {
-    SessionOptions { seed: 42, log, log_file_bytes: 1_500, ..SessionOptions::default() }
+    SessionOptions { seed: Some(42), log, log_file_bytes: 1_500, ..SessionOptions::default() }
 }
 
 fn opening() -> OpenTable {

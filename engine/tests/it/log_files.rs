@@ -18,7 +18,7 @@ const FIRST: &str = "log/0000000000000001.log";
 const CHECKPOINT: &str = "checkpoint";
 
 fn options() -> SessionOptions {
-    SessionOptions { seed: 42, log: Log::Synced, log_file_bytes: 600, ..SessionOptions::default() }
+    SessionOptions { seed: Some(42), log: Log::Synced, log_file_bytes: 600, ..SessionOptions::default() }
 }
 
 fn table_options() -> TableOptions {
@@ -38,7 +38,7 @@ const UPDATES: u8 = 40;
 
 /// Makes a session of two live tables and `updates` updates.
 fn make(updates: u8) -> Arc<MemoryDisk> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options())
         .expect("memory does not fail");
     let mut utxo = session.create_table("utxo", table_options()).expect("memory does not fail");
@@ -59,7 +59,7 @@ fn make(updates: u8) -> Arc<MemoryDisk> {
 
 /// Two tables with four updates, of which ranges were deleted.
 fn make_deleted() -> Arc<MemoryDisk> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options())
         .expect("memory does not fail");
     let mut one = session.create_table("one", table_options()).expect("memory does not fail");
@@ -77,7 +77,7 @@ fn make_deleted() -> Arc<MemoryDisk> {
 
 /// A table with values in pieces, each bound to a key or two, in the log and in no segment.
 fn make_streamed() -> Arc<MemoryDisk> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     // Blob files count as log, and it shall be one file, without zeros behind it.
     let options = SessionOptions { log: Log::Written, log_file_bytes: 1 << 20, ..options() };
     let session =
@@ -169,7 +169,7 @@ pub fn log_file(bytes: &[u8]) {
     let old = disk.bytes(&name).expect("the last log file");
     let header = varvite::format::header::Header::decode(&name, &old[..32]).expect("a header");
     let mut first = Vec::new();
-    let made = MemoryDisk::new();
+    let made = MemoryDisk::seeded(1);
     made.replace("old", old).expect("memory takes it");
     let reader = varvite::file::append::open_reader(&*made, "old", FileKind::Log);
     let (reader, _) = reader.expect("it is sound");

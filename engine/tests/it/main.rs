@@ -31,6 +31,7 @@ mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
 mod faults; // every call fails once, in every way
 mod hooked_disk; // a disk that tells of calls before they are made
+mod identities; // whose a file is, drawn or given; what a creation finds is never removed
 mod irmin_files; // a store of Irmin: read, damaged, growing; bodies of fuzz targets
 mod listing; // snapshots listed while a writer replaces them
 mod live_blobs; // values in pieces in live tables: found again, held by the log, given back, damaged

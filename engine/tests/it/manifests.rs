@@ -84,7 +84,8 @@ fn union() -> UnionRecord {
 
 fn manifest(label: &str, payload: &[u8], tables: Vec<TableRecord>) -> Manifest {
     let header = Header::new(FileKind::Snapshot, 0x0bad_cafe, 42);
-    Manifest { header, label: label.to_owned(), payload: payload.to_vec(), tables }
+    let (name, label) = ("slot-42".to_owned(), label.to_owned());
+    Manifest { header, name, sequence: 3, label, payload: payload.to_vec(), tables }
 }
 
 /// Two tables: one with a merge in progress, one with a write buffer, an operator and a last run.
@@ -260,7 +261,7 @@ fn the_smallest_tables_come_back() {
 
 #[test]
 fn a_missing_segment_is_not_replaced_by_a_new_one() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let open = || Session::open(Arc::clone(&disk) as Arc<dyn Disk>, SessionOptions::default());
     let session =
         Session::create(Arc::clone(&disk) as Arc<dyn Disk>, SessionOptions::default()).unwrap();
@@ -285,7 +286,7 @@ fn a_missing_segment_is_not_replaced_by_a_new_one() {
 
 #[test]
 fn a_segment_given_up_is_written_over_and_gone_at_closing() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let session =
         Session::create(Arc::clone(&disk) as Arc<dyn Disk>, SessionOptions::default()).unwrap();
     let options = TableOptions { write_buffer_bytes: 10_000, ..TableOptions::default() };

@@ -33,7 +33,7 @@ fn batch(random: &mut Random) -> Batch {
 fn a_merge_under_way_is_charged_for_its_output() {
     let cache = Cache::new(64 << 20);
     let options = SessionOptions { cache: Some(Arc::clone(&cache)), ..Default::default() };
-    let session = Session::create(MemoryDisk::new(), options).unwrap();
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
     let options = TableOptions { write_buffer_bytes: 4 << 20, ..TableOptions::default() };
     let mut table = session.create_table("t", options).unwrap();
     let mut number = 0_u64;
@@ -62,7 +62,7 @@ fn a_merge_under_way_is_charged_for_its_output() {
 fn pages_give_way_to_everything_else_and_nothing_stays_charged() {
     let options = SessionOptions::within_memory(BUDGET);
     let cache = Arc::clone(options.cache.as_ref().unwrap());
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let session = Session::create(Arc::<MemoryDisk>::clone(&disk), options.clone()).unwrap();
     let small = TableOptions { write_buffer_bytes: 256 << 10, ..TableOptions::default() };
     let mut table = session.create_table("t", small).unwrap();
@@ -113,7 +113,7 @@ fn a_load_that_sorts_is_charged_and_lets_go() {
     const SORTED_IN: u64 = 2 << 20;
     let options = SessionOptions::within_memory(BUDGET);
     let cache = Arc::clone(options.cache.as_ref().unwrap());
-    let session = Session::create(MemoryDisk::new(), options).unwrap();
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
     let order = LoadOrder::Any { memory_bytes: SORTED_IN };
     let mut loader = session.load_table("t", TableOptions::default(), order).unwrap();
     let before = charged(&cache);

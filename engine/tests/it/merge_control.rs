@@ -15,7 +15,7 @@ const BUFFER_BYTES: u64 = 4_000;
 const COST: u64 = 8 + 70 + 16;
 
 fn session(executor: Option<Arc<dyn Executor>>) -> (Arc<MemoryDisk>, Session) {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let options = SessionOptions { executor, ..options() };
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     (disk, session)

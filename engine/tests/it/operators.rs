@@ -65,10 +65,10 @@ fn panics<T>(action: impl FnOnce() -> T) -> bool {
 #[test]
 fn a_panicking_operator_leaves_the_table_and_its_log_as_they_were() {
     for log in [Log::None, Log::Written, Log::Synced] {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         let session = session(&disk, log);
         let mut table = session.create_table("t", table_options()).unwrap();
-        let mut calm = Session::create(MemoryDisk::new(), SessionOptions::default())
+        let mut calm = Session::create(MemoryDisk::seeded(1), SessionOptions::default())
             .unwrap()
             .create_table("calm", table_options())
             .unwrap();
@@ -96,7 +96,7 @@ fn a_panicking_operator_leaves_the_table_and_its_log_as_they_were() {
 fn a_panic_for_one_of_several_tables_leaves_all_as_they_were() {
     for log in [Log::None, Log::Written] {
         for place in 0..3 {
-            let disk = MemoryDisk::new();
+            let disk = MemoryDisk::seeded(1);
             let session = session(&disk, log);
             let mut tables: Vec<_> = ["a", "b", "c"]
                 .iter()
@@ -131,7 +131,7 @@ fn a_panic_for_one_of_several_tables_leaves_all_as_they_were() {
 /// A range is cut out of the runs before what is left in it is looked for, which joins values.
 #[test]
 fn a_panic_while_a_range_is_deleted_leaves_the_table_as_it_was() {
-    let session = session(&MemoryDisk::new(), SessionOptions::default().log);
+    let session = session(&MemoryDisk::seeded(1), SessionOptions::default().log);
     let mut table = session.create_table("t", table_options()).unwrap();
     for number in 0..40_u32 {
         let key = number.to_be_bytes();

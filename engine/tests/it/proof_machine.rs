@@ -124,7 +124,7 @@ pub fn tree(configuration: Configuration, random: &mut Random, wide: u64) -> Tre
 fn stored(tree: &Tree, index: Index) -> Tree {
     let configuration = tree.configuration();
     let options = Options { configuration, index, objects_bytes: 20_000, ..Options::default() };
-    let disk = MemoryDisk::new() as Arc<dyn Disk>;
+    let disk = MemoryDisk::seeded(1) as Arc<dyn Disk>;
     let mut store = Store::create(disk, options).unwrap();
     let hash = store.commit(&mut tree.clone(), &CommitInfo::default()).unwrap();
     store.checkout(&hash).unwrap()
@@ -293,7 +293,7 @@ fn misuse_says_what_to_do() {
     let made = recording.tree_proof().unwrap();
     // A tree out of a proof is no tree of a store.
     let mut shown = made.open(Configuration::TEZOS, recording.before()).unwrap();
-    let disk = MemoryDisk::new() as Arc<dyn Disk>;
+    let disk = MemoryDisk::seeded(1) as Arc<dyn Disk>;
     let mut store = Store::create(disk, Options::default()).unwrap();
     let error = store.commit(&mut shown, &CommitInfo::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Hidden, "{error}");

@@ -34,7 +34,7 @@ struct Pair {
 
 impl Pair {
     fn new(buffer_bytes: u64, ratio: u32) -> Pair {
-        let session = Session::create(MemoryDisk::new(), SessionOptions::default()).unwrap();
+        let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default()).unwrap();
         let options = TableOptions {
             write_buffer_bytes: buffer_bytes,
             size_ratio: ratio,

@@ -62,7 +62,7 @@ fn open(session: &Session, name: &str) -> varvite::Result<Table> {
 fn shuttle_a_view_says_the_same_while_duplicates_update() {
     varvite::sync::check_schedules(
         || {
-            let session = session(&MemoryDisk::new());
+            let session = session(&MemoryDisk::seeded(1));
             let mut table = table(&session);
             (0..4).for_each(|round| insert(&mut table, round).unwrap());
             let threads: Vec<_> = (0..2)
@@ -87,7 +87,7 @@ fn shuttle_a_view_says_the_same_while_duplicates_update() {
 fn shuttle_a_snapshot_is_opened_while_it_is_deleted() {
     varvite::sync::check_schedules(
         || {
-            let session = session(&MemoryDisk::new());
+            let session = session(&MemoryDisk::seeded(1));
             let mut table = table(&session);
             (0..3).for_each(|round| insert(&mut table, round).unwrap());
             save(&session, "s", &table).unwrap();
@@ -120,7 +120,7 @@ fn shuttle_a_snapshot_is_opened_while_it_is_deleted() {
 fn shuttle_a_session_closes_while_others_work() {
     varvite::sync::check_schedules(
         || {
-            let disk = MemoryDisk::new();
+            let disk = MemoryDisk::seeded(1);
             let session = session(&disk);
             let mut table = table(&session);
             (0..3).for_each(|round| insert(&mut table, round).unwrap());
@@ -159,7 +159,7 @@ fn shuttle_nothing_changes_in_a_folder_that_was_given_up() {
         || {
             let locked = Arc::new(AtomicBool::new(false));
             let seen = Arc::clone(&locked);
-            let disk = HookedDisk::with_lock(MemoryDisk::new(), locked, move |call, path| {
+            let disk = HookedDisk::with_lock(MemoryDisk::seeded(1), locked, move |call, path| {
                 thread::yield_now();
                 let allowed = !call.changes() || call == Call::Lock || seen.load(SeqCst);
                 assert!(allowed, "{call:?} {path} without the lock");

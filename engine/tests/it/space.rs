@@ -26,7 +26,7 @@ fn key(number: u64) -> [u8; 34] {
 }
 
 fn session() -> (Arc<MemoryDisk>, Session) {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let options = SessionOptions { segment_bytes: SEGMENT_BYTES, ..SessionOptions::default() };
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     (disk, session)

@@ -18,7 +18,7 @@ const MANIFEST: &str = "snapshots/one.snapshot";
 fn store() -> Arc<MemoryDisk> {
     static STORE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
     let tell = || {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         let mut story = Story::new(Arc::clone(&disk) as Arc<dyn Disk>);
         let acts = [
             Act::Begin,
@@ -79,7 +79,7 @@ pub fn session_file(bytes: &[u8]) {
 }
 
 pub fn append(bytes: &[u8]) {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     disk.replace("log", bytes).expect("memory takes it");
     let Ok((reader, header)) = open_reader(&*disk, "log", FileKind::Session) else { return };
     let mut count = 0_u64;
@@ -129,7 +129,7 @@ pub mod tests {
 
     #[test]
     fn session_file_and_manifest_are_read_and_written_as_ever() {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         let mut story = Story::new(Arc::clone(&disk) as Arc<dyn Disk>);
         let save = Act::Save("one", &["a", "b"]);
         for act in [Act::Begin, Act::Create("a"), Act::Create("b"), Act::Update("a", 1, 12), save] {

@@ -40,7 +40,7 @@ pub const SETUP: Setup = Setup {
 };
 
 pub fn options() -> SessionOptions {
-    let (seed, segment_bytes) = (SETUP.seed, SETUP.segment_bytes);
+    let (seed, segment_bytes) = (Some(SETUP.seed), SETUP.segment_bytes);
     SessionOptions { seed, segment_bytes, ..SessionOptions::default() }
 }
 
@@ -230,7 +230,7 @@ impl Story {
             Act::Load(name, seed, order) => self.load(name, seed, order)?,
             Act::DeleteRange(name, from, to) => self.delete_range(name, from, to)?,
             Act::Export(name) => {
-                let parcel: Arc<dyn Disk> = MemoryDisk::new();
+                let parcel: Arc<dyn Disk> = MemoryDisk::seeded(1);
                 self.session().export_snapshot(name, &parcel, Verify::Full)?;
                 self.parcel = Some(parcel);
             }

@@ -116,7 +116,7 @@ fn read_during_updates(
 #[test]
 fn readers_see_their_moment_whatever_the_executor_does() {
     for manner in [Manner::Threads, Manner::Dropped, Manner::Later, Manner::OddOrder] {
-        let disk: Arc<dyn Disk> = MemoryDisk::new();
+        let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
         read_during_updates(&disk, manner, small_table(), 40, 150);
     }
 }
@@ -131,7 +131,7 @@ fn readers_see_their_moment_on_the_operating_systems_disk() {
 /// Merges of several segments publish states in between, with inputs that shrink.
 #[test]
 fn readers_see_their_moment_while_merges_publish_parts() {
-    let disk: Arc<dyn Disk> = MemoryDisk::new();
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let options = TableOptions { write_buffer_bytes: 6 << 20, size_ratio: 2, ..small_table() };
     read_during_updates(&disk, Manner::Threads, options, 80 << 10, 60);
 }
@@ -140,7 +140,7 @@ fn readers_see_their_moment_while_merges_publish_parts() {
 fn duplicates_on_several_threads_share_merges_and_nothing_else() {
     for manner in [Manner::Threads, Manner::OddOrder] {
         let executor = Arc::new(TestExecutor::new(manner));
-        let session = Session::create(MemoryDisk::new(), with_executor(&executor)).unwrap();
+        let session = Session::create(MemoryDisk::seeded(1), with_executor(&executor)).unwrap();
         let mut table = session.create_table("t", small_table()).unwrap();
         let mut model = Model::new(60);
         let mut random = Random::new(1);
@@ -177,7 +177,7 @@ fn two_sessions_that_share_a_cache_see_their_own_pages() {
     let cache = Cache::new(budget);
     let mut both = [0, 1].map(|number| {
         let options = SessionOptions { cache: Some(Arc::clone(&cache)), ..Default::default() };
-        let session = Session::create(MemoryDisk::new(), options).unwrap();
+        let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
         let table = session.create_table("t", small_table()).unwrap();
         (table, Model::new(50), Random::new(number))
     });
@@ -228,7 +228,7 @@ fn read_at_every_stop(stops: &Stops, write: impl FnOnce() + Send, read: impl Fn(
 #[test]
 fn a_reader_never_waits_for_a_writers_disk() {
     let stops = Arc::new(Stops::default());
-    let disk = stops.disk(MemoryDisk::new());
+    let disk = stops.disk(MemoryDisk::seeded(1));
     let writers = Arc::clone(&disk);
     let mut parts = None;
     let set_up = || {
@@ -300,7 +300,7 @@ fn a_reader_never_waits_for_a_writers_disk() {
 #[test]
 fn closing_while_others_work_gives_closed_and_keeps_snapshots_whole() {
     for case in 0..40u64 {
-        let disk: Arc<dyn Disk> = MemoryDisk::new();
+        let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
         let executor = Arc::new(TestExecutor::new(Manner::Threads));
         let session = Session::create(Arc::clone(&disk), with_executor(&executor)).unwrap();
         let mut table = session.create_table("t", small_table()).unwrap();
@@ -376,7 +376,7 @@ fn closing_while_others_work_gives_closed_and_keeps_snapshots_whole() {
 /// again.
 #[test]
 fn opening_a_snapshot_that_is_deleted_gives_all_or_nothing() {
-    let session = Session::create(MemoryDisk::new(), SessionOptions::default()).unwrap();
+    let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default()).unwrap();
     let mut table = session.create_table("t", small_table()).unwrap();
     let (mut model, mut random) = (Model::new(60), Random::new(3));
     for _ in 0..12 {

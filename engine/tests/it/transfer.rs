@@ -13,7 +13,7 @@ use crate::story::{ACTS, Act, Story, assert_reopens, equal, opening, options};
 
 /// A session in memory with the story's snapshots "three" and "four", which have merges under way.
 fn source() -> (Arc<dyn Disk>, Story) {
-    let disk: Arc<dyn Disk> = MemoryDisk::new();
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let mut story = Story::new(Arc::clone(&disk));
     for act in ACTS {
         story.act(*act).unwrap();
@@ -91,9 +91,9 @@ fn a_failing_call_leaves_nothing_of_an_export() {
 fn a_damaged_export_is_refused_and_leaves_nothing() {
     let (disk, story) = source();
     let (mut detected, mut harmless) = (0, 0);
-    let parcel = MemoryDisk::new();
+    let parcel = MemoryDisk::seeded(1);
     reader(&disk).export_snapshot("four", &(Arc::clone(&parcel) as _), Verify::Quick).unwrap();
-    let target: Arc<dyn Disk> = MemoryDisk::new();
+    let target: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let session = Session::create(Arc::clone(&target), SessionOptions::default()).unwrap();
     let files: Vec<_> = parcel.files().into_iter().filter(|name| name != "lock").collect();
     assert!(files.len() > 4, "{files:?}");

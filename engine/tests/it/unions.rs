@@ -17,7 +17,7 @@ fn options() -> SessionOptions {
 }
 
 fn session() -> (Arc<MemoryDisk>, Session) {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options()).unwrap();
     (disk, session)
 }

@@ -33,7 +33,7 @@ struct Sound {
 }
 
 fn sound(index: Index, closed: bool) -> Sound {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     // With a large buffer each table of the index is one segment.
     let small = options(index, Durability::Synced);
     let options = Options { tree_bytes: 2_000, index_bytes: 1 << 20, ..small };

@@ -39,7 +39,7 @@ pub fn open(path: &Path, spec: &Spec, terms: &Terms) -> Result<Box<dyn Engine>> 
     let limited = terms.limit_bytes.is_some();
     let memory_mib = spec.option("memory_mib", if limited { 400 } else { 0 });
     let options = SessionOptions {
-        seed: 2026,
+        seed: Some(2026),
         access: if spec.is_on("direct", limited) { Access::Direct } else { Access::Buffered },
         cache: (memory_mib > 0).then(|| Cache::new(memory_mib << 20)),
         queue_depth: spec.option("queue_depth", 64) as usize,

@@ -50,6 +50,15 @@ impl Store {
     fn add_chunk(&mut self, number: usize, base: u64, end: u64) -> Result<()> {
         let path = paths::chunk(self.control.generation, number as u64);
         let (file, header) = append::open_reader(&*self.disk, &path, FileKind::Pack)?;
+        let identity = paths::chunk_identity(self.control.store, self.control.generation, number as u64);
+        if header.store == self.control.store && header.identity != identity {
+            return Err(Error::corrupt(
+                &path,
+                0,
+                "the chunk of this number",
+                "another chunk of the store: put the right file in its place",
+            ));
+        }
         if header.store != self.control.store {
             return Err(Error::invalid(format!(
                 "{path} belongs to another store: put the right file in its place"

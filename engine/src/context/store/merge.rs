@@ -94,7 +94,7 @@ impl Store {
     /// use varvite::context::{CommitInfo, Limits, Merge, Options, Resolution, Store};
     /// use varvite::disk::memory::MemoryDisk;
     /// # fn main() -> varvite::Result<()> {
-    /// let mut store = Store::create(MemoryDisk::new(), Options::default())?;
+    /// let mut store = Store::create(MemoryDisk::seeded(1), Options::default())?;
     /// let mut tree = store.empty_tree();
     /// tree.add(&["alice"], b"5")?;
     /// let base = store.commit(&mut tree, &CommitInfo::default())?;

@@ -15,11 +15,10 @@ use crate::context::options::Durability;
 use crate::context::pack::{Chunk, Pack};
 use crate::context::record::Tag;
 use crate::context::tree::{Kind as TreeKind, Tree};
-use crate::disk::{Disk, Lock};
+use crate::disk::{Access, Disk, Lock, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{AppendFile, Position};
 use crate::file::replace;
-use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
 use crate::sync::lock;
 
@@ -76,7 +75,8 @@ pub(super) fn lock_store(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
     disk.lock(paths::LOCK, &format!("process {}", std::process::id()))
 }
 
-/// `Exists` when a store is in the folder, `Invalid` when something else is.
+/// `Exists` when a store is in the folder, `Invalid` when something else is, `Corrupt` when a store has
+/// lost its control file: its chunks are all that is left of it, so nothing is made over them.
 pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
     let root = disk.root();
     if disk.exists(paths::CONTROL)? {
@@ -85,17 +85,31 @@ pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
             format!("{root} holds a context store already: open it, or choose another folder"),
         ));
     }
-    let ours = |name: &str| {
-        [paths::LOCK, paths::INDEX].contains(&name)
-            || replace::is_leftover(name)
-            || paths::parse_chunk(name).is_some()
-    };
-    match disk.list("")?.into_iter().find(|name| !ours(name)) {
-        Some(name) => Err(Error::invalid(format!(
-            "{root} is not empty (it has {name}): choose an empty folder for the context store"
-        ))),
-        None => Ok(()),
+    for name in disk.list("")? {
+        if let Some(place) = paths::parse_chunk(&name) {
+            // What a creation leaves that was cut short is the first chunk, with its header at most.
+            let file = disk.open(&name, Mode::Read, Access::Buffered)?;
+            if place == (0, 0) && file.len()? <= Position::start().offset {
+                continue;
+            }
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "{root} has {name} of a context store, but no file \"{}\", which says what the \
+                     store is made of: put that file back from a copy, or choose another folder; \
+                     nothing was removed",
+                    paths::CONTROL
+                ),
+            ));
+        }
+        let is_left = replace::unfinished(&name).is_some_and(paths::is_replaced);
+        if !is_left && ![paths::LOCK, paths::INDEX].contains(&&*name) {
+            return Err(Error::invalid(format!(
+                "{root} is not empty (it has {name}): choose an empty folder for the context store"
+            )));
+        }
     }
+    Ok(())
 }
 
 /// Makes chunk `number`, durably.
@@ -105,7 +119,7 @@ pub(super) fn create_chunk(disk: &dyn Disk, control: &Control, number: u64) -> R
         // Left by an attempt that ended before the control file named it.
         disk.remove(&path)?;
     }
-    let identity = combine(combine(control.store, control.generation), number);
+    let identity = paths::chunk_identity(control.store, control.generation, number);
     let header = Header::new(FileKind::Pack, identity, control.store);
     let mut append = AppendFile::create(disk, &path, header)?;
     append.sync()?;
@@ -115,7 +129,7 @@ pub(super) fn create_chunk(disk: &dyn Disk, control: &Control, number: u64) -> R
 
 /// Removes chunks that the control file does not name, and files in work.
 pub(super) fn remove_leftovers(disk: &dyn Disk, control: &Control) -> Result<()> {
-    replace::remove_leftovers(disk, "")?;
+    replace::remove_leftovers(disk, "", paths::is_replaced)?;
     for name in disk.list("")? {
         if let Some((generation, number)) = paths::parse_chunk(&name)
             && (generation != control.generation || number >= control.bases.len() as u64)

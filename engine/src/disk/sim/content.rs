@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::disk::entropy::Random;
+
 /// What a disk writes whole or not at all.
 pub(super) const SECTOR: usize = 512;
 
@@ -157,28 +159,5 @@ impl Content {
         let mut bytes = Vec::clone(&self.durable);
         apply(&mut bytes, self.changes.iter().map(|(at, change)| (change, keep(*at, change))));
         Content::durable(bytes)
-    }
-}
-
-/// A small seeded generator (Steele et al. 2014, splitmix).
-#[derive(Clone, Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Self {
-        Random(seed)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`, which is not zero.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::content::{Change, Random};
+use super::content::Change;
+use crate::disk::entropy::Random;
 use super::fault::{Call, Fault};
 use super::state::State;
 use crate::disk::memory::{checked_length, lock};

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::content::{Content, Keep, Random};
+use super::content::{Content, Keep};
 use super::fault::{Call, Faults, full};
 use super::names::{Change as NameChange, Entry, Names};
+use crate::disk::entropy::Random;
 use crate::disk::path as paths;
 use crate::error::Result;
 
@@ -16,6 +17,8 @@ pub struct State {
     /// Orders all changes of the disk.
     pub clock: u64,
     pub random: Random,
+    /// What is drawn from the disk; apart, so that it does not depend on how else the disk is used.
+    pub entropy: Random,
     pub held: HashMap<String, String>,
     pub faults: Faults,
     pub capacity: Option<u64>,

@@ -81,7 +81,7 @@ impl Session {
     /// use varvite::{Batch, Log, OpenTable, Session, SessionOptions, TableOptions};
     /// use varvite::disk::memory::MemoryDisk;
     ///
-    /// let disk = MemoryDisk::new();
+    /// let disk = MemoryDisk::seeded(1);
     /// let options = SessionOptions { log: Log::Synced, ..SessionOptions::default() };
     /// let session = Session::create(disk.clone(), options.clone())?;
     /// let mut table = session.create_table("utxo", TableOptions::utxo())?;
@@ -99,7 +99,7 @@ impl Session {
         if !self.store.read_only {
             return self.live.names();
         }
-        let checkpoint = read_checkpoint(&*self.store.disk)?;
+        let checkpoint = read_checkpoint(&*self.store.disk, self.store.identity)?;
         let records = checkpoint.into_iter().flat_map(|checkpoint| checkpoint.tables);
         Ok(records.map(|record| record.table.name).collect())
     }
@@ -189,11 +189,11 @@ impl Session {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let checkpoint = read_checkpoint(&*self.store.disk)?;
+            let checkpoint = read_checkpoint(&*self.store.disk, self.store.identity)?;
             match self.read_once(checkpoint.as_ref(), name, options) {
                 Err(error) if attempts < ATTEMPTS_MAX => {
                     // What a newer checkpoint does not need is removed.
-                    let now = read_checkpoint(&*self.store.disk)?;
+                    let now = read_checkpoint(&*self.store.disk, self.store.identity)?;
                     if now == checkpoint {
                         let segments = checkpoint.iter().flat_map(Checkpoint::segments);
                         let files = named_files(segments);
@@ -317,7 +317,7 @@ impl Session {
     /// use varvite::disk::memory::MemoryDisk;
     ///
     /// let options = SessionOptions { log: Log::Synced, ..SessionOptions::default() };
-    /// let session = Session::create(MemoryDisk::new(), options)?;
+    /// let session = Session::create(MemoryDisk::seeded(1), options)?;
     /// let mut utxo = session.create_table("utxo", TableOptions::utxo())?;
     /// let mut stake = session.create_table("stake", TableOptions::default())?;
     /// let (mut spent, mut earned) = (Batch::new(), Batch::new());

@@ -79,7 +79,7 @@ fn options(setup: &Setup) -> Options {
         index_bytes: setup.index_bytes,
         tree_bytes: setup.tree_bytes,
         chunk_bytes: setup.chunk_bytes,
-        seed: setup.seed,
+        seed: Some(setup.seed),
         ..Options::default()
     }
 }
@@ -88,7 +88,7 @@ impl World {
     fn new(setup: Setup) -> World {
         let (mut folder, mut sim) = (None, None);
         let disk: Arc<dyn Disk> = match setup.disk {
-            DiskKind::Memory => MemoryDisk::new(),
+            DiskKind::Memory => MemoryDisk::seeded(1),
             DiskKind::Sim => Arc::clone(sim.insert(SimDisk::new(setup.seed))) as _,
             DiskKind::Os => {
                 let place = folder.insert(tempfile::tempdir().unwrap()).path().to_owned();
@@ -96,7 +96,7 @@ impl World {
             }
         };
         let store = Store::create(Arc::clone(&disk), options(&setup)).unwrap();
-        let other = Store::create(MemoryDisk::new(), options(&setup)).unwrap();
+        let other = Store::create(MemoryDisk::seeded(1), options(&setup)).unwrap();
         let other_tree = Pair::empty(other.empty_tree());
         let mut world = World {
             setup,

@@ -97,7 +97,7 @@ impl World {
         let mut folder = None;
         let mut sim = None;
         let disk: Arc<dyn Disk> = match setup.disk {
-            DiskKind::Memory => MemoryDisk::new(),
+            DiskKind::Memory => MemoryDisk::seeded(1),
             DiskKind::Sim => Arc::clone(sim.insert(SimDisk::new(setup.seed))) as _,
             DiskKind::Os => {
                 let place = folder.insert(tempfile::tempdir().unwrap()).path().to_owned();
@@ -568,7 +568,7 @@ impl World {
         self.values.clear();
         self.later.0.lock().unwrap().clear();
         // The lock goes with the last handle, so the old session ends before the new one begins.
-        let parking = ok(Session::create(MemoryDisk::new(), SessionOptions::default()))?;
+        let parking = ok(Session::create(MemoryDisk::seeded(1), SessionOptions::default()))?;
         self.session = parking;
         let options = options(&self.setup, &self.later, self.cache.as_ref());
         self.session = ok(Session::open(Arc::clone(&self.disk), options))?;
@@ -638,7 +638,7 @@ fn options(setup: &Setup, later: &Arc<Later>, cache: Option<&Arc<Cache>>) -> Ses
         Help::Later => Some(Arc::clone(later) as _),
     };
     SessionOptions {
-        seed: setup.seed,
+        seed: Some(setup.seed),
         access: setup.access,
         cache: cache.cloned(),
         queue_depth: setup.queue_depth,

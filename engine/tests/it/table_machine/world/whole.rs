@@ -62,7 +62,7 @@ impl World {
         let name = format!("s{}", random.below(ALIVE as u64));
         let new_name = format!("s{}", random.below(ALIVE as u64));
         let verify = random.choose(&[Verify::Quick, Verify::Full]);
-        let parcel: Arc<dyn Disk> = MemoryDisk::new();
+        let parcel: Arc<dyn Disk> = MemoryDisk::seeded(1);
         if !self.saved.contains_key(&name) {
             let outcome = self.session.export_snapshot(&name, &parcel, verify);
             return refused("exporting what is not there", outcome, Kind::Missing);
