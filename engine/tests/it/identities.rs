@@ -52,7 +52,7 @@ fn tell(disk: Arc<dyn Disk>, options: SessionOptions) -> Session {
 }
 
 /// Everything that a session has, by name; an error for anything that is wrong.
-fn contents(disk: &Arc<dyn Disk>, options: &SessionOptions) -> Result<BTreeMap<String, String>> {
+pub fn contents(disk: &Arc<dyn Disk>, options: &SessionOptions) -> Result<BTreeMap<String, String>> {
     let session = Session::open(Arc::clone(disk), options.clone())?;
     let all = |table: &Table| -> Result<String> {
         let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded)?;
@@ -237,7 +237,7 @@ fn open_or_create(disk: &Arc<MemoryDisk>, options: &SessionOptions) -> Result<Se
 }
 
 /// Every file but the lock, with its bytes.
-fn all_files(disk: &MemoryDisk) -> BTreeMap<String, Vec<u8>> {
+pub fn all_files(disk: &MemoryDisk) -> BTreeMap<String, Vec<u8>> {
     let names = disk.files().into_iter().filter(|name| !name.ends_with("lock"));
     names.map(|name| (name.clone(), disk.bytes(&name).unwrap())).collect()
 }

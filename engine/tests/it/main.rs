@@ -47,6 +47,7 @@ mod operators; // merge operators of the host that panic
 mod proof_attacks; // made-up proofs whose hashes fit
 mod proof_bytes; // encoded proofs: golden, changed, any bytes; bodies of fuzz targets
 mod proof_machine; // random functions on random trees: what is recorded verifies
+mod put_back; // an older version of any one file: noticed, or acknowledged once
 mod random; // numbers that follow from a seed
 mod schedule; // the work of updates against the model of levels, and its bound
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
