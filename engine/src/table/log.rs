@@ -415,6 +415,10 @@ pub fn scan(
             "{path} belongs to another session: put back the file that was there"
         )));
     }
+    if header.identity != combine(identity, crc(path.as_bytes()).into()) {
+        let found = "another log file of the session, copied or renamed";
+        return Err(Error::corrupt(&path, 0, "the log file of this number", found));
+    }
     let mut before = None;
     let scan = append::scan(&*file, header.identity, Position::start(), |at, payload| {
         let mut from = Decoder::new(&path, at.offset + HEAD as u64, payload);
