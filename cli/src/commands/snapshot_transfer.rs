@@ -81,7 +81,8 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
 }
 
 fn only_snapshot(arguments: &Import) -> varvite::Result<String> {
-    let listed = store::open_read_only(&arguments.folder, SessionOptions::default())?.list_snapshots()?;
+    let listed =
+        store::open_read_only(&arguments.folder, SessionOptions::default())?.list_snapshots()?;
     if let [info] = &listed[..] {
         return Ok(info.name.clone());
     }

@@ -194,8 +194,12 @@ fn a_large_store_is_exported_with_a_table_of_places() {
         assert!(crate::irmin::listing(&one).unwrap() == crate::irmin::listing(&other).unwrap());
     }
     assert_eq!(theirs.check().unwrap().commits, 3);
-    let error =
-        irmin::export(&store, &(MemoryDisk::seeded(1) as Arc<dyn Disk>), &disks[1], &mut |_| Ok(()));
+    let error = irmin::export(
+        &store,
+        &(MemoryDisk::seeded(1) as Arc<dyn Disk>),
+        &disks[1],
+        &mut |_| Ok(()),
+    );
     assert_eq!(error.unwrap_err().kind(), Kind::Exists);
 }
 

@@ -15,8 +15,8 @@ mod state;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use super::memory::lock;
 use super::entropy::Random;
+use super::memory::lock;
 use super::{Access, Disk, File, Linked, Lock, Mode, Queue, path as paths};
 use crate::error::Result;
 

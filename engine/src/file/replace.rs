@@ -27,7 +27,9 @@ pub fn remove_leftovers(
     is_ours: impl Fn(&str) -> bool,
 ) -> Result<usize> {
     let mut count = 0;
-    for name in disk.list(directory)?.into_iter().filter(|name| unfinished(name).is_some_and(&is_ours)) {
+    for name in
+        disk.list(directory)?.into_iter().filter(|name| unfinished(name).is_some_and(&is_ours))
+    {
         let path = if directory.is_empty() {
             name
         } else {

@@ -93,9 +93,7 @@ pub fn check(
 ) -> Result<Report> {
     let (identity, damage) = match read_session(&**disk) {
         Ok(identity) => (identity, None),
-        Err(error) if error.kind() == Kind::Corrupt => {
-            ((told_identity(&**disk)?, 0), Some(error))
-        }
+        Err(error) if error.kind() == Kind::Corrupt => ((told_identity(&**disk)?, 0), Some(error)),
         Err(error) => return Err(error),
     };
     let store = Store::new(Arc::clone(disk), SessionOptions::default(), identity, u64::MAX, None);

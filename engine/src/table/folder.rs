@@ -121,7 +121,11 @@ pub fn clear(disk: &dyn Disk) -> Result<()> {
         };
         names.retain(|name| is_ours(folder, name));
         for name in &names {
-            disk.remove(&if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") })?;
+            disk.remove(&if folder.is_empty() {
+                name.clone()
+            } else {
+                format!("{folder}/{name}")
+            })?;
         }
         if folder == SNAPSHOTS && !names.is_empty() {
             // So that no crash brings back a snapshot without its segments.
@@ -172,8 +176,8 @@ fn left_over(disk: &dyn Disk, is_marked: bool, others: Others) -> Result<Vec<Str
                 continue;
             }
             let is_log = folder == LOG && paths::log_number(&name).is_some();
-            let has_records = is_log
-                && disk.open(&path, Mode::Read, Access::Buffered)?.len()? > LENGTH as u64;
+            let has_records =
+                is_log && disk.open(&path, Mode::Read, Access::Buffered)?.len()? > LENGTH as u64;
             if !is_marked || has_records {
                 return Err(lost_session(disk, &path));
             }

@@ -104,7 +104,10 @@ mod tests {
         assert_eq!(snapshot_name("slot-42.snapshot"), Some("slot-42"));
         for (folder, name) in [("", SESSION), ("", CHECKPOINT), (SNAPSHOTS, "a.snapshot")] {
             assert!(is_replaced(folder, name), "{folder}/{name}");
-            assert!(!is_replaced(SEGMENTS, name) && !is_replaced(folder, "data"), "{folder}/{name}");
+            assert!(
+                !is_replaced(SEGMENTS, name) && !is_replaced(folder, "data"),
+                "{folder}/{name}"
+            );
         }
         assert!(is_replaced(LOG, "0000000000000001.log") && !is_replaced(LOG, "x.log"));
         for name in ["", "a/b", "A", "..", &"x".repeat(65)] {

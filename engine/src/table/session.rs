@@ -15,8 +15,8 @@ use super::checkpoint::read_checkpoint;
 
 use super::counters::{Purpose, SessionStats};
 use super::folder::{
-    self, Claim, Others, deleted_meanwhile, holder, lost_or_deleted, missing_snapshot, read_manifest,
-    read_manifest_bytes, read_session, snapshot_names,
+    self, Claim, Others, deleted_meanwhile, holder, lost_or_deleted, missing_snapshot,
+    read_manifest, read_manifest_bytes, read_session, snapshot_names,
 };
 use super::handle::Table;
 use super::levels::{Merging, Shape};
@@ -159,11 +159,7 @@ impl Session {
         Self::create_beside(disk, options, Others::Keep)
     }
 
-    fn create_beside(
-        disk: Arc<dyn Disk>,
-        options: SessionOptions,
-        others: Others,
-    ) -> Result<Self> {
+    fn create_beside(disk: Arc<dyn Disk>, options: SessionOptions, others: Others) -> Result<Self> {
         let seed = entropy::seed(options.seed, &*disk)?;
         let (claim, lock) = Claim::begin(&disk, others)?;
         // The salt does not follow from the identity, which every file of the session shows.
@@ -406,8 +402,7 @@ impl Session {
         self.store.sync_segments(segments.values())?;
         let header = Manifest::header(self.store.identity, name);
         let sequence = self.next_save();
-        let manifest =
-            Manifest { header, name: name.to_owned(), sequence, label, payload, tables };
+        let manifest = Manifest { header, name: name.to_owned(), sequence, label, payload, tables };
         let bytes = manifest.encode();
         self.store.count_manifest(bytes.len() as u64);
         let files = files_of(segments);

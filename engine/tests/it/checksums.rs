@@ -21,8 +21,8 @@ const PACK: &str = "0000-000000.pack";
 
 /// A context store with this seed, not closed: two commits, with values and messages of `filled`.
 fn context(seed: u64, filled: [u8; 2]) -> Arc<MemoryDisk> {
-    let disk = MemoryDisk::new();
-    let options = Options { seed, ..Options::default() };
+    let disk = MemoryDisk::seeded(1);
+    let options = Options { seed: Some(seed), ..Options::default() };
     let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     let mut tree = Tree::empty(Configuration::TEZOS);
     let mut parents = Vec::new();
@@ -125,9 +125,13 @@ fn a_record_of_another_store_with_the_same_identity_is_noticed() {
 /// A session of this seed with a snapshot, two tables of which one is live, values in a blob file, and a
 /// log: everything of `byte`.
 fn session(seed: u64, byte: u8) -> Arc<MemoryDisk> {
-    let disk = MemoryDisk::new();
-    let options =
-        SessionOptions { seed, log: Log::Synced, log_file_bytes: 1 << 20, ..Default::default() };
+    let disk = MemoryDisk::seeded(1);
+    let options = SessionOptions {
+        seed: Some(seed),
+        log: Log::Synced,
+        log_file_bytes: 1 << 20,
+        ..Default::default()
+    };
     let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     let options = TableOptions {
         blob_min_bytes: Some(200),
@@ -288,7 +292,7 @@ fn crashed_twice(new: &[u8], old: &[u8], records: &[Range<usize>], number: usize
 }
 
 fn appended(payloads: &[&[u8]]) -> Arc<MemoryDisk> {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let header = Header::new(FileKind::Log, 3, 4);
     let mut file = AppendFile::create(&*disk, "file", header).unwrap();
     file.sync().unwrap();
@@ -305,7 +309,7 @@ fn no_successor_of_a_lost_record_joins_one_of_the_same_length() {
     let new = appended(&[b"first", b"next record"]);
     let records = batches(&old, "file", FileKind::Log);
     let (new, old_bytes) = (new.bytes("file").unwrap(), old.bytes("file").unwrap());
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     disk.replace("file", crashed_twice(&new, &old_bytes, &records, 1)).unwrap();
     assert_eq!(batches(&disk, "file", FileKind::Log), records[..2]);
     let each = |_: Position, _: &[u8]| Ok(());
@@ -333,8 +337,9 @@ fn no_successor_of_a_lost_commit_joins_one_of_the_same_length() {
 fn no_successor_of_a_lost_update_joins_one_of_the_same_length() {
     const LOG: &str = "log/0000000000000001.log";
     let updated = |bytes: &[u8]| {
-        let disk = MemoryDisk::new();
-        let options = SessionOptions { seed: 7, log: Log::Written, ..SessionOptions::default() };
+        let disk = MemoryDisk::seeded(1);
+        let options =
+            SessionOptions { seed: Some(7), log: Log::Written, ..SessionOptions::default() };
         let session = Session::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
         let mut table = session.create_table("t", TableOptions::default()).unwrap();
         for (number, byte) in (0..).zip(bytes) {

@@ -383,7 +383,7 @@ fn documents_show_the_golden_files() {
 #[test]
 fn files_of_the_version_before_are_refused_with_the_way_out() {
     let read = |name: &str| std::fs::read(path(&format!("header/before-{name}.bin"))).unwrap();
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     for folder in ["segments", "snapshots", "log"] {
         disk.create_directory(folder).unwrap();
     }
@@ -407,7 +407,7 @@ fn files_of_the_version_before_are_refused_with_the_way_out() {
     }
     assert_eq!(disk.files(), before, "nothing is written or removed");
 
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     disk.replace("control", read("context")).unwrap();
     let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
     for outcome in [

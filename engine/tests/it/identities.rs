@@ -52,7 +52,10 @@ fn tell(disk: Arc<dyn Disk>, options: SessionOptions) -> Session {
 }
 
 /// Everything that a session has, by name; an error for anything that is wrong.
-pub fn contents(disk: &Arc<dyn Disk>, options: &SessionOptions) -> Result<BTreeMap<String, String>> {
+pub fn contents(
+    disk: &Arc<dyn Disk>,
+    options: &SessionOptions,
+) -> Result<BTreeMap<String, String>> {
     let session = Session::open(Arc::clone(disk), options.clone())?;
     let all = |table: &Table| -> Result<String> {
         let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded)?;
@@ -432,11 +435,15 @@ fn a_manifest_under_another_name_is_refused_everywhere() {
         let session = Session::open(copy.clone(), SessionOptions::default()).unwrap();
         session.delete_snapshot(name).unwrap();
         session.close().unwrap();
-        assert_eq!(contents(&shared, &SessionOptions::default()).unwrap().contains_key(name), false);
+        assert_eq!(
+            contents(&shared, &SessionOptions::default()).unwrap().contains_key(name),
+            false
+        );
         let report = check(&shared, |_| std::ops::ControlFlow::Continue(())).unwrap();
         assert!(report.findings.is_empty(), "{:?}", report.findings);
     }
-    let outline = inspect::snapshot("slot-1.snapshot", &disk.bytes("snapshots/slot-1.snapshot").unwrap());
+    let outline =
+        inspect::snapshot("slot-1.snapshot", &disk.bytes("snapshots/slot-1.snapshot").unwrap());
     let text = outline.to_string();
     assert!(text.contains("name=slot-1") && text.contains("sequence=1"), "{text}");
     assert!(contents(&shared, &SessionOptions::default()).is_ok());

@@ -22,12 +22,13 @@ fn the_last_handle_removes_files_before_the_lock_goes() {
         let locked = Arc::new(AtomicBool::new(false));
         let (removed, unlocked) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let seen = (Arc::clone(&locked), Arc::clone(&removed), Arc::clone(&unlocked));
-        let disk = HookedDisk::with_lock(MemoryDisk::seeded(1), Arc::clone(&locked), move |call, _| {
-            if call == Call::Remove {
-                seen.1.fetch_add(1, SeqCst);
-                seen.2.fetch_add(u64::from(!seen.0.load(SeqCst)), SeqCst);
-            }
-        });
+        let disk =
+            HookedDisk::with_lock(MemoryDisk::seeded(1), Arc::clone(&locked), move |call, _| {
+                if call == Call::Remove {
+                    seen.1.fetch_add(1, SeqCst);
+                    seen.2.fetch_add(u64::from(!seen.0.load(SeqCst)), SeqCst);
+                }
+            });
         let session = Session::create(disk, SessionOptions::default()).unwrap();
         let options = TableOptions { write_buffer_bytes: 5_000, ..TableOptions::default() };
         let mut table = session.create_table("t", options).unwrap();

@@ -18,7 +18,12 @@ const FIRST: &str = "log/0000000000000001.log";
 const CHECKPOINT: &str = "checkpoint";
 
 fn options() -> SessionOptions {
-    SessionOptions { seed: Some(42), log: Log::Synced, log_file_bytes: 600, ..SessionOptions::default() }
+    SessionOptions {
+        seed: Some(42),
+        log: Log::Synced,
+        log_file_bytes: 600,
+        ..SessionOptions::default()
+    }
 }
 
 fn table_options() -> TableOptions {

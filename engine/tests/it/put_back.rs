@@ -11,7 +11,9 @@ use varvite::context::{self, CommitInfo, Hash, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::table::check::check;
-use varvite::{Batch, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions};
+use varvite::{
+    Batch, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions,
+};
 
 use crate::identities::{all_files, contents};
 

@@ -50,7 +50,8 @@ impl Store {
     fn add_chunk(&mut self, number: usize, base: u64, end: u64) -> Result<()> {
         let path = paths::chunk(self.control.generation, number as u64);
         let (file, header) = append::open_reader(&*self.disk, &path, FileKind::Pack)?;
-        let identity = paths::chunk_identity(self.control.store, self.control.generation, number as u64);
+        let identity =
+            paths::chunk_identity(self.control.store, self.control.generation, number as u64);
         if header.store == self.control.store && header.identity != identity {
             return Err(Error::corrupt(
                 &path,

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use super::content::Change;
-use crate::disk::entropy::Random;
 use super::fault::{Call, Fault};
 use super::state::State;
+use crate::disk::entropy::Random;
 use crate::disk::memory::{checked_length, lock};
 use crate::disk::{Access, Completion, File, Lock, Queue, Read, SerialQueue, path as paths};
 use crate::error::{Error, Kind, Result};
