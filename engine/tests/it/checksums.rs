@@ -283,7 +283,26 @@ fn the_page_of_a_header_covers_the_header() {
     assert_eq!(check_seal("s", 0, 5, &page).unwrap_err().kind(), Kind::Corrupt);
 }
 
-/// `before` up to the end of record `number`, and then what `old` has: the power goes after an attempt
+/// An export's identity follows from the manifest, which ends in its own checksum.
+#[test]
+fn exports_of_two_snapshots_are_two_sessions() {
+    let disk = session(7, b'a');
+    let options = SessionOptions { log: Log::Synced, ..SessionOptions::default() };
+    let session = Session::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let table = session.create_table("other", TableOptions::default()).unwrap();
+    let content = SnapshotContent { label: "", payload: b"two", tables: &[&table] };
+    session.save_snapshot("two", content).unwrap();
+    let identity = |name: &str| {
+        let target = MemoryDisk::new();
+        let shared = Arc::clone(&target) as Arc<dyn Disk>;
+        session.export_snapshot(name, &shared, Verify::Quick).unwrap();
+        decode_session(&target.bytes("session").unwrap()).unwrap().0
+    };
+    assert_ne!(identity("one"), identity("two"));
+    assert_eq!(identity("two"), identity("two"));
+}
+
+/// `new` up to the end of record `number`, and then what `old` has: the power goes after an attempt
 /// whose record `number` was lost while its successor came to the disk, and again after the next one.
 fn crashed_twice(new: &[u8], old: &[u8], records: &[Range<usize>], number: usize) -> Vec<u8> {
     let end = records[number].end;
