@@ -20,7 +20,7 @@ use super::snapshot::{Manifest, Named};
 use super::store::Store;
 use super::verify;
 use crate::disk::{Access, Disk, Linked, Mode, entropy};
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::file::replace;
 use crate::format::checksum::crc;
 use crate::format::hash::combine;
@@ -102,30 +102,30 @@ impl Session {
         let (manifest, _held) = self.read_held(name)?;
         let given = self.store.options.seed;
         let seed = entropy::seed(given, &**target);
-        let seed = seed.or_else(|_| entropy::seed(given, &*self.store.disk))?;
+        let seed = match seed {
+            Err(error) if error.kind() == Kind::Invalid => entropy::seed(given, &*self.store.disk),
+            seed => seed,
+        }?;
         let (claim, _lock) = Claim::begin(target, Others::Refuse)?;
         let segments = distinct(&manifest);
         let files: BTreeMap<_, _> = manifest.files().collect();
         let outcome = self
             .export((name, seed), manifest.clone(), &segments, target, verify)
             .map_err(|error| lost_or_deleted(&*self.store.disk, &manifest, error));
-        match outcome {
-            Ok((identity, moved)) => {
-                // With this it is a session. After an error it may be one already, so all stays; a
-                // folder that is none is known for what it is by its mark.
-                claim.finish(identity, self.store.salt.number())?;
-                Ok(moved)
+        let outcome = outcome.and_then(|(identity, moved)| {
+            // With this it is a session.
+            claim.finish(identity, self.store.salt.number())?;
+            Ok(moved)
+        });
+        // Best effort: the mark, which goes last, says that what stays is nothing.
+        if outcome.is_err() && claim.retract().is_ok() {
+            let _ = target.remove(&paths::snapshot(name));
+            for path in files.values() {
+                let _ = target.remove(path);
             }
-            Err(error) => {
-                // Best effort: the mark, which goes last, says that what stays is nothing.
-                let _ = target.remove(&paths::snapshot(name));
-                for path in files.values() {
-                    let _ = target.remove(path);
-                }
-                let _ = claim.give_up();
-                Err(error)
-            }
+            let _ = claim.give_up();
         }
+        outcome
     }
 
     fn export(

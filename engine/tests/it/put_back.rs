@@ -190,10 +190,14 @@ fn an_older_file_of_a_session_is_noticed_or_was_acknowledged() {
                 .is_ok_and(|report| report.findings.is_empty());
             let found = match state(&shared, &tale.options) {
                 Ok(found) if is_sound => found,
-                _ => return drop(noticed.insert(kind(name))),
+                _ => {
+                    noticed.insert(kind(name));
+                    return;
+                }
             };
             if found == last {
-                return drop(same.insert(kind(name)));
+                same.insert(kind(name));
+                return;
             }
             for (part, content) in found {
                 let known = tale.acknowledged.get(&part);
@@ -254,7 +258,9 @@ fn an_older_file_of_a_context_store_is_noticed_or_was_acknowledged() {
             return;
         }
         match told(copy) {
-            Err(_) | Ok(None) => drop(noticed.insert(kind(name))),
+            Err(_) | Ok(None) => {
+                noticed.insert(kind(name));
+            }
             Ok(Some(found)) if found == last => {}
             Ok(Some(found)) => {
                 assert!(acknowledged.contains(&found), "{name}: {} commits", found.0.len());
