@@ -46,7 +46,7 @@ impl Proof {
             Encoding::V1 => plain::encode(self, self.version & 2 != 0),
             Encoding::V2 => compact::encode(self, self.version & 2 != 0),
             Encoding::Irmin => irmin::encode(self),
-            Encoding::Json => json::encode(self).map(String::into_bytes),
+            Encoding::Json => json::encode(self),
         }
     }
 
