@@ -12,7 +12,8 @@ use crate::error::Result;
 
 /// Checks every piece that is shown, each once.
 pub(super) fn check(pool: &Pool, configuration: Configuration) -> Result<()> {
-    // The buckets on the way to each piece: the names in it allow only one such way.
+    // The buckets on the way to each piece: the names in it allow only one such way. So each is looked at
+    // once, however many others lead to it.
     let mut ways: Vec<Option<Vec<u16>>> = vec![None; pool.len()];
     for top in 0..pool.len() as u64 {
         if pool.key(top).class != Class::Directory {
@@ -21,15 +22,18 @@ pub(super) fn check(pool: &Pool, configuration: Configuration) -> Result<()> {
         let mut stack = vec![(top, Vec::new())];
         while let Some((number, way)) = stack.pop() {
             let Some(Content::Node(node)) = pool.content(number) else { continue };
+            match &ways[number as usize] {
+                Some(known) if *known == way => continue,
+                Some(_) => {
+                    return Err(wrong(
+                        "one piece in two places: a name in a bucket where it does not belong",
+                    ));
+                }
+                None => ways[number as usize] = Some(way.clone()),
+            }
             match &node.body {
                 Body::Leaf { leaf, .. } => names(configuration, leaf, &way)?,
                 Body::Branch(branch) => {
-                    let known = &mut ways[number as usize];
-                    match known {
-                        Some(known) if *known == way => continue,
-                        Some(_) => return Err(wrong("one piece in two places of a directory")),
-                        None => *known = Some(way.clone()),
-                    }
                     lengths(pool, branch)?;
                     for pointer in &branch.pointers {
                         if let Target::Stored(below) = pointer.target {

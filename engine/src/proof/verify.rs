@@ -245,11 +245,16 @@ impl Proof {
         let admitted = admit::admit(self, configuration)?;
         let pool = &admitted.pool;
         let mut paths = Vec::new();
-        let mut stack = vec![(Vec::new(), admitted.root)];
-        while let Some((path, number)) = stack.pop() {
+        // Which of `paths` a name is below: paths themselves would take the depth times as much.
+        let mut stack: Vec<(Option<usize>, Vec<u8>, u64)> = vec![(None, Vec::new(), admitted.root)];
+        while let Some((above, name, number)) = stack.pop() {
             if paths.len() >= limit {
                 break;
             }
+            let path = above.map_or_else(Vec::new, |above| {
+                let (path, _): &(Vec<Vec<u8>>, Shown) = &paths[above];
+                [&path[..], &[name]].concat()
+            });
             let key = pool.key(number);
             let shown = match pool.content(number) {
                 Some(Content::Value(value)) => Shown::Value(value.to_vec()),
@@ -260,11 +265,8 @@ impl Proof {
                     below(pool, node, &mut children);
                     let shown = children.len() as u64;
                     children.sort_unstable_by(|a, b| b.0.cmp(&a.0));
-                    stack.extend(children.into_iter().map(|(name, number)| {
-                        let mut path: Vec<Vec<u8>> = path.clone();
-                        path.push(name);
-                        (path, number)
-                    }));
+                    let above = Some(paths.len());
+                    stack.extend(children.into_iter().map(|(name, number)| (above, name, number)));
                     Shown::Directory { entries: node.count(), shown }
                 }
             };
