@@ -87,7 +87,7 @@ fn measure(tree: &Tree, names: &[String], updates: bool, stream: bool, rounds: u
     })
     .and_then(|(ms, (bytes, made))| Ok((ms, (bytes, made.encode(Encoding::V1)?.len() as u64))))?;
     let (check, found) = timed(rounds, || {
-        let proof = Proof::decode(&bytes, Encoding::V2)?;
+        let proof = Proof::decode(&bytes, Encoding::V2, configuration)?;
         proof.verify(configuration, root, |tree| function(tree, names, updates))
     })?;
     if found != names.len() as u64 {

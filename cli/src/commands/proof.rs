@@ -47,6 +47,33 @@ impl From<Form> for Encoding {
     }
 }
 
+/// Of which kind of tree a proof is: a piece of a directory has the same hash in both, and its names
+/// belong into other buckets.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Shape {
+    /// The context of the chain: 32 buckets an inode
+    Tezos,
+    /// Two buckets an inode, as `context create --binary` makes it
+    TezosBinary,
+}
+
+impl From<Shape> for Configuration {
+    fn from(shape: Shape) -> Configuration {
+        match shape {
+            Shape::Tezos => Configuration::TEZOS,
+            Shape::TezosBinary => Configuration::TEZOS_BINARY,
+        }
+    }
+}
+
+/// What the one who checks knows of the tree; a proof that says otherwise is refused.
+#[derive(Debug, Args)]
+struct Told {
+    /// The configuration of the tree that the proof must be of: the proof's own word for it is not taken
+    #[arg(long, value_enum)]
+    configuration: Shape,
+}
+
 #[derive(Debug, Args)]
 pub struct Make {
     #[command(flatten)]
@@ -126,6 +153,8 @@ pub struct Check {
     /// Hash of the tree that the proof must be of, as `proof make` and `context log --format json` give it; not a commit's
     #[arg(long)]
     root: String,
+    #[command(flatten)]
+    told: Told,
     /// Hash of the tree that the changes must lead to, without changes the root
     #[arg(long)]
     after: Option<String>,
@@ -143,6 +172,8 @@ pub struct Check {
 pub struct Show {
     /// The proof, in any encoding
     file: PathBuf,
+    #[command(flatten)]
+    told: Told,
     /// Paths to show at most
     #[arg(long, default_value_t = 100)]
     limit: usize,
@@ -158,6 +189,11 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Check(arguments) => check(&arguments, format),
         Command::Show(arguments) => show(&arguments, format),
     }
+}
+
+/// How `--configuration` is told which of the two.
+fn name(configuration: Configuration) -> &'static str {
+    if configuration == Configuration::TEZOS_BINARY { "tezos-binary" } else { "tezos" }
 }
 
 /// The value of a finding, its name, and whether something is there.
@@ -198,13 +234,15 @@ fn make(arguments: &Make, format: Format) -> Outcome {
     let after = hash::to_text(&made.after.hash);
     if format == Format::Json {
         print::json(&json!({
-            "commit": hash::to_text(&commit), "root": root, "after": after, "bytes": bytes.len(),
+            "commit": hash::to_text(&commit), "root": root, "after": after,
+            "configuration": name(configuration), "bytes": bytes.len(),
             "paths": found.iter().map(|read| describe(notation, read).1).collect::<Vec<_>>(),
         }))?;
     } else {
         let table = print::record(&[
             ("commit", hash::to_text(&commit)),
             ("root, which `proof check` needs", root),
+            ("configuration, which it needs too", name(configuration).to_owned()),
             ("root after the changes", after),
             ("bytes", print::count(bytes.len() as u64)),
         ]);
@@ -214,10 +252,11 @@ fn make(arguments: &Make, format: Format) -> Outcome {
 }
 
 /// The proof in a file, its encoding and size.
-fn load(path: &Path) -> Result<(Proof, Encoding, u64)> {
+fn load(path: &Path, configuration: Configuration) -> Result<(Proof, Encoding, u64)> {
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| Error::io("read", &name, error))?;
-    let (encoding, proof) = proof::decode_any(&bytes).map_err(|error| error.context(&name))?;
+    let (encoding, proof) =
+        proof::decode_any(&bytes, configuration).map_err(|error| error.context(&name))?;
     Ok((proof, encoding, bytes.len() as u64))
 }
 
@@ -225,8 +264,8 @@ fn load(path: &Path) -> Result<(Proof, Encoding, u64)> {
 /// reads need not be all that the proof is of, unless the tree after is asked for.
 fn checked(arguments: &Check, task: &Task) -> Result<(Vec<Read>, Option<Hash>)> {
     let root = Kinded::directory(hash::from_text(&arguments.root)?);
-    let (proof, ..) = load(&arguments.file)?;
-    let configuration = proof.configuration();
+    let configuration = arguments.told.configuration.into();
+    let (proof, ..) = load(&arguments.file, configuration)?;
     let verified = || {
         if !task.changes() && arguments.after.is_none() {
             return Ok((task.run(&mut proof.open(configuration, root)?)?, None));
@@ -312,8 +351,8 @@ fn row(notation: Notation, shown: &Shown) -> (&'static str, String) {
 
 fn show(arguments: &Show, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
-    let (proof, encoding, bytes) = load(&arguments.file)?;
-    let configuration = proof.configuration();
+    let configuration = arguments.told.configuration.into();
+    let (proof, encoding, bytes) = load(&arguments.file, configuration)?;
     let summary = proof.summary(configuration)?;
     let shown = proof.shown(configuration, arguments.limit.saturating_add(1))?;
     let encoding = match encoding {
@@ -337,7 +376,7 @@ fn show(arguments: &Show, format: Format) -> Outcome {
             .collect();
         print::json(&json!({
             "encoding": encoding, "bytes": bytes, "form": form, "version": proof.version,
-            "branching": configuration.entries(),
+            "configuration": name(configuration), "branching": configuration.entries(),
             "before": kinded(proof.before), "after": kinded(proof.after),
             "values": summary.values, "value_bytes": summary.value_bytes,
             "hidden_values": summary.hidden_values, "directories": summary.directories,
@@ -350,7 +389,7 @@ fn show(arguments: &Show, format: Format) -> Outcome {
         ("encoding", encoding.to_owned()),
         ("bytes", print::count(bytes)),
         ("form", form.to_owned()),
-        ("branching", configuration.entries().to_string()),
+        ("configuration", name(configuration).to_owned()),
         ("before", kinded(proof.before)),
         ("after", kinded(proof.after)),
         ("values", print::count(summary.values)),

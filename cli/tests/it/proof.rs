@@ -61,7 +61,13 @@ fn what_is_made_is_checked_against_a_root_alone() {
             let (file, root) = made(folder.path(), &store, &more);
             sizes.push(std::fs::metadata(&file).unwrap().len());
             let check = |paths: &[&str]| {
-                varvite(&[&["proof", "check", &file, "--root", &root], paths].concat())
+                varvite(
+                    &[
+                        &["proof", "check", &file, "--root", &root, "--configuration", "tezos"],
+                        paths,
+                    ]
+                    .concat(),
+                )
             };
             let report = check(&["a/b", "a", "--format", "json"]).json();
             assert_eq!(report[0]["is"], "value");
@@ -71,14 +77,20 @@ fn what_is_made_is_checked_against_a_root_alone() {
             let ran = check(&["a/b", "a/x", "--format", "json"]);
             let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
             assert_eq!((ran.code, &report[1]["is"]), (1, &"absent".into()));
-            let shown = varvite(&["proof", "show", &file, "--format", "json"]).json();
+            let shown =
+                varvite(&["proof", "show", &file, "--configuration", "tezos", "--format", "json"])
+                    .json();
             assert_eq!(shown["form"], if stream.is_empty() { "tree" } else { "stream" });
             assert_eq!(shown["encoding"].as_str().unwrap().to_lowercase(), encoding);
             assert_eq!(
                 (shown["values"].as_u64(), shown["directories"].as_u64()),
                 (Some(1), Some(2))
             );
-            assert!(varvite(&["proof", "show", &file]).yes().contains("a/b"));
+            assert!(
+                varvite(&["proof", "show", &file, "--configuration", "tezos"])
+                    .yes()
+                    .contains("a/b")
+            );
         }
     }
     assert!(sizes[1] < sizes[0] && sizes[0] < sizes[2], "{sizes:?}");
@@ -98,7 +110,13 @@ fn changes_are_proven_from_root_to_root() {
         let (root, after) = (hash("root"), hash("after"));
         assert_ne!(root, after);
         let check = |more: &[&str]| {
-            varvite(&[&["proof", "check", text(&file), "--root", &root], more].concat())
+            varvite(
+                &[
+                    &["proof", "check", text(&file), "--root", &root, "--configuration", "tezos"],
+                    more,
+                ]
+                .concat(),
+            )
         };
         let right = [&["a/b", "--after", &after], &changes[..]].concat();
         assert!(check(&right).yes().contains("value"));
@@ -122,7 +140,9 @@ fn changes_are_proven_from_root_to_root() {
     let make = ["proof", "make", &store, "last", "-o", text(&file), "--format", "json"];
     let report = varvite(&[&make[..], &change].concat()).json();
     let (root, after) = (report["root"].as_str().unwrap(), report["after"].as_str().unwrap());
-    let check = [&["proof", "check", text(&file), "--root", root][..], &change].concat();
+    let check =
+        [&["proof", "check", text(&file), "--root", root, "--configuration", "tezos"][..], &change]
+            .concat();
     let proven = format!("proven: 1 change leads from {root} to {after}\n");
     assert_eq!(varvite(&check).yes(), proven);
     assert_eq!(varvite(&["proof", "make", &store, "last"]).code, 2);
@@ -136,8 +156,10 @@ fn what_is_wrong_with_a_proof_is_said() {
     let log = varvite(&["context", "log", &store, "--format", "json"]).json();
     assert_eq!(log[0]["tree"], root.as_str());
     let other = log[1]["tree"].as_str().unwrap();
-    varvite(&["proof", "check", &file, "--root", other, "a"]).error(1, &[other, &root]);
-    varvite(&["proof", "check", &file, "--root", "Cononsense", "a"]).error(2, &["Cononsense"]);
+    varvite(&["proof", "check", &file, "--root", other, "--configuration", "tezos", "a"])
+        .error(1, &[other, &root]);
+    varvite(&["proof", "check", &file, "--root", "Cononsense", "--configuration", "tezos", "a"])
+        .error(2, &["Cononsense"]);
     varvite(&["proof", "make", &store, other, "a"]).error(2, &["not in the store"]);
     let sound = std::fs::read(&file).unwrap();
     for at in 0..sound.len() {
@@ -146,13 +168,64 @@ fn what_is_wrong_with_a_proof_is_said() {
         std::fs::write(&file, &bytes).unwrap();
         // The hash after is not checked by reading: there is no function to run.
         if !(35..67).contains(&at) {
-            let ran = varvite(&["proof", "check", &file, "--root", &root, "a/b", "a"]);
+            let ran = varvite(&[
+                "proof",
+                "check",
+                &file,
+                "--root",
+                &root,
+                "--configuration",
+                "tezos",
+                "a/b",
+                "a",
+            ]);
             ran.error(1, &["ask for another"]);
         }
     }
     std::fs::write(&file, &sound[..20]).unwrap();
-    varvite(&["proof", "show", &file]).error(1, &[file.as_str()]);
-    varvite(&["proof", "show", "nowhere"]).error(2, &["nowhere"]);
+    varvite(&["proof", "show", &file, "--configuration", "tezos"]).error(1, &[file.as_str()]);
+    varvite(&["proof", "show", "nowhere", "--configuration", "tezos"]).error(2, &["nowhere"]);
+}
+
+/// A proof says of which configuration it is, and so may whoever made it up: the one who checks knows.
+#[test]
+fn the_configuration_is_told_by_the_one_who_checks() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let store = text(&store);
+    varvite(&["context", "create", store, "--binary"]).yes();
+    for number in 0..9 {
+        varvite(&["context", "put", store, "main", &format!("d/{number}"), "1"]).yes();
+    }
+    let file = folder.path().join("p");
+    for encoding in ["v1", "v2", "json"] {
+        let make = ["proof", "make", store, "last", "d/0", "--encoding", encoding];
+        let report = varvite(&[&make[..], &["-o", text(&file), "--format", "json"]].concat());
+        let report = report.json();
+        assert_eq!(report["configuration"], "tezos-binary");
+        let root = report["root"].as_str().unwrap();
+        let check = ["proof", "check", text(&file), "--root", root, "d/0", "--configuration"];
+        let show = ["proof", "show", text(&file), "--configuration"];
+        for of in [&check[..], &show] {
+            varvite(&[of, &["tezos-binary"]].concat()).yes();
+            varvite(&[of, &["tezos"]].concat()).error(1, &["version"]);
+            // There is no default.
+            assert_eq!(varvite(&of[..of.len() - 1]).code, 2);
+        }
+        // Relabelled, names that are there could be told to be absent.
+        let mut bytes = std::fs::read(&file).unwrap();
+        match encoding {
+            "v1" => bytes[1] = 0,
+            "v2" => bytes[2] = 0,
+            _ => {
+                let text = String::from_utf8(bytes).unwrap();
+                bytes = text.replacen("\"version\":2", "\"version\":0", 1).into_bytes();
+            }
+        }
+        std::fs::write(&file, bytes).unwrap();
+        let ran = varvite(&[&check[..], &["tezos-binary", "d/7"]].concat());
+        ran.error(1, &["version", "ask for another"]);
+    }
 }
 
 #[test]
@@ -207,7 +280,18 @@ fn stores_of_irmin_are_proven_as_ours_are() {
     let make = [&["proof", "make", store, "last", "--hex", "-o", text(&file)], &paths[..]].concat();
     varvite(&make).yes();
     assert!(file.metadata().unwrap().len() < dump.len() as u64 / 2);
-    let check = ["proof", "check", text(&file), "--root", root, "--hex", "--format", "json"];
+    let check = [
+        "proof",
+        "check",
+        text(&file),
+        "--root",
+        root,
+        "--configuration",
+        "tezos",
+        "--hex",
+        "--format",
+        "json",
+    ];
     let report = varvite(&[&check[..], &paths[..]].concat()).json();
     for (found, binding) in report.as_array().unwrap().iter().zip(&bindings) {
         assert_eq!((&found["is"], &found["value"]), (&"value".into(), &binding["value"]));

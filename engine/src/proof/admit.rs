@@ -39,13 +39,7 @@ struct Admission {
 
 /// Checks what `proof` says of the tree before, and that it is the tree with the hash `before`.
 pub(super) fn admit(proof: &Proof, configuration: Configuration) -> Result<Admitted> {
-    let version = Proof::version_of(configuration, proof.is_stream());
-    if proof.version != version {
-        return Err(wrong(format_args!(
-            "its version is {}, where the configuration and its form make it {version}",
-            proof.version
-        )));
-    }
+    proof.check_version(configuration)?;
     let root = Key { class: Class::of(proof.before.kind), hash: proof.before.hash };
     let mut admission = Admission {
         configuration,

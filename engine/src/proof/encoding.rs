@@ -10,6 +10,7 @@ mod plain;
 mod segment;
 
 use super::shape::{Element, Kinded, NESTING, Part, Proof, State};
+use crate::context::Configuration;
 use crate::context::tree::Kind;
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
@@ -32,7 +33,7 @@ pub enum Encoding {
     V1,
     /// Octez' second encoding: small integers, counts and kinds share a byte.
     V2,
-    /// Irmin's own. It has no version, so tree proofs of any configuration; `version` comes back as 0.
+    /// Irmin's own. It has no version: what it decodes to has that of the configuration asked for.
     Irmin,
     /// Text for people and other programs.
     Json,
@@ -51,21 +52,26 @@ impl Proof {
     }
 
     /// Reads what [`Proof::encode`] wrote; JSON may have blanks between what it consists of, as programs
-    /// that show JSON to people add them. `Corrupt` for anything else, and when the version is none of
-    /// the four or says otherwise than the rest. Takes memory in proportion to `bytes`. Nothing is
-    /// hashed: [`Proof::verify`] checks what the proof says.
-    pub fn decode(bytes: &[u8], encoding: Encoding) -> Result<Proof> {
-        Proof::decoded(bytes, encoding).map_err(foreign)
+    /// that show JSON to people add them. `configuration` is that of the tree whose root the reader knows.
+    /// `Corrupt` for anything else, and when the version is that of another configuration or says
+    /// otherwise than the rest. Takes memory in proportion to `bytes`, for JSON at most four times as
+    /// much. Nothing is hashed: [`Proof::verify`] checks what the proof says.
+    pub fn decode(bytes: &[u8], encoding: Encoding, configuration: Configuration) -> Result<Proof> {
+        let proof = Proof::decoded(bytes, encoding, configuration).map_err(foreign)?;
+        proof.check_version(configuration)?;
+        Ok(proof)
     }
 
-    fn decoded(bytes: &[u8], encoding: Encoding) -> Result<Proof> {
+    fn decoded(bytes: &[u8], encoding: Encoding, configuration: Configuration) -> Result<Proof> {
         let version = match encoding {
             Encoding::V1 => bytes.get(..2),
             Encoding::V2 => bytes.get(1..3),
             Encoding::Irmin | Encoding::Json => None,
         };
         let proof = match (encoding, version) {
-            (Encoding::Irmin, _) => irmin::decode(bytes)?,
+            (Encoding::Irmin, _) => {
+                Proof { version: Proof::version_of(configuration, false), ..irmin::decode(bytes)? }
+            }
             (Encoding::Json, _) => {
                 let proof = json::decode(bytes)?;
                 json::check_form(bytes, &proof)?;
@@ -83,9 +89,6 @@ impl Proof {
                 Proof::decoded_as(bytes, encoding, low & 2 != 0, low & 1 != 0)?
             }
         };
-        if !(0..4).contains(&proof.version) || (proof.version & 1 != 0) != proof.is_stream() {
-            return Err(Error::corrupt("proof", 0, "a version of 0 to 3 that fits", proof.version));
-        }
         Ok(proof)
     }
 
@@ -134,11 +137,13 @@ fn foreign(error: Error) -> Error {
     error.advice("ask for another one")
 }
 
-/// In which encoding `bytes` are a proof, and the proof: tries each.
-/// `Corrupt` when it is one in none of them.
-pub fn decode_any(bytes: &[u8]) -> Result<(Encoding, Proof)> {
+/// In which encoding `bytes` are a proof, and the proof, as with [`Proof::decode`]: tries each that has a
+/// version. `Corrupt` when it is one in none of them.
+pub fn decode_any(bytes: &[u8], configuration: Configuration) -> Result<(Encoding, Proof)> {
+    let decode =
+        |encoding| Proof::decode(bytes, encoding, configuration).map(|proof| (encoding, proof));
     if bytes.first().is_some_and(|byte| b" \t\r\n{".contains(byte)) {
-        return Proof::decode(bytes, Encoding::Json).map(|proof| (Encoding::Json, proof));
+        return decode(Encoding::Json);
     }
     // The first byte of V1 is 0, and of V2 only where both trees are values.
     let order = if bytes.first() == Some(&0) {
@@ -146,12 +151,7 @@ pub fn decode_any(bytes: &[u8]) -> Result<(Encoding, Proof)> {
     } else {
         [Encoding::V2, Encoding::V1]
     };
-    match Proof::decode(bytes, order[0]) {
-        Ok(proof) => Ok((order[0], proof)),
-        Err(first) => {
-            Proof::decode(bytes, order[1]).map(|proof| (order[1], proof)).map_err(|_| first)
-        }
-    }
+    decode(order[0]).or_else(|first| decode(order[1]).map_err(|_| first))
 }
 
 fn kind_byte(kind: Kind) -> u8 {

@@ -6,7 +6,7 @@
 use crate::context::Configuration;
 use crate::context::hash::Hash;
 use crate::context::tree::Kind;
-use crate::error::{Error, Kind as ErrorKind};
+use crate::error::{Error, Kind as ErrorKind, Result};
 
 /// How many directories and inodes may be nested in a proof, so that no proof exhausts a stack.
 pub const NESTING: usize = 512;
@@ -123,7 +123,7 @@ pub enum State {
 /// let bytes = recording.tree_proof()?.encode(Encoding::V2)?;
 ///
 /// // Elsewhere, without the tree:
-/// let proof = Proof::decode(&bytes, Encoding::V2)?;
+/// let proof = Proof::decode(&bytes, Encoding::V2, Configuration::TEZOS)?;
 /// let checked = proof.verify(Configuration::TEZOS, Kinded::directory(root), |tree| {
 ///     tree.find(&["bob"])
 /// })?;
@@ -133,7 +133,8 @@ pub enum State {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Bit 0: a stream; bit 1: two buckets an inode. Other bits are refused by verification.
+    /// Bit 0: a stream; bit 1: two buckets an inode. It is refused where it says otherwise than the one who
+    /// checks, and has no other meaning.
     pub version: i16,
     /// The tree before.
     pub before: Kinded,
@@ -156,9 +157,19 @@ impl Proof {
         matches!(self.state, State::Stream(_))
     }
 
-    /// The Tezos configuration that the version names: the binary one or that of the chain.
-    #[must_use]
-    pub fn configuration(&self) -> Configuration {
-        if self.version & 2 == 0 { Configuration::TEZOS } else { Configuration::TEZOS_BINARY }
+    /// `Corrupt` when the version is not that of a proof of this configuration and form. A piece of a
+    /// directory has the same hash in both configurations, where its names belong into different buckets:
+    /// so the one who checks says which it is, never the proof.
+    pub(super) fn check_version(&self, configuration: Configuration) -> Result<()> {
+        let version = Proof::version_of(configuration, self.is_stream());
+        if self.version == version {
+            return Ok(());
+        }
+        let form = if self.is_stream() { "stream" } else { "tree" };
+        let buckets = configuration.entries();
+        Err(wrong(format_args!(
+            "its version is {}, where that of a {form} of {buckets} buckets, as it is checked, is {version}",
+            self.version
+        )))
     }
 }

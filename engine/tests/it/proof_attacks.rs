@@ -101,7 +101,7 @@ fn assert_refused(configuration: Configuration, proof: &Proof, why: &str) {
     for encoding in [Encoding::V1, Encoding::V2, Encoding::Json] {
         // An encoder may refuse it too; what it takes is refused after decoding.
         let Ok(bytes) = proof.encode(encoding) else { continue };
-        if let Ok(decoded) = Proof::decode(&bytes, encoding) {
+        if let Ok(decoded) = Proof::decode(&bytes, encoding, configuration) {
             refused(decoded.check(configuration).unwrap_err());
         }
     }
@@ -319,14 +319,14 @@ fn what_is_nested_too_deep_is_refused_and_what_is_not_needs_little_stack() {
         let deepest = forged(tezos, nested(proof::NESTING));
         for encoding in [Encoding::V1, Encoding::V2, Encoding::Json, Encoding::Irmin] {
             let bytes = deepest.encode(encoding).unwrap();
-            assert_eq!(Proof::decode(&bytes, encoding).unwrap(), deepest);
+            assert_eq!(Proof::decode(&bytes, encoding, tezos).unwrap(), deepest);
             let deeper = forged(tezos, nested(proof::NESTING + 1));
             assert_eq!(deeper.encode(encoding).unwrap_err().kind(), Kind::Invalid);
         }
         deepest.check(tezos).unwrap();
         assert_refused(tezos, &forged(tezos, nested(proof::NESTING + 1)), "512 levels");
         for (encoding, piece) in [(Encoding::Json, &b"[["[..]), (Encoding::Json, b"{\"a\":")] {
-            let error = Proof::decode(&piece.repeat(100_000), encoding).unwrap_err();
+            let error = Proof::decode(&piece.repeat(100_000), encoding, tezos).unwrap_err();
             assert_eq!(error.kind(), Kind::Corrupt);
         }
     };
@@ -369,7 +369,7 @@ fn other_roots_contents_and_results_are_refused() {
     let at = bytes.windows(20).position(|window| window == [3; 20]).unwrap();
     let mut changed = bytes.clone();
     changed[at + 19] = 4;
-    assert_refused(BINARY, &Proof::decode(&changed, Encoding::V1).unwrap(), "the hash");
+    assert_refused(BINARY, &Proof::decode(&changed, Encoding::V1, BINARY).unwrap(), "the hash");
     // Any bit of the version.
     for version in [0, 1, 3, 4, 0x102, -1] {
         let proof = Proof { version, ..recording.tree_proof().unwrap() };
@@ -504,4 +504,92 @@ fn equal_leaves_at_different_depths_are_told_apart() {
         let error = made.verify(BINARY, made.before, less).unwrap_err();
         assert!(error.detail().contains("too long"), "{error}");
     }
+}
+
+/// `proof` under the version of another configuration.
+fn relabelled(proof: &Proof, configuration: Configuration) -> Proof {
+    let version = Proof::version_of(configuration, proof.is_stream());
+    Proof { version, ..proof.clone() }
+}
+
+/// A tree of these names, and proofs of its root whose buckets are hidden, as tree and as stream.
+fn blinded(configuration: Configuration, names: &[String]) -> (Tree, [Proof; 2]) {
+    let mut tree = Tree::empty(configuration);
+    for name in names {
+        tree.add(&[name], b"1").unwrap();
+    }
+    let (recording, length) = proof::record(&tree, |tree| tree.length::<&str>(&[])).unwrap();
+    assert_eq!(length, names.len() as u64);
+    (tree, [recording.tree_proof().unwrap(), recording.stream_proof().unwrap()])
+}
+
+/// An honest root of 300 entries in `right`, and its pieces under the version of `wrong`: an inode has the
+/// same pre-image in both, and names belong to other buckets. How many names of the tree are then not there.
+#[track_caller]
+fn relabelling_is_refused(right: Configuration, wrong: Configuration, names: &[String]) -> usize {
+    let (tree, proofs) = blinded(right, names);
+    let root = Kinded::of(&tree).unwrap();
+    let mut denied = 0;
+    for honest in proofs {
+        let forged = relabelled(&honest, wrong);
+        let look = |tree: &mut Tree| tree.length::<&str>(&[]);
+        honest.verify(right, root, look).unwrap();
+        // It would say this of the tree.
+        let as_told = forged.open(wrong, root).unwrap();
+        let absent = |name: &&String| proof::read(&as_told, &[name]).unwrap() == Read::Absent;
+        let lies: Vec<_> = names.iter().filter(absent).collect();
+        denied = lies.len();
+        let remove = |tree: &mut Tree| tree.remove(&[lies[0]]);
+        forged.verify(wrong, root, remove).unwrap();
+        assert_eq!(forged.before, forged.after);
+
+        let refused = |error: Error| {
+            assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+            assert!(error.detail().contains("version"), "{error}");
+        };
+        for (proof, configuration) in [(&forged, right), (&honest, wrong)] {
+            refused(proof.check(configuration).unwrap_err());
+            refused(proof.open(configuration, root).unwrap_err());
+            refused(proof.verify(configuration, root, look).unwrap_err());
+            refused(proof.verify(configuration, root, remove).unwrap_err());
+            refused(proof.summary(configuration).unwrap_err());
+            refused(proof.shown(configuration, 9).unwrap_err());
+            for encoding in [Encoding::V1, Encoding::V2, Encoding::Json] {
+                let bytes = proof.encode(encoding).unwrap();
+                refused(Proof::decode(&bytes, encoding, configuration).unwrap_err());
+                refused(proof::decode_any(&bytes, configuration).unwrap_err());
+            }
+        }
+        for encoding in [Encoding::V1, Encoding::V2, Encoding::Json] {
+            let bytes = honest.encode(encoding).unwrap();
+            assert_eq!(Proof::decode(&bytes, encoding, right).unwrap(), honest);
+            assert_eq!(proof::decode_any(&bytes, right).unwrap(), (encoding, honest.clone()));
+        }
+        if !honest.is_stream() {
+            // Irmin's form has no version: it is read as what the one who checks says.
+            let bytes = forged.encode(Encoding::Irmin).unwrap();
+            let read = Proof::decode(&bytes, Encoding::Irmin, right).unwrap();
+            let shown = read.open(right, root).unwrap();
+            for name in names {
+                assert_ne!(proof::read(&shown, &[name]).unwrap(), Read::Absent);
+            }
+        }
+    }
+    denied
+}
+
+#[test]
+fn a_binary_root_under_the_version_of_the_chain_is_refused() {
+    let names: Vec<_> = (0..300).map(|number| format!("{number}")).collect();
+    let denied = relabelling_is_refused(BINARY, Configuration::TEZOS, &names);
+    assert!(denied > 250, "{denied}");
+}
+
+#[test]
+fn a_root_of_the_chain_under_the_version_of_the_binary_one_is_refused() {
+    let in_one_bucket = |name: &String| name_hash::seeded(0, name.as_bytes()).is_multiple_of(32);
+    let names: Vec<_> =
+        (0..).map(|number| format!("{number}")).filter(in_one_bucket).take(300).collect();
+    let denied = relabelling_is_refused(Configuration::TEZOS, BINARY, &names);
+    assert!(denied > 100, "{denied}");
 }

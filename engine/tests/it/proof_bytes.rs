@@ -7,18 +7,23 @@ use varvite::proof::{self, Encoding, Proof};
 
 const ENCODINGS: [Encoding; 4] = [Encoding::V1, Encoding::V2, Encoding::Irmin, Encoding::Json];
 
-/// The first byte says how to read the rest. What decodes is encoded to the same bytes, and whatever
+/// The first byte says how to read the rest, and as what configuration. What decodes is encoded to the same bytes, and whatever
 /// it claims, it is counted, shown and read without a panic.
 pub fn proof(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let encoding = ENCODINGS[usize::from(first & 3)];
-    let _ = proof::decode_any(rest);
-    let Ok(proof) = Proof::decode(rest, encoding) else { return };
+    let configurations = [Configuration::TEZOS, Configuration::TEZOS_BINARY];
+    let configuration = configurations[usize::from(first >> 2 & 1)];
+    let _ = proof::decode_any(rest, configuration);
+    let Ok(proof) = Proof::decode(rest, encoding, configuration) else { return };
+    let other = configurations[usize::from(first >> 2 & 1 ^ 1)];
+    assert!(encoding == Encoding::Irmin || Proof::decode(rest, encoding, other).is_err());
+    assert!(proof.check(other).is_err(), "a proof is of one configuration");
     let again = proof.encode(encoding).expect("what was decoded can be encoded");
     let blanks = |byte: &&u8| encoding == Encoding::Json && b" \t\r\n".contains(byte);
     assert!(rest.iter().filter(|byte| !blanks(byte)).eq(&again), "one form for each proof");
-    assert_eq!(Proof::decode(&again, encoding).expect("it was just encoded"), proof);
-    let configuration = proof.configuration();
+    let same = Proof::decode(&again, encoding, configuration).expect("it was just encoded");
+    assert_eq!(same, proof);
     let sound = proof.check(configuration).is_ok();
     assert_eq!(proof.summary(configuration).is_ok(), sound);
     let Ok(tree) = proof.open(configuration, proof.before) else {
@@ -85,7 +90,7 @@ pub fn proof_function(bytes: &[u8]) {
         proof::record(&tree, |tree| accesses(tree, rest)).expect("the whole tree is there");
     for made in [recording.tree_proof(), recording.stream_proof()] {
         let bytes = made.expect("nothing is deep").encode(Encoding::V2).expect("names are short");
-        let made = Proof::decode(&bytes, Encoding::V2).expect("it was just encoded");
+        let made = Proof::decode(&bytes, Encoding::V2, configuration).expect("it was just encoded");
         let checked = made.verify(configuration, recording.before(), |tree| accesses(tree, rest));
         assert_eq!(checked.expect("what is recorded verifies"), found);
         assert_eq!(made.after, recording.after());
@@ -149,13 +154,13 @@ pub mod tests {
     }
 
     /// Behind a byte that says how to read it.
-    fn seed(bytes: &[u8], encoding: Encoding) -> Vec<u8> {
+    fn seed(bytes: &[u8], encoding: Encoding, of: Configuration) -> Vec<u8> {
         let first = ENCODINGS.iter().position(|other| *other == encoding).unwrap() as u8;
-        [&[first], bytes].concat()
+        [&[first | u8::from(of == Configuration::TEZOS_BINARY) << 2], bytes].concat()
     }
 
     pub fn seeds() -> Vec<Vec<u8>> {
-        all().into_iter().map(|(_, bytes, encoding, ..)| seed(&bytes, encoding)).collect()
+        all().into_iter().map(|(_, bytes, encoding, _, of)| seed(&bytes, encoding, of)).collect()
     }
 
     #[test]
@@ -164,11 +169,10 @@ pub mod tests {
         assert_eq!(all.len(), 14);
         for (name, written, encoding, made, configuration) in all {
             let bytes = golden(&name, &written);
-            let mut proof = Proof::decode(&bytes, encoding).unwrap();
-            if encoding == Encoding::Irmin {
-                proof.version = made.version;
-            } else {
-                assert_eq!(proof::decode_any(&bytes).unwrap(), (encoding, made));
+            let proof = Proof::decode(&bytes, encoding, configuration).unwrap();
+            assert_eq!(proof, made);
+            if encoding != Encoding::Irmin {
+                assert_eq!(proof::decode_any(&bytes, configuration).unwrap(), (encoding, made));
             }
             let expected = function(&mut tree(configuration)).unwrap();
             let found = proof.verify(configuration, proof.before, function).unwrap();
@@ -179,12 +183,12 @@ pub mod tests {
     /// What a program that shows JSON to people does to it is allowed, and no other form of the same meaning.
     #[test]
     fn json_is_read_as_it_is_written_apart_from_blanks() {
-        for (name, bytes, encoding, made, _) in all() {
+        for (name, bytes, encoding, made, of) in all() {
             if encoding != Encoding::Json {
                 continue;
             }
             let text = String::from_utf8(bytes).unwrap();
-            let read = |text: &str| Proof::decode(text.as_bytes(), Encoding::Json);
+            let read = |text: &str| Proof::decode(text.as_bytes(), Encoding::Json, of);
             let mut spread = text.clone();
             for mark in ["{", "}", "[", "]", ",", ":"] {
                 spread = spread.replace(mark, &format!(" \n{mark}\t\r\n"));
@@ -210,10 +214,7 @@ pub mod tests {
 
     /// Whether `bytes` are refused; if not, they prove what the `sound` proof does.
     fn is_refused(bytes: &[u8], encoding: Encoding, sound: &Proof, of: Configuration) -> bool {
-        let Ok(mut proof) = Proof::decode(bytes, encoding) else { return true };
-        if encoding == Encoding::Irmin {
-            proof.version = sound.version;
-        }
+        let Ok(proof) = Proof::decode(bytes, encoding, of) else { return true };
         match proof.verify(of, sound.before, function) {
             Ok(found) => {
                 assert_eq!(found, function(&mut tree(of)).unwrap());
@@ -307,7 +308,8 @@ pub mod tests {
         ] {
             bytes.truncate(67);
             bytes.extend(tail);
-            assert_eq!(Proof::decode(&bytes, Encoding::V2).unwrap_err().kind(), Kind::Corrupt);
+            let error = Proof::decode(&bytes, Encoding::V2, Configuration::TEZOS).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt);
         }
         // An inode that says four thousand million entries, of which one bucket is hidden, is listed.
         let length = u32::MAX;
