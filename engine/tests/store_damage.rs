@@ -1,5 +1,6 @@
 //! A small store, damaged everywhere: the right answer or an error that names the damage, never a wrong
-//! answer, a panic, or an allocation out of proportion. A binary of its own, for its counting allocator.
+//! answer, a panic, or an allocation out of proportion. The same of proofs in JSON, which anybody may send.
+//! A binary of its own, for its counting allocator.
 #![allow(clippy::unwrap_used)]
 
 #[path = "store_damage/allocations.rs"]
@@ -15,6 +16,8 @@ mod model {
     pub mod context;
     pub mod table;
 }
+#[path = "store_damage/proofs.rs"]
+mod proofs;
 #[path = "it/random.rs"]
 #[allow(dead_code)]
 mod random;

@@ -593,3 +593,47 @@ fn a_root_of_the_chain_under_the_version_of_the_binary_one_is_refused() {
     let denied = relabelling_is_refused(Configuration::TEZOS, BINARY, &names);
     assert!(denied > 100, "{denied}");
 }
+
+/// A proof of 1,024 directories that all have the same piece in their first bucket, once shown, with 32
+/// names of `name_bytes` each.
+fn sharing(configuration: Configuration, name_bytes: usize) -> Proof {
+    let fits = |name: &Vec<u8>| hash::hash(name)[0] >> 3 == 0;
+    let mut names: Vec<Vec<u8>> = (0..)
+        .map(|number| format!("{number:0name_bytes$}").into_bytes())
+        .filter(fits)
+        .take(32)
+        .collect();
+    names.sort();
+    let leaf = Piece::Values(names.into_iter().map(|name| (name, value(1))).collect());
+    let hidden = Piece::Blinded(piece_hash(&leaf, 1));
+    let directory = |number: usize| {
+        let first = if number == 0 { leaf.clone() } else { hidden.clone() };
+        let children = vec![(0, first), (1, Piece::Blinded([1; 32]))];
+        Part::Inode(inode(300 + number as i64, children))
+    };
+    let named = |number: usize, part| (format!("{number:05}").into_bytes(), part);
+    let four = |number: usize| {
+        Part::Node((0..4).map(|each| named(each, directory(4 * number + each))).collect())
+    };
+    forged(configuration, Part::Node((0..256).map(|number| named(number, four(number))).collect()))
+}
+
+/// What is shown once is looked at once, not once for each place that leads to it: half a MiB of names would
+/// be hashed a thousand times.
+#[test]
+fn a_piece_that_many_share_is_checked_once() {
+    let configuration =
+        Configuration::new(32, 256, varvite::context::ChildOrder::HashBits).unwrap();
+    let time = |name_bytes| {
+        let proof = sharing(configuration, name_bytes);
+        let timed = |_| {
+            let start = std::time::Instant::now();
+            proof.check(configuration).unwrap();
+            start.elapsed()
+        };
+        (0..5).map(timed).min().unwrap()
+    };
+    let (short, long) = (time(16), time(16 << 10));
+    // Each name of the long ones is hashed, copied and compared once: a few milliseconds.
+    assert!(long < 20 * short, "{long:?} with long names, {short:?} with short ones");
+}
