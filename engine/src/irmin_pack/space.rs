@@ -22,9 +22,10 @@ pub(crate) const RANGE: u64 = 24;
 struct Ranges {
     mapping: Part,
     data: Part,
-    /// Written at once, so that nothing lies between ranges or behind the last. What is appended to
-    /// may have pieces that a crash left.
-    whole: bool,
+    /// Of a volume, which is appended to: the offset that its last range reaches. While a collection adds to
+    /// it, and after one was killed, there is more data than its control file knows of. Without it, all was
+    /// written at once, so that nothing lies before, between or behind the ranges.
+    reaches: Option<u64>,
 }
 
 /// One range: offsets from `offset` on are `length` bytes at `place`.
@@ -56,7 +57,7 @@ impl Ranges {
         disk: &dyn Disk,
         names: (&str, &str),
         end: Option<u64>,
-        whole: bool,
+        reaches: Option<u64>,
         cache: &Arc<Cache>,
     ) -> Result<Ranges> {
         let mapping = Part::open(disk, names.0, called(disk, names.0), cache)?;
@@ -66,7 +67,7 @@ impl Ranges {
             return Err(Error::corrupt(mapping.name(), end, "records of 24 bytes", "part of one"));
         }
         let data = Part::open(disk, names.1, called(disk, names.1), cache)?;
-        Ok(Ranges { mapping, data, whole })
+        Ok(Ranges { mapping, data, reaches })
     }
 
     fn range(&self, number: u64) -> Result<Range> {
@@ -98,13 +99,15 @@ impl Ranges {
         };
         let last = number + 1 == self.count();
         let sound = if last {
+            let reached = range.offset.checked_add(range.length);
             range.place + range.length == self.data.end
+                || reached.is_some_and(|reached| self.reaches == Some(reached))
         } else {
             fits(range, &self.range(number + 1)?)
         };
         let sound = sound
             && match number.checked_sub(1) {
-                None => range.place == 0 || !self.whole,
+                None => range.place == 0 || self.reaches.is_some(),
                 Some(before) => fits(&self.range(before)?, range),
             };
         if sound {
@@ -258,7 +261,7 @@ impl Space {
                 format!("store.{}.prefix", collected.generation),
             );
             let end = collected.mapping_end;
-            space.prefix = match Ranges::open(&**disk, (&mapping, &prefix), end, true, cache) {
+            space.prefix = match Ranges::open(&**disk, (&mapping, &prefix), end, None, cache) {
                 Ok(ranges) => Some(ranges),
                 // Moved to the lower layer as a whole: nothing was kept here.
                 Err(error) if error.kind() == Kind::Missing && end == Some(0) => None,
@@ -340,7 +343,7 @@ impl Space {
             let says = VolumeControl::decode(&called(&**lower, &control), &bytes)?;
             let names = (format!("{folder}/volume.mapping"), format!("{folder}/volume.data"));
             let end = Some(says.mapping_end);
-            let ranges = Ranges::open(&**lower, (&names.0, &names.1), end, false, cache)?;
+            let ranges = Ranges::open(&**lower, (&names.0, &names.1), end, Some(says.end), cache)?;
             self.volumes.push(Volume { start: says.start, end: says.end, ranges });
         }
         Ok(())
