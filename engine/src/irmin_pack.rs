@@ -23,6 +23,7 @@ mod schema;
 mod sha1;
 mod space;
 pub mod trace;
+mod unindexed;
 
 pub use export::{Exported, export};
 pub use migrate::{Choice, Migrated, migrate};

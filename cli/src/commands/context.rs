@@ -485,6 +485,7 @@ pub fn check_folder(arguments: &Folder, format: Format) -> Outcome {
     let is_foreign = irmin::is_store(&*disk(folder)?)?;
     let checked = store.check()?;
     let faults = &checked.index_faults;
+    let is_sound = faults.is_empty() && checked.missing.is_empty();
     match format {
         Format::Json => print::json(&json!({
             "commits": checked.commits, "nodes": checked.nodes, "values": checked.values,
@@ -493,7 +494,8 @@ pub fn check_folder(arguments: &Folder, format: Format) -> Outcome {
         }))?,
         Format::Table => {
             print::line(&format!(
-                "sound: {}, {}, {}",
+                "{}: {}, {}, {}",
+                if is_sound { "sound" } else { "damaged, as said below" },
                 print::counted(checked.commits, "commit", "commits"),
                 print::counted(checked.nodes, "piece of directories", "pieces of directories"),
                 print::counted(checked.values, "value", "values")
@@ -507,7 +509,11 @@ pub fn check_folder(arguments: &Folder, format: Format) -> Outcome {
             for fault in store.warnings().iter().chain(faults) {
                 print::line(&format!("index: {fault}"))?;
             }
-            if !faults.is_empty() && !is_foreign {
+            if !faults.is_empty() && is_foreign {
+                print::line(
+                    "let Irmin make its index again, or `varvite context migrate` the store",
+                )?;
+            } else if !faults.is_empty() {
                 print::line(&format!(
                     "make the index again: varvite context check --rebuild-index {}",
                     folder.display()
@@ -515,5 +521,5 @@ pub fn check_folder(arguments: &Folder, format: Format) -> Outcome {
             }
         }
     }
-    Ok(Verdict::of(faults.is_empty() && checked.missing.is_empty()))
+    Ok(Verdict::of(is_sound))
 }

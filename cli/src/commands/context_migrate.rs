@@ -97,7 +97,7 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
     match format {
         Format::Json => print::json(&json!({
             "commits": done.commits, "present": done.present, "collected": done.collected,
-            "changes": done.changes, "branches": done.branches,
+            "unindexed": done.unindexed, "changes": done.changes, "branches": done.branches,
             "peak_rss_bytes": peak_rss_bytes(),
         }))?,
         Format::Table => print::line(
@@ -105,6 +105,7 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
                 ("commits copied, each with its hash", print::count(done.commits)),
                 ("commits that were there", print::count(done.present)),
                 ("commits that were collected", print::count(done.collected)),
+                ("commits that the index lacks, found in the pack", print::count(done.unindexed)),
                 ("values changed", print::count(done.changes)),
                 ("branches set", print::count(done.branches)),
                 ("peak memory", print::bytes(peak_rss_bytes())),

@@ -301,3 +301,85 @@ fn a_recorded_trace_is_shown_with_its_cut_row() {
     ])
     .error(1, &["IrmRepBT"]);
 }
+
+/// What may befall a file of the index.
+const LOSSES: [&str; 5] = ["removed", "emptied", "without entries", "cut in the header", "cut"];
+
+/// Whether the file is another one now.
+fn lose(disk: &MemoryDisk, file: &str, how: &str) -> bool {
+    let Ok(bytes) = disk.bytes(file) else { return false };
+    if bytes.len() < 32 {
+        return false;
+    }
+    let fan = u64::from_be_bytes(bytes[24..32].try_into().unwrap()) as usize;
+    let changed = match how {
+        "removed" => {
+            disk.remove(file).unwrap();
+            return true;
+        }
+        "emptied" => Vec::new(),
+        "without entries" => [&[0; 8], &bytes[8..32 + fan]].concat(),
+        "cut in the header" => bytes[..20].to_vec(),
+        // At half of its entries, of 45 bytes each, as its header then says.
+        _ => {
+            let entries = (bytes.len() - 32 - fan) / 45 / 2 * 45;
+            [&(entries as u64).to_be_bytes(), &bytes[8..32 + fan + entries]].concat()
+        }
+    };
+    let is_other = changed != bytes;
+    disk.replace(file, changed).unwrap();
+    is_other
+}
+
+/// Commits that only a lost part of the index led to are told by `check` and `log`, and come over: never fewer
+/// commits and a sound verdict.
+#[test]
+fn commits_that_the_index_lost_are_found_or_told() {
+    let Some(stores) = data("irmin-stores") else { return };
+    let (mut found, mut refused) = (0, 0);
+    for name in STORES {
+        let folder = stores.join(name);
+        let (sound, expected) = (copy_store(&folder), expectations(&folder));
+        let readable: Vec<_> =
+            expected.commits.iter().filter(|commit| commit.listing.is_some()).collect();
+        for file in ["index/data", "index/log"] {
+            for how in LOSSES {
+                let disk = sound.snapshot();
+                if !lose(&disk, file, how) {
+                    continue;
+                }
+                let what = format!("{name}: {file} {how}");
+                let mut to = ours();
+                let done = match migrate(&disk, &mut to, &Choice::default()) {
+                    Ok(done) => done,
+                    Err(error) => {
+                        assert_eq!(error.kind(), Kind::Corrupt, "{what}: {error}");
+                        assert!(error.detail().contains("index"), "{what}: {error}");
+                        refused += 1;
+                        continue;
+                    }
+                };
+                assert_eq!(done.commits, readable.len() as u64, "{what}");
+                for commit in &readable {
+                    assert!(to.exists(&commit.hash).unwrap(), "{what}");
+                }
+                let store = open(&disk, &irmin::Options::default()).unwrap();
+                let checked = store.check().unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!(checked.commits, readable.len() as u64, "{what}");
+                // Ten are told.
+                let told = checked.index_faults.len() as u64;
+                assert_eq!(told, done.unindexed.min(10), "{what}");
+                let mut log = store.log(usize::MAX).unwrap();
+                log.sort_unstable();
+                let mut known: Vec<_> = readable.iter().map(|commit| commit.hash).collect();
+                known.sort_unstable();
+                assert_eq!(log, known, "{what}");
+                for commit in &readable {
+                    compare(&store, commit).unwrap_or_else(|error| panic!("{what}: {error}"));
+                }
+                found += done.unindexed;
+            }
+        }
+    }
+    assert!(found > 100 && refused > 5, "{found} found, {refused} refused");
+}

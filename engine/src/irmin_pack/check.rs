@@ -7,6 +7,7 @@ use super::entry::EntryKind;
 use super::index::Row;
 use super::reader::Reader;
 use super::space::From;
+use super::unindexed;
 use crate::context::Checked;
 use crate::context::node::{Body, Load, Node, Slot, Target};
 use crate::context::store::FAULTS_MAX;
@@ -26,11 +27,16 @@ struct Check<'a> {
 }
 
 /// Checks the commits at `commits` with all that they reach, and every entry of the index. `Corrupt`
-/// at the first object that is damaged; what was collected is counted.
+/// at the first object that is damaged; what was collected is counted. Commits that the index lacks are
+/// checked too, and told.
 pub(super) fn check(reader: &Reader, commits: &[u64]) -> Result<Checked> {
     let mut check = Check { reader, checked: Checked::default(), seen: HashSet::new() };
     check.index()?;
-    for offset in commits {
+    let unindexed = check.unindexed()?;
+    let mut commits: Vec<u64> = commits.iter().copied().chain(unindexed).collect();
+    commits.sort_unstable_by(|a, b| b.cmp(a));
+    commits.dedup();
+    for offset in &commits {
         match reader.commit(*offset) {
             Ok(commit) => {
                 check.checked.commits += 1;
@@ -74,6 +80,35 @@ impl Check<'_> {
             );
             Ok(())
         })
+    }
+
+    /// Tells of commits that are in the pack and not in the index: their offsets.
+    fn unindexed(&mut self) -> Result<Vec<u64>> {
+        let Check { reader, checked, .. } = self;
+        let found = unindexed::find(reader)?;
+        let folder = &reader.index.folder;
+        let text = |hash| reader.schema.text(hash);
+        for (offset, hash) in &found.commits {
+            let hash = text(hash);
+            note(
+                &mut checked.index_faults,
+                format!("{folder}: commit {hash} at offset {offset} of the pack is missing"),
+            );
+        }
+        for (commit, parent) in &found.nowhere {
+            let (commit, parent) = (text(commit), text(parent));
+            note(
+                &mut checked.index_faults,
+                format!("{folder}: commit {parent}, a parent of {commit}, is missing"),
+            );
+        }
+        if let Some(error) = &found.stopped {
+            note(
+                &mut checked.index_faults,
+                format!("{folder}: what else is missing cannot be told: {}", error.detail()),
+            );
+        }
+        Ok(found.commits.into_iter().map(|(offset, _)| offset).collect())
     }
 
     fn row(reader: &Reader, row: &Row) -> Result<Option<String>> {

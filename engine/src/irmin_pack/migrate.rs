@@ -42,6 +42,8 @@ pub struct Migrated {
     pub present: u64,
     /// Commits that garbage collection took.
     pub collected: u64,
+    /// Commits that were found in the pack, because the index lacks them.
+    pub unindexed: u64,
     /// Values that were added, changed or removed.
     pub changes: u64,
     /// Branches that were set.
@@ -58,7 +60,8 @@ pub struct Migrated {
 ///
 /// Memory: what `options` and the options of `target` allow, and 40 bytes for each of 100,000 commits.
 /// `Invalid` for a store with SHA-1 or with another shape than the target's; `Corrupt` when a commit
-/// does not give its hash again, of which then nothing is committed.
+/// does not give its hash again, of which then nothing is committed. Commits that the index lacks are found in
+/// the pack by reading the head of every entry; `Corrupt` where they cannot be.
 pub fn migrate(
     source: Arc<dyn Disk>,
     options: &Options,
@@ -118,6 +121,7 @@ impl Migration<'_> {
             places.retain(|(offset, _)| *offset >= next);
             return places.iter().try_for_each(|(offset, hash)| self.one(*offset, hash));
         }
+        self.complete()?;
         loop {
             let window = self.opened.oldest(next, WINDOW)?;
             let Some((last, _)) = window.last() else { return Ok(()) };
@@ -125,6 +129,35 @@ impl Migration<'_> {
             for (offset, hash) in &window {
                 self.one(*offset, hash)?;
             }
+        }
+    }
+
+    /// `Corrupt` when commits are missing in the index and cannot be found in the pack.
+    fn complete(&mut self) -> Result<()> {
+        let found = self.opened.unindexed()?;
+        self.done.unindexed = found.commits.len() as u64;
+        let text = |hash| self.opened.reader.schema.text(hash);
+        match found.nowhere.first() {
+            Some((commit, parent)) => Err(Error::corrupt(
+                &self.opened.reader.index.folder,
+                0,
+                format_args!("commit {}, a parent of {}", text(parent), text(commit)),
+                "none: let Irmin make the index again, or choose commits",
+            )),
+            None => match &found.stopped {
+                // With an index that has all that was found, what is damaged is perhaps no commit's.
+                Some(error) if !found.commits.is_empty() => Err(Error::corrupt(
+                    &self.opened.reader.index.folder,
+                    0,
+                    "every commit",
+                    format_args!(
+                        "not all of them, and the rest cannot be found in the pack: {}; let Irmin make \
+                         the index again, or choose commits",
+                        error.detail()
+                    ),
+                )),
+                _ => Ok(()),
+            },
         }
     }
 

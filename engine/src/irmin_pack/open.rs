@@ -11,6 +11,7 @@ use super::index::{self, Index};
 use super::reader::{Reader, Verify};
 use super::schema::Schema;
 use super::space::{self, From, Space};
+use super::unindexed::{self, Unindexed};
 use crate::cache::Cache;
 use crate::context::configuration::Configuration;
 use crate::context::hash::Hash;
@@ -76,6 +77,15 @@ pub fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Store> {
     Store::of_history(Box::new(opened), crate::context::Options::default())
 }
 
+/// What is looked at for a commit that the index does not have.
+#[derive(Debug, Default)]
+struct Near {
+    /// The newest commits and their parents.
+    places: HashMap<Hash, u64>,
+    /// Whether one of them is missing in the index: then more may be.
+    lacks: bool,
+}
+
 /// A store as it was opened last.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -86,7 +96,9 @@ pub(crate) struct Opened {
     branches: BTreeMap<Vec<u8>, Hash>,
     /// What is looked at for a commit that the index does not have, found out once: a migration asks for
     /// every commit that was collected.
-    near: OnceLock<HashMap<Hash, u64>>,
+    near: OnceLock<Near>,
+    /// What the index lacks, found out once by who needs every commit.
+    unindexed: OnceLock<Unindexed>,
 }
 
 /// Which schema the files are of: the index says, or else the first object.
@@ -141,6 +153,12 @@ fn check_start(reader: &Reader) -> Result<()> {
     }
 }
 
+/// Whether `commit` is at `offset` and the index lacks it.
+fn is_unindexed(reader: &Reader, commit: &Hash, offset: u64) -> Result<bool> {
+    let is_there = || reader.commit(offset).is_ok_and(|found| found.hash == *commit);
+    Ok(reader.index.find(commit)?.is_none() && is_there())
+}
+
 impl Opened {
     pub(crate) fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Opened> {
         if !is_store(&*disk)? {
@@ -161,8 +179,8 @@ impl Opened {
             match Self::read(&disk, &options, &cache) {
                 Ok((reader, branches)) => {
                     let reader = Arc::new(reader);
-                    let near = OnceLock::new();
-                    return Ok(Opened { disk, options, cache, reader, branches, near });
+                    let (near, unindexed) = (OnceLock::new(), OnceLock::new());
+                    return Ok(Opened { disk, options, cache, reader, branches, near, unindexed });
                 }
                 // The files were those of a control file that has been replaced since.
                 Err(_) if attempt < ATTEMPTS && space::control(&*disk)? != before => {}
@@ -264,11 +282,18 @@ impl Opened {
             self.near.get_or_init(|| near)
         };
         let is_there = |at: &u64| self.reader.commit(*at).is_ok_and(|found| found.hash == *commit);
-        Ok(near.get(commit).copied().filter(is_there))
+        if let Some(at) = near.places.get(commit).copied().filter(is_there) {
+            return Ok(Some(at));
+        }
+        if !near.lacks && self.unindexed.get().is_none() {
+            return Ok(None);
+        }
+        let found = &self.unindexed()?.commits;
+        Ok(found.iter().find(|(_, hash)| hash == commit).map(|(at, _)| *at))
     }
 
     /// The newest commits that can be read, and where those say that their parents are.
-    fn near(&self) -> Result<HashMap<Hash, u64>> {
+    fn near(&self) -> Result<Near> {
         let mut near = HashMap::new();
         for (offset, _) in self.newest(LOOK_BACK)? {
             let Ok(found) = self.reader.commit(offset) else { continue };
@@ -279,7 +304,11 @@ impl Opened {
                 }
             }
         }
-        Ok(near)
+        let mut lacks = false;
+        for (hash, at) in &near {
+            lacks = lacks || is_unindexed(&self.reader, hash, *at)?;
+        }
+        Ok(Near { places: near, lacks })
     }
 
     /// Offset and hash of up to `limit` commits, newest first, collected ones included.
@@ -294,10 +323,25 @@ impl Opened {
         Ok(kept.into_iter().rev().collect())
     }
 
-    /// Offset and hash of up to `limit` commits from `offset` on, oldest first, collected ones included.
+    /// The commits that the index lacks. Reads the head of every entry of the suffix the first time.
+    pub(crate) fn unindexed(&self) -> Result<&Unindexed> {
+        if let Some(found) = self.unindexed.get() {
+            return Ok(found);
+        }
+        let found = unindexed::find(&self.reader)?;
+        Ok(self.unindexed.get_or_init(|| found))
+    }
+
+    /// Offset and hash of up to `limit` commits from `offset` on, oldest first, collected ones and those
+    /// that the index lacks included.
     pub(crate) fn oldest(&self, offset: u64, limit: usize) -> Result<Vec<(u64, Hash)>> {
         let mut kept = BTreeSet::new();
-        self.each_commit(&mut |place| {
+        let unindexed = self.unindexed()?.commits.iter().copied();
+        let each = |keep: &mut dyn FnMut((u64, Hash))| {
+            unindexed.clone().for_each(&mut *keep);
+            self.each_commit(keep)
+        };
+        each(&mut |place| {
             if place.0 >= offset {
                 kept.insert(place);
             }
@@ -386,14 +430,21 @@ impl History for Opened {
         let mut hashes = Vec::new();
         // Where those that were listed say that their parents are.
         let mut named: HashMap<Hash, u64> = HashMap::new();
-        for (offset, hash) in self.newest(limit)? {
+        let mut waiting: BTreeSet<(u64, Hash)> = self.newest(limit)?.into_iter().collect();
+        while let Some((offset, hash)) = waiting.pop_last() {
+            if hashes.len() >= limit {
+                break;
+            }
             let elsewhere = named.get(&hash).copied().filter(|at| *at != offset);
             let found = match (self.reader.commit(offset), elsewhere) {
                 (Ok(commit), None) if commit.hash == hash => {
                     hashes.push(hash);
                     for (hash, address) in commit.parents.iter().zip(&commit.entry.parents) {
-                        if let Address::Offset(at) = address {
-                            named.insert(*hash, *at);
+                        let Address::Offset(at) = address else { continue };
+                        named.insert(*hash, *at);
+                        // A parent that the index lacks follows from who names it.
+                        if *at < offset && is_unindexed(&self.reader, hash, *at)? {
+                            waiting.insert((*at, *hash));
                         }
                     }
                     continue;
