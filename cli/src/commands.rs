@@ -17,6 +17,7 @@ mod completions;
 mod conformance;
 mod context;
 mod context_migrate;
+mod context_scratch;
 mod context_write;
 mod demo;
 mod inspect;

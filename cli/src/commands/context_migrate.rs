@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
+use varvite::Result;
 use varvite::context::{Durability, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack as irmin;
-use varvite::{Error, Kind, Result};
 
+use super::context_scratch::Scratch;
 use crate::context_store::{Folder, Foreign, commit};
 use crate::exit::{Outcome, Verdict};
 use crate::measure::peak_rss_bytes;
@@ -119,27 +120,19 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
 pub fn export(arguments: &Export, format: Format) -> Outcome {
     let store = arguments.from.open_with(small())?;
     let total = store.stats().commits;
-    let mut beside = arguments.to.clone().into_os_string();
-    beside.push(".scratch");
-    let beside = PathBuf::from(beside);
-    if beside.exists() {
-        return Err(Error::new(
-            Kind::Exists,
-            format!("{} is there, from an export that was cut short: remove it", beside.display()),
-        )
-        .into());
-    }
+    let scratch = Scratch::take(&arguments.to)?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.to)?;
-    let scratch: Arc<dyn Disk> = OsDisk::create(&beside)?;
     let mut bar = Progress::new("commits", total, Unit::Items);
-    let done = irmin::export(&store, &target, &scratch, &mut |done| {
-        bar.set(done.commits);
-        Ok(())
+    let done = scratch.places().and_then(|places| {
+        irmin::export(&store, &target, &places, &mut |done| {
+            bar.set(done.commits);
+            Ok(())
+        })
     });
     bar.finish();
-    let removed = std::fs::remove_dir_all(&beside);
+    let removed = scratch.finish();
     let done = done?;
-    removed.map_err(|error| Error::io("remove", &beside.display().to_string(), error))?;
+    removed?;
     match format {
         Format::Json => print::json(&json!({
             "commits": done.commits, "objects": done.objects, "bytes": done.bytes,

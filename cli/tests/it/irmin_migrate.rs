@@ -9,7 +9,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::irmin_pack::{self as irmin, Choice, Migrated};
 use varvite::{Error, Kind, Result};
 
-use crate::binary::{text, varvite};
+use crate::binary::{command, text, varvite};
 use crate::irmin::{STORES, compare, copy, copy_store, data, expectations, open};
 
 fn ours() -> Store {
@@ -269,10 +269,11 @@ fn the_commands_migrate_and_export() {
     assert_eq!(folder.path().read_dir().unwrap().count(), 2, "and after a failure");
     let scratch = folder.path().join("third.scratch");
     std::fs::create_dir(&scratch).unwrap();
+    std::fs::write(scratch.join("mine"), "kept").unwrap();
     let third = folder.path().join("third");
     let export = varvite(&["context", "export-irmin", text(&ours), text(&third)]);
     export.error(2, &["third.scratch", "remove it"]);
-    assert!(scratch.exists() && !third.exists(), "it is not ours to remove");
+    assert!(scratch.join("mine").exists() && !third.exists(), "it is not ours to remove");
     run(&["--since", "nowhere"]).error(2, &["neither a branch"]);
 }
 
@@ -300,6 +301,90 @@ fn a_recorded_trace_is_shown_with_its_cut_row() {
         text(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").as_path()),
     ])
     .error(1, &["IrmRepBT"]);
+}
+
+/// An export that was killed leaves its scratch folder and a part of the target: the next one goes on from there.
+#[test]
+fn a_killed_export_is_begun_again() {
+    let Some(stores) = data("irmin-stores") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, back) = (folder.path().join("ours"), folder.path().join("back"));
+    let scratch = folder.path().join("back.scratch");
+    let from = stores.join("minimal-bigdirs").join("store");
+    varvite(&["context", "migrate", text(&from), text(&ours)]).yes();
+    let export = ["context", "export-irmin", text(&ours), text(&back)];
+    let commits = varvite(&["context", "log", text(&ours), "--format", "json"]).json();
+    let mut killed = 0;
+    for round in 0..30 {
+        let mut running = command(&export).stdout(std::process::Stdio::null()).spawn().unwrap();
+        // As soon as it has begun, and a little later each time.
+        let started = std::time::Instant::now();
+        while !scratch.exists() && started.elapsed().as_secs() < 20 {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(std::time::Duration::from_micros(150 * round));
+        running.kill().unwrap();
+        let ended = running.wait().unwrap().success();
+        killed += u32::from(!ended && scratch.exists());
+        if back.join("store.control").exists() {
+            // It had come to its end; what it left beside is removed all the same.
+            varvite(&export).error(2, &["not empty"]);
+        } else {
+            varvite(&export).yes();
+        }
+        assert!(!scratch.exists(), "round {round}");
+        let log = varvite(&["context", "log", text(&back), "--format", "json"]).json();
+        assert_eq!(log.as_array().unwrap().len(), commits.as_array().unwrap().len());
+        std::fs::remove_dir_all(&back).unwrap();
+    }
+    assert!(killed > 0, "none was killed in its work");
+}
+
+/// What is not an export's own stays, even beside what is.
+#[test]
+fn only_what_an_export_left_is_removed() {
+    let Some(stores) = data("irmin-stores") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, back) = (folder.path().join("ours"), folder.path().join("back"));
+    let from = stores.join("minimal-simple").join("store");
+    varvite(&["context", "migrate", text(&from), text(&ours)]).yes();
+    let export = ["context", "export-irmin", text(&ours), text(&back)];
+    let (scratch, mark) = (folder.path().join("back.scratch"), "export-irmin");
+    let left = b"scratch of varvite context export-irmin, version 1\n";
+    let set = |text: &[u8], more: Option<&str>| {
+        let _ = std::fs::remove_dir_all(&scratch);
+        let _ = std::fs::remove_dir_all(&back);
+        std::fs::create_dir_all(scratch.join("places")).unwrap();
+        std::fs::write(scratch.join("places/session"), "a part of one").unwrap();
+        std::fs::write(scratch.join(mark), text).unwrap();
+        std::fs::create_dir_all(back.join("index")).unwrap();
+        std::fs::write(back.join("store.0.suffix"), "a part of one").unwrap();
+        std::fs::write(back.join("index/log"), "").unwrap();
+        if let Some(name) = more {
+            std::fs::write(folder.path().join(name), "mine").unwrap();
+        }
+    };
+    set(left, None);
+    varvite(&export).yes();
+    for name in ["back/notes", "back/index/data", "back/store.1.suffix"] {
+        set(left, Some(name));
+        varvite(&export).error(2, &["back", "not empty"]);
+        assert!(folder.path().join(name).exists() && back.join("store.0.suffix").exists());
+    }
+    set(left, Some("back.scratch/notes"));
+    varvite(&export).error(2, &["back.scratch", "remove it"]);
+    assert!(scratch.join("places/session").exists() && back.join("store.0.suffix").exists());
+    set(b"another mark", None);
+    varvite(&export).error(2, &["back.scratch", "remove it"]);
+    // While another one runs, nothing is touched.
+    set(left, None);
+    let running = std::fs::File::open(scratch.join(mark)).unwrap();
+    running.lock().unwrap();
+    varvite(&export).error(2, &["under way"]);
+    assert!(scratch.join("places/session").exists() && back.join("store.0.suffix").exists());
+    drop(running);
+    varvite(&export).yes();
+    assert!(!scratch.exists());
 }
 
 /// What may befall a file of the index.
