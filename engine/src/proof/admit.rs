@@ -39,7 +39,7 @@ struct Admission {
 
 /// Checks what `proof` says of the tree before, and that it is the tree with the hash `before`.
 pub(super) fn admit(proof: &Proof, configuration: Configuration) -> Result<Admitted> {
-    proof.check_version(configuration)?;
+    Proof::check_version(proof.version, configuration, proof.is_stream())?;
     let root = Key { class: Class::of(proof.before.kind), hash: proof.before.hash };
     let mut admission = Admission {
         configuration,

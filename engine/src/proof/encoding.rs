@@ -58,7 +58,7 @@ impl Proof {
     /// much. Nothing is hashed: [`Proof::verify`] checks what the proof says.
     pub fn decode(bytes: &[u8], encoding: Encoding, configuration: Configuration) -> Result<Proof> {
         let proof = Proof::decoded(bytes, encoding, configuration).map_err(foreign)?;
-        proof.check_version(configuration)?;
+        Proof::check_version(proof.version, configuration, proof.is_stream())?;
         Ok(proof)
     }
 
@@ -86,6 +86,7 @@ impl Proof {
                     return Err(Decoder::new("proof", 0, bytes)
                         .corrupt("a version of 0 to 3", i16::from_be_bytes([high, low])));
                 }
+                Proof::check_version(i16::from(low), configuration, low & 1 != 0)?;
                 Proof::decoded_as(bytes, encoding, low & 2 != 0, low & 1 != 0)?
             }
         };

@@ -160,16 +160,19 @@ impl Proof {
     /// `Corrupt` when the version is not that of a proof of this configuration and form. A piece of a
     /// directory has the same hash in both configurations, where its names belong into different buckets:
     /// so the one who checks says which it is, never the proof.
-    pub(super) fn check_version(&self, configuration: Configuration) -> Result<()> {
-        let version = Proof::version_of(configuration, self.is_stream());
-        if self.version == version {
+    pub(super) fn check_version(
+        found: i16,
+        configuration: Configuration,
+        stream: bool,
+    ) -> Result<()> {
+        let version = Proof::version_of(configuration, stream);
+        if found == version {
             return Ok(());
         }
-        let form = if self.is_stream() { "stream" } else { "tree" };
+        let form = if stream { "stream" } else { "tree" };
         let buckets = configuration.entries();
         Err(wrong(format_args!(
-            "its version is {}, where that of a {form} of {buckets} buckets, as it is checked, is {version}",
-            self.version
+            "its version is {found}, and that of a {form} of {buckets} buckets, as it is checked, {version}"
         )))
     }
 }
