@@ -255,6 +255,7 @@ damaged! {
     store chunked 10 "chunked";
     store lower_empty 11 "lower-empty";
     store lower_volumes 12 "lower-volumes";
+    store gc_pending_lower 23 "gc-pending-lower";
     sample sample_corrupted 13 "corrupted";
     sample sample_corrupted_inode 14 "corrupted_inode";
     sample sample_empty_store 15 "empty_store";

@@ -5,6 +5,7 @@
 /// What people are told who ask for help, or err.
 mod advice;
 /// Counts what is allocated.
+#[allow(dead_code)]
 #[path = "../../../engine/tests/store_damage/allocations.rs"]
 mod allocations;
 /// Runs the binary and looks at what came of it.
