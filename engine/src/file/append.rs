@@ -247,16 +247,21 @@ impl SyncedFile {
         Arc::new(SyncedFile { file, turn: Mutex::new(()), poisoned: AtomicBool::new(false) })
     }
 
-    /// Makes what was written before the call durable. An error poisons the file: `Poisoned` is what
-    /// all later syncs and appends give.
+    /// Makes what was written before the call durable. An error, or a panic of the host's disk,
+    /// poisons the file: `Poisoned` is what all later syncs and appends give.
     pub fn sync(&self) -> Result<()> {
+        struct Unfinished<'a>(&'a SyncedFile);
+        impl Drop for Unfinished<'_> {
+            fn drop(&mut self) {
+                self.0.poison();
+            }
+        }
         let _turn = lock(&self.turn);
         self.check_sound()?;
-        let synced = self.file.sync();
-        if synced.is_err() {
-            self.poison();
-        }
-        synced
+        let unfinished = Unfinished(self);
+        self.file.sync()?;
+        std::mem::forget(unfinished);
+        Ok(())
     }
 
     /// Cuts the file durably, so that what is reported as failed does not come back after a crash.
@@ -482,6 +487,12 @@ impl AppendFile {
     /// The file was synced from outside after it was written up to `offset`.
     pub fn note_synced(&mut self, offset: u64) {
         self.synced = self.synced.max(offset);
+    }
+
+    /// Ends all writing: what a call of the disk did is not known. Drops the records pushed.
+    pub fn abandon(&mut self) {
+        self.take_back();
+        self.file.poison();
     }
 
     /// Whether a failure has ended all writing.

@@ -275,7 +275,7 @@ impl LiveTables {
         }
         let mut named = Named::new();
         let table = record(&mut named)?;
-        let from = log.end_point();
+        let from = log.written_point();
         let live = Live::new(id);
         {
             let mut state = lock(&live.state);

@@ -203,6 +203,7 @@ impl LogWriter {
             state.filled = end + FILL_BYTES.min(self.store.options.log_file_bytes);
         }
         let (file, fill_end) = (Arc::clone(state.file.file()), state.filled);
+        let leader = Leader(self);
         drop(state);
         if fills {
             // Only for speed: where there is no room, the write of the records says so.
@@ -221,14 +222,7 @@ impl LogWriter {
                 self.after_write(&mut state, sync);
             }
             Err(error) => {
-                // Later records name places after these, so they go too.
-                let (first, last) = (state.done + 1, state.pushed);
-                let (kind, detail) = (error.kind(), error.detail().to_owned());
-                if first <= last {
-                    let untold = last + 1 - first;
-                    state.failures.push(Failure { first, last, untold, kind, detail });
-                }
-                state.done = last;
+                state.give_up(error);
                 if state.file.end() == Position::start() {
                     let before = state.before;
                     // A short record, refused only by a poisoned file.
@@ -240,6 +234,7 @@ impl LogWriter {
             }
         }
         self.changed.notify_all();
+        std::mem::forget(leader);
         (state, outcome)
     }
 
@@ -331,10 +326,12 @@ impl LogWriter {
         later.map(|file| file.end.offset.saturating_add(file.blob_bytes)).sum()
     }
 
-    /// The next record's place at the earliest.
-    pub fn end_point(&self) -> LogPoint {
+    /// A place before every record that is pushed from now on, and after all that were written. Not
+    /// after those on their way: should they fail, the next record gets their place.
+    pub fn written_point(&self) -> LogPoint {
         let state = lock(&self.state);
-        let sequence = state.file.end().sequence;
+        // The first record begins the file, and is of no table.
+        let sequence = state.file.written().sequence.max(1);
         LogPoint { file: state.current.number, sequence, skip: 0 }
     }
 
@@ -357,7 +354,46 @@ impl LogWriter {
     }
 }
 
+/// Whoever writes for all. Dropped only when a call of the host's disk panics: what that did is not
+/// known, so there is no more writing, and those who wait are told.
+struct Leader<'a>(&'a LogWriter);
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.leading = false;
+        state.file.abandon();
+        state.give_up(&Error::new(
+            Kind::Poisoned,
+            format!(
+                "the disk of {} panicked while the log was written: open the session again",
+                self.0.store.disk.root()
+            ),
+        ));
+        self.0.store.poison();
+        self.0.changed.notify_all();
+    }
+}
+
 impl State {
+    /// Nothing that was pushed and is not done will be there; whoever waits for it is told `error`.
+    fn give_up(&mut self, error: &Error) {
+        // Later records name places after those that failed, so they go too.
+        let (first, last) = (self.done + 1, self.pushed);
+        if first <= last {
+            let (kind, detail) = (error.kind(), error.detail().to_owned());
+            let untold = last + 1 - first;
+            self.failures.push(Failure { first, last, untold, kind, detail });
+        }
+        self.done = last;
+        // Else the file would be needed for a record that it does not have, perhaps for ever.
+        let next = self.file.written().sequence;
+        self.current.tables.retain(|_, last| {
+            *last = (*last).min(next.saturating_sub(1));
+            *last > 0
+        });
+    }
+
     /// What became of record `ticket`, which is done.
     fn told(&mut self, ticket: u64) -> Result<()> {
         let of = |failure: &Failure| (failure.first..=failure.last).contains(&ticket);

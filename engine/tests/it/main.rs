@@ -34,6 +34,7 @@ mod hooked_disk; // a disk that tells of calls before they are made
 mod identities; // whose a file is, drawn or given; what a creation finds is never removed
 mod irmin_files; // a store of Irmin: read, damaged, growing; bodies of fuzz targets
 mod listing; // snapshots listed while a writer replaces them
+mod live_faults; // live tables where threads meet a disk that fails or panics
 mod live_blobs; // values in pieces in live tables: found again, held by the log, given back, damaged
 mod lock_order; // files go while the folder's lock is held
 mod log; // live tables, by example

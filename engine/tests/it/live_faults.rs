@@ -1,0 +1,149 @@
+//! Live tables where threads meet a disk that fails or panics: what was acknowledged is found again,
+//! nobody waits for ever, and what is wrong with one table is not the others' concern.
+
+use std::ops::Bound::Unbounded;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, OnceLock, mpsc};
+use std::time::Duration;
+
+use varvite::disk::Disk;
+use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::{
+    Batch, Kind, Log, OpenTable, Session, SessionOptions, Table, TableOptions,
+};
+
+use crate::hooked_disk::{Call, HookedDisk};
+use crate::log::options;
+
+type Content = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn content(table: &Table) -> Content {
+    table.range(Unbounded, Unbounded).unwrap()
+}
+
+fn insert(table: &mut Table, key: &[u8]) -> varvite::Result<()> {
+    table.update(Batch::new().insert(key, b"value"))
+}
+
+fn small() -> TableOptions {
+    TableOptions { write_buffer_bytes: 700, ..TableOptions::default() }
+}
+
+fn open_live(disk: Arc<dyn Disk>, name: &str) -> Table {
+    let session = Session::open(disk, options(Log::Written)).unwrap();
+    assert_eq!(session.warnings(), Vec::<String>::new());
+    session.open_table(name, &OpenTable::default()).unwrap()
+}
+
+/// A table becomes live while the record of another is on its way to the disk, where it fails: the
+/// place of that record in the log is then the first one of the new table.
+#[test]
+fn a_table_made_beside_a_failing_write_of_the_log_keeps_its_updates() {
+    for (log, publishes) in
+        [(Log::Written, false), (Log::Written, true), (Log::Synced, false), (Log::Synced, true)]
+    {
+        let sim = SimDisk::new(1);
+        let (is_armed, meet) = (Arc::new(AtomicBool::new(false)), Arc::new(Barrier::new(2)));
+        let (armed, met, faulty) = (Arc::clone(&is_armed), Arc::clone(&meet), Arc::clone(&sim));
+        let disk = HookedDisk::new(Arc::clone(&sim) as _, move |call, path| {
+            if call == Call::Write && path.starts_with("log/") && armed.swap(false, SeqCst) {
+                met.wait(); // the record is counted, and not written
+                met.wait(); // the other table is live
+                faulty.fail_at(1, Fault::Write);
+            }
+        });
+        let roomy = SessionOptions { log_file_bytes: 1 << 20, ..options(log) };
+        let session = Session::create(disk, roomy).unwrap();
+        let mut old = session.create_table("old", TableOptions::default()).unwrap();
+        insert(&mut old, b"first").unwrap();
+        let mut copy = old.duplicate("new").unwrap();
+        is_armed.store(true, SeqCst);
+        let mut new = std::thread::scope(|scope| {
+            let failing = scope.spawn(|| insert(&mut old, b"lost").unwrap_err().kind());
+            meet.wait();
+            let new = if publishes {
+                session.publish(&mut copy).map(|()| copy)
+            } else {
+                session.create_table("new", TableOptions::default())
+            };
+            meet.wait();
+            assert_eq!(failing.join().unwrap(), Kind::Io);
+            new.unwrap()
+        });
+        insert(&mut new, b"kept").unwrap();
+        let expected = content(&new);
+        drop((old, new, session));
+        let found = content(&open_live(sim, "new"));
+        assert_eq!(found, expected, "{log:?}, published: {publishes}");
+    }
+}
+
+fn log_bytes(sim: &SimDisk) -> usize {
+    let names = sim.list("log").unwrap();
+    names.iter().map(|name| sim.bytes(&format!("log/{name}")).unwrap().len()).sum()
+}
+
+/// A record that failed is no reason to keep the file that it would have been in.
+#[test]
+fn a_log_file_is_not_kept_for_a_record_that_failed() {
+    let sim = SimDisk::new(1);
+    let session = Session::create(Arc::clone(&sim) as _, options(Log::Written)).unwrap();
+    let mut idle = session.create_table("idle", TableOptions::default()).unwrap();
+    let mut busy = session.create_table("busy", small()).unwrap();
+    sim.fail_at(1, Fault::Write);
+    assert_eq!(insert(&mut idle, b"lost").unwrap_err().kind(), Kind::Io);
+    let (names, mut firsts) = (|| sim.list("log").unwrap(), Vec::new());
+    firsts.extend(names());
+    for number in 0_u64..100 {
+        insert(&mut busy, &number.to_be_bytes()).unwrap();
+    }
+    assert!(session.stats().checkpoints > 2);
+    assert!(!names().contains(&firsts[0]), "{:?}", names());
+}
+
+/// The host's disk panics under the record that one thread writes for two: the other is told.
+#[test]
+fn nobody_waits_for_a_thread_whose_disk_panicked() {
+    for (log, stands) in
+        [(Log::Written, Call::Write), (Log::Synced, Call::Write), (Log::Synced, Call::Sync)]
+    {
+        let (sim, waiting) = (SimDisk::new(1), Arc::new(OnceLock::<Session>::new()));
+        let (held, is_armed) = (Arc::clone(&waiting), Arc::new(AtomicBool::new(false)));
+        let armed = Arc::clone(&is_armed);
+        let disk = HookedDisk::new(Arc::clone(&sim) as _, move |call, path| {
+            if call == stands && path.starts_with("log/") && armed.swap(false, SeqCst) {
+                let session = held.get().expect("it is there before it is armed");
+                while session.stats().log_records < 4 {
+                    std::thread::yield_now();
+                }
+                panic!("the host's disk panics");
+            }
+        });
+        let roomy = SessionOptions { log_file_bytes: 1 << 20, ..options(log) };
+        let session = Session::create(disk, roomy).unwrap();
+        let tables = ["a", "b"].map(|name| {
+            let mut table = session.create_table(name, TableOptions::default()).unwrap();
+            insert(&mut table, b"first").unwrap();
+            table
+        });
+        assert!(waiting.set(session.clone()).is_ok());
+        is_armed.store(true, SeqCst);
+        let (tell, told) = mpsc::channel();
+        let handles = tables.map(|mut table| {
+            let tell = tell.clone();
+            std::thread::spawn(move || {
+                let outcome = insert(&mut table, b"second").map_err(|error| error.kind());
+                tell.send(outcome).unwrap();
+            })
+        });
+        drop(tell);
+        let outcome = told.recv_timeout(Duration::from_secs(60)).expect("it is told");
+        assert_eq!(outcome, Err(Kind::Poisoned), "{log:?} {stands:?}");
+        let panicked = handles.into_iter().filter_map(|handle| handle.join().err()).count();
+        assert_eq!(panicked, 1);
+        assert!(session.is_poisoned());
+        for name in ["a", "b"] {
+            assert!(content(&open_live(sim.crash(Crash::Process), name)).len() < 3);
+        }
+    }
+}
