@@ -277,8 +277,13 @@ impl Table {
         Moment { view: self.view(), options: Arc::clone(&self.options) }
     }
 
-    /// Begins the next log file and writes a checkpoint, if that is due.
+    /// Begins the next log file and writes a checkpoint, if that is due. After a checkpoint that could
+    /// not write this table out, the log has to grow no further for it.
     fn write_checkpoint(&self, live: &Lease) -> Result<()> {
+        if live.is_stuck() {
+            self.written_out()?;
+            live.note_sound();
+        }
         if !live.is_checkpoint_due() {
             return Ok(());
         }

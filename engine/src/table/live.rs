@@ -42,6 +42,8 @@ pub struct Moment {
 pub struct Live {
     id: u64,
     is_open: AtomicBool,
+    /// The last checkpoint could not write it out; see `LiveState::damage`.
+    is_stuck: AtomicBool,
     state: Mutex<LiveState>,
 }
 
@@ -53,16 +55,24 @@ struct LiveState {
     points: VecDeque<LogPoint>,
     /// After the last record that the table has.
     applied: LogPoint,
+    /// Why the last checkpoint could not write it out, if it could not.
+    damage: Option<String>,
 }
 
 impl Live {
     fn new(id: u64) -> Arc<Live> {
-        let (is_open, state) = (AtomicBool::new(false), Mutex::default());
-        Arc::new(Live { id, is_open, state })
+        let [is_open, is_stuck] = [false; 2].map(AtomicBool::new);
+        Arc::new(Live { id, is_open, is_stuck, state: Mutex::default() })
+    }
+
+    /// Notes whether a checkpoint could write the table out.
+    fn note(&self, damage: Option<&Error>) {
+        lock(&self.state).damage = damage.map(ToString::to_string);
+        self.is_stuck.store(damage.is_some(), Ordering::Release);
     }
 
     /// What the table left, if it was open before.
-    pub fn moment(&self) -> Option<Moment> {
+    fn moment(&self) -> Option<Moment> {
         lock(&self.state).moment.clone()
     }
 
@@ -100,6 +110,15 @@ pub struct LiveTables {
     changing: Mutex<()>,
     /// A log file was begun and its checkpoint failed.
     is_owed: AtomicBool,
+}
+
+/// A live table as it was found when the right to update it was given.
+pub struct Opened {
+    pub name: String,
+    pub lease: Lease,
+    pub record: Arc<LiveRecord>,
+    /// What it left, if it was open before.
+    pub moment: Option<Moment>,
 }
 
 /// The right to update a live table; one at a time has it.
@@ -171,6 +190,17 @@ impl Lease {
         drop(before);
     }
 
+    /// Whether the last checkpoint could not write the table out. It keeps its part of the log then,
+    /// and should not add to it before it can be written out.
+    pub fn is_stuck(&self) -> bool {
+        self.live.is_stuck.load(Ordering::Acquire)
+    }
+
+    /// The table can be written out again.
+    pub fn note_sound(&self) {
+        self.live.note(None);
+    }
+
     /// Whether a log file is full; then the table leaves its view and calls the next.
     pub fn is_checkpoint_due(&self) -> bool {
         self.tables.is_due()
@@ -179,6 +209,16 @@ impl Lease {
     /// Begins the next log file and writes a checkpoint, unless somebody is at it.
     pub fn write_checkpoint(&self) -> Result<()> {
         self.tables.checkpoint_if_due()
+    }
+}
+
+impl State {
+    /// The live table `name`, or all of them; `Missing` when there is none of that name.
+    fn wanted(&self, name: Option<&str>) -> Result<Vec<(&String, &Entry)>> {
+        let Some(name) = name else { return Ok(self.entries.iter().collect()) };
+        let found = self.entries.get_key_value(name);
+        let names = self.entries.keys().map(String::as_str);
+        Ok(vec![found.ok_or_else(|| no_live_table(name, names))?])
     }
 }
 
@@ -215,6 +255,19 @@ impl LiveTables {
         Ok(lock(&self.state).entries.keys().cloned().collect())
     }
 
+    /// Which tables the last checkpoint could not write out, and why.
+    pub fn warnings(&self) -> Vec<String> {
+        let state = lock(&self.state);
+        let damage = |(name, entry): (&String, &Entry)| {
+            let damage = lock(&entry.live.state).damage.clone()?;
+            Some(format!(
+                "table {name} could not be written out, so its part of the log stays, and it takes no \
+                 updates until it can: {damage}"
+            ))
+        };
+        state.entries.iter().filter_map(damage).collect()
+    }
+
     fn check(&self) -> Result<()> {
         match &lock(&self.state).damage {
             Some((kind, detail)) => Err(Error::new(*kind, detail.clone())),
@@ -239,23 +292,35 @@ impl LiveTables {
         })
     }
 
-    /// The live table `name`; `Missing` when there is none.
-    pub fn find(&self, name: &str) -> Result<Entry> {
+    /// Gives the right to update the live table `name`, or all of them, in the order of their names.
+    /// `Missing` when there is none of that name, `Locked` when somebody has it.
+    ///
+    /// In one step: between finding a table and taking it, it could be deleted, and another be made
+    /// under its name, whose updates would go to the log as those of the first.
+    pub fn open(self: &Arc<Self>, name: Option<&str>) -> Result<Vec<Opened>> {
         self.check()?;
+        // Let go only after the lock, should one of them be taken.
+        let mut opened = Vec::new();
         let state = lock(&self.state);
-        let entry = state.entries.get(name).cloned();
-        entry.ok_or_else(|| no_live_table(name, state.entries.keys().map(String::as_str)))
+        for (name, entry) in state.wanted(name)? {
+            let lease = self.lease(name, &entry.live)?;
+            let (record, moment) = (Arc::clone(&entry.record), entry.live.moment());
+            opened.push(Opened { name: name.clone(), lease, record, moment });
+        }
+        drop(state);
+        Ok(opened)
     }
 
-    /// The right to update the table of `entry`; `Locked` when somebody has it.
-    pub fn lease(self: &Arc<Self>, name: &str, entry: &Entry) -> Result<Lease> {
-        if entry.live.is_open.swap(true, Ordering::AcqRel) {
+    /// The right to update the table `live`, which nobody can delete meanwhile; `Locked` when somebody
+    /// has it.
+    fn lease(self: &Arc<Self>, name: &str, live: &Arc<Live>) -> Result<Lease> {
+        if live.is_open.swap(true, Ordering::AcqRel) {
             return Err(Error::new(
                 Kind::Locked,
                 format!("table {name} is open already: close that handle first"),
             ));
         }
-        Ok(Lease { tables: Arc::clone(self), live: Arc::clone(&entry.live) })
+        Ok(Lease { tables: Arc::clone(self), live: Arc::clone(live) })
     }
 
     /// Makes a table live. `Exists` when its name is taken. Writes a checkpoint.
@@ -283,7 +348,7 @@ impl LiveTables {
             state.applied = from;
         }
         let entry = Entry { record: Arc::new(LiveRecord { id, from, table }), live };
-        let lease = self.lease(name, &entry)?;
+        let lease = self.lease(name, &entry.live)?;
         entries.insert(name.to_owned(), entry);
         self.write(entries, id + 1, &named)?;
         Ok(lease)
@@ -293,9 +358,8 @@ impl LiveTables {
     pub fn remove(self: &Arc<Self>, name: &str) -> Result<()> {
         self.log()?;
         let _changing = lock(&self.changing);
-        let entry = self.find(name)?;
         // Nobody opens it meanwhile.
-        let _lease = self.lease(name, &entry)?;
+        let _opened = self.open(Some(name))?;
         let (mut entries, next_id) = self.entries();
         entries.remove(name);
         self.write(entries, next_id, &Named::new())
@@ -321,14 +385,16 @@ impl LiveTables {
             self.store.write(|| log.roll())?;
             self.is_owed.store(true, Ordering::Release);
         }
-        if self.is_owed.load(Ordering::Acquire) && (is_late || !self.sync_ahead()?) {
+        if self.is_owed.load(Ordering::Acquire)
+            && (is_late || !self.sync_ahead()?)
+        {
             let (entries, next_id) = self.entries();
             let count = entries.len() as u64;
             self.store.observe(Operation::Checkpoint, count, || {
                 let mut named = Named::new();
                 let mut renewed = Entries::new();
                 for (name, entry) in entries {
-                    let record = self.renew(log, &entry, &mut named)?;
+                    let record = self.renew_or_keep(log, &entry, &mut named)?;
                     renewed.insert(name, Entry { record, ..entry });
                 }
                 self.write(renewed, next_id, &named)
@@ -350,6 +416,27 @@ impl LiveTables {
             }
         }
         self.store.write(|| self.store.sync_one(named.values()))
+    }
+
+    /// See [`LiveTables::renew`]. A table that cannot be written out, perhaps since one of its segments
+    /// is damaged, keeps the record and the part of the log that it has, and whoever updates another
+    /// goes on.
+    fn renew_or_keep(
+        &self,
+        log: &LogWriter,
+        entry: &Entry,
+        named: &mut Named,
+    ) -> Result<Arc<LiveRecord>> {
+        match self.renew(log, entry, named) {
+            Err(error) if !matches!(error.kind(), Kind::Closed | Kind::Poisoned) => {
+                entry.live.note(Some(&error));
+                Ok(Arc::clone(&entry.record))
+            }
+            renewed => {
+                entry.live.note(None);
+                renewed
+            }
+        }
     }
 
     /// The record of a table as it stands now; the one before when it is being updated, or when
@@ -416,8 +503,11 @@ impl LiveTables {
             }
             self.pins.settle_live(files);
             let mut state = lock(&self.state);
-            (state.entries, state.next_id) = (entries, next_id);
+            let before = std::mem::replace(&mut state.entries, entries);
+            state.next_id = next_id;
             drop(state);
+            // It may hold the last counts of files.
+            drop(before);
             log.retain(&numbers);
             Ok(())
         })

@@ -288,7 +288,8 @@ impl Session {
         // Only now, when nothing is acknowledged any more and no sync fails elsewhere.
         let is_sound = self.store.is_sound();
         let synced = if is_sound { self.live.sync() } else { Ok(()) };
-        let removes = is_sound && synced.is_ok() && self.warnings().is_empty();
+        let is_certain = self.pins.lock().warnings.is_empty();
+        let removes = is_sound && synced.is_ok() && is_certain;
         let removed = if removes { self.remove_unnamed() } else { Ok(()) };
         self.store.unlock();
         synced.and(removed)
@@ -307,9 +308,12 @@ impl Session {
         remove_files(&*self.store.disk, unnamed.into_iter())
     }
 
-    /// What was found wrong at open. While there is anything, no file is removed at open or close.
+    /// What was found wrong at open; while there is anything, no file is removed at open or close.
+    /// And which live tables the last checkpoint could not write out, and why.
     pub fn warnings(&self) -> Vec<String> {
-        self.pins.lock().warnings.clone()
+        let mut warnings = self.pins.lock().warnings.clone();
+        warnings.extend(self.live.warnings());
+        warnings
     }
 
     /// Whether a sync failed, so that updates give `Poisoned`: open the session again. Reads nothing.

@@ -101,6 +101,60 @@ fn a_log_file_is_not_kept_for_a_record_that_failed() {
     assert!(!names().contains(&firsts[0]), "{:?}", names());
 }
 
+/// The base of a table is damaged and the table idles; checkpoints want to write it out.
+#[test]
+fn a_damaged_table_is_left_alone_by_the_updates_of_others() {
+    let sim = SimDisk::new(1);
+    let disk = || Arc::clone(&sim) as Arc<dyn Disk>;
+    let session = Session::create(disk(), options(Log::Written)).unwrap();
+    let mut first = session.create_table("first", small()).unwrap();
+    (0_u64..60).for_each(|number| insert(&mut first, &number.to_be_bytes()).unwrap());
+    let mut bad = first.duplicate("bad").unwrap();
+    session.publish(&mut bad).unwrap();
+    drop(first);
+    session.delete_table("first").unwrap();
+    insert(&mut bad, b"logged").unwrap();
+    let expected = content(&bad);
+    let paths = sim.list("segments").unwrap().into_iter().map(|name| format!("segments/{name}"));
+    let segments: Vec<_> = paths.map(|path| (sim.bytes(&path).unwrap(), path)).collect();
+    for (bytes, path) in &segments {
+        let mut damaged = bytes.clone();
+        damaged[4096 + 100] ^= 1;
+        sim.damage(path, damaged).unwrap();
+    }
+
+    let larger = TableOptions { write_buffer_bytes: 4_000, ..TableOptions::default() };
+    let mut good = session.create_table("good", larger).unwrap();
+    let mut most = 0;
+    for number in 0_u64..1_000 {
+        insert(&mut good, &number.to_be_bytes()).unwrap();
+        most = most.max(log_bytes(&sim));
+    }
+    // Its own part of the log stays, and nobody else's for it.
+    assert!(most < 30_000, "{most}");
+    let warnings = session.warnings();
+    assert_eq!(warnings.len(), 1, "{most} bytes of log");
+    let before = log_bytes(&sim);
+    assert!(warnings[0].contains("bad") && warnings[0].contains("segments/"), "{warnings:?}");
+    assert_eq!(insert(&mut bad, b"refused").unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(log_bytes(&sim), before);
+    insert(&mut good, b"more").unwrap();
+
+    for (bytes, path) in segments {
+        sim.damage(&path, bytes).unwrap();
+    }
+    insert(&mut bad, b"again").unwrap();
+    let again: Content = [&expected[..], &[(b"again".to_vec(), b"value".to_vec())]].concat();
+    (1_000_u64..2_000).for_each(|number| insert(&mut good, &number.to_be_bytes()).unwrap());
+    assert_eq!(session.warnings(), Vec::<String>::new());
+    let mut expected = again;
+    expected.sort();
+    let all = content(&good);
+    drop((bad, good, session));
+    assert_eq!(content(&open_live(disk(), "bad")), expected);
+    assert_eq!(content(&open_live(disk(), "good")), all);
+}
+
 /// The host's disk panics under the record that one thread writes for two: the other is told.
 #[test]
 fn nobody_waits_for_a_thread_whose_disk_panicked() {

@@ -14,7 +14,7 @@ use crate::table::checkpoint::{Checkpoint, LiveRecord, read_checkpoint};
 use crate::table::folder::lost_among;
 use crate::table::handle::{Table, update_all};
 use crate::table::key_range::KeyRange;
-use crate::table::live::{Entry, no_live_table};
+use crate::table::live::{Opened, no_live_table};
 use crate::table::log::scan;
 use crate::table::log_files;
 use crate::table::log_record::{LogPoint, Record};
@@ -128,18 +128,10 @@ impl Session {
         }
         self.store.check_writable()?;
         let log = self.live.log()?;
-        let names = match name {
-            Some(name) => vec![name.to_owned()],
-            None => self.live.names()?,
-        };
         let mut leases = BTreeMap::new();
         let (mut tables, mut replays) = (BTreeMap::new(), Vec::new());
-        for name in names {
-            let entry = self.live.find(&name)?;
-            let lease = self.live.lease(&name, &entry)?;
-            // Only now, since the record may have been renewed, and the table left, until then.
-            let Entry { record, live } = self.live.find(&name)?;
-            if let Some(moment) = live.moment() {
+        for Opened { name, lease, record, moment } in self.live.open(name)? {
+            if let Some(moment) = moment {
                 let mut table = Table::resumed(&name, moment);
                 table.live_again(lease);
                 tables.insert(name, table);
