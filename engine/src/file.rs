@@ -1,4 +1,4 @@
-//! The shapes a file may have: append-only with a durable end, replaced whole, counted, spare.
+//! The shapes a file may have: append-only with a durable end, replaced whole, counted, spare, synced once.
 
 pub mod append;
 pub mod inspect;
@@ -6,3 +6,4 @@ pub mod removals;
 pub mod replace;
 pub mod shared;
 pub mod spare;
+pub mod sync_once;

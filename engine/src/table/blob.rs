@@ -15,6 +15,7 @@ use super::page::{BODY_BYTES, PAGE_BYTES, check_seal, seal};
 use crate::disk::{Buffer, File, Queue, Read, read_batch};
 use crate::error::{Error, Kind, Result};
 use crate::file::shared::SharedFile;
+use crate::file::sync_once::SyncOnce;
 use crate::format::checksum::crc_append;
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::header::{self, FileKind, Header};
@@ -189,7 +190,7 @@ pub fn decode_uses(from: &mut Decoder<'_>, count: usize) -> Result<Vec<BlobUse>>
 pub struct BlobFile {
     meta: BlobMeta,
     shared: Arc<SharedFile>,
-    synced: AtomicBool,
+    synced: SyncOnce,
     /// Its name was made durable as well.
     named: AtomicBool,
     /// Header, footer and length were checked, or written by this process.
@@ -202,7 +203,7 @@ impl BlobFile {
     /// A file that a manifest describes. Reads nothing.
     #[must_use]
     pub fn new(meta: BlobMeta, shared: Arc<SharedFile>, closed: &Arc<AtomicBool>) -> Self {
-        let [synced, named] = [true; 2].map(AtomicBool::new);
+        let (synced, named) = (SyncOnce::new(true), AtomicBool::new(true));
         let (checked, closed) = (AtomicBool::new(false), Arc::clone(closed));
         BlobFile { meta, shared, synced, named, checked, closed }
     }
@@ -210,7 +211,7 @@ impl BlobFile {
     /// The same, which was not made durable here.
     #[must_use]
     pub fn unsynced(self) -> Self {
-        let [synced, named] = [false; 2].map(AtomicBool::new);
+        let (synced, named) = (SyncOnce::new(false), AtomicBool::new(false));
         BlobFile { synced, named, ..self }
     }
 
@@ -232,15 +233,14 @@ impl BlobFile {
         Arc::ptr_eq(&self.closed, closed)
     }
 
-    /// Makes the file durable unless it is; whether that had to be done. Its name needs a sync of
-    /// the folder too.
-    pub fn sync(&self) -> Result<bool> {
-        if self.synced.load(Ordering::Acquire) {
-            return Ok(false);
-        }
-        self.shared.file()?.sync()?;
-        self.synced.store(true, Ordering::Release);
-        Ok(true)
+    /// Whether the file is durable, perhaps without its name.
+    pub fn is_synced(&self) -> bool {
+        self.synced.is_done()
+    }
+
+    /// Makes the file durable unless it is. Its name needs a sync of the folder too.
+    pub fn sync(&self) -> Result<()> {
+        self.synced.sync(self.shared.path(), || self.shared.file()?.sync())
     }
 
     /// Whether the file is durable with its name.
@@ -572,7 +572,7 @@ impl BlobBuilder {
         Ok(Arc::new(BlobFile {
             meta: self.meta,
             shared: self.shared,
-            synced: AtomicBool::new(false),
+            synced: SyncOnce::new(false),
             named: AtomicBool::new(false),
             checked: AtomicBool::new(true),
             closed: self.closed,

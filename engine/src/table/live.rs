@@ -385,8 +385,9 @@ impl LiveTables {
             self.store.write(|| log.roll())?;
             self.is_owed.store(true, Ordering::Release);
         }
+        // One segment an update before, so that none waits for all that the checkpoint names.
         if self.is_owed.load(Ordering::Acquire)
-            && (is_late || !self.sync_ahead()?)
+            && (is_late || !self.store.write(|| self.store.sync_ahead())?)
         {
             let (entries, next_id) = self.entries();
             let count = entries.len() as u64;
@@ -402,20 +403,6 @@ impl LiveTables {
             self.is_owed.store(false, Ordering::Release);
         }
         Ok(())
-    }
-
-    /// Syncs one of the segments that a checkpoint would name, so that no update waits for all of
-    /// them; whether there was one.
-    fn sync_ahead(&self) -> Result<bool> {
-        let mut named = Named::new();
-        for entry in self.entries().0.values() {
-            if let Some((Moment { view, options }, ..)) = entry.live.found() {
-                let (shape, base) = view.without_buffers();
-                let name = &entry.record.table.name;
-                TableRecord::new(name, &options, &shape, base.as_deref(), &mut named);
-            }
-        }
-        self.store.write(|| self.store.sync_one(named.values()))
     }
 
     /// See [`LiveTables::renew`]. A table that cannot be written out, perhaps since one of its segments

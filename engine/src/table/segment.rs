@@ -16,10 +16,10 @@ use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode, Queue, Read, read_batch};
 use crate::error::{Error, Result};
 use crate::file::shared::SharedFile;
+use crate::file::sync_once::SyncOnce;
 use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::header::{self, FileKind, Header};
-use crate::sync::{AtomicBool, Ordering};
 
 /// Blob files that one segment may refer to: it ends before it needs one more.
 pub const BLOB_FILES_MAX: u32 = 1024;
@@ -331,7 +331,7 @@ pub struct Segment {
     filter: OnceLock<Option<Filter>>,
     /// Counts the file among its other owners; `None` for one opened by path.
     shared: Option<Arc<SharedFile>>,
-    synced: AtomicBool,
+    synced: SyncOnce,
     /// The blob files that it refers to, held as long as it is.
     blobs: Vec<Arc<BlobFile>>,
     /// Its pages in the session's cache.
@@ -375,7 +375,7 @@ impl Segment {
             index: OnceLock::new(),
             filter: OnceLock::new(),
             shared: None,
-            synced: AtomicBool::new(true),
+            synced: SyncOnce::new(true),
             blobs: Vec::new(),
             cached: None,
         }
@@ -420,7 +420,7 @@ impl Segment {
     ) -> Self {
         let mut segment = Self::with_parts(meta, file, index, filter);
         segment.shared = Some(shared);
-        segment.synced = AtomicBool::new(false);
+        segment.synced = SyncOnce::new(false);
         segment
     }
 
@@ -472,7 +472,7 @@ impl Segment {
     /// The segment in a file that is not known to be durable.
     #[must_use]
     pub fn unsynced(mut self) -> Self {
-        self.synced = AtomicBool::new(false);
+        self.synced = SyncOnce::new(false);
         self
     }
 
@@ -531,15 +531,19 @@ impl Segment {
         self.shared.as_ref().expect("the segments of a session are counted")
     }
 
-    /// Makes the file durable unless it is; whether that had to be done. Its name needs a sync of
-    /// the folder too.
-    pub fn sync(&self) -> Result<bool> {
-        if self.synced.load(Ordering::Acquire) {
-            return Ok(false);
-        }
-        self.file.sync()?;
-        self.synced.store(true, Ordering::Release);
-        Ok(true)
+    /// Whether the file is durable, perhaps without its name.
+    pub fn is_synced(&self) -> bool {
+        self.synced.is_done()
+    }
+
+    /// Makes the file durable unless it is. Its name needs a sync of the folder too.
+    pub fn sync(&self) -> Result<()> {
+        self.synced.sync(self.file.path(), || self.file.sync())
+    }
+
+    /// The same unless somebody is at it; whether it had to be done, and was.
+    pub fn sync_if_free(&self) -> Result<bool> {
+        self.synced.sync_if_free(self.file.path(), || self.file.sync())
     }
 
     /// Opens a file that no manifest describes: reads header, footer and index.

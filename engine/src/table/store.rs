@@ -4,13 +4,13 @@
 //! them does, unless the session was closed or poisoned meanwhile. Then it stays, and the next open
 //! removes it after every manifest was read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::blob::{BlobBuilder, BlobFile, BlobMeta, BlobSpan, HeldBlob};
 use super::counters::{Counters, Purpose};
 use super::index::FIRST_PAGE;
-use super::options::{Executor, Operation, SessionOptions};
+use super::options::{Executor, Log, Operation, SessionOptions};
 use super::page::PAGE_BYTES;
 use super::paths::{self, SEGMENTS};
 use super::segment::{Segment, SegmentMeta};
@@ -53,9 +53,14 @@ pub struct Store {
     /// Held shared by whoever writes segments or the log, so that the end of the session can wait for
     /// them. Not to be taken twice by one thread: the end may come between.
     working: RwLock<()>,
-    /// Whether segments were synced since their folder was. Held while they are, so that whoever
-    /// finds a segment synced finds its name synced, or knows that it is not.
-    are_names_owed: Mutex<bool>,
+    /// Syncs of files in the folder of segments that were begun, and how many of these the last sync of
+    /// the folder came after.
+    names_owed: AtomicU64,
+    names_synced: AtomicU64,
+    /// Held while the folder is synced.
+    naming: Mutex<()>,
+    /// With a log, segments that a checkpoint may have to sync, in the order in which they were made.
+    unsynced: Mutex<VecDeque<Weak<Segment>>>,
     next_segment: AtomicU64,
     segments: Mutex<HashMap<u64, Weak<Segment>>>,
     /// By identity: copies of one file, which came with different snapshots, have the same.
@@ -109,7 +114,10 @@ impl Store {
             poisoned: AtomicBool::new(false),
             paused_bytes_max: AtomicU64::new(u64::MAX),
             working: RwLock::new(()),
-            are_names_owed: Mutex::new(false),
+            names_owed: AtomicU64::new(0),
+            names_synced: AtomicU64::new(0),
+            naming: Mutex::new(()),
+            unsynced: Mutex::default(),
             next_segment: AtomicU64::new(next_segment),
             segments: Mutex::new(HashMap::new()),
             blobs: Mutex::new(HashMap::new()),
@@ -422,7 +430,19 @@ impl Store {
         let segment = Segment::adopt(meta, file, index, filter, shared).with_cache(cached);
         let segment = Arc::new(segment.with_blobs(blobs));
         remember(&self.segments, id, &segment);
+        if self.options.log != Log::None && purpose != Purpose::Load {
+            self.note_unsynced(&segment);
+        }
         segment
+    }
+
+    /// Notes a segment for [`Store::sync_ahead`], and now and then forgets those that need it no more.
+    fn note_unsynced(&self, segment: &Arc<Segment>) {
+        let mut unsynced = lock(&self.unsynced);
+        if unsynced.len() == unsynced.capacity() {
+            unsynced.retain(|segment| segment.strong_count() > 0);
+        }
+        unsynced.push_back(Arc::downgrade(segment));
     }
 
     /// The counted file at `path` that a manifest names by `id`. Not opened yet.
@@ -520,21 +540,22 @@ impl Store {
     }
 
     /// Makes segments and their blob files durable with their names. A failure poisons the session.
+    ///
+    /// Others sync files meanwhile: nobody waits but for one file, or for the folder.
     pub fn sync_segments<'a>(
         &self,
         mut segments: impl Iterator<Item = &'a Arc<Segment>>,
     ) -> Result<()> {
-        let mut are_names_owed = lock(&self.are_names_owed);
-        // A sync that failed meanwhile was told of writes that these would not be told of.
         self.check_writable()?;
-        let synced = segments.try_for_each(|segment| {
-            for blob in segment.blobs() {
-                *are_names_owed |= blob.sync()?;
+        segments.try_for_each(|segment| {
+            segment.blobs().iter().try_for_each(|blob| self.sync_blob(blob))?;
+            if segment.is_synced() {
+                return Ok(());
             }
-            *are_names_owed |= segment.sync()?;
-            Ok(())
-        });
-        self.sync_names(&mut are_names_owed, synced)
+            self.owe_name();
+            self.or_poison(segment.sync())
+        })?;
+        self.sync_names()
     }
 
     /// The same for blob files alone.
@@ -542,52 +563,62 @@ impl Store {
         &self,
         blobs: impl Iterator<Item = &'a Arc<BlobFile>> + Clone,
     ) -> Result<()> {
-        let mut are_names_owed = lock(&self.are_names_owed);
         self.check_writable()?;
-        let synced = blobs.clone().try_for_each(|blob| {
-            *are_names_owed |= blob.sync()?;
-            Ok(())
-        });
-        self.sync_names(&mut are_names_owed, synced)?;
+        blobs.clone().try_for_each(|blob| self.sync_blob(blob))?;
+        self.sync_names()?;
         blobs.for_each(|blob| blob.note_durable());
         Ok(())
     }
 
-    /// Makes names of files durable after the files were, unless that failed: then, as when this does,
-    /// the session is poisoned.
-    fn sync_names(&self, are_owed: &mut bool, synced: Result<()>) -> Result<()> {
-        let synced = synced.and_then(|()| {
-            if *are_owed {
-                self.disk.sync_directory(paths::SEGMENTS)?;
-                *are_owed = false;
-            }
-            Ok(())
-        });
+    fn sync_blob(&self, blob: &BlobFile) -> Result<()> {
+        if blob.is_synced() {
+            return Ok(());
+        }
+        self.owe_name();
+        self.or_poison(blob.sync())
+    }
+
+    /// Notes that a name is to be made durable. Before the sync of its file, so that whoever finds that
+    /// one done finds this too.
+    fn owe_name(&self) {
+        self.names_owed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Makes the names durable of all files that were synced before, unless they are. A failure poisons
+    /// the session.
+    fn sync_names(&self) -> Result<()> {
+        let _naming = lock(&self.naming);
+        // A sync of the folder that failed was told of names that another would not be told of.
+        self.check_writable()?;
+        let owed = self.names_owed.load(Ordering::Acquire);
+        if owed > self.names_synced.load(Ordering::Acquire) {
+            self.or_poison(self.disk.sync_directory(SEGMENTS))?;
+            self.names_synced.store(owed, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn or_poison<T>(&self, synced: Result<T>) -> Result<T> {
         if synced.is_err() {
             self.poison();
         }
         synced
     }
 
-    /// Makes one of these segments durable, without its name; whether there was one to do.
-    pub fn sync_one<'a>(
-        &self,
-        mut segments: impl Iterator<Item = &'a Arc<Segment>>,
-    ) -> Result<bool> {
-        let mut are_names_owed = lock(&self.are_names_owed);
+    /// Makes one segment durable, without its name, of those that were made since all were; whether
+    /// there was one to do. Leaves out what somebody else is at. Looks at no segment twice.
+    pub fn sync_ahead(&self) -> Result<bool> {
         self.check_writable()?;
-        let synced = loop {
-            match segments.next().map(|segment| segment.sync()) {
-                None => break Ok(false),
-                Some(Ok(false)) => {}
-                Some(synced) => break synced,
+        loop {
+            let Some(next) = lock(&self.unsynced).pop_front() else { return Ok(false) };
+            let Some(segment) = next.upgrade().filter(|segment| !segment.is_synced()) else {
+                continue;
+            };
+            self.owe_name();
+            if self.or_poison(segment.sync_if_free())? {
+                return Ok(true);
             }
-        };
-        *are_names_owed |= *synced.as_ref().unwrap_or(&false);
-        if synced.is_err() {
-            self.poison();
         }
-        synced
     }
 
     /// A scratch that an earlier lookup left, or a new one.

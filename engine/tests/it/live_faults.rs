@@ -9,7 +9,8 @@ use std::time::Duration;
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::{
-    Batch, Kind, Log, OpenTable, Session, SessionOptions, Table, TableOptions,
+    Batch, Kind, LoadOrder, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table,
+    TableOptions,
 };
 
 use crate::hooked_disk::{Call, HookedDisk};
@@ -200,4 +201,50 @@ fn nobody_waits_for_a_thread_whose_disk_panicked() {
             assert!(content(&open_live(sim.crash(Crash::Process), name)).len() < 3);
         }
     }
+}
+
+/// A snapshot stands in the sync of a segment that no live table has: updates go on, also through
+/// checkpoints, and with values that are made durable first.
+#[test]
+fn updates_do_not_wait_for_the_syncs_of_a_snapshot() {
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let [entered, left] = [(); 2].map(|()| Arc::new(Barrier::new(2)));
+    let (armed, enter, leave) = (is_armed.clone(), entered.clone(), left.clone());
+    let disk = HookedDisk::new(SimDisk::new(1), move |call, path| {
+        if call == Call::Sync && path.starts_with("segments/") && armed.swap(false, SeqCst) {
+            enter.wait();
+            leave.wait();
+        }
+    });
+    let session = Session::create(disk, options(Log::Written)).unwrap();
+    let mut table = session.create_table("live", small()).unwrap();
+    let order = LoadOrder::Any { memory_bytes: 1 << 20 };
+    let mut loader = session.load_table("loaded", TableOptions::default(), order).unwrap();
+    loader.push(b"key", b"value").unwrap();
+    let loaded = loader.finish().unwrap();
+    is_armed.store(true, SeqCst);
+    let saver = session.clone();
+    let saving = std::thread::spawn(move || {
+        let content = SnapshotContent { label: "", payload: b"", tables: &[&loaded] };
+        saver.save_snapshot("s", content).unwrap();
+    });
+    entered.wait();
+    let before = session.stats().checkpoints;
+    let (tell, told) = mpsc::channel();
+    let updating = session.clone();
+    std::thread::spawn(move || {
+        for number in 0_u64..200 {
+            insert(&mut table, &number.to_be_bytes()).unwrap();
+            let mut writer = updating.write_value().unwrap();
+            writer.write(&[7; 1_000]).unwrap();
+            table.update(Batch::new().insert_value(b"large", &writer.finish().unwrap())).unwrap();
+        }
+        tell.send(table).unwrap();
+    });
+    let table = told.recv_timeout(Duration::from_secs(100)).expect("updates go on");
+    assert!(session.stats().checkpoints > before + 2);
+    left.wait();
+    saving.join().unwrap();
+    assert_eq!(table.view().count().unwrap(), 201);
+    assert_eq!(session.list_snapshots().unwrap().len(), 1);
 }

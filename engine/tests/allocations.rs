@@ -1,0 +1,168 @@
+//! What updates allocate, and what a session takes of memory, as the allocator sees it. A binary of its
+//! own, for its counting allocator.
+#![allow(clippy::unwrap_used)] // a test may fail at any place, and says which
+
+#[path = "allocations/counting.rs"]
+mod counting;
+#[path = "it/hooked_disk.rs"]
+#[allow(dead_code)] // the other binary uses the rest
+mod hooked_disk;
+
+use std::ops::Bound::Unbounded;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use varvite::cache::Cache;
+use varvite::disk::os::OsDisk;
+use varvite::{
+    Batch, LoadOrder, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions,
+};
+
+use counting::{ALLOCATED, HELD, HELD_MOST};
+use hooked_disk::{Call, HookedDisk};
+
+fn key(number: u64) -> [u8; 8] {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+fn batch(first: u64, count: u64) -> Batch {
+    let mut batch = Batch::new();
+    (first..first + count).for_each(|number| {
+        batch.insert(&key(number), &[7; 100]);
+    });
+    batch
+}
+
+/// What one update allocated, on its thread.
+fn update(table: &mut Table, batch: &Batch) -> u64 {
+    ALLOCATED.set(0);
+    table.update(batch).unwrap();
+    ALLOCATED.get()
+}
+
+/// The most that an update allocated which synced a segment ahead of a checkpoint, and neither wrote
+/// that nor merged; and how many there were. The table has `entries` entries in small segments.
+fn most_ahead_of_a_checkpoint(entries: u64) -> (u64, u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = OsDisk::new(folder.path().to_str().unwrap()).unwrap();
+    let has_synced = Arc::new(AtomicBool::new(false));
+    let synced = Arc::clone(&has_synced);
+    let disk = HookedDisk::new(disk, move |call, path| {
+        if call == Call::Sync && path.starts_with("segments/") {
+            synced.store(true, SeqCst);
+        }
+    });
+    let options = SessionOptions {
+        log: Log::Written,
+        log_file_bytes: 100_000,
+        segment_bytes: 8 << 10,
+        ..SessionOptions::default()
+    };
+    let session = Session::create(disk, options).unwrap();
+    let options = TableOptions { write_buffer_bytes: 60_000, ..TableOptions::default() };
+    let order = LoadOrder::Any { memory_bytes: 1 << 24 };
+    let mut loader = session.load_table("t", options, order).unwrap();
+    (0..entries).for_each(|number| loader.push(&key(number), &[7; 100]).unwrap());
+    let mut table = loader.finish().unwrap();
+    session.publish(&mut table).unwrap();
+    let (mut most, mut count) = (0, 0);
+    for number in 0..3_000 {
+        let before = session.stats().checkpoints;
+        has_synced.store(false, SeqCst);
+        let allocated = update(&mut table, &batch(number % entries, 1));
+        let is_ahead = has_synced.load(SeqCst) && session.stats().checkpoints == before;
+        if is_ahead && table.last_work() == 0 {
+            (most, count) = (most.max(allocated), count + 1);
+        }
+    }
+    (most, count)
+}
+
+/// The list of the segments of a table of ten times the size is ten times as long; no update but
+/// the one that writes a checkpoint makes it.
+#[test]
+fn an_update_ahead_of_a_checkpoint_allocates_no_more_for_a_larger_table() {
+    let (small, small_count) = most_ahead_of_a_checkpoint(1_000);
+    let (large, large_count) = most_ahead_of_a_checkpoint(10_000);
+    assert!(small_count > 10 && large_count > 10, "{small_count} {large_count}");
+    assert!(large < 2 * small + 4_000, "{large} bytes, and {small} of the small table");
+}
+
+const BUDGET: u64 = 32 << 20;
+
+/// What the thread held at most since this was last asked, and the pages of the cache, which have
+/// memory of their own, beyond the budget.
+struct Meter {
+    start: i64,
+    cache: Arc<Cache>,
+    most: i64,
+}
+
+impl Meter {
+    fn note(&mut self, what: &str) {
+        let pages = self.cache.stats().pages as i64 * 4096;
+        let over = HELD_MOST.replace(HELD.get()) - self.start + pages - BUDGET as i64;
+        assert!(over < 0, "{over} bytes beyond the budget after {what}");
+        self.most = self.most.max(over);
+    }
+}
+
+/// A session within its one number, as the allocator sees it: updates, lookups, checkpoints, scans,
+/// snapshots and loads.
+#[test]
+fn a_session_holds_no_more_memory_than_its_budget_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = || OsDisk::new(folder.path().to_str().unwrap()).unwrap();
+    let start = HELD.get();
+    let options = SessionOptions {
+        log: Log::Written,
+        log_file_bytes: 4 << 20,
+        segment_bytes: 1 << 20,
+        ..SessionOptions::within_memory(BUDGET)
+    };
+    let cache = Arc::clone(options.cache.as_ref().unwrap());
+    let mut meter = Meter { start, cache, most: i64::MIN };
+    let session = Session::create(disk(), options.clone()).unwrap();
+    let small = TableOptions::default().within_memory(BUDGET / 4);
+    let mut table = session.create_table("t", small.clone()).unwrap();
+    HELD_MOST.set(HELD.get());
+    for first in (0..400_000).step_by(200) {
+        let batch = batch(first, 200);
+        table.update(&batch).unwrap();
+        if first % 2_000 == 0 {
+            let keys: Vec<_> = (0..200).map(|number| key(first / 200 * number)).collect();
+            table.lookup(&keys).unwrap();
+        }
+        if first % 50_000 == 0 {
+            meter.note("updates");
+        }
+    }
+    meter.note("updates");
+    let mut cursor = table.cursor(Unbounded, Unbounded).unwrap();
+    let mut count = 0;
+    while cursor.next_key().unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 400_000);
+    meter.note("scan forward");
+    drop(cursor);
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("s", content).unwrap();
+    meter.note("snapshot");
+    let order = LoadOrder::Any { memory_bytes: BUDGET / 8 };
+    let mut loader = session.load_table("loaded", small, order).unwrap();
+    for number in 0..200_000_u64 {
+        loader.push(&key(number), &[7; 100]).unwrap();
+    }
+    drop(loader.finish().unwrap());
+    meter.note("load");
+    drop(table);
+    session.close().unwrap();
+    let session = Session::open(disk(), options).unwrap();
+    let table = session.open_table("t", &OpenTable::default()).unwrap();
+    meter.note("replay");
+    assert_eq!(table.view().count().unwrap(), 400_000);
+    meter.note("count");
+    // And it makes use of it.
+    assert!(meter.most > -(BUDGET as i64) / 3, "{} bytes", meter.most);
+}
