@@ -71,7 +71,7 @@ impl RunSource {
 
 /// Everything of a view, from newest to oldest; for an unfinished union with the source behind the
 /// table that each is of, else with an empty list.
-fn sources(view: &View) -> (Vec<Source>, Vec<u16>) {
+fn sources(view: &View) -> (Vec<Source>, Vec<u32>) {
     let Shape { sealed, levels, last, union, .. } = &*view.shape;
     let mut sources = Vec::with_capacity(16);
     sources.push(Source::Buffer(view.active.clone()));
@@ -103,14 +103,14 @@ fn sources(view: &View) -> (Vec<Source>, Vec<u16>) {
 }
 
 /// Adds what a union is made of; returns of each source which is the first behind its table.
-fn add_union(union: &Merging, sources: &mut Vec<Source>, level: usize) -> Vec<u16> {
+fn add_union(union: &Merging, sources: &mut Vec<Source>, level: usize) -> Vec<u32> {
     let parts = union.job.parts();
     let own = sources.len();
-    let mut ends = vec![(own + parts.len()) as u16; own];
+    let mut ends = vec![(own + parts.len()) as u32; own];
     for Part { run, after, end } in parts {
         let boundary = after.map(|key| (key_prefix(&key), key));
         sources.push(Source::Run(RunSource { run, level, boundary, after: true }));
-        ends.push((own + end) as u16);
+        ends.push((own + end) as u32);
     }
     ends
 }
@@ -252,12 +252,13 @@ struct Search<'a, K> {
     view: &'a View,
     sources: &'a [Source],
     /// In an unfinished union, for each source the first one behind its table; else empty.
-    ends: &'a [u16],
+    ends: &'a [u32],
     keys: &'a [K],
     values: &'a mut Values,
     scratch: &'a mut Scratch,
-    /// For each key, the source to look in next.
-    next_source: Vec<u16>,
+    /// For each key, the source to look in next. While merges are paused, buffers are so many as
+    /// memory allows.
+    next_source: Vec<u32>,
     /// The page that each key waits for.
     waiting: Vec<Option<Place<'a>>>,
     /// Pages of the cache that wait to be searched.
@@ -342,7 +343,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     /// Looks in the buffers that come before any run; whether that settles the key.
     fn search_buffers(&mut self, index: usize, hash: u64) -> Result<bool> {
         let sources = self.sources;
-        while let Some(Source::Buffer(buffer)) = sources.get(usize::from(self.next_source[index])) {
+        while let Some(Source::Buffer(buffer)) = sources.get(self.next_source[index] as usize) {
             self.next_source[index] += 1;
             let found = buffer.get(self.keys[index].as_ref(), hash);
             if let Some(entry) = found
@@ -351,7 +352,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
                 return Ok(true);
             }
         }
-        Ok(usize::from(self.next_source[index]) == sources.len() && {
+        Ok(self.next_source[index] as usize == sources.len() && {
             self.settle_unbound(index);
             true
         })
@@ -415,7 +416,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     /// As [`Search::take`]: an insert or a delete ends only the table that it is of, and values of
     /// different tables join.
     fn take_in_union(&mut self, index: usize, entry: EntryRef<'_>) -> Result<bool> {
-        let source = usize::from(self.next_source[index]) - 1;
+        let source = self.next_source[index] as usize - 1;
         let operator = self.view.operator.as_ref();
         let newer = self.upserts.remove(&index);
         let fetched;
@@ -441,7 +442,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
         if entry.kind != EntryKind::Upsert {
             self.next_source[index] = self.ends[source];
         }
-        let is_settled = is_final || usize::from(self.next_source[index]) == self.sources.len();
+        let is_settled = is_final || self.next_source[index] as usize == self.sources.len();
         if is_settled {
             self.settle_unbound(index);
         }
@@ -475,7 +476,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     ) -> Result<Option<(&'a Arc<Segment>, usize)>> {
         let sources = self.sources;
         loop {
-            let place = usize::from(self.next_source[index]);
+            let place = self.next_source[index] as usize;
             let Some(source) = sources.get(place) else {
                 self.settle_unbound(index);
                 return Ok(None);

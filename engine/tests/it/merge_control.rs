@@ -1,5 +1,6 @@
 //! A host that pauses merges, has them done ahead, or ends the session in the middle of one.
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -185,5 +186,41 @@ fn closing_interrupts_merges_and_loses_none_of_their_finished_segments() {
         if round < 2 {
             session.close().unwrap();
         }
+    }
+}
+
+/// More write buffers wait than fit a number of 16 bits: every key is found behind them, also one of
+/// a union that is pending under them.
+#[test]
+fn lookups_go_through_more_buffers_than_sixteen_bits_count() {
+    const BUFFERS: u64 = 65_536 + 50;
+    let session = Session::create(MemoryDisk::new(), SessionOptions::default()).unwrap();
+    let tiny = TableOptions { write_buffer_bytes: 64, ..TableOptions::default() };
+    let mut old = session.create_table("old", tiny.clone()).unwrap();
+    old.update(Batch::new().insert(b"oldest", b"1").insert(b"hidden", b"1")).unwrap();
+    let other = old.duplicate("other").unwrap();
+    let union = session.incremental_union("union", &[&old, &other]).unwrap();
+    for mut table in [old, union] {
+        session.pause_merges(u64::MAX);
+        let mut batch = Batch::new();
+        batch.insert(b"hidden", b"2");
+        for number in 0..BUFFERS {
+            batch.insert(&number.to_be_bytes(), &[7; 64]);
+        }
+        table.update(&batch).unwrap();
+        let edges = [0, 1, 48, 49, 50, 51, 52, BUFFERS - 1, BUFFERS];
+        let numbers: Vec<_> = edges.into_iter().map(u64::to_be_bytes).collect();
+        let found = table.lookup(&numbers).unwrap();
+        for (number, found) in edges.into_iter().zip(found.iter()) {
+            assert_eq!(found, (number < BUFFERS).then_some(&[7; 64][..]), "{number}");
+        }
+        assert_eq!(table.get(b"oldest").unwrap().as_deref(), Some(&b"1"[..]));
+        assert_eq!(table.get(b"hidden").unwrap().as_deref(), Some(&b"2"[..]));
+        assert_eq!(table.get(b"absent").unwrap(), None);
+        let last = (BUFFERS - 1).to_be_bytes();
+        let range = table.range(Bound::Included(&last), Bound::Unbounded).unwrap();
+        let keys: Vec<_> = range.iter().map(|(key, _)| &key[..]).collect();
+        assert_eq!(keys, [&last[..], b"hidden", b"oldest"]);
+        session.resume_merges();
     }
 }

@@ -269,3 +269,35 @@ fn a_lookup_in_an_unfinished_union_reads_what_it_would_in_every_table() {
     println!("{pending} pages for 1,600 keys while it is pending, {complete} afterwards");
     assert!(pending < 1_600 + 200 && complete <= 1_600, "{pending} {complete}");
 }
+
+/// A manifest records at most 4,096 runs of a union.
+#[test]
+fn a_union_takes_as_many_runs_as_can_be_recorded_and_no_more() {
+    const MOST: u64 = 4_096;
+    let (_disk, session) = session();
+    let table = |number: u64| {
+        let mut table = session.create_table(&format!("t{number}"), small()).unwrap();
+        table.update(Batch::new().insert(&key(number), b"1")).unwrap();
+        table
+    };
+    let tables: Vec<_> = (0..=MOST).map(table).collect();
+    let all_of_them: Vec<_> = tables.iter().collect();
+    let refused = session.incremental_union("union", &all_of_them).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Invalid, "{refused}");
+    let mut union = session.incremental_union("union", &all_of_them[1..]).unwrap();
+    let edges = [0, 1, 2, MOST - 1, MOST];
+    let check = |union: &Table| {
+        let found = union.lookup(&edges.map(key)).unwrap();
+        let found: Vec<_> = found.iter().map(|value| value.is_some()).collect();
+        assert_eq!(found, [false, true, true, true, true]);
+    };
+    check(&union);
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&union] };
+    session.save_snapshot("pending", content).unwrap();
+    let pending = session.open_snapshot("pending", &OpenSnapshot::default()).unwrap();
+    check(&pending.tables[0]);
+    while union.remaining_union_debt() > 0 {
+        union.supply_union_credits(1 << 20).unwrap();
+    }
+    check(&union);
+}
