@@ -244,7 +244,9 @@ impl SegmentBuilder {
     /// The first entry of a page, or one with pages of its own.
     fn add_to_next(&mut self, entry: EntryRef<'_>) -> Result<()> {
         assert!(entry.key.len() <= KEY_BYTES_MAX, "a key of {} bytes", entry.key.len());
-        assert!(entry.value.len() <= VALUE_BYTES_MAX, "a value of {} bytes", entry.value.len());
+        if entry.value.len() > VALUE_BYTES_MAX {
+            return Err(too_long(entry));
+        }
         self.finish_page()?;
         let overflow = overflow_pages(entry.key.len(), entry.value.len());
         self.index.add(entry.key, &self.last_before, overflow as u32);
@@ -380,4 +382,15 @@ impl SegmentBuilder {
         let SegmentBuilder { file, cached, counted, .. } = self;
         Ok(Finished { meta, index, filter, file, cached, counted })
     }
+}
+
+/// Values are bounded at the door; only a merge operator makes longer ones.
+#[cold]
+fn too_long(entry: EntryRef<'_>) -> Error {
+    Error::invalid(format!(
+        "the merge operator joined a value of {} bytes for a key of {}, but values have at most \
+         {VALUE_BYTES_MAX}: open the table with an operator of that name that keeps them shorter",
+        entry.value.len(),
+        entry.key.len()
+    ))
 }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::{Batch, Log, MergeOperator, OpenTable, Session, SessionOptions, Table, TableOptions};
+use varvite::{
+    Batch, Kind, LoadOrder, Log, MergeOperator, OpenTable, Session, SessionOptions, Table,
+    TableOptions,
+};
 
 use crate::log::options;
 
@@ -149,4 +152,32 @@ fn a_panic_while_a_range_is_deleted_leaves_the_table_as_it_was() {
     table.update(Batch::new().delete(&3_u32.to_be_bytes())).unwrap();
     table.delete_range(Bound::Unbounded, Bound::Unbounded).unwrap();
     assert_eq!(content(&table), []);
+}
+
+/// Upserts above an older run, joined, outgrow what a segment takes: the update that would write them
+/// says so, and nothing is lost or panics.
+#[test]
+fn a_joined_value_that_is_too_long_is_an_error() {
+    let session = session(&MemoryDisk::new(), Log::None);
+    let options =
+        TableOptions { write_buffer_bytes: 64 << 10, size_ratio: 8, ..TableOptions::default() };
+    let options = options.with_operator(MergeOperator::append());
+    let mut loader = session.load_table("t", options, LoadOrder::Sorted).unwrap();
+    for number in 0_u64..60_000 {
+        loader.push(&number.to_be_bytes(), &[7; 100]).unwrap();
+    }
+    let mut table = loader.finish().unwrap();
+    let piece = vec![7; 3 << 20];
+    let mut pieces = 0;
+    let error = loop {
+        match table.update(Batch::new().upsert(b"key", &piece)) {
+            Ok(()) => pieces += 1,
+            Err(error) => break error,
+        }
+        assert!(pieces < 40, "it is never written");
+    };
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.detail().contains("16777216") && error.detail().contains("merge operator"));
+    assert!(pieces > 5, "{pieces}");
+    assert_eq!(table.get(b"key").unwrap().unwrap().len(), pieces * (3 << 20));
 }
