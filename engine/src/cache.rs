@@ -345,8 +345,11 @@ impl Cache {
     }
 
     /// Counts one frame more, if the budget has room for it beside the charges.
+    ///
+    /// This counts and then looks at the charges, and [`Cache::take`] charges and then looks at the
+    /// count: of two at once, one must see what the other did, on every processor.
     fn take_frame(&self) -> bool {
-        if self.frames.fetch_add(1, Ordering::Relaxed) < self.frames_max() {
+        if self.frames.fetch_add(1, Ordering::SeqCst) < self.frames_max() {
             return true;
         }
         self.frames.fetch_sub(1, Ordering::Relaxed);
@@ -357,30 +360,48 @@ impl Cache {
     #[inline]
     fn frames_max(&self) -> u64 {
         let fixed = size_of::<Cache>() as u64 + self.sets.len() as u64 * SET_BYTES;
-        let taken = fixed + self.charged.load(Ordering::Relaxed);
+        let taken = fixed + self.charged.load(Ordering::SeqCst);
         self.budget_bytes.saturating_sub(taken) / FRAME_BYTES
     }
 
     /// Counts `bytes` kept elsewhere in the budget, and drops pages until there is room for them.
     /// Pages that are held stay; they give way to the next page or charge.
     fn take(&self, bytes: u64) {
-        self.charged.fetch_add(bytes, Ordering::Relaxed);
+        let mut fits = self.count(bytes);
         // Where everything is held, nothing can give way.
         for _ in 0..2 * self.sets.len() * WAYS {
-            if self.frames.load(Ordering::Relaxed) <= self.frames_max() {
+            if fits {
                 return;
             }
-            if self.spare_frame().is_some() {
-                self.frames.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            }
-            let hand = self.hand.fetch_add(1, Ordering::Relaxed) as usize % self.sets.len();
-            let mut set = lock(&self.sets[hand].0);
-            let Some(way) = self.evict(&mut set) else { continue };
+            fits = self.give_way();
+        }
+    }
+
+    /// Counts `bytes` kept elsewhere in the budget; whether there is room for them.
+    fn count(&self, bytes: u64) -> bool {
+        self.charged.fetch_add(bytes, Ordering::SeqCst);
+        self.fits()
+    }
+
+    fn fits(&self) -> bool {
+        self.frames.load(Ordering::SeqCst) <= self.frames_max()
+    }
+
+    /// Drops one frame, a spare one or that of a page, if there is one to be had; whether all is within
+    /// the budget then.
+    fn give_way(&self) -> bool {
+        if self.spare_frame().is_some() {
+            self.frames.fetch_sub(1, Ordering::Relaxed);
+            return self.fits();
+        }
+        let hand = self.hand.fetch_add(1, Ordering::Relaxed) as usize % self.sets.len();
+        let mut set = lock(&self.sets[hand].0);
+        if let Some(way) = self.evict(&mut set) {
             set.frames[way] = None;
             set.intervals[way] = LAST;
             self.frames.fetch_sub(1, Ordering::Relaxed);
         }
+        self.fits()
     }
 
     /// A charge of nothing yet: memory that is kept elsewhere but shares this budget.
@@ -668,6 +689,29 @@ mod tests {
         assert_eq!(cache.stats().charged_bytes, 0);
         fill();
         assert!(within(&cache) > full * 9 / 10);
+    }
+
+    /// One thread counts a frame, the other charges what leaves no room for it: one of them sees that.
+    /// Miri lets each see the memory of before, as processors may.
+    #[test]
+    fn a_frame_and_a_charge_at_once_do_not_both_fit() {
+        let (mut took, mut fitted) = (0, 0);
+        for _ in 0..if cfg!(miri) { 200 } else { 2_000 } {
+            let cache = Cache::new(size_of::<Cache>() as u64 + SET_BYTES + FRAME_BYTES);
+            let start = std::sync::Barrier::new(2);
+            let (takes, fits) = std::thread::scope(|scope| {
+                let taking = scope.spawn(|| {
+                    start.wait();
+                    cache.take_frame()
+                });
+                start.wait();
+                let fits = cache.count(FRAME_BYTES);
+                (taking.join().unwrap(), fits)
+            });
+            assert!(!(takes && fits), "a frame and a charge in the room of one");
+            (took, fitted) = (took + u32::from(takes), fitted + u32::from(fits));
+        }
+        assert!(took + fitted > 0);
     }
 
     #[test]
