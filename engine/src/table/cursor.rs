@@ -456,9 +456,10 @@ impl View {
 /// Every source of a view, from newest to oldest; for an unfinished union with the source behind the
 /// table that each is of, else with an empty list.
 fn sources(view: &View) -> (Vec<Source>, Vec<usize>) {
-    fn run(run: &Arc<Run>, after: Option<Arc<[u8]>>, up_to: Option<Arc<[u8]>>) -> Source {
-        Source::Run(Box::new(RunPlace::new(Arc::clone(run), after, up_to)))
-    }
+    let run = |run: &Arc<Run>, after: Option<Arc<[u8]>>, up_to: Option<Arc<[u8]>>| {
+        let charge = view.store.charge();
+        Source::Run(Box::new(RunPlace::new(Arc::clone(run), after, up_to, charge)))
+    };
     let mut sources = vec![Source::Buffer(view.active.stream())];
     sources.extend(view.base.iter().map(|base| run(base, None, None)));
     for sealed in view.shape.sealed.iter().rev() {

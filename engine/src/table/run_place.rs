@@ -9,6 +9,7 @@ use super::index::{FIRST_PAGE, Index};
 use super::page::{PAGE_BYTES, Page};
 use super::run::Run;
 use super::segment::page_offset;
+use crate::cache::Charge;
 use crate::disk::Buffer;
 use crate::error::Result;
 
@@ -39,6 +40,8 @@ pub struct RunPlace {
 /// Consecutive pages of one segment.
 struct Window {
     buffer: Buffer,
+    /// For the buffer once it has more than one page, which few cursors that read a little come to.
+    charge: Option<Charge>,
     segment: usize,
     first: u32,
     count: u32,
@@ -56,9 +59,16 @@ impl Window {
 }
 
 impl RunPlace {
-    /// A place in `run`, of which only keys after `after` and up to `up_to` count.
-    pub fn new(run: Arc<Run>, after: Option<Arc<[u8]>>, up_to: Option<Arc<[u8]>>) -> Self {
-        let window = Window { buffer: Buffer::new(PAGE_BYTES), segment: 0, first: 0, count: 0 };
+    /// A place in `run`, of which only keys after `after` and up to `up_to` count. What it reads ahead
+    /// counts in `charge`.
+    pub fn new(
+        run: Arc<Run>,
+        after: Option<Arc<[u8]>>,
+        up_to: Option<Arc<[u8]>>,
+        charge: Option<Charge>,
+    ) -> Self {
+        let buffer = Buffer::new(PAGE_BYTES);
+        let window = Window { buffer, charge, segment: 0, first: 0, count: 0 };
         RunPlace { run, after, up_to, at: None, window, large: Vec::new() }
     }
 
@@ -259,6 +269,9 @@ impl RunPlace {
         };
         let length = count as usize * PAGE_BYTES;
         if window.buffer.capacity() < length {
+            if let Some(charge) = &window.charge {
+                charge.set(length as u64);
+            }
             window.buffer = Buffer::new(length);
         }
         window.count = 0;

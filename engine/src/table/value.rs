@@ -12,6 +12,7 @@ use super::options::{Log, Operation};
 use super::session::Session;
 use super::store::Store;
 use super::view::View;
+use crate::cache::Charge;
 use crate::error::{Error, Result};
 
 /// A value of a table that was found and, if it is in a blob file, not read yet. It stays valid as
@@ -165,11 +166,15 @@ impl Session {
 
     /// Begins a value that comes in pieces and may be longer than a batch takes, up to 1 TiB. It goes
     /// to a blob file of its own, which is gone with its last holder unless it was inserted. Makes that
-    /// file and takes 256 KiB of memory. `Io`, and `Invalid` in a session that only reads.
+    /// file and takes 256 KiB of memory, which count in the session's budget. `Io`, and `Invalid` in a session that only reads.
     pub fn write_value(&self) -> Result<ValueWriter> {
         let store = Arc::clone(&self.store);
         let blob = store.write(|| store.build_blob())?;
-        Ok(ValueWriter { blob: Some(blob), store })
+        let charge = store.charge();
+        if let Some(charge) = &charge {
+            charge.set(blob.memory_bytes() as u64);
+        }
+        Ok(ValueWriter { blob: Some(blob), _charge: charge, store })
     }
 }
 
@@ -179,6 +184,8 @@ impl Session {
 pub struct ValueWriter {
     /// None after a failure.
     blob: Option<BlobBuilder>,
+    /// For the memory of `blob`.
+    _charge: Option<Charge>,
     store: Arc<Store>,
 }
 

@@ -1,5 +1,6 @@
 //! A session keeps pages, write buffers, filters, indexes and merges within one number.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use varvite::cache::Cache;
@@ -129,4 +130,42 @@ fn a_load_that_sorts_is_charged_and_lets_go() {
     drop(table);
     session.close().unwrap();
     assert_eq!(charged(&cache), 0);
+}
+
+#[test]
+fn a_value_in_pieces_is_charged_while_it_is_written() {
+    let options = SessionOptions::within_memory(BUDGET);
+    let cache = Arc::clone(options.cache.as_ref().unwrap());
+    let session = Session::create(MemoryDisk::new(), options).unwrap();
+    let before = charged(&cache);
+    let mut writers = [(); 3].map(|()| session.write_value().unwrap());
+    assert!(charged(&cache) >= before + 3 * (256 << 10));
+    writers[0].write(&[7; 1_000_000]).unwrap();
+    let [first, second, third] = writers;
+    drop((first.finish().unwrap(), second));
+    assert!((256 << 10..512 << 10).contains(&(charged(&cache) - before)));
+    drop(third);
+    assert_eq!(charged(&cache), before);
+}
+
+/// A cursor that moves along reads ahead in every run, and is charged for it.
+#[test]
+fn what_a_cursor_reads_ahead_is_charged() {
+    let options = SessionOptions::within_memory(BUDGET);
+    let cache = Arc::clone(options.cache.as_ref().unwrap());
+    let session = Session::create(MemoryDisk::new(), options).unwrap();
+    let order = LoadOrder::Sorted;
+    let mut loader = session.load_table("t", TableOptions::default(), order).unwrap();
+    for number in 0_u64..20_000 {
+        loader.push(&number.to_be_bytes(), &[7; 100]).unwrap();
+    }
+    let table = loader.finish().unwrap();
+    table.get(&7_u64.to_be_bytes()).unwrap();
+    let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
+    assert!(cursor.next().unwrap().is_some());
+    let before = charged(&cache);
+    while cursor.next().unwrap().is_some() {}
+    assert_eq!(charged(&cache) - before, 64 << 10);
+    drop(cursor);
+    assert_eq!(charged(&cache), before);
 }
