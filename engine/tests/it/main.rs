@@ -34,8 +34,8 @@ mod hooked_disk; // a disk that tells of calls before they are made
 mod identities; // whose a file is, drawn or given; what a creation finds is never removed
 mod irmin_files; // a store of Irmin: read, damaged, growing; bodies of fuzz targets
 mod listing; // snapshots listed while a writer replaces them
-mod live_faults; // live tables where threads meet a disk that fails or panics
 mod live_blobs; // values in pieces in live tables: found again, held by the log, given back, damaged
+mod live_faults; // live tables where threads meet a disk that fails or panics
 mod lock_order; // files go while the folder's lock is held
 mod log; // live tables, by example
 mod log_crash; // live tables through crashes and failing calls
@@ -55,6 +55,8 @@ mod setup; // how sessions and tables are set up; keys, values and batches from 
 mod shrinking; // fewer steps that still fail
 #[cfg(shuttle)]
 mod shuttle; // orders of the steps of several threads
+#[cfg(shuttle)]
+mod shuttle_operations; // every operation beside every other, on a disk that fails
 mod space; // how much disk a table takes over what is alive
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets
 mod story; // a fixed workload that touches every operation
