@@ -133,7 +133,8 @@ impl Store {
 
     /// Opens a store for writing. `Locked` when another process, or this one, writes to it already.
     /// Reads the control file, the manifest and footers of the index, and the pack from the last
-    /// checkpoint on. An index that is lost or damaged is made again, which reads one record a commit,
+    /// checkpoint on, which is synced: what the handle shows is durable, whatever the process before
+    /// had done when it died. An index that is lost or damaged is made again, which reads one record a commit,
     /// or with [`Index::Always`](super::Index::Always) all of the pack; see [`Store::warnings`].
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         let control = Control::read(&*disk)?;
@@ -141,6 +142,9 @@ impl Store {
         drop(control);
         // Read again: another writer may have replaced it before the lock was ours.
         let control = Control::read(&*disk)?;
+        // A process that died may have renamed it and not synced the folder. What is built upon it
+        // from now on must not be found under the one before.
+        disk.sync_directory("")?;
         write::remove_leftovers(&*disk, &control)?;
         // The process that renamed the control file may have died before that was durable.
         disk.sync_directory("")?;

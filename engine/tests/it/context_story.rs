@@ -10,6 +10,7 @@ use varvite::context::{
     ChildOrder, CommitInfo, Configuration, Durability, Hash, Index, Options, Order, Store, Tree,
 };
 use varvite::disk::Disk;
+use varvite::error::Kind;
 
 use crate::model::context::{Node, Path};
 use crate::random::Random;
@@ -188,6 +189,42 @@ impl Tale {
             foreign,
             told: Told::default(),
         }
+    }
+
+    /// The tale as the next process goes on with it on `disk`: it opens the store, if there is one, and
+    /// makes the working tree again, which went with the process before.
+    pub fn resume(&self, disk: Arc<dyn Disk>) -> Result<Tale> {
+        let store = match Store::open(Arc::clone(&disk), self.options.clone()) {
+            Err(error) if error.kind() == Kind::Missing && self.told == Told::default() => None,
+            opened => Some(opened?),
+        };
+        let mut tale = Tale { store, told: self.told.clone(), ..Tale::new(disk, &self.options) };
+        if let Some((_, node)) = &self.work {
+            let mut tree = Tree::empty(self.options.configuration);
+            node.values().iter().try_for_each(|(path, value)| tree.add(path, value))?;
+            tale.work = Some((tree, node.clone()));
+        }
+        Ok(tale)
+    }
+
+    /// Does again what the process before may have done or not.
+    pub fn repeat(&mut self, act: Act) -> Result<()> {
+        match act {
+            Begin if self.store.is_some() => {}
+            TestAndSet(name) => {
+                let (now, last) = (self.store().branch(name.as_bytes()), self.told.last());
+                let name = name.as_bytes();
+                assert!(self.store().test_and_set_branch(name, now.as_ref(), last.as_ref())?);
+                self.told = self.after(act);
+            }
+            _ => self.act(act)?,
+        }
+        Ok(())
+    }
+
+    /// Whether there is a store.
+    pub fn has_begun(&self) -> bool {
+        self.store.is_some()
     }
 
     /// What the store will hold once `act` is done.

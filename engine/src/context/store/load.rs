@@ -9,6 +9,7 @@ use crate::context::commit::CommitBody;
 use crate::context::control::Control;
 use crate::context::hash::Hash;
 use crate::context::hash_index::{Covered, HashIndex, is_damage};
+use crate::context::node::Load;
 use crate::context::observer::Operation;
 use crate::context::pack::{Chunk, Pack};
 use crate::context::paths;
@@ -84,10 +85,16 @@ impl Store {
             |position, payload| target.apply(&path, base, position, payload),
         )?;
         target.finish(&mut self.state, last, append.end());
+        let follows = append.end() != self.position;
         self.position = append.end();
         let chunk = Arc::clone(&self.pack.chunks()[last]);
         chunk.extend(append.end().offset);
         let tip = Tip::new(append, lock_held, chunk, Arc::clone(&self.index));
+        if follows {
+            // A process that died may not have synced it, and a commit or a branch that is found there is
+            // acknowledged without being written again.
+            tip.writer()?.sync(self.pack.meter())?;
+        }
         self.tip = Some(tip);
         self.let_trees_spill();
         Ok(())
