@@ -40,6 +40,9 @@ pub struct Arguments {
     /// Accounts removed in a block
     #[arg(long, default_value_t = 20)]
     deletes: u64,
+    /// Trees in a block that make its changes and are dropped, as simulations and prevalidation do
+    #[arg(long, value_name = "TREES", default_value_t = 0)]
+    simulate: u64,
     /// Seed of the workload
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -86,8 +89,10 @@ pub struct Report {
     /// Of the last commit.
     pub last_hash: String,
     load_cpu_seconds: f64,
-    /// Processor time.
+    /// Processor time, without that of the simulated trees.
     pub cpu_ms_per_block: f64,
+    /// Processor time of the simulated trees.
+    simulated_cpu_ms_per_block: f64,
     /// By the clock.
     pub block_ms: BlockMs,
     commit_ms: f64,
@@ -127,6 +132,7 @@ pub fn small(folder: &Path) -> Result<Report> {
         updates: 300,
         inserts: 40,
         deletes: 10,
+        simulate: 0,
         seed: 42,
         memory: false,
         dir: None,
@@ -183,6 +189,18 @@ fn commit(store: &mut Store, tree: &mut Tree, level: u64, parent: Option<Hash>) 
     store.commit(tree, &CommitInfo::new(&parents, level as i64, "Tezos", format!("lvl {level}")))
 }
 
+/// Makes `count` trees out of the last one with the changes that the next block will have, asks for
+/// their hashes, and drops them.
+fn simulate(count: u64, mix: Mix, next: &Workload, store: &Store, last: &Hash) -> Result<()> {
+    for _ in 0..count {
+        let (mut trial, mut tree) = (next.clone(), store.checkout(last)?);
+        trial.read(&tree, mix)?;
+        trial.write(&mut tree, mix)?;
+        tree.hash()?;
+    }
+    Ok(())
+}
+
 fn measure(arguments: &Arguments, store: &mut Store) -> Result<(Report, Hash, Workload)> {
     let mix = Mix {
         reads: arguments.reads,
@@ -204,9 +222,12 @@ fn measure(arguments: &Arguments, store: &mut Store) -> Result<(Report, Hash, Wo
     let load_hash = hash::to_text(&last);
     let (mut blocks, mut commits) = (Samples::default(), 0.0);
     let (before, writes) = (store.stats(), workload.writes);
-    let cpu = cpu_ns();
+    let (mut cpu, mut simulated_cpu) = (0, 0);
     for _ in 0..arguments.blocks {
-        let start = Instant::now();
+        let begin = cpu_ns();
+        simulate(arguments.simulate, mix, &workload, store, &last)?;
+        let (start, simulated) = (Instant::now(), cpu_ns());
+        simulated_cpu += simulated - begin;
         let mut tree = store.checkout(&last)?;
         workload.read(&tree, mix)?;
         workload.write(&mut tree, mix)?;
@@ -215,8 +236,8 @@ fn measure(arguments: &Arguments, store: &mut Store) -> Result<(Report, Hash, Wo
         last = commit(store, &mut tree, level, Some(last))?;
         commits += commit_start.elapsed().as_secs_f64();
         blocks.push(start.elapsed().as_nanos() as u64);
+        cpu += cpu_ns() - simulated;
     }
-    let cpu = cpu_ns() - cpu;
     let after = store.stats();
     let count = arguments.blocks.max(1) as f64;
     let report = Report {
@@ -224,6 +245,7 @@ fn measure(arguments: &Arguments, store: &mut Store) -> Result<(Report, Hash, Wo
         last_hash: hash::to_text(&last),
         load_cpu_seconds,
         cpu_ms_per_block: cpu as f64 / 1e6 / count,
+        simulated_cpu_ms_per_block: simulated_cpu as f64 / 1e6 / count,
         block_ms: BlockMs::of(&mut blocks),
         commit_ms: commits * 1e3 / count,
         peak_rss_bytes: peak_rss_bytes(),
@@ -249,6 +271,7 @@ fn show(report: &Report, format: Format) -> std::io::Result<()> {
         ("last hash", report.last_hash.clone()),
         ("loading", format!("{:.1} CPU-s", report.load_cpu_seconds)),
         ("CPU a block", format!("{:.1} ms", report.cpu_ms_per_block)),
+        ("CPU of simulated trees", format!("{:.1} ms a block", report.simulated_cpu_ms_per_block)),
         (
             "block p50 / p99 / max",
             format!("{:.1} / {:.1} / {:.1} ms", blocks.p50, blocks.p99, blocks.max),

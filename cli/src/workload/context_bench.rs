@@ -73,8 +73,8 @@ pub struct Mix {
     pub deletes: u64,
 }
 
-/// The workload and where it is.
-#[derive(Debug)]
+/// The workload and where it is. A copy goes on with the same blocks.
+#[derive(Debug, Clone)]
 pub struct Workload {
     generator: SplitMix,
     accounts: u64,

@@ -25,7 +25,8 @@ pub(crate) const UNKNOWN: Hash = [0; 32];
 pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     /// The node at a logical offset.
     fn node(&self, offset: u64) -> Result<Arc<Node>>;
-    /// The node at a logical offset, for the caller to change: nobody else is likely to want it again.
+    /// The node at a logical offset, for the caller to change. Whatever becomes of the caller's, the
+    /// next to ask finds what this one found.
     fn take(&self, offset: u64) -> Result<Arc<Node>> {
         self.node(offset)
     }
@@ -129,7 +130,7 @@ struct Entry {
 }
 
 /// Entries in byte order of their names, which lie side by side in one buffer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Leaf {
     names: Vec<u8>,
     entries: Vec<Entry>,
@@ -202,17 +203,6 @@ impl Hashes {
 fn make_room<T>(buffer: &mut Vec<T>, more: usize) {
     if buffer.capacity() - buffer.len() < more {
         buffer.reserve_exact(more.max(buffer.len() / 4));
-    }
-}
-
-impl Clone for Leaf {
-    fn clone(&self) -> Self {
-        // Room for one more, because a leaf is cloned to be changed.
-        let mut names = Vec::with_capacity(self.names.len() + 64);
-        names.extend_from_slice(&self.names);
-        let mut entries = Vec::with_capacity(self.entries.len() + 1);
-        entries.extend_from_slice(&self.entries);
-        Leaf { names, entries, hashes: self.hashes.clone(), changes: self.changes.clone() }
     }
 }
 

@@ -332,16 +332,6 @@ impl Pack {
         node.hash = OnceLock::from(record.hash);
         Ok(node)
     }
-
-    /// The node with the hashes of its children, as far as memory has them.
-    fn with_hashes(&self, offset: u64, node: Arc<Node>) -> Arc<Node> {
-        if let Some(hashes) = self.hashes.take(offset)
-            && hashes.len() == node.width()
-        {
-            node.hashes().put(hashes);
-        }
-        node
-    }
 }
 
 impl Load for Pack {
@@ -356,14 +346,22 @@ impl Load for Pack {
         Ok(node)
     }
 
+    /// A copy of what the caches hold: nobody knows whether the tree that changes it is ever committed.
+    /// If it is, what it is written as takes the place of the old; if it is dropped, nothing is missing.
     fn take(&self, offset: u64) -> Result<Arc<Node>> {
-        if let Some(node) = self.objects.take(offset) {
+        let node = if let Some(node) = self.objects.get(offset) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
-            return Ok(self.with_hashes(offset, node));
+            Node::clone(&node)
+        } else {
+            observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
+            self.read_node(offset, PATCHES_MAX)?
+        };
+        if let Some(hashes) = self.hashes.get(offset)
+            && hashes.len() == node.width()
+        {
+            node.hashes().put(hashes);
         }
-        observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
-        let node = Arc::new(self.read_node(offset, PATCHES_MAX)?);
-        Ok(self.with_hashes(offset, node))
+        Ok(Arc::new(node))
     }
 
     fn scan(&self, offset: u64, name: &[u8]) -> Result<Scan> {

@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use varvite::context::{CommitInfo, Cost, Observer, Operation, Options, PREFIX_STEPS, Store};
+use varvite::context::{
+    CommitInfo, Cost, Hash, Observer, Operation, Options, PREFIX_STEPS, Store, Tree,
+};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
+
+use crate::random::Random;
 
 type Event = (Operation, Vec<Vec<u8>>, u64, Cost);
 
@@ -94,4 +98,61 @@ fn spills_are_told_inside_of_what_they_hold_up() {
     }
     assert_eq!(counts[&Operation::Add], 100);
     assert!((1..60).contains(&counts[&Operation::Spill]), "{counts:?}");
+}
+
+/// Changes of a block that touches many directories, large and small; its hash.
+fn block(store: &Store, parent: &Hash, number: u64) -> (Tree, Hash) {
+    let mut tree = store.checkout(parent).unwrap();
+    let mut random = Random::new(number);
+    for _ in 0..200 {
+        let account = format!("{:04}", random.below(3_000));
+        assert!(tree.mem(&["index", &account, "balance"]).unwrap());
+        tree.add(&["index", &account, "balance"], &random.bytes(20)).unwrap();
+        tree.add(&["maps", &account[..2], &account[2..], "x"], &random.bytes(40)).unwrap();
+    }
+    let hash = tree.hash().unwrap();
+    (tree, hash)
+}
+
+/// What the blocks cost in looks that no cache answered, and in bytes read, when before each one
+/// `dropped` trees with the same changes are made and dropped.
+fn cost_of_blocks(dropped: usize, objects_bytes: u64) -> (u64, u64, Hash) {
+    let notes = Arc::new(Notes::default());
+    let observer: Arc<dyn Observer> = notes.clone();
+    let options = Options { observer: Some(observer), objects_bytes, ..Options::default() };
+    let mut store = Store::create(MemoryDisk::new(), options).unwrap();
+    let mut tree = store.empty_tree();
+    for account in 0..3_000 {
+        tree.add(&["index", &format!("{account:04}"), "balance"], &[1; 20]).unwrap();
+        tree.add(&["index", &format!("{account:04}"), "counter"], b"0").unwrap();
+    }
+    let mut last = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    let (mut misses, mut bytes) = (0, 0);
+    for number in 0..20 {
+        for _ in 0..dropped {
+            drop(block(&store, &last, number));
+        }
+        notes.take();
+        let (mut tree, _) = block(&store, &last, number);
+        last = store.commit(&mut tree, &CommitInfo::new(&[last], 1, "a", "b")).unwrap();
+        for (_, _, _, cost) in notes.take() {
+            misses += cost.node_misses;
+            bytes += cost.bytes_read;
+        }
+    }
+    (misses, bytes, last)
+}
+
+#[test]
+fn trees_that_are_dropped_leave_the_next_block_nothing_to_read_again() {
+    for objects_bytes in [64 << 20, 200_000] {
+        let (misses, bytes, hash) = cost_of_blocks(0, objects_bytes);
+        for dropped in [1, 5] {
+            let with = cost_of_blocks(dropped, objects_bytes);
+            println!("{objects_bytes}: {misses} misses, {bytes} bytes; after {dropped}: {with:?}");
+            assert_eq!(with.2, hash);
+            assert!(with.0 <= misses, "{} misses instead of {misses}", with.0);
+            assert!(with.1 <= bytes, "{} bytes read instead of {bytes}", with.1);
+        }
+    }
 }
