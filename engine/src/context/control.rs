@@ -101,6 +101,11 @@ impl Control {
         })
     }
 
+    /// The number of the last chunk and the place in it up to which everything was saved.
+    pub(crate) fn checkpoint(&self) -> (u64, u64) {
+        (self.bases.len() as u64 - 1, self.position.offset)
+    }
+
     /// Reads the control file of a store. `Missing` without one.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Control> {
         let file = disk.open(paths::CONTROL, Mode::Read, Access::Buffered).map_err(|error| {

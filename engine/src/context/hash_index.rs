@@ -113,9 +113,15 @@ pub(crate) struct HashIndex {
     covered: Covered,
     /// The chunk and the place in it up to which an opening or a reload has brought it.
     pub(crate) reached: (u64, Position),
+    /// The checkpoint that the control file named when a reader opened it.
+    pub(crate) opened_at: (u64, u64),
     /// Entries that are in no table, because a table refused them or there is none to write to.
     commits: HashMap<Hash, u64>,
     objects: HashMap<Hash, u64>,
+    /// Commits that were looked for in the pack, because of damage in the tables; between which two
+    /// places of the history all of them are here: the newest, and the next that is not.
+    passed: HashMap<Hash, u64>,
+    passed_between: Option<(u64, u64)>,
     read_only: bool,
     /// It was begun again and has not reached the end of the pack.
     behind: bool,
@@ -164,8 +170,11 @@ impl HashIndex {
             tables: None,
             covered: nothing,
             reached: (0, Position::start()),
+            opened_at: (0, 0),
             commits: HashMap::new(),
             objects: HashMap::new(),
+            passed: HashMap::new(),
+            passed_between: None,
             read_only,
             behind: false,
             warnings: Vec::new(),

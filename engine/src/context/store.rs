@@ -182,7 +182,12 @@ impl Store {
         options.index = control.index;
         let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
         let nothing = Covered::nothing(control.store, control.generation, control.index);
-        let index = HashIndex::open(&disk, &options, &cache, nothing, lock.is_none())?;
+        let mut index = HashIndex::open(&disk, &options, &cache, nothing, lock.is_none())?;
+        let control = match lock {
+            Some(_) => control,
+            None => Self::control_of_now(&*disk, control)?,
+        };
+        index.opened_at = control.checkpoint();
         let pack = Arc::new(Pack::new(control.store, cache, &options));
         let position = control.position;
         let mut store = Store {
@@ -198,6 +203,15 @@ impl Store {
         };
         store.load(lock)?;
         Ok(store)
+    }
+
+    /// The control file as it is after a reader has opened the index. A checkpoint may have come between,
+    /// in a chunk that `before` does not name; what the index covers is then in what this one names.
+    fn control_of_now(disk: &dyn Disk, before: Control) -> Result<Control> {
+        let now = Control::read(disk)?;
+        let same = now.store == before.store && now.generation == before.generation;
+        // Of a store that was cleared meanwhile all is read as it was, or read again where it is gone.
+        Ok(if same { now } else { before })
     }
 
     /// A store to read the commits that `history` finds.

@@ -237,3 +237,95 @@ fn a_reader_that_opens_or_reloads_at_any_call_of_the_writer_sees_what_was_or_wha
         assert!(watch.looks > 300 && watch.news > 10, "{} {}", watch.looks, watch.news);
     }
 }
+
+/// What the writer does between two calls of a reader's disk.
+const BETWEEN: [&[Act]; 4] = [
+    &[Act::Commit(20), Act::Checkpoint],
+    &[Act::Commit(20), Act::Chunk, Act::Commit(21), Act::Checkpoint, Act::Commit(22)],
+    &[Act::Chunk, Act::Commit(20), Act::Chunk, Act::Commit(21), Act::SetBranch("main")],
+    &[Act::Clear, Act::Commit(20), Act::Checkpoint],
+];
+
+/// Lets the writer do `acts` before the `n`-th call of a reader that opens or reloads; `false` when it
+/// made fewer calls.
+fn move_at(n: u64, acts: &'static [Act], options: &Options, opens: bool) -> bool {
+    let inner: Arc<dyn Disk> = MemoryDisk::new();
+    let mut tale = Tale::new(Arc::clone(&inner), options);
+    for act in [Act::Begin, Act::Commit(1), Act::SetBranch("main"), Act::Checkpoint, Act::Commit(2)]
+    {
+        tale.act(act).unwrap();
+    }
+    let mut early = tale.told.clone();
+    let shared = Arc::new(Mutex::new((0, tale, Vec::new())));
+    let moved = Arc::clone(&shared);
+    let hooked: Arc<dyn Disk> = HookedDisk::new(inner, move |_, _| {
+        let (left, tale, told) = &mut *moved.lock().unwrap();
+        *left -= u64::from(*left > 0);
+        // Armed, due, and not done yet.
+        if *left == 0 && told.len() == 1 {
+            for act in acts {
+                tale.act(*act).unwrap();
+                told.push(tale.told.clone());
+            }
+        }
+    });
+    let arm = || {
+        let (left, tale, told) = &mut *shared.lock().unwrap();
+        (*left, *told) = (n, vec![tale.told.clone()]);
+    };
+    let what = (n, acts, opens, options.index);
+    let open = || Store::open_read_only(Arc::clone(&hooked), options.clone());
+    let mut reader = if opens {
+        arm();
+        open().unwrap_or_else(|error| panic!("{what:?}: {error}"))
+    } else {
+        let mut reader = open().unwrap();
+        {
+            let tale = &mut shared.lock().unwrap().1;
+            [Act::Commit(3), Act::Checkpoint, Act::Commit(4)]
+                .into_iter()
+                .for_each(|act| tale.act(act).unwrap());
+            early = tale.told.clone();
+        }
+        arm();
+        reader.reload().unwrap_or_else(|error| panic!("{what:?}: {error}"));
+        reader
+    };
+    let (left, history) = {
+        // Nothing happens at the calls that follow.
+        let (left, _, told) = &mut *shared.lock().unwrap();
+        (std::mem::take(left), std::mem::take(told))
+    };
+    assert_eq!(history[0], early);
+    let allowed: Vec<&Told> = history.iter().collect();
+    let seen = which(&reader, &allowed).unwrap_or_else(|error| panic!("{what:?}: {error}"));
+    assert!(seen.is_some(), "{what:?}: nothing that there ever was");
+    if !acts.iter().any(|act| matches!(act, Act::Clear)) {
+        assert_eq!(reader.warnings(), [""; 0], "{what:?}: a sound store is called damaged");
+    }
+    reader.reload().unwrap_or_else(|error| panic!("{what:?}: again: {error}"));
+    let last = history.last().unwrap();
+    holds(&reader, last).unwrap();
+    assert!(reader.check().unwrap().index_faults.is_empty(), "{what:?}");
+    assert_eq!(reader.stats().commits, last.commits.len() as u64, "{what:?}");
+    left == 0
+}
+
+#[test]
+fn a_writer_that_moves_at_any_call_of_a_reader_never_looks_like_damage() {
+    let mut places = 0;
+    for index in [Index::Minimal, Index::Always] {
+        let options = options(index, Durability::Synced);
+        for acts in BETWEEN {
+            for opens in [false, true] {
+                let mut n = 1;
+                while move_at(n, acts, &options, opens) {
+                    n += 1;
+                }
+                assert!(n > 10, "{n} calls");
+                places += n;
+            }
+        }
+    }
+    println!("{places} places");
+}

@@ -11,7 +11,8 @@ use crate::context::hash::Hash;
 use crate::context::hash_index::{Covered, HashIndex, is_damage};
 use crate::context::node::Load;
 use crate::context::observer::Operation;
-use crate::context::pack::{Chunk, Pack};
+use crate::context::options::Options;
+use crate::context::pack::Chunk;
 use crate::context::paths;
 use crate::context::record::{self, Tag};
 use crate::disk::Lock;
@@ -20,8 +21,9 @@ use crate::file::append::{self, HEAD, Position};
 use crate::format::header::FileKind;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// Entries in a reader's memory from which on it looks for a newer index.
-const REOPEN_ENTRIES: usize = 1 << 16;
+/// Most entries in a reader's memory before it looks for a newer index, and what one takes, about.
+const REOPEN_ENTRIES: u64 = 1 << 16;
+const REOPEN_ENTRY_BYTES: u64 = 64;
 
 impl Store {
     /// Reads what the control file and the pack say into an empty state.
@@ -236,7 +238,7 @@ impl Store {
         }
         let mut control = Control::read(&*self.disk)?;
         loop {
-            match self.follow(control.clone()) {
+            match self.follow(control.clone()).and_then(|()| self.renew_index()) {
                 // A writer that cleared the store meanwhile took files away; then there are others.
                 Err(error) if error.kind() == Kind::Missing => {
                     let now = Control::read(&*self.disk)?;
@@ -274,9 +276,26 @@ impl Store {
             self.scan()?;
         }
         self.control = control;
-        if lock(&self.index).unsettled() > REOPEN_ENTRIES {
-            let (cache, nothing) = (self.pack.cache(), self.nothing());
-            let mut index = HashIndex::open(&self.disk, &self.options, cache, nothing, true)?;
+        Ok(())
+    }
+
+    /// Takes the newest index when memory holds much of what it may have by now.
+    fn renew_index(&mut self) -> Result<()> {
+        let held = Arc::clone(&self.index);
+        {
+            let index = lock(&held);
+            let most = (self.options.index_bytes / REOPEN_ENTRY_BYTES).min(REOPEN_ENTRIES);
+            if index.unsettled() as u64 <= most || index.opened_at == self.control.checkpoint() {
+                return Ok(());
+            }
+        }
+        let (cache, nothing) = (self.pack.cache(), self.nothing());
+        let mut index = HashIndex::open(&self.disk, &self.options, cache, nothing, true)?;
+        index.opened_at = self.control.checkpoint();
+        // It may be of a checkpoint since the scan, and in a chunk that began since: what it covers is
+        // in the pack by now.
+        self.follow(Control::read(&*self.disk)?)?;
+        if Arc::ptr_eq(&held, &self.index) {
             self.complete(&mut index)?;
             self.index = Arc::new(Mutex::new(index));
         }
@@ -285,21 +304,9 @@ impl Store {
 
     /// Other files: they are read afresh, and only then the old ones are let go.
     fn read_afresh(&mut self, control: Control) -> Result<()> {
-        let cache = Arc::clone(self.pack.cache());
-        let nothing = Covered::nothing(control.store, control.generation, control.index);
-        let index = HashIndex::open(&self.disk, &self.options, &cache, nothing, true)?;
-        let mut fresh = Store {
-            disk: Arc::clone(&self.disk),
-            options: self.options.clone(),
-            pack: Arc::new(Pack::new(control.store, cache, &self.options)),
-            state: State::default(),
-            position: control.position,
-            control,
-            index: Arc::new(Mutex::new(index)),
-            tip: None,
-            history: None,
-        };
-        fresh.load(None)?;
+        let cache = Some(Arc::clone(self.pack.cache()));
+        let options = Options { cache, ..self.options.clone() };
+        let fresh = Self::open_with(Arc::clone(&self.disk), options, control, None)?;
         *self = fresh;
         Ok(())
     }
