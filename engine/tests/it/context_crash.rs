@@ -10,6 +10,7 @@ use varvite::disk::{Access, Disk, Mode};
 use varvite::error::Kind;
 
 use crate::context_story::{ACTS, Act, Tale, Told, go_on, holds, options, which};
+use crate::model::context::Node;
 use crate::random::{Random, setting};
 
 /// Unsynced changes up to which every subset is tried.
@@ -324,6 +325,92 @@ fn a_failed_commit_changes_nothing_and_can_be_repeated() {
     assert_eq!(error.kind(), Kind::Poisoned);
     assert!(store.checkout(&hash).unwrap().mem_tree(&["data"]).unwrap(), "reading goes on");
     assert_eq!(store.log(9).unwrap(), [hash]);
+}
+
+/// Each way to write, on a disk whose `n`-th call of a kind fails before anything has another name: the
+/// call is refused, and the same call again succeeds.
+#[test]
+fn what_fails_before_the_rename_is_refused_and_can_be_repeated() {
+    type Write = fn(&mut Store, &Told) -> Result<()>;
+    let writes: [(&str, Write); 5] = [
+        ("checkpoint", |store, _| store.checkpoint()),
+        ("chunk", |store, _| store.begin_chunk()),
+        ("clear", |store, _| store.clear()),
+        ("commit", |store, told| go_on(store, told, 50).map(drop)),
+        ("branch", |store, told| store.set_branch(b"late", &told.commits[0].0)),
+    ];
+    let options = options(Index::Always, Durability::Synced);
+    let mut refused = 0;
+    for (name, write) in writes {
+        for fault in [Fault::Space, Fault::Write, Fault::Rename, Fault::Open] {
+            for n in 1.. {
+                let sim = SimDisk::new(n);
+                let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+                let mut store = Store::create(Arc::clone(&disk), options.clone()).unwrap();
+                let mut told = Told::default();
+                // So many that the next commit begins a chunk.
+                while store.stats().pack_bytes <= options.chunk_bytes {
+                    told = go_on(&mut store, &told, told.commits.len() as u64).unwrap();
+                }
+                let before = sim.calls().of(fault);
+                sim.fail_at(n, fault);
+                let outcome = write(&mut store, &told);
+                if sim.calls().of(fault) - before < n {
+                    break;
+                }
+                let what = (name, fault, n);
+                if let Err(error) = outcome {
+                    assert_eq!(error.kind(), Kind::Io, "{what:?}: {error}");
+                    holds(&store, &told).unwrap();
+                    write(&mut store, &told).unwrap_or_else(|error| panic!("{what:?}: {error}"));
+                    refused += 1;
+                }
+                let after = Told {
+                    commits: {
+                        let mut log = store.log(usize::MAX).unwrap();
+                        log.reverse();
+                        log.iter().map(|hash| (*hash, Node::empty())).collect()
+                    },
+                    branches: store.branches().into_iter().collect(),
+                };
+                drop(store);
+                let cut = sim.crash(Crash::Subset(0)) as Arc<dyn Disk>;
+                let store = Store::open(cut, options.clone()).unwrap();
+                let mut log = store.log(usize::MAX).unwrap();
+                log.reverse();
+                assert!(log.iter().eq(after.commits.iter().map(|(hash, _)| hash)), "{what:?}");
+                assert!(store.branches().into_iter().eq(after.branches), "{what:?}");
+            }
+        }
+    }
+    assert!(refused > 40, "{refused}");
+}
+
+#[test]
+fn a_full_disk_refuses_until_there_is_room_again() {
+    let sim = SimDisk::new(3);
+    let options = options(Index::Minimal, Durability::Synced);
+    let mut store = Store::create(Arc::clone(&sim) as Arc<dyn Disk>, options.clone()).unwrap();
+    let mut told = go_on(&mut store, &Told::default(), 1).unwrap();
+    for number in 2..40 {
+        sim.capacity(Some(sim.total_bytes() + number % 3 * 40));
+        for refused in [store.begin_chunk(), store.checkpoint()] {
+            assert!(refused.is_err_and(|error| error.kind() == Kind::Io), "{number}");
+        }
+        let outcome = go_on(&mut store, &told, number);
+        sim.capacity(None);
+        told = match outcome {
+            Ok(after) => after,
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Io, "{number}: {error}");
+                go_on(&mut store, &told, number).unwrap()
+            }
+        };
+        store.checkpoint().unwrap();
+    }
+    store.close().unwrap();
+    let store = Store::open(sim.crash(Crash::Subset(0)), options).unwrap();
+    holds(&store, &told).unwrap();
 }
 
 #[test]

@@ -314,8 +314,9 @@ impl Store {
         let disk = Arc::clone(&self.disk);
         let bytes = control.encode().len() as u64;
         if let Err(error) = control.replace(&disk) {
-            // Either may be found after a crash, and the two disagree about what comes next.
-            writer.poisoned = true;
+            // Before it has its name nothing has changed, and the call may be repeated. From then on
+            // either may be found after a crash, and the two disagree about what comes next.
+            writer.poisoned = !Control::read(&*disk).is_ok_and(|found| found == self.control);
             return Err(error);
         }
         writer.syncs += 2;
