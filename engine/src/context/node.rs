@@ -45,6 +45,16 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     fn hash(&self, offset: u64) -> Result<Hash>;
     /// Distinguishes packs, because offsets mean nothing in another one.
     fn identity(&self) -> u64;
+    /// What the handles of one store have in common; none where nothing else has the same offsets.
+    fn origin(&self) -> Option<[u64; 2]> {
+        None
+    }
+    /// Whether a value begins at a logical offset, rather than a node, and the hash of the two; none
+    /// when neither does.
+    fn look(&self, offset: u64) -> Result<Option<(bool, Hash)>> {
+        let _ = offset;
+        Ok(None)
+    }
     /// Whether stored hashes are of the kind that changed nodes are given.
     fn hashes_alike(&self) -> bool {
         true
@@ -518,6 +528,38 @@ impl Node {
         match &self.body {
             Body::Leaf { leaf, .. } => leaf.len(),
             Body::Branch(branch) => branch.pointers.len(),
+        }
+    }
+
+    /// The same content, as if it had never been read or written.
+    pub(crate) fn anew(&self) -> Node {
+        let mut node = Node::new(self.body.clone());
+        *node.changes_mut() = Changes::default();
+        node
+    }
+
+    /// Child `index`.
+    pub(crate) fn child(&self, index: usize) -> Slot {
+        match &self.body {
+            Body::Leaf { leaf, .. } => leaf.slot(index).clone(),
+            Body::Branch(branch) => match &branch.pointers[index].target {
+                Target::Live(node) => Slot::Node(Arc::clone(node)),
+                Target::Stored(offset) => Slot::StoredNode(*offset),
+            },
+        }
+    }
+
+    /// Puts another slot of the same content in the place of child `index`.
+    pub(crate) fn put_child(&mut self, index: usize, slot: Slot) {
+        match (&mut self.body, slot) {
+            (Body::Leaf { leaf, .. }, slot) => leaf.entries[index].slot = slot,
+            (Body::Branch(branch), Slot::Node(node)) => {
+                branch.pointers[index].target = Target::Live(node);
+            }
+            (Body::Branch(branch), Slot::StoredNode(offset)) => {
+                branch.pointers[index].target = Target::Stored(offset);
+            }
+            (Body::Branch(_), _) => unreachable!("a pointer leads to a node"),
         }
     }
 

@@ -406,6 +406,21 @@ impl Load for Pack {
         self.identity
     }
 
+    /// The store and, by its first file, what it was created or cleared as.
+    fn origin(&self) -> Option<[u64; 2]> {
+        lock(&self.chunks).first().map(|first| [self.store, first.identity])
+    }
+
+    fn look(&self, offset: u64) -> Result<Option<(bool, Hash)>> {
+        let found = self.record_at(offset, false, |_, _, record| Ok((record.tag, record.hash)));
+        match found {
+            Ok((Tag::Commit | Tag::Reference, _)) => Ok(None),
+            Ok((tag, hash)) => Ok(Some((tag == Tag::Value, hash))),
+            Err(error) if error.kind() == Kind::Corrupt => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn meter(&self) -> Option<&Arc<Meter>> {
         self.meter.as_ref()
     }

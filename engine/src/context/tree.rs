@@ -4,6 +4,7 @@
 //! those only that another handle shares. Nothing here recurses over the depth of the tree.
 //! Semantics: those of Octez' context (directories exist only while they hold something).
 
+mod adopt;
 mod bindings;
 mod diff;
 mod fold;
@@ -264,7 +265,8 @@ impl Tree {
     }
 
     /// Binds `tree` at `path` in O(path), sharing it. An empty tree removes what is there. A tree of
-    /// another store is copied, because its offsets mean nothing here.
+    /// another store is copied, because its offsets mean nothing here; of one of another handle of this
+    /// store only what this handle has not, for one look at each piece where the two meet.
     pub fn add_tree<S: AsRef<[u8]>>(&mut self, path: &[S], tree: &Tree) -> Result<()> {
         let _span = self.span(Operation::AddTree, path);
         self.same_configuration(tree)?;
@@ -278,7 +280,7 @@ impl Tree {
                 tree.root.clone()
             }
             (Some(own), Some(load)) if own.identity() == load.identity() => tree.root.clone(),
-            (load, _) => tree.copied(load.clone())?.root,
+            (Some(own), Some(_)) => tree.taken_over(own)?.root,
         };
         self.live_bytes = self.live_bytes.saturating_add(tree.live_bytes);
         let (known, slot) = self.walk(path)?;
@@ -296,19 +298,6 @@ impl Tree {
         Err(Error::invalid(
             "the trees have different hash configurations: rebuild one under the other's",
         ))
-    }
-
-    /// The same content as a tree of `load`, to which it spills. Reads all of it.
-    pub(crate) fn copied(&self, load: Option<Arc<dyn Load>>) -> Result<Tree> {
-        if let Some(value) = self.to_value()? {
-            return Ok(Tree::of_value(self.configuration, &value));
-        }
-        let mut copy = Tree { load, ..Tree::empty(self.configuration) };
-        self.fold::<&[u8]>(&[], None, Order::Undefined, |path, tree| match tree.to_value()? {
-            Some(value) => copy.add(path, &value),
-            None => Ok(()),
-        })?;
-        Ok(copy)
     }
 
     /// Removes what is at `path`, and the directories above that become empty with it.

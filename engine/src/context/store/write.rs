@@ -167,7 +167,8 @@ impl Store {
     /// Commits `tree` and returns the commit's hash, the same that other Tezos nodes compute.
     ///
     /// Writes what changed since the tree was checked out: one append, one sync. Afterwards the tree
-    /// is the committed one. A tree of another store is copied. A commit that is there already is not
+    /// is the committed one. Of a tree of another store all is copied, of another handle of this store
+    /// what this one has not. A commit that is there already is not
     /// written again. `Invalid` for a value or an empty directory. After an error nothing is changed;
     /// `Poisoned` follows when the disk did not take back what it took.
     pub fn commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<Hash> {
@@ -183,12 +184,12 @@ impl Store {
                 "only a directory with something in it can be committed: add a value first",
             ));
         }
-        if tree.load().is_some_and(|load| load.identity() != self.pack.identity()) {
-            *tree = tree.copied(Some(Arc::clone(&self.pack) as Arc<dyn Load>))?;
+        let load = Arc::clone(&self.pack) as Arc<dyn Load>;
+        if tree.load().is_some_and(|own| own.identity() != load.identity()) {
+            *tree = tree.taken_over(&load)?;
         }
         let tree_hash = tree.hash()?;
         let commit_hash = info.hash(&tree_hash);
-        let load = Arc::clone(&self.pack) as Arc<dyn Load>;
         if let Some(offset) = self.find_commit(&commit_hash)? {
             let (_, body) = self.commit_at(offset)?;
             tree.set_root(load, Slot::StoredNode(body.root));
