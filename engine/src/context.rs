@@ -36,5 +36,6 @@ pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
 pub use store::{Checked, CommitInfo, Limits, Merge, Stats, Store};
 pub use tree::{
-    Change, Conflict, Depth, Kind, Merged, Order, Resolution, Sides, Tree, directory_hash,
+    Change, Conflict, Depth, Kind, Merged, NAME_MAX, Order, Resolution, Sides, Tree, VALUE_MAX,
+    directory_hash,
 };

@@ -25,9 +25,17 @@ const CHANGE_BYTES: usize = 6;
 /// Objects by hash, for a store that keeps every object once.
 pub(crate) type Objects = HashMap<Hash, u64>;
 
+/// Bytes of records that are written together: those of a larger tree go to the pack in pieces, so that
+/// a tree of any size can be committed and takes no more memory on the way.
+const PIECE_BYTES: usize = 64 << 20;
+
+/// Appends a batch without a commit, and returns where the first record of the next one will be.
+pub(crate) type Sink<'a> = dyn FnMut(&[u8]) -> Result<u64> + 'a;
+
 /// Records being gathered.
 pub(crate) struct Batch<'a> {
     pack: &'a Pack,
+    sink: Option<&'a mut Sink<'a>>,
     /// Logical offset of the first record.
     start: u64,
     out: Encoder,
@@ -97,6 +105,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn new(pack: &'a Pack, start: u64, known: Option<&'a Objects>) -> Batch<'a> {
         Batch {
             pack,
+            sink: None,
             start,
             out: Encoder::new(),
             placed: Placed::default(),
@@ -107,7 +116,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn next(&self) -> u64 {
+    /// The same, with what is more than one batch should have going to `sink`.
+    pub(crate) fn in_pieces(self, sink: &'a mut Sink<'a>) -> Batch<'a> {
+        Batch { sink: Some(sink), ..self }
+    }
+
+    /// Logical offset of the next record.
+    pub(crate) fn next(&self) -> u64 {
         self.start + self.out.bytes().len() as u64
     }
 
@@ -124,6 +139,17 @@ impl<'a> Batch<'a> {
             self.fresh.insert(*hash, offset);
         }
         offset
+    }
+
+    /// Writes out what is gathered when it is much.
+    fn write_if_large(&mut self) -> Result<()> {
+        if self.out.bytes().len() >= PIECE_BYTES
+            && let Some(sink) = &mut self.sink
+        {
+            let bytes = std::mem::replace(&mut self.out, Encoder::new()).finish();
+            self.start = sink(&bytes)?;
+        }
+        Ok(())
     }
 
     /// Where an object with this hash is already, in a store that keeps each once.
@@ -162,7 +188,7 @@ impl<'a> Batch<'a> {
             self.order.push((node, None));
             return Ok(());
         }
-        self.put_values(&node);
+        self.put_values(&node)?;
         let at = self.next();
         let mut out = Encoder::over(std::mem::take(&mut self.body));
         let (tag, settled) = if let Some(patch) = self.patch(&mut out, at, &node)? {
@@ -177,19 +203,21 @@ impl<'a> Batch<'a> {
         self.body = body;
         self.placed.nodes.insert(key, at);
         self.order.push((node, Some(settled)));
-        Ok(())
+        self.write_if_large()
     }
 
     /// Adds the values that are live in a leaf.
-    fn put_values(&mut self, node: &Node) {
-        let Body::Leaf { leaf, .. } = &node.body else { return };
+    fn put_values(&mut self, node: &Node) -> Result<()> {
+        let Body::Leaf { leaf, .. } = &node.body else { return Ok(()) };
         let changes = node.changes();
         for index in (0..changes.steps(leaf.len())).filter_map(|step| changes.at(step)) {
             if let Slot::Value(value) = leaf.slot(index) {
                 let known = leaf.hashes().get(index);
                 self.put_value(value, &known.unwrap_or_else(|| hash::value(value)));
+                self.write_if_large()?;
             }
         }
+        Ok(())
     }
 
     /// Of what the next patch of a node should be: of the base of its record, which says again what

@@ -7,6 +7,9 @@ use super::name_hash;
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Encoder};
 
+/// The most entries that a flat directory may have in any configuration.
+const STABLE_HASH_MAX: u32 = 4096;
+
 /// How a name chooses its bucket at a depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChildOrder {
@@ -34,7 +37,8 @@ impl Configuration {
         Configuration { entries: 2, stable_hash: 2, child_order: ChildOrder::HashBits };
 
     /// Any legal configuration: 2 to 1,024 entries (a power of two for hash bits), flat up to at
-    /// most 65,536 entries. `Invalid` otherwise.
+    /// most 4,096 entries, so that the names of a flat directory are at most 256 MiB and any piece fits
+    /// in a record. `Invalid` otherwise.
     pub fn new(entries: u32, stable_hash: u32, child_order: ChildOrder) -> Result<Configuration> {
         if !(2..=1024).contains(&entries) {
             return Err(Error::invalid(format!(
@@ -46,9 +50,9 @@ impl Configuration {
                 "hash bits need a power of two of entries, not {entries}"
             )));
         }
-        if stable_hash > 65_536 {
+        if stable_hash > STABLE_HASH_MAX {
             return Err(Error::invalid(format!(
-                "a flat directory may have up to 65536 entries, not {stable_hash}"
+                "a flat directory may have up to {STABLE_HASH_MAX} entries, not {stable_hash}"
             )));
         }
         Ok(Configuration { entries, stable_hash, child_order })
@@ -149,7 +153,8 @@ mod tests {
         assert!(Configuration::new(1, 2, ChildOrder::SeededHash).is_err());
         assert!(Configuration::new(3, 2, ChildOrder::HashBits).is_err());
         assert!(Configuration::new(3, 2, ChildOrder::SeededHash).is_ok());
-        assert!(Configuration::new(2, 70_000, ChildOrder::SeededHash).is_err());
+        assert!(Configuration::new(2, 4_096, ChildOrder::SeededHash).is_ok());
+        assert!(Configuration::new(2, 4_097, ChildOrder::SeededHash).is_err());
     }
 
     #[test]

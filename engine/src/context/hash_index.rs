@@ -296,6 +296,8 @@ impl HashIndex {
     pub(crate) fn start_again(&mut self, nothing: Covered) -> Result<()> {
         self.commits.clear();
         self.objects.clear();
+        self.passed.clear();
+        self.passed_between = None;
         self.covered = nothing;
         self.reached = (0, Position::start());
         self.behind = true;
@@ -372,6 +374,31 @@ impl HashIndex {
 
     pub(crate) fn warn(&mut self, warning: String) {
         self.warnings.push(warning);
+    }
+
+    /// Where a commit is that the tables could not be asked for, if a search has passed it, and between
+    /// which places of the history, which ends with `last`, searches have passed all. Warns the first time.
+    pub(crate) fn passed(
+        &mut self,
+        hash: &Hash,
+        damage: &str,
+        last: u64,
+    ) -> (Option<u64>, (u64, u64)) {
+        if self.passed_between.is_none() {
+            self.warnings.push(format!(
+                "commits that the index has lost are looked for in the pack, one record each, until \
+                 it is rebuilt: {damage}"
+            ));
+        }
+        let between = *self.passed_between.get_or_insert((last, last));
+        (self.passed.get(hash).copied(), between)
+    }
+
+    /// A search has passed `commits`, and now all of the history between two places.
+    pub(crate) fn pass(&mut self, commits: Vec<(Hash, u64)>, (newest, next): (u64, u64)) {
+        self.passed.extend(commits);
+        let before = self.passed_between.get_or_insert((newest, next));
+        *before = (before.0.max(newest), before.1.min(next));
     }
 
     /// Where commits are looked up, to be asked for `hash` without holding up anybody.

@@ -36,6 +36,9 @@ pub(crate) const SMALL_BODY: usize = 96;
 const RECENT_NODES: usize = 4096;
 const RECENT_PAGES: usize = 16_384;
 
+/// The most memory for nodes, and for pages, of a pack that is read to be checked.
+const UNCACHED_BYTES: u64 = 8 << 20;
+
 /// One file of the pack.
 #[derive(Debug)]
 pub(crate) struct Chunk {
@@ -138,6 +141,19 @@ impl Pack {
             recent_nodes: Recent::new(RECENT_NODES),
             recent_pages: Recent::new(RECENT_PAGES),
         }
+    }
+
+    /// The same files with nothing cached of them, to be read from the disk.
+    pub(crate) fn uncached(&self, options: &Options) -> Pack {
+        let cache = Cache::new(options.pages_bytes.min(UNCACHED_BYTES));
+        let objects_bytes = options.objects_bytes.min(UNCACHED_BYTES);
+        let options = Options { objects_bytes, hashes_bytes: 0, observer: None, ..options.clone() };
+        let pack = Pack::new(self.store, cache, &options);
+        for chunk in self.chunks() {
+            let file = Arc::clone(&chunk.file);
+            pack.add_chunk(Chunk::new(chunk.base, file, pack.cache(), chunk.identity, chunk.end()));
+        }
+        pack
     }
 
     /// Lets working trees spill by `spill` for as long as it lives.

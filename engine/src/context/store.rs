@@ -268,28 +268,49 @@ impl Store {
     }
 
     /// Where a commit is. What the index says is checked against the pack; when it is damaged the
-    /// pack is asked instead, one record a commit.
+    /// pack is asked instead, one record a commit, and what is read of it is kept in memory: all such
+    /// lookups together read the history once.
     fn find_commit(&self, commit: &Hash) -> Result<Option<u64>> {
         let entries = self.index().map(|index| index.commits(commit));
-        match entries.and_then(|entries| entries.get(commit)) {
+        let damage = match entries.and_then(|entries| entries.get(commit)) {
             Ok(None) => return Ok(None),
             Ok(Some(offset)) => {
                 if self.commit_at(offset).is_ok_and(|(found, _)| found == *commit) {
                     return Ok(Some(offset));
                 }
+                format!("it leads commit {} to another place", hash::to_text(commit))
             }
             Err(error) if !is_damage(&error) => return Err(error),
-            Err(_) => {}
+            Err(error) => error.to_string(),
+        };
+        self.search(commit, &damage)
+    }
+
+    /// Looks for a commit in the history, of which the index remembers what such searches have passed.
+    fn search(&self, commit: &Hash, damage: &str) -> Result<Option<u64>> {
+        let last = self.state.last_commit;
+        let (known, (newest, next)) = lock(&self.index).passed(commit, damage, last);
+        if known.is_some() {
+            return Ok(known);
         }
-        let mut offset = self.state.last_commit;
-        while offset != 0 {
+        let (mut passed, mut place, mut offset) = (Vec::new(), None, last);
+        // What is newer than all that was passed is read whole, so that no gap stays behind.
+        while place.is_none() || offset > newest {
+            if offset <= newest {
+                offset = offset.min(next);
+            }
+            if offset == 0 {
+                break;
+            }
             let (hash, body) = self.commit_at(offset)?;
             if hash == *commit {
-                return Ok(Some(offset));
+                place = Some(offset);
             }
+            passed.push((hash, offset));
             offset = body.previous;
         }
-        Ok(None)
+        lock(&self.index).pass(passed, (last, offset.min(next)));
+        Ok(place)
     }
 
     fn commit_offset(&self, commit: &Hash) -> Result<u64> {
@@ -355,7 +376,11 @@ impl Store {
     }
 
     fn commit_at(&self, offset: u64) -> Result<(Hash, CommitBody)> {
-        self.pack.record(offset, |file, place, record| {
+        Self::commit_in(&self.pack, offset)
+    }
+
+    fn commit_in(pack: &Pack, offset: u64) -> Result<(Hash, CommitBody)> {
+        pack.record(offset, |file, place, record| {
             if record.tag != Tag::Commit {
                 return Err(Error::corrupt(
                     file,

@@ -31,6 +31,9 @@ use crate::error::{Error, Result};
 /// The longest name of a child in bytes.
 pub const NAME_MAX: usize = 1 << 16;
 
+/// The longest value in bytes.
+pub const VALUE_MAX: usize = 1 << 28;
+
 /// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -252,9 +255,11 @@ impl Tree {
 
     /// Binds `value` at `path`. A directory there is replaced, and so is a value on the way, by a
     /// directory. The empty path makes the tree that value. `Invalid` when a name is longer than
-    /// [`NAME_MAX`] or its directory cannot represent it; then nothing is changed.
+    /// [`NAME_MAX`], the value longer than [`VALUE_MAX`], or the directory cannot represent the name;
+    /// then nothing is changed.
     pub fn add<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
         let _span = self.span(Operation::Add, path);
+        check_value(path, value.len())?;
         let (known, slot) = self.walk(path)?;
         if known == path.len() && self.holds(&slot, value)? {
             return Ok(());
@@ -350,9 +355,10 @@ impl Tree {
                 step.as_ref().len()
             )));
         }
+        let value = if let Slot::Value(value) = &new { value.len() } else { 0 };
+        check_value(path, value)?;
         self.spill_if_large()?;
         let names: usize = path.iter().map(|step| step.as_ref().len()).sum();
-        let value = if let Slot::Value(value) = &new { value.len() } else { 0 };
         let steps = (path.len() - known) as u64 + 1;
         self.live_bytes += (names + value) as u64 + ENTRY_BYTES * steps;
         self.change(|directories, root| {
@@ -400,6 +406,18 @@ impl Tree {
     pub fn equal(&self, other: &Tree) -> Result<bool> {
         Ok(self.kind() == other.kind() && self.hash()? == other.hash()?)
     }
+}
+
+/// `Invalid` for a value that no record may hold.
+fn check_value<S: AsRef<[u8]>>(path: &[S], length: usize) -> Result<()> {
+    if length <= VALUE_MAX {
+        return Ok(());
+    }
+    let names: Vec<_> = path.iter().map(|step| step.as_ref().escape_ascii().to_string()).collect();
+    Err(Error::invalid(format!(
+        "the value of {length} bytes at \"{}\" is longer than {VALUE_MAX}: bind it in parts",
+        names.join("/")
+    )))
 }
 
 /// The directory in `slot`, which is one, made live.

@@ -21,6 +21,7 @@ mod context_examples; // trees and stores of a context, by example
 mod context_files; // mutated files of a context, operation lists; bodies of fuzz targets
 mod context_golden; // the context's files in `golden/`
 mod context_index; // the context's index: lost, damaged, foreign, and what it costs
+mod context_limits; // the longest values and names, trees of any size, and what damage may cost
 mod context_machine; // random steps on a context, its readers and another store, and on their model
 mod context_merge; // merges of trees, histories and branches
 mod context_names; // names that collide in every bucket and every internal hash

@@ -10,6 +10,7 @@ use crate::context::hash::{self, Hash};
 use crate::context::hash_index::{Entries, is_damage};
 use crate::context::node::{Body, Load, Node, Slot, Target};
 use crate::context::observer::Operation;
+use crate::context::pack::Pack;
 use crate::error::{Error, Result};
 
 /// What was checked, and found right.
@@ -34,23 +35,25 @@ pub const FAULTS_MAX: usize = 10;
 
 impl Store {
     /// Recomputes the hash of every commit, directory and value that the store's commits reach, and
-    /// looks each up in the index. `Corrupt` at the first that is wrong. Reads each record once for
-    /// itself and once for its parent, where no cache has it; keeps 10 to 20 bytes of memory for each.
+    /// looks each up in the index. `Corrupt` at the first that is wrong. Nothing that the handle has in
+    /// memory of the pack is believed: each record is read once for itself and once for its parent, where
+    /// the 16 MiB of memory that the check takes do not have it. Keeps 10 to 20 bytes for each beside that.
     pub fn check(&self) -> Result<Checked> {
         let _span = self.span(Operation::Check);
         if let Some(history) = &self.history {
             return history.check();
         }
+        let pack = &self.pack.uncached(&self.options);
         let mut checked = Checked::default();
         let mut seen = HashSet::new();
         let mut offset = self.state.last_commit;
         while offset != 0 {
-            let (stored, body) = self.commit_at(offset)?;
-            self.check_commit(offset, &stored, &body)?;
+            let (stored, body) = Self::commit_in(pack, offset)?;
+            Self::check_commit(pack, offset, &stored, &body)?;
             let entries = self.index()?.commits(&stored);
-            self.check_entry("commit", &stored, &entries, &mut checked)?;
+            Self::check_entry(pack, "commit", &stored, &entries, &mut checked)?;
             checked.commits += 1;
-            self.check_below(body.root, &mut seen, &mut checked)?;
+            self.check_below(pack, body.root, &mut seen, &mut checked)?;
             offset = body.previous;
         }
         Ok(checked)
@@ -58,14 +61,14 @@ impl Store {
 
     /// Notes when the index does not lead to the record with this hash.
     fn check_entry(
-        &self,
+        pack: &Pack,
         what: &str,
         hash: &Hash,
         entries: &Entries,
         checked: &mut Checked,
     ) -> Result<()> {
         let fault = match entries.get(hash) {
-            Ok(Some(offset)) => match self.pack.hash(offset) {
+            Ok(Some(offset)) => match pack.hash(offset) {
                 Ok(found) if found == *hash => return Ok(()),
                 Err(error) if !is_damage(&error) => return Err(error),
                 _ => format!("leads to another place, {offset}"),
@@ -80,27 +83,27 @@ impl Store {
         Ok(())
     }
 
-    fn check_object(&self, hash: &Hash, checked: &mut Checked) -> Result<()> {
+    fn check_object(&self, pack: &Pack, hash: &Hash, checked: &mut Checked) -> Result<()> {
         let index = self.index()?;
         if !index.keeps_objects() {
             return Ok(());
         }
         let entries = index.objects(hash);
         drop(index);
-        self.check_entry("object", hash, &entries, checked)
+        Self::check_entry(pack, "object", hash, &entries, checked)
     }
 
-    fn check_commit(&self, offset: u64, stored: &Hash, body: &CommitBody) -> Result<()> {
-        let tree = self.pack.hash(body.root)?;
+    fn check_commit(pack: &Pack, offset: u64, stored: &Hash, body: &CommitBody) -> Result<()> {
+        let tree = pack.hash(body.root)?;
         let found = hash::commit(&tree, &body.parents, body.date, &body.author, &body.message);
-        self.equal(offset, "commit", &found, stored)
+        Self::equal(pack, offset, "commit", &found, stored)
     }
 
-    fn equal(&self, offset: u64, what: &str, found: &Hash, stored: &Hash) -> Result<()> {
+    fn equal(pack: &Pack, offset: u64, what: &str, found: &Hash, stored: &Hash) -> Result<()> {
         if found == stored {
             return Ok(());
         }
-        self.pack.record(offset, |file, place, _| {
+        pack.record(offset, |file, place, _| {
             Err(Error::corrupt(
                 file,
                 place,
@@ -110,31 +113,37 @@ impl Store {
         })
     }
 
-    fn check_below(&self, root: u64, seen: &mut HashSet<u64>, checked: &mut Checked) -> Result<()> {
+    fn check_below(
+        &self,
+        pack: &Pack,
+        root: u64,
+        seen: &mut HashSet<u64>,
+        checked: &mut Checked,
+    ) -> Result<()> {
         let mut stack = vec![root];
         while let Some(offset) = stack.pop() {
             if !seen.insert(offset) {
                 continue;
             }
-            let node = self.pack.node(offset)?;
-            let stored = self.pack.hash(offset)?;
+            let node = pack.node(offset)?;
+            let stored = pack.hash(offset)?;
             // A copy without any hash, so that all of them are taken from the children's records.
             let mut copy = Arc::new(Node::clone(&node));
             drop(Node::edit(&mut copy).take_hashes());
-            let found = digest::node(&copy, Some(&*self.pack))?;
-            self.equal(offset, "directory", &found, &stored)?;
+            let found = digest::node(&copy, Some(pack))?;
+            Self::equal(pack, offset, "directory", &found, &stored)?;
             checked.nodes += 1;
-            self.check_object(&stored, checked)?;
+            self.check_object(pack, &stored, checked)?;
             match &node.body {
                 Body::Leaf { leaf, .. } => {
                     for index in 0..leaf.len() {
                         match leaf.slot(index) {
                             Slot::StoredNode(child) => stack.push(*child),
                             Slot::StoredValue(child) if seen.insert(*child) => {
-                                let found = hash::value(&self.pack.value(*child)?);
-                                self.equal(*child, "value", &found, &self.pack.hash(*child)?)?;
+                                let found = hash::value(&pack.value(*child)?);
+                                Self::equal(pack, *child, "value", &found, &pack.hash(*child)?)?;
                                 checked.values += 1;
-                                self.check_object(&found, checked)?;
+                                self.check_object(pack, &found, checked)?;
                             }
                             _ => {}
                         }
@@ -145,9 +154,9 @@ impl Store {
                         let Target::Stored(child) = pointer.target else {
                             unreachable!("a node that was read holds no live child")
                         };
-                        let count = self.pack.node(child)?.count();
+                        let count = pack.node(child)?.count();
                         if count != u64::from(pointer.count) {
-                            return self.pack.record(offset, |file, place, _| {
+                            return pack.record(offset, |file, place, _| {
                                 Err(Error::corrupt(file, place, pointer.count, count))
                             });
                         }

@@ -107,6 +107,12 @@ impl Writer {
         Ok(())
     }
 
+    /// Appends one batch without a commit, and returns where the next one's first record will be.
+    pub(super) fn spill(&mut self, payload: &[u8], meter: Option<&Arc<Meter>>) -> Result<u64> {
+        self.append(payload, false, meter)?;
+        Ok(self.next_offset())
+    }
+
     /// Makes everything appended durable; does nothing when it is.
     pub(super) fn sync(&mut self, meter: Option<&Arc<Meter>>) -> Result<()> {
         if self.append.synced() == self.append.end().offset {
@@ -156,7 +162,9 @@ impl Spill for Tip {
                 objects => known = Some(objects?),
             }
         }
-        let mut batch = Batch::new(pack, writer.next_offset(), known.as_ref());
+        let start = writer.next_offset();
+        let mut sink = |bytes: &[u8]| writer.spill(bytes, pack.meter());
+        let mut batch = Batch::new(pack, start, known.as_ref()).in_pieces(&mut sink);
         let offset = batch.put_tree(node)?;
         let mut written = batch.finish();
         let bytes = std::mem::take(&mut written.bytes);

@@ -206,14 +206,14 @@ impl Store {
         let mut index = lock(&shared);
         let mut writer = tip.writer()?;
         let start = writer.next_offset();
-        let mut batch = Batch::new(&self.pack, start, known.as_ref());
+        let mut sink = |bytes: &[u8]| writer.spill(bytes, self.pack.meter());
+        let mut batch = Batch::new(&self.pack, start, known.as_ref()).in_pieces(&mut sink);
         let root = match tree.root() {
             Slot::Node(node) => batch.put_tree(node)?,
             Slot::StoredNode(offset) => *offset,
             _ => unreachable!("a value was refused"),
         };
-        let extent = batch.len();
-        let at = start + extent;
+        let (extent, at) = (batch.len(), batch.next());
         let body = CommitBody {
             sequence: self.state.sequence,
             previous: self.state.last_commit,

@@ -1,0 +1,145 @@
+//! The largest that a context takes, and what it costs when something is damaged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use varvite::Kind;
+use varvite::context::{
+    ChildOrder, CommitInfo, Configuration, Hash, Options, Store, Tree, VALUE_MAX,
+};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::file::append::{Position, open_reader, scan};
+use varvite::format::header::FileKind;
+
+use crate::hooked_disk::{Call, HookedDisk};
+
+#[test]
+fn a_value_that_no_record_can_hold_is_refused_when_it_is_added() {
+    let long = vec![0; VALUE_MAX + 1];
+    let mut tree = Tree::empty(Configuration::TEZOS);
+    tree.add(&["data", "a"], b"1").unwrap();
+    let before = tree.hash().unwrap();
+    let error = tree.add(&["data", "long"], &long).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid);
+    assert!(error.detail().contains("data/long"), "{error}");
+    let error = tree.add_tree(&["x"], &Tree::of_value(Configuration::TEZOS, &long)).unwrap_err();
+    assert!(error.kind() == Kind::Invalid && error.detail().contains("\"x\""), "{error}");
+    assert_eq!(tree.hash().unwrap(), before);
+}
+
+#[test]
+fn the_names_of_any_flat_directory_fit_in_a_record() {
+    let widest = Configuration::new(1024, 4096, ChildOrder::SeededHash).unwrap();
+    assert!(widest.stable_hash() * varvite::context::NAME_MAX <= 1 << 28);
+    assert!(Configuration::new(2, 65_536, ChildOrder::SeededHash).is_err());
+}
+
+/// A tree of no store whose records are more than one batch should have.
+#[test]
+fn a_tree_of_no_store_is_committed_in_pieces() {
+    let disk = MemoryDisk::new();
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, Options::default()).unwrap();
+    let mut tree = Tree::empty(Configuration::TEZOS);
+    for number in 0..6_u8 {
+        tree.add(&[&b"data"[..], &[number]], &vec![number; 25 << 20]).unwrap();
+    }
+    tree.add(&["data", "small"], b"1").unwrap();
+    let expected = tree.hash().unwrap();
+    let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    drop(store);
+    let (file, header) = open_reader(&*disk, "0000-000000.pack", FileKind::Pack).unwrap();
+    let mut lengths = Vec::new();
+    scan(&*file, header.identity, Position::start(), |_, payload| {
+        lengths.push(payload.len());
+        Ok(())
+    })
+    .unwrap();
+    assert!(lengths.len() == 3 && lengths.iter().all(|it| *it < 90 << 20), "{lengths:?}");
+    let store = Store::open(disk, Options::default()).unwrap();
+    let read = store.checkout(&hash).unwrap();
+    assert_eq!(read.hash().unwrap(), expected);
+    assert_eq!(read.find(&[&b"data"[..], &[5]]).unwrap(), Some(vec![5; 25 << 20]));
+    assert_eq!(store.check().unwrap().commits, 1);
+}
+
+/// A store of many commits with a small pack.
+fn many(disk: &Arc<dyn Disk>, count: u64) -> (Store, Vec<Hash>) {
+    let mut store = Store::create(Arc::clone(disk), Options::default()).unwrap();
+    let mut hashes: Vec<Hash> = Vec::new();
+    let mut tree = store.empty_tree();
+    for number in 0..count {
+        tree.add(&["data"], &number.to_le_bytes().repeat(4)).unwrap();
+        let parents: Vec<Hash> = hashes.last().copied().into_iter().collect();
+        let info = CommitInfo::new(&parents, number as i64, "a", "b");
+        hashes.push(store.commit(&mut tree, &info).unwrap());
+    }
+    (store, hashes)
+}
+
+#[test]
+fn a_check_reads_the_disk_and_not_what_the_handle_remembers() {
+    let disk = MemoryDisk::new();
+    let (store, hashes) = many(&(Arc::clone(&disk) as Arc<dyn Disk>), 300);
+    let name = "0000-000000.pack";
+    let sound = disk.bytes(name).unwrap();
+    store.check().unwrap();
+    for hash in &hashes {
+        store.checkout(hash).unwrap().find(&["data"]).unwrap();
+    }
+    let file =
+        disk.open(name, varvite::disk::Mode::Write, varvite::disk::Access::Buffered).unwrap();
+    let mut caught = 0;
+    for place in (600..sound.len() - 4096).step_by(1009) {
+        file.write_at(place as u64, &[!sound[place]]).unwrap();
+        if let Err(error) = store.check() {
+            assert_eq!(error.kind(), Kind::Corrupt, "{place}: {error}");
+            caught += 1;
+        }
+        file.write_at(place as u64, &sound[place..=place]).unwrap();
+    }
+    // The rest is heads of batches, which only a scan looks at.
+    assert!(caught * 3 > sound.len() / 1009 * 2, "{caught} of {} bytes", sound.len());
+    store.check().unwrap();
+}
+
+/// One page of the index is damaged: all lookups of its commits together read the history about once.
+#[test]
+fn a_damaged_page_of_the_index_costs_one_reading_of_the_history() {
+    const COMMITS: u64 = 600;
+    let inner = MemoryDisk::new();
+    let (store, hashes) = many(&(Arc::clone(&inner) as Arc<dyn Disk>), COMMITS);
+    store.close().unwrap();
+    let segment = inner.files().into_iter().find(|name| name.contains("segments/")).unwrap();
+    let mut bytes = inner.bytes(&segment).unwrap();
+    // Pages follow the header page; one in the middle.
+    let at = (bytes.len() / 4096 / 2 * 4096 + 100).max(4196);
+    bytes[at] ^= 1;
+    inner.replace(&segment, bytes).unwrap();
+    let reads = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&reads);
+    let disk: Arc<dyn Disk> = HookedDisk::new(inner, move |call, path| {
+        if call == Call::Read && path.ends_with(".pack") {
+            counter.fetch_add(1, Relaxed);
+        }
+    });
+    let options = Options { pages_bytes: 0, ..Options::default() };
+    for open in [Store::open_read_only, Store::open] {
+        let mut store = open(Arc::clone(&disk), options.clone()).unwrap();
+        assert!(store.warnings().is_empty(), "{:?}", store.warnings());
+        reads.store(0, Relaxed);
+        for hash in hashes.iter().chain(&hashes) {
+            assert!(store.exists(hash).unwrap());
+        }
+        let warnings = store.warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains("rebuilt"), "{warnings:?}");
+        // One for each lookup, to see that the index is right, and the history.
+        let reads = reads.load(Relaxed);
+        assert!(reads < 4 * COMMITS, "{reads} reads for {} lookups", 2 * COMMITS);
+        assert!(!store.exists(&[1; 32]).unwrap());
+        if store.rebuild_index().is_ok() {
+            assert!(hashes.iter().all(|hash| store.exists(hash).unwrap()));
+            assert!(store.check().unwrap().index_faults.is_empty());
+        }
+    }
+}
