@@ -141,7 +141,9 @@ impl SimDisk {
     pub fn restart(&self) -> Arc<SimDisk> {
         let state = lock(&self.state);
         let mut files = state.files.clone();
-        files.values_mut().for_each(|content| content.handles = 0);
+        for content in files.values_mut() {
+            content.handles = 0;
+        }
         let next = Self::with(self.seed, state.names.clone(), files, state.next_number);
         {
             let mut next = lock(&next.state);

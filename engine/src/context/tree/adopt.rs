@@ -31,7 +31,7 @@ enum Of {
 /// What becomes of a slot.
 enum Step {
     Done(Slot),
-    Copy(Frame),
+    Copy(Box<Frame>),
 }
 
 struct Adoption<'a> {
@@ -81,7 +81,7 @@ impl Adoption<'_> {
     fn adopt(&mut self, root: &Slot) -> Result<Option<Slot>> {
         let mut stack = match self.step(root)? {
             Step::Done(slot) => return Ok(Some(slot)),
-            Step::Copy(frame) => vec![frame],
+            Step::Copy(frame) => vec![*frame],
         };
         while let Some(top) = stack.last_mut() {
             if self.bytes > self.to.budget() {
@@ -93,7 +93,7 @@ impl Adoption<'_> {
                         top.node.put_child(top.next, slot);
                         top.next += 1;
                     }
-                    Step::Copy(frame) => stack.push(frame),
+                    Step::Copy(frame) => stack.push(*frame),
                 }
                 continue;
             }
@@ -129,13 +129,13 @@ impl Adoption<'_> {
                 }
                 let node = self.from.node(*offset)?.anew();
                 self.bytes += node.bytes() as u64;
-                Step::Copy(Frame { of, node, next: 0 })
+                Step::Copy(Box::new(Frame { of, node, next: 0 }))
             }
             Slot::Node(node) => {
                 let of = Of::Live(Arc::as_ptr(node));
                 match self.copied.get(&of) {
                     Some(node) => Step::Done(Slot::Node(Arc::clone(node))),
-                    None => Step::Copy(Frame { of, node: node.anew(), next: 0 }),
+                    None => Step::Copy(Box::new(Frame { of, node: node.anew(), next: 0 })),
                 }
             }
         })
