@@ -143,11 +143,9 @@ impl Store {
         // Read again: another writer may have replaced it before the lock was ours.
         let control = Control::read(&*disk)?;
         // A process that died may have renamed it and not synced the folder. What is built upon it
-        // from now on must not be found under the one before.
+        // from now on must not be found under the one before, whose chunks may be removed next.
         disk.sync_directory("")?;
         write::remove_leftovers(&*disk, &control)?;
-        // The process that renamed the control file may have died before that was durable.
-        disk.sync_directory("")?;
         Self::open_with(disk, options, control, Some(lock))
     }
 

@@ -149,6 +149,7 @@ impl SimDisk {
             let mut next = lock(&next.state);
             next.clock = state.clock;
             next.random = state.random.clone();
+            next.entropy = state.entropy.clone();
             (next.capacity, next.lose_cache) = (state.capacity, state.lose_cache);
             next.sweep();
         }
