@@ -29,7 +29,7 @@ fn context(seed: u64, filled: [u8; 2]) -> Arc<MemoryDisk> {
     for (number, byte) in (0..).zip(filled) {
         tree.add(&["data", "long"], &[byte; 40]).unwrap();
         tree.add(&["data", "other"], &[byte ^ 1; 30]).unwrap();
-        let info = CommitInfo::new(&parents, number, "author", &String::from(byte as char));
+        let info = CommitInfo::new(&parents, number, "author", String::from(byte as char));
         parents = vec![store.commit(&mut tree, &info).unwrap()];
     }
     store.set_branch(b"main", &parents[0]).unwrap();
@@ -43,7 +43,7 @@ fn commits(disk: &Arc<MemoryDisk>) -> Result<Vec<Vec<u8>>, Error> {
     store.check()?;
     let mut found = Vec::new();
     for hash in store.log(9)?.iter().rev() {
-        found.extend(store.checkout(hash)?.find(&["data", "long"])?.map(|value| value.to_vec()));
+        found.extend(store.checkout(hash)?.find(&["data", "long"])?);
     }
     Ok(found)
 }
@@ -175,7 +175,7 @@ fn answers(disk: &Arc<MemoryDisk>) -> Result<(Vec<u8>, Content, Content), Error>
 fn pieces(disk: &MemoryDisk, file: &str) -> Vec<Range<usize>> {
     let bytes = disk.bytes(file).unwrap();
     let kind = Header::decode(file, &bytes).unwrap().kind;
-    let mut pieces = vec![0..header::LENGTH];
+    let mut pieces: Vec<_> = std::iter::once(0..header::LENGTH).collect();
     match kind {
         FileKind::Segment | FileKind::Blob => {
             pieces.extend((0..bytes.len()).step_by(PAGE_BYTES).map(|at| at..at + PAGE_BYTES));
@@ -240,12 +240,15 @@ fn pieces_of_another_context_are_noticed() {
     }
 }
 
+/// What is wrong with a file of these bytes.
+type Fault<'a> = &'a dyn Fn(&[u8]) -> Option<Kind>;
+
 /// Small files: their last four bytes are the checksum of all before, their header's among them.
 #[test]
 fn the_header_of_another_file_is_noticed_on_every_small_file() {
     let disk = session(7, b'a');
     let context = context(7, *b"ab");
-    let decoders: [(FileKind, &str, &dyn Fn(&[u8]) -> Option<Kind>); 4] = [
+    let decoders: [(FileKind, &str, Fault<'_>); 4] = [
         (FileKind::Session, "session", &|bytes| decode_session(bytes).err().map(|it| it.kind())),
         (FileKind::Snapshot, "snapshots/one.snapshot", &|bytes| {
             Manifest::decode("m", bytes).err().map(|it| it.kind())

@@ -315,17 +315,17 @@ fn with_new_dumps(text: &str) -> String {
         let (name, rest) = block.split_once('\n').unwrap();
         let (dump, rest) = rest.split_once("```").unwrap();
         let bytes = std::fs::read(path(name)).unwrap();
-        written += &format!("```hex {name}\n");
+        written.extend(["```hex ", name, "\n"]);
         for line in dump.lines() {
             let (offset, listed) = line.split_once(": ").unwrap();
             let at = usize::from_str_radix(offset, 16).unwrap().min(bytes.len());
             let end = (at + listed.split(' ').count()).min(bytes.len());
             let listed: Vec<_> = bytes[at..end].iter().map(|it| format!("{it:02x}")).collect();
             if !listed.is_empty() {
-                written += &format!("{offset}: {}\n", listed.join(" "));
+                written.extend([offset, ": ", &listed.join(" "), "\n"]);
             }
         }
-        written += &format!("```{rest}");
+        written.extend(["```", rest]);
     }
     written
 }
