@@ -72,7 +72,7 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
     let session = if arguments.create {
         store::open_or_create(&arguments.store, SessionOptions::default())?
     } else {
-        store::open(&arguments.store, options()).map_err(store::or_create)?
+        store::open(&arguments.store, SessionOptions::default()).map_err(store::or_create)?
     };
     let new_name = arguments.new_name.as_deref().unwrap_or(&name);
     let moved = session.import_snapshot(&source, &name, new_name, verify(arguments.full))?;
