@@ -296,7 +296,7 @@ fn exports_of_two_snapshots_are_two_sessions() {
     let content = SnapshotContent { label: "", payload: b"two", tables: &[&table] };
     session.save_snapshot("two", content).unwrap();
     let identity = |name: &str| {
-        let target = MemoryDisk::new();
+        let target = MemoryDisk::seeded(3);
         let shared = Arc::clone(&target) as Arc<dyn Disk>;
         session.export_snapshot(name, &shared, Verify::Quick).unwrap();
         decode_session(&target.bytes("session").unwrap()).unwrap().0

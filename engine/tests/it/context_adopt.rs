@@ -71,7 +71,7 @@ fn written(store: &mut Store, action: impl FnOnce(&mut Store)) -> u64 {
 #[test]
 fn a_tree_of_another_handle_of_the_store_is_committed_by_what_changed() {
     for index in [Index::Minimal, Index::Always] {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         let (mut store, first) = store(&disk, index);
         let own = {
             let mut tree = store.checkout(&first).unwrap();
@@ -120,7 +120,7 @@ fn a_tree_of_another_handle_of_the_store_is_committed_by_what_changed() {
 fn a_copy_that_went_another_way_is_never_referred_to_by_mistake() {
     let mut shorter = 0;
     for seed in 0..5 {
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::seeded(1);
         let (mut left, first) = store(&disk, Index::Minimal);
         if seed % 2 == 0 {
             left.checkpoint().unwrap();
@@ -166,7 +166,7 @@ fn a_copy_that_went_another_way_is_never_referred_to_by_mistake() {
 
 #[test]
 fn a_tree_from_before_the_store_was_cleared_is_copied() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let (mut store, first) = store(&disk, Index::Minimal);
     let old = store.checkout(&first).unwrap();
     store.clear().unwrap();

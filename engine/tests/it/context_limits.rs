@@ -38,7 +38,7 @@ fn the_names_of_any_flat_directory_fit_in_a_record() {
 /// A tree of no store whose records are more than one batch should have.
 #[test]
 fn a_tree_of_no_store_is_committed_in_pieces() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, Options::default()).unwrap();
     let mut tree = Tree::empty(Configuration::TEZOS);
     for number in 0..6_u8 {
@@ -79,7 +79,7 @@ fn many(disk: &Arc<dyn Disk>, count: u64) -> (Store, Vec<Hash>) {
 
 #[test]
 fn a_check_reads_the_disk_and_not_what_the_handle_remembers() {
-    let disk = MemoryDisk::new();
+    let disk = MemoryDisk::seeded(1);
     let (store, hashes) = many(&(Arc::clone(&disk) as Arc<dyn Disk>), 300);
     let name = "0000-000000.pack";
     let sound = disk.bytes(name).unwrap();
@@ -107,7 +107,7 @@ fn a_check_reads_the_disk_and_not_what_the_handle_remembers() {
 #[test]
 fn a_damaged_page_of_the_index_costs_one_reading_of_the_history() {
     const COMMITS: u64 = 600;
-    let inner = MemoryDisk::new();
+    let inner = MemoryDisk::seeded(1);
     let (store, hashes) = many(&(Arc::clone(&inner) as Arc<dyn Disk>), COMMITS);
     store.close().unwrap();
     let segment = inner.files().into_iter().find(|name| name.contains("segments/")).unwrap();

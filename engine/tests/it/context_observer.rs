@@ -120,7 +120,7 @@ fn cost_of_blocks(dropped: usize, objects_bytes: u64) -> (u64, u64, Hash) {
     let notes = Arc::new(Notes::default());
     let observer: Arc<dyn Observer> = notes.clone();
     let options = Options { observer: Some(observer), objects_bytes, ..Options::default() };
-    let mut store = Store::create(MemoryDisk::new(), options).unwrap();
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
     let mut tree = store.empty_tree();
     for account in 0..3_000 {
         tree.add(&["index", &format!("{account:04}"), "balance"], &[1; 20]).unwrap();

@@ -249,7 +249,7 @@ const BETWEEN: [&[Act]; 4] = [
 /// Lets the writer do `acts` before the `n`-th call of a reader that opens or reloads; `false` when it
 /// made fewer calls.
 fn move_at(n: u64, acts: &'static [Act], options: &Options, opens: bool) -> bool {
-    let inner: Arc<dyn Disk> = MemoryDisk::new();
+    let inner: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let mut tale = Tale::new(Arc::clone(&inner), options);
     for act in [Act::Begin, Act::Commit(1), Act::SetBranch("main"), Act::Checkpoint, Act::Commit(2)]
     {
