@@ -24,6 +24,7 @@ mod uring;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+pub(crate) use buffer::page_bytes;
 pub use buffer::{ALIGNMENT, Buffer};
 
 use crate::error::{Error, Kind, Result};
@@ -87,6 +88,13 @@ pub trait Disk: Send + Sync + Debug {
     /// holder gave. The lock is released when the value is dropped or the process ends.
     fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>>;
 
+    /// The same lock on the folder itself (`""` is the root), which no one can remove and make again
+    /// while its files stay. `None` where the system knows no such lock.
+    fn lock_directory(&self, path: &str) -> Result<Option<Box<dyn Lock>>> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// Gives the content of `from` the further name `to`, in the cheapest way that works.
     /// `Exists` when `to` is there. The content is as durable as `from`'s only after a hard link;
     /// sync the new file otherwise.
@@ -145,7 +153,13 @@ fn copy_bytes(source: &dyn File, target: &dyn File) -> Result<()> {
 }
 
 /// Held as long as the value lives.
-pub trait Lock: Send + Sync + Debug {}
+pub trait Lock: Send + Sync + Debug {
+    /// `Poisoned` when what was locked is no longer what has its name: somebody removed or replaced it,
+    /// and another process may write to the folder.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
 
 /// An open file. Reads and writes name their place; there is no cursor.
 pub trait File: Send + Sync + Debug {

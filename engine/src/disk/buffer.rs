@@ -26,6 +26,26 @@ fn map(length: usize) -> Option<NonNull<u8>> {
     NonNull::new(start.ok()?.cast())
 }
 
+/// Bytes of a page of the system's, the least that it gives and takes; 4 to 64 KiB.
+#[must_use]
+pub fn page_bytes() -> usize {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        rustix::param::page_size()
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    ALIGNMENT
+}
+
+/// Where the pages of `page` bytes lie, from `start` on, that are wholly in the `length` bytes from
+/// there on.
+#[cfg(any(test, all(target_os = "linux", not(miri))))]
+fn whole_pages(start: usize, length: usize, page: usize) -> std::ops::Range<usize> {
+    let first = start.next_multiple_of(page) - start;
+    let end = (start + length) / page * page;
+    first..end.saturating_sub(start).max(first)
+}
+
 /// Owned, zeroed, aligned memory of a whole number of [`ALIGNMENT`] units.
 pub struct Buffer {
     start: NonNull<u8>,
@@ -98,17 +118,42 @@ impl Buffer {
         self.capacity
     }
 
-    /// Gives the memory back to the system, which gives zeros instead when it is touched again. What
-    /// is not of a mapping stays as it is.
+    /// Gives the system those of its pages back that lie wholly in here; it gives zeros instead when
+    /// they are touched again. Its pages may be larger than [`ALIGNMENT`]: what shares one with others
+    /// stays as it is, and so does what is not of a mapping.
     pub fn release(&mut self) {
-        #[cfg(target_os = "linux")]
-        if self.whole.as_ref().map_or(self.mapped, |whole| whole.mapped) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if self.is_mapped() {
             use rustix::mm::{Advice, madvise};
-            let start = self.start.as_ptr().cast();
-            // SAFETY: whole pages of a private mapping of our own, to which `&mut self` is the only way.
-            let released = unsafe { madvise(start, self.capacity, Advice::LinuxDontNeed) };
-            debug_assert!(released.is_ok(), "pages of a mapping can be given back");
+            let pages = whole_pages(self.start.as_ptr().addr(), self.capacity, page_bytes());
+            let start = self.start.as_ptr().wrapping_add(pages.start).cast();
+            // SAFETY: whole pages of the system's, of a private mapping of our own, and none but the
+            // bytes in here is in them, to which `&mut self` is the only way.
+            let released = pages.is_empty()
+                || unsafe { madvise(start, pages.len(), Advice::LinuxDontNeed) }.is_ok();
+            debug_assert!(released, "pages of a mapping can be given back");
         }
+    }
+
+    /// Whether it is a mapping, or of one.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn is_mapped(&self) -> bool {
+        self.whole.as_ref().map_or(self.mapped, |whole| whole.is_mapped())
+    }
+
+    /// What all of `pieces` were split from, when they are all that there are of it; else nothing, and
+    /// the pieces are gone.
+    #[must_use]
+    pub fn join(pieces: Vec<Buffer>) -> Option<Buffer> {
+        let whole = pieces.first().and_then(|piece| piece.whole.clone());
+        drop(pieces);
+        whole.and_then(Arc::into_inner)
+    }
+
+    /// Says of pieces whether they were split from the same memory: then it is the same number.
+    #[must_use]
+    pub fn origin(&self) -> usize {
+        self.whole.as_ref().map_or(0, |whole| Arc::as_ptr(whole).addr())
     }
 
     /// All of it.
@@ -170,10 +215,16 @@ mod tests {
             let mut pieces = Buffer::new(length).split(piece);
             assert_eq!(pieces.len(), count);
             // Memory that is given back is as usable, and nobody else's changes with it.
-            pieces[0].as_mut_slice().fill(7);
+            for piece in &mut pieces {
+                piece.as_mut_slice().fill(7);
+            }
             pieces[0].release();
-            let is_mapped = cfg!(target_os = "linux") && length > 1 << 17;
-            assert_eq!(pieces[0].as_slice()[0], if is_mapped { 0 } else { 7 });
+            let is_mapped = cfg!(target_os = "linux") && !cfg!(miri) && length > 1 << 17;
+            let is_released = is_mapped && pieces[0].capacity() >= page_bytes();
+            assert_eq!(pieces[0].as_slice()[0], if is_released { 0 } else { 7 });
+            for piece in &pieces[1..] {
+                assert!(piece.as_slice() == vec![7; piece.capacity()]);
+            }
             for (number, piece) in pieces.iter_mut().enumerate() {
                 assert_eq!(piece.as_slice().as_ptr() as usize % ALIGNMENT, 0);
                 piece.as_mut_slice().fill(number as u8);
@@ -186,5 +237,39 @@ mod tests {
                 assert!(piece.as_slice() == vec![number; piece.capacity()]);
             }
         }
+    }
+
+    #[test]
+    fn only_whole_pages_of_the_system_are_given_back() {
+        const KIB: usize = 1024;
+        for (start, length, page, expected) in [
+            (0, 4 * KIB, 4 * KIB, 0..4 * KIB),
+            (0, 4 * KIB, 16 * KIB, 0..0),
+            (4 * KIB, 4 * KIB, 64 * KIB, 60 * KIB..60 * KIB),
+            (64 * KIB, 64 * KIB, 64 * KIB, 0..64 * KIB),
+            (4 * KIB, 40 * KIB, 16 * KIB, 12 * KIB..28 * KIB),
+            (12 * KIB, 20 * KIB, 16 * KIB, 4 * KIB..20 * KIB),
+        ] {
+            assert_eq!(whole_pages(start, length, page), expected, "{start} {length} {page}");
+        }
+    }
+
+    #[test]
+    fn pieces_are_joined_only_when_all_are_there() {
+        let mut pieces = Buffer::new(300_000).split(65_536);
+        assert_eq!(pieces.len(), 4);
+        let mut small = pieces.pop().unwrap().split(4096);
+        assert!(small.iter().all(|piece| piece.origin() == small[0].origin()));
+        assert_ne!(small[0].origin(), pieces[0].origin());
+        small[15].as_mut_slice()[4095] = 9;
+        let mut joined = Buffer::join(small).expect("all of it");
+        assert_eq!((joined.capacity(), joined.as_slice()[65_535]), (65_536, 9));
+        joined.release();
+        let is_released = cfg!(target_os = "linux") && !cfg!(miri);
+        assert_eq!(joined.as_slice()[65_535], if is_released { 0 } else { 9 });
+        let mut small = joined.split(4096);
+        let held = small.pop();
+        assert!(Buffer::join(small).is_none());
+        drop((held, pieces));
     }
 }
