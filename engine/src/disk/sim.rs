@@ -30,7 +30,8 @@ use state::State;
 /// What a crash leaves of the changes that were not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Crash {
-    /// The process died, the machine did not: everything is there.
+    /// The process died, the machine did not: everything is there, and no more of it durable than
+    /// before.
     Process,
     /// The power went: the changes whose bit is set persist, whole; bit 0 is the oldest change. Changes
     /// beyond the 64th are lost.
@@ -83,6 +84,7 @@ impl SimDisk {
             faults: Faults::default(),
             capacity: None,
             lose_cache: false,
+            save_some: false,
         };
         Arc::new(SimDisk { state: Arc::new(Mutex::new(state)), seed })
     }
@@ -93,20 +95,23 @@ impl SimDisk {
     }
 
     /// The disk as it is found after a crash at this moment; this disk is not changed. The image has
-    /// no locks, faults or capacity, and everything in it is durable.
+    /// no locks, faults or capacity. After a power cut everything in it is durable; after the death of
+    /// the process what was not durable still is not, so a power cut may follow it.
     #[must_use]
     pub fn crash(&self, crash: Crash) -> Arc<SimDisk> {
         let state = lock(&self.state);
         let mut random = Random::new(self.seed);
         match crash {
             Crash::Process => {
-                let now = |content: &Content| Content {
-                    live: Arc::clone(&content.live),
-                    durable: Arc::clone(&content.live),
-                    ..Content::default()
-                };
-                let files = state.files.iter().map(|(number, content)| (*number, now(content)));
-                Self::with(random.next(), state.names.as_now(), files.collect(), state.next_number)
+                let files = state.files.iter();
+                let files = files.map(|(number, content)| (*number, content.without_handles()));
+                let names = state.names.clone();
+                let image = Self::with(random.next(), names, files.collect(), state.next_number);
+                let mut found = lock(&image.state);
+                found.clock = state.clock;
+                found.sweep();
+                drop(found);
+                image
             }
             Crash::Subset(mask) => {
                 let changes = state.unsynced();
@@ -220,9 +225,16 @@ impl SimDisk {
     }
 
     /// Whether a failed sync of a file also takes the lost changes from what is read afterwards, as
-    /// when the system drops the pages; otherwise they stay readable until the crash.
+    /// when the system drops the pages; otherwise they stay readable until the crash, and the system
+    /// takes them for saved: a second sync succeeds and saves nothing. Linux does the latter.
     pub fn lose_cache_on_failed_sync(&self, lose: bool) {
         lock(&self.state).lose_cache = lose;
+    }
+
+    /// Whether a failed sync of a file makes a random part of the changes durable all the same, some of
+    /// them torn; otherwise it saves none.
+    pub fn save_some_on_failed_sync(&self, some: bool) {
+        lock(&self.state).save_some = some;
     }
 
     /// The bytes of all files that have a name or a handle.

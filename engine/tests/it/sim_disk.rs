@@ -223,6 +223,57 @@ fn the_next_process_finds_everything_and_nothing_of_it_more_durable() {
     );
 }
 
+#[test]
+fn the_death_of_the_process_makes_nothing_durable() {
+    let (disk, file) = durable("a", b"1");
+    file.write_at(0, b"22").unwrap();
+    create(&disk, "b", b"new");
+    let image = disk.crash(Crash::Process);
+    assert_eq!(
+        (image.bytes("a").unwrap(), image.bytes("b").unwrap()),
+        (b"22".into(), b"new".into())
+    );
+    let cut = image.crash(Crash::Subset(0));
+    assert_eq!((cut.bytes("a").unwrap(), cut.exists("b").unwrap()), (b"1".into(), false));
+    // Who opens it next can make it durable.
+    image.open("a", Mode::Write, Access::Buffered).unwrap().sync().unwrap();
+    assert_eq!(image.crash(Crash::Subset(0)).bytes("a").unwrap(), b"22");
+}
+
+#[test]
+fn after_a_failed_sync_the_next_one_succeeds_and_saves_only_what_is_written_again() {
+    let (disk, file) = durable("a", b"1");
+    file.write_at(0, b"22").unwrap();
+    disk.fail_at(1, Fault::Sync);
+    file.sync().unwrap_err();
+    file.sync().unwrap();
+    assert_eq!((disk.bytes("a").unwrap(), disk.unsynced_count()), (b"22".into(), 0));
+    assert_eq!(disk.crash(Crash::Subset(0)).bytes("a").unwrap(), b"1");
+    // With the length, which was lost too.
+    file.write_at(0, b"22").unwrap();
+    assert_eq!(contents(&disk, "a").len(), 4);
+    file.sync().unwrap();
+    assert_eq!(disk.crash(Crash::Subset(0)).bytes("a").unwrap(), b"22");
+}
+
+#[test]
+fn a_failed_sync_may_save_some_all_the_same() {
+    let mut found = BTreeSet::new();
+    for seed in 0..64 {
+        let disk = SimDisk::new(seed);
+        let file = create(&disk, "a", &[b'o'; 2000]);
+        file.sync().unwrap();
+        disk.sync_directory("").unwrap();
+        disk.save_some_on_failed_sync(true);
+        file.write_at(0, &[b'n'; 2000]).unwrap();
+        disk.fail_at(1, Fault::Sync);
+        file.sync().unwrap_err();
+        let bytes = disk.crash(Crash::Subset(0)).bytes("a").unwrap();
+        found.insert((bytes.contains(&b'o'), bytes.contains(&b'n')));
+    }
+    assert_eq!(found.len(), 3, "none, all and some: {found:?}");
+}
+
 /// A small workload with a call of every kind.
 fn workload(disk: &SimDisk) -> varvite::Result<()> {
     disk.create_directory("d")?;

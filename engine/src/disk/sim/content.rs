@@ -94,6 +94,8 @@ pub(super) struct Content {
     pub(super) durable: Arc<Vec<u8>>,
     /// In the order they were made, with their place among all changes of the disk.
     pub(super) changes: Vec<(u64, Change)>,
+    /// The length that the changes lead to: less than what is read where a failed sync lost the rest.
+    pub(super) length: usize,
     /// Space that was preallocated.
     pub(super) reserved: usize,
     pub(super) handles: usize,
@@ -102,8 +104,8 @@ pub(super) struct Content {
 impl Content {
     /// A file that holds `bytes` durably.
     pub(super) fn durable(bytes: Vec<u8>) -> Self {
-        let bytes = Arc::new(bytes);
-        Content { live: Arc::clone(&bytes), durable: bytes, ..Content::default() }
+        let (length, bytes) = (bytes.len(), Arc::new(bytes));
+        Content { live: Arc::clone(&bytes), durable: bytes, length, ..Content::default() }
     }
 
     /// The space that the file takes.
@@ -121,7 +123,7 @@ impl Content {
             return;
         }
         let end = offset + bytes.len();
-        if end > self.live.len() {
+        if end > self.length {
             self.change(Change::Grow(end), clock);
         }
         self.change(Change::Bytes { offset, bytes: bytes.into() }, clock);
@@ -129,6 +131,10 @@ impl Content {
 
     pub(super) fn change(&mut self, change: Change, clock: &mut u64) {
         apply(Arc::make_mut(&mut self.live), std::iter::once((&change, Keep::Whole)));
+        match change {
+            Change::Grow(length) | Change::SetLength(length) => self.length = length,
+            Change::Bytes { .. } => {}
+        }
         self.changes.push((*clock, change));
         *clock += 1;
     }
@@ -139,22 +145,28 @@ impl Content {
         apply(Arc::make_mut(&mut self.durable), kept);
     }
 
-    /// A failed sync: the changes never become durable.
-    pub(super) fn fail_sync(&mut self, lose_cache: bool) {
-        self.changes.clear();
+    /// A failed sync: the system takes the changes for saved, so that no later sync saves them. `keep`
+    /// says what of each was, all the same.
+    pub(super) fn fail_sync(&mut self, lose_cache: bool, mut keep: impl FnMut(&Change) -> Keep) {
+        let changes = std::mem::take(&mut self.changes);
+        let kept = changes.iter().map(|(_, change)| (change, keep(change)));
+        apply(Arc::make_mut(&mut self.durable), kept);
+        self.length = self.durable.len();
         if lose_cache {
             self.live = Arc::clone(&self.durable);
         }
     }
 
+    /// The same file without its handles and what they reserved, as the next process finds it.
+    pub(super) fn without_handles(&self) -> Content {
+        Content { handles: 0, reserved: 0, ..self.clone() }
+    }
+
     /// What a crash leaves, `keep` deciding for each change.
     pub(super) fn after_crash(&self, mut keep: impl FnMut(u64, &Change) -> Keep) -> Content {
         if self.changes.is_empty() {
-            return Content {
-                live: Arc::clone(&self.durable),
-                durable: Arc::clone(&self.durable),
-                ..Content::default()
-            };
+            let (live, durable) = (Arc::clone(&self.durable), Arc::clone(&self.durable));
+            return Content { live, durable, length: self.durable.len(), ..Content::default() };
         }
         let mut bytes = Vec::clone(&self.durable);
         apply(&mut bytes, self.changes.iter().map(|(at, change)| (change, keep(*at, change))));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::content::Change;
+use super::content::{Change, Keep};
 use super::fault::{Call, Fault};
 use super::state::State;
 use crate::disk::entropy::Random;
@@ -89,13 +89,18 @@ impl File for SimFile {
         let mut state = lock(&self.state);
         let was_dead = state.faults.dead;
         let outcome = state.faults.enter(Call::changing(Fault::Sync, "sync"), &self.path);
-        let (dead, lose_cache) = (state.faults.dead, state.lose_cache);
-        let content = state.files.get_mut(&self.number).expect("a handle's file exists");
+        let State { files, faults, lose_cache, save_some, random, .. } = &mut *state;
+        let (dead, content) = (faults.dead, files.get_mut(&self.number));
+        let content = content.expect("a handle's file exists");
         match outcome {
             Ok(()) => content.sync(),
             // The dead never asked for the sync, so what was written may still persist.
             Err(_) if was_dead || dead => {}
-            Err(_) => content.fail_sync(lose_cache),
+            Err(_) => content.fail_sync(*lose_cache, |change| match random.below(3) {
+                0 if *save_some && change.sectors() > 1 => Keep::Torn(random.next()),
+                1 if *save_some => Keep::Whole,
+                _ => Keep::Nothing,
+            }),
         }
         outcome
     }

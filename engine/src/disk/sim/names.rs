@@ -196,15 +196,6 @@ impl Names {
         image
     }
 
-    /// The same with every name as it is now.
-    pub(super) fn as_now(&self) -> Names {
-        let mut image = Names { folders: self.folders.clone(), pending: Vec::new() };
-        for folder in image.folders.values_mut() {
-            folder.durable.clone_from(&folder.live);
-        }
-        image
-    }
-
     /// The files that have a name now.
     pub(super) fn named_now(&self) -> BTreeSet<u64> {
         self.folders.values().flat_map(|folder| folder.live.values()).filter_map(file_of).collect()

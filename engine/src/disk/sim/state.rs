@@ -23,6 +23,7 @@ pub struct State {
     pub faults: Faults,
     pub capacity: Option<u64>,
     pub lose_cache: bool,
+    pub save_some: bool,
 }
 
 impl State {
