@@ -1,6 +1,7 @@
 //! The shapes a file may have: append-only with a durable end, replaced whole, counted, spare, synced once.
 
 pub mod append;
+pub mod exclusive;
 pub mod inspect;
 pub mod removals;
 pub mod replace;

@@ -254,7 +254,27 @@ impl Disk for OsDisk {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(holder.as_bytes()))
             .map_err(failed)?;
-        Ok(Box::new(OsLock { _file: file }))
+        let lock = OsLock { file, path: self.full(path)?, name: self.shown(path) };
+        // Between the two, somebody may have removed the file that was opened.
+        if !lock.is_there() {
+            return Err(paths::locked(&lock.name, "somebody who has just removed the file"));
+        }
+        Ok(Box::new(lock))
+    }
+
+    #[cfg(unix)]
+    fn lock_directory(&self, path: &str) -> Result<Option<Box<dyn Lock>>> {
+        let full = self.full_directory(path)?;
+        let failed = |error| self.error("lock the folder", path, error);
+        let file = fs::File::open(&full).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(OsLock { file, path: full, name: self.shown(path) }))),
+            Err(TryLockError::WouldBlock) => {
+                Err(paths::locked(&self.shown(path), "a process whose lock file is gone"))
+            }
+            // Some file systems lock only what is open to write, and a folder never is.
+            Err(TryLockError::Error(_)) => Ok(None),
+        }
     }
 
     fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked> {
@@ -320,10 +340,46 @@ fn drawn() -> io::Result<u64> {
     Ok(hasher.finish())
 }
 
-/// The open, locked file; closing it releases the lock, and the file stays.
+/// The open, locked file or folder; closing it releases the lock, and what was locked stays.
 #[derive(Debug)]
 struct OsLock {
-    _file: fs::File,
+    file: fs::File,
+    path: PathBuf,
+    /// The path for messages.
+    name: String,
 }
 
-impl Lock for OsLock {}
+impl OsLock {
+    /// Whether the name is still that of what is locked. When nobody can say, it is.
+    #[cfg(unix)]
+    fn is_there(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        match (self.file.metadata().map(place), fs::metadata(&self.path).map(place)) {
+            (Ok(locked), Ok(named)) => locked == named,
+            (_, Err(error)) => error.kind() != io::ErrorKind::NotFound,
+            (Err(_), _) => true,
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn is_there(&self) -> bool {
+        fs::exists(&self.path).unwrap_or(true) || self.file.metadata().is_err()
+    }
+}
+
+impl Lock for OsLock {
+    fn check(&self) -> Result<()> {
+        if self.is_there() {
+            return Ok(());
+        }
+        Err(Error::new(
+            crate::Kind::Poisoned,
+            format!(
+                "{} was removed or replaced while it was locked, so another process may write there: \
+                 see that one process has the folder, then open it again",
+                self.name
+            ),
+        ))
+    }
+}

@@ -93,6 +93,10 @@ impl Disk for Subfolder {
         self.disk.lock(&self.inner(path), holder)
     }
 
+    fn lock_directory(&self, path: &str) -> Result<Option<Box<dyn Lock>>> {
+        self.disk.lock_directory(&self.inner(path))
+    }
+
     fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked> {
         self.disk.link_or_copy(&self.inner(from), &self.inner(to))
     }

@@ -6,6 +6,7 @@ use super::paths::{self, CHECKPOINT, LOCK, LOG, SEGMENTS, SESSION, SNAPSHOTS};
 use super::snapshot::Manifest;
 use crate::disk::{Access, Disk, Lock, Mode};
 use crate::error::{Error, Kind, Result};
+use crate::file::exclusive;
 use crate::file::replace;
 use crate::format::codec::Encoder;
 use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
@@ -42,7 +43,7 @@ impl Claim {
     /// left that was cut short is removed.
     pub fn begin(disk: &Arc<dyn Disk>, others: Others) -> Result<(Claim, Box<dyn Lock>)> {
         expect_free(&**disk, others)?;
-        let lock = disk.lock(LOCK, &holder())?;
+        let lock = exclusive::lock(&**disk, LOCK, &holder())?;
         // Again: another process may have made a session before the lock was ours.
         let is_marked = expect_free(&**disk, others)?;
         let left = left_over(&**disk, is_marked, others)?;
@@ -64,7 +65,7 @@ impl Claim {
     }
 
     /// Makes the folder a session. What it has to begin with is durable.
-    pub fn finish(&self, identity: u64, salt: u64) -> Result<()> {
+    pub fn finish(self, identity: u64, salt: u64) -> Result<()> {
         let bytes = encode_session(identity, salt);
         let file = self.disk.open(&mark(), Mode::Write, Access::Buffered)?;
         file.set_len(bytes.len() as u64)?;
@@ -72,15 +73,6 @@ impl Claim {
         file.sync()?;
         self.disk.rename(&mark(), SESSION)?;
         self.disk.sync_directory("")
-    }
-
-    /// Makes the folder none again, after [`Claim::finish`] failed: before anything in it is removed.
-    pub fn retract(&self) -> Result<()> {
-        if self.disk.exists(SESSION)? {
-            self.disk.rename(SESSION, &mark())?;
-            self.disk.sync_directory("")?;
-        }
-        Ok(())
     }
 
     /// Gives the folder up; what was made in it was removed. The mark goes after that is durable.

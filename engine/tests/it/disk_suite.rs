@@ -523,6 +523,30 @@ fn another_disk_on_the_same_folder_meets_the_lock() {
     other.lock("lock", "process 2").unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn a_folder_is_locked_as_a_file_is_and_knows_when_it_is_replaced() {
+    let parent = tempfile::tempdir().unwrap();
+    let root = parent.path().join("store");
+    let disk = OsDisk::create(&root).unwrap();
+    let held = disk.lock_directory("").unwrap().expect("a folder can be locked here");
+    fails(Kind::Locked, OsDisk::new(&root).unwrap().lock_directory(""));
+    held.check().unwrap();
+    let file = disk.lock("lock", "process 1").unwrap();
+    file.check().unwrap();
+    disk.remove("lock").unwrap();
+    assert!(fails(Kind::Poisoned, file.check()).contains("lock"));
+    // The lock file alone would let another process in.
+    let other = disk.lock("lock", "process 2").unwrap();
+    fails(Kind::Poisoned, file.check());
+    drop((file, other));
+    std::fs::rename(&root, parent.path().join("moved")).unwrap();
+    std::fs::create_dir(&root).unwrap();
+    fails(Kind::Poisoned, held.check());
+    drop(held);
+    disk.lock_directory("").unwrap().unwrap().check().unwrap();
+}
+
 #[test]
 fn a_ring_reads_files_without_a_descriptor_too() {
     let folder = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ pub(super) struct Tip {
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) append: AppendFile,
-    _lock: Box<dyn Lock>,
+    pub(super) lock: Box<dyn Lock>,
     /// The chunk that is appended to.
     pub(super) chunk: Arc<Chunk>,
     /// Where the last checkpoint is, in that chunk.
@@ -48,7 +48,7 @@ impl Tip {
         let checkpoint = append.end().offset;
         let writer = Writer {
             append,
-            _lock: lock_held,
+            lock: lock_held,
             chunk,
             checkpoint,
             poisoned: false,

@@ -18,6 +18,7 @@ use crate::context::tree::{Kind as TreeKind, Tree};
 use crate::disk::{Access, Disk, Lock, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{AppendFile, Position};
+use crate::file::exclusive;
 use crate::file::replace;
 use crate::format::header::{FileKind, Header};
 use crate::sync::lock;
@@ -72,7 +73,7 @@ impl CommitInfo {
 
 /// Takes the store's lock.
 pub(super) fn lock_store(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
-    disk.lock(paths::LOCK, &format!("process {}", std::process::id()))
+    exclusive::lock(disk, paths::LOCK, &format!("process {}", std::process::id()))
 }
 
 /// `Exists` when a store is in the folder, `Invalid` when something else is, `Corrupt` when a store has
@@ -314,6 +315,8 @@ impl Store {
     fn replace_control(&mut self, writer: &mut Writer, control: Control) -> Result<()> {
         let disk = Arc::clone(&self.disk);
         let bytes = control.encode().len() as u64;
+        // Another writer may have come in beside this one: nothing more is written over its files.
+        writer.lock.check().inspect_err(|_| writer.poisoned = true)?;
         if let Err(error) = control.replace(&disk) {
             // Before it has its name nothing has changed, and the call may be repeated. From then on
             // either may be found after a crash, and the two disagree about what comes next.
