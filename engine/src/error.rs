@@ -158,6 +158,15 @@ impl Error {
             .with_source(source)
     }
 
+    /// Whether the disk is full.
+    pub(crate) fn is_no_space(&self) -> bool {
+        let source = StdError::source(self).and_then(|it| it.downcast_ref::<std::io::Error>());
+        source.is_some_and(|source| {
+            let kind = source.kind();
+            matches!(kind, std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+        })
+    }
+
     /// `Invalid`: the caller's argument is wrong.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Error::new(Kind::Invalid, detail)

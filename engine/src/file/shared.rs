@@ -94,6 +94,15 @@ impl SharedFile {
         Ok(self.handle.get_or_init(|| opened))
     }
 
+    /// Writes to the file just made, in the room of the spare files where there is no other.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let file = self.file()?;
+        match self.spares.get() {
+            Some(spares) => spares.make_room(|| file.write_at(offset, bytes)),
+            None => file.write_at(offset, bytes),
+        }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &str {
         &self.path

@@ -121,6 +121,18 @@ impl SpareFiles {
         }
     }
 
+    /// Does `write`, and once more without the spare files when there was no room for it: they take
+    /// space that nobody needs.
+    pub fn make_room<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
+        match write() {
+            Err(error) if error.is_no_space() && !lock(&self.files).is_empty() => {
+                self.clear();
+                write()
+            }
+            outcome => outcome,
+        }
+    }
+
     /// Removes all of them, best effort.
     pub fn clear(&self) {
         self.removals.unless_stopped(|| {
@@ -216,5 +228,21 @@ mod tests {
         assert!(spares.take("c", Access::Buffered, 0).unwrap().is_none());
         drop(spares);
         assert!(disk.exists("a").unwrap() && disk.exists("b").unwrap());
+    }
+
+    #[test]
+    fn spare_files_give_way_to_a_write_that_finds_no_room() {
+        let sim = crate::disk::sim::SimDisk::new(1);
+        let disk: Arc<dyn Disk> = Arc::clone(&sim) as Arc<dyn Disk>;
+        let spares = SpareFiles::new(&disk, 100_000, &Removals::new(true));
+        assert!(spares.offer("a", &made(&disk, "a", 60_000)));
+        let file = made(&disk, "b", 10);
+        sim.capacity(Some(sim.total_bytes() + 1_000));
+        spares.make_room(|| file.write_at(0, &[1; 1_000])).unwrap();
+        assert!(disk.exists("a").unwrap(), "there was room");
+        spares.make_room(|| file.write_at(0, &vec![1; 50_000])).unwrap();
+        assert!(!disk.exists("a").unwrap());
+        let error = spares.make_room(|| file.write_at(0, &vec![1; 90_000])).unwrap_err();
+        assert!(error.is_no_space(), "{error}");
     }
 }

@@ -15,6 +15,7 @@ use super::page::{BODY_BYTES, PAGE_BYTES, check_seal, seal};
 use crate::disk::{Buffer, File, Queue, Read, read_batch};
 use crate::error::{Error, Kind, Result};
 use crate::file::shared::SharedFile;
+use crate::file::spare::SpareFiles;
 use crate::file::sync_once::SyncOnce;
 use crate::format::checksum::crc_append;
 use crate::format::codec::{Decoder, Encoder};
@@ -460,6 +461,8 @@ pub struct BlobBuilder {
     file: Arc<dyn File>,
     shared: Arc<SharedFile>,
     closed: Arc<AtomicBool>,
+    /// What gives way where the disk is full.
+    room: Arc<SpareFiles>,
     buffer: Buffer,
     /// Number of the page at the buffer's start.
     buffer_page: u64,
@@ -475,6 +478,7 @@ impl BlobBuilder {
         file: Arc<dyn File>,
         shared: Arc<SharedFile>,
         closed: &Arc<AtomicBool>,
+        room: &Arc<SpareFiles>,
     ) -> Self {
         let mut buffer = Buffer::new(WRITE_BYTES);
         let head = &mut buffer.as_mut_slice()[..PAGE_BYTES];
@@ -486,6 +490,7 @@ impl BlobBuilder {
             file,
             shared,
             closed: Arc::clone(closed),
+            room: Arc::clone(room),
             buffer,
             buffer_page: 0,
             filled: PAGE_BYTES,
@@ -547,7 +552,8 @@ impl BlobBuilder {
 
     fn flush(&mut self) -> Result<()> {
         let offset = self.buffer_page * PAGE;
-        self.file.write_at(offset, &self.buffer.as_slice()[..self.filled])?;
+        let bytes = &self.buffer.as_slice()[..self.filled];
+        self.room.make_room(|| self.file.write_at(offset, bytes))?;
         self.file.start_writeback(offset, self.filled as u64);
         self.buffer_page += (self.filled / PAGE_BYTES) as u64;
         self.filled = 0;

@@ -209,7 +209,7 @@ impl LogWriter {
             // Only for speed: where there is no room, the write of the records says so.
             let _ = fill(&*file, filled.max(end), fill_end);
         }
-        let written = flight.write();
+        let written = self.store.spares.make_room(|| flight.write());
         let synced = if sync && written.is_ok() { flight.sync() } else { Ok(()) };
         let mut state = lock(&self.state);
         state.leading = false;
@@ -414,7 +414,7 @@ fn create(store: &Arc<Store>, number: u64) -> Result<AppendFile> {
     let identity = combine(store.identity, crc(path.as_bytes()).into());
     let header = Header::new(FileKind::Log, identity, store.identity);
     let replacement = Replacement::begin(&store.disk, &path, Access::Buffered)?;
-    replacement.file().write_at(0, &header.encode())?;
+    store.spares.make_room(|| replacement.file().write_at(0, &header.encode()))?;
     if let Err(error) = replacement.finish() {
         if store.disk.exists(&path).unwrap_or(true) {
             store.poison();
@@ -434,6 +434,8 @@ pub struct Scanned {
     pub before: Option<LogEnd>,
     /// Bytes after the end, which a crash left.
     pub tail_bytes: u64,
+    /// Up to where it was durable, as its records say.
+    pub synced: u64,
 }
 
 /// Reads log file `number` of the store `identity` and calls `each` with place and content of every
@@ -468,7 +470,8 @@ pub fn scan(
         Ok(())
     })?;
     let is_empty = scan.end == Position::start();
-    Ok(Scanned { end: scan.end, is_empty, before, tail_bytes: scan.tail_bytes })
+    let append::Scan { end, tail_bytes, synced } = scan;
+    Ok(Scanned { end, is_empty, before, tail_bytes, synced })
 }
 
 /// Fills `file` with zeros from `at` to `end`.

@@ -300,7 +300,11 @@ impl SegmentBuilder {
 
     fn flush(&mut self) -> Result<()> {
         let start = page_offset(self.buffer_page);
-        self.file.write_at(start, &self.buffer.as_slice()[..self.filled])?;
+        let bytes = &self.buffer.as_slice()[..self.filled];
+        match &self.counted {
+            Some(counted) => counted.write_at(start, bytes)?,
+            None => self.file.write_at(start, bytes)?,
+        }
         self.buffer_page += (self.filled / PAGE_BYTES) as u32;
         self.filled = 0;
         let end = page_offset(self.buffer_page);

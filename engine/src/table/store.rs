@@ -238,6 +238,15 @@ impl Store {
         lock(&self.scratches).clear();
     }
 
+    /// `Poisoned` when the folder's lock was taken from it: then another may write there too.
+    pub fn check_lock(&self) -> Result<()> {
+        let checked = lock(&self.lock).as_ref().map_or(Ok(()), |held| held.check());
+        if checked.is_err() {
+            self.poison();
+        }
+        checked
+    }
+
     /// Lets the next session have the folder.
     pub fn unlock(&self) {
         *lock(&self.lock) = None;
@@ -317,7 +326,13 @@ impl Store {
         let shared = SharedFile::unkept(&self.disk, Arc::clone(&file), &self.removals);
         // Entries name it by this, so a copy of the store, opened with another seed, uses another.
         let identity = combine(combine(self.identity, id), self.seed);
-        Ok(BlobBuilder::new((id, identity, self.identity), file, shared, &self.closed))
+        Ok(BlobBuilder::new(
+            (id, identity, self.identity),
+            file,
+            shared,
+            &self.closed,
+            &self.spares,
+        ))
     }
 
     /// The blob file that a builder finished.
