@@ -50,19 +50,35 @@ impl<'a> From<&'a Outline> for Piece<'a> {
     }
 }
 
+/// How often a file in which something is damaged is read again while it changes.
+const READINGS_MAX: u32 = 10;
+
 /// Reads the file and prints its outline.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = arguments.file.display().to_string();
-    let bytes = read(&arguments.file, &name)?;
-    let ours = context::file(&name, &bytes);
-    let outline = match ours.or_else(|| irmin::inspect::file(&name, &bytes, None)) {
-        Some(outline) => outline,
-        None if irmin::trace::is_trace(&bytes) => {
-            irmin::trace::describe(&name, &bytes, usize::MAX)?
+    let mut bytes = read(&arguments.file, &name)?;
+    for _ in 1..READINGS_MAX {
+        let outline = outline_of(&name, &bytes)?;
+        if outline.damage_count() == 0 {
+            return show(&outline, format);
         }
-        None => inspect::file(&name, &bytes)?,
-    };
-    show(&outline, format)
+        // A writer that appends while the file is read leaves a copy that never was.
+        let again = read(&arguments.file, &name)?;
+        if again == bytes {
+            return show(&outline, format);
+        }
+        bytes = again;
+    }
+    show(&outline_of(&name, &bytes)?, format)
+}
+
+fn outline_of(name: &str, bytes: &[u8]) -> Result<Outline> {
+    let ours = context::file(name, bytes);
+    Ok(match ours.or_else(|| irmin::inspect::file(name, bytes, None)) {
+        Some(outline) => outline,
+        None if irmin::trace::is_trace(bytes) => irmin::trace::describe(name, bytes, usize::MAX)?,
+        None => inspect::file(name, bytes)?,
+    })
 }
 
 /// Prints an outline. No when something in it is damaged.
