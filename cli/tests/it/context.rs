@@ -43,6 +43,28 @@ pub fn replayed(folder: &Path) -> String {
     text(&store).to_owned()
 }
 
+/// Stores that the program makes, by each command that does.
+#[test]
+fn no_two_stores_of_the_program_have_one_identity() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut identities = std::collections::BTreeSet::new();
+    for folder in &folders {
+        let at = |name: &str| folder.path().join(name);
+        replayed(folder.path());
+        varvite(&["context", "create", text(&at("created"))]).yes();
+        varvite(&["table", "put", text(&at("table")), "t", "a", "b", "--create"]).yes();
+        for file in ["store/control", "store/index/session", "created/control", "table/session"] {
+            let bytes = std::fs::read(at(file)).unwrap();
+            // The store in the header.
+            identities.insert(u64::from_le_bytes(bytes[20..28].try_into().unwrap()));
+        }
+    }
+    assert_eq!((identities.len(), identities.contains(&0)), (8, false), "{identities:x?}");
+    let [ours, theirs] = folders.each_ref().map(|folder| folder.path().join("store"));
+    std::fs::copy(theirs.join("control"), ours.join("control")).unwrap();
+    varvite(&["context", "log", text(&ours)]).error(2, &["belongs to another store"]);
+}
+
 #[test]
 fn a_store_made_by_hand_takes_branches_and_merges() {
     let folder = tempfile::tempdir().unwrap();

@@ -178,6 +178,49 @@ fn a_dump_loads_again_whatever_its_bytes_are() {
 }
 
 #[test]
+fn a_snapshot_under_another_name_is_told_and_can_be_deleted() {
+    let folder = fruits();
+    let dir = text(folder.path());
+    let of = |name: &str| folder.path().join(format!("snapshots/{name}.snapshot"));
+    varvite(&["table", "put", dir, "fruit", "elder", "black"]).yes();
+    // The older state under the name of the newest.
+    varvite(&["table", "snapshot", "create", dir, "base"]).yes();
+    let head = fs::read_dir(folder.path().join("snapshots")).unwrap();
+    let heads = head.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let newest = heads.filter_map(|name| Some(name.strip_suffix(".snapshot")?.to_owned()));
+    let newest = newest.filter(|name| name.starts_with("head-")).max().unwrap();
+    let kept = fs::read(of(&newest)).unwrap();
+    fs::copy(of("base"), of(&newest)).unwrap();
+    let both = [newest.as_str(), "\"base\""];
+    varvite(&["table", "get", dir, "fruit", "apple"]).error(1, &both);
+    let listed = varvite(&["table", "snapshot", "list", dir]);
+    assert!(both.iter().all(|name| listed.out.contains(name)), "{listed:?}");
+    for arguments in [&["check", dir][..], &["table", "snapshot", "verify", dir, &newest]] {
+        let ran = varvite(arguments);
+        let told = ran.out.clone() + &ran.err;
+        assert!(ran.code == 1 && both.iter().all(|name| told.contains(name)), "{ran:?}");
+    }
+    fs::write(of(&newest), kept).unwrap();
+    assert_eq!(varvite(&["table", "get", dir, "fruit", "elder"]).yes(), "black\n");
+    assert_eq!(varvite(&["check", dir]).code, 0);
+}
+
+#[test]
+fn a_lost_session_file_loses_nothing_to_a_command_that_creates() {
+    let folder = fruits();
+    let dir = text(folder.path());
+    let elsewhere = TempDir::new().unwrap();
+    let (session, kept) = (folder.path().join("session"), elsewhere.path().join("session"));
+    fs::copy(&session, &kept).unwrap();
+    fs::remove_file(&session).unwrap();
+    let put = ["table", "put", dir, "fruit", "fig", "green", "--create"];
+    varvite(&put).error(1, &["file session", "nothing was removed"]);
+    fs::copy(&kept, &session).unwrap();
+    varvite(&put).yes();
+    assert_eq!(varvite(&["table", "get", dir, "fruit", "apple"]).yes(), "red\n");
+}
+
+#[test]
 fn a_snapshot_travels_to_another_store() {
     let folder = fruits();
     let dir = text(folder.path());

@@ -31,7 +31,7 @@ use super::tree::Tree;
 use crate::cache::Cache;
 use crate::disk::memory::MemoryDisk;
 use crate::disk::{Disk, entropy};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::file::append::Position;
 use crate::sync::{Mutex, lock};
 
@@ -99,6 +99,8 @@ pub struct Store {
     state: State,
     /// Where the next scan of the last chunk begins; the writer's place is its own.
     position: Position,
+    /// A reader's last batch before that place, if it has scanned one.
+    last: Option<Position>,
     index: Arc<Mutex<HashIndex>>,
     /// The half that only the one writer has; its working trees share it, to spill.
     tip: Option<Arc<Tip>>,
@@ -154,20 +156,9 @@ impl Store {
     /// or damaged is made in memory. `Missing` when no store is there.
     #[expect(clippy::needless_pass_by_value, reason = "as the other openings take them")]
     pub fn open_read_only(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
-        let mut control = Control::read(&*disk)?;
-        loop {
-            match Self::open_with(Arc::clone(&disk), options.clone(), control.clone(), None) {
-                // A writer that cleared the store meanwhile took files away; then there are others.
-                Err(error) if error.kind() == Kind::Missing => {
-                    let now = Control::read(&*disk)?;
-                    if now == control {
-                        return Err(error);
-                    }
-                    control = now;
-                }
-                outcome => return outcome,
-            }
-        }
+        load::beside_writer(&*disk, |control| {
+            Self::open_with(Arc::clone(&disk), options.clone(), control, None)
+        })
     }
 
     fn open_with(
@@ -194,6 +185,7 @@ impl Store {
             state: State::default(),
             pack,
             position,
+            last: None,
             control,
             index: Arc::new(Mutex::new(index)),
             tip: None,

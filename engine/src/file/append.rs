@@ -102,6 +102,8 @@ pub struct Scan {
     pub end: Position,
     /// Bytes after that, which no record claims.
     pub tail_bytes: u64,
+    /// Up to where the file was durable when some record was written; 0 when none says so.
+    pub synced: u64,
 }
 
 /// Opens the append-only file at `path` to read and checks that it is a `kind`.
@@ -139,40 +141,68 @@ pub fn scan(
     from: Position,
     mut each: impl FnMut(Position, &[u8]) -> Result<()>,
 ) -> Result<Scan> {
-    let file_end = file.len()?;
-    if file_end < from.offset {
+    let mut window = Window::new(file, file.len()?);
+    if window.file_end < from.offset {
         return Err(Error::corrupt(
             file.path(),
-            file_end,
+            window.file_end,
             format_args!("records up to byte {} at least", from.offset),
             "the end of the file",
         ));
     }
-    let mut window = Window::new(file, file_end);
-    let mut end = from;
-    while let Some(head) =
-        Head::decode(identity, end.offset, file_end, window.at(end.offset, HEAD)?)
-    {
-        let length = head.length as usize;
-        let payload = &window.at(end.offset, HEAD + length)?[HEAD..];
-        let follows =
-            head.sequence == end.sequence && crc_append(end.chain, payload) == head.payload_crc;
-        if !follows {
-            break;
+    let (mut end, mut synced, mut suspect) = (from, 0, None);
+    loop {
+        while let Some(head) = window.head(identity, end.offset)? {
+            let length = head.length as usize;
+            // Shorter where the file was cut while it is read.
+            let record = window.at(end.offset, HEAD + length)?;
+            let Some(payload) = record.get(HEAD..).filter(|payload| payload.len() == length) else {
+                break;
+            };
+            let follows =
+                head.sequence == end.sequence && crc_append(end.chain, payload) == head.payload_crc;
+            if !follows {
+                break;
+            }
+            each(end, payload)?;
+            synced = synced.max(head.synced);
+            end = Position {
+                offset: end.offset + (HEAD + length) as u64,
+                sequence: end.sequence + 1,
+                chain: head.payload_crc,
+            };
         }
-        each(end, payload)?;
-        end = Position {
-            offset: end.offset + (HEAD + length) as u64,
-            sequence: end.sequence + 1,
-            chain: head.payload_crc,
-        };
+        let Some(later) = synced_beyond(&mut window, identity, end.offset)? else { break };
+        // A writer may have appended since the bytes at the end were read: whoever sees the later
+        // record can see those that it says were synced, so they are looked for once more.
+        if suspect == Some(end) {
+            return Err(Error::corrupt(
+                file.path(),
+                end.offset,
+                format_args!("a record, because those up to byte {later} were synced"),
+                "none that is valid",
+            ));
+        }
+        suspect = Some(end);
+        window = Window::new(file, file.len()?);
     }
-    check_tail(&mut window, identity, end.offset)?;
-    Ok(Scan { end, tail_bytes: file_end - end.offset })
+    Ok(Scan { end, tail_bytes: window.file_end.saturating_sub(end.offset), synced })
 }
 
-/// `Corrupt` when a later record says that the bytes at `end` had been synced.
-fn check_tail(window: &mut Window<'_>, identity: u64, end: u64) -> Result<()> {
+/// Whether the record at `at`, after which `end` was reached, is still the same one: a reader may
+/// have seen a record whose write failed and was taken back. Reads its head.
+pub fn is_still(file: &dyn File, identity: u64, at: Position, end: Position) -> Result<bool> {
+    let mut bytes = [0; HEAD];
+    let found = file.read_at(at.offset, &mut bytes)?;
+    let head = Head::decode(identity, at.offset, end.offset, &bytes[..found]);
+    Ok(head.is_some_and(|head| {
+        (head.sequence, head.payload_crc) == (at.sequence, end.chain)
+            && at.offset + HEAD as u64 + u64::from(head.length) == end.offset
+    }))
+}
+
+/// Up to where a later record says that the file was synced, if that is beyond `end`.
+fn synced_beyond(window: &mut Window<'_>, identity: u64, end: u64) -> Result<Option<u64>> {
     let file_end = window.file_end;
     let mut next = end + 1;
     while next + HEAD as u64 <= file_end {
@@ -187,17 +217,28 @@ fn check_tail(window: &mut Window<'_>, identity: u64, end: u64) -> Result<()> {
             // A head that is there although what it was written after is not: either the disk lost
             // synced bytes, or a crash lost unsynced ones, and the head says which.
             if synced > end && Head::decode(identity, offset, file_end, bytes).is_some() {
-                return Err(Error::corrupt(
-                    window.file.path(),
-                    end,
-                    format_args!("a record, because those up to byte {synced} were synced"),
-                    "none that is valid",
-                ));
+                return Ok(Some(synced));
             }
         }
         next += (bytes.len() - HEAD + 1) as u64;
     }
-    Ok(())
+    Ok(None)
+}
+
+/// Writes the bytes of `file` from `from` to `end` once more, and syncs them.
+///
+/// For bytes that are read and may not be durable. A sync alone would not do: one that failed before,
+/// in this process or another, has left the system in the belief that it has nothing to save.
+pub fn save_again(file: &dyn File, from: u64, end: u64) -> Result<()> {
+    let mut bytes = vec![0; (end.saturating_sub(from)).min(SCAN_BYTES as u64) as usize];
+    let mut at = from;
+    while at < end {
+        let piece = &mut bytes[..(end - at).min(SCAN_BYTES as u64) as usize];
+        file.read_exact_at(at, piece)?;
+        file.write_at(at, piece)?;
+        at += piece.len() as u64;
+    }
+    file.sync()
 }
 
 /// Bytes of a file, read ahead in large pieces.
@@ -213,19 +254,26 @@ impl<'a> Window<'a> {
         Window { file, file_end, start: 0, bytes: Vec::new() }
     }
 
+    /// The head at `offset` if it is one written to this place, whose record ends by the file's end.
+    fn head(&mut self, identity: u64, offset: u64) -> Result<Option<Head>> {
+        let file_end = self.file_end;
+        Ok(Head::decode(identity, offset, file_end, self.at(offset, HEAD)?))
+    }
+
     /// `length` bytes at `offset`, or those before the end of the file.
     fn at(&mut self, offset: u64, length: usize) -> Result<&[u8]> {
-        let length = length.min(usize::try_from(self.file_end - offset).unwrap_or(usize::MAX));
+        let left = self.file_end.saturating_sub(offset);
+        let length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
         let inside =
             offset >= self.start && offset + length as u64 <= self.start + self.bytes.len() as u64;
         if !inside {
-            let ahead = (self.file_end - offset).min(length.max(SCAN_BYTES) as u64) as usize;
+            let ahead = left.min(length.max(SCAN_BYTES) as u64) as usize;
             self.bytes.resize(ahead, 0);
             self.start = offset;
             let found = self.file.read_at(offset, &mut self.bytes)?;
             self.bytes.truncate(found);
         }
-        let start = (offset - self.start) as usize;
+        let start = ((offset - self.start) as usize).min(self.bytes.len());
         Ok(&self.bytes[start..self.bytes.len().min(start + length)])
     }
 }
@@ -351,7 +399,9 @@ impl AppendFile {
     }
 
     /// Opens the file at `path` for appending and calls `each` with position and payload of every
-    /// record from `from` on. A tail that a crash left half written is cut.
+    /// record from `from` on, up to where the file is durable. A tail that a crash left half written is
+    /// cut, and what is found is durable afterwards: what no record says was synced is written again,
+    /// and synced, unless there is nothing of it.
     pub fn open(
         disk: &dyn Disk,
         path: &str,
@@ -365,9 +415,14 @@ impl AppendFile {
         if scan.tail_bytes > 0 {
             file.set_len(scan.end.offset)?;
         }
-        // The records found may only be in the page cache of a process that died, so nothing before
-        // the next sync is called durable.
-        Ok(Self::at(file, header, scan.end, 0))
+        // The records found may only be in the page cache, whether the process that wrote them died
+        // before it synced them, or its sync failed.
+        let proven = scan.synced.max(from.offset);
+        if scan.end.offset == proven {
+            return Ok(Self::at(file, header, scan.end, scan.synced));
+        }
+        save_again(&*file, proven, scan.end.offset)?;
+        Ok(Self::at(file, header, scan.end, scan.end.offset))
     }
 
     fn at(file: Arc<dyn File>, header: Header, end: Position, synced: u64) -> AppendFile {

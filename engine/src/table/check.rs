@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::blob::BlobMeta;
-use super::checkpoint::{Checkpoint, read_any_checkpoint, read_checkpoint};
+use super::checkpoint::{Checkpoint, read_any_checkpoint};
 use super::folder::{lost_file, read_any_manifest, read_manifest, read_session, snapshot_names};
 use super::log_files;
 use super::log_record::Record;
@@ -335,9 +335,6 @@ fn needed_blobs(needed: &Needed) -> NeededBlobs {
     blobs
 }
 
-/// How often the log is read again because its writer wrote a new checkpoint meanwhile.
-const ATTEMPTS_MAX: u32 = 100;
-
 /// Reads checkpoint and log of the store `identity`, telling what is wrong with them. Gives the
 /// checkpoint and the blob files that the log refers to.
 fn check_log(
@@ -345,44 +342,34 @@ fn check_log(
     identity: u64,
     report: &mut Report,
 ) -> (Option<Checkpoint>, NeededBlobs) {
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let checkpoint = match read_checkpoint(disk, identity) {
-            Ok(checkpoint) => checkpoint,
-            Err(error) => {
-                report.add(paths::CHECKPOINT, &error, &User::default());
-                return (None, NeededBlobs::new());
-            }
-        };
-        let (mut records, mut blobs) = (0, NeededBlobs::new());
-        let found = log_files::find(disk, identity, checkpoint.as_ref(), &mut |_, payload| {
+    let (mut records, mut blobs) = (0, NeededBlobs::new());
+    let read = log_files::beside_writer(disk, identity, |checkpoint| {
+        (records, blobs) = (0, NeededBlobs::new());
+        log_files::find(disk, identity, checkpoint, &mut |_, payload| {
             records += 1;
             let record = Record::decode(payload, &|_| false)?;
             for blob in record.blobs() {
                 let (_, users) = blobs.entry(blob.id).or_insert((*blob, User::default()));
-                users.add(&User::of_live(checkpoint.as_ref(), |id| record.tables().contains(&id)));
+                users.add(&User::of_live(checkpoint, |id| record.tables().contains(&id)));
             }
             Ok(())
-        });
-        match found {
-            Ok(found) => {
-                (report.log_records, report.log_tail_bytes) = (records, found.tail_bytes);
-            }
-            // A writer that goes on removes what its new checkpoint does not need.
-            Err(_)
-                if attempts < ATTEMPTS_MAX
-                    && read_checkpoint(disk, identity).is_ok_and(|now| now != checkpoint) =>
-            {
-                continue;
-            }
-            Err(error) => {
-                let user = User::of_live(checkpoint.as_ref(), |_| true);
-                report.add(paths::LOG, &error, &user);
-            }
+        })
+    });
+    let (checkpoint, found) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            report.add(paths::CHECKPOINT, &error, &User::default());
+            return (None, NeededBlobs::new());
         }
-        return (checkpoint, blobs);
+    };
+    match found {
+        Ok(found) => (report.log_records, report.log_tail_bytes) = (records, found.tail_bytes),
+        Err(error) => {
+            let user = User::of_live(checkpoint.as_ref(), |_| true);
+            report.add(paths::LOG, &error, &user);
+        }
     }
+    (checkpoint, blobs)
 }
 
 impl Report {

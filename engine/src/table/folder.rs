@@ -65,7 +65,7 @@ impl Claim {
     }
 
     /// Makes the folder a session. What it has to begin with is durable.
-    pub fn finish(self, identity: u64, salt: u64) -> Result<()> {
+    pub fn finish(&self, identity: u64, salt: u64) -> Result<()> {
         let bytes = encode_session(identity, salt);
         let file = self.disk.open(&mark(), Mode::Write, Access::Buffered)?;
         file.set_len(bytes.len() as u64)?;
@@ -73,6 +73,15 @@ impl Claim {
         file.sync()?;
         self.disk.rename(&mark(), SESSION)?;
         self.disk.sync_directory("")
+    }
+
+    /// Makes the folder none again, after [`Claim::finish`] failed: before anything in it is removed.
+    pub fn retract(&self) -> Result<()> {
+        if self.disk.exists(SESSION)? {
+            self.disk.rename(SESSION, &mark())?;
+            self.disk.sync_directory("")?;
+        }
+        Ok(())
     }
 
     /// Gives the folder up; what was made in it was removed. The mark goes after that is durable.

@@ -502,8 +502,9 @@ impl LiveTables {
 
     /// Replaces the checkpoint. Once the new one may be there, an error poisons the session.
     fn replace(&self, bytes: &[u8]) -> Result<()> {
+        self.store.check_lock()?;
         let replacement = Replacement::begin(&self.store.disk, CHECKPOINT, Access::Buffered)?;
-        replacement.file().write_at(0, bytes)?;
+        self.store.spares.make_room(|| replacement.file().write_at(0, bytes))?;
         self.store.counters.add_checkpoint(bytes.len() as u64);
         let finished = replacement.finish();
         if finished.is_err() {

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 
 use super::blob::BlobMeta;
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, read_checkpoint};
 use super::log::{LogFile, scan};
 use super::log_record::{LogEnd, LogPoint, Record};
 use super::paths::{self, LOG};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
-use crate::file::append::HEAD;
+use crate::file::append::{self, HEAD};
 use crate::file::replace::remove_leftovers;
 use crate::format::codec::Decoder;
 
@@ -30,6 +30,43 @@ pub struct Found {
     pub leftovers: Vec<u64>,
     /// Bytes after the end of the last file, which a crash left.
     pub tail_bytes: u64,
+    /// Up to where the last file is known to be durable.
+    pub synced: u64,
+}
+
+/// How often a reader begins again because of what its writer did meanwhile.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// Does `read` with the checkpoint of the session `identity` on `disk`, again while a writer beside it is what
+/// makes it fail: it begins and removes log files, and takes back records whose write failed. What a
+/// writer does moves on, so an error that comes twice with the same checkpoint is true. The outer
+/// error is of the checkpoint itself.
+#[expect(clippy::type_complexity, reason = "what was read stands beside what it was read with")]
+pub fn beside_writer<T>(
+    disk: &dyn Disk,
+    identity: u64,
+    mut read: impl FnMut(Option<&Checkpoint>) -> Result<T>,
+) -> Result<(Option<Checkpoint>, Result<T>)> {
+    let mut before: Option<(Option<Checkpoint>, String)> = None;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let checkpoint = read_checkpoint(disk, identity)?;
+        match read(checkpoint.as_ref()) {
+            Err(error) if attempts < ATTEMPTS_MAX => {
+                let said = error.to_string();
+                let is_lasting = ![Kind::Missing, Kind::Corrupt].contains(&error.kind());
+                let is_same = before
+                    .as_ref()
+                    .is_some_and(|(with, text)| *with == checkpoint && *text == said);
+                if is_lasting && read_checkpoint(disk, identity)? == checkpoint || is_same {
+                    return Ok((checkpoint, Err(error)));
+                }
+                before = Some((checkpoint, said));
+            }
+            outcome => return Ok((checkpoint, outcome)),
+        }
+    }
 }
 
 /// Reads the log of the store `identity` whose checkpoint is `checkpoint`; calls `each` with place
@@ -88,6 +125,8 @@ pub fn find(
             None => check_follows(&file, scanned.before, found.files.last())?,
         }
         found.tail_bytes = scanned.tail_bytes;
+        // The log was synced before the checkpoint that names it.
+        found.synced = scanned.synced.max(named.map_or(0, |named| named.position.offset));
         if !blobs.is_empty() {
             found.blobs.insert(number, blobs);
         }
@@ -138,12 +177,17 @@ fn check_follows(file: &LogFile, named: Option<LogEnd>, before: Option<&LogFile>
 }
 
 impl Found {
-    /// Makes durable what was found, so that nothing that comes later outlives it.
-    pub fn sync(&self, disk: &dyn Disk) -> Result<()> {
-        for file in &self.files {
-            disk.open(&paths::log_file(file.number), Mode::Write, Access::Buffered)?.sync()?;
+    /// Makes durable what was found, so that nothing that comes later outlives it. Those before the
+    /// last file are: they were synced before one came after them. Of the last one, what nothing says
+    /// was synced is written again, for its sync may have failed.
+    pub fn save_again(&self, disk: &dyn Disk) -> Result<()> {
+        let Some(last) = self.files.last() else { return Ok(()) };
+        let end = last.end.offset;
+        if self.synced >= end {
+            return Ok(());
         }
-        Ok(())
+        let file = disk.open(&paths::log_file(last.number), Mode::Write, Access::Buffered)?;
+        append::save_again(&*file, self.synced, end)
     }
 
     /// Removes what nothing needs.

@@ -37,8 +37,9 @@ use super::snapshot::{
 use super::store::Store;
 use super::union_merge::Groups;
 use super::verify;
-use crate::disk::{Disk, entropy};
+use crate::disk::{Access, Disk, entropy};
 use crate::error::{Error, Kind, Result};
+use crate::file::exclusive;
 use crate::file::replace::{self, remove_leftovers};
 use crate::format::hash::Salt;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -190,7 +191,12 @@ impl Session {
     pub fn open(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         let (identity, salt) = read_session(&*disk)?;
         let seed = entropy::seed(options.seed, &*disk)?;
-        let lock = disk.lock(LOCK, &holder())?;
+        let lock = exclusive::lock(&*disk, LOCK, &holder())?;
+        // What is found by its name, the session itself too, may not be durable there yet, when a process
+        // died before it synced the folder; what that replaced or made superfluous must not go before.
+        for folder in ["", SNAPSHOTS] {
+            disk.sync_directory(folder)?;
+        }
         let mut next_segment = 1;
         let mut on_disk = BTreeMap::new();
         for name in disk.list(SEGMENTS)? {
@@ -199,8 +205,6 @@ impl Session {
                 on_disk.insert(name, id);
             }
         }
-        // The process that made the session may have died before its name was durable.
-        disk.sync_directory("")?;
         let store = Store::new(disk, options, (identity, salt), next_segment, Some((lock, seed)));
         let mut named = Named::default();
         let mut saves = 0;
@@ -254,7 +258,7 @@ impl Session {
         let pins = Arc::new(Pins::new(named));
         let writer = match log {
             Some(log) if store.options.log != Log::None => {
-                log.sync(disk)?;
+                log.save_again(disk)?;
                 log.remove_leftovers(disk)?;
                 Self::start_log(&store, &pins, log.next, log.files)?
             }
@@ -288,6 +292,8 @@ impl Session {
         // Only now, when nothing is acknowledged any more and no sync fails elsewhere.
         let is_sound = self.store.is_sound();
         let synced = if is_sound { self.live.sync() } else { Ok(()) };
+        // In a folder that took the place of this one, the files are another's.
+        let synced = synced.and_then(|()| if is_sound { self.store.check_lock() } else { Ok(()) });
         let is_certain = self.pins.lock().warnings.is_empty();
         let removes = is_sound && synced.is_ok() && is_certain;
         let removed = if removes { self.remove_unnamed() } else { Ok(()) };
@@ -404,6 +410,7 @@ impl Session {
         segments: &snapshot::Named,
     ) -> Result<()> {
         self.store.sync_segments(segments.values())?;
+        self.store.check_lock()?;
         let header = Manifest::header(self.store.identity, name);
         let sequence = self.next_save();
         let manifest = Manifest { header, name: name.to_owned(), sequence, label, payload, tables };
@@ -413,7 +420,7 @@ impl Session {
         // Kept from before the manifest can be there, so that it never names a file that is gone,
         // and that whoever sees it finds its files held.
         self.pins.keep(name, files);
-        if let Err(error) = replace::replace(&self.store.disk, path, &bytes) {
+        if let Err(error) = self.replace(path, &bytes) {
             // Without the new name nothing has changed; with it, it may or may not be durable.
             if self.store.disk.exists(path).unwrap_or(true) {
                 return Err(self.poisoned_by(error));
@@ -422,6 +429,13 @@ impl Session {
             return Err(error);
         }
         Ok(())
+    }
+
+    /// Gives the file at `path` this content.
+    fn replace(&self, path: &str, bytes: &[u8]) -> Result<()> {
+        let replacement = replace::Replacement::begin(&self.store.disk, path, Access::Buffered)?;
+        self.store.spares.make_room(|| replacement.file().write_at(0, bytes))?;
+        replacement.finish()
     }
 
     /// The number of the next save. One that fails leaves a gap.
@@ -562,6 +576,7 @@ impl Session {
         paths::check_name("snapshot", name)?;
         let _changing = lock(&self.changing);
         self.store.check_writable()?;
+        self.store.check_lock()?;
         let removed = self.store.disk.remove(&paths::snapshot(name));
         removed.map_err(|error| missing_snapshot(&*self.store.disk, name, error))?;
         let synced = self.store.disk.sync_directory(SNAPSHOTS);

@@ -20,10 +20,10 @@ use crate::random::{Random, setting};
 use crate::story::{SETUP, is_poisoned};
 
 /// What the live tables hold, by name.
-type Live = BTreeMap<String, model::Table>;
+pub type Live = BTreeMap<String, model::Table>;
 
 #[derive(Clone, Copy, Debug)]
-enum Act {
+pub enum Act {
     Begin,
     Create(&'static str),
     Update(&'static str, u64),
@@ -43,7 +43,7 @@ enum Act {
     End,
 }
 
-const ACTS: &[Act] = &[
+pub const ACTS: &[Act] = &[
     Act::Begin,
     Act::Create("a"),
     Act::Update("a", 1),
@@ -84,7 +84,7 @@ const ACTS: &[Act] = &[
 ];
 
 /// The same for values in blob files, of tables without upserts.
-const BLOB_ACTS: &[Act] = &[
+pub const BLOB_ACTS: &[Act] = &[
     Act::Begin,
     Act::Create("v"),
     Act::Stream("v", 1),
@@ -117,11 +117,11 @@ const BLOB_ACTS: &[Act] = &[
     Act::End,
 ];
 
-fn options(log: Log) -> SessionOptions {
+pub fn options(log: Log) -> SessionOptions {
     SessionOptions { seed: Some(42), log, log_file_bytes: 1_500, ..SessionOptions::default() }
 }
 
-fn opening() -> OpenTable {
+pub fn opening() -> OpenTable {
     OpenTable { operators: SETUP.operator().into_iter().collect(), ..OpenTable::default() }
 }
 
@@ -135,7 +135,7 @@ fn table_options(name: &str) -> TableOptions {
     TableOptions { operator: options.operator.filter(|_| has_operator(name)), ..options }
 }
 
-fn changes(name: &str, seed: u64) -> Vec<model::Change> {
+pub fn changes(name: &str, seed: u64) -> Vec<model::Change> {
     let mut changes = SETUP.changes(seed, 4 + (seed % 3) as u32 * 4);
     for change in &mut changes {
         if let (model::Change::Upsert(key, value), false) = (&change, has_operator(name)) {
@@ -178,30 +178,33 @@ fn range(keys: Option<(u64, u64)>) -> KeyRange {
     KeyRange { lower: Bound::Included(lower), upper: Bound::Excluded(upper) }
 }
 
-fn equal(table: &Table, model: &model::Table) -> Result<bool, Error> {
+pub fn equal(table: &Table, model: &model::Table) -> Result<bool, Error> {
     let all = (Bound::Unbounded, Bound::Unbounded);
     Ok(table.range(all.0, all.1)? == model.range(all.0, all.1))
 }
 
-struct Tale {
+pub struct Tale {
     disk: Arc<dyn Disk>,
     log: Log,
     session: Option<Session>,
     tables: BTreeMap<&'static str, Table>,
-    live: Live,
+    pub live: Live,
     /// What was live after each act since something was last made durable for sure.
-    history: Vec<Live>,
+    pub history: Vec<Live>,
 }
 
 impl Tale {
-    fn new(sim: &Arc<SimDisk>, log: Log) -> Tale {
-        let disk = Arc::clone(sim) as Arc<dyn Disk>;
+    pub fn new(sim: &Arc<SimDisk>, log: Log) -> Tale {
+        Self::on(Arc::clone(sim) as Arc<dyn Disk>, log)
+    }
+
+    pub fn on(disk: Arc<dyn Disk>, log: Log) -> Tale {
         let (tables, live) = (BTreeMap::new(), Live::new());
         Tale { disk, log, session: None, tables, history: vec![live.clone()], live }
     }
 
     /// What is live when `act` is done.
-    fn after(&self, act: Act) -> Live {
+    pub fn after(&self, act: Act) -> Live {
         let mut live = self.live.clone();
         let mut update = |name: &str, seed| {
             live.get_mut(name).expect("it is live").update(&changes(name, seed), SETUP.join());
@@ -238,7 +241,7 @@ impl Tale {
         self.session.as_ref().expect("the tale begins with a session")
     }
 
-    fn act(&mut self, act: Act) -> Result<(), Error> {
+    pub fn act(&mut self, act: Act) -> Result<(), Error> {
         let after = self.after(act);
         match act {
             Act::Begin => {
@@ -347,7 +350,7 @@ impl Tale {
 }
 
 /// Opens what a crash left: it must be one of `allowed`, whole, and go on. Returns which.
-fn assert_reopens(
+pub fn assert_reopens(
     disk: &Arc<dyn Disk>,
     log: Log,
     allowed: &[&Live],

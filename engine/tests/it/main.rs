@@ -13,6 +13,7 @@ mod golden; // the files in `golden/`: read, written again, equal
 mod manifests; // golden manifests and session files, and what is refused in spite of its checksum
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
+mod beside; // readers, checks and inspections at every call of a writer, and the other way round
 mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
 mod check_beside; // checks beside a writer that replaces what is checked, and lost files
 mod context_adopt; // trees of another handle of a store, and of a copy that went another way
@@ -32,6 +33,7 @@ mod context_threads; // readers of a context beside a writer: in threads, and at
 mod corpus; // what the fuzz targets begin with, written by command
 mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
+mod exclusive; // two writers of one folder
 mod faults; // every call fails once, in every way
 mod hooked_disk; // a disk that tells of calls before they are made
 mod identities; // whose a file is, drawn or given; what a creation finds is never removed
@@ -53,6 +55,7 @@ mod proof_bytes; // encoded proofs: golden, changed, any bytes; bodies of fuzz t
 mod proof_machine; // random functions on random trees: what is recorded verifies
 mod put_back; // an older version of any one file: noticed, or acknowledged once
 mod random; // numbers that follow from a seed
+mod reopened; // a fault, an opening, more updates, and then the power goes
 mod schedule; // the work of updates against the model of levels, and its bound
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
 mod shrinking; // fewer steps that still fail

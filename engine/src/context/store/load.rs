@@ -15,7 +15,7 @@ use crate::context::options::Options;
 use crate::context::pack::Chunk;
 use crate::context::paths;
 use crate::context::record::{self, Tag};
-use crate::disk::Lock;
+use crate::disk::{Disk, Lock};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::format::header::FileKind;
@@ -24,6 +24,33 @@ use crate::sync::{Mutex, MutexGuard, lock};
 /// Most entries in a reader's memory before it looks for a newer index, and what one takes, about.
 const REOPEN_ENTRIES: u64 = 1 << 16;
 const REOPEN_ENTRY_BYTES: u64 = 64;
+
+/// How often a reader begins again because of what its writer did meanwhile.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// Does `read` with the control file of the store on `disk`, again while a writer beside it is what
+/// makes it fail: it removes files that a newer control file does not name, and takes back a batch
+/// whose write failed. What a writer does moves on, so an error that comes twice is true.
+pub(super) fn beside_writer<T>(
+    disk: &dyn Disk,
+    mut read: impl FnMut(Control) -> Result<T>,
+) -> Result<T> {
+    let mut before: Option<(Control, String)> = None;
+    for _ in 1..ATTEMPTS_MAX {
+        let control = Control::read(disk)?;
+        match read(control.clone()) {
+            Err(error) if [Kind::Missing, Kind::Corrupt].contains(&error.kind()) => {
+                let found = (control, error.to_string());
+                if before.as_ref() == Some(&found) {
+                    return Err(error);
+                }
+                before = Some(found);
+            }
+            outcome => return outcome,
+        }
+    }
+    read(Control::read(disk)?)
+}
 
 impl Store {
     /// Reads what the control file and the pack say into an empty state.
@@ -111,12 +138,14 @@ impl Store {
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
         let mut target = Target::new(&mut index, last, self.position);
+        let mut batch = self.last;
         let scan =
             append::scan(&*chunk.file, chunk.identity, self.position, |position, payload| {
+                batch = Some(position);
                 target.apply(&path, chunk.base, position, payload)
             })?;
         target.finish(&mut self.state, last, scan.end);
-        self.position = scan.end;
+        (self.position, self.last) = (scan.end, batch);
         chunk.extend(scan.end.offset);
         Ok(())
     }
@@ -236,20 +265,14 @@ impl Store {
         if let Some(history) = &mut self.history {
             return history.reload();
         }
-        let mut control = Control::read(&*self.disk)?;
-        loop {
+        let disk = Arc::clone(&self.disk);
+        beside_writer(&*disk, |control| {
             match self.follow(control.clone()).and_then(|()| self.renew_index()) {
-                // A writer that cleared the store meanwhile took files away; then there are others.
-                Err(error) if error.kind() == Kind::Missing => {
-                    let now = Control::read(&*self.disk)?;
-                    if now == control {
-                        return Err(error);
-                    }
-                    control = now;
-                }
-                outcome => return outcome,
+                // What was read before may be what the writer took back since.
+                Err(error) if error.kind() == Kind::Corrupt => self.read_afresh(control),
+                outcome => outcome,
             }
-        }
+        })
     }
 
     /// Reads on up to what `control` and the pack say. What was read when it fails stays, and the next
@@ -258,7 +281,7 @@ impl Store {
         let continues = control.generation == self.control.generation
             && control.store == self.control.store
             && control.bases.starts_with(&self.control.bases);
-        if !continues {
+        if !continues || !self.is_still()? {
             return self.read_afresh(control);
         }
         self.scan()?;
@@ -271,7 +294,7 @@ impl Store {
             }
             self.add_chunk(number, base, Position::start().offset)?;
             self.control.bases.push(base);
-            self.position = Position::start();
+            (self.position, self.last) = (Position::start(), None);
             lock(&self.index).next_chunk(number as u64);
             self.scan()?;
         }
@@ -300,6 +323,15 @@ impl Store {
             self.index = Arc::new(Mutex::new(index));
         }
         Ok(())
+    }
+
+    /// Whether the last batch that was read is still there. One whose write failed may have been read
+    /// whole before the writer took it back.
+    fn is_still(&self) -> Result<bool> {
+        let Some(last) = self.last else { return Ok(true) };
+        let chunks = self.pack.chunks();
+        let chunk = chunks.last().expect("a store has a chunk");
+        append::is_still(&*chunk.file, chunk.identity, last, self.position)
     }
 
     /// Other files: they are read afresh, and only then the old ones are let go.

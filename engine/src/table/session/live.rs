@@ -23,9 +23,6 @@ use crate::table::options::{OpenSnapshot, Verify};
 use crate::table::paths;
 use crate::table::snapshot::{TableRecord, named_files};
 
-/// How often a reader begins again because the writer removed what it was about to read.
-const ATTEMPTS_MAX: u32 = 100;
-
 /// How a live table is opened.
 #[derive(Clone, Debug, Default)]
 pub struct OpenTable {
@@ -178,23 +175,14 @@ impl Session {
 
     /// The same without a log of its own, beside whoever writes.
     fn read_live(&self, name: Option<&str>, options: &OpenTable) -> Result<Vec<Table>> {
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let checkpoint = read_checkpoint(&*self.store.disk, self.store.identity)?;
-            match self.read_once(checkpoint.as_ref(), name, options) {
-                Err(error) if attempts < ATTEMPTS_MAX => {
-                    // What a newer checkpoint does not need is removed.
-                    let now = read_checkpoint(&*self.store.disk, self.store.identity)?;
-                    if now == checkpoint {
-                        let segments = checkpoint.iter().flat_map(Checkpoint::segments);
-                        let files = named_files(segments);
-                        return Err(lost_among(&*self.store.disk, files, error));
-                    }
-                }
-                outcome => return outcome,
-            }
-        }
+        let (disk, identity) = (&*self.store.disk, self.store.identity);
+        let (checkpoint, tables) = log_files::beside_writer(disk, identity, |checkpoint| {
+            self.read_once(checkpoint, name, options)
+        })?;
+        tables.map_err(|error| {
+            let segments = checkpoint.iter().flat_map(Checkpoint::segments);
+            lost_among(disk, named_files(segments), error)
+        })
     }
 
     fn read_once(

@@ -1,0 +1,369 @@
+//! Readers, checks and inspections of a session at every call of the disk, with each kind of log: they see
+//! one state that was or is, and never damage that is none.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::sim::{Fault, SimDisk};
+use varvite::disk::{Access, Disk, Mode};
+use varvite::file::append::{self, AppendFile, Position};
+use varvite::format::header::{FileKind, Header};
+use varvite::table::check::check;
+use varvite::table::inspect;
+use varvite::{
+    Batch, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions,
+};
+
+use crate::hooked_disk::{Call, HookedDisk};
+use crate::log_crash::{ACTS, Act, BLOB_ACTS, Live, Tale, equal, opening, options};
+use crate::random::setting;
+
+fn bytes_of(disk: &dyn Disk, path: &str) -> varvite::Result<Vec<u8>> {
+    let file = disk.open(path, Mode::Read, Access::Buffered)?;
+    let mut bytes = vec![0; file.len()? as usize];
+    let found = file.read_at(0, &mut bytes)?;
+    bytes.truncate(found);
+    Ok(bytes)
+}
+
+/// What a check and an inspection of every file say that is wrong. Segments and files in work may be half
+/// written; they are inspected all the same, and nothing must break.
+fn wrong(disk: &Arc<dyn Disk>) -> Vec<String> {
+    let report = check(disk, |_| ControlFlow::Continue(())).unwrap();
+    let mut wrong: Vec<_> = report.findings.iter().map(|it| format!("{it:?}")).collect();
+    for folder in ["", "log", "snapshots", "segments"] {
+        for name in disk.list(folder).unwrap_or_default() {
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if ["log", "snapshots", "segments"].contains(&&*path) {
+                continue;
+            }
+            let Ok(bytes) = bytes_of(&**disk, &path) else { continue };
+            let outline = inspect::file(&path, &bytes);
+            let damages = outline.map_or(1, |outline| outline.damage_count());
+            if damages > 0 && folder != "segments" && !path.ends_with(".tmp") {
+                wrong.push(format!("{path} is inspected with {damages} damages"));
+            }
+        }
+    }
+    wrong
+}
+
+/// What a reader may find at this moment.
+#[derive(Default)]
+struct Watch {
+    allowed: Vec<Live>,
+    begun: bool,
+    looks: u64,
+    news: u64,
+}
+
+impl Watch {
+    /// Opens, checks and inspects what is on `disk`.
+    fn look(&mut self, disk: &Arc<dyn Disk>, what: &str) {
+        let session = match Session::open_read_only(Arc::clone(disk), SessionOptions::default()) {
+            Err(error) if error.kind() == Kind::Missing && !self.begun => return,
+            opened => opened.unwrap_or_else(|error| panic!("{what}: {error}")),
+        };
+        self.looks += 1;
+        let tables = session.open_all(&opening());
+        let tables = tables.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let is_one = |live: &Live| {
+            live.len() == tables.len()
+                && tables.iter().zip(live).all(|(table, (name, model))| {
+                    table.name() == name && equal(table, model).unwrap()
+                })
+        };
+        let found = self.allowed.iter().position(is_one);
+        let found = found.unwrap_or_else(|| panic!("{what}: neither what was nor what is"));
+        self.news += found as u64;
+        assert_eq!(wrong(disk), Vec::<String>::new(), "{what}");
+    }
+}
+
+/// Tells the tale with a look before each call that changes anything, while the `n`-th write fails.
+fn look_at_every_call(acts: &[Act], log: Log, failing: Option<u64>) -> (u64, u64) {
+    let sim = SimDisk::new(7);
+    if let Some(n) = failing {
+        sim.fail_at(n, Fault::Write);
+    }
+    let inner = Arc::clone(&sim) as Arc<dyn Disk>;
+    let watch: Arc<Mutex<Watch>> = Arc::default();
+    let (seen, disk) = (Arc::clone(&watch), Arc::clone(&inner));
+    let hooked = HookedDisk::new(inner, move |call, path| {
+        if call.changes() {
+            let what = format!("{log:?}, {failing:?}, before {call:?} of {path}");
+            seen.lock().unwrap().look(&disk, &what);
+        }
+    });
+    let mut tale = Tale::on(hooked, log);
+    for act in acts {
+        {
+            let mut watch = watch.lock().unwrap();
+            watch.allowed = vec![tale.live.clone(), tale.after(*act)];
+            watch.begun |= !matches!(act, Act::Begin);
+        }
+        if let Err(error) = tale.act(*act) {
+            assert_eq!(error.kind(), Kind::Io, "{act:?}: {error}");
+            if !matches!(act, Act::Begin | Act::Reopen | Act::End) {
+                tale.act(*act).unwrap_or_else(|error| panic!("{act:?} again: {error}"));
+                continue;
+            }
+            break;
+        }
+    }
+    let watch = watch.lock().unwrap();
+    (watch.looks, watch.news)
+}
+
+#[test]
+fn at_every_call_of_a_writer_a_reader_a_check_and_an_inspection_see_what_was_or_what_is() {
+    for log in [Log::Written, Log::Synced] {
+        for acts in [ACTS, BLOB_ACTS] {
+            let (looks, news) = look_at_every_call(acts, log, None);
+            println!("{log:?}: {looks} looks, {news} of them at what is new");
+            assert!(looks > 200 && news > 5, "{looks} {news}");
+        }
+    }
+}
+
+#[test]
+fn the_same_while_a_write_fails_and_is_taken_back() {
+    let stride = (2_000 / setting("VARVITE_BESIDE", 100).max(1)).max(1);
+    for log in [Log::Written, Log::Synced] {
+        for n in (5..400).step_by(stride as usize) {
+            look_at_every_call(ACTS, log, Some(n));
+        }
+    }
+}
+
+#[test]
+fn a_session_without_a_log_is_read_at_every_call_of_its_writer() {
+    let inner: Arc<dyn Disk> = MemoryDisk::new();
+    let (begun, saved) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (disk, seen, looks) = (Arc::clone(&inner), Arc::clone(&saved), Arc::clone(&begun));
+    let hooked = HookedDisk::new(inner, move |call, path| {
+        if !call.changes() || looks.load(SeqCst) == 0 {
+            return;
+        }
+        looks.fetch_add(1, SeqCst);
+        let what = format!("before {call:?} of {path}");
+        assert_eq!(wrong(&disk), Vec::<String>::new(), "{what}");
+        let session = Session::open_read_only(Arc::clone(&disk), SessionOptions::default());
+        let session = session.unwrap_or_else(|error| panic!("{what}: {error}"));
+        // One is there always, but while it is replaced there may be two.
+        let listed = session.list_snapshots().unwrap();
+        let newest = listed.last().map(|info| info.name.clone()).unwrap();
+        let now = seen.load(SeqCst);
+        let snapshot = session.open_snapshot(&newest, &varvite::OpenSnapshot::default()).unwrap();
+        let found = number_in(&snapshot.tables[0]).unwrap();
+        assert!(found == now || found == now + 1, "{what}: {found} after {now}");
+    });
+    let session = Session::create(hooked, SessionOptions::default()).unwrap();
+    let mut table = session.create_table("t", small_table()).unwrap();
+    for number in 1..20_u64 {
+        table.update(&numbered(number)).unwrap();
+        let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+        session.save_snapshot(&format!("s{number:03}"), content).unwrap();
+        saved.store(number, SeqCst);
+        begun.fetch_max(1, SeqCst);
+        if number > 1 {
+            session.delete_snapshot(&format!("s{:03}", number - 1)).unwrap();
+        }
+    }
+    drop(table);
+    session.close().unwrap();
+    assert!(begun.load(SeqCst) > 150, "{begun:?}");
+}
+
+fn small_table() -> TableOptions {
+    TableOptions { write_buffer_bytes: 2_000, ..TableOptions::default() }
+}
+
+/// One update that says its number at both ends, with some bytes between.
+fn numbered(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.insert(b"a", &number.to_le_bytes()).insert(b"z", &number.to_le_bytes());
+    let length = number as usize * 37 % 300;
+    batch.insert(&[b'k', number as u8 % 16], &vec![number as u8; length]);
+    batch
+}
+
+/// The number of the update that a table has come to; it must have it whole.
+fn number_in(table: &Table) -> varvite::Result<u64> {
+    let all: BTreeMap<_, _> =
+        table.range(Bound::Unbounded, Bound::Unbounded)?.into_iter().collect();
+    let [first, last] = [b"a", b"z"].map(|key| all.get(&key[..]).cloned());
+    assert_eq!(first, last, "half an update");
+    Ok(first.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap())))
+}
+
+/// A session whose writer makes `steps` updates at each of the calls of readers that `strikes` names.
+struct Busy {
+    raw: Arc<dyn Disk>,
+    disk: Arc<dyn Disk>,
+    calls: Arc<AtomicU64>,
+    strikes: Arc<Mutex<(u64, u64, u64)>>,
+    done: Arc<AtomicU64>,
+}
+
+impl Busy {
+    fn new(log: Log) -> Busy {
+        let raw: Arc<dyn Disk> = MemoryDisk::new();
+        let options = SessionOptions { log_file_bytes: 3_000, ..options(log) };
+        let session = Session::create(Arc::clone(&raw), options).unwrap();
+        let table = Mutex::new((session.create_table("t", small_table()).unwrap(), session));
+        let (calls, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        // The first call that the writer works at, the last one, and how much.
+        let strikes: Arc<Mutex<(u64, u64, u64)>> = Arc::default();
+        let (count, updates, when) = (Arc::clone(&calls), Arc::clone(&done), Arc::clone(&strikes));
+        let disk = HookedDisk::new(Arc::clone(&raw), move |_, _| {
+            let call = count.fetch_add(1, SeqCst) + 1;
+            let (first, last, steps) = *when.lock().unwrap();
+            if (first..=last).contains(&call) {
+                let (table, _) = &mut *table.lock().unwrap();
+                for _ in 0..steps {
+                    let number = updates.load(SeqCst) + 1;
+                    table.update(&numbered(number)).unwrap();
+                    updates.store(number, SeqCst);
+                }
+            }
+        });
+        Busy { raw, disk, calls, strikes, done }
+    }
+
+    /// Does `read` with the writer at work; returns how many calls there were, and between which
+    /// updates.
+    fn beside<T>(&self, strikes: (u64, u64, u64), read: impl FnOnce() -> T) -> (T, u64, u64, u64) {
+        self.calls.store(0, SeqCst);
+        let before = self.done.load(SeqCst);
+        *self.strikes.lock().unwrap() = strikes;
+        let found = read();
+        *self.strikes.lock().unwrap() = (0, 0, 0);
+        (found, self.calls.load(SeqCst), before, self.done.load(SeqCst))
+    }
+}
+
+#[test]
+fn a_writer_at_any_call_of_a_reader_leaves_it_one_acknowledged_state() {
+    for log in [Log::Written, Log::Synced] {
+        let busy = Busy::new(log);
+        let read = || {
+            let session =
+                Session::open_read_only(Arc::clone(&busy.disk), SessionOptions::default());
+            number_in(&session?.open_table("t", &OpenTable::default())?)
+        };
+        let check = || check(&busy.disk, |_| ControlFlow::Continue(())).unwrap();
+        for steps in [1, 3, 40] {
+            let (mut call, mut most) = (1, u64::MAX);
+            while call <= most {
+                for last in [call, call + 20] {
+                    let what = (log, steps, call, last);
+                    let (found, calls, before, after) = busy.beside((call, last, steps), read);
+                    let found = found.unwrap_or_else(|error| panic!("{what:?}: {error}"));
+                    assert!(
+                        (before..=after).contains(&found),
+                        "{what:?}: {found}, {before} to {after}"
+                    );
+                    let (report, more, ..) = busy.beside((call, last, steps), check);
+                    assert_eq!(report.findings, Vec::new(), "{what:?}");
+                    most = calls.max(more).min(120);
+                }
+                call += 1;
+            }
+            assert!(call > 10, "{call}");
+        }
+        assert_eq!(wrong(&busy.raw), Vec::<String>::new());
+    }
+}
+
+const KIND: FileKind = FileKind::Log;
+
+/// Reads an appended file while `act` happens before the `n`-th call of the reader; what it found, and
+/// whether there was such a call.
+fn scan_beside(
+    disk: &Arc<MemoryDisk>,
+    n: u64,
+    act: impl Fn() + Send + Sync + 'static,
+) -> (varvite::Result<Vec<Vec<u8>>>, bool) {
+    let calls = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&calls);
+    let hooked = HookedDisk::new(Arc::clone(disk) as Arc<dyn Disk>, move |call, _| {
+        if matches!(call, Call::Read | Call::Len) && count.fetch_add(1, SeqCst) + 1 == n {
+            act();
+        }
+    });
+    let mut found = Vec::new();
+    let scanned = append::open_reader(&*hooked, "log", KIND).and_then(|(file, header)| {
+        append::scan(&*file, header.identity, Position::start(), |_, bytes| {
+            found.push(bytes.to_vec());
+            Ok(())
+        })
+    });
+    (scanned.map(|_| found), calls.load(SeqCst) >= n)
+}
+
+/// A file of `count` records, each synced, with zeros ahead of it.
+fn appended(disk: &Arc<MemoryDisk>, count: u64) -> AppendFile {
+    let _ = disk.remove("log");
+    let mut file = AppendFile::create(&**disk, "log", Header::new(KIND, 3, 4)).unwrap();
+    for number in 0..count {
+        file.push(&vec![number as u8; 100_000]).unwrap();
+        file.sync().unwrap();
+    }
+    file.file().write_at(file.end().offset, &[0; 400_000]).unwrap();
+    file
+}
+
+#[test]
+fn a_file_that_grows_into_its_zeros_beneath_a_reader_is_whole() {
+    for steps in [1, 2, 4] {
+        let disk = MemoryDisk::new();
+        for n in 1.. {
+            let file = Mutex::new(appended(&disk, 3));
+            let (found, was_there) = scan_beside(&disk, n, move || {
+                let mut file = file.lock().unwrap();
+                for number in 3..3 + steps {
+                    file.push(&vec![number as u8; 100_000 / steps as usize]).unwrap();
+                    file.sync().unwrap();
+                }
+            });
+            let found = found.unwrap_or_else(|error| panic!("{steps} at call {n}: {error}"));
+            let count = found.len() as u64;
+            assert!(count >= 3 && count <= 3 + steps, "{steps} at call {n}: {count}");
+            assert!((0..).zip(&found).all(|(number, bytes)| bytes[0] == number));
+            if !was_there {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_beneath_a_reader_breaks_nothing() {
+    let disk = MemoryDisk::new();
+    let end = appended(&disk, 5).end().offset;
+    let step = end / 97;
+    for n in 1.. {
+        let mut met = false;
+        for length in (0..end).step_by(step as usize).chain([40, 59, 60, 61, end - 1]) {
+            drop(appended(&disk, 5));
+            let raw = Arc::clone(&disk);
+            let (found, was_there) = scan_beside(&disk, n, move || {
+                let file = raw.open("log", Mode::Write, Access::Buffered).unwrap();
+                file.set_len(length).unwrap();
+            });
+            met |= was_there;
+            match found {
+                Ok(found) => assert!((0..).zip(&found).all(|(number, it)| it[0] == number)),
+                // Records that were synced are gone, which is so.
+                Err(error) => assert_eq!(error.kind(), Kind::Corrupt, "{n}, {length}: {error}"),
+            }
+        }
+        if !met {
+            break;
+        }
+    }
+}
