@@ -41,7 +41,6 @@ const ATTEMPTS_MAX: u32 = 100;
 /// makes it fail: it begins and removes log files, and takes back records whose write failed. What a
 /// writer does moves on, so an error that comes twice with the same checkpoint is true. The outer
 /// error is of the checkpoint itself.
-#[expect(clippy::type_complexity, reason = "what was read stands beside what it was read with")]
 pub fn beside_writer<T>(
     disk: &dyn Disk,
     identity: u64,
