@@ -43,7 +43,7 @@ fn wrong(disk: &Arc<dyn Disk>) -> Vec<String> {
             let Ok(bytes) = bytes_of(&**disk, &path) else { continue };
             let outline = inspect::file(&path, &bytes);
             let damages = outline.map_or(1, |outline| outline.damage_count());
-            if damages > 0 && folder != "segments" && !path.ends_with(".tmp") {
+            if damages > 0 && folder != "segments" && !path.contains(".tmp") {
                 wrong.push(format!("{path} is inspected with {damages} damages"));
             }
         }
@@ -161,7 +161,8 @@ fn a_session_without_a_log_is_read_at_every_call_of_its_writer() {
         let found = number_in(&snapshot.tables[0]).unwrap();
         assert!(found == now || found == now + 1, "{what}: {found} after {now}");
     });
-    let session = Session::create(hooked, SessionOptions::default()).unwrap();
+    let options = SessionOptions { seed: Some(42), ..SessionOptions::default() };
+    let session = Session::create(hooked, options).unwrap();
     let mut table = session.create_table("t", small_table()).unwrap();
     for number in 1..20_u64 {
         table.update(&numbered(number)).unwrap();
@@ -313,7 +314,7 @@ fn appended(disk: &Arc<MemoryDisk>, count: u64) -> AppendFile {
         file.push(&vec![number as u8; 100_000]).unwrap();
         file.sync().unwrap();
     }
-    file.file().write_at(file.end().offset, &[0; 400_000]).unwrap();
+    file.file().write_at(file.end().offset, &vec![0; 400_000]).unwrap();
     file
 }
 
@@ -345,7 +346,7 @@ fn a_file_that_grows_into_its_zeros_beneath_a_reader_is_whole() {
 fn a_file_that_is_cut_beneath_a_reader_breaks_nothing() {
     let disk = MemoryDisk::new();
     let end = appended(&disk, 5).end().offset;
-    let step = end / 97;
+    let step = end / 31;
     for n in 1.. {
         let mut met = false;
         for length in (0..end).step_by(step as usize).chain([40, 59, 60, 61, end - 1]) {

@@ -235,7 +235,14 @@ fn every_crash_leaves_a_prefix_with_all_that_was_acknowledged() {
             file.push(b"next life").unwrap();
             file.write().unwrap();
             for (again, second) in image.crash_images(6, 8) {
-                let (_, later) = reopen(&*second).unwrap();
+                let later = match reopen(&*second) {
+                    Ok((_, later)) => later,
+                    Err(error) => {
+                        // A file without a record was never promised to be one.
+                        assert!(found.is_empty() && n <= 4, "{n}, {crash:?}, {again:?}: {error}");
+                        continue;
+                    }
+                };
                 // What an opening has found stays.
                 assert!(later.len() >= found.len(), "{n}, {crash:?}, {again:?}");
                 assert_eq!(later[..found.len()], found[..]);

@@ -144,7 +144,7 @@ fn live_tables(acts: &[log_crash::Act], log: Log, trouble: Trouble) -> bool {
         let sim = trouble.after(sim);
         let what = (trouble, log, *act);
         let disk = Arc::clone(&sim) as Arc<dyn Disk>;
-        let goes_on = trouble.number() % 3 > 0;
+        let goes_on = !trouble.number().is_multiple_of(3);
         let mut states = open_and_go_on(&disk, log, &allowed, goes_on, &what);
         if log == Log::Synced {
             states.drain(..states.len() - 1);
@@ -166,7 +166,9 @@ fn live_tables_keep_what_was_acknowledged_around_a_fault_and_an_opening() {
         for acts in [ACTS, BLOB_ACTS] {
             let whole = SimDisk::new(7);
             let mut tale = Tale::new(&whole, log);
-            acts.iter().for_each(|act| tale.act(*act).unwrap());
+            for act in acts {
+                tale.act(*act).unwrap();
+            }
             drop(tale);
             let drawn = Trouble::drawn(&whole, most / 4);
             let met = drawn.iter().filter(|it| live_tables(acts, log, **it)).count();
@@ -222,9 +224,8 @@ fn snapshots(trouble: Trouble) -> bool {
         let sim = trouble.after(sim);
         let disk = Arc::clone(&sim) as Arc<dyn Disk>;
         let what = (trouble, *act);
-        let which =
-            saves_another(&disk, &allowed[..1 + usize::from(outcome.is_err())], "xx", &what)
-                .unwrap_or_else(|error| panic!("{what:?}: {error}"));
+        let which = saves_another(&disk, &allowed[..=usize::from(outcome.is_err())], "xx", &what)
+            .unwrap_or_else(|error| panic!("{what:?}: {error}"));
         let mut saved = allowed[which].clone();
         let empty = (("a".to_owned()), model::Table::default());
         let content = model::Snapshot {
@@ -248,7 +249,9 @@ fn snapshots_stay_around_a_fault_and_an_opening() {
     let most = setting("VARVITE_REOPENINGS", 400) / 4;
     let whole = SimDisk::new(7);
     let mut story = Story::new(Arc::clone(&whole) as Arc<dyn Disk>);
-    story::ACTS.iter().for_each(|act| story.act(*act).unwrap());
+    for act in story::ACTS {
+        story.act(*act).unwrap();
+    }
     drop(story);
     let drawn = Trouble::drawn(&whole, most);
     let met = drawn.iter().filter(|it| snapshots(**it)).count();
@@ -306,7 +309,7 @@ mod context {
                 return true;
             };
             let mut states = vec![told.clone()];
-            if trouble.number() % 3 > 0 {
+            if !trouble.number().is_multiple_of(3) {
                 for number in 0..2 {
                     told = go_on(&mut store, &told, 2_000 + number).unwrap();
                     states.insert(0, told.clone());
@@ -335,7 +338,9 @@ mod context {
                 let options = options(index, durability);
                 let whole = SimDisk::new(7);
                 let mut tale = Tale::new(Arc::clone(&whole) as Arc<dyn Disk>, &options);
-                ACTS.iter().for_each(|act| tale.act(*act).unwrap());
+                for act in ACTS {
+                    tale.act(*act).unwrap();
+                }
                 drop(tale);
                 let drawn = Trouble::drawn(&whole, most / 4);
                 let met = drawn.iter().filter(|it| store(&options, **it)).count();
