@@ -575,7 +575,7 @@ mod interleavings {
         let disk = MemoryDisk::seeded(1);
         disk.create_directory("segments").expect("memory takes it");
         let options = SessionOptions { executor: Some(executor), ..SessionOptions::default() };
-        let store = Store::new(disk, options, (1, 1), 1, Some(Box::new(NoLock)));
+        let store = Store::new(disk, options, (1, 1), 1, Some((Box::new(NoLock), 1)));
         MergeJob::new(
             store,
             vec![Input::Buffer(buffer())],

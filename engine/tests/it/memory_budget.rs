@@ -136,7 +136,7 @@ fn a_load_that_sorts_is_charged_and_lets_go() {
 fn a_value_in_pieces_is_charged_while_it_is_written() {
     let options = SessionOptions::within_memory(BUDGET);
     let cache = Arc::clone(options.cache.as_ref().unwrap());
-    let session = Session::create(MemoryDisk::new(), options).unwrap();
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
     let before = charged(&cache);
     let mut writers = [(); 3].map(|()| session.write_value().unwrap());
     assert!(charged(&cache) >= before + 3 * (256 << 10));
@@ -153,7 +153,7 @@ fn a_value_in_pieces_is_charged_while_it_is_written() {
 fn what_a_cursor_reads_ahead_is_charged() {
     let options = SessionOptions::within_memory(BUDGET);
     let cache = Arc::clone(options.cache.as_ref().unwrap());
-    let session = Session::create(MemoryDisk::new(), options).unwrap();
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
     let order = LoadOrder::Sorted;
     let mut loader = session.load_table("t", TableOptions::default(), order).unwrap();
     for number in 0_u64..20_000 {

@@ -194,7 +194,7 @@ fn closing_interrupts_merges_and_loses_none_of_their_finished_segments() {
 #[test]
 fn lookups_go_through_more_buffers_than_sixteen_bits_count() {
     const BUFFERS: u64 = 65_536 + 50;
-    let session = Session::create(MemoryDisk::new(), SessionOptions::default()).unwrap();
+    let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default()).unwrap();
     let tiny = TableOptions { write_buffer_bytes: 64, ..TableOptions::default() };
     let mut old = session.create_table("old", tiny.clone()).unwrap();
     old.update(Batch::new().insert(b"oldest", b"1").insert(b"hidden", b"1")).unwrap();

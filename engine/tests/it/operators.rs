@@ -158,7 +158,7 @@ fn a_panic_while_a_range_is_deleted_leaves_the_table_as_it_was() {
 /// says so, and nothing is lost or panics.
 #[test]
 fn a_joined_value_that_is_too_long_is_an_error() {
-    let session = session(&MemoryDisk::new(), Log::None);
+    let session = session(&MemoryDisk::seeded(1), Log::None);
     let options =
         TableOptions { write_buffer_bytes: 64 << 10, size_ratio: 8, ..TableOptions::default() };
     let options = options.with_operator(MergeOperator::append());
