@@ -1,38 +1,20 @@
-//! The commands, one file each.
+//! The commands: one file each, or one folder a family. What several share lies below them.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Outcome;
 use crate::print::Format;
 
 mod bench;
-mod bench_blob;
-mod bench_context;
-mod bench_load;
-mod bench_proof;
-mod bench_upsert;
-mod bench_utxo;
 mod check;
 mod completions;
 mod conformance;
 mod context;
-mod context_migrate;
-mod context_scratch;
-mod context_write;
 mod demo;
 mod inspect;
 mod proof;
 mod replay;
-mod replay_blocks;
-mod replay_cardano;
-mod replay_tezos_json;
-mod snapshot;
-mod snapshot_transfer;
 mod table;
-mod table_load;
-mod table_stat;
-mod table_union;
-mod table_write;
 mod trace;
 
 /// A storage engine for blockchain ledger state: run it, look at it, measure it
@@ -81,6 +63,6 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Inspect(arguments) => inspect::run(&arguments, format),
         Command::Trace(command) => trace::run(&command, format),
         Command::Check(arguments) => check::run(&arguments, format),
-        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
     }
 }

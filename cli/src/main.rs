@@ -1,10 +1,10 @@
 //! The command line of varvite: one binary for running, inspecting and measuring stores.
 
 mod commands;
-mod context_store;
 mod exit;
 mod flags;
 mod hex;
+mod input;
 mod measure;
 mod print;
 mod progress;

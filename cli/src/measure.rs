@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
 
 /// User and system time of the whole process so far, in nanoseconds.
 pub fn cpu_ns() -> u64 {
@@ -79,6 +80,25 @@ impl Samples {
         let Some(last) = self.nanoseconds.len().checked_sub(1) else { return 0.0 };
         let rank = (share * self.nanoseconds.len() as f64).ceil() as usize;
         self.nanoseconds[rank.saturating_sub(1).min(last)] as f64 / 1e3
+    }
+}
+
+/// Percentiles of the time that blocks took.
+#[derive(Debug, Serialize)]
+pub struct BlockMs {
+    /// Median.
+    pub p50: f64,
+    /// Of a hundred, one takes longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl BlockMs {
+    /// Of samples in nanoseconds.
+    pub fn of(samples: &mut Samples) -> BlockMs {
+        let mut at = |share| samples.microseconds(share) / 1e3;
+        BlockMs { p50: at(0.5), p99: at(0.99), max: at(1.0) }
     }
 }
 

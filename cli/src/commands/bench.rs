@@ -1,8 +1,14 @@
 //! `varvite bench`: generated loads, measured.
 
+mod blob;
+pub mod context;
+mod load;
+mod proof;
+mod upsert;
+pub mod utxo;
+
 use clap::Subcommand;
 
-use super::{bench_blob, bench_context, bench_load, bench_proof, bench_upsert, bench_utxo};
 use crate::exit::Outcome;
 use crate::print::Format;
 
@@ -10,22 +16,22 @@ use crate::print::Format;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     #[command(subcommand)]
-    Utxo(bench_utxo::Command),
-    Load(bench_load::Arguments),
-    Blob(bench_blob::Arguments),
-    Upsert(bench_upsert::Arguments),
-    Context(bench_context::Arguments),
-    Proof(bench_proof::Arguments),
+    Utxo(utxo::Command),
+    Load(load::Arguments),
+    Blob(blob::Arguments),
+    Upsert(upsert::Arguments),
+    Context(context::Arguments),
+    Proof(proof::Arguments),
 }
 
 /// Runs the benchmark that `command` names.
 pub fn run(command: Command, format: Format) -> Outcome {
     match command {
-        Command::Utxo(command) => bench_utxo::run(command, format),
-        Command::Load(arguments) => bench_load::run(&arguments, format),
-        Command::Blob(arguments) => bench_blob::run(&arguments, format),
-        Command::Upsert(arguments) => bench_upsert::run(&arguments, format),
-        Command::Context(arguments) => bench_context::run(&arguments, format),
-        Command::Proof(arguments) => bench_proof::run(&arguments, format),
+        Command::Utxo(command) => utxo::run(command, format),
+        Command::Load(arguments) => load::run(&arguments, format),
+        Command::Blob(arguments) => blob::run(&arguments, format),
+        Command::Upsert(arguments) => upsert::run(&arguments, format),
+        Command::Context(arguments) => context::run(&arguments, format),
+        Command::Proof(arguments) => proof::run(&arguments, format),
     }
 }

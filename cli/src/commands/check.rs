@@ -9,12 +9,12 @@ use serde::Serialize;
 use varvite::disk::Disk;
 use varvite::table::check;
 
-use super::context;
-use crate::context_store::{Folder, is_context};
+use super::context::check as context;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store;
+use crate::store::context::Folder;
+use crate::store::folder;
 
 /// Verify every file of a store and say what is wrong and where; never writes
 ///
@@ -49,10 +49,10 @@ struct Finding {
 
 /// Checks and prints what was found.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    if is_context(&arguments.dir) {
-        return context::check_folder(&Folder::of(&arguments.dir), format);
+    if folder::is_context(&arguments.dir) {
+        return context::of_folder(&Folder::of(&arguments.dir), format);
     }
-    let disk: Arc<dyn Disk> = store::disk(&arguments.dir)?;
+    let disk: Arc<dyn Disk> = folder::disk(&arguments.dir)?;
     let mut bar = Progress::new("checking", 0, Unit::Bytes);
     let found = check::check(&disk, |progress| {
         bar.set_total(progress.total_bytes);

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::exit::{Outcome, Verdict};
@@ -16,16 +16,11 @@ pub struct Arguments {
     shell: Shell,
 }
 
-/// Writes the script to standard output.
-pub fn run(arguments: &Arguments) -> Outcome {
+/// Writes the script for `program` to standard output.
+pub fn run(arguments: &Arguments, mut program: Command) -> Outcome {
     // Generated in memory first, because the generator panics on a closed pipe.
     let mut script = Vec::new();
-    clap_complete::generate(
-        arguments.shell,
-        &mut super::Arguments::command(),
-        "varvite",
-        &mut script,
-    );
+    clap_complete::generate(arguments.shell, &mut program, "varvite", &mut script);
     std::io::stdout().lock().write_all(&script)?;
     Ok(Verdict::Yes)
 }

@@ -2,7 +2,6 @@
 //!
 //! What a file holds is told from its first vector, so that files can be renamed and mixed.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,6 +10,7 @@ use serde_json::Value;
 use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
+use crate::input::read_text;
 use crate::print::{self, Format};
 use crate::workload::vectors;
 
@@ -76,21 +76,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         }
     }
     Ok(Verdict::of(failed == 0))
-}
-
-/// The text of `path`, unpacked if it is gzipped.
-pub fn read_text(path: &Path) -> Result<String> {
-    let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| Error::io("read", &name, error))?;
-    let mut text = String::new();
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        flate2::read::MultiGzDecoder::new(&bytes[..])
-            .read_to_string(&mut text)
-            .map_err(|error| Error::io("unpack", &name, error))?;
-        return Ok(text);
-    }
-    String::from_utf8(bytes)
-        .map_err(|_| Error::invalid(format!("{name} is not text: give a vector file")))
 }
 
 /// One value, however deep: proofs are deeper than the reader's own limit.

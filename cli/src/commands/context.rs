@@ -1,525 +1,68 @@
-//! `varvite context`: looking into a context, ours or one of Irmin. Only `check --rebuild-index` writes
-//! here; what else writes is in `context_write.rs`.
+//! `varvite context`: a context, ours or one of Irmin, looked into and changed by hand.
 
-use clap::{Args, Subcommand};
-use serde_json::json;
-use varvite::context::{Change, Depth, Kind, Options, Order, Store, Tree};
-use varvite::irmin_pack as irmin;
-use varvite::{Error, Result};
+pub mod check;
+mod look;
+mod migrate;
+mod scratch;
+mod write;
 
-use super::context_migrate;
-use super::context_write;
-use crate::context_store::{Folder, commit, text};
-use crate::exit::{Outcome, Verdict};
-use crate::hex;
-use crate::print::{self, Format};
-use crate::store::disk;
-use crate::text::Notation;
+use clap::Subcommand;
 
-/// How many bytes of a value `get` prints to a terminal, and `diff`, which prints many.
-const TERMINAL_GET: usize = 2048;
-const TERMINAL_DIFF: usize = 64;
+use crate::exit::Outcome;
+use crate::print::Format;
+use crate::store::context::Folder;
 
 /// Look into a context store, change it by hand, merge
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List commits, newest first
-    Log(Log),
+    Log(look::Log),
     /// List the children of a directory
-    Ls(Page),
+    Ls(look::Page),
     /// Print a value
-    Get(Get),
+    Get(look::Get),
     /// Draw a subtree
-    Tree(Drawing),
+    Tree(look::Drawing),
     /// Figures of the store
     Stat(Folder),
     /// Count values and bytes below each child
-    Du(Place),
+    Du(look::Place),
     /// What changed from one commit to another
-    Diff(Between),
+    Diff(look::Between),
     /// Print every path and value in order, one JSON object a line
-    Dump(Dump),
+    Dump(look::Dump),
     /// Recompute every hash and look each up in the index
-    Check(Check),
-    Create(context_write::Create),
-    Put(context_write::Put),
-    Remove(context_write::Remove),
+    Check(check::Arguments),
+    Create(write::Create),
+    Put(write::Put),
+    Remove(write::Remove),
     #[command(subcommand)]
-    Branch(context_write::Branch),
-    Merge(context_write::MergeInto),
+    Branch(write::Branch),
+    Merge(write::MergeInto),
     /// Copy commits of a store of Irmin into one of ours, each checked by its hash
-    Migrate(context_migrate::Migrate),
+    Migrate(migrate::Migrate),
     /// Write the commits as a store of Irmin, version 5
-    ExportIrmin(context_migrate::Export),
-}
-
-#[derive(Debug, Args)]
-pub struct Log {
-    #[command(flatten)]
-    folder: Folder,
-    /// How many
-    #[arg(long, default_value_t = 20)]
-    limit: usize,
-}
-
-/// A path in a commit.
-#[derive(Debug, Args)]
-pub struct Place {
-    #[command(flatten)]
-    folder: Folder,
-    /// Hash of a commit, a branch, or "last"
-    commit: String,
-    /// Steps joined by "/"
-    #[arg(default_value = "")]
-    path: String,
-    /// Steps and values are hexadecimal
-    #[arg(long)]
-    hex: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct Get {
-    #[command(flatten)]
-    place: Place,
-    /// Print long values whole to a terminal too
-    #[arg(long)]
-    full: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct Page {
-    #[command(flatten)]
-    place: Place,
-    /// Children to skip
-    #[arg(long, default_value_t = 0)]
-    offset: u64,
-    /// Children to list at most
-    #[arg(long, default_value_t = 100)]
-    length: u64,
-}
-
-#[derive(Debug, Args)]
-pub struct Drawing {
-    #[command(flatten)]
-    place: Place,
-    /// Levels to draw
-    #[arg(long, default_value_t = 3)]
-    depth: usize,
-}
-
-#[derive(Debug, Args)]
-pub struct Between {
-    #[command(flatten)]
-    folder: Folder,
-    /// The commit before
-    before: String,
-    /// The commit after
-    after: String,
-    /// Steps and values are printed in hexadecimal
-    #[arg(long)]
-    hex: bool,
-    /// Print long values whole to a terminal too
-    #[arg(long)]
-    full: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct Dump {
-    #[command(flatten)]
-    folder: Folder,
-    /// Hash of a commit, a branch, or "last"
-    commit: String,
-}
-
-#[derive(Debug, Args)]
-pub struct Check {
-    #[command(flatten)]
-    folder: Folder,
-    /// First make the index from the pack again; takes the store's lock
-    #[arg(long)]
-    rebuild_index: bool,
+    ExportIrmin(migrate::Export),
 }
 
 /// Runs the command that looks.
 pub fn run(command: Command, format: Format) -> Outcome {
     match command {
-        Command::Log(arguments) => log(&arguments, format),
-        Command::Ls(arguments) => ls(&arguments, format),
-        Command::Get(arguments) => get(&arguments, format),
-        Command::Tree(arguments) => draw(&arguments, format),
-        Command::Stat(arguments) => stat(&arguments, format),
-        Command::Du(arguments) => du(&arguments, format),
-        Command::Diff(arguments) => diff(&arguments, format),
-        Command::Dump(arguments) => dump(&arguments),
-        Command::Check(arguments) => check(&arguments, format),
-        Command::Create(arguments) => context_write::create(&arguments, format),
-        Command::Put(arguments) => context_write::put(&arguments, format),
-        Command::Remove(arguments) => context_write::remove(&arguments, format),
-        Command::Branch(command) => context_write::branch(&command, format),
-        Command::Merge(arguments) => context_write::merge(&arguments, format),
-        Command::Migrate(arguments) => context_migrate::migrate(&arguments, format),
-        Command::ExportIrmin(arguments) => context_migrate::export(&arguments, format),
+        Command::Log(arguments) => look::log(&arguments, format),
+        Command::Ls(arguments) => look::ls(&arguments, format),
+        Command::Get(arguments) => look::get(&arguments, format),
+        Command::Tree(arguments) => look::draw(&arguments, format),
+        Command::Stat(arguments) => look::stat(&arguments, format),
+        Command::Du(arguments) => look::du(&arguments, format),
+        Command::Diff(arguments) => look::diff(&arguments, format),
+        Command::Dump(arguments) => look::dump(&arguments),
+        Command::Check(arguments) => check::run(&arguments, format),
+        Command::Create(arguments) => write::create(&arguments, format),
+        Command::Put(arguments) => write::put(&arguments, format),
+        Command::Remove(arguments) => write::remove(&arguments, format),
+        Command::Branch(command) => write::branch(&command, format),
+        Command::Merge(arguments) => write::merge(&arguments, format),
+        Command::Migrate(arguments) => migrate::migrate(&arguments, format),
+        Command::ExportIrmin(arguments) => migrate::export(&arguments, format),
     }
-}
-
-impl Place {
-    fn notation(&self) -> Notation {
-        Notation::new(self.hex)
-    }
-
-    fn steps(&self) -> Result<Vec<Vec<u8>>> {
-        self.notation().path(&self.path)
-    }
-
-    /// The subtree, or a sentence about why there is none.
-    fn tree(&self) -> Result<std::result::Result<Tree, String>> {
-        let store = self.folder.open()?;
-        let commit = commit(&store, &self.commit)?;
-        let (steps, root) = (self.steps()?, store.checkout(&commit)?);
-        if let Some(tree) = root.find_tree(&steps)? {
-            return Ok(Ok(tree));
-        }
-        // The longest part of the path that leads somewhere.
-        let mut known = steps.len() - 1;
-        while !root.mem_tree(&steps[..known])? {
-            known -= 1;
-        }
-        let shown = |steps: &[Vec<u8>]| {
-            let steps: Vec<_> = steps.iter().map(|step| self.notation().show(step)).collect();
-            if steps.is_empty() {
-                "the root".to_owned()
-            } else {
-                format!("\"{}\"", steps.join("/"))
-            }
-        };
-        let (there, missing) = (shown(&steps[..known]), shown(&steps[known..=known]));
-        let why = if root.mem(&steps[..known])? {
-            format!(
-                "{there} is a value, and nothing is below a value: print it with `varvite context get`"
-            )
-        } else {
-            format!("{there} has no child {missing}: list what it has with `varvite context ls`")
-        };
-        Ok(Err(format!("nothing is at {} in {}: {why}", shown(&steps), self.commit)))
-    }
-
-    /// The path for a sentence.
-    fn shown(&self) -> String {
-        if self.path.is_empty() {
-            format!("the root of {}", self.commit)
-        } else {
-            format!("\"{}\"", self.path)
-        }
-    }
-}
-
-/// The answer when nothing is at a place.
-fn nothing(why: &str, format: Format) -> Outcome {
-    match format {
-        Format::Json => print::json(&json!({"found": false, "why": why}))?,
-        Format::Table => print::line(why)?,
-    }
-    Ok(Verdict::No)
-}
-
-fn log(arguments: &Log, format: Format) -> Outcome {
-    let store = arguments.folder.open()?;
-    let mut commits = Vec::new();
-    for hash in store.log(arguments.limit)? {
-        commits.push(store.commit_info(&hash)?);
-    }
-    let message = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if format == Format::Json {
-        let all: Vec<_> = commits
-            .iter()
-            .map(|commit| {
-                let parents: Vec<_> = commit.parents.iter().map(text).collect();
-                json!({
-                    "hash": text(&commit.hash), "tree": text(&commit.tree),
-                    "parents": parents, "date": commit.date, "author": message(&commit.author),
-                    "message": message(&commit.message), "sequence": commit.sequence,
-                })
-            })
-            .collect();
-        print::json(&all)?;
-        return Ok(Verdict::Yes);
-    }
-    if commits.is_empty() {
-        print::line("no commits")?;
-        return Ok(Verdict::Yes);
-    }
-    let mut table = print::table(&[">number", "=commit", ">date", "author", "message"]);
-    for commit in &commits {
-        table.add_row(vec![
-            commit.sequence.to_string(),
-            text(&commit.hash),
-            commit.date.to_string(),
-            Notation::Text.show(&commit.author),
-            Notation::Text.show(&commit.message),
-        ]);
-    }
-    print::line(&table.to_string())?;
-    Ok(Verdict::Yes)
-}
-
-fn ls(arguments: &Page, format: Format) -> Outcome {
-    let place = &arguments.place;
-    let tree = match place.tree()? {
-        Ok(tree) => tree,
-        Err(why) => return nothing(&why, format),
-    };
-    let notation = place.notation();
-    let page = tree.list::<&[u8]>(&[], arguments.offset, arguments.length)?;
-    let mut rows = Vec::new();
-    for (name, child) in &page {
-        let length = match child.to_value()? {
-            Some(value) => value.len() as u64,
-            None => child.length::<&[u8]>(&[])?,
-        };
-        rows.push((notation.show(name), child.kind(), length, text(&child.hash()?)));
-    }
-    let kind = |kind| if kind == Kind::Value { "value" } else { "directory" };
-    if format == Format::Json {
-        let all: Vec<_> = rows
-            .iter()
-            .map(|row| json!({"name": row.0, "kind": kind(row.1), "length": row.2, "hash": row.3}))
-            .collect();
-        print::json(&all)?;
-        return Ok(Verdict::Yes);
-    }
-    let mut table = print::table(&["name", "kind", ">bytes or children", "=hash"]);
-    for (name, what, length, hash) in rows {
-        table.add_row(vec![name, kind(what).to_owned(), print::count(length), hash]);
-    }
-    print::line(&table.to_string())?;
-    Ok(Verdict::Yes)
-}
-
-fn get(arguments: &Get, format: Format) -> Outcome {
-    let place = &arguments.place;
-    let tree = match place.tree()? {
-        Ok(tree) => tree,
-        Err(why) => return nothing(&why, format),
-    };
-    let Some(value) = tree.to_value()? else {
-        return Err(Error::invalid(format!(
-            "{} is a directory: list it with `varvite context ls`",
-            place.shown()
-        ))
-        .into());
-    };
-    match format {
-        Format::Json => print::json(&json!({"value": hex::encode(&value)}))?,
-        Format::Table => {
-            let most = print::value_bytes(TERMINAL_GET, arguments.full);
-            print::line(&place.notation().show_up_to(&value, most))?;
-        }
-    }
-    Ok(Verdict::Yes)
-}
-
-fn draw(arguments: &Drawing, format: Format) -> Outcome {
-    let place = &arguments.place;
-    let tree = match place.tree()? {
-        Ok(tree) => tree,
-        Err(why) => return nothing(&why, format),
-    };
-    let notation = place.notation();
-    let mut failed = None;
-    tree.fold::<&[u8]>(&[], Some(Depth::Le(arguments.depth)), Order::Sorted, |path, tree| {
-        let Some(name) = path.last() else { return Ok(()) };
-        let (kind, length, unit) = match tree.to_value()? {
-            Some(value) => ("value", value.len() as u64, ["byte", "bytes"]),
-            None => ("directory", tree.length::<&[u8]>(&[])?, ["child", "children"]),
-        };
-        let line = if format == Format::Json {
-            let path: Vec<_> = path.iter().map(|step| hex::encode(step)).collect();
-            json!({"path": path, "kind": kind, "length": length}).to_string()
-        } else {
-            let indent = "  ".repeat(path.len() - 1);
-            let what = print::counted(length, unit[0], unit[1]);
-            format!("{indent}{}  ({what})", notation.show(name))
-        };
-        if failed.is_none() {
-            failed = print::line(&line).err();
-        }
-        Ok(())
-    })?;
-    failed.map_or(Ok(Verdict::Yes), |error| Err(error.into()))
-}
-
-fn stat(arguments: &Folder, format: Format) -> Outcome {
-    let store = arguments.open()?;
-    let stats = store.stats();
-    let configuration = store.configuration();
-    let branches = store.branches();
-    if format == Format::Json {
-        let branches: serde_json::Map<_, _> = branches
-            .iter()
-            .map(|(name, hash)| (Notation::Text.show(name), text(hash).into()))
-            .collect();
-        print::json(&json!({
-            "commits": stats.commits, "objects": stats.objects, "pack_bytes": stats.pack_bytes,
-            "index_bytes": stats.index_bytes, "warnings": store.warnings(),
-            "chunks": stats.chunks, "generation": stats.generation,
-            "entries": configuration.entries(), "stable_hash": configuration.stable_hash(),
-            "branches": branches,
-        }))?;
-        return Ok(Verdict::Yes);
-    }
-    let table = print::record(&[
-        ("commits", print::count(stats.commits)),
-        ("objects found by hash", print::count(stats.objects)),
-        ("pack", print::bytes(stats.pack_bytes)),
-        ("index", print::bytes(stats.index_bytes)),
-        ("chunks", print::count(stats.chunks)),
-        ("generation", print::count(stats.generation)),
-        ("branching", configuration.entries().to_string()),
-        ("hashed flat up to", configuration.stable_hash().to_string()),
-        ("branches", branches.len().to_string()),
-    ]);
-    print::line(&table.to_string())?;
-    for warning in store.warnings() {
-        print::line(&format!("warning: {warning}"))?;
-    }
-    Ok(Verdict::Yes)
-}
-
-fn du(place: &Place, format: Format) -> Outcome {
-    let tree = match place.tree()? {
-        Ok(tree) => tree,
-        Err(why) => return nothing(&why, format),
-    };
-    let notation = place.notation();
-    let mut rows: Vec<(String, u64, u64)> = Vec::new();
-    tree.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Sorted, |path, tree| {
-        if path.len() == 1 {
-            rows.push((notation.show(&path[0]), 0, 0));
-        }
-        if let Some(value) = tree.to_value()? {
-            let row = rows.last_mut().expect("a child comes before what is below it");
-            row.1 += 1;
-            row.2 += value.len() as u64;
-        }
-        Ok(())
-    })?;
-    if format == Format::Json {
-        let all: Vec<_> = rows
-            .iter()
-            .map(|row| json!({"name": row.0, "values": row.1, "bytes": row.2}))
-            .collect();
-        print::json(&all)?;
-        return Ok(Verdict::Yes);
-    }
-    let mut table = print::table(&["name", ">values", ">bytes"]);
-    for (name, values, bytes) in rows {
-        table.add_row(vec![name, print::count(values), print::count(bytes)]);
-    }
-    print::line(&table.to_string())?;
-    Ok(Verdict::Yes)
-}
-
-fn diff(arguments: &Between, format: Format) -> Outcome {
-    let store = arguments.folder.open()?;
-    let tree = |text: &str| store.checkout(&commit(&store, text)?);
-    let (before, after) = (tree(&arguments.before)?, tree(&arguments.after)?);
-    let notation = Notation::new(arguments.hex);
-    let most = print::value_bytes(TERMINAL_DIFF, arguments.full);
-    let (mut same, mut failed) = (true, None);
-    before.diff(&after, |path, change| {
-        same = false;
-        let (sign, old, new) = match &change {
-            Change::Added(new) => ('+', None, Some(new)),
-            Change::Removed(old) => ('-', Some(old), None),
-            Change::Updated(old, new) => ('~', Some(old), Some(new)),
-        };
-        let line = if format == Format::Json {
-            let path: Vec<_> = path.iter().map(|step| hex::encode(step)).collect();
-            let value = |value: Option<&Vec<u8>>| value.map(|value| hex::encode(value));
-            json!({"path": path, "before": value(old), "after": value(new)}).to_string()
-        } else {
-            let path: Vec<_> = path.iter().map(|step| notation.show(step)).collect();
-            let bytes =
-                |value: Option<&Vec<u8>>| value.map(|value| notation.show_up_to(value, most));
-            let values: Vec<_> = [bytes(old), bytes(new)].into_iter().flatten().collect();
-            format!("{sign} {}  {}", path.join("/"), values.join(" -> "))
-        };
-        if failed.is_none() {
-            failed = print::line(&line).err();
-        }
-        Ok(())
-    })?;
-    failed.map_or(Ok(Verdict::of(same)), |error| Err(error.into()))
-}
-
-fn dump(arguments: &Dump) -> Outcome {
-    let store = arguments.folder.open()?;
-    let tree = store.checkout(&commit(&store, &arguments.commit)?)?;
-    let mut failed = None;
-    tree.fold::<&[u8]>(&[], None, Order::Sorted, |path, tree| {
-        if let Some(value) = tree.to_value()?
-            && failed.is_none()
-        {
-            let path: Vec<_> = path.iter().map(|step| hex::encode(step)).collect();
-            let line = json!({"path": path, "value": hex::encode(&value)});
-            failed = print::line(&line.to_string()).err();
-        }
-        Ok(())
-    })?;
-    failed.map_or(Ok(Verdict::Yes), |error| Err(error.into()))
-}
-
-fn check(arguments: &Check, format: Format) -> Outcome {
-    let folder = &arguments.folder.store;
-    if arguments.rebuild_index {
-        let mut store = Store::open(disk(folder)?, Options::default())?;
-        store.rebuild_index()?;
-        store.close()?;
-    }
-    check_folder(&arguments.folder, format)
-}
-
-/// Checks the context in the folder and prints what was found.
-pub fn check_folder(arguments: &Folder, format: Format) -> Outcome {
-    let (store, folder) = (arguments.open()?, &arguments.store);
-    let is_foreign = irmin::is_store(&*disk(folder)?)?;
-    let checked = store.check()?;
-    let faults = &checked.index_faults;
-    let is_sound = faults.is_empty() && checked.missing.is_empty();
-    match format {
-        Format::Json => print::json(&json!({
-            "commits": checked.commits, "nodes": checked.nodes, "values": checked.values,
-            "index_faults": faults, "warnings": store.warnings(),
-            "collected": checked.collected, "missing": checked.missing,
-        }))?,
-        Format::Table => {
-            print::line(&format!(
-                "{}: {}, {}, {}",
-                if is_sound { "sound" } else { "damaged, as said below" },
-                print::counted(checked.commits, "commit", "commits"),
-                print::counted(checked.nodes, "piece of directories", "pieces of directories"),
-                print::counted(checked.values, "value", "values")
-            ))?;
-            if checked.collected > 0 {
-                print::line(&format!("{} commits were collected", checked.collected))?;
-            }
-            for missing in &checked.missing {
-                print::line(&format!("missing: {missing}"))?;
-            }
-            for fault in store.warnings().iter().chain(faults) {
-                print::line(&format!("index: {fault}"))?;
-            }
-            if !faults.is_empty() && is_foreign {
-                print::line(
-                    "let Irmin make its index again, or `varvite context migrate` the store",
-                )?;
-            } else if !faults.is_empty() {
-                print::line(&format!(
-                    "make the index again: varvite context check --rebuild-index {}",
-                    folder.display()
-                ))?;
-            }
-        }
-    }
-    Ok(Verdict::of(is_sound))
 }

@@ -10,16 +10,16 @@ use serde::Serialize;
 use varvite::context::{Options, Store};
 use varvite::{Result, SessionStats, Table, TableStats};
 
-use super::bench_context;
-use super::bench_utxo::{self, RunReport};
-use super::replay_cardano::temporary_folder;
-use super::table_stat::{Level, draw_levels, levels};
+use super::bench::context as bench_context;
+use super::bench::utxo::{self as bench_utxo, RunReport};
+use super::table::stat::{Level, draw_levels, levels};
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Tuning;
 use crate::measure::cpu_ns;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store;
+use crate::store::folder::{self, temporary};
+use crate::store::tables;
 use crate::workload::utxo::{Measured, Mode, Plan, run as run_plan};
 
 /// Fill a store, use it, check every answer against a model, and show what it looks like
@@ -77,7 +77,7 @@ struct MemoryBytes {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let temporary = match arguments.store {
         Some(_) => None,
-        None => Some(temporary_folder()?),
+        None => Some(temporary()?),
     };
     let folder = arguments.store.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
     let folder = folder.expect("either kept or temporary");
@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 
 fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats)> {
     let (start, cpu_before) = (Instant::now(), cpu_ns());
-    let session = store::create(folder, Tuning::default().options(folder)?)?;
+    let session = tables::create(folder, Tuning::default().options(folder)?)?;
     let table = bench_utxo::fill(&session, entries, "filling")?;
     let (fill_seconds, fill_cpu) = (start.elapsed().as_secs_f64(), cpu_ns() - cpu_before);
     let start = Instant::now();
@@ -101,7 +101,7 @@ fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats
     session.close()?;
 
     let start = Instant::now();
-    let session = store::open(folder, Tuning::default().options(folder)?)?;
+    let session = tables::open(folder, Tuning::default().options(folder)?)?;
     let (table, entries) = bench_utxo::open(&session)?;
     let open_seconds = start.elapsed().as_secs_f64();
     let plan = Plan {
@@ -151,7 +151,7 @@ fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats
 /// Runs the blocks, and recomputes every hash of what they left.
 fn blocks(folder: &Path) -> Result<(bench_context::Report, ContextChecked)> {
     let report = bench_context::small(folder)?;
-    let checked = Store::open_read_only(store::disk(folder)?, Options::default())?.check()?;
+    let checked = Store::open_read_only(folder::disk(folder)?, Options::default())?.check()?;
     let hash_is_known = report.last_hash == bench_context::SMALL_HASH && report.missing == 0;
     let checked = ContextChecked {
         hash_is_known,

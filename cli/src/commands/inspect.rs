@@ -1,6 +1,6 @@
 //! `varvite inspect`: what a file of a store holds, sound or damaged.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -8,9 +8,9 @@ use varvite::context::inspect as context;
 use varvite::irmin_pack as irmin;
 use varvite::outline::Outline;
 use varvite::table::inspect;
-use varvite::{Error, Kind, Result};
 
 use crate::exit::{Outcome, Verdict};
+use crate::input;
 use crate::print::{self, Format};
 
 /// Decode any file of a store into an outline, also a damaged one
@@ -56,14 +56,14 @@ const READINGS_MAX: u32 = 10;
 /// Reads the file and prints its outline.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = arguments.file.display().to_string();
-    let mut bytes = read(&arguments.file, &name)?;
+    let mut bytes = input::read(&arguments.file, &name)?;
     for _ in 1..READINGS_MAX {
         let outline = outline_of(&name, &bytes)?;
         if outline.damage_count() == 0 {
             return show(&outline, format);
         }
         // A writer that appends while the file is read leaves a copy that never was.
-        let again = read(&arguments.file, &name)?;
+        let again = input::read(&arguments.file, &name)?;
         if again == bytes {
             return show(&outline, format);
         }
@@ -88,19 +88,4 @@ pub fn show(outline: &Outline, format: Format) -> Outcome {
         Format::Table => print::line(&outline.to_string())?,
     }
     Ok(Verdict::of(outline.damage_count() == 0))
-}
-
-/// The bytes of a file that messages call `name`.
-pub fn read(file: &Path, name: &str) -> Result<Vec<u8>> {
-    if file.is_dir() {
-        return Err(Error::invalid(format!(
-            "{name} is a folder: give one of its files, or use `varvite check` for a whole store"
-        )));
-    }
-    std::fs::read(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::new(Kind::Missing, format!("there is no file {name}"))
-        }
-        _ => Error::io("read", name, error),
-    })
 }

@@ -9,10 +9,10 @@ use varvite::context::{Configuration, Hash, Kind, Tree, hash};
 use varvite::proof::{self, Encoding, Kinded, Proof, Read, Shown};
 use varvite::{Error, Result};
 
-use crate::context_store::{Folder, commit};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
+use crate::store::context::{Folder, commit};
 use crate::text::Notation;
 
 /// Make, check and show proofs of what a context holds

@@ -7,6 +7,7 @@ use varvite::irmin_pack::trace;
 
 use super::inspect;
 use crate::exit::Outcome;
+use crate::input;
 use crate::print::Format;
 
 /// Look into a trace that Irmin's benchmarks recorded
@@ -28,6 +29,6 @@ pub struct Show {
 pub fn run(command: &Command, format: Format) -> Outcome {
     let Command::Show(arguments) = command;
     let name = arguments.file.display().to_string();
-    let bytes = inspect::read(&arguments.file, &name)?;
+    let bytes = input::read(&arguments.file, &name)?;
     inspect::show(&trace::describe(&name, &bytes, arguments.limit)?, format)
 }

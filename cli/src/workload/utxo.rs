@@ -4,8 +4,10 @@
 mod draw;
 mod model;
 mod pipeline;
+mod plan;
 mod run;
 
 use draw::mix;
 pub use draw::{Draw, KEY_BYTES, Key, NUMBERS_MAX, Numbers, VALUE, VALUE_BYTES, key};
-pub use run::{Measured, Mode, Plan, run};
+pub use plan::{Measured, Mode, Plan};
+pub use run::run;

@@ -14,7 +14,7 @@ use std::time::Instant;
 use varvite::{Batch, Error, Kind, Result, Session, Table, Values, View};
 
 use super::model::Model;
-use super::run::{Measured, Plan, Stopwatch, fill};
+use super::plan::{Measured, Plan, Stopwatch, fill};
 use super::{Draw, Key, Numbers, VALUE, key};
 use crate::progress::Progress;
 

@@ -21,10 +21,12 @@ use crate::exit::{Outcome, Verdict};
 use crate::flags::Tuning;
 use crate::print::{self, Format};
 use crate::progress::{Progress as Bar, Unit};
+use crate::store::folder::temporary;
+use crate::store::tables;
 use crate::workload::cardano::{
     Chain, Change, Failure, Genesis, Key, Ledger, Place, Progress, UtxoSet, lovelace,
 };
-use crate::{hex, measure, store};
+use crate::{hex, measure};
 
 /// What snapshots of a replay are labelled with.
 const LABEL: &str = "varvite replay cardano";
@@ -133,12 +135,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let genesis = Genesis::read(&arguments.genesis.clone().unwrap_or_else(beside))?;
     let temporary = match arguments.store {
         Some(_) => None,
-        None => Some(temporary_folder()?),
+        None => Some(temporary()?),
     };
     let kept = arguments.store.as_deref();
     let folder = kept.or(temporary.as_ref().map(tempfile::TempDir::path));
     let folder = folder.expect("either kept or temporary");
-    let session = store::open_or_create(folder, arguments.tuning.options(folder)?)?;
+    let session = tables::open_or_create(folder, arguments.tuning.options(folder)?)?;
     let mut options = TableOptions::utxo();
     if let Some(kibibytes) = arguments.write_buffer_kib {
         options.write_buffer_bytes = kibibytes << 10;
@@ -175,14 +177,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     Ok(Verdict::of(sound))
 }
 
-/// A folder that goes away with its handle.
-pub fn temporary_folder() -> Result<tempfile::TempDir> {
-    tempfile::Builder::new().prefix("varvite-").tempdir().map_err(|error| {
-        let folder = std::env::temp_dir();
-        Error::io("make a folder in", &folder.display().to_string(), error)
-    })
-}
-
 /// The set and the ledger as the newest snapshot has them, or at genesis.
 fn begin(
     session: &Session,
@@ -202,7 +196,7 @@ fn begin(
             (session.create_table(TABLE, new_table)?, None)
         }
         Some(name) => {
-            let mut options = store::options(Verify::Quick);
+            let mut options = tables::options(Verify::Quick);
             options.label = Some(LABEL.to_owned());
             let mut snapshot = session.open_snapshot(&name, &options)?;
             let progress = serde_json::from_slice(&snapshot.payload).map_err(|error| {

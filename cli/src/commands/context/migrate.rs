@@ -11,13 +11,13 @@ use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack as irmin;
 
-use super::context_scratch::Scratch;
-use crate::context_store::{Folder, Foreign, commit};
+use super::scratch::Scratch;
 use crate::exit::{Outcome, Verdict};
 use crate::measure::peak_rss_bytes;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store::disk;
+use crate::store::context::{Folder, Foreign, commit};
+use crate::store::folder::disk;
 
 /// Copy commits of a store of Irmin into one of ours
 #[derive(Debug, Args)]

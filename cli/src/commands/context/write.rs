@@ -14,10 +14,10 @@ use varvite::context::{
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
-use crate::context_store::{Folder, commit, open_to_write, text};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
+use crate::store::context::{Folder, commit, open_to_write, text};
 use crate::text::Notation;
 
 /// Make an empty store

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use varvite::{Error, Kind, Result, Snapshot, Table, Verify};
 
-use super::table_write::Work;
+use super::change::Change;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::store;
+use crate::store::tables;
 
 /// Make a table that binds what several tables bind
 ///
@@ -34,23 +34,23 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = arguments.snapshot.as_deref();
-    let mut work = Work::open(&arguments.store, false, name)?;
-    if work.snapshot.tables.iter().any(|table| table.name() == arguments.out) {
+    let mut change = Change::open(&arguments.store, false, name)?;
+    if change.snapshot.tables.iter().any(|table| table.name() == arguments.out) {
         let what = format!("there is a table {} already: choose another name", arguments.out);
         return Err(Error::new(Kind::Exists, what).into());
     }
     let named = name
-        .map(|name| work.session.open_snapshot(name, &store::options(Verify::Quick)))
+        .map(|name| change.session.open_snapshot(name, &tables::options(Verify::Quick)))
         .transpose()?;
-    let from = named.as_ref().unwrap_or(&work.snapshot);
+    let from = named.as_ref().unwrap_or(&change.snapshot);
     let tables = arguments.tables.iter().map(|name| find(from, name));
     let tables = tables.collect::<Result<Vec<_>>>()?;
-    let mut union = work.session.incremental_union(&arguments.out, &tables)?;
+    let mut union = change.session.incremental_union(&arguments.out, &tables)?;
     union.supply_union_credits(arguments.credits.unwrap_or(u64::MAX))?;
     let debt = union.remaining_union_debt();
     drop(named);
-    work.snapshot.tables.push(union);
-    let name = work.save()?;
+    change.snapshot.tables.push(union);
+    let name = change.save()?;
     match format {
         Format::Json => {
             print::json(&serde_json::json!({ "snapshot": name, "union_debt_bytes": debt }))?;

@@ -1,4 +1,4 @@
-//! Opening a context by folder, one of ours or one of Irmin, and naming its commits.
+//! Opening contexts, ours and those of Irmin, and naming their commits.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use varvite::disk::Disk;
 use varvite::irmin_pack::{self as irmin, Schema, Verify};
 use varvite::{Error, Result};
 
+use super::folder::disk;
 use crate::hex;
-use crate::store::disk;
 
 /// A context, and what the folder of one of Irmin does not say.
 #[derive(Debug, Args)]
@@ -129,10 +129,4 @@ pub fn text(hash: &Hash) -> String {
         Schema::Tezos
     };
     schema.text(hash)
-}
-
-/// Whether the folder holds a context, ours or one of Irmin.
-pub fn is_context(folder: &Path) -> bool {
-    let ours = folder.join("control").is_file() && !folder.join("session").exists();
-    ours || disk(folder).is_ok_and(|disk| irmin::is_store(&*disk).is_ok_and(|found| found))
 }

@@ -15,7 +15,7 @@ use crate::flags::Tuning;
 use crate::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store;
+use crate::store::tables;
 use crate::workload::utxo::{
     KEY_BYTES, Measured, Mode, NUMBERS_MAX, Plan, VALUE, VALUE_BYTES, key, run as run_plan,
 };
@@ -225,7 +225,7 @@ pub fn save(session: &Session, entries: u64, table: &Table) -> Result<()> {
 
 /// Opens what setup saved: the table and how many entries it has.
 pub fn open(session: &Session) -> Result<(Table, u64)> {
-    let mut options = store::options(Verify::Quick);
+    let mut options = tables::options(Verify::Quick);
     options.label = Some(LABEL.to_owned());
     let mut snapshot = session.open_snapshot(SNAPSHOT, &options)?;
     let payload: Payload = serde_json::from_slice(&snapshot.payload).map_err(|error| {
@@ -238,7 +238,7 @@ fn setup(arguments: &Setup, format: Format) -> Outcome {
     let (start, cpu_before) = (Instant::now(), cpu_ns());
     // A setup that failed or was stopped has left no snapshot: nothing keeps this one from its place.
     let options = Tuning::default().options(&arguments.dir)?;
-    let session = store::open_or_create(&arguments.dir, options)?;
+    let session = tables::open_or_create(&arguments.dir, options)?;
     if let Some(snapshot) = session.list_snapshots()?.first() {
         let detail = format!(
             "{} holds snapshot \"{}\" already: choose an empty folder",
@@ -285,7 +285,7 @@ fn run_batches(arguments: &Run, format: Format) -> Outcome {
     let mut options = arguments.tuning.options(&arguments.dir)?;
     options.log = arguments.log.into();
     let start = Instant::now();
-    let session = store::open(&arguments.dir, options)?;
+    let session = tables::open(&arguments.dir, options)?;
     let (mut table, entries) = open(&session)?;
     if arguments.log != LogKind::None {
         table = publish(&session, &table)?;

@@ -12,9 +12,9 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
-use super::conformance::read_text;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
+use crate::input::read_text;
 use crate::measure::cpu_ns;
 use crate::print::{self, Format};
 use crate::workload::tezos_json::{Content, Expected, ExpectedCommit, content, expected};

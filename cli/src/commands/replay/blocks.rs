@@ -14,10 +14,9 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 
-use super::bench_context::BlockMs;
-use super::conformance::read_text;
 use crate::exit::{Outcome, Verdict};
-use crate::measure::{Samples, cpu_ns, disk_bytes, peak_rss_bytes};
+use crate::input::read_text;
+use crate::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::workload::blocks::{Block, Blocks, Checksum, Expected, Operation, expectations};
 

@@ -10,7 +10,7 @@ use varvite::{Error, SessionOptions, Transferred, Verify};
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::store;
+use crate::store::tables;
 
 /// Export a snapshot to a folder of its own, which is a store with that one snapshot
 #[derive(Debug, Args)]
@@ -53,26 +53,26 @@ fn verify(full: bool) -> Verify {
 /// Runs `export`.
 pub fn export(arguments: &Export, format: Format) -> Outcome {
     // It takes no lock, so a store that is being written to can be exported from.
-    let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
+    let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     // Before a folder is made for nothing.
-    store::info(&session, &arguments.name)?;
+    tables::info(&session, &arguments.name)?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.folder)?;
     let moved = session.export_snapshot(&arguments.name, &target, verify(arguments.full));
-    let moved = moved.map_err(|error| store::holds_already(&arguments.folder, error))?;
+    let moved = moved.map_err(|error| tables::holds_already(&arguments.folder, error))?;
     done(&arguments.name, "exported", moved, format)
 }
 
 /// Runs `import`.
 pub fn import(arguments: &Import, format: Format) -> Outcome {
-    let source: Arc<dyn Disk> = store::tables(&arguments.folder)?;
+    let source: Arc<dyn Disk> = tables::disk(&arguments.folder)?;
     let name = match &arguments.name {
         Some(name) => name.clone(),
         None => only_snapshot(arguments)?,
     };
     let session = if arguments.create {
-        store::open_or_create(&arguments.store, SessionOptions::default())?
+        tables::open_or_create(&arguments.store, SessionOptions::default())?
     } else {
-        store::open(&arguments.store, SessionOptions::default()).map_err(store::or_create)?
+        tables::open(&arguments.store, SessionOptions::default()).map_err(tables::or_create)?
     };
     let new_name = arguments.new_name.as_deref().unwrap_or(&name);
     let moved = session.import_snapshot(&source, &name, new_name, verify(arguments.full))?;
@@ -82,7 +82,7 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
 
 fn only_snapshot(arguments: &Import) -> varvite::Result<String> {
     let listed =
-        store::open_read_only(&arguments.folder, SessionOptions::default())?.list_snapshots()?;
+        tables::open_read_only(&arguments.folder, SessionOptions::default())?.list_snapshots()?;
     if let [info] = &listed[..] {
         return Ok(info.name.clone());
     }

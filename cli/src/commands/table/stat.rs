@@ -7,7 +7,7 @@ use serde::Serialize;
 use varvite::table::MergeStats;
 use varvite::{Result, Table, TableStats};
 
-use super::table::From;
+use super::from::From;
 use crate::exit::{Outcome, Verdict};
 use crate::measure::disk_bytes;
 use crate::print::{self, Format};

@@ -12,7 +12,7 @@ use crate::flags::{Sorting, Tuning};
 use crate::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store;
+use crate::store::tables;
 use crate::workload::utxo::{Key, NUMBERS_MAX, VALUE, key};
 
 /// Entries between two looks at the clock.
@@ -63,7 +63,7 @@ impl Arguments {
 /// Runs the benchmark.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let options = Tuning::default().options(&arguments.dir)?;
-    let session = store::create(&arguments.dir, options)?;
+    let session = tables::create(&arguments.dir, options)?;
     let (start, cpu_before) = (Instant::now(), cpu_ns());
     let table = load(&session, arguments)?;
     let content = SnapshotContent { label: "varvite bench load", payload: b"", tables: &[&table] };

@@ -13,10 +13,10 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
-use super::replay_cardano::temporary_folder;
 use crate::exit::{Outcome, Verdict};
-use crate::measure::{Samples, cpu_ns, disk_bytes, peak_rss_bytes};
+use crate::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
+use crate::store::folder::temporary;
 use crate::workload::context_bench::{Mix, Workload};
 
 /// Replay generated blocks on a context store
@@ -63,25 +63,6 @@ pub struct Arguments {
     pages_mib: u64,
 }
 
-/// Percentiles of the time that blocks took.
-#[derive(Debug, Serialize)]
-pub struct BlockMs {
-    /// Median.
-    pub p50: f64,
-    /// Of a hundred, one takes longer.
-    pub p99: f64,
-    /// The longest.
-    pub max: f64,
-}
-
-impl BlockMs {
-    /// Of samples in nanoseconds.
-    pub fn of(samples: &mut Samples) -> BlockMs {
-        let mut at = |share| samples.microseconds(share) / 1e3;
-        BlockMs { p50: at(0.5), p99: at(0.99), max: at(1.0) }
-    }
-}
-
 /// What came out.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -114,7 +95,7 @@ pub struct Report {
 /// Runs load and blocks and prints the figures.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let temporary = match (&arguments.dir, arguments.memory) {
-        (None, false) => Some(temporary_folder()?),
+        (None, false) => Some(temporary()?),
         _ => None,
     };
     let folder = arguments.dir.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));

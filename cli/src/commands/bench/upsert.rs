@@ -10,11 +10,11 @@ use clap::Args;
 use serde::Serialize;
 use varvite::{Batch, MergeOperator, Result, Session, Table, TableOptions};
 
-use super::replay_cardano::temporary_folder;
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Tuning;
 use crate::print::{self, Format};
-use crate::store;
+use crate::store::folder::temporary;
+use crate::store::tables;
 use crate::workload::utxo::{Key, key};
 
 /// Bytes that an entry counts for beside its key and value, in the write buffer.
@@ -66,11 +66,11 @@ enum Way {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let temporary = match arguments.dir {
         Some(_) => None,
-        None => Some(temporary_folder()?),
+        None => Some(temporary()?),
     };
     let folder = arguments.dir.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
     let folder = folder.expect("either given or temporary");
-    let session = store::create(folder, Tuning::default().options(folder)?)?;
+    let session = tables::create(folder, Tuning::default().options(folder)?)?;
     let (mut fastest, mut wrong) = ([f64::INFINITY; 3], 0);
     for _ in 0..arguments.rounds {
         for (way, fastest) in

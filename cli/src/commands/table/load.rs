@@ -9,9 +9,10 @@ use std::time::Instant;
 use clap::Args;
 use varvite::{Error, Kind, Lookups, TableOptions};
 
-use super::table_write::{Work, built_in, open_input};
+use super::change::{Change, built_in};
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Sorting;
+use crate::input;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::text::Notation;
@@ -88,8 +89,8 @@ fn bar(file: &Path) -> Progress {
 /// Runs `load`.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let start = Instant::now();
-    let mut work = Work::open(&arguments.store, arguments.create, None)?;
-    if work.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
+    let mut change = Change::open(&arguments.store, arguments.create, None)?;
+    if change.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
         return Err(Error::new(
             Kind::Exists,
             format!("there is a table {} already: choose another name", arguments.table),
@@ -101,9 +102,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let blob_min_bytes = arguments.blob_min;
     let options = TableOptions { operator, lookups, blob_min_bytes, ..TableOptions::default() };
     let mut loader =
-        work.session.load_table(&arguments.table, options, arguments.sorting.order())?;
+        change.session.load_table(&arguments.table, options, arguments.sorting.order())?;
     let notation = Notation::new(arguments.hex);
-    let (name, input) = open_input(&arguments.file)?;
+    let (name, input) = input::open(&arguments.file)?;
     let input = Counted { input, bytes: Rc::default() };
     let bytes = Rc::clone(&input.bytes);
     let (mut bar, mut entries) = (bar(&arguments.file), 0_u64);
@@ -116,9 +117,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     })?;
     let table = loader.finish()?;
     bar.finish();
-    work.snapshot.tables.push(table);
-    let written = work.session.stats().written_bytes();
-    let snapshot = work.save()?;
+    change.snapshot.tables.push(table);
+    let written = change.session.stats().written_bytes();
+    let snapshot = change.save()?;
     let seconds = start.elapsed().as_secs_f64();
     match format {
         Format::Json => print::json(&serde_json::json!({

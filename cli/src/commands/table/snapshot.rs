@@ -1,15 +1,16 @@
 //! `varvite table snapshot`: the durable states of a store.
 
+mod transfer;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use varvite::{SessionOptions, SnapshotContent, SnapshotInfo, Table, Verify};
 
-use super::snapshot_transfer;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::store;
+use crate::store::tables;
 use crate::text::Notation;
 
 /// Bytes of a payload that `info` shows.
@@ -26,8 +27,8 @@ pub enum Command {
     Delete(Named),
     /// Read every byte that a snapshot needs; exit code 1 when something is damaged
     Verify(Named),
-    Export(snapshot_transfer::Export),
-    Import(snapshot_transfer::Import),
+    Export(transfer::Export),
+    Import(transfer::Import),
 }
 
 /// List the snapshots of a store
@@ -106,13 +107,13 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Create(arguments) => create(&arguments, format),
         Command::Delete(arguments) => delete(&arguments, format),
         Command::Verify(arguments) => verify(&arguments, format),
-        Command::Export(arguments) => snapshot_transfer::export(&arguments, format),
-        Command::Import(arguments) => snapshot_transfer::import(&arguments, format),
+        Command::Export(arguments) => transfer::export(&arguments, format),
+        Command::Import(arguments) => transfer::import(&arguments, format),
     }
 }
 
 fn list(arguments: &List, format: Format) -> Outcome {
-    let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
+    let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     let snapshots = session.list_snapshots()?;
     let sound = snapshots.iter().all(|info| info.damage.is_none());
     match format {
@@ -136,9 +137,9 @@ fn list(arguments: &List, format: Format) -> Outcome {
 }
 
 fn info(arguments: &Named, format: Format) -> Outcome {
-    let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
-    let info = store::info(&session, &arguments.name)?;
-    let options = store::options_to_look(Verify::Quick, &info);
+    let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
+    let info = tables::info(&session, &arguments.name)?;
+    let options = tables::options_to_look(Verify::Quick, &info);
     let snapshot = session.open_snapshot(&arguments.name, &options)?;
     let shown = &snapshot.payload[..snapshot.payload.len().min(PAYLOAD_SHOWN)];
     match format {
@@ -172,8 +173,8 @@ fn info(arguments: &Named, format: Format) -> Outcome {
 }
 
 fn create(arguments: &Create, format: Format) -> Outcome {
-    let session = store::open(&arguments.store, SessionOptions::default())?;
-    let source = store::read(&session, arguments.from.as_deref(), Verify::Quick)?;
+    let session = tables::open(&arguments.store, SessionOptions::default())?;
+    let source = tables::read(&session, arguments.from.as_deref(), Verify::Quick)?;
     let tables: Vec<&Table> = source.tables.iter().collect();
     let label = arguments.label.as_deref().unwrap_or(&source.label);
     let content = SnapshotContent { label, payload: &source.payload, tables: &tables };
@@ -184,16 +185,16 @@ fn create(arguments: &Create, format: Format) -> Outcome {
 }
 
 fn delete(arguments: &Named, format: Format) -> Outcome {
-    let session = store::open(&arguments.store, SessionOptions::default())?;
+    let session = tables::open(&arguments.store, SessionOptions::default())?;
     session.delete_snapshot(&arguments.name)?;
     session.close()?;
     done(&arguments.name, "deleted", format)
 }
 
 fn verify(arguments: &Named, format: Format) -> Outcome {
-    let session = store::open_read_only(&arguments.store, SessionOptions::default())?;
-    let info = store::info(&session, &arguments.name)?;
-    session.open_snapshot(&arguments.name, &store::options_to_look(Verify::Full, &info))?;
+    let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
+    let info = tables::info(&session, &arguments.name)?;
+    session.open_snapshot(&arguments.name, &tables::options_to_look(Verify::Full, &info))?;
     done(&arguments.name, "sound", format)
 }
 

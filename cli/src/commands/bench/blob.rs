@@ -12,7 +12,7 @@ use crate::flags::Tuning;
 use crate::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store;
+use crate::store::tables;
 use crate::workload::utxo::key;
 
 /// Keys of a batch.
@@ -61,7 +61,7 @@ struct Report {
 
 /// Runs the benchmark.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let session = store::create(&arguments.dir, Tuning::default().options(&arguments.dir)?)?;
+    let session = tables::create(&arguments.dir, Tuning::default().options(&arguments.dir)?)?;
     let options = TableOptions { blob_min_bytes: Some(arguments.blob_min), ..TableOptions::utxo() };
     let mut bench = Bench {
         arguments,

@@ -1,0 +1,34 @@
+//! Folders: what is in one, and one for a while.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use varvite::disk::os::OsDisk;
+use varvite::irmin_pack as irmin;
+use varvite::{Error, Result};
+
+/// The folder as a disk; `Missing` without it.
+pub fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
+    if !folder.is_dir() {
+        let what = if folder.exists() { "is not a folder" } else { "does not exist" };
+        return Err(Error::missing(format!(
+            "{} {what}: give the folder of a varvite store",
+            folder.display()
+        )));
+    }
+    OsDisk::new(folder)
+}
+
+/// Whether the folder holds a context, ours or one of Irmin.
+pub fn is_context(folder: &Path) -> bool {
+    let ours = folder.join("control").is_file() && !folder.join("session").exists();
+    ours || disk(folder).is_ok_and(|disk| irmin::is_store(&*disk).is_ok_and(|found| found))
+}
+
+/// A folder that goes away with its handle.
+pub fn temporary() -> Result<tempfile::TempDir> {
+    tempfile::Builder::new().prefix("varvite-").tempdir().map_err(|error| {
+        let folder = std::env::temp_dir();
+        Error::io("make a folder in", &folder.display().to_string(), error)
+    })
+}

@@ -1,0 +1,197 @@
+//! Opening stores of tables, and the convention by which `varvite table` finds their state.
+//!
+//! A store's durable state is its snapshots. `varvite table put` and `delete` save the changed state
+//! as `head-<n>` with the next number and then remove the head before: whoever reads finds the head
+//! with the highest number whole, whatever happens in between.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use varvite::disk::os::OsDisk;
+use varvite::{
+    Error, Kind, MergeOperator, OpenSnapshot, Result, Session, SessionOptions, Snapshot,
+    SnapshotInfo, Verify,
+};
+
+use super::folder;
+
+/// What the heads' names start with.
+const HEAD: &str = "head-";
+
+/// Opens the store in `folder` for writing.
+pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
+    let session = Session::open(disk(folder)?, options)?;
+    for warning in session.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    Ok(session)
+}
+
+/// Opens the snapshots of the store in `folder`, which another process may be writing to.
+pub fn open_read_only(folder: &Path, options: SessionOptions) -> Result<Session> {
+    Session::open_read_only(disk(folder)?, options)
+}
+
+/// Makes a store in `folder`, which may be there already but must be empty.
+pub fn create(folder: &Path, options: SessionOptions) -> Result<Session> {
+    Session::create(OsDisk::create(folder)?, options).map_err(|error| holds_already(folder, error))
+}
+
+/// What to do when `folder` cannot become a store because it is one.
+pub fn holds_already(folder: &Path, error: Error) -> Error {
+    match error.kind() {
+        Kind::Exists => Error::new(
+            Kind::Exists,
+            format!("{} holds a store already: choose an empty folder", folder.display()),
+        ),
+        _ => error,
+    }
+}
+
+/// What to do besides when a store that could be made is missing.
+pub fn or_create(error: Error) -> Error {
+    match error.kind() {
+        Kind::Missing => Error::missing(format!("{error}; --create makes a store")),
+        _ => error,
+    }
+}
+
+/// Opens the store in `folder`, or makes one when the folder is missing or empty. What a creation
+/// that was cut short has left counts as empty.
+pub fn open_or_create(folder: &Path, options: SessionOptions) -> Result<Session> {
+    match create(folder, options.clone()) {
+        Err(error) if error.kind() == Kind::Exists => open(folder, options),
+        outcome => outcome,
+    }
+}
+
+/// The folder of a store of tables as a disk; `Invalid` when it is a context's.
+pub fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
+    let disk = folder::disk(folder)?;
+    if folder::is_context(folder) {
+        return Err(Error::invalid(format!(
+            "{} holds a context, not tables: look into it with `varvite context`",
+            folder.display()
+        )));
+    }
+    Ok(disk)
+}
+
+/// The operators that every command knows by name.
+pub fn operators() -> Vec<MergeOperator> {
+    vec![MergeOperator::add_u64(), MergeOperator::max(), MergeOperator::append()]
+}
+
+/// How the commands open a snapshot: any label, built-in operators.
+pub fn options(verify: Verify) -> OpenSnapshot {
+    OpenSnapshot { verify, label: None, operators: operators() }
+}
+
+/// How a snapshot is opened that is only described or verified: an operator that its program alone
+/// knows is not called then, so one stands in for it.
+pub fn options_to_look(verify: Verify, info: &SnapshotInfo) -> OpenSnapshot {
+    let mut operators = operators();
+    for name in info.tables.iter().filter_map(|table| table.operator.as_deref()) {
+        if operators.iter().all(|known| known.name() != name) {
+            operators.push(MergeOperator::new(name, |older, _| older.to_vec()));
+        }
+    }
+    OpenSnapshot { verify, label: None, operators }
+}
+
+/// The head's number when `name` is a head's.
+fn head_number(name: &str) -> Option<u64> {
+    name.strip_prefix(HEAD)?.parse().ok()
+}
+
+/// The name of head `number`; zeros keep the list in order.
+pub fn head_name(number: u64) -> String {
+    format!("{HEAD}{number:010}")
+}
+
+/// The names of all heads, oldest first, with their numbers.
+pub fn heads(session: &Session) -> Result<Vec<(u64, String)>> {
+    let snapshots = session.list_snapshots()?;
+    let mut heads: Vec<_> = snapshots
+        .into_iter()
+        .filter_map(|snapshot| head_number(&snapshot.name).map(|number| (number, snapshot.name)))
+        .collect();
+    heads.sort_unstable();
+    Ok(heads)
+}
+
+/// What a name like `replay-0000000042` is numbered under.
+fn series(name: &str) -> Option<&str> {
+    let (series, number) = name.rsplit_once('-')?;
+    (number.len() == 10 && number.bytes().all(|digit| digit.is_ascii_digit())).then_some(series)
+}
+
+/// The snapshot that commands read when none is named: the newest head, or the only snapshot, or the
+/// last of the only series, as a replay leaves one. `None` in a store without snapshots.
+pub fn current(session: &Session) -> Result<Option<String>> {
+    if let Some((_, name)) = heads(session)?.pop() {
+        return Ok(Some(name));
+    }
+    let mut names: Vec<_> = session.list_snapshots()?.into_iter().map(|info| info.name).collect();
+    let one_series =
+        names.iter().all(|name| series(name).is_some() && series(name) == series(&names[0]));
+    names.sort_unstable();
+    match names.len() {
+        0 | 1 => Ok(names.pop()),
+        _ if one_series => Ok(names.pop()),
+        _ => Err(Error::invalid(format!(
+            "the store has several snapshots and no head: choose one with --snapshot ({})",
+            names.join(", ")
+        ))),
+    }
+}
+
+/// What the manifest of snapshot `name` says. It needs no merge operator, as opening would. `Missing`,
+/// and `Corrupt` when the manifest is damaged.
+pub fn info(session: &Session, name: &str) -> Result<SnapshotInfo> {
+    let listed = session.list_snapshots()?;
+    let names: Vec<_> = listed.iter().map(|info| info.name.as_str()).collect();
+    let missing = || {
+        Error::missing(format!("there is no snapshot \"{name}\"; there are: {}", names.join(", ")))
+    };
+    let info = listed.iter().find(|info| info.name == name).ok_or_else(missing)?;
+    match &info.damage {
+        Some(damage) => Err(Error::new(Kind::Corrupt, damage.clone())),
+        None => Ok(info.clone()),
+    }
+}
+
+/// Opens snapshot `name`, or the current one. A head that a writer replaces in between is looked
+/// for again.
+pub fn read(session: &Session, name: Option<&str>, verify: Verify) -> Result<Snapshot> {
+    if let Some(name) = name {
+        return session.open_snapshot(name, &options(verify));
+    }
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let Some(name) = current(session)? else {
+            return Err(Error::missing(
+                "the store has no snapshot yet: write something with `varvite table put`",
+            ));
+        };
+        match session.open_snapshot(&name, &options(verify)) {
+            Err(error) if error.kind() == Kind::Missing && attempts < 5 => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_told_from_other_names() {
+        assert_eq!(head_number(&head_name(17)), Some(17));
+        assert_eq!(head_number("head-x"), None);
+        assert_eq!(head_number("utxo"), None);
+        assert_eq!(series("replay-0000000042"), Some("replay"));
+        assert_eq!(series("before-42"), None);
+    }
+}
