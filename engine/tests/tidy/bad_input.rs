@@ -69,6 +69,46 @@ fn cycles_and_strangers_are_found() {
     refuses(rule, &[], "ARCHITECTURE.md is missing");
 }
 
+/// A room in a face, and the program beside the engine.
+const ROOMS: [(&str, &str); 8] = [
+    (
+        "ARCHITECTURE.md",
+        "```layers\ncli\ntable\n```\n```order table\nruns\nread\n```\n```order table/runs\nrun\nreader\n```\n\
+         ```order cli\ntext\ncommands\n```\n",
+    ),
+    ("engine/src/table.rs", "mod runs;\nuse runs::Run;\npub use read::View;\n"),
+    ("engine/src/table/runs.rs", "mod run;\npub use run::Run;\n"),
+    ("engine/src/table/runs/run.rs", ""),
+    ("engine/src/table/runs/reader.rs", "use super::run::Run;\n"),
+    ("engine/src/table/read.rs", "use crate::table::runs::Run;\n"),
+    ("cli/src/text.rs", ""),
+    ("cli/src/commands.rs", "use crate::text::Notation;\nuse varvite::table::Table;\n"),
+];
+
+#[test]
+fn rooms_and_the_program_have_orders_of_their_own() {
+    let rule = layers::complaints;
+    let with = |path: &'static str, text: &'static str| {
+        let mut files: Vec<_> = ROOMS.into_iter().filter(|(name, _)| *name != path).collect();
+        files.push((path, text));
+        files
+    };
+    accepts(rule, &ROOMS);
+    let upward = with("engine/src/table/runs/run.rs", "use super::reader::Reader;");
+    refuses(rule, &upward, "table::runs::run imports table::runs::reader");
+    let door = with("engine/src/table/runs/reader.rs", "use super::Run;");
+    refuses(rule, &door, "table::runs::reader imports table::runs,");
+    let far = with("engine/src/table/runs/run.rs", "use crate::table::read::View;");
+    refuses(rule, &far, "table::runs::run imports table::read");
+    let stranger = with("engine/src/table/runs/new.rs", "");
+    refuses(rule, &stranger, "table::runs::new is missing from the order");
+    let program = with("cli/src/text.rs", "use crate::commands::run;");
+    refuses(rule, &program, "cli::text imports cli::commands");
+    let mut circle = with("cli/src/commands/a.rs", "use super::b::B;");
+    circle.push(("cli/src/commands/b.rs", "use super::a::A;"));
+    refuses(rule, &circle, "circle: cli::commands::a, cli::commands::b");
+}
+
 #[test]
 fn the_context_sees_only_public_names_of_the_table() {
     let text = "```layers\ncontext\ntable\n```\n";

@@ -1,4 +1,9 @@
-//! The layering rule: arrows between the engine's modules, from their `crate::` and `super::` paths.
+//! The layering rule: arrows between the modules of the engine, and between those of the program, from
+//! their `crate::` and `super::` paths.
+//!
+//! `ARCHITECTURE.md` has the layers, and for a folder the order of what is in it: a block
+//! ```` ```order table ```` for a face, ```` ```order table/merge ```` for a room in it. The file beside a
+//! folder is its door. It stands above all that is in the folder, unless the order places it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,10 +38,21 @@ impl Map {
     }
 }
 
-/// `engine/src/table/page.rs` is `table::page`; `engine/src/lib.rs` is the empty path.
+/// `engine/src/table/page.rs` is `table::page`; `engine/src/lib.rs` is the empty path. The program's
+/// modules are below `cli`.
 fn module_of(path: &str) -> Vec<&str> {
-    let inner = path.trim_start_matches("engine/src/").trim_end_matches(".rs");
-    if inner == "lib" { Vec::new() } else { inner.split('/').collect() }
+    let (root, inner) = match path.strip_prefix("cli/src/") {
+        Some(inner) => (Some("cli"), inner),
+        None => (None, path.trim_start_matches("engine/src/")),
+    };
+    let inner = inner.trim_end_matches(".rs");
+    let inner = (!["lib", "main"].contains(&inner)).then_some(inner);
+    root.into_iter().chain(inner.into_iter().flat_map(|inner| inner.split('/'))).collect()
+}
+
+/// The sources of the engine and of the program.
+fn sources(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
+    tree.rust("engine/src/").chain(tree.rust("cli/src/"))
 }
 
 /// The paths that begin at byte `at` of `text`, with groups multiplied out.
@@ -81,6 +97,10 @@ fn arrows(module: &[&str], text: &str, modules: &BTreeSet<String>) -> BTreeSet<S
     let mut paths = Vec::new();
     for start in ["crate::", "super::"] {
         for (at, _) in text.match_indices(start) {
+            // Who may see an item is no arrow.
+            if text[..at].ends_with("pub(in ") {
+                continue;
+            }
             let before = text[..at].chars().next_back();
             if before.is_some_and(|it| it.is_alphanumeric() || it == '_' || it == ':') {
                 continue;
@@ -93,7 +113,7 @@ fn arrows(module: &[&str], text: &str, modules: &BTreeSet<String>) -> BTreeSet<S
         let mut place: Vec<String> = module.iter().map(|part| (*part).to_owned()).collect();
         for part in path {
             match &*part {
-                "crate" => place.clear(),
+                "crate" => place.retain(|part| part == "cli"),
                 "super" => drop(place.pop()),
                 _ => place.push(part),
             }
@@ -131,9 +151,9 @@ pub fn complaints(tree: &Tree) -> Vec<String> {
     let map = Map::read(architecture);
     let mut found = Vec::new();
     let modules: BTreeSet<String> =
-        tree.rust("engine/src/").map(|(path, _)| module_of(path).join("::")).collect();
-    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (path, text) in tree.rust("engine/src/") {
+        sources(tree).map(|(path, _)| module_of(path).join("::")).collect();
+    let mut graph = Graph::new();
+    for (path, text) in sources(tree) {
         let module = module_of(path);
         if module.is_empty() {
             continue;
@@ -148,26 +168,50 @@ pub fn complaints(tree: &Tree) -> Vec<String> {
         }
         let pure = ["table::entry", "table::page", "table::filter", "table::index"];
         let name = module.join("::");
-        if (module[0] == "format" || module[0] == "outline" || pure.contains(&&*name))
-            && to.iter().any(|it| it.starts_with("disk"))
-        {
+        let is_pure = ["format", "outline"].contains(&module[0]) || pure.contains(&&*name);
+        if is_pure && to.iter().any(|it| it.starts_with("disk")) {
             found.push(format!("{path} names the disk: it goes from bytes to bytes"));
         }
-        // A room within a room counts as one module with its door.
-        let outer = |name: &str| name.split("::").take(2).collect::<Vec<_>>().join("::");
-        let name = outer(&name);
-        let to = to.iter().map(|to| outer(to)).filter(|to| *to != name);
-        graph.entry(name.clone()).or_default().extend(to);
+        graph.insert(name, to);
     }
     found.extend(layer_complaints(&map, &graph));
-    for (face, order) in &map.orders {
-        found.extend(order_complaints(face, order, &graph));
+    for (folder, order) in &map.orders {
+        found.extend(order_complaints(&folder.replace('/', "::"), order, &graph));
     }
-    found.extend(cycle(&graph));
+    let folders: BTreeSet<_> =
+        modules.iter().filter_map(|it| Some(it.rsplit_once("::")?.0)).collect();
+    for folder in folders {
+        found.extend(cycle(&inside(folder, &graph)));
+    }
+    found.extend(cycle(&inside("", &graph)));
     found
 }
 
-fn layer_complaints(map: &Map, graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+/// Which modules each module imports.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+/// The arrows between the parts of a folder: its files, each with all that is in a folder of its own.
+/// The door is a part that nothing imports here, since a door is part of the folder outside.
+fn inside(folder: &str, graph: &Graph) -> Graph {
+    let mut parts = Graph::new();
+    for (from, arrows) in graph {
+        let Some(from) = part_of(folder, from) else { continue };
+        let to = arrows.iter().filter_map(|to| part_of(folder, to));
+        let to: BTreeSet<_> = to.filter(|to| *to != from && *to != folder).collect();
+        parts.entry(from).or_default().extend(to);
+    }
+    parts
+}
+
+/// The part of `folder` that `module` belongs to; the folder's own name for its door.
+fn part_of(folder: &str, module: &str) -> Option<String> {
+    let depth = if folder.is_empty() { 0 } else { folder.split("::").count() };
+    let below = folder.is_empty() || module.starts_with(&format!("{folder}::"));
+    (below || module == folder)
+        .then(|| module.split("::").take(depth + 1).collect::<Vec<_>>().join("::"))
+}
+
+fn layer_complaints(map: &Map, graph: &Graph) -> Vec<String> {
     let top = |name: &str| name.split("::").next().expect("a split has a first part").to_owned();
     let mut found = Vec::new();
     for (from, arrows) in graph {
@@ -184,38 +228,40 @@ fn layer_complaints(map: &Map, graph: &BTreeMap<String, BTreeSet<String>>) -> Ve
     found
 }
 
-fn order_complaints(
-    face: &str,
-    order: &[Vec<String>],
-    graph: &BTreeMap<String, BTreeSet<String>>,
-) -> Vec<String> {
-    let place = |module: &str| {
-        let short = module.strip_prefix(&format!("{face}::")).unwrap_or(module);
-        order.iter().position(|line| line.iter().any(|name| name == short))
+fn order_complaints(folder: &str, order: &[Vec<String>], graph: &Graph) -> Vec<String> {
+    let door = folder.rsplit("::").next().expect("a split has a last part");
+    let place = |part: &str| {
+        let short = if part == folder { door } else { &part[folder.len() + 2..] };
+        let listed = order.iter().position(|line| line.iter().any(|name| name == short));
+        listed.or_else(|| (part == folder).then_some(order.len()))
     };
-    let inside = |module: &&String| module.split("::").next() == Some(face);
-    let mut found = Vec::new();
-    for from in graph.keys().filter(inside) {
-        let Some(height) = place(from) else {
-            found.push(format!("{from} is missing from the order of {face} in ARCHITECTURE.md"));
-            continue;
-        };
-        for to in graph[from].iter().filter(inside) {
-            if place(to).is_none_or(|depth| depth >= height) {
-                found.push(format!("{from} imports {to}, which is not above it in the order"));
+    let parts = || graph.keys().filter_map(|module| part_of(folder, module));
+    let mut found = BTreeSet::new();
+    for part in parts() {
+        if place(&part).is_none() {
+            found
+                .insert(format!("{part} is missing from the order of {folder} in ARCHITECTURE.md"));
+        }
+    }
+    for (module, arrows) in graph {
+        let Some(from) = part_of(folder, module) else { continue };
+        let Some(height) = place(&from) else { continue };
+        for to in arrows.iter().filter_map(|to| part_of(folder, to)).filter(|to| *to != from) {
+            if place(&to).is_none_or(|depth| depth >= height) {
+                found.insert(format!("{module} imports {to}, which is not above it in the order"));
             }
         }
     }
-    for name in order.iter().flatten().filter(|name| *name != face) {
-        if !graph.contains_key(&format!("{face}::{name}")) {
-            found.push(format!("ARCHITECTURE.md orders {face}::{name}, which does not exist"));
+    for name in order.iter().flatten().filter(|name| *name != door) {
+        if parts().all(|part| part != format!("{folder}::{name}")) {
+            found.insert(format!("ARCHITECTURE.md orders {folder}::{name}, which does not exist"));
         }
     }
-    found
+    found.into_iter().collect()
 }
 
 /// One cycle, if there is any: what remains when modules that import nothing are taken away.
-fn cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
+fn cycle(graph: &Graph) -> Option<String> {
     let mut left = graph.clone();
     loop {
         let free: Vec<_> =

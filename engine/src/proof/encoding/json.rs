@@ -29,7 +29,7 @@ pub(super) fn encode(proof: &Proof) -> Result<Vec<u8>> {
 /// `Corrupt` unless `bytes`, of which `proof` was read, are what is written of it, apart from blanks. Text
 /// of proofs holds no blanks, so that those in `bytes` are all between what it consists of.
 pub(super) fn check_form(bytes: &[u8], proof: &Proof) -> Result<()> {
-    let mut found = (0_u64..).zip(bytes).filter(|(_, byte)| !reader::is_blank(**byte));
+    let mut found = (0_u64..).zip(bytes).filter(|(_, byte)| !sizes::is_blank(**byte));
     let other = |at| {
         Decoder::new("proof", at, &[]).corrupt(
             "JSON as it is written: members in their order, digits in their shortest form",

@@ -1,12 +1,8 @@
 //! JSON as far as proofs need it, read from the left: objects, lists, text without escapes, integers.
 
 use super::cannot_decode;
-use super::sizes::Sizes;
+use super::sizes::{Sizes, is_blank};
 use crate::error::{Error, Result};
-
-pub(super) fn is_blank(byte: u8) -> bool {
-    b" \t\r\n".contains(&byte)
-}
 
 /// Where a reader of a text is.
 pub(super) struct Reader<'a> {

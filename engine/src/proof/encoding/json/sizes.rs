@@ -32,9 +32,13 @@ struct Open {
     count: usize,
 }
 
+pub(super) fn is_blank(byte: u8) -> bool {
+    b" \t\r\n".contains(&byte)
+}
+
 /// The next byte at `at` or behind it that is no blank.
 fn follows(bytes: &[u8], at: usize) -> Option<u8> {
-    bytes[at..].iter().copied().find(|byte| !super::reader::is_blank(*byte))
+    bytes[at..].iter().copied().find(|byte| !is_blank(*byte))
 }
 
 impl Sizes {
