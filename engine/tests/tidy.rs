@@ -177,10 +177,15 @@ fn determinism(tree: &Tree) -> Vec<String> {
         "rand",
         "println",
     ];
+    // What `Disk::entropy` draws from, on one disk only.
+    const ENTROPY: [&str; 3] = ["RandomState", "getrandom", "rand"];
     let mut found = Vec::new();
     for (path, text) in tree.rust("engine/src/") {
         for (index, line) in code(text).lines().enumerate() {
             for word in BANNED.into_iter().filter(|word| has_word(line, word)) {
+                if path == "engine/src/disk/os.rs" && ENTROPY.contains(&word) {
+                    continue;
+                }
                 found.push(format!(
                     "{path}:{} names `{word}`: clocks, threads, random numbers and the terminal \
                      belong to the host",

@@ -135,6 +135,8 @@ fn file_system_clock_thread_and_chance_are_found() {
     refuses(determinism, &[("engine/src/a.rs", "\nlet t = Instant::now();")], "a.rs:2");
     refuses(determinism, &[("engine/src/a.rs", "std::thread::spawn(|| ());")], "std::thread");
     refuses(determinism, &[("engine/src/a.rs", "rand::random()")], "rand");
+    accepts(determinism, &[("engine/src/disk/os.rs", "rustix::rand::getrandom(&mut bytes)")]);
+    refuses(determinism, &[("engine/src/disk/os.rs", "Instant::now()")], "Instant");
     accepts(determinism, &[("engine/src/a.rs", "let operand = \"rand\"; // Instant\n")]);
     accepts(
         determinism,
