@@ -81,7 +81,9 @@ impl Sizes {
             at += 1;
         }
         // What has no end is read as far as it goes.
-        open.iter().for_each(|open| sizes.close(open, at.min(bytes.len())));
+        for open in &open {
+            sizes.close(open, at.min(bytes.len()));
+        }
         // They were pushed in the order in which they end.
         sizes.large.sort_unstable();
         sizes
