@@ -1,7 +1,7 @@
 //! The house rules as a test: layers, sizes, words, links, and that document, module and golden file go
 //! together.
 //!
-//! The layers and the order inside `table/` are read from `ARCHITECTURE.md`, so that page cannot lie.
+//! The layers and the orders of folders are read from `ARCHITECTURE.md`, so that page cannot lie.
 //! Each rule is a function from a [`Tree`] of texts to complaints; `tidy/bad_input.rs` feeds each one
 //! a small tree that it must refuse.
 
@@ -148,6 +148,18 @@ fn file_size(tree: &Tree) -> Vec<String> {
         }
     }
     found
+}
+
+/// Folders that have rooms: at most 16 files side by side, so that a listing is read at a glance.
+fn folder_size(tree: &Tree) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (path, _) in tree.rust("engine/src/table").chain(tree.rust("cli/src/")) {
+        let folder = path.rsplit_once('/').expect("a source is in a folder").0;
+        *counts.entry(folder).or_default() += 1;
+    }
+    let wide = counts.into_iter().filter(|(_, count)| *count > 16);
+    wide.map(|(folder, count)| format!("{folder} has {count} files side by side: make rooms"))
+        .collect()
 }
 
 fn file_system(tree: &Tree) -> Vec<String> {
@@ -353,6 +365,11 @@ fn imports_point_down_and_make_no_cycle() {
 #[test]
 fn files_are_short() {
     assert_tidy(file_size);
+}
+
+#[test]
+fn folders_with_rooms_are_small() {
+    assert_tidy(folder_size);
 }
 
 #[test]

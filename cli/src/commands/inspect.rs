@@ -7,6 +7,7 @@ use serde::Serialize;
 use varvite::context::inspect as context;
 use varvite::irmin_pack as irmin;
 use varvite::outline::Outline;
+use varvite::Result;
 use varvite::table::inspect;
 
 use crate::exit::{Outcome, Verdict};

@@ -54,7 +54,11 @@ fn upward_and_sideways_arrows_are_found() {
     refuses(rule, &changed(PAGE.0, "use super::{a, run::Run};"), "table::page imports table::run");
     refuses(rule, &changed(PAGE.0, "use super::Table;"), "table::page imports table,");
     refuses(rule, &changed(TABLE.0, "use session::Session;"), "table imports table::session");
-    refuses(rule, &changed(PAGE.0, "use crate::disk::File;"), "names the disk");
+    refuses(
+        rule,
+        &changed("engine/src/table/bytes/page.rs", "use crate::disk::File;"),
+        "names the disk",
+    );
 }
 
 #[test]
@@ -125,6 +129,14 @@ fn long_files_are_found() {
     accepts(file_size, &[("engine/src/a.rs", &"x\n".repeat(800))]);
     refuses(file_size, &[("cli/src/a.rs", &"x\n".repeat(801))], "801");
     refuses(file_size, &[("README.md", &"x\n".repeat(151))], "README.md");
+}
+
+#[test]
+fn wide_folders_are_found() {
+    let names: Vec<_> = (0..17).map(|number| format!("engine/src/table/a/m{number}.rs")).collect();
+    let files: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+    accepts(folder_size, &files[1..]);
+    refuses(folder_size, &files, "engine/src/table/a has 17 files");
 }
 
 #[test]

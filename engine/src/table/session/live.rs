@@ -5,23 +5,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Session;
+use super::lifecycle::Session;
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
-use crate::table::batch::Batch;
-use crate::table::blob::BlobMeta;
-use crate::table::checkpoint::{Checkpoint, LiveRecord, read_checkpoint};
-use crate::table::folder::lost_among;
-use crate::table::handle::{Table, update_all};
-use crate::table::key_range::KeyRange;
-use crate::table::live::{Opened, no_live_table};
-use crate::table::log::scan;
-use crate::table::log_files;
-use crate::table::log_record::{LogPoint, Record};
-use crate::table::operator::MergeOperator;
-use crate::table::options::{OpenSnapshot, Verify};
-use crate::table::paths;
-use crate::table::snapshot::{TableRecord, named_files};
+use crate::table::buffer::Batch;
+use crate::table::bytes::KeyRange;
+use crate::table::bytes::operator::MergeOperator;
+use crate::table::durable::folder::lost_among;
+use crate::table::durable::snapshot::{TableRecord, named_files};
+use crate::table::durable::{
+    Checkpoint, LiveRecord, LogPoint, Opened, Record, log_files, no_live_table, read_checkpoint,
+    scan,
+};
+use crate::table::runs::blob::BlobMeta;
+use crate::table::shared::{OpenSnapshot, Verify, paths};
+use crate::table::write::{Table, update_all};
 
 /// How a live table is opened.
 #[derive(Clone, Debug, Default)]

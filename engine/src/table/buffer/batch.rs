@@ -1,0 +1,200 @@
+//! What goes into a table and what comes out, each in contiguous memory that callers may reuse.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::table::bytes::{EntryKind, EntryRef, KEY_BYTES_MAX, VALUE_BYTES_MAX, cost};
+use crate::table::runs::blob::{BlobFile, BlobSpan, HeldBlob};
+
+/// Operations to apply in order; those on one key in one batch act one after the other.
+///
+/// ```
+/// let mut batch = varvite::Batch::new();
+/// batch.insert(b"spent", b"5").delete(b"spent").insert(b"unspent", b"7");
+/// assert_eq!(batch.len(), 3);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    operations: Vec<Operation>,
+    cost: u64,
+    has_upserts: bool,
+    held: Vec<Held>,
+    /// The first key or value that is too long, with its length.
+    refused: Option<(&'static str, usize)>,
+}
+
+/// A blob file that an operation refers to.
+#[derive(Clone, Debug)]
+struct Held {
+    file: Arc<BlobFile>,
+    /// Whose lock the file is removed under.
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    kind: EntryKind,
+    key_length: u32,
+    value_length: u32,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Binds `key` to `value`, whatever was there.
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
+        self.push(EntryKind::Insert, key, value)
+    }
+
+    /// Unbinds `key`; nothing happens when it is not bound.
+    pub fn delete(&mut self, key: &[u8]) -> &mut Self {
+        self.push(EntryKind::Delete, key, b"")
+    }
+
+    /// Joins `value` to what `key` is bound to, by the table's merge operator; binds it when unbound.
+    pub fn upsert(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
+        self.has_upserts = true;
+        self.push(EntryKind::Upsert, key, value)
+    }
+
+    /// Binds `key` to a value in a blob file of the session that `owner` is of.
+    pub(in crate::table) fn insert_blob(
+        &mut self,
+        key: &[u8],
+        blob: &HeldBlob,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> &mut Self {
+        self.hold(Arc::clone(&blob.file), owner);
+        self.insert_span(key, &blob.span)
+    }
+
+    /// Binds `key` to a value in a blob file that is held, or is to be.
+    pub(in crate::table) fn insert_span(&mut self, key: &[u8], span: &BlobSpan) -> &mut Self {
+        self.push(EntryKind::Blob, key, &span.encode())
+    }
+
+    /// Holds a blob file that operations refer to.
+    pub(in crate::table) fn hold(
+        &mut self,
+        file: Arc<BlobFile>,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) {
+        self.held.push(Held { file, _owner: owner });
+    }
+
+    /// The identities of the blob files that operations refer to, whether they are held or not.
+    pub(in crate::table) fn blob_identities(&self) -> BTreeSet<u64> {
+        let blobs = self.entries().filter(|entry| entry.kind == EntryKind::Blob);
+        blobs.filter_map(|entry| Some(BlobSpan::decode(entry.value)?.file)).collect()
+    }
+
+    /// The blob files that operations refer to.
+    pub(in crate::table) fn blobs(&self) -> impl ExactSizeIterator<Item = &Arc<BlobFile>> + Clone {
+        self.held.iter().map(|held| &held.file)
+    }
+
+    fn push(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> &mut Self {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            self.refused.get_or_insert(("key", key.len()));
+        } else if value.len() > VALUE_BYTES_MAX {
+            self.refused.get_or_insert(("value", value.len()));
+        } else {
+            self.cost += cost(key, value);
+            self.bytes.extend_from_slice(key);
+            self.bytes.extend_from_slice(value);
+            self.operations.push(Operation {
+                kind,
+                key_length: key.len() as u32,
+                value_length: value.len() as u32,
+            });
+        }
+        self
+    }
+
+    /// How many operations it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Empties it and keeps its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.operations.clear();
+        self.held.clear();
+        (self.cost, self.has_upserts, self.refused) = (0, false, None);
+    }
+
+    pub(in crate::table) fn has_upserts(&self) -> bool {
+        self.has_upserts
+    }
+
+    pub(in crate::table) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// `Invalid` when something in it cannot be stored.
+    pub(in crate::table) fn check(&self, has_operator: bool) -> Result<()> {
+        if let Some((what, length)) = self.refused {
+            let limit = if what == "key" { KEY_BYTES_MAX } else { VALUE_BYTES_MAX };
+            return Err(Error::invalid(match length {
+                0 => "a key is empty: keys have 1 to 4000 bytes".to_owned(),
+                _ => format!("a {what} of {length} bytes is too long: the limit is {limit} bytes"),
+            }));
+        }
+        if self.has_upserts && !has_operator {
+            return Err(Error::invalid(
+                "the batch has upserts but the table has no merge operator: \
+                 create the table with one, or use inserts",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Keys and values of all operations, one after the other.
+    pub(in crate::table) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(in crate::table) fn entries(&self) -> impl Iterator<Item = EntryRef<'_>> {
+        let mut rest = &self.bytes[..];
+        self.operations.iter().map(move |operation| {
+            let (key, after) = rest.split_at(operation.key_length as usize);
+            let (value, after) = after.split_at(operation.value_length as usize);
+            rest = after;
+            EntryRef { kind: operation.kind, key, value }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_come_back_in_order() {
+        let mut batch = Batch::new();
+        batch.insert(b"a", b"1").upsert(b"b", b"").delete(b"a");
+        let kinds: Vec<_> = batch.entries().map(|entry| (entry.kind, entry.key)).collect();
+        let expected: [(EntryKind, &[u8]); 3] =
+            [(EntryKind::Insert, b"a"), (EntryKind::Upsert, b"b"), (EntryKind::Delete, b"a")];
+        assert_eq!(kinds, expected);
+        assert!(batch.check(true).is_ok() && batch.check(false).is_err());
+        batch.clear();
+        batch.insert(&[0; 4_001], b"");
+        assert!(batch.check(true).unwrap_err().detail().contains("4001 bytes"));
+    }
+}

@@ -1,0 +1,166 @@
+//! The checkpoint: one file that says which tables are live, as segments and a place in the log.
+//!
+//! It is replaced whole. Each table is coded as in a snapshot's manifest; what its segments do not
+//! have, the log has from the table's place on. The end of the log at that time is named too, so
+//! that a log that was cut short since is known for what it is.
+//!
+//! Format document: `docs/format/checkpoint.md`.
+
+use std::collections::BTreeSet;
+
+use super::log_record::{LogEnd, LogPoint};
+use super::snapshot::{TableRecord, decode_tables, encode_tables};
+use crate::disk::{Access, Disk, Mode};
+use crate::error::{Error, Kind, Result};
+use crate::format::codec::{Decoder, Encoder};
+use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum};
+use crate::table::runs::SegmentMeta;
+use crate::table::shared::paths;
+
+/// Largest checkpoint that is read: beyond any real one.
+const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;
+
+/// Shortest place of a live table in the log, with its id.
+const PLACE_BYTES_MIN: usize = 4;
+
+/// Shortest end of a log file.
+const LOG_END_BYTES_MIN: usize = 7;
+
+/// Ids and file numbers are not larger, so that there is always a next one.
+const NUMBER_MAX: u64 = 1 << 62;
+
+/// The next id, the log files, and each table's id and place in the log.
+type Places = (u64, Vec<LogEnd>, Vec<(u64, LogPoint)>);
+
+/// A live table of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveRecord {
+    /// What records of the log call it.
+    pub id: u64,
+    /// The first operation that its segments do not have.
+    pub from: LogPoint,
+    /// Its options and segments.
+    pub table: TableRecord,
+}
+
+/// A checkpoint, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The file's header.
+    pub header: Header,
+    /// The id of the next live table.
+    pub next_id: u64,
+    /// The log files that are needed, in ascending order, and where each one ends; the last one may
+    /// have gone on since.
+    pub files: Vec<LogEnd>,
+    /// The live tables in the order of their names.
+    pub tables: Vec<LiveRecord>,
+}
+
+impl Checkpoint {
+    /// The bytes of the file.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut to = Encoder::new();
+        to.raw(&self.header.encode());
+        to.varint(self.next_id);
+        to.varint(self.files.len() as u64);
+        for file in &self.files {
+            file.encode(&mut to);
+        }
+        to.varint(self.tables.len() as u64);
+        for table in &self.tables {
+            to.varint(table.id);
+            table.from.encode(&mut to);
+        }
+        let tables: Vec<_> = self.tables.iter().map(|live| live.table.clone()).collect();
+        encode_tables(&tables, &mut to);
+        finish_with_checksum(to)
+    }
+
+    /// Decodes the checkpoint called `file`.
+    pub fn decode(file: &str, bytes: &[u8]) -> Result<Self> {
+        let header = Header::expect(file, bytes, FileKind::Checkpoint)?;
+        let mut from = checked_body(file, bytes, "checkpoint checksum")?;
+        let (next_id, files, places) = Self::decode_places(&mut from)?;
+        let tables = decode_tables(&mut from)?;
+        if tables.len() != places.len() {
+            let expected = format_args!("{} tables", places.len());
+            return Err(from.corrupt(expected, tables.len()));
+        }
+        if !tables.is_sorted_by(|before, after| before.name < after.name) {
+            return Err(from.corrupt("tables in the order of their names", "another order"));
+        }
+        let both = places.into_iter().zip(tables);
+        let tables = both.map(|((id, from), table)| LiveRecord { id, from, table }).collect();
+        Ok(Checkpoint { header, next_id, files, tables })
+    }
+
+    /// What stands before the tables: the next id, the log files, and each table's id and place.
+    pub(in crate::table) fn decode_places(from: &mut Decoder<'_>) -> Result<Places> {
+        let (next_id, files) = Self::decode_log(from)?;
+        let count = from.count(PLACE_BYTES_MIN)?;
+        let (mut places, mut ids) = (Vec::new(), BTreeSet::new());
+        for _ in 0..count {
+            let (id, place) = (from.varint()?, LogPoint::decode(from)?);
+            if id >= next_id || !ids.insert(id) {
+                return Err(from.corrupt("an id of its own below the next one", id));
+            }
+            places.push((id, place));
+        }
+        Ok((next_id, files, places))
+    }
+
+    fn decode_log(from: &mut Decoder<'_>) -> Result<(u64, Vec<LogEnd>)> {
+        let next_id = from.varint()?;
+        let count = from.count(LOG_END_BYTES_MIN)?;
+        let mut files: Vec<LogEnd> = Vec::new();
+        for _ in 0..count {
+            let end = LogEnd::decode(from)?;
+            if files.last().is_some_and(|before| before.file >= end.file) {
+                return Err(from.corrupt("log files in ascending order", end.file));
+            }
+            files.push(end);
+        }
+        let last = files.last().ok_or_else(|| from.corrupt("a log file", "none"))?.file;
+        if next_id > NUMBER_MAX || last > NUMBER_MAX {
+            return Err(from.corrupt("numbers of at most 2^62", next_id.max(last)));
+        }
+        Ok((next_id, files))
+    }
+
+    /// Every segment that it names; one may come more than once.
+    pub fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
+        self.tables.iter().flat_map(|record| record.table.segments())
+    }
+}
+
+/// Reads the checkpoint of whichever session; `None` where no table was ever live.
+pub fn read_any_checkpoint(disk: &dyn Disk) -> Result<Option<Checkpoint>> {
+    let file = match disk.open(paths::CHECKPOINT, Mode::Read, Access::Buffered) {
+        Err(error) if error.kind() == Kind::Missing => return Ok(None),
+        opened => opened?,
+    };
+    let length = file.len()?;
+    if length > CHECKPOINT_BYTES_MAX {
+        let expected = "a checkpoint below 1 GiB";
+        return Err(Error::corrupt(paths::CHECKPOINT, length, expected, "more bytes"));
+    }
+    let mut bytes = vec![0; length as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    Checkpoint::decode(paths::CHECKPOINT, &bytes).map(Some)
+}
+
+/// The same, of the session `identity`. `Corrupt` when the file is that of another session.
+pub fn read_checkpoint(disk: &dyn Disk, identity: u64) -> Result<Option<Checkpoint>> {
+    let checkpoint = read_any_checkpoint(disk)?;
+    match &checkpoint {
+        Some(checkpoint) if checkpoint.header.store != identity => Err(Error::corrupt(
+            paths::CHECKPOINT,
+            0,
+            "the checkpoint of this session",
+            "that of another session: put back the file that was there",
+        )),
+        _ => Ok(checkpoint),
+    }
+}

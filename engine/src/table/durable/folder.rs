@@ -1,0 +1,324 @@
+//! Reads what a session's folder says of itself: its own file and the manifests.
+
+use std::sync::Arc;
+
+use super::snapshot::Manifest;
+use crate::disk::{Access, Disk, Lock, Mode};
+use crate::error::{Error, Kind, Result};
+use crate::file::exclusive;
+use crate::file::replace;
+use crate::format::codec::Encoder;
+use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
+use crate::table::shared::paths::{self, CHECKPOINT, LOCK, LOG, SEGMENTS, SESSION, SNAPSHOTS};
+
+/// Largest manifest that is read: beyond any real one, so that a damaged folder costs little.
+const MANIFEST_BYTES_MAX: u64 = 1 << 30;
+
+/// Length of the session's file.
+const SESSION_BYTES: usize = LENGTH + 12;
+
+/// A folder that is to become a session: locked, marked, with its folders and nothing in them.
+///
+/// The mark is the session's own file under the name that it has before it is finished. It is durable
+/// before anything else is made, and goes by the rename that makes the session. So where it is, all
+/// that is there is of a creation or an export that was cut short; where neither is, files of a
+/// session are all that is left of one, and are never removed.
+#[derive(Debug)]
+pub struct Claim {
+    disk: Arc<dyn Disk>,
+}
+
+/// What [`Claim::begin`] makes of files that are not ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// The folder is not empty.
+    Refuse,
+    /// They stay.
+    Keep,
+}
+
+impl Claim {
+    /// Claims the root folder of `disk`. `Exists` when there is a session, `Invalid` when there is
+    /// something else, `Corrupt` when a session has lost its own file. What a creation or an export has
+    /// left that was cut short is removed.
+    pub fn begin(disk: &Arc<dyn Disk>, others: Others) -> Result<(Claim, Box<dyn Lock>)> {
+        expect_free(&**disk, others)?;
+        let lock = exclusive::lock(&**disk, LOCK, &holder())?;
+        // Again: another process may have made a session before the lock was ours.
+        let is_marked = expect_free(&**disk, others)?;
+        let left = left_over(&**disk, is_marked, others)?;
+        if !is_marked {
+            disk.open(&mark(), Mode::Create, Access::Buffered)?.sync()?;
+        }
+        disk.sync_directory("")?;
+        left.iter().try_for_each(|path| disk.remove(path))?;
+        for folder in [SEGMENTS, SNAPSHOTS] {
+            disk.create_directory(folder)?;
+        }
+        // The session's own file makes it one, so it must not outlive a crash without its folders,
+        // nor beside what was to go.
+        for folder in [SEGMENTS, SNAPSHOTS].iter().filter(|_| !left.is_empty()) {
+            disk.sync_directory(folder)?;
+        }
+        disk.sync_directory("")?;
+        Ok((Claim { disk: Arc::clone(disk) }, lock))
+    }
+
+    /// Makes the folder a session. What it has to begin with is durable.
+    pub fn finish(&self, identity: u64, salt: u64) -> Result<()> {
+        let bytes = encode_session(identity, salt);
+        let file = self.disk.open(&mark(), Mode::Write, Access::Buffered)?;
+        file.set_len(bytes.len() as u64)?;
+        file.write_at(0, &bytes)?;
+        file.sync()?;
+        self.disk.rename(&mark(), SESSION)?;
+        self.disk.sync_directory("")
+    }
+
+    /// Makes the folder none again, after [`Claim::finish`] failed: before anything in it is removed.
+    pub fn retract(&self) -> Result<()> {
+        if self.disk.exists(SESSION)? {
+            self.disk.rename(SESSION, &mark())?;
+            self.disk.sync_directory("")?;
+        }
+        Ok(())
+    }
+
+    /// Gives the folder up; what was made in it was removed. The mark goes after that is durable.
+    pub fn give_up(self) -> Result<()> {
+        for folder in [SEGMENTS, SNAPSHOTS] {
+            self.disk.sync_directory(folder)?;
+        }
+        self.disk.remove(&mark())
+    }
+}
+
+fn mark() -> String {
+    format!("{SESSION}{}", replace::SUFFIX)
+}
+
+fn foreign(disk: &dyn Disk, path: &str) -> Error {
+    Error::invalid(format!("{} is not empty (it has {path}): choose an empty folder", disk.root()))
+}
+
+/// `Corrupt`: a session has lost the file that makes it one.
+fn lost_session(disk: &dyn Disk, path: &str) -> Error {
+    Error::new(
+        Kind::Corrupt,
+        format!(
+            "{} has {path} of a session, but not the file {SESSION}, without which it cannot be read: \
+             put that file back from a copy, which may be of any age, or choose another folder; \
+             nothing was removed",
+            disk.root()
+        ),
+    )
+}
+
+/// Whether a session names a file of `folder` so, or one that it is about to put there.
+fn is_ours(folder: &str, name: &str) -> bool {
+    match folder {
+        SEGMENTS => paths::file_id(name).is_some(),
+        _ => paths::is_replaced(folder, replace::unfinished(name).unwrap_or(name)),
+    }
+}
+
+/// Removes every file of a session that is not needed any more; what is not ours stays.
+pub fn clear(disk: &dyn Disk) -> Result<()> {
+    for folder in [SNAPSHOTS, SEGMENTS, LOG, ""] {
+        let mut names = match disk.list(folder) {
+            Err(error) if error.kind() == Kind::Missing => continue,
+            names => names?,
+        };
+        names.retain(|name| is_ours(folder, name));
+        for name in &names {
+            disk.remove(&if folder.is_empty() {
+                name.clone()
+            } else {
+                format!("{folder}/{name}")
+            })?;
+        }
+        if folder == SNAPSHOTS && !names.is_empty() {
+            // So that no crash brings back a snapshot without its segments.
+            disk.sync_directory(folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the root folder, in which there is no session and nothing foreign, has the mark.
+fn expect_free(disk: &dyn Disk, others: Others) -> Result<bool> {
+    let names = disk.list("")?;
+    // Before what else is there: hosts keep files of their own beside a session's.
+    if names.iter().any(|name| name == SESSION) {
+        return Err(Error::new(
+            Kind::Exists,
+            format!("{} holds a session already: open it instead", disk.root()),
+        ));
+    }
+    let mark = mark();
+    for name in &names {
+        if name == CHECKPOINT {
+            return Err(lost_session(disk, name));
+        }
+        let is_ours = *name == mark || [LOCK, SEGMENTS, SNAPSHOTS, LOG].contains(&name.as_str());
+        if !is_ours && others == Others::Refuse {
+            return Err(foreign(disk, name));
+        }
+    }
+    Ok(names.contains(&mark))
+}
+
+/// The files in the folders of a session that is none. All of them may go when the folder is marked,
+/// but a log with a record, which nothing that was cut short leaves.
+fn left_over(disk: &dyn Disk, is_marked: bool, others: Others) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    for folder in [SEGMENTS, SNAPSHOTS, LOG] {
+        let names = match disk.list(folder) {
+            Err(error) if error.kind() == Kind::Missing => continue,
+            names => names?,
+        };
+        for name in names {
+            let path = format!("{folder}/{name}");
+            if !is_ours(folder, &name) {
+                if others == Others::Refuse {
+                    return Err(foreign(disk, &path));
+                }
+                continue;
+            }
+            let is_log = folder == LOG && paths::log_number(&name).is_some();
+            let has_records =
+                is_log && disk.open(&path, Mode::Read, Access::Buffered)?.len()? > LENGTH as u64;
+            if !is_marked || has_records {
+                return Err(lost_session(disk, &path));
+            }
+            left.push(path);
+        }
+    }
+    Ok(left)
+}
+
+/// What a lock says of the process that has it.
+pub fn holder() -> String {
+    format!("process {}", std::process::id())
+}
+
+pub fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
+    let opened = disk.open(SESSION, Mode::Read, Access::Buffered);
+    let file = opened.map_err(|error| match error.kind() {
+        Kind::Missing => Error::missing(format!(
+            "{} is not a varvite session: it has no file called session; give the folder of one",
+            disk.root()
+        )),
+        _ => error,
+    })?;
+    let mut bytes = [0; SESSION_BYTES];
+    file.read_exact_at(0, &mut bytes)?;
+    let found = decode_session(&bytes)?;
+    if file.len()? != bytes.len() as u64 {
+        return Err(Error::corrupt(SESSION, bytes.len() as u64, "the end", "more bytes"));
+    }
+    Ok(found)
+}
+
+/// The bytes of the session's file. Format document: `docs/format/session.md`.
+#[must_use]
+pub fn encode_session(identity: u64, salt: u64) -> Vec<u8> {
+    let mut to = Encoder::new();
+    to.raw(&Header::new(FileKind::Session, identity, identity).encode());
+    to.u64(salt);
+    finish_with_checksum(to)
+}
+
+/// Identity and salt from the bytes of a session's file; `Corrupt` when they are none.
+pub fn decode_session(bytes: &[u8]) -> Result<(u64, u64)> {
+    let header = Header::expect(SESSION, bytes, FileKind::Session)?;
+    let mut from = checked_body(SESSION, bytes, "checksum")?;
+    let salt = from.u64()?;
+    from.finish()?;
+    Ok((header.identity, salt))
+}
+
+pub fn snapshot_names(disk: &dyn Disk) -> Result<Vec<String>> {
+    let names = disk.list(SNAPSHOTS)?;
+    Ok(names.iter().filter_map(|name| paths::snapshot_name(name)).map(str::to_owned).collect())
+}
+
+/// The manifest of snapshot `name` of the session `identity`. `Corrupt` when the file is that of
+/// another snapshot, or of another session.
+pub fn read_manifest(disk: &dyn Disk, identity: u64, name: &str) -> Result<Manifest> {
+    Ok(read_manifest_bytes(disk, identity, name)?.0)
+}
+
+/// The same, and the file's length.
+pub fn read_manifest_bytes(disk: &dyn Disk, identity: u64, name: &str) -> Result<(Manifest, u64)> {
+    let (manifest, length) = read_any_manifest(disk, name)?;
+    manifest.expect(&paths::snapshot(name), identity, name)?;
+    Ok((manifest, length))
+}
+
+/// The manifest that is where that of snapshot `name` is to be, whosever it is, and its length.
+pub fn read_any_manifest(disk: &dyn Disk, name: &str) -> Result<(Manifest, u64)> {
+    paths::check_name("snapshot", name)?;
+    let path = paths::snapshot(name);
+    let opened = disk.open(&path, Mode::Read, Access::Buffered);
+    let file = opened.map_err(|error| missing_snapshot(disk, name, error))?;
+    let length = file.len()?;
+    if length > MANIFEST_BYTES_MAX {
+        return Err(Error::corrupt(&path, length, "a manifest below 1 GiB", "more bytes"));
+    }
+    let mut bytes = vec![0; length as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok((Manifest::decode(&path, &bytes)?, length))
+}
+
+pub fn missing_snapshot(disk: &dyn Disk, name: &str, error: Error) -> Error {
+    if error.kind() != Kind::Missing {
+        return error;
+    }
+    let names = snapshot_names(disk).unwrap_or_default();
+    let there = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+    Error::missing(format!("there is no snapshot \"{name}\" in {}: {there}", disk.root()))
+}
+
+/// `Corrupt`: the session names `file`, but it is not there.
+pub fn lost_file(file: &str) -> Error {
+    Error::new(
+        Kind::Corrupt,
+        format!(
+            "{file} is not there, but what the session keeps is in it; \
+             run `varvite check` and restore it from a snapshot or another copy"
+        ),
+    )
+}
+
+/// The error, or [`lost_file`] when it says that one of `files` is missing, and it is.
+pub fn lost_among(
+    disk: &dyn Disk,
+    mut files: impl Iterator<Item = (u64, String)>,
+    error: Error,
+) -> Error {
+    if error.kind() != Kind::Missing {
+        return error;
+    }
+    let lost = files.find(|(_, path)| matches!(disk.exists(path), Ok(false)));
+    lost.map_or(error, |(_, path)| lost_file(&path))
+}
+
+/// What an error means to whoever opens what a snapshot names: when a file was missing, the
+/// snapshot was deleted meanwhile (`Missing`), or it has lost the file (`Corrupt`).
+pub fn lost_or_deleted(disk: &dyn Disk, manifest: &Manifest, error: Error) -> Error {
+    if error.kind() != Kind::Missing {
+        return error;
+    }
+    let error = lost_among(disk, manifest.files(), error);
+    // Only now: a manifest goes before the files that it names.
+    match read_manifest(disk, manifest.header.store, &manifest.name) {
+        Ok(now) if now == *manifest => error,
+        _ => deleted_meanwhile(&manifest.name),
+    }
+}
+
+/// `Missing`: the snapshot was there a moment ago.
+pub fn deleted_meanwhile(name: &str) -> Error {
+    Error::missing(format!("the snapshot \"{name}\" was deleted while it was opened"))
+}

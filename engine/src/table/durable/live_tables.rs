@@ -1,0 +1,535 @@
+//! The live tables of a session: those that are found again as they were last updated.
+//!
+//! What is durable of one is its record in the checkpoint and its updates in the log since. Between
+//! updates a table leaves a view of itself here, at the cost of a few counts, so that whoever writes
+//! a checkpoint finds the state of every table without stopping any. A checkpoint is due when the
+//! log begins a new file; a table that would keep old files from going is written out by it.
+//!
+//! Every write and sync: `docs/design/durability.md`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::checkpoint::{Checkpoint, LiveRecord};
+use super::log::LogWriter;
+use super::log_record::{LogEnd, LogPoint, encode_delete_range, encode_update};
+use super::snapshot::{Named, TableRecord, files_of, named_files};
+use crate::disk::Access;
+use crate::error::{Error, Kind, Result};
+use crate::file::replace::Replacement;
+use crate::format::checksum::crc;
+use crate::format::hash::combine;
+use crate::format::header::{FileKind, Header};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
+use crate::table::buffer::Batch;
+use crate::table::bytes::KeyRange;
+use crate::table::merge::Shape;
+use crate::table::read::View;
+use crate::table::runs::Run;
+use crate::table::shared::paths::CHECKPOINT;
+use crate::table::shared::{Files, Operation, Pins, Store, TableOptions};
+
+/// What a table left when it was last updated.
+#[derive(Clone)]
+pub struct Moment {
+    pub view: View,
+    pub options: Arc<TableOptions>,
+}
+
+/// A live table, whether somebody has it open or not.
+pub struct Live {
+    id: u64,
+    is_open: AtomicBool,
+    /// The last checkpoint could not write it out; see `LiveState::damage`.
+    is_stuck: AtomicBool,
+    state: Mutex<LiveState>,
+}
+
+#[derive(Default)]
+struct LiveState {
+    /// None before the first opening, and while an update changes the table.
+    moment: Option<Moment>,
+    /// Where each buffer begins, oldest first, the active one last.
+    points: VecDeque<LogPoint>,
+    /// After the last record that the table has.
+    applied: LogPoint,
+    /// Why the last checkpoint could not write it out, if it could not.
+    damage: Option<String>,
+}
+
+impl Live {
+    fn new(id: u64) -> Arc<Live> {
+        let [is_open, is_stuck] = [false; 2].map(AtomicBool::new);
+        Arc::new(Live { id, is_open, is_stuck, state: Mutex::default() })
+    }
+
+    /// Notes whether a checkpoint could write the table out.
+    fn note(&self, damage: Option<&Error>) {
+        lock(&self.state).damage = damage.map(ToString::to_string);
+        self.is_stuck.store(damage.is_some(), Ordering::Release);
+    }
+
+    /// What the table left, if it was open before.
+    fn moment(&self) -> Option<Moment> {
+        lock(&self.state).moment.clone()
+    }
+
+    /// The state with its oldest buffer's beginning and the end of what it has.
+    fn found(&self) -> Option<(Moment, LogPoint, LogPoint)> {
+        let state = lock(&self.state);
+        let from = state.points.front().copied()?;
+        Some((state.moment.clone()?, from, state.applied))
+    }
+}
+
+/// A live table in the checkpoint.
+#[derive(Clone)]
+pub struct Entry {
+    pub record: Arc<LiveRecord>,
+    pub live: Arc<Live>,
+}
+
+type Entries = BTreeMap<String, Entry>;
+
+struct State {
+    entries: Entries,
+    next_id: u64,
+    /// Why the live tables cannot be used, if they cannot.
+    damage: Option<(Kind, String)>,
+}
+
+/// See the module.
+pub struct LiveTables {
+    store: Arc<Store>,
+    pins: Arc<Pins>,
+    log: Option<LogWriter>,
+    state: Mutex<State>,
+    /// Held by whoever writes a checkpoint or begins a log file.
+    changing: Mutex<()>,
+    /// A log file was begun and its checkpoint failed.
+    is_owed: AtomicBool,
+}
+
+/// A live table as it was found when the right to update it was given.
+pub struct Opened {
+    pub name: String,
+    pub lease: Lease,
+    pub record: Arc<LiveRecord>,
+    /// What it left, if it was open before.
+    pub moment: Option<Moment>,
+}
+
+/// The right to update a live table; one at a time has it.
+pub struct Lease {
+    tables: Arc<LiveTables>,
+    live: Arc<Live>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.live.is_open.store(false, Ordering::Release);
+    }
+}
+
+impl Lease {
+    /// What records of the log call the table.
+    pub fn id(&self) -> u64 {
+        self.live.id
+    }
+
+    /// Appends one record with all `parts`; see [`LogWriter::append`].
+    pub fn append<'a>(
+        &self,
+        parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
+    ) -> Result<LogPoint> {
+        let tables = parts.clone().map(|(id, _)| id);
+        let mut blobs: Vec<_> =
+            parts.clone().flat_map(|(_, batch)| batch.blobs().cloned()).collect();
+        // Copies of one file have the same identity; any of them will do.
+        blobs.sort_by_key(|blob| blob.meta().identity);
+        blobs.dedup_by_key(|blob| blob.meta().identity);
+        let metas: Vec<_> = blobs.iter().map(|blob| *blob.meta()).collect();
+        self.tables.log()?.append(tables, &blobs, |to| encode_update(to, parts, &metas))
+    }
+
+    /// Appends the record of a range that is deleted.
+    pub fn append_delete_range(&self, range: &KeyRange) -> Result<LogPoint> {
+        let id = self.id();
+        let tables = std::iter::once(id);
+        self.tables.log()?.append(tables, &[], |to| encode_delete_range(to, id, range))
+    }
+
+    /// Notes where the table's buffers begin, and what it has of the log.
+    pub fn reset(&self, points: Vec<LogPoint>, applied: LogPoint) {
+        let mut state = lock(&self.live.state);
+        (state.points, state.applied) = (points.into(), applied);
+    }
+
+    /// Before the table changes: lets its view go, so that nothing is copied.
+    pub fn withdraw(&self) {
+        let moment = lock(&self.live.state).moment.take();
+        drop(moment);
+    }
+
+    /// After the table changed: leaves its view, where new buffers began, and what it has now.
+    pub fn deposit(&self, moment: Moment, begun: Vec<LogPoint>, applied: Option<LogPoint>) {
+        let buffers = moment.view.shape.sealed.len() + 1;
+        let mut state = lock(&self.live.state);
+        state.points.extend(begun);
+        while state.points.len() > buffers {
+            state.points.pop_front();
+        }
+        if let Some(applied) = applied {
+            state.applied = applied;
+        }
+        let before = state.moment.replace(moment);
+        drop(state);
+        // It may hold the last counts of files, whose removal is work of the disk.
+        drop(before);
+    }
+
+    /// Whether the last checkpoint could not write the table out. It keeps its part of the log then,
+    /// and should not add to it before it can be written out.
+    pub fn is_stuck(&self) -> bool {
+        self.live.is_stuck.load(Ordering::Acquire)
+    }
+
+    /// The table can be written out again.
+    pub fn note_sound(&self) {
+        self.live.note(None);
+    }
+
+    /// Whether a log file is full; then the table leaves its view and calls the next.
+    pub fn is_checkpoint_due(&self) -> bool {
+        self.tables.is_due()
+    }
+
+    /// Begins the next log file and writes a checkpoint, unless somebody is at it.
+    pub fn write_checkpoint(&self) -> Result<()> {
+        self.tables.checkpoint_if_due()
+    }
+}
+
+impl State {
+    /// The live table `name`, or all of them; `Missing` when there is none of that name.
+    fn wanted(&self, name: Option<&str>) -> Result<Vec<(&String, &Entry)>> {
+        let Some(name) = name else { return Ok(self.entries.iter().collect()) };
+        let found = self.entries.get_key_value(name);
+        let names = self.entries.keys().map(String::as_str);
+        Ok(vec![found.ok_or_else(|| no_live_table(name, names))?])
+    }
+}
+
+impl LiveTables {
+    /// The live tables that `checkpoint` names; without a log they can only be listed.
+    pub fn new(
+        store: &Arc<Store>,
+        pins: &Arc<Pins>,
+        log: Option<LogWriter>,
+        checkpoint: Option<Checkpoint>,
+        damage: Option<&Error>,
+    ) -> Arc<LiveTables> {
+        let next_id = checkpoint.as_ref().map_or(1, |checkpoint| checkpoint.next_id);
+        let records = checkpoint.into_iter().flat_map(|checkpoint| checkpoint.tables);
+        let entries = records.map(|record| {
+            let live = Live::new(record.id);
+            (record.table.name.clone(), Entry { record: Arc::new(record), live })
+        });
+        let damage = damage.map(|error| (error.kind(), error.detail().to_owned()));
+        let state = State { entries: entries.collect(), next_id, damage };
+        Arc::new(LiveTables {
+            store: Arc::clone(store),
+            pins: Arc::clone(pins),
+            log,
+            state: Mutex::new(state),
+            changing: Mutex::new(()),
+            is_owed: AtomicBool::new(false),
+        })
+    }
+
+    /// The names of the live tables.
+    pub fn names(&self) -> Result<Vec<String>> {
+        self.check()?;
+        Ok(lock(&self.state).entries.keys().cloned().collect())
+    }
+
+    /// Which tables the last checkpoint could not write out, and why.
+    pub fn warnings(&self) -> Vec<String> {
+        let state = lock(&self.state);
+        let damage = |(name, entry): (&String, &Entry)| {
+            let damage = lock(&entry.live.state).damage.clone()?;
+            Some(format!(
+                "table {name} could not be written out, so its part of the log stays, and it takes no \
+                 updates until it can: {damage}"
+            ))
+        };
+        state.entries.iter().filter_map(damage).collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        match &lock(&self.state).damage {
+            Some((kind, detail)) => Err(Error::new(*kind, detail.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether updates are logged.
+    pub fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// The log. `Invalid` without one, `Corrupt` when the live tables are damaged.
+    pub fn log(&self) -> Result<&LogWriter> {
+        self.check()?;
+        self.log.as_ref().ok_or_else(|| {
+            Error::invalid(format!(
+                "the session at {} was opened without a log, so no table can be live: \
+                 open it with Log::Written or Log::Synced",
+                self.store.disk.root()
+            ))
+        })
+    }
+
+    /// Gives the right to update the live table `name`, or all of them, in the order of their names.
+    /// `Missing` when there is none of that name, `Locked` when somebody has it.
+    ///
+    /// In one step: between finding a table and taking it, it could be deleted, and another be made
+    /// under its name, whose updates would go to the log as those of the first.
+    pub fn open(self: &Arc<Self>, name: Option<&str>) -> Result<Vec<Opened>> {
+        self.check()?;
+        // Let go only after the lock, should one of them be taken.
+        let mut opened = Vec::new();
+        let state = lock(&self.state);
+        for (name, entry) in state.wanted(name)? {
+            let lease = self.lease(name, &entry.live)?;
+            let (record, moment) = (Arc::clone(&entry.record), entry.live.moment());
+            opened.push(Opened { name: name.clone(), lease, record, moment });
+        }
+        drop(state);
+        Ok(opened)
+    }
+
+    /// The right to update the table `live`, which nobody can delete meanwhile; `Locked` when somebody
+    /// has it.
+    fn lease(self: &Arc<Self>, name: &str, live: &Arc<Live>) -> Result<Lease> {
+        if live.is_open.swap(true, Ordering::AcqRel) {
+            return Err(Error::new(
+                Kind::Locked,
+                format!("table {name} is open already: close that handle first"),
+            ));
+        }
+        Ok(Lease { tables: Arc::clone(self), live: Arc::clone(live) })
+    }
+
+    /// Makes a table live. `Exists` when its name is taken. Writes a checkpoint.
+    pub fn add(
+        self: &Arc<Self>,
+        name: &str,
+        record: impl FnOnce(&mut Named) -> Result<TableRecord>,
+    ) -> Result<Lease> {
+        let log = self.log()?;
+        let _changing = lock(&self.changing);
+        let (mut entries, id) = self.entries();
+        if entries.contains_key(name) {
+            return Err(Error::new(
+                Kind::Exists,
+                format!("there is a live table {name} already: open it, or choose another name"),
+            ));
+        }
+        let mut named = Named::new();
+        let table = record(&mut named)?;
+        let from = log.written_point();
+        let live = Live::new(id);
+        {
+            let mut state = lock(&live.state);
+            state.points.push_back(from);
+            state.applied = from;
+        }
+        let entry = Entry { record: Arc::new(LiveRecord { id, from, table }), live };
+        let lease = self.lease(name, &entry.live)?;
+        entries.insert(name.to_owned(), entry);
+        self.write(entries, id + 1, &named)?;
+        Ok(lease)
+    }
+
+    /// Ends a table's being live. `Locked` while somebody has it open. Writes a checkpoint.
+    pub fn remove(self: &Arc<Self>, name: &str) -> Result<()> {
+        self.log()?;
+        let _changing = lock(&self.changing);
+        // Nobody opens it meanwhile.
+        let _opened = self.open(Some(name))?;
+        let (mut entries, next_id) = self.entries();
+        entries.remove(name);
+        self.write(entries, next_id, &Named::new())
+    }
+
+    fn entries(&self) -> (Entries, u64) {
+        let state = lock(&self.state);
+        (state.entries.clone(), state.next_id)
+    }
+
+    fn is_due(&self) -> bool {
+        let is_due = self.log.as_ref().is_some_and(LogWriter::is_due);
+        is_due || self.is_owed.load(Ordering::Acquire)
+    }
+
+    fn checkpoint_if_due(&self) -> Result<()> {
+        let Some(_changing) = try_lock(&self.changing) else { return Ok(()) };
+        let log = self.log()?;
+        let mut is_late = false;
+        if log.is_due() {
+            // Updates that make segments faster than they are synced ahead would put it off for ever.
+            is_late = self.is_owed.load(Ordering::Acquire);
+            self.store.write(|| log.roll())?;
+            self.is_owed.store(true, Ordering::Release);
+        }
+        // One segment an update before, so that none waits for all that the checkpoint names.
+        if self.is_owed.load(Ordering::Acquire)
+            && (is_late || !self.store.write(|| self.store.sync_ahead())?)
+        {
+            let (entries, next_id) = self.entries();
+            let count = entries.len() as u64;
+            self.store.observe(Operation::Checkpoint, count, || {
+                let mut named = Named::new();
+                let mut renewed = Entries::new();
+                for (name, entry) in entries {
+                    let record = self.renew_or_keep(log, &entry, &mut named)?;
+                    renewed.insert(name, Entry { record, ..entry });
+                }
+                self.write(renewed, next_id, &named)
+            })?;
+            self.is_owed.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// See [`LiveTables::renew`]. A table that cannot be written out, perhaps since one of its segments
+    /// is damaged, keeps the record and the part of the log that it has, and whoever updates another
+    /// goes on.
+    fn renew_or_keep(
+        &self,
+        log: &LogWriter,
+        entry: &Entry,
+        named: &mut Named,
+    ) -> Result<Arc<LiveRecord>> {
+        match self.renew(log, entry, named) {
+            Err(error) if !matches!(error.kind(), Kind::Closed | Kind::Poisoned) => {
+                entry.live.note(Some(&error));
+                Ok(Arc::clone(&entry.record))
+            }
+            renewed => {
+                entry.live.note(None);
+                renewed
+            }
+        }
+    }
+
+    /// The record of a table as it stands now; the one before when it is being updated, or when
+    /// that is further on.
+    fn renew(&self, log: &LogWriter, entry: &Entry, named: &mut Named) -> Result<Arc<LiveRecord>> {
+        let Some((moment, from, applied)) = entry.live.found() else {
+            return Ok(Arc::clone(&entry.record));
+        };
+        let id = entry.record.id;
+        let Moment { view, options } = &moment;
+        let record = |from, shape: &Shape, base: Option<&Run>, named: &mut Named| {
+            let table = TableRecord::new(&entry.record.table.name, options, shape, base, named);
+            Arc::new(LiveRecord { id, from, table })
+        };
+        let reached = from.max(entry.record.from);
+        if self.is_behind(log, id, reached, options.write_buffer_bytes) {
+            let (shape, base) = view.written_out(options)?;
+            return Ok(record(applied, &shape, base.as_deref(), named));
+        }
+        if from < entry.record.from {
+            return Ok(Arc::clone(&entry.record));
+        }
+        let (shape, base) = view.without_buffers();
+        Ok(record(from, &shape, base.as_deref(), named))
+    }
+
+    /// Whether a table that is durable up to `from` keeps more of the log than it should.
+    fn is_behind(&self, log: &LogWriter, id: u64, from: LogPoint, buffer_bytes: u64) -> bool {
+        let files = log.files();
+        let (_, older) = files.split_last().expect("there is a current file");
+        let oldest = older.iter().find(|file| file.is_needed(id, from));
+        let most = self
+            .store
+            .options
+            .log_file_bytes
+            .saturating_mul(2)
+            .saturating_add(buffer_bytes.saturating_mul(4));
+        oldest.is_some_and(|file| log.bytes_since(file.number) > most)
+    }
+
+    /// Makes `entries` what is live: everything that they name durable, then the checkpoint.
+    fn write(&self, entries: Entries, next_id: u64, named: &Named) -> Result<()> {
+        let log = self.log()?;
+        self.store.write(|| {
+            let end = log.sync()?;
+            let ends = needed(log, &entries, end);
+            let numbers: Vec<_> = ends.iter().map(|end| end.file).collect();
+            let records = entries.values().map(|entry| (*entry.record).clone()).collect();
+            let identity = combine(self.store.identity, crc(CHECKPOINT.as_bytes()).into());
+            let header = Header::new(FileKind::Checkpoint, identity, self.store.identity);
+            let checkpoint = Checkpoint { header, next_id, files: ends, tables: records };
+            self.store.sync_segments(named.values())?;
+            let before = self.pins.lock().live.clone();
+            let new = files_of(named);
+            let file = |(id, path): (u64, String)| {
+                let known = new.get(&id).or_else(|| before.get(&id)).cloned();
+                (id, known.unwrap_or_else(|| self.store.shared_file(id, path)))
+            };
+            let files: Files = named_files(checkpoint.segments()).map(file).collect();
+            self.pins.keep_live(&files);
+            if let Err(error) = self.replace(&checkpoint.encode()) {
+                self.pins.settle_live(before);
+                return Err(error);
+            }
+            self.pins.settle_live(files);
+            let mut state = lock(&self.state);
+            let before = std::mem::replace(&mut state.entries, entries);
+            state.next_id = next_id;
+            drop(state);
+            // It may hold the last counts of files.
+            drop(before);
+            log.retain(&numbers);
+            Ok(())
+        })
+    }
+
+    /// Replaces the checkpoint. Once the new one may be there, an error poisons the session.
+    fn replace(&self, bytes: &[u8]) -> Result<()> {
+        self.store.check_lock()?;
+        let replacement = Replacement::begin(&self.store.disk, CHECKPOINT, Access::Buffered)?;
+        self.store.spares.make_room(|| replacement.file().write_at(0, bytes))?;
+        self.store.counters.add_checkpoint(bytes.len() as u64);
+        let finished = replacement.finish();
+        if finished.is_err() {
+            self.store.poison();
+        }
+        finished
+    }
+
+    /// Makes all that was logged durable.
+    pub fn sync(&self) -> Result<()> {
+        self.log.as_ref().map_or(Ok(()), |log| log.sync().map(drop))
+    }
+}
+
+/// `Missing`: there are only these live tables.
+pub fn no_live_table<'a>(name: &str, there: impl Iterator<Item = &'a str>) -> Error {
+    let names: Vec<_> = there.collect();
+    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Error::missing(format!("there is no live table \"{name}\"; there are: {there}"))
+}
+
+/// The log files that the checkpoint of `entries` needs, the current one last.
+fn needed(log: &LogWriter, entries: &Entries, end: LogEnd) -> Vec<LogEnd> {
+    let older = log.files().into_iter().filter(|file| {
+        let mut entries = entries.values();
+        let is_needed = entries.any(|entry| file.is_needed(entry.record.id, entry.record.from));
+        is_needed && file.number < end.file
+    });
+    older.map(|file| file.end()).chain(std::iter::once(end)).collect()
+}

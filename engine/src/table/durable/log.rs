@@ -1,0 +1,484 @@
+//! The log: every update of a live table as one record, written before the table changes.
+//!
+//! Threads that update different tables push their records into one buffer; the first of them
+//! writes it for all who wait, and syncs if that was promised, while the next records gather. A
+//! file that has grown enough is followed by the next; what is in it is durable before anything is
+//! in the next, so what a power cut leaves of the log is always a beginning of it.
+//!
+//! Format document: `docs/format/log.md`. Every write and sync: `docs/design/durability.md`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::log_record::{LogEnd, LogPoint, Record, encode_begin};
+use crate::disk::{Access, Disk, File};
+use crate::error::{Error, Kind, Result};
+use crate::file::append::{self, AppendFile, HEAD, Position};
+use crate::file::replace::Replacement;
+use crate::format::checksum::crc;
+use crate::format::codec::{Decoder, Encoder};
+use crate::format::hash::combine;
+use crate::format::header::{FileKind, Header};
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, lock, wait};
+use crate::table::runs::blob::BlobFile;
+use crate::table::shared::paths::{self, LOG};
+use crate::table::shared::{Log, Pins, Store};
+
+/// How far ahead of its end a file is filled with zeros, so that a sync finds blocks and length as
+/// they were and has no more to write than the records.
+const FILL_BYTES: u64 = 1 << 20;
+
+/// The zeros are written in such pieces. The system may keep what one write brought as one piece of
+/// its cache, and then writes all of that again whenever a sync finds a byte of it changed.
+const ZEROS: &[u8] = &[0; 16 << 10];
+
+/// What was written is sent on its way to the disk in such pieces, where nobody syncs it at once.
+const WRITEBACK_BYTES: u64 = 1 << 20;
+
+/// A log file that takes no more records.
+#[derive(Clone, Debug)]
+pub struct LogFile {
+    pub number: u64,
+    pub end: Position,
+    /// The last record of each table in it.
+    pub tables: BTreeMap<u64, u64>,
+    /// Bytes of the blob files that its records name, which stay as long as it does.
+    pub blob_bytes: u64,
+}
+
+impl LogFile {
+    /// A file without a record.
+    fn empty(number: u64) -> LogFile {
+        LogFile { number, end: Position::start(), tables: BTreeMap::new(), blob_bytes: 0 }
+    }
+
+    pub fn end(&self) -> LogEnd {
+        LogEnd { file: self.number, position: self.end }
+    }
+
+    /// Whether table `id`, which is durable up to `from`, has more in this file.
+    pub fn is_needed(&self, id: u64, from: LogPoint) -> bool {
+        let last = self.tables.get(&id);
+        last.is_some_and(|&sequence| (self.number, sequence) >= (from.file, from.sequence))
+    }
+}
+
+/// Records of one write that failed, until each of those who wait for them was told.
+struct Failure {
+    first: u64,
+    last: u64,
+    untold: u64,
+    kind: Kind,
+    detail: String,
+}
+
+struct State {
+    file: AppendFile,
+    current: LogFile,
+    /// The end of the file before it.
+    before: Option<LogEnd>,
+    /// Older files that are still there, oldest first.
+    older: Vec<LogFile>,
+    /// Somebody writes or syncs; others wait.
+    leading: bool,
+    /// Records pushed, and those of them that were written or given up, since the log was opened.
+    pushed: u64,
+    done: u64,
+    failures: Vec<Failure>,
+    /// Memory for the next records.
+    spare: Vec<u8>,
+    /// Up to where the file was filled with zeros.
+    filled: u64,
+    sent: u64,
+}
+
+/// The log of an open session.
+pub struct LogWriter {
+    store: Arc<Store>,
+    pins: Arc<Pins>,
+    state: Mutex<State>,
+    changed: Condvar,
+    is_due: AtomicBool,
+}
+
+impl LogWriter {
+    /// A log that goes on in a new file `number` after `older`.
+    pub fn start(
+        store: &Arc<Store>,
+        pins: &Arc<Pins>,
+        number: u64,
+        older: Vec<LogFile>,
+    ) -> Result<LogWriter> {
+        store.disk.create_directory(LOG)?;
+        store.disk.sync_directory("")?;
+        let mut file = create(store, number)?;
+        let before = older.last().map(LogFile::end);
+        file.push_with(|to| encode_begin(to, before))?;
+        let state = State {
+            file,
+            current: LogFile::empty(number),
+            before,
+            older,
+            leading: false,
+            pushed: 0,
+            done: 0,
+            failures: Vec::new(),
+            spare: Vec::new(),
+            filled: 0,
+            sent: 0,
+        };
+        Ok(LogWriter {
+            store: Arc::clone(store),
+            pins: Arc::clone(pins),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            is_due: AtomicBool::new(false),
+        })
+    }
+
+    fn syncs(&self) -> bool {
+        self.store.options.log == Log::Synced
+    }
+
+    /// Appends the record of `encode`, which changes `tables` and names `blobs`, as durable as was
+    /// promised when this returns; gives its place. After an error none of it is there, or the session
+    /// takes no more writes. The blob files, durable before, stay as long as the log file does.
+    pub fn append(
+        &self,
+        tables: impl Iterator<Item = u64>,
+        blobs: &[Arc<BlobFile>],
+        encode: impl FnOnce(&mut Encoder),
+    ) -> Result<LogPoint> {
+        self.store.write(|| {
+            let mut state = lock(&self.state);
+            let at = state.file.push_with(encode)?;
+            for id in tables {
+                state.current.tables.insert(id, at.sequence);
+            }
+            if !blobs.is_empty() {
+                // Nobody writes the record before the lock is free. Should that fail, they stay too.
+                let number = state.current.number;
+                state.current.blob_bytes += self.pins.keep_logged(number, blobs);
+            }
+            let point = LogPoint { file: state.current.number, sequence: at.sequence, skip: 0 };
+            state.pushed += 1;
+            let ticket = state.pushed;
+            self.store.counters.add_log_record();
+            self.wait_for(state, ticket)?;
+            Ok(point)
+        })
+    }
+
+    /// Waits until record `ticket` was written, by somebody else or here.
+    fn wait_for<'a>(&'a self, mut state: MutexGuard<'a, State>, ticket: u64) -> Result<()> {
+        loop {
+            if state.done >= ticket {
+                return state.told(ticket);
+            }
+            if state.leading {
+                state = wait(&self.changed, state);
+            } else {
+                state = self.lead(state, self.syncs()).0;
+            }
+        }
+    }
+
+    /// Writes what was pushed, and syncs it if wanted, while others go on pushing.
+    fn lead<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        sync: bool,
+    ) -> (MutexGuard<'a, State>, Result<()>) {
+        state.leading = true;
+        let last = state.pushed;
+        let spare = std::mem::take(&mut state.spare);
+        let flight = state.file.take_off(spare);
+        let bytes = flight.len() as u64;
+        let end = state.file.written().offset + bytes;
+        let filled = state.filled;
+        let fills = sync && end > filled;
+        if fills {
+            state.filled = end + FILL_BYTES.min(self.store.options.log_file_bytes);
+        }
+        let (file, fill_end) = (Arc::clone(state.file.file()), state.filled);
+        let leader = Leader(self);
+        drop(state);
+        if fills {
+            // Only for speed: where there is no room, the write of the records says so.
+            let _ = fill(&*file, filled.max(end), fill_end);
+        }
+        let written = self.store.spares.make_room(|| flight.write());
+        let synced = if sync && written.is_ok() { flight.sync() } else { Ok(()) };
+        let mut state = lock(&self.state);
+        state.leading = false;
+        let landed = state.file.land(flight, written, sync && synced.is_ok());
+        let outcome = synced.and(landed.map(|spare| state.spare = spare));
+        self.store.counters.add_log_write(bytes, sync);
+        match &outcome {
+            Ok(()) => {
+                state.done = last;
+                self.after_write(&mut state, sync);
+            }
+            Err(error) => {
+                state.give_up(error);
+                if state.file.end() == Position::start() {
+                    let before = state.before;
+                    // A short record, refused only by a poisoned file.
+                    let _ = state.file.push_with(|to| encode_begin(to, before));
+                }
+                if state.file.is_poisoned() {
+                    self.store.poison();
+                }
+            }
+        }
+        self.changed.notify_all();
+        std::mem::forget(leader);
+        (state, outcome)
+    }
+
+    fn after_write(&self, state: &mut State, is_synced: bool) {
+        let end = state.file.written().offset;
+        // What is in blob files counts as if the record had it, so that dead ones go as soon.
+        if end.saturating_add(state.current.blob_bytes) >= self.store.options.log_file_bytes {
+            self.is_due.store(true, Ordering::Release);
+        }
+        if is_synced {
+            state.sent = end;
+        } else if end >= state.sent + WRITEBACK_BYTES {
+            state.file.file().start_writeback(state.sent, end - state.sent);
+            state.sent = end;
+        }
+    }
+
+    /// Whether the file has grown enough for the next one to begin.
+    pub fn is_due(&self) -> bool {
+        self.is_due.load(Ordering::Acquire)
+    }
+
+    /// The end of all that was written, made durable. Others go on appending meanwhile.
+    pub fn sync(&self) -> Result<LogEnd> {
+        let (file, number, position) = {
+            let state = lock(&self.state);
+            let position = state.file.written();
+            let end = LogEnd { file: state.current.number, position };
+            if state.file.synced() >= position.offset {
+                return Ok(end);
+            }
+            (Arc::clone(state.file.synced_file()), end.file, position)
+        };
+        let synced = file.sync();
+        self.store.counters.add_log_write(0, true);
+        let mut state = lock(&self.state);
+        if let Err(error) = synced {
+            self.store.poison();
+            return Err(error);
+        }
+        if state.current.number == number {
+            state.file.note_synced(position.offset);
+        }
+        Ok(LogEnd { file: number, position })
+    }
+
+    /// Begins the next file. The old one is durable then, and takes no more records.
+    pub fn roll(&self) -> Result<()> {
+        self.sync()?;
+        let number = lock(&self.state).current.number + 1;
+        let mut next = Some(create(&self.store, number)?);
+        let mut state = lock(&self.state);
+        loop {
+            while state.leading {
+                state = wait(&self.changed, state);
+            }
+            let is_whole = state.file.end() == state.file.written()
+                && state.file.synced() >= state.file.written().offset;
+            if is_whole && let Some(mut file) = next.take() {
+                let end = state.file.written();
+                let mut last = std::mem::replace(&mut state.current, LogFile::empty(number));
+                last.end = end;
+                state.before = Some(last.end());
+                file.push_with(|to| encode_begin(to, Some(last.end())))?;
+                state.older.push(last);
+                state.file = file;
+                (state.filled, state.sent) = (0, 0);
+                self.is_due.store(false, Ordering::Release);
+                return Ok(());
+            }
+            let (guard, outcome) = self.lead(state, true);
+            state = guard;
+            outcome?;
+        }
+    }
+
+    /// The files that are there, the current one last.
+    pub fn files(&self) -> Vec<LogFile> {
+        let state = lock(&self.state);
+        let mut files = state.older.clone();
+        files.push(LogFile { end: state.file.written(), ..state.current.clone() });
+        files
+    }
+
+    /// Bytes of log since file `number` began, those in blob files too.
+    pub fn bytes_since(&self, number: u64) -> u64 {
+        let files = self.files();
+        let later = files.iter().filter(|file| file.number >= number);
+        later.map(|file| file.end.offset.saturating_add(file.blob_bytes)).sum()
+    }
+
+    /// A place before every record that is pushed from now on, and after all that were written. Not
+    /// after those on their way: should they fail, the next record gets their place.
+    pub fn written_point(&self) -> LogPoint {
+        let state = lock(&self.state);
+        // The first record begins the file, and is of no table.
+        let sequence = state.file.written().sequence.max(1);
+        LogPoint { file: state.current.number, sequence, skip: 0 }
+    }
+
+    /// Removes the older files that are not in `needed`, and lets their blob files go. What stays in
+    /// spite of it goes when the session is opened again.
+    pub fn retain(&self, needed: &[u64]) {
+        let mut gone = Vec::new();
+        lock(&self.state).older.retain(|file| {
+            let is_needed = needed.contains(&file.number);
+            if !is_needed {
+                gone.push(file.number);
+            }
+            is_needed
+        });
+        for number in &gone {
+            // Best effort, as said.
+            let _ = self.store.disk.remove(&paths::log_file(*number));
+        }
+        self.pins.let_go_logged(&gone);
+    }
+}
+
+/// Whoever writes for all. Dropped only when a call of the host's disk panics: what that did is not
+/// known, so there is no more writing, and those who wait are told.
+struct Leader<'a>(&'a LogWriter);
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.leading = false;
+        state.file.abandon();
+        state.give_up(&Error::new(
+            Kind::Poisoned,
+            format!(
+                "the disk of {} panicked while the log was written: open the session again",
+                self.0.store.disk.root()
+            ),
+        ));
+        self.0.store.poison();
+        self.0.changed.notify_all();
+    }
+}
+
+impl State {
+    /// Nothing that was pushed and is not done will be there; whoever waits for it is told `error`.
+    fn give_up(&mut self, error: &Error) {
+        // Later records name places after those that failed, so they go too.
+        let (first, last) = (self.done + 1, self.pushed);
+        if first <= last {
+            let (kind, detail) = (error.kind(), error.detail().to_owned());
+            let untold = last + 1 - first;
+            self.failures.push(Failure { first, last, untold, kind, detail });
+        }
+        self.done = last;
+        // Else the file would be needed for a record that it does not have, perhaps for ever.
+        let next = self.file.written().sequence;
+        self.current.tables.retain(|_, last| {
+            *last = (*last).min(next.saturating_sub(1));
+            *last > 0
+        });
+    }
+
+    /// What became of record `ticket`, which is done.
+    fn told(&mut self, ticket: u64) -> Result<()> {
+        let of = |failure: &Failure| (failure.first..=failure.last).contains(&ticket);
+        let Some(place) = self.failures.iter().position(of) else { return Ok(()) };
+        let failure = &mut self.failures[place];
+        let error = Error::new(failure.kind, failure.detail.clone());
+        failure.untold -= 1;
+        if failure.untold == 0 {
+            self.failures.swap_remove(place);
+        }
+        Err(error)
+    }
+}
+
+/// Makes an empty log file, durable with its name.
+fn create(store: &Arc<Store>, number: u64) -> Result<AppendFile> {
+    let path = paths::log_file(number);
+    let identity = combine(store.identity, crc(path.as_bytes()).into());
+    let header = Header::new(FileKind::Log, identity, store.identity);
+    let replacement = Replacement::begin(&store.disk, &path, Access::Buffered)?;
+    store.spares.make_room(|| replacement.file().write_at(0, &header.encode()))?;
+    if let Err(error) = replacement.finish() {
+        if store.disk.exists(&path).unwrap_or(true) {
+            store.poison();
+        }
+        return Err(error);
+    }
+    AppendFile::open(&*store.disk, &path, FileKind::Log, Position::start(), |_, _| Ok(()))
+}
+
+/// What a scan found of a log file.
+#[derive(Clone, Copy, Debug)]
+pub struct Scanned {
+    pub end: Position,
+    /// Whether there is no record, as when a crash came before the first was durable.
+    pub is_empty: bool,
+    /// Where the file before it ended, as its first record says.
+    pub before: Option<LogEnd>,
+    /// Bytes after the end, which a crash left.
+    pub tail_bytes: u64,
+    /// Up to where it was durable, as its records say.
+    pub synced: u64,
+}
+
+/// Reads log file `number` of the store `identity` and calls `each` with place and content of every
+/// record but the first.
+pub fn scan(
+    disk: &dyn Disk,
+    identity: u64,
+    number: u64,
+    mut each: impl FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
+) -> Result<Scanned> {
+    let path = paths::log_file(number);
+    let (file, header) = append::open_reader(disk, &path, FileKind::Log)?;
+    if header.store != identity {
+        return Err(Error::invalid(format!(
+            "{path} belongs to another session: put back the file that was there"
+        )));
+    }
+    if header.identity != combine(identity, crc(path.as_bytes()).into()) {
+        let found = "another log file of the session, copied or renamed";
+        return Err(Error::corrupt(&path, 0, "the log file of this number", found));
+    }
+    let mut before = None;
+    let scan = append::scan(&*file, header.identity, Position::start(), |at, payload| {
+        let mut from = Decoder::new(&path, at.offset + HEAD as u64, payload);
+        if at.sequence > 0 {
+            return each(LogPoint { file: number, sequence: at.sequence, skip: 0 }, &mut from);
+        }
+        let Record::Begin(named) = Record::decode(&mut from, &|_| false)? else {
+            return Err(from.corrupt("the record that begins a file", "an update"));
+        };
+        before = named;
+        Ok(())
+    })?;
+    let is_empty = scan.end == Position::start();
+    let append::Scan { end, tail_bytes, synced } = scan;
+    Ok(Scanned { end, is_empty, before, tail_bytes, synced })
+}
+
+/// Fills `file` with zeros from `at` to `end`.
+fn fill(file: &dyn File, mut at: u64, end: u64) -> Result<()> {
+    let piece = ZEROS.len() as u64;
+    while at < end {
+        let next = end.min((at / piece + 1) * piece);
+        file.write_at(at, &ZEROS[..(next - at) as usize])?;
+        at = next;
+    }
+    Ok(())
+}

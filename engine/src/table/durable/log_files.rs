@@ -1,0 +1,202 @@
+//! The log files of a session as they are found when it is opened.
+//!
+//! Those that the checkpoint names must be there and as long as it says; those after them follow
+//! each other by their first records. So a log that lost something that was durable is known for
+//! what it is, and what a crash left at its end is no more than that.
+
+use std::collections::BTreeMap;
+
+use super::checkpoint::{Checkpoint, read_checkpoint};
+use super::log::{LogFile, scan};
+use super::log_record::{LogEnd, LogPoint, Record};
+use crate::disk::{Access, Disk, Mode};
+use crate::error::{Error, Kind, Result};
+use crate::file::append::{self, HEAD};
+use crate::file::replace::remove_leftovers;
+use crate::format::codec::Decoder;
+use crate::table::runs::blob::BlobMeta;
+use crate::table::shared::paths::{self, LOG};
+
+/// What a folder has of a log.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Files with records that may be needed, oldest first.
+    pub files: Vec<LogFile>,
+    /// The next file's number.
+    pub next: u64,
+    /// The blob files that records of each of them name, by log file and by their own number.
+    pub blobs: BTreeMap<u64, BTreeMap<u64, BlobMeta>>,
+    /// Files that nothing needs.
+    pub leftovers: Vec<u64>,
+    /// Bytes after the end of the last file, which a crash left.
+    pub tail_bytes: u64,
+    /// Up to where the last file is known to be durable.
+    pub synced: u64,
+}
+
+/// How often a reader begins again because of what its writer did meanwhile.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// Does `read` with the checkpoint of the session `identity` on `disk`, again while a writer beside it is what
+/// makes it fail: it begins and removes log files, and takes back records whose write failed. What a
+/// writer does moves on, so an error that comes twice with the same checkpoint is true. The outer
+/// error is of the checkpoint itself.
+pub fn beside_writer<T>(
+    disk: &dyn Disk,
+    identity: u64,
+    mut read: impl FnMut(Option<&Checkpoint>) -> Result<T>,
+) -> Result<(Option<Checkpoint>, Result<T>)> {
+    let mut before: Option<(Option<Checkpoint>, String)> = None;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let checkpoint = read_checkpoint(disk, identity)?;
+        match read(checkpoint.as_ref()) {
+            Err(error) if attempts < ATTEMPTS_MAX => {
+                let said = error.to_string();
+                let is_lasting = ![Kind::Missing, Kind::Corrupt].contains(&error.kind());
+                let is_same = before
+                    .as_ref()
+                    .is_some_and(|(with, text)| *with == checkpoint && *text == said);
+                if is_lasting && read_checkpoint(disk, identity)? == checkpoint || is_same {
+                    return Ok((checkpoint, Err(error)));
+                }
+                before = Some((checkpoint, said));
+            }
+            outcome => return Ok((checkpoint, outcome)),
+        }
+    }
+}
+
+/// Reads the log of the store `identity` whose checkpoint is `checkpoint`; calls `each` with place
+/// and content of every record that may be needed. `Corrupt` when something is gone.
+pub fn find(
+    disk: &dyn Disk,
+    identity: u64,
+    checkpoint: Option<&Checkpoint>,
+    each: &mut dyn FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
+) -> Result<Found> {
+    let names = match disk.list(LOG) {
+        Err(error) if error.kind() == Kind::Missing => Vec::new(),
+        names => names?,
+    };
+    let mut numbers: Vec<_> = names.iter().filter_map(|name| paths::log_number(name)).collect();
+    numbers.sort_unstable();
+    let listed = checkpoint.map_or(&[][..], |checkpoint| &checkpoint.files);
+    for end in listed {
+        if numbers.binary_search(&end.file).is_err() {
+            return Err(Error::corrupt(
+                paths::CHECKPOINT,
+                0,
+                format_args!("the file {}, which the live tables need", paths::log_file(end.file)),
+                "no such file",
+            ));
+        }
+    }
+    let last = listed.last().map(|end| end.file);
+    let highest = numbers.last().copied().max(last).unwrap_or(0);
+    let mut found = Found { next: highest.saturating_add(1), ..Found::default() };
+    for number in numbers {
+        let named = listed.iter().find(|end| end.file == number);
+        if named.is_none() && last.is_some_and(|last| number < last) {
+            found.leftovers.push(number);
+            continue;
+        }
+        let (mut tables, mut blobs) = (BTreeMap::new(), BTreeMap::new());
+        let scanned = scan(disk, identity, number, |at, payload| {
+            let start = payload.clone();
+            let record = Record::decode(payload, &|_| false)?;
+            if let Record::Begin(_) = record {
+                return Err(payload.corrupt("an update", "the record that begins a file"));
+            }
+            tables.extend(record.tables().into_iter().map(|id| (id, at.sequence)));
+            blobs.extend(record.blobs().iter().map(|blob| (blob.id, *blob)));
+            each(at, &mut start.clone())
+        })?;
+        let blob_bytes = blobs.values().map(BlobMeta::file_bytes).sum();
+        let file = LogFile { number, end: scanned.end, tables, blob_bytes };
+        match named {
+            Some(named) => check_end(&file, *named, Some(number) == last)?,
+            None if scanned.is_empty => {
+                found.leftovers.push(number);
+                continue;
+            }
+            None => check_follows(&file, scanned.before, found.files.last())?,
+        }
+        found.tail_bytes = scanned.tail_bytes;
+        // The log was synced before the checkpoint that names it.
+        found.synced = scanned.synced.max(named.map_or(0, |named| named.position.offset));
+        if !blobs.is_empty() {
+            found.blobs.insert(number, blobs);
+        }
+        found.files.push(file);
+    }
+    let updates = found.files.iter().find(|file| !file.tables.is_empty());
+    if let (None, Some(file)) = (checkpoint, updates) {
+        return Err(Error::corrupt(
+            &paths::log_file(file.number),
+            0,
+            "a checkpoint beside a log with updates",
+            "none",
+        ));
+    }
+    Ok(found)
+}
+
+/// `Corrupt` unless a file ends where the checkpoint says, or beyond it if it was the last one.
+fn check_end(file: &LogFile, named: LogEnd, is_last: bool) -> Result<()> {
+    let (found, expected) = (file.end, named.position);
+    let is_right = found == expected || (is_last && found.offset > expected.offset);
+    if is_right {
+        return Ok(());
+    }
+    Err(Error::corrupt(
+        &paths::log_file(file.number),
+        found.offset,
+        format_args!("{} records up to byte {}", expected.sequence, expected.offset),
+        format_args!("{} valid ones", found.sequence),
+    ))
+}
+
+/// `Corrupt` unless the file names the one before it, as long as that was found.
+fn check_follows(file: &LogFile, named: Option<LogEnd>, before: Option<&LogFile>) -> Result<()> {
+    if named == before.map(LogFile::end) {
+        return Ok(());
+    }
+    let said = |end: Option<LogEnd>| match end {
+        Some(end) => format!("{} of {} bytes", paths::log_file(end.file), end.position.offset),
+        None => "no file".to_owned(),
+    };
+    Err(Error::corrupt(
+        &paths::log_file(before.map_or(file.number, |before| before.number)),
+        before.map_or(HEAD as u64, |before| before.end.offset),
+        format_args!("{} before {}", said(named), paths::log_file(file.number)),
+        said(before.map(LogFile::end)),
+    ))
+}
+
+impl Found {
+    /// Makes durable what was found, so that nothing that comes later outlives it. Those before the
+    /// last file are: they were synced before one came after them. Of the last one, what nothing says
+    /// was synced is written again, for its sync may have failed.
+    pub fn save_again(&self, disk: &dyn Disk) -> Result<()> {
+        let Some(last) = self.files.last() else { return Ok(()) };
+        let end = last.end.offset;
+        if self.synced >= end {
+            return Ok(());
+        }
+        let file = disk.open(&paths::log_file(last.number), Mode::Write, Access::Buffered)?;
+        append::save_again(&*file, self.synced, end)
+    }
+
+    /// Removes what nothing needs.
+    pub fn remove_leftovers(&self, disk: &dyn Disk) -> Result<()> {
+        for number in &self.leftovers {
+            disk.remove(&paths::log_file(*number))?;
+        }
+        match remove_leftovers(disk, LOG, |name| paths::is_replaced(LOG, name)) {
+            Err(error) if error.kind() == Kind::Missing => Ok(()),
+            removed => removed.map(drop),
+        }
+    }
+}

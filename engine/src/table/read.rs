@@ -1,0 +1,17 @@
+//! Reading: a view of a table at one moment, and what is asked of it.
+//!
+//! A [`View`] holds the active buffer, and the shape with all older entries. Lookups go through both from
+//! the newest entry to the oldest; a cursor merges them in key order. Nothing here waits for a writer
+//! or changes anything. Relies on `merge` for the shape, and on what that stands on.
+
+mod cursor;
+mod lookup;
+pub mod stats;
+mod value;
+mod values;
+mod view;
+
+pub use cursor::Cursor;
+pub use value::{Place, Value, ValueWriter};
+pub use values::Values;
+pub use view::View;

@@ -1,0 +1,64 @@
+//! What a lookup found: the values of its keys, in one piece of memory.
+
+/// The values found by a lookup, in the order of its keys.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    bytes: Vec<u8>,
+    spans: Vec<Option<(usize, usize)>>,
+}
+
+impl Values {
+    /// No values.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many keys were looked up.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether none was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The value of the key at `index`; `None` when it is not bound.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        self.spans[index].map(|(start, end)| &self.bytes[start..end])
+    }
+
+    /// The values in order.
+    pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    pub(in crate::table) fn reset(&mut self, count: usize) {
+        self.bytes.clear();
+        self.spans.clear();
+        self.spans.resize(count, None);
+    }
+
+    /// Room for a value of `length` bytes that comes in pieces.
+    pub(in crate::table) fn make_room(&mut self, index: usize, length: usize) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + length, 0);
+        self.spans[index] = Some((start, start + length));
+    }
+
+    /// Fills in a piece of a value that room was made for.
+    pub(in crate::table) fn fill(&mut self, index: usize, at: usize, piece: &[u8]) {
+        let (start, _) = self.spans[index].expect("room was made");
+        self.bytes[start + at..start + at + piece.len()].copy_from_slice(piece);
+    }
+
+    pub(in crate::table) fn set(&mut self, index: usize, value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.spans[index] = Some((start, self.bytes.len()));
+    }
+}

@@ -1,0 +1,19 @@
+//! Runs and the files that they consist of: immutable, sorted, written once.
+//!
+//! A [`Run`] is a list of [`Segment`]s in key order; a segment is one file of pages, a filter and an
+//! index, and its large values lie in blob files beside it. Here a run is built segment by segment, read
+//! from end to end ([`RunReader`]) and searched from any place in both directions ([`RunPlace`]).
+//! Relies on `bytes` for what is in the files.
+
+pub mod blob;
+mod run;
+mod run_place;
+mod run_reader;
+mod segment;
+mod segment_builder;
+
+pub use run::Run;
+pub use run_place::RunPlace;
+pub use run_reader::{CHUNK_BYTES, ReadOptions, RunReader};
+pub use segment::{BLOB_FILES_MAX, Counts, Footer, Segment, SegmentMeta, page_offset};
+pub use segment_builder::{Finished, SegmentBuilder, SegmentOptions};

@@ -1,0 +1,770 @@
+//! A segment: an immutable file with a key range of a run: pages of entries, filter, index, footer.
+//!
+//! Everything begins at a multiple of 4,096 bytes, so that direct reads work, and everything read is
+//! checked then. Opening reads the footer only; index and filter load at their first use.
+//!
+//! Format document: `docs/format/segment.md`.
+
+use std::sync::{Arc, OnceLock};
+
+use super::blob::{self, BlobFile, BlobUse};
+use crate::cache::CachedFile;
+use crate::disk::{Access, Buffer, Disk, File, Mode, Queue, Read, read_batch};
+use crate::error::{Error, Result};
+use crate::file::shared::SharedFile;
+use crate::file::sync_once::SyncOnce;
+use crate::format::checksum::crc;
+use crate::format::codec::{Decoder, Encoder};
+use crate::format::header::{self, FileKind, Header};
+use crate::table::bytes::{
+    BODY_BYTES, ENTRY_OVERHEAD, FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, check_seal, seal,
+};
+
+/// Blob files that one segment may refer to: it ends before it needs one more.
+pub const BLOB_FILES_MAX: u32 = 1024;
+
+/// In the field of the filter's bits: the segment refers to blob files.
+const HAS_BLOBS: u32 = 1 << 31;
+
+/// Pages of a file as bytes.
+#[must_use]
+pub fn page_offset(page: u32) -> u64 {
+    u64::from(page) * PAGE_BYTES as u64
+}
+
+/// How many entries a segment holds, and how many bytes they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries that insert, blobs included.
+    pub inserts: u64,
+    /// Entries that delete.
+    pub deletes: u64,
+    /// Entries that upsert.
+    pub upserts: u64,
+    /// Bytes of all keys.
+    pub key_bytes: u64,
+    /// Bytes of all values in the pages; of a blob, those of the reference.
+    pub value_bytes: u64,
+    /// Of the inserts, those whose value is in a blob file.
+    pub blobs: u64,
+    /// Bytes of these values.
+    pub blob_bytes: u64,
+}
+
+impl Counts {
+    /// All entries.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.inserts + self.deletes + self.upserts
+    }
+
+    /// What the entries cost in merge work: key + value + 16 each.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.key_bytes + self.value_bytes + self.entries() * ENTRY_OVERHEAD
+    }
+
+    /// Adds what another segment holds.
+    pub fn add(&mut self, other: &Counts) {
+        self.inserts += other.inserts;
+        self.deletes += other.deletes;
+        self.upserts += other.upserts;
+        self.key_bytes += other.key_bytes;
+        self.value_bytes += other.value_bytes;
+        self.blobs += other.blobs;
+        self.blob_bytes += other.blob_bytes;
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        for number in [self.inserts, self.deletes, self.upserts, self.key_bytes, self.value_bytes] {
+            encoder.u64(number);
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self> {
+        let start = decoder.clone();
+        let counts = Counts {
+            inserts: decoder.u64()?,
+            deletes: decoder.u64()?,
+            upserts: decoder.u64()?,
+            key_bytes: decoder.u64()?,
+            value_bytes: decoder.u64()?,
+            blobs: 0,
+            blob_bytes: 0,
+        };
+        // Every entry has a key byte and no file has 2^48 bytes, so sums of counts cannot overflow.
+        let entries = [counts.inserts, counts.deletes, counts.upserts];
+        let bytes = [counts.key_bytes, counts.value_bytes];
+        if entries.iter().chain(&bytes).any(|&number| number >= 1 << 48) {
+            return Err(start.corrupt("counts below 2^48", "larger ones"));
+        }
+        Ok(counts)
+    }
+}
+
+/// The footer: the last page of a segment file, which says where everything else is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// Pages of entries, overflow pages included; they begin at page 1.
+    pub pages: u32,
+    /// First page of the filter.
+    pub filter_page: u32,
+    /// Bytes of the filter; 0 without one.
+    pub filter_bytes: u32,
+    /// First page of the index.
+    pub index_page: u32,
+    /// Bytes of the index.
+    pub index_bytes: u32,
+    /// Blob files in the list, which follows the index.
+    pub blob_files: u32,
+    /// CRC-32C of the list.
+    pub blob_crc: u32,
+    /// Bits per entry that the filter was made with.
+    pub bits_per_entry: u32,
+    /// The salt of the filter's hashes.
+    pub salt: u64,
+    /// What the entries are.
+    pub counts: Counts,
+}
+
+const FOOTER_MAGIC: u32 = u32::from_le_bytes(*b"foot");
+
+impl Footer {
+    /// The number of the footer's own page: the last of the file.
+    #[must_use]
+    pub fn page(&self) -> u32 {
+        self.blob_page() + (self.blob_files * blob::USE_BYTES as u32).div_ceil(PAGE_BYTES as u32)
+    }
+
+    /// First page of the list of blob files.
+    fn blob_page(&self) -> u32 {
+        self.index_page + self.index_bytes.div_ceil(PAGE_BYTES as u32)
+    }
+
+    /// The length of the file in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        page_offset(self.page()) + PAGE_BYTES as u64
+    }
+
+    fn put(&self, encoder: &mut Encoder) {
+        for number in [
+            self.pages,
+            self.filter_page,
+            self.filter_bytes,
+            self.index_page,
+            self.index_bytes,
+            self.bits_per_entry | if self.blob_files > 0 { HAS_BLOBS } else { 0 },
+        ] {
+            encoder.u32(number);
+        }
+        encoder.u64(self.salt);
+        self.counts.encode(encoder);
+        if self.blob_files > 0 {
+            encoder.u32(self.blob_files);
+            encoder.u32(self.blob_crc);
+            encoder.u64(self.counts.blobs);
+            encoder.u64(self.counts.blob_bytes);
+        }
+    }
+
+    fn take(decoder: &mut Decoder<'_>) -> Result<Self> {
+        let start = decoder.clone();
+        let mut footer = Footer {
+            pages: decoder.u32()?,
+            filter_page: decoder.u32()?,
+            filter_bytes: decoder.u32()?,
+            index_page: decoder.u32()?,
+            index_bytes: decoder.u32()?,
+            blob_files: 0,
+            blob_crc: 0,
+            bits_per_entry: decoder.u32()?,
+            salt: decoder.u64()?,
+            counts: Counts::decode(decoder)?,
+        };
+        if footer.bits_per_entry & HAS_BLOBS != 0 {
+            footer.bits_per_entry &= !HAS_BLOBS;
+            footer.take_blob_counts(decoder)?;
+        }
+        let filter_end =
+            u64::from(footer.filter_page) + u64::from(footer.filter_bytes).div_ceil(4096);
+        let index_end = u64::from(footer.index_page) + u64::from(footer.index_bytes).div_ceil(4096);
+        let in_order = footer.pages > 0
+            && u64::from(footer.filter_page) == u64::from(FIRST_PAGE) + u64::from(footer.pages)
+            && u64::from(footer.index_page) == filter_end
+            && footer.index_bytes > 0
+            && index_end < u64::from(u32::MAX - BLOB_FILES_MAX);
+        if !in_order {
+            return Err(start.corrupt("pages, filter and index one behind the other", "others"));
+        }
+        Ok(footer)
+    }
+
+    /// What is said of blob files, if there are any.
+    fn take_blob_counts(&mut self, decoder: &mut Decoder<'_>) -> Result<()> {
+        let start = decoder.clone();
+        (self.blob_files, self.blob_crc) = (decoder.u32()?, decoder.u32()?);
+        let counts = &mut self.counts;
+        (counts.blobs, counts.blob_bytes) = (decoder.u64()?, decoder.u64()?);
+        let is_sound = (1..=BLOB_FILES_MAX).contains(&self.blob_files)
+            && counts.blobs <= counts.inserts
+            && counts.blob_bytes < 1 << 48;
+        if is_sound { Ok(()) } else { Err(start.corrupt("counts of blob files", "others")) }
+    }
+
+    /// Decodes the list of blob files, in the file or behind the footer in a manifest; `Corrupt` when
+    /// it is not the one that the footer speaks of.
+    fn take_blobs(&self, decoder: &mut Decoder<'_>) -> Result<Vec<BlobUse>> {
+        let start = decoder.clone();
+        let blobs = blob::decode_uses(decoder, self.blob_files as usize)?;
+        let entries: u64 = blobs.iter().map(|it| it.entries).sum();
+        let bytes: u64 = blobs.iter().map(|it| it.bytes).sum();
+        let counted = (self.counts.blobs, self.counts.blob_bytes);
+        if crc(&blob::encode_uses(&blobs)) != self.blob_crc || (entries, bytes) != counted {
+            return Err(start.corrupt("the blob files that the footer counts", "others"));
+        }
+        Ok(blobs)
+    }
+
+    /// Fills the footer's page.
+    pub fn encode(&self, identity: u64, page: &mut [u8]) {
+        let mut encoder = Encoder::new();
+        encoder.u32(FOOTER_MAGIC);
+        encoder.u32(0);
+        encoder.u64(identity);
+        self.put(&mut encoder);
+        page.fill(0);
+        page[..encoder.bytes().len()].copy_from_slice(encoder.bytes());
+        seal(page, identity, self.page());
+    }
+
+    /// Decodes the last page of a segment file of `pages` pages; `Corrupt` when it is none.
+    pub fn decode(file: &str, identity: u64, pages: u32, page: &[u8]) -> Result<Self> {
+        let number = pages - 1;
+        check_seal(file, number, identity, page)?;
+        let mut decoder = Decoder::new(file, page_offset(number), &page[..BODY_BYTES]);
+        let start = decoder.clone();
+        let (magic, reserved) = (decoder.u32()?, decoder.u32()?);
+        if magic != FOOTER_MAGIC || reserved != 0 || decoder.u64()? != identity {
+            return Err(start.corrupt("the footer of this segment", "another page"));
+        }
+        let footer = Self::take(&mut decoder)?;
+        if footer.page() != number {
+            return Err(start.corrupt(
+                format_args!("a footer of {pages} pages"),
+                format_args!("one of {}", footer.page() + 1),
+            ));
+        }
+        Ok(footer)
+    }
+}
+
+/// What a manifest knows of a segment, enough to use it without reading the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentMeta {
+    /// The segment's number in its session, which names its file.
+    pub id: u64,
+    /// The file's identity, mixed into its checksums.
+    pub identity: u64,
+    /// The footer.
+    pub footer: Footer,
+    /// The smallest key.
+    pub first_key: Vec<u8>,
+    /// The largest key.
+    pub last_key: Vec<u8>,
+    /// The blob files that it refers to, in the order of their identities.
+    pub blobs: Vec<BlobUse>,
+}
+
+impl SegmentMeta {
+    /// Appends the meta data to a manifest.
+    pub fn encode(&self, encoder: &mut Encoder) {
+        encoder.u64(self.id);
+        encoder.u64(self.identity);
+        self.footer.put(encoder);
+        encoder.bytes_with_length(&self.first_key);
+        encoder.bytes_with_length(&self.last_key);
+        encoder.raw(&blob::encode_uses(&self.blobs));
+        for it in &self.blobs {
+            encoder.u64(it.file.id);
+        }
+    }
+
+    /// Decodes what [`SegmentMeta::encode`] wrote; `Corrupt` when it is not that.
+    pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self> {
+        let (id, identity) = (decoder.u64()?, decoder.u64()?);
+        let footer = Footer::take(decoder)?;
+        let start = decoder.clone();
+        let first_key = decoder.bytes_with_length()?.to_vec();
+        let last_key = decoder.bytes_with_length()?.to_vec();
+        if first_key.is_empty() || first_key > last_key {
+            return Err(start.corrupt("a first key not above the last", "one above it"));
+        }
+        let mut blobs = footer.take_blobs(decoder)?;
+        for it in &mut blobs {
+            it.file.id = decoder.u64()?;
+        }
+        Ok(SegmentMeta { id, identity, footer, first_key, last_key, blobs })
+    }
+
+    /// The length of the file in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.footer.file_bytes()
+    }
+
+    /// How many entries it holds.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.footer.counts.entries()
+    }
+}
+
+/// An open segment.
+#[derive(Debug)]
+pub struct Segment {
+    meta: SegmentMeta,
+    file: Arc<dyn File>,
+    index: OnceLock<Index>,
+    /// The inner `None` is a segment without a filter.
+    filter: OnceLock<Option<Filter>>,
+    /// Counts the file among its other owners; `None` for one opened by path.
+    shared: Option<Arc<SharedFile>>,
+    synced: SyncOnce,
+    /// The blob files that it refers to, held as long as it is.
+    blobs: Vec<Arc<BlobFile>>,
+    /// Its pages in the session's cache.
+    cached: Option<CachedFile>,
+}
+
+/// The number of whole pages of a file; `Corrupt` when it is too short or not whole.
+fn whole_pages(file: &dyn File) -> Result<u32> {
+    let length = file.len()?;
+    let pages = length / PAGE_BYTES as u64;
+    if !length.is_multiple_of(PAGE_BYTES as u64) || pages < 4 || pages > u64::from(u32::MAX) {
+        return Err(Error::corrupt(
+            file.path(),
+            length,
+            "a whole number of pages, at least 4",
+            format_args!("{length} bytes"),
+        ));
+    }
+    Ok(pages as u32)
+}
+
+/// Checks the header page and gives the header.
+fn decode_header(path: &str, page: &[u8]) -> Result<Header> {
+    let header = Header::expect(path, &page[..header::LENGTH], FileKind::Segment)?;
+    check_seal(path, 0, header.identity, page)?;
+    Ok(header)
+}
+
+/// `Corrupt` for a file that is not the one that a manifest lists.
+fn another(path: &str) -> Error {
+    Error::corrupt(path, 0, "the segment that the manifest lists", "another")
+}
+
+impl Segment {
+    /// A segment whose meta data come from a manifest. Reads nothing.
+    #[must_use]
+    pub fn new(meta: SegmentMeta, file: Arc<dyn File>) -> Self {
+        Segment {
+            meta,
+            file,
+            index: OnceLock::new(),
+            filter: OnceLock::new(),
+            shared: None,
+            synced: SyncOnce::new(true),
+            blobs: Vec::new(),
+            cached: None,
+        }
+    }
+
+    /// A segment just written, with what is in memory already.
+    #[must_use]
+    pub fn with_parts(
+        meta: SegmentMeta,
+        file: Arc<dyn File>,
+        index: Index,
+        filter: Option<Filter>,
+    ) -> Self {
+        let segment = Self::new(meta, file);
+        segment.index.set(index).expect("nobody else has the segment");
+        segment.filter.set(filter).expect("nobody else has the segment");
+        segment
+    }
+
+    /// Opens the file at `path` for the meta data of a manifest and checks that the footer agrees.
+    /// Reads two pages. `Missing`, `Corrupt`, `Version`, `Io`.
+    pub fn open(disk: &dyn Disk, path: &str, meta: SegmentMeta, access: Access) -> Result<Self> {
+        Self::described(meta, disk.open(path, Mode::Read, access)?)
+    }
+
+    fn described(meta: SegmentMeta, file: Arc<dyn File>) -> Result<Self> {
+        let (header, footer) = Self::read_footer(&*file)?;
+        if (header.identity, footer) != (meta.identity, meta.footer) {
+            return Err(another(file.path()));
+        }
+        Ok(Self::new(meta, file))
+    }
+
+    /// A segment just finished, in its counted file. Not synced.
+    #[must_use]
+    pub fn adopt(
+        meta: SegmentMeta,
+        file: Arc<dyn File>,
+        index: Index,
+        filter: Option<Filter>,
+        shared: Arc<SharedFile>,
+    ) -> Self {
+        let mut segment = Self::with_parts(meta, file, index, filter);
+        segment.shared = Some(shared);
+        segment.synced = SyncOnce::new(false);
+        segment
+    }
+
+    /// A segment that a manifest names, in its counted file; checks that header and footer agree
+    /// with the manifest. Reads two pages. `Missing`, `Corrupt`, `Version`, `Io`.
+    pub fn open_shared(meta: SegmentMeta, shared: Arc<SharedFile>) -> Result<Self> {
+        let mut segment = Self::described(meta, Arc::clone(shared.file()?))?;
+        segment.shared = Some(shared);
+        Ok(segment)
+    }
+
+    /// The same for many, in their order, with all reads in flight together.
+    pub fn open_all(
+        listed: Vec<(&SegmentMeta, Arc<SharedFile>)>,
+        queue: &mut dyn Queue,
+    ) -> Result<Vec<Segment>> {
+        let mut places = Vec::with_capacity(2 * listed.len());
+        for (number, (_, shared)) in listed.iter().enumerate() {
+            let file = shared.file()?;
+            let last = whole_pages(&**file)? - 1;
+            places.extend([0, last].map(|page| (number, Arc::clone(file), page)));
+        }
+        let reads = places.into_iter().map(|(number, file, page)| Read {
+            file,
+            offset: page_offset(page),
+            length: PAGE_BYTES,
+            buffer: Buffer::new(PAGE_BYTES),
+            tag: number as u64,
+        });
+        read_batch(queue, reads, |read| {
+            let (meta, _) = &listed[read.tag as usize];
+            let (path, page) = (read.file.path(), &read.buffer.as_slice()[..PAGE_BYTES]);
+            let is_listed = if read.offset == 0 {
+                decode_header(path, page)?.identity == meta.identity
+            } else {
+                let pages = (read.offset / PAGE_BYTES as u64) as u32 + 1;
+                Footer::decode(path, meta.identity, pages, page)? == meta.footer
+            };
+            if is_listed { Ok(()) } else { Err(another(path)) }
+        })?;
+        let segment = |(meta, shared): (&SegmentMeta, Arc<SharedFile>)| {
+            let mut segment = Self::new(meta.clone(), Arc::clone(shared.file()?));
+            segment.shared = Some(shared);
+            Ok(segment)
+        };
+        listed.into_iter().map(segment).collect()
+    }
+
+    /// The segment in a file that is not known to be durable.
+    #[must_use]
+    pub fn unsynced(mut self) -> Self {
+        self.synced = SyncOnce::new(false);
+        self
+    }
+
+    /// The segment with its pages in a cache.
+    #[must_use]
+    pub fn with_cache(mut self, cached: Option<CachedFile>) -> Self {
+        self.cached = cached;
+        self.charge(self.index_memory_bytes() + self.filter_memory_bytes());
+        self
+    }
+
+    /// Counts memory in the budget of the cache, if there is one.
+    fn charge(&self, bytes: usize) {
+        if let Some(cached) = &self.cached
+            && bytes > 0
+        {
+            cached.charge(bytes as u64);
+        }
+    }
+
+    /// Reads the list of blob files; `Corrupt` unless it is the one that the footer speaks of.
+    pub fn read_blob_list(&self) -> Result<Vec<BlobUse>> {
+        let footer = &self.meta.footer;
+        if footer.blob_files == 0 {
+            return Ok(Vec::new());
+        }
+        let bytes = footer.blob_files * blob::USE_BYTES as u32;
+        let buffer = self.read_region(footer.blob_page(), bytes)?;
+        let at = page_offset(footer.blob_page());
+        footer.take_blobs(&mut Decoder::new(self.file.path(), at, buffer.as_slice()))
+    }
+
+    /// The segment with the blob files of its meta data.
+    #[must_use]
+    pub fn with_blobs(mut self, blobs: Vec<Arc<BlobFile>>) -> Self {
+        self.blobs = blobs;
+        self
+    }
+
+    /// The blob files that it refers to.
+    #[must_use]
+    pub fn blobs(&self) -> &[Arc<BlobFile>] {
+        &self.blobs
+    }
+
+    /// Its pages in the cache, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn cached(&self) -> Option<&CachedFile> {
+        self.cached.as_ref()
+    }
+
+    /// The counted file of a segment of a session.
+    #[must_use]
+    pub fn shared(&self) -> &Arc<SharedFile> {
+        self.shared.as_ref().expect("the segments of a session are counted")
+    }
+
+    /// Whether the file is durable, perhaps without its name.
+    pub fn is_synced(&self) -> bool {
+        self.synced.is_done()
+    }
+
+    /// Makes the file durable unless it is. Its name needs a sync of the folder too.
+    pub fn sync(&self) -> Result<()> {
+        self.synced.sync(self.file.path(), || self.file.sync())
+    }
+
+    /// The same unless somebody is at it; whether it had to be done, and was.
+    pub fn sync_if_free(&self) -> Result<bool> {
+        self.synced.sync_if_free(self.file.path(), || self.file.sync())
+    }
+
+    /// Opens a file that no manifest describes: reads header, footer and index.
+    pub fn recover(disk: &dyn Disk, path: &str, id: u64, access: Access) -> Result<Self> {
+        let file = disk.open(path, Mode::Read, access)?;
+        let (header, footer) = Self::read_footer(&*file)?;
+        let meta = SegmentMeta {
+            id,
+            identity: header.identity,
+            footer,
+            first_key: Vec::new(),
+            last_key: Vec::new(),
+            blobs: Vec::new(),
+        };
+        let mut segment = Self::new(meta, file);
+        segment.meta.blobs = segment.read_blob_list()?;
+        let index = segment.index()?;
+        let (first_key, last_key) = (index.first_key().to_vec(), index.last_key().to_vec());
+        segment.meta.first_key = first_key;
+        segment.meta.last_key = last_key;
+        Ok(segment)
+    }
+
+    /// Reads and checks the header page and the footer of a segment file.
+    pub fn read_footer(file: &dyn File) -> Result<(Header, Footer)> {
+        let pages = whole_pages(file)?;
+        let mut page = Buffer::new(PAGE_BYTES);
+        file.read_exact_at(0, &mut page.as_mut_slice()[..PAGE_BYTES])?;
+        let header = decode_header(file.path(), &page.as_slice()[..PAGE_BYTES])?;
+        file.read_exact_at(page_offset(pages - 1), &mut page.as_mut_slice()[..PAGE_BYTES])?;
+        let bytes = &page.as_slice()[..PAGE_BYTES];
+        let footer = Footer::decode(file.path(), header.identity, pages, bytes)?;
+        Ok((header, footer))
+    }
+
+    /// What the segment is.
+    #[inline]
+    #[must_use]
+    pub fn meta(&self) -> &SegmentMeta {
+        &self.meta
+    }
+
+    /// The open file.
+    #[inline]
+    #[must_use]
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    fn read_region(&self, page: u32, bytes: u32) -> Result<Buffer> {
+        // Compared with the file before the memory is taken: a damaged length asks for nothing.
+        let end = page_offset(page) + u64::from(bytes);
+        let length = self.file.len()?;
+        if end > length {
+            return Err(Error::corrupt(
+                self.file.path(),
+                length,
+                format_args!("{end} bytes or more"),
+                "the end of the file",
+            ));
+        }
+        let mut buffer = Buffer::new(bytes as usize);
+        self.file.read_exact_at(page_offset(page), buffer.as_mut_slice())?;
+        Ok(buffer)
+    }
+
+    /// The index, read from disk at the first call.
+    #[inline]
+    pub fn index(&self) -> Result<&Index> {
+        match self.index.get() {
+            Some(index) => Ok(index),
+            None => self.load_index(),
+        }
+    }
+
+    /// The index, if it was loaded.
+    #[inline]
+    #[must_use]
+    pub fn loaded_index(&self) -> Option<&Index> {
+        self.index.get()
+    }
+
+    #[cold]
+    fn load_index(&self) -> Result<&Index> {
+        let footer = &self.meta.footer;
+        let buffer = self.read_region(footer.index_page, footer.index_bytes)?;
+        let bytes = &buffer.as_slice()[..footer.index_bytes as usize];
+        let path = self.file.path();
+        let index = Index::decode(path, footer.index_page, self.meta.identity, bytes)?;
+        if index.pages() != footer.pages {
+            let offset = page_offset(footer.index_page);
+            return Err(Error::corrupt(path, offset, footer.pages, index.pages()));
+        }
+        // The manifest's keys choose the segment before anything of it is read. Without a manifest
+        // there are none yet.
+        let known = !self.meta.first_key.is_empty();
+        let keys = (&*self.meta.first_key, &*self.meta.last_key);
+        if known && (index.first_key(), index.last_key()) != keys {
+            let offset = page_offset(footer.index_page);
+            return Err(Error::corrupt(path, offset, "the keys that the manifest has", "others"));
+        }
+        Ok(self.index.get_or_init(|| {
+            self.charge(index.memory_bytes());
+            index
+        }))
+    }
+
+    /// The filter, read from disk at the first call; `None` when the segment has none.
+    #[inline]
+    pub fn filter(&self) -> Result<Option<&Filter>> {
+        match self.filter.get() {
+            Some(filter) => Ok(filter.as_ref()),
+            None => self.load_filter(),
+        }
+    }
+
+    #[cold]
+    fn load_filter(&self) -> Result<Option<&Filter>> {
+        let footer = &self.meta.footer;
+        if footer.filter_bytes == 0 {
+            return Ok(self.filter.get_or_init(|| None).as_ref());
+        }
+        let buffer = self.read_region(footer.filter_page, footer.filter_bytes)?;
+        let bytes = &buffer.as_slice()[..footer.filter_bytes as usize];
+        let path = self.file.path();
+        let filter = Filter::decode(path, footer.filter_page, self.meta.identity, bytes)?;
+        if filter.salt() != footer.salt {
+            let offset = page_offset(footer.filter_page);
+            return Err(Error::corrupt(path, offset, "the salt of the footer", "another"));
+        }
+        let kept = self.filter.get_or_init(|| {
+            self.charge(filter.memory_bytes());
+            Some(filter)
+        });
+        Ok(kept.as_ref())
+    }
+
+    /// Memory of the filter, if it is loaded, in bytes.
+    #[must_use]
+    pub fn filter_memory_bytes(&self) -> usize {
+        self.filter.get().and_then(Option::as_ref).map_or(0, Filter::memory_bytes)
+    }
+
+    /// Memory of the index, if it is loaded, in bytes.
+    #[must_use]
+    pub fn index_memory_bytes(&self) -> usize {
+        self.index.get().map_or(0, Index::memory_bytes)
+    }
+
+    /// The smallest key.
+    #[inline]
+    #[must_use]
+    pub fn first_key(&self) -> &[u8] {
+        &self.meta.first_key
+    }
+
+    /// The largest key.
+    #[inline]
+    #[must_use]
+    pub fn last_key(&self) -> &[u8] {
+        &self.meta.last_key
+    }
+
+    /// The salt of the filter's hashes.
+    #[inline]
+    #[must_use]
+    pub fn salt(&self) -> u64 {
+        self.meta.footer.salt
+    }
+
+    /// The identity mixed into its checksums.
+    #[inline]
+    #[must_use]
+    pub fn identity(&self) -> u64 {
+        self.meta.identity
+    }
+
+    /// Checks a page of entries that was read from this segment.
+    #[inline]
+    pub fn check_page<'a>(&self, page: u32, bytes: &'a [u8]) -> Result<Page<'a>> {
+        Page::check(self.file.path(), page, self.meta.identity, bytes)
+    }
+
+    /// Reads page `page` into `buffer` and checks it. One page read. `Corrupt`, `Io`.
+    pub fn read_page<'a>(&self, page: u32, buffer: &'a mut Buffer) -> Result<Page<'a>> {
+        self.file.read_exact_at(page_offset(page), &mut buffer.as_mut_slice()[..PAGE_BYTES])?;
+        self.check_page(page, &buffer.as_slice()[..PAGE_BYTES])
+    }
+
+    /// Assembles the value of the large entry whose checked head page is `head`, number `page`, from
+    /// the overflow pages, read in one piece. `Corrupt`, `Io`.
+    pub fn read_large(&self, page: u32, head: &Page<'_>) -> Result<Vec<u8>> {
+        let count = head.overflow() as u32;
+        let last = FIRST_PAGE + self.meta.footer.pages;
+        if u64::from(page) + u64::from(count) >= u64::from(last) {
+            return Err(Error::corrupt(
+                self.file.path(),
+                page_offset(page),
+                format_args!("overflow pages before page {last}"),
+                format_args!("{count} of them"),
+            ));
+        }
+        let buffer = self.read_region(page + 1, count * PAGE_BYTES as u32)?;
+        let mut value = Vec::with_capacity(head.large_value_bytes());
+        value.extend_from_slice(head.entry(0).value);
+        for (number, bytes) in (page + 1..).zip(buffer.as_slice().chunks_exact(PAGE_BYTES)) {
+            self.append_overflow(number, bytes, head.large_value_bytes(), &mut value)?;
+        }
+        Ok(value)
+    }
+
+    /// Checks an overflow page and appends what it holds of a value of `total` bytes.
+    pub fn append_overflow(
+        &self,
+        page: u32,
+        bytes: &[u8],
+        total: usize,
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        check_seal(self.file.path(), page, self.meta.identity, bytes)?;
+        let length = (total - value.len()).min(BODY_BYTES);
+        value.extend_from_slice(&bytes[..length]);
+        Ok(())
+    }
+}

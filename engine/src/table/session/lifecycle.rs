@@ -1,0 +1,330 @@
+//! A folder of tables, open for writing by one process at a time.
+//!
+//! Layout: `session` (identity and salt), `lock`, `segments/`, `snapshots/`. What is durable is the
+//! snapshots. At open every manifest is read; segments that none names are removed, unless a
+//! manifest does not parse: then nothing is removed and [`Session::warnings`] tells.
+//!
+//! Format document: `docs/format/session.md`. Every write and sync: `docs/design/durability.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::table::durable::read_checkpoint;
+
+use crate::disk::{Disk, entropy};
+use crate::error::{Kind, Result};
+use crate::file::exclusive;
+use crate::file::replace::remove_leftovers;
+use crate::format::hash::Salt;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::table::durable::folder::{
+    self, Claim, Others, holder, read_manifest, read_session, snapshot_names,
+};
+use crate::table::durable::snapshot::named_files;
+use crate::table::durable::{LiveTables, LogWriter, log_files};
+use crate::table::merge::Shape;
+use crate::table::shared::paths::{self, LOCK, SEGMENTS, SNAPSHOTS};
+use crate::table::shared::{
+    Files, Log, Named, Pins, SessionOptions, SessionStats, Store, TableOptions,
+};
+use crate::table::write::Table;
+
+/// An open session. Clones are handles to the same one.
+///
+/// ```
+/// use varvite::{Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions};
+/// use varvite::disk::memory::MemoryDisk;
+///
+/// let disk = MemoryDisk::seeded(1);
+/// let session = Session::create(disk.clone(), SessionOptions::default())?;
+/// let mut table = session.create_table("utxo", TableOptions::utxo())?;
+/// table.update(Batch::new().insert(b"tx1#0", b"5 ada"))?;
+/// let content = SnapshotContent { label: "", payload: b"slot 42", tables: &[&table] };
+/// session.save_snapshot("slot-42", content)?;
+/// session.close()?;
+///
+/// let session = Session::open(disk, SessionOptions::default())?;
+/// let mut snapshot = session.open_snapshot("slot-42", &OpenSnapshot::default())?;
+/// assert_eq!(snapshot.payload, b"slot 42");
+/// assert_eq!(snapshot.take("utxo")?.get(b"tx1#0")?.as_deref(), Some(&b"5 ada"[..]));
+/// # Ok::<(), varvite::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Session {
+    pub(in crate::table) pins: Arc<Pins>,
+    pub(in crate::table) live: Arc<LiveTables>,
+    /// Held by whoever saves or deletes a snapshot or closes, across all of its writes. Readers of
+    /// snapshots take `pins` only, which nobody holds while the disk works.
+    pub(in crate::table) changing: Arc<Mutex<()>>,
+    /// How many snapshots were saved, as far as those tell that are there; under `changing`.
+    saves: Arc<AtomicU64>,
+    /// Last, because the folder's lock goes with it, and files are removed under the lock only.
+    pub(in crate::table) store: Arc<Store>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session({})", self.store.disk.root())
+    }
+}
+
+impl Session {
+    /// Makes a session in the root folder of `disk`, which must be empty. `Exists` when there is a
+    /// session, `Invalid` when there is something else, `Corrupt` when files of a session are there
+    /// without the file `session`: nothing that may be data is ever removed. What a creation or an
+    /// export has left that was cut short does not count.
+    ///
+    /// Its identity follows from the seed in the options; without one, `disk` draws it.
+    pub fn create(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
+        Self::create_beside(disk, options, Others::Refuse)
+    }
+
+    /// Makes a session in place of whatever session is there. Files that are no session's stay.
+    pub(crate) fn create_over(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
+        folder::clear(&*disk)?;
+        Self::create_beside(disk, options, Others::Keep)
+    }
+
+    fn create_beside(disk: Arc<dyn Disk>, options: SessionOptions, others: Others) -> Result<Self> {
+        let seed = entropy::seed(options.seed, &*disk)?;
+        let (claim, lock) = Claim::begin(&disk, others)?;
+        // The salt does not follow from the identity, which every file of the session shows.
+        let from = Salt::new(seed);
+        let (identity, salt) = (from.hash(b"identity"), from.hash(b"salt"));
+        let store = Store::new(disk, options, (identity, salt), 1, Some((lock, seed)));
+        let pins = Arc::new(Pins::default());
+        let log = Self::start_log(&store, &pins, 1, Vec::new())?;
+        claim.finish(identity, salt)?;
+        let live = LiveTables::new(&store, &pins, log, None, None);
+        Ok(Session { store, pins, live, changing: Arc::default(), saves: Arc::default() })
+    }
+
+    fn start_log(
+        store: &Arc<Store>,
+        pins: &Arc<Pins>,
+        number: u64,
+        older: Vec<crate::table::durable::LogFile>,
+    ) -> Result<Option<LogWriter>> {
+        if store.options.log == Log::None {
+            return Ok(None);
+        }
+        LogWriter::start(store, pins, number, older).map(Some)
+    }
+
+    /// Opens the session in the root folder of `disk` for writing. `Missing` when there is none,
+    /// `Locked` when another process has it. Reads every manifest.
+    pub fn open(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
+        let (identity, salt) = read_session(&*disk)?;
+        let seed = entropy::seed(options.seed, &*disk)?;
+        let lock = exclusive::lock(&*disk, LOCK, &holder())?;
+        // What is found by its name, the session itself too, may not be durable there yet, when a process
+        // died before it synced the folder; what that replaced or made superfluous must not go before.
+        for folder in ["", SNAPSHOTS] {
+            disk.sync_directory(folder)?;
+        }
+        let mut next_segment = 1;
+        let mut on_disk = BTreeMap::new();
+        for name in disk.list(SEGMENTS)? {
+            if let Some(id) = paths::file_id(&name) {
+                next_segment = next_segment.max(id.saturating_add(1));
+                on_disk.insert(name, id);
+            }
+        }
+        let store = Store::new(disk, options, (identity, salt), next_segment, Some((lock, seed)));
+        let mut named = Named::default();
+        let mut saves = 0;
+        for name in snapshot_names(&*store.disk)? {
+            match pin(&store, &name) {
+                Ok((sequence, files)) => {
+                    saves = saves.max(sequence);
+                    named.snapshots.insert(name, files);
+                }
+                Err(error) => named.warnings.push(format!(
+                    "snapshot {name} cannot be read, so no file was removed: {error}"
+                )),
+            }
+        }
+        let disk = &*store.disk;
+        let found = read_checkpoint(disk, identity).and_then(|checkpoint| {
+            let log = log_files::find(disk, identity, checkpoint.as_ref(), &mut |_, _| Ok(()))?;
+            Ok((checkpoint, log))
+        });
+        let (checkpoint, log, damage) = match found {
+            Ok((checkpoint, log)) => (checkpoint, Some(log), None),
+            Err(error) if error.kind() == Kind::Io => return Err(error),
+            Err(error) => (None, None, Some(error)),
+        };
+        if let Some(checkpoint) = &checkpoint {
+            let files = named_files(checkpoint.segments());
+            named.live = files.map(|(id, path)| (id, store.shared_file(id, path))).collect();
+        }
+        for (number, blobs) in log.iter().flat_map(|log| &log.blobs) {
+            let files = blobs.keys().map(|id| (*id, store.shared_file(*id, paths::blob(*id))));
+            named.log.insert(*number, files.collect());
+        }
+        if let Some(error) = &damage {
+            named
+                .warnings
+                .push(format!("the live tables cannot be used, so no file was removed: {error}"));
+        }
+        for files in named.all() {
+            // A file that is missing keeps its id: another must not pass for it.
+            if let Some((&last, _)) = files.last_key_value() {
+                store.number_above(last);
+            }
+            on_disk.retain(|_, id| !files.contains_key(id));
+        }
+        if named.warnings.is_empty() {
+            remove_files(disk, on_disk.keys())?;
+            for folder in [SNAPSHOTS, ""] {
+                remove_leftovers(disk, folder, |name| paths::is_replaced(folder, name))?;
+            }
+        }
+        let pins = Arc::new(Pins::new(named));
+        let writer = match log {
+            Some(log) if store.options.log != Log::None => {
+                log.save_again(disk)?;
+                log.remove_leftovers(disk)?;
+                Self::start_log(&store, &pins, log.next, log.files)?
+            }
+            _ => None,
+        };
+        let live = LiveTables::new(&store, &pins, writer, checkpoint, damage.as_ref());
+        let saves = Arc::new(AtomicU64::new(saves));
+        Ok(Session { store, pins, live, changing: Arc::default(), saves })
+    }
+
+    /// Opens the session for reading snapshots, also while another process writes. Takes no lock
+    /// and changes nothing; its tables cannot be updated. `Missing` when there is none. Reads one
+    /// small file.
+    pub fn open_read_only(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
+        let identity = read_session(&*disk)?;
+        let store = Store::new(disk, options, identity, u64::MAX, None);
+        let pins = Arc::new(Pins::default());
+        let live = LiveTables::new(&store, &pins, None, None, None);
+        Ok(Session { store, pins, live, changing: Arc::default(), saves: Arc::default() })
+    }
+
+    /// Ends the session. Live tables are durable then. Of the others, everything since the last
+    /// snapshot is gone, by design; tables and views that are still held give `Closed`.
+    ///
+    /// Costs a sync of the log, if there is one, and a listing of the folder. Waits for a snapshot that
+    /// is being saved, and for updates and helpers to finish their segment.
+    pub fn close(self) -> Result<()> {
+        let _changing = lock(&self.changing);
+        self.store.check_open()?;
+        self.store.close();
+        // Only now, when nothing is acknowledged any more and no sync fails elsewhere.
+        let is_sound = self.store.is_sound();
+        let synced = if is_sound { self.live.sync() } else { Ok(()) };
+        // In a folder that took the place of this one, the files are another's.
+        let synced = synced.and_then(|()| if is_sound { self.store.check_lock() } else { Ok(()) });
+        let is_certain = self.pins.lock().warnings.is_empty();
+        let removes = is_sound && synced.is_ok() && is_certain;
+        let removed = if removes { self.remove_unnamed() } else { Ok(()) };
+        self.store.unlock();
+        synced.and(removed)
+    }
+
+    /// Removes the segments and blob files that nothing durable names.
+    fn remove_unnamed(&self) -> Result<()> {
+        let names = self.store.disk.list(SEGMENTS)?;
+        let unnamed: Vec<_> = {
+            let named = self.pins.lock();
+            let named: BTreeSet<_> = named.all().flat_map(Files::keys).collect();
+            let unnamed =
+                |name: &&String| paths::file_id(name).is_some_and(|id| !named.contains(&id));
+            names.iter().filter(unnamed).collect()
+        };
+        remove_files(&*self.store.disk, unnamed.into_iter())
+    }
+
+    /// What was found wrong at open; while there is anything, no file is removed at open or close.
+    /// And which live tables the last checkpoint could not write out, and why.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.pins.lock().warnings.clone();
+        warnings.extend(self.live.warnings());
+        warnings
+    }
+
+    /// Whether a sync failed, so that updates give `Poisoned`: open the session again. Reads nothing.
+    pub fn is_poisoned(&self) -> bool {
+        !self.store.read_only && !self.store.is_sound()
+    }
+
+    /// A new, empty table. `Invalid` for a name or options that cannot be. Without a log nothing is
+    /// written. With one the table is live: durable, and `Exists` when there is one of that name;
+    /// it costs a checkpoint, O(segments of the live tables).
+    pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        self.store.check_writable()?;
+        paths::check_name("table", name)?;
+        options.check()?;
+        let table = Table::new(Arc::clone(&self.store), name, options, Shape::default(), None);
+        if self.live.has_log() { self.make_live(table) } else { Ok(table) }
+    }
+
+    /// The number of the next save. One that fails leaves a gap.
+    pub(super) fn next_save(&self) -> u64 {
+        self.saves.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Has updates and helpers do no merging, until [`Session::resume_merges`].
+    ///
+    /// Updates go on and gather in memory. One that would have a table hold more than
+    /// `buffered_bytes_max` bytes of entries in sealed write buffers, beside the active one, is refused
+    /// (`Invalid`) and changes nothing. What is asked for is still done: [`Table::work`],
+    /// [`Table::supply_union_credits`], snapshots and unions. The debt is in [`Table::stats`]; after
+    /// resuming, the next update of a table pays what is due of it, which [`Table::work`] can do before
+    /// in pieces.
+    ///
+    /// ```
+    /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
+    /// # let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
+    /// # let mut table = session.create_table("t", TableOptions::default())?;
+    /// session.pause_merges(64 << 20);
+    /// table.update(Batch::new().insert(b"key", b"value"))?; // in the moment that counts
+    /// assert_eq!(table.last_work(), 0);
+    /// while table.work(1 << 20)? > 0 {} // in spare time
+    /// session.resume_merges();
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn pause_merges(&self, buffered_bytes_max: u64) {
+        self.store.pause_merges(buffered_bytes_max);
+    }
+
+    /// Has updates and helpers merge again. Nothing when merges are not paused.
+    pub fn resume_merges(&self) {
+        self.store.resume_merges();
+    }
+
+    /// Whether [`Session::pause_merges`] is in force.
+    #[must_use]
+    pub fn merges_are_paused(&self) -> bool {
+        self.store.paused().is_some()
+    }
+
+    /// What was counted since the session was opened.
+    pub fn stats(&self) -> SessionStats {
+        self.store.counters.read()
+    }
+
+    /// Where the session is.
+    pub fn root(&self) -> &str {
+        self.store.disk.root()
+    }
+}
+
+/// Which save a snapshot is, and the files of the segments that it names. None is opened.
+fn pin(store: &Store, name: &str) -> Result<(u64, Files)> {
+    let manifest = read_manifest(&*store.disk, store.identity, name)?;
+    let files = manifest.files().map(|(id, path)| (id, store.shared_file(id, path)));
+    Ok((manifest.sequence, files.collect()))
+}
+
+/// Removes files of the folder of segments; one that its last holder removed meanwhile is no error.
+fn remove_files<'a>(disk: &dyn Disk, mut names: impl Iterator<Item = &'a String>) -> Result<()> {
+    names.try_for_each(|name| match disk.remove(&format!("{SEGMENTS}/{name}")) {
+        Err(error) if error.kind() == Kind::Missing => Ok(()),
+        removed => removed,
+    })
+}

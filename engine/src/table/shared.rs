@@ -1,0 +1,19 @@
+//! What all tables, views and merges of one session share.
+//!
+//! The [`SegmentStore`] makes, opens, counts, syncs and removes segments and blob files; [`Pins`] know
+//! which durable thing names which file; beside them the options, the counters and the names of files.
+//! Relies on `runs` for what is in the files.
+
+mod counters;
+mod options;
+pub mod paths;
+mod pins;
+mod segment_store;
+
+pub use counters::{FilterStats, LookupCounts, Purpose, SessionStats};
+pub use options::{
+    BLOB_MIN_BYTES_MAX, Executor, Log, Lookups, Observer, OpenSnapshot, Operation, SEGMENT_BYTES,
+    SessionOptions, TableOptions, Verify,
+};
+pub use pins::{Files, Named, Pins};
+pub use segment_store::{Scratch, Store};

@@ -1,0 +1,159 @@
+//! Which durable things name which files: each snapshot, the checkpoint, and each file of the log.
+//!
+//! A segment or blob file that one of them names is kept; when the last that names it is durably gone,
+//! it is condemned and goes with its last holder. While some manifest could not be read, nothing is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::file::shared::SharedFile;
+use crate::sync::{Mutex, MutexGuard, lock};
+use crate::table::runs::blob::BlobFile;
+
+/// Counted files by their number.
+pub type Files = BTreeMap<u64, Arc<SharedFile>>;
+
+/// What is named, and what was found wrong at open.
+#[derive(Default)]
+pub struct Named {
+    /// The segments that each snapshot names, and with them their files.
+    pub snapshots: BTreeMap<String, Files>,
+    /// The segments that the checkpoint names.
+    pub live: Files,
+    /// The blob files that records of the log name, by the number of the log file.
+    pub log: BTreeMap<u64, Files>,
+    pub warnings: Vec<String>,
+}
+
+impl Named {
+    fn is_named(&self, id: u64) -> bool {
+        self.all().any(|files| files.contains_key(&id))
+    }
+
+    /// The files that each of them names.
+    pub fn all(&self) -> impl Iterator<Item = &Files> {
+        self.snapshots.values().chain([&self.live]).chain(self.log.values())
+    }
+
+    /// Condemns those of `files` that nothing names, if that is certain.
+    fn condemn(&self, files: &Files) {
+        // A manifest that did not parse may name any of them.
+        if self.warnings.is_empty() {
+            for (id, file) in files {
+                if !self.is_named(*id) {
+                    file.condemn();
+                }
+            }
+        }
+    }
+}
+
+/// The same, shared.
+#[derive(Default)]
+pub struct Pins(Mutex<Named>);
+
+impl Pins {
+    pub fn new(named: Named) -> Self {
+        Pins(Mutex::new(named))
+    }
+
+    /// Nobody holds this while the disk works.
+    pub fn lock(&self) -> MutexGuard<'_, Named> {
+        lock(&self.0)
+    }
+
+    /// Keeps `files` from now on, before the manifest of snapshot `name` can be there.
+    pub fn keep(&self, name: &str, files: Files) {
+        let mut named = self.lock();
+        // Under the lock: between the mark and the name, another owner would condemn them.
+        for file in files.values() {
+            file.keep();
+        }
+        named.snapshots.insert(name.to_owned(), files);
+    }
+
+    /// Lets the files of a snapshot go whose manifest is durably gone.
+    pub fn let_go(&self, name: &str) {
+        let mut named = self.lock();
+        let Some(files) = named.snapshots.remove(name) else { return };
+        named.condemn(&files);
+        // The files go after the lock does: removing them is work of the disk.
+        drop(named);
+    }
+
+    /// Keeps the blob files that a record of log file `number` is to name. Gives the bytes of those that
+    /// no record of it named before.
+    pub fn keep_logged(&self, number: u64, blobs: &[Arc<BlobFile>]) -> u64 {
+        let mut named = self.lock();
+        let files = named.log.entry(number).or_default();
+        let mut bytes = 0;
+        for blob in blobs {
+            blob.shared().keep();
+            if files.insert(blob.meta().id, Arc::clone(blob.shared())).is_none() {
+                bytes += blob.meta().file_bytes();
+            }
+        }
+        bytes
+    }
+
+    /// Lets go what records of these log files name, which no checkpoint needs any more.
+    pub fn let_go_logged(&self, numbers: &[u64]) {
+        let mut named = self.lock();
+        let gone: Vec<_> = numbers.iter().filter_map(|number| named.log.remove(number)).collect();
+        for files in &gone {
+            named.condemn(files);
+        }
+        drop(named);
+    }
+
+    /// Keeps what a checkpoint is to name beside what the one before it does.
+    pub fn keep_live(&self, files: &Files) {
+        let mut named = self.lock();
+        for file in files.values() {
+            file.keep();
+        }
+        named.live.extend(files.iter().map(|(id, file)| (*id, Arc::clone(file))));
+    }
+
+    /// The checkpoint names `files` now and nothing else.
+    pub fn settle_live(&self, files: Files) {
+        let mut named = self.lock();
+        let before = std::mem::replace(&mut named.live, files);
+        named.condemn(&before);
+        drop(named);
+    }
+}
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod interleavings {
+    use super::*;
+    use crate::disk::Access;
+    use crate::disk::memory::MemoryDisk;
+    use crate::file::removals::Removals;
+
+    /// A snapshot lets a file go that a checkpoint begins to name: in every order, it stays.
+    #[test]
+    fn a_file_that_one_owner_lets_go_stays_for_the_next() {
+        crate::sync::check_schedules(
+            || {
+                let removals = Removals::new(true);
+                let file = SharedFile::kept(
+                    &(MemoryDisk::seeded(1) as _),
+                    "segments/1",
+                    Access::Buffered,
+                    &removals,
+                );
+                let files = || Files::from([(1, Arc::clone(&file))]);
+                let pins = Arc::new(Pins::default());
+                pins.keep("s", files());
+                let other = Arc::clone(&pins);
+                let deleting = shuttle::thread::spawn(move || other.let_go("s"));
+                pins.keep_live(&files());
+                deleting.join().expect("it does not panic");
+                assert!(file.is_kept());
+            },
+            500,
+        );
+    }
+}

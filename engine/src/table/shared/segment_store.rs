@@ -1,0 +1,675 @@
+//! What every table, view and merge of a session shares: the disk, the segments, the readers.
+//!
+//! Segments are counted: a run or a snapshot's pin holds each, and the file goes when the last of
+//! them does, unless the session was closed or poisoned meanwhile. Then it stays, and the next open
+//! removes it after every manifest was read.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, PoisonError, Weak};
+
+use super::counters::{Counters, Purpose};
+use super::options::{Executor, Log, Operation, SessionOptions};
+use super::paths::{self, SEGMENTS};
+use crate::cache::{Cache, CachedFile, Charge};
+use crate::disk::{Buffer, Disk, Lock, Mode, Queue};
+use crate::error::{Error, Kind, Result};
+use crate::file::removals::Removals;
+use crate::file::shared::SharedFile;
+use crate::file::spare::SpareFiles;
+use crate::format::hash::{Salt, combine};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, lock};
+use crate::table::bytes::{FIRST_PAGE, PAGE_BYTES};
+use crate::table::runs::blob::{BlobBuilder, BlobFile, BlobMeta, BlobSpan, HeldBlob};
+use crate::table::runs::{Finished, Segment, SegmentBuilder, SegmentMeta, SegmentOptions};
+
+/// Bytes of files that merges are done with and that the next outputs are written over.
+const SPARE_BYTES_MAX: u64 = 64 << 20;
+
+/// See the module.
+pub struct Store {
+    pub(in crate::table) disk: Arc<dyn Disk>,
+    pub(in crate::table) options: SessionOptions,
+    /// The store's identity, from which files derive theirs.
+    pub(in crate::table) identity: u64,
+    /// Of the filters of new segments.
+    pub(in crate::table) salt: Salt,
+    /// Of this opening; 0 where it only reads.
+    seed: u64,
+    pub(in crate::table) read_only: bool,
+    pub(in crate::table) counters: Counters,
+    /// Stopped when the session is closed or poisoned.
+    removals: Arc<Removals>,
+    pub(in crate::table) spares: Arc<SpareFiles>,
+    /// Of this opening of the store, in the cache.
+    cache_number: u64,
+    /// Shared with blob files, since references to them may outlive everything else.
+    pub(in crate::table) closed: Arc<AtomicBool>,
+    poisoned: AtomicBool,
+    /// While merges are paused, how many bytes of sealed write buffers a table may hold; else the
+    /// greatest number.
+    paused_bytes_max: AtomicU64,
+    /// Held shared by whoever writes segments or the log, so that the end of the session can wait for
+    /// them. Not to be taken twice by one thread: the end may come between.
+    working: RwLock<()>,
+    /// Syncs of files in the folder of segments that were begun, and how many of these the last sync of
+    /// the folder came after.
+    names_owed: AtomicU64,
+    names_synced: AtomicU64,
+    /// Held while the folder is synced.
+    naming: Mutex<()>,
+    /// With a log, segments that a checkpoint may have to sync, in the order in which they were made.
+    unsynced: Mutex<VecDeque<Weak<Segment>>>,
+    next_segment: AtomicU64,
+    segments: Mutex<HashMap<u64, Weak<Segment>>>,
+    /// By identity: copies of one file, which came with different snapshots, have the same.
+    blobs: Mutex<HashMap<u64, Vec<Weak<BlobFile>>>>,
+    files: Mutex<HashMap<u64, Weak<SharedFile>>>,
+    scratches: Mutex<Vec<Scratch>>,
+    lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+/// What a lookup needs and keeps for the next one.
+pub struct Scratch {
+    pub queue: Box<dyn Queue>,
+    buffers: Vec<Buffer>,
+}
+
+impl Scratch {
+    /// A buffer for one page.
+    pub fn buffer(&mut self) -> Buffer {
+        self.buffers.pop().unwrap_or_else(|| self.queue.buffer(PAGE_BYTES))
+    }
+
+    /// Keeps a buffer for the next read.
+    pub fn give_back(&mut self, buffer: Buffer) {
+        self.buffers.push(buffer);
+    }
+}
+
+impl Store {
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        options: SessionOptions,
+        (identity, salt): (u64, u64),
+        next_segment: u64,
+        lock: Option<(Box<dyn Lock>, u64)>,
+    ) -> Arc<Self> {
+        let (lock, seed) = lock.unzip();
+        let cache_number = options.cache.as_ref().map_or(0, |cache| cache.join());
+        let removals = Removals::new(lock.is_some());
+        Arc::new(Store {
+            spares: SpareFiles::new(&disk, SPARE_BYTES_MAX, &removals),
+            disk,
+            options,
+            identity,
+            salt: Salt::new(salt),
+            seed: seed.unwrap_or(0),
+            read_only: lock.is_none(),
+            counters: Counters::default(),
+            cache_number,
+            removals,
+            closed: Arc::default(),
+            poisoned: AtomicBool::new(false),
+            paused_bytes_max: AtomicU64::new(u64::MAX),
+            working: RwLock::new(()),
+            names_owed: AtomicU64::new(0),
+            names_synced: AtomicU64::new(0),
+            naming: Mutex::new(()),
+            unsynced: Mutex::default(),
+            next_segment: AtomicU64::new(next_segment),
+            segments: Mutex::new(HashMap::new()),
+            blobs: Mutex::new(HashMap::new()),
+            files: Mutex::new(HashMap::new()),
+            scratches: Mutex::new(Vec::new()),
+            lock: Mutex::new(lock),
+        })
+    }
+
+    /// Bytes at which a segment ends.
+    pub fn segment_bytes(&self) -> u64 {
+        self.options.segment_bytes.min(1 << 32)
+    }
+
+    pub fn executor(&self) -> Option<&Arc<dyn Executor>> {
+        self.options.executor.as_ref()
+    }
+
+    /// Runs `action` and tells the observer, if there is one, how long it took.
+    pub fn observe<T>(
+        &self,
+        operation: Operation,
+        count: u64,
+        action: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let start_ns = self.now_ns();
+        let outcome = action();
+        self.record(operation, start_ns, count);
+        outcome
+    }
+
+    /// The observer's clock; 0 without one.
+    pub fn now_ns(&self) -> u64 {
+        self.options.observer.as_ref().map_or(0, |observer| observer.now_ns())
+    }
+
+    /// Tells the observer, if there is one, of something that began at `start_ns`.
+    pub fn record(&self, operation: Operation, start_ns: u64, count: u64) {
+        if let Some(observer) = &self.options.observer {
+            observer.record(operation, observer.now_ns().saturating_sub(start_ns), count);
+        }
+    }
+
+    /// `Closed` once the session is.
+    pub fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(
+                Kind::Closed,
+                format!("the session at {} was closed: open it again", self.disk.root()),
+            ));
+        }
+        Ok(())
+    }
+
+    /// `Closed`, `Poisoned`, or `Invalid` for a read-only session.
+    pub fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.read_only {
+            return Err(Error::invalid(format!(
+                "the session at {} is open for reading only: open it for writing",
+                self.disk.root()
+            )));
+        }
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(Error::new(
+                Kind::Poisoned,
+                format!(
+                    "a sync failed earlier, so the session at {} takes no more writes: \
+                     fix the disk, then open the session again",
+                    self.disk.root()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Has updates and helpers merge nothing, until a table holds more than so many bytes.
+    pub fn pause_merges(&self, buffered_bytes_max: u64) {
+        self.paused_bytes_max.store(buffered_bytes_max.min(u64::MAX - 1), Ordering::Release);
+    }
+
+    /// Has them merge again.
+    pub fn resume_merges(&self) {
+        self.paused_bytes_max.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Whether merges are paused, and then how many bytes of sealed write buffers a table may hold.
+    pub fn paused(&self) -> Option<u64> {
+        let most = self.paused_bytes_max.load(Ordering::Acquire);
+        (most < u64::MAX).then_some(most)
+    }
+
+    /// Whether what is durable is known, by the only one who changes it.
+    pub fn is_sound(&self) -> bool {
+        !self.read_only && !self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// Stops all writing: what was synced is what there is.
+    pub fn poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
+        self.removals.stop();
+    }
+
+    /// Does work that writes segments or the log, unless the session has ended.
+    pub fn write<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let _working = self.working.read().unwrap_or_else(PoisonError::into_inner);
+        self.check_writable()?;
+        work()
+    }
+
+    /// Later calls give `Closed` and files are no longer removed. Waits for removals under way and for
+    /// those who write segments or the log now, at most to the end of their segment: what they made is
+    /// known then, and none of them changes a folder that the next session has.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.removals.stop();
+        drop(self.working.write().unwrap_or_else(PoisonError::into_inner));
+        lock(&self.scratches).clear();
+    }
+
+    /// `Poisoned` when the folder's lock was taken from it: then another may write there too.
+    pub fn check_lock(&self) -> Result<()> {
+        let checked = lock(&self.lock).as_ref().map_or(Ok(()), |held| held.check());
+        if checked.is_err() {
+            self.poison();
+        }
+        checked
+    }
+
+    /// Lets the next session have the folder.
+    pub fn unlock(&self) {
+        *lock(&self.lock) = None;
+    }
+
+    /// A builder of a new segment of about so many bytes. `Closed` or `Poisoned` when there are to be
+    /// none any more.
+    pub fn build_segment(&self, filter_bits: u8, about_bytes: u64) -> Result<SegmentBuilder> {
+        self.check_writable()?;
+        let id = self.new_id();
+        let options = SegmentOptions {
+            id,
+            identity: combine(self.identity, id),
+            store: self.identity,
+            salt: self.salt.number(),
+            bits_per_entry: u32::from(filter_bits),
+            access: self.options.access,
+        };
+        let path = paths::segment(id);
+        let mut builder = match self.spares.take(&path, options.access, about_bytes)? {
+            Some(file) => SegmentBuilder::over(file, options),
+            None => SegmentBuilder::new(&*self.disk, &path, options)?,
+        };
+        builder.count_file(|file| {
+            let shared = SharedFile::unkept(&self.disk, file, &self.removals);
+            shared.spare_in(&self.spares);
+            shared
+        });
+        if let Some(cache) = &self.options.cache
+            && self.live_bytes() < cache.budget_bytes() / 10 * 9
+        {
+            builder.fill_cache(self.cached_file(cache, (id, options.identity), 0));
+        }
+        Ok(builder)
+    }
+
+    /// Bytes of all segments that somebody holds. While they fit the cache, what merges write goes
+    /// there too, since it replaces what was there; beyond that it would push out what is hot.
+    fn live_bytes(&self) -> u64 {
+        // Let go only after the lock, since that may remove a file.
+        let held: Vec<_> = lock(&self.segments).values().filter_map(Weak::upgrade).collect();
+        held.iter().map(|segment| segment.meta().file_bytes()).sum()
+    }
+
+    /// Identities alone are not different for certain: a copy of a store has the same ones, and
+    /// snapshots of both may come into a third.
+    fn cached_file(
+        &self,
+        cache: &Arc<Cache>,
+        (id, identity): (u64, u64),
+        page_count: u32,
+    ) -> CachedFile {
+        let identity = combine(combine(identity, id), self.cache_number);
+        CachedFile::new(cache, identity, page_count)
+    }
+
+    fn cached(&self, meta: &SegmentMeta) -> Option<CachedFile> {
+        let cache = self.options.cache.as_ref()?;
+        Some(self.cached_file(cache, (meta.id, meta.identity), FIRST_PAGE + meta.footer.pages))
+    }
+
+    /// A charge to the budget of the cache, if there is one, for what is kept beside the pages.
+    pub fn charge(&self) -> Option<Charge> {
+        self.options.cache.as_ref().map(Cache::charge)
+    }
+
+    /// New segments get ids above `id`.
+    pub fn number_above(&self, id: u64) {
+        self.next_segment.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// A builder of a new blob file.
+    pub fn build_blob(&self) -> Result<BlobBuilder> {
+        self.check_writable()?;
+        let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
+        let file = self.disk.open(&paths::blob(id), Mode::Create, self.options.access)?;
+        let shared = SharedFile::unkept(&self.disk, Arc::clone(&file), &self.removals);
+        // Entries name it by this, so a copy of the store, opened with another seed, uses another.
+        let identity = combine(combine(self.identity, id), self.seed);
+        Ok(BlobBuilder::new(
+            (id, identity, self.identity),
+            file,
+            shared,
+            &self.closed,
+            &self.spares,
+        ))
+    }
+
+    /// The blob file that a builder finished.
+    pub fn adopt_blob(&self, builder: BlobBuilder, purpose: Purpose) -> Result<Arc<BlobFile>> {
+        let file = builder.finish()?;
+        self.counters.add_written(purpose, file.meta().file_bytes());
+        self.counters.add_blob_written(file.meta().file_bytes());
+        remember(&self.files, file.meta().id, file.shared());
+        self.remember_blob(&file)?;
+        Ok(file)
+    }
+
+    /// Adds a blob file to those that entries may name. `Invalid` when another one, which is no copy
+    /// of it, has its identity.
+    fn remember_blob(&self, file: &Arc<BlobFile>) -> Result<()> {
+        let mut blobs = lock(&self.blobs);
+        if blobs.len().is_power_of_two() {
+            // Now and then, those that are gone.
+            blobs.retain(|_, files| files.iter().any(|file| file.strong_count() > 0));
+        }
+        let copies = blobs.entry(file.meta().identity).or_default();
+        copies.retain(|copy| copy.strong_count() > 0);
+        let held: Vec<_> = copies.iter().filter_map(Weak::upgrade).collect();
+        let is_copy = held.iter().all(|copy| copy.meta().is_copy_of(file.meta()));
+        if is_copy {
+            copies.push(Arc::downgrade(file));
+        }
+        drop(blobs);
+        // Perhaps the last to hold them, and then they go from disk.
+        drop(held);
+        if is_copy {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "{} has the identity of another file of the session: it comes from a copy of the store \
+             that went on with the same seed, so the two cannot be in one session",
+            paths::blob(file.meta().id)
+        )))
+    }
+
+    /// The blob file of this identity that is open, with that number if one is given.
+    fn held_blob(&self, identity: u64, id: Option<u64>) -> Option<Arc<BlobFile>> {
+        // Let go only after the lock, since that may remove a file.
+        let copies: Vec<_> =
+            lock(&self.blobs).get(&identity)?.iter().filter_map(Weak::upgrade).collect();
+        copies.into_iter().find(|file| id.is_none_or(|id| id == file.meta().id))
+    }
+
+    /// The value that an entry refers to, whose source the caller holds.
+    pub fn blob(&self, reference: &[u8]) -> Result<HeldBlob> {
+        let span = BlobSpan::decode(reference);
+        let file = span.and_then(|span| self.held_blob(span.file, None));
+        match span.zip(file) {
+            Some((span, file)) => Ok(HeldBlob { span, file }),
+            None => Err(Error::corrupt(
+                SEGMENTS,
+                0,
+                "a blob file that the segment of its entry lists",
+                "one that it does not",
+            )),
+        }
+    }
+
+    /// The bytes of the value that an entry refers to.
+    pub fn fetch(&self, reference: &[u8]) -> Result<Vec<u8>> {
+        let blob = self.blob(reference)?;
+        let value = blob.file.read_whole(&blob.span)?;
+        self.counters.add_blobs(std::slice::from_ref(&blob));
+        Ok(value)
+    }
+
+    /// A blob file that a manifest names. In a session that only reads it is opened at once, since
+    /// another process may remove it.
+    pub fn open_blob(&self, meta: &BlobMeta) -> Result<Arc<BlobFile>> {
+        let file = if let Some(file) = self.held_blob(meta.identity, Some(meta.id)) {
+            file
+        } else {
+            let shared = self.shared_file(meta.id, paths::blob(meta.id));
+            let file = Arc::new(BlobFile::new(*meta, shared, &self.closed));
+            self.remember_blob(&file)?;
+            file
+        };
+        if file.meta() != meta {
+            return Err(Error::corrupt(
+                &paths::blob(meta.id),
+                0,
+                "the blob file as every segment describes it",
+                "different descriptions",
+            ));
+        }
+        if self.read_only {
+            file.shared().file()?;
+        }
+        Ok(file)
+    }
+
+    /// The segment that a builder finished, which refers to `blobs`.
+    pub fn adopt(
+        &self,
+        finished: Finished,
+        blobs: Vec<Arc<BlobFile>>,
+        purpose: Purpose,
+    ) -> Arc<Segment> {
+        self.counters.add_written(purpose, finished.meta.file_bytes());
+        let id = finished.meta.id;
+        let Finished { meta, index, filter, file, cached, counted } = finished;
+        let cached = cached.or_else(|| self.cached(&meta));
+        let shared = counted.expect("the files of a session are counted");
+        remember(&self.files, id, &shared);
+        let segment = Segment::adopt(meta, file, index, filter, shared).with_cache(cached);
+        let segment = Arc::new(segment.with_blobs(blobs));
+        remember(&self.segments, id, &segment);
+        if self.options.log != Log::None && purpose != Purpose::Load {
+            self.note_unsynced(&segment);
+        }
+        segment
+    }
+
+    /// Notes a segment for [`Store::sync_ahead`], and now and then forgets those that need it no more.
+    fn note_unsynced(&self, segment: &Arc<Segment>) {
+        let mut unsynced = lock(&self.unsynced);
+        if unsynced.len() == unsynced.capacity() {
+            unsynced.retain(|segment| segment.strong_count() > 0);
+        }
+        unsynced.push_back(Arc::downgrade(segment));
+    }
+
+    /// The counted file at `path` that a manifest names by `id`. Not opened yet.
+    pub fn shared_file(&self, id: u64, path: String) -> Arc<SharedFile> {
+        if let Some(file) = lock(&self.files).get(&id).and_then(Weak::upgrade) {
+            return file;
+        }
+        let file = SharedFile::kept(&self.disk, path, self.options.access, &self.removals);
+        remember_first(&self.files, id, file)
+    }
+
+    /// A number for a new segment.
+    pub fn new_id(&self) -> u64 {
+        self.next_segment.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The counted file at `path` that was put there from elsewhere: gone with its last holder, and at
+    /// once when it does not open.
+    fn take_in(&self, id: u64, path: &str) -> Result<Arc<SharedFile>> {
+        let opened = self.disk.open(path, Mode::Read, self.options.access);
+        let file = opened.inspect_err(|_| drop(self.disk.remove(path)))?;
+        let shared = SharedFile::unkept(&self.disk, file, &self.removals);
+        remember(&self.files, id, &shared);
+        Ok(shared)
+    }
+
+    /// The segment in a file that was put in its place from elsewhere: not synced, and gone with its
+    /// last holder, also when it is not what `meta` says.
+    pub fn adopt_file(&self, meta: &SegmentMeta) -> Result<Arc<Segment>> {
+        let shared = self.take_in(meta.id, &paths::segment(meta.id))?;
+        let segment = Segment::open_shared(meta.clone(), shared)?.unsynced();
+        let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
+        let segment = Arc::new(segment.with_cache(self.cached(meta)).with_blobs(blobs));
+        remember(&self.segments, meta.id, &segment);
+        Ok(segment)
+    }
+
+    /// The same for a blob file.
+    pub fn adopt_blob_file(&self, meta: &BlobMeta) -> Result<Arc<BlobFile>> {
+        let shared = self.take_in(meta.id, &paths::blob(meta.id))?;
+        let file = Arc::new(BlobFile::new(*meta, shared, &self.closed).unsynced());
+        self.remember_blob(&file)?;
+        Ok(file)
+    }
+
+    /// Counts the bytes of a manifest written.
+    pub fn count_manifest(&self, bytes: u64) {
+        self.counters.add_written(Purpose::Snapshot, bytes);
+    }
+
+    /// The segment that a manifest names, with its footer checked. Opened once however many runs
+    /// share it.
+    pub fn open_segment(&self, meta: &SegmentMeta) -> Result<Arc<Segment>> {
+        if let Some(segment) = lock(&self.segments).get(&meta.id).and_then(Weak::upgrade) {
+            if segment.meta() != meta {
+                return Err(Error::corrupt(
+                    &paths::segment(meta.id),
+                    0,
+                    "the segment as every manifest describes it",
+                    "different descriptions",
+                ));
+            }
+            return Ok(segment);
+        }
+        let shared = self.shared_file(meta.id, paths::segment(meta.id));
+        self.equip(Segment::open_shared(meta.clone(), shared)?)
+    }
+
+    /// Opens those of `metas` that nobody has open yet, all reads in flight together. Whoever holds
+    /// what is returned finds them by [`Store::open_segment`] without a read.
+    pub fn open_segments<'a>(
+        &self,
+        metas: impl Iterator<Item = &'a SegmentMeta>,
+    ) -> Result<Vec<Arc<Segment>>> {
+        let missing: BTreeMap<u64, &SegmentMeta> = {
+            let open = lock(&self.segments);
+            let is_open = |id| open.get(id).is_some_and(|segment| segment.strong_count() > 0);
+            metas.filter(|meta| !is_open(&meta.id)).map(|meta| (meta.id, meta)).collect()
+        };
+        let file = |meta: &SegmentMeta| self.shared_file(meta.id, paths::segment(meta.id));
+        let listed = missing.into_values().map(|meta| (meta, file(meta))).collect();
+        let mut scratch = self.take_scratch()?;
+        let segments = Segment::open_all(listed, &mut *scratch.queue)?;
+        self.put_scratch(scratch);
+        segments.into_iter().map(|segment| self.equip(segment)).collect()
+    }
+
+    /// A segment as this store uses it, with cache and blob files.
+    fn equip(&self, segment: Segment) -> Result<Arc<Segment>> {
+        let (id, meta) = (segment.meta().id, segment.meta());
+        let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
+        let cached = self.cached(meta);
+        let segment = Arc::new(segment.with_cache(cached).with_blobs(blobs));
+        Ok(remember_first(&self.segments, id, segment))
+    }
+
+    /// Makes segments and their blob files durable with their names. A failure poisons the session.
+    ///
+    /// Others sync files meanwhile: nobody waits but for one file, or for the folder.
+    pub fn sync_segments<'a>(
+        &self,
+        mut segments: impl Iterator<Item = &'a Arc<Segment>>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        segments.try_for_each(|segment| {
+            segment.blobs().iter().try_for_each(|blob| self.sync_blob(blob))?;
+            if segment.is_synced() {
+                return Ok(());
+            }
+            self.owe_name();
+            self.or_poison(segment.sync())
+        })?;
+        self.sync_names()
+    }
+
+    /// The same for blob files alone.
+    pub fn sync_blobs<'a>(
+        &self,
+        blobs: impl Iterator<Item = &'a Arc<BlobFile>> + Clone,
+    ) -> Result<()> {
+        self.check_writable()?;
+        blobs.clone().try_for_each(|blob| self.sync_blob(blob))?;
+        self.sync_names()?;
+        blobs.for_each(|blob| blob.note_durable());
+        Ok(())
+    }
+
+    fn sync_blob(&self, blob: &BlobFile) -> Result<()> {
+        if blob.is_synced() {
+            return Ok(());
+        }
+        self.owe_name();
+        self.or_poison(blob.sync())
+    }
+
+    /// Notes that a name is to be made durable. Before the sync of its file, so that whoever finds that
+    /// one done finds this too.
+    fn owe_name(&self) {
+        self.names_owed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Makes the names durable of all files that were synced before, unless they are. A failure poisons
+    /// the session.
+    fn sync_names(&self) -> Result<()> {
+        let _naming = lock(&self.naming);
+        // A sync of the folder that failed was told of names that another would not be told of.
+        self.check_writable()?;
+        let owed = self.names_owed.load(Ordering::Acquire);
+        if owed > self.names_synced.load(Ordering::Acquire) {
+            self.or_poison(self.disk.sync_directory(SEGMENTS))?;
+            self.names_synced.store(owed, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn or_poison<T>(&self, synced: Result<T>) -> Result<T> {
+        if synced.is_err() {
+            self.poison();
+        }
+        synced
+    }
+
+    /// Makes one segment durable, without its name, of those that were made since all were; whether
+    /// there was one to do. Leaves out what somebody else is at. Looks at no segment twice.
+    pub fn sync_ahead(&self) -> Result<bool> {
+        self.check_writable()?;
+        loop {
+            let Some(next) = lock(&self.unsynced).pop_front() else { return Ok(false) };
+            let Some(segment) = next.upgrade().filter(|segment| !segment.is_synced()) else {
+                continue;
+            };
+            self.owe_name();
+            if self.or_poison(segment.sync_if_free())? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// A scratch that an earlier lookup left, or a new one.
+    pub fn take_scratch(&self) -> Result<Scratch> {
+        if let Some(scratch) = lock(&self.scratches).pop() {
+            return Ok(scratch);
+        }
+        let queue = self.disk.queue(self.options.queue_depth.max(1))?;
+        Ok(Scratch { queue, buffers: Vec::new() })
+    }
+
+    /// Keeps a scratch with nothing under way for the next lookup.
+    pub fn put_scratch(&self, scratch: Scratch) {
+        assert!(scratch.queue.pending() == 0, "a scratch is kept only when its reads are done");
+        if !self.closed.load(Ordering::Acquire) {
+            lock(&self.scratches).push(scratch);
+        }
+    }
+}
+
+/// Notes what `id` is, unless another thread did meanwhile; returns what it is.
+fn remember_first<T>(map: &Mutex<HashMap<u64, Weak<T>>>, id: u64, thing: Arc<T>) -> Arc<T> {
+    let mut locked = lock(map);
+    if let Some(first) = locked.get(&id).and_then(Weak::upgrade) {
+        return first;
+    }
+    note(&mut locked, id, &thing);
+    thing
+}
+
+/// Notes what `id` is as long as somebody holds it, and now and then forgets what nobody holds.
+fn remember<T>(map: &Mutex<HashMap<u64, Weak<T>>>, id: u64, thing: &Arc<T>) {
+    note(&mut lock(map), id, thing);
+}
+
+fn note<T>(map: &mut HashMap<u64, Weak<T>>, id: u64, thing: &Arc<T>) {
+    if map.len() == map.capacity() {
+        map.retain(|_, held| held.strong_count() > 0);
+    }
+    map.insert(id, Arc::downgrade(thing));
+}

@@ -1,0 +1,407 @@
+//! Verifies a session from its files alone, and never writes.
+//!
+//! Everything that a manifest names is read: headers, checksums, key order, counts, filters and
+//! indexes against the pages. What is wrong is told file by file; the check goes on after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::disk::Disk;
+use crate::error::{Error, Kind, Result};
+use crate::table::durable::folder::{
+    lost_file, read_any_manifest, read_manifest, read_session, snapshot_names,
+};
+use crate::table::durable::snapshot::named_files;
+use crate::table::durable::{
+    Checkpoint, Record, log_files, read_any_checkpoint, verify,
+};
+use crate::table::runs::SegmentMeta;
+use crate::table::runs::blob::BlobMeta;
+use crate::table::shared::paths::{self, SEGMENTS};
+use crate::table::shared::{SessionOptions, Store};
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file, relative to the session.
+    pub file: String,
+    /// What is wrong, where, and what to do.
+    pub detail: String,
+    /// The snapshots that need the file; empty when none does.
+    pub snapshots: Vec<String>,
+    /// The live tables that need it; empty when none does.
+    pub live_tables: Vec<String>,
+}
+
+/// What a check read and found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// What is wrong; empty for a sound session.
+    pub findings: Vec<Finding>,
+    /// Manifests read.
+    pub snapshots: u64,
+    /// Segments read.
+    pub segments: u64,
+    /// Blob files read.
+    pub blob_files: u64,
+    /// Entries read.
+    pub entries: u64,
+    /// Bytes of the files read.
+    pub bytes: u64,
+    /// Segments and blob files that no manifest names: of a session that is open, or left by a crash.
+    pub unreferenced: u64,
+    /// Live tables.
+    pub live_tables: u64,
+    /// Updates that the log has since the checkpoint.
+    pub log_records: u64,
+    /// Bytes after the log's end, which a crash left before they were acknowledged.
+    pub log_tail_bytes: u64,
+}
+
+/// How far a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read so far.
+    pub done_bytes: u64,
+    /// Bytes to read in all.
+    pub total_bytes: u64,
+}
+
+/// Checks the session in the root folder of `disk`, telling `progress`, which may break it off.
+/// An error is returned only when there is no session to check.
+///
+/// Reads every byte that a snapshot needs, once. Takes no lock, so a session may be open meanwhile: what its
+/// writer removes during the check is not asked for, and what it puts in that place is checked instead.
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use varvite::disk::{Disk, memory::MemoryDisk};
+/// use varvite::{Session, SessionOptions, table::check::check};
+///
+/// let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+/// Session::create(disk.clone(), SessionOptions::default())?.close()?;
+/// let report = check(&disk, |_| ControlFlow::Continue(()))?;
+/// assert!(report.findings.is_empty());
+/// # Ok::<(), varvite::Error>(())
+/// ```
+pub fn check(
+    disk: &Arc<dyn Disk>,
+    mut progress: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report> {
+    let (identity, damage) = match read_session(&**disk) {
+        Ok(identity) => (identity, None),
+        Err(error) if error.kind() == Kind::Corrupt => ((told_identity(&**disk)?, 0), Some(error)),
+        Err(error) => return Err(error),
+    };
+    let store = Store::new(Arc::clone(disk), SessionOptions::default(), identity, u64::MAX, None);
+    let mut checker = Checker {
+        disk: &**disk,
+        store,
+        sound_segments: BTreeMap::new(),
+        sound_blobs: BTreeMap::new(),
+        has_vanished: false,
+    };
+    let mut passes = 0;
+    loop {
+        passes += 1;
+        checker.has_vanished = false;
+        let mut report = Report::default();
+        let needed = checker.manifests(damage.as_ref(), &mut report)?;
+        let flow = checker.files(needed, &mut report, &mut progress);
+        if flow.is_break() || !checker.has_vanished || passes == PASSES_MAX {
+            return Ok(report);
+        }
+    }
+}
+
+/// The identity of a session whose own file is damaged, as the checkpoint or a manifest tells it; 0 when
+/// none does.
+fn told_identity(disk: &dyn Disk) -> Result<u64> {
+    if let Ok(Some(checkpoint)) = read_any_checkpoint(disk) {
+        return Ok(checkpoint.header.store);
+    }
+    let names = snapshot_names(disk)?;
+    let mut manifests = names.iter().filter_map(|name| read_any_manifest(disk, name).ok());
+    Ok(manifests.next().map_or(0, |(manifest, _)| manifest.header.store))
+}
+
+/// How often everything is looked at again because the writer replaced something meanwhile.
+const PASSES_MAX: u32 = 100;
+
+/// One check, in as many passes as the writer beside it makes necessary.
+struct Checker<'a> {
+    disk: &'a dyn Disk,
+    store: Arc<Store>,
+    /// What was read and is sound, which no further pass reads again.
+    sound_segments: BTreeMap<u64, SegmentMeta>,
+    sound_blobs: BTreeMap<u64, BlobMeta>,
+    /// Whether something went during this pass, so that what came instead is to be checked.
+    has_vanished: bool,
+}
+
+impl Checker<'_> {
+    /// Reads every manifest, the checkpoint and the log, and gives what they need.
+    fn manifests(
+        &mut self,
+        damage: Option<&Error>,
+        report: &mut Report,
+    ) -> Result<(Needed, NeededBlobs)> {
+        let (mut needed, mut all) = (Needed::new(), User::default());
+        for name in snapshot_names(self.disk)? {
+            let user = User { snapshots: vec![name.clone()], live_tables: Vec::new() };
+            match read_manifest(self.disk, self.store.identity, &name) {
+                Ok(manifest) => {
+                    report.need(&mut needed, manifest.segments(), &paths::snapshot(&name), &user);
+                }
+                Err(error) if error.kind() == Kind::Missing => {
+                    self.has_vanished = true;
+                    continue;
+                }
+                Err(error) => report.add(&paths::snapshot(&name), &error, &user),
+            }
+            report.snapshots += 1;
+            all.add(&user);
+        }
+        let (checkpoint, logged) = check_log(self.disk, self.store.identity, report);
+        for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
+            report.live_tables += 1;
+            let user = User { live_tables: vec![record.table.name.clone()], ..User::default() };
+            report.need(&mut needed, record.table.segments(), paths::CHECKPOINT, &user);
+            all.add(&user);
+        }
+        if let Some(error) = damage {
+            // Without it nothing of the session opens.
+            report.add(paths::SESSION, error, &all);
+        }
+        let mut blobs = needed_blobs(&needed);
+        for (id, (meta, user)) in logged {
+            let (known, users) = blobs.entry(id).or_insert((meta, User::default()));
+            users.add(&user);
+            if *known != meta {
+                let expected = format_args!("blob file {id} as segments have it");
+                let error = Error::corrupt(paths::LOG, 0, expected, "another description");
+                report.add(paths::LOG, &error, &user);
+            }
+        }
+        Ok((needed, blobs))
+    }
+
+    /// Reads the files that are needed, telling how far it is.
+    fn files(
+        &mut self,
+        (needed, blobs): (Needed, NeededBlobs),
+        report: &mut Report,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let on_disk = self.disk.list(SEGMENTS).unwrap_or_default();
+        let on_disk: BTreeSet<_> = on_disk.iter().filter_map(|name| paths::file_id(name)).collect();
+        let is_needed = |id: &&u64| needed.contains_key(id) || blobs.contains_key(id);
+        report.unreferenced = on_disk.iter().filter(|id| !is_needed(id)).count() as u64;
+        let segments: u64 = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
+        let total_bytes = segments + blobs.values().map(|(meta, _)| meta.file_bytes()).sum::<u64>();
+        for (meta, user) in blobs.into_values() {
+            let checked = self.blob(meta);
+            self.note(&[paths::blob(meta.id)], checked, user, report);
+            report.blob_files += 1;
+            report.bytes += meta.file_bytes();
+            progress(Progress { done_bytes: report.bytes, total_bytes })?;
+        }
+        for (meta, user) in needed.into_values() {
+            report.segments += 1;
+            report.bytes += meta.file_bytes();
+            let checked = self.segment(&meta);
+            report.entries += if checked.is_ok() { meta.entries() } else { 0 };
+            let blobs = meta.blobs.iter().map(|it| paths::blob(it.file.id));
+            let files: Vec<_> = iter::once(paths::segment(meta.id)).chain(blobs).collect();
+            self.note(&files, checked, user, report);
+            progress(Progress { done_bytes: report.bytes, total_bytes })?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn blob(&mut self, meta: BlobMeta) -> Result<()> {
+        if self.sound_blobs.get(&meta.id) != Some(&meta) {
+            self.store.open_blob(&meta)?.verify()?;
+            self.sound_blobs.insert(meta.id, meta);
+        }
+        Ok(())
+    }
+
+    fn segment(&mut self, meta: &SegmentMeta) -> Result<()> {
+        if self.sound_segments.get(&meta.id) != Some(meta) {
+            verify::segment(&self.store.open_segment(meta)?)?;
+            self.sound_segments.insert(meta.id, meta.clone());
+        }
+        Ok(())
+    }
+
+    /// Notes what is wrong with the first of `files`, for which the others were needed, too. When one
+    /// is missing because nobody needs it any more, nothing is wrong.
+    fn note(&mut self, files: &[String], checked: Result<()>, user: User, report: &mut Report) {
+        match checked {
+            Ok(()) => {}
+            Err(error) if error.kind() == Kind::Missing => {
+                let is_lost = |file: &&String| matches!(self.disk.exists(file), Ok(false));
+                let lost = files.iter().find(is_lost);
+                // Only now: a manifest goes before the files that it names.
+                let user = self.still_needing(&files[0], user);
+                if user.is_empty() {
+                    self.has_vanished = true;
+                    return;
+                }
+                let error = lost.map_or(error, |file| lost_file(file));
+                report.add(&files[0], &error, &user);
+            }
+            Err(error) => report.add(&files[0], &error, &user),
+        }
+    }
+
+    /// Those of `user` that name `file` at this moment.
+    fn still_needing(&self, file: &str, mut user: User) -> User {
+        user.snapshots.retain(|name| match read_manifest(self.disk, self.store.identity, name) {
+            Ok(manifest) => manifest.files().any(|(_, path)| path == file),
+            Err(error) => error.kind() != Kind::Missing,
+        });
+        if !user.live_tables.is_empty() {
+            let mut report = Report::default();
+            let (checkpoint, logged) = check_log(self.disk, self.store.identity, &mut report);
+            let mut now = User::default();
+            for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
+                if named_files(record.table.segments()).any(|(_, path)| path == file) {
+                    now.live_tables.push(record.table.name.clone());
+                }
+            }
+            let logged = logged.into_iter().filter(|(id, _)| paths::blob(*id) == file);
+            logged.for_each(|(_, (_, user))| now.add(&user));
+            // Without the checkpoint nobody knows.
+            user.live_tables.retain(|name| checkpoint.is_none() || now.live_tables.contains(name));
+        }
+        user
+    }
+}
+
+/// Who needs a file.
+#[derive(Clone, Debug, Default)]
+struct User {
+    snapshots: Vec<String>,
+    live_tables: Vec<String>,
+}
+
+impl User {
+    /// The live tables of `checkpoint` whose ids are among those asked for.
+    fn of_live(checkpoint: Option<&Checkpoint>, is_asked: impl Fn(u64) -> bool) -> User {
+        let records = checkpoint.into_iter().flat_map(|checkpoint| &checkpoint.tables);
+        let asked = records.filter(|record| is_asked(record.id));
+        let live_tables = asked.map(|record| record.table.name.clone()).collect();
+        User { live_tables, ..User::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.snapshots.is_empty() && self.live_tables.is_empty()
+    }
+
+    /// Adds the names of `other`, each once.
+    fn add(&mut self, other: &User) {
+        for (all, more) in
+            [(&mut self.snapshots, &other.snapshots), (&mut self.live_tables, &other.live_tables)]
+        {
+            for name in more {
+                if !all.contains(name) {
+                    all.push(name.clone());
+                }
+            }
+        }
+    }
+}
+
+/// The segments that are needed, by id, as the first manifest describes them.
+type Needed = BTreeMap<u64, (SegmentMeta, User)>;
+
+/// Blob files by their number.
+type NeededBlobs = BTreeMap<u64, (BlobMeta, User)>;
+
+/// The blob files that these segments refer to.
+fn needed_blobs(needed: &Needed) -> NeededBlobs {
+    let mut blobs = NeededBlobs::new();
+    for (segment, user) in needed.values() {
+        for it in &segment.blobs {
+            let (_, users) = blobs.entry(it.file.id).or_insert((it.file, User::default()));
+            users.add(user);
+        }
+    }
+    blobs
+}
+
+/// Reads checkpoint and log of the store `identity`, telling what is wrong with them. Gives the
+/// checkpoint and the blob files that the log refers to.
+fn check_log(
+    disk: &dyn Disk,
+    identity: u64,
+    report: &mut Report,
+) -> (Option<Checkpoint>, NeededBlobs) {
+    let (mut records, mut blobs) = (0, NeededBlobs::new());
+    let read = log_files::beside_writer(disk, identity, |checkpoint| {
+        (records, blobs) = (0, NeededBlobs::new());
+        log_files::find(disk, identity, checkpoint, &mut |_, payload| {
+            records += 1;
+            let record = Record::decode(payload, &|_| false)?;
+            for blob in record.blobs() {
+                let (_, users) = blobs.entry(blob.id).or_insert((*blob, User::default()));
+                users.add(&User::of_live(checkpoint, |id| record.tables().contains(&id)));
+            }
+            Ok(())
+        })
+    });
+    let (checkpoint, found) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            report.add(paths::CHECKPOINT, &error, &User::default());
+            return (None, NeededBlobs::new());
+        }
+    };
+    match found {
+        Ok(found) => (report.log_records, report.log_tail_bytes) = (records, found.tail_bytes),
+        Err(error) => {
+            let user = User::of_live(checkpoint.as_ref(), |_| true);
+            report.add(paths::LOG, &error, &user);
+        }
+    }
+    (checkpoint, blobs)
+}
+
+impl Report {
+    fn add(&mut self, file: &str, error: &Error, user: &User) {
+        let User { snapshots, live_tables } = user.clone();
+        let (file, detail) = (file.to_owned(), error.detail().to_owned());
+        self.findings.push(Finding { file, detail, snapshots, live_tables });
+    }
+
+    /// Notes that `user`, described in `file`, needs these segments.
+    fn need<'a>(
+        &mut self,
+        needed: &mut Needed,
+        segments: impl Iterator<Item = &'a SegmentMeta>,
+        file: &str,
+        user: &User,
+    ) {
+        for meta in segments {
+            let new = || (meta.clone(), User::default());
+            let (known, users) = needed.entry(meta.id).or_insert_with(new);
+            if known != meta {
+                let expected = format_args!("segment {} as other manifests have it", meta.id);
+                self.add(file, &Error::corrupt(file, 0, expected, "another description"), user);
+            }
+            for (all, one) in [
+                (&mut users.snapshots, &user.snapshots),
+                (&mut users.live_tables, &user.live_tables),
+            ] {
+                if !one.is_empty() && all.last() != one.last() {
+                    all.extend(one.iter().cloned());
+                }
+            }
+        }
+    }
+}

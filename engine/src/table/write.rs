@@ -1,0 +1,10 @@
+//! Writing: a [`Table`] takes updates.
+//!
+//! An update pays for merges, is logged if the table is live, and then changes memory only. Deleting a
+//! range is an update of its own kind. Relies on `merge` for the schedule, on `durable` for the log, on
+//! `read` for views.
+
+mod range_delete;
+mod table;
+
+pub use table::{Table, update_all};
