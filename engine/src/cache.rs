@@ -44,9 +44,9 @@ const SET_BYTES: u64 = size_of::<Slot>() as u64;
 /// A page held in memory. Cheap to clone; the bytes stay as they are while it lives, whatever the
 /// cache does.
 #[derive(Clone)]
-pub struct Page(Arc<Frame>);
+pub struct CachedPage(Arc<Frame>);
 
-impl Deref for Page {
+impl Deref for CachedPage {
     type Target = [u8; PAGE];
 
     #[inline]
@@ -55,7 +55,7 @@ impl Deref for Page {
     }
 }
 
-impl fmt::Debug for Page {
+impl fmt::Debug for CachedPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Page({} of file {:x})", self.0.page, self.0.file)
     }
@@ -232,13 +232,13 @@ impl Cache {
 
     /// The page, if it is here. Takes one uncontended lock for the time of a comparison.
     #[inline]
-    pub fn get(&self, file: u64, page: u32) -> Option<Page> {
+    pub fn get(&self, file: u64, page: u32) -> Option<CachedPage> {
         if let Some((set, tag)) = self.place(file, page) {
             let mut set = lock(set);
             if let Some(way) = set.find(tag, file, page) {
                 set.hits += 1;
                 set.intervals[way] = SOON;
-                return set.frames[way].clone().map(Page);
+                return set.frames[way].clone().map(CachedPage);
             }
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
@@ -270,11 +270,11 @@ impl Cache {
 
     /// The page, if it is here. Neither counts nor makes it stay longer: for who reads a file from
     /// end to end.
-    pub fn peek(&self, file: u64, page: u32) -> Option<Page> {
+    pub fn peek(&self, file: u64, page: u32) -> Option<CachedPage> {
         let (set, tag) = self.place(file, page)?;
         let set = lock(set);
         let way = set.find(tag, file, page)?;
-        set.frames[way].clone().map(Page)
+        set.frames[way].clone().map(CachedPage)
     }
 
     /// Whether the page is here. Neither counts nor makes it stay longer.
@@ -285,13 +285,13 @@ impl Cache {
     /// Copies the page in, and returns it. If it is here already, the one here is returned: a page
     /// of a file never changes. When no room can be made, because the pages that could give way are
     /// held, the page is returned without being kept.
-    pub fn insert(&self, file: u64, page: u32, bytes: &[u8; PAGE]) -> Page {
+    pub fn insert(&self, file: u64, page: u32, bytes: &[u8; PAGE]) -> CachedPage {
         let Some((set, tag)) = self.place(file, page) else {
             return self.private(file, page, bytes);
         };
         let mut set = lock(set);
         if let Some(way) = set.find(tag, file, page) {
-            return Page(set.frames[way].clone().expect("the way found is filled"));
+            return CachedPage(set.frames[way].clone().expect("the way found is filled"));
         }
         let free = set.free(self.ways).filter(|way| {
             set.frames[*way] = self.spare_frame();
@@ -312,12 +312,12 @@ impl Cache {
         } else {
             *place = Some(self.private(file, page, bytes).0);
         }
-        Page(place.clone().expect("it was just filled"))
+        CachedPage(place.clone().expect("it was just filled"))
     }
 
     /// A page that the cache does not keep.
-    fn private(&self, file: u64, page: u32, bytes: &[u8; PAGE]) -> Page {
-        Page(Arc::new(self.memory.frame(file, page, bytes)))
+    fn private(&self, file: u64, page: u32, bytes: &[u8; PAGE]) -> CachedPage {
+        CachedPage(Arc::new(self.memory.frame(file, page, bytes)))
     }
 
     /// A way whose page gives way.
@@ -524,7 +524,7 @@ impl CachedFile {
     /// See [`Cache::get`].
     #[inline]
     #[must_use]
-    pub fn get(&self, page: u32) -> Option<Page> {
+    pub fn get(&self, page: u32) -> Option<CachedPage> {
         self.cache.get(self.file, page)
     }
 
@@ -542,7 +542,7 @@ impl CachedFile {
 
     /// See [`Cache::peek`].
     #[must_use]
-    pub fn peek(&self, page: u32) -> Option<Page> {
+    pub fn peek(&self, page: u32) -> Option<CachedPage> {
         self.cache.peek(self.file, page)
     }
 
@@ -575,7 +575,7 @@ mod tests {
         [(file as u8).wrapping_mul(31) ^ page as u8; PAGE]
     }
 
-    fn insert(cache: &Cache, file: u64, page: u32) -> Page {
+    fn insert(cache: &Cache, file: u64, page: u32) -> CachedPage {
         cache.insert(file, page, &bytes(file, page))
     }
 
@@ -628,7 +628,7 @@ mod tests {
     fn a_held_page_stays_as_it_is() {
         let cache = Cache::new(70_000);
         let ways = cache.capacity_pages() as u32;
-        let held: Vec<Page> = (0..ways).map(|page| insert(&cache, 1, page)).collect();
+        let held: Vec<CachedPage> = (0..ways).map(|page| insert(&cache, 1, page)).collect();
         // All are held, so nothing can give way, and the newcomer is not kept.
         assert_eq!(*insert(&cache, 2, 0), bytes(2, 0));
         assert!(cache.get(2, 0).is_none() && cache.stats().evictions == 0);

@@ -162,6 +162,34 @@ fn folder_size(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
+/// In one face, a name of a type has one meaning, also where it is private.
+fn type_names(tree: &Tree) -> Vec<String> {
+    let mut places: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+    for (path, text) in tree.rust("engine/src/") {
+        let face = path["engine/src/".len()..].split(['/', '.']).next().unwrap_or("");
+        let code = code(text);
+        for line in code.lines() {
+            let bare = match line.strip_prefix("pub") {
+                Some(rest) if rest.starts_with('(') => rest.split_once(')').map_or("", |it| it.1),
+                Some(rest) => rest,
+                None => line,
+            };
+            let kinds = ["struct ", "enum ", "trait ", "type "];
+            let name = kinds.iter().find_map(|kind| bare.trim_start().strip_prefix(kind));
+            let is_item = !line.starts_with([' ', '\t']);
+            let Some(name) = name.filter(|_| is_item) else { continue };
+            let name = name.split(|it: char| !it.is_alphanumeric()).next().unwrap_or("");
+            places.entry((face, name.to_owned())).or_default().push(path);
+        }
+    }
+    let twice = places.into_iter().filter(|(_, paths)| paths.len() > 1);
+    twice
+        .map(|((face, name), paths)| {
+            format!("`{name}` has several meanings in {face}: {}", paths.join(", "))
+        })
+        .collect()
+}
+
 fn file_system(tree: &Tree) -> Vec<String> {
     let allowed =
         |path: &str| path.starts_with("engine/src/disk/os") || path == "engine/src/disk/uring.rs";
@@ -370,6 +398,11 @@ fn files_are_short() {
 #[test]
 fn folders_with_rooms_are_small() {
     assert_tidy(folder_size);
+}
+
+#[test]
+fn a_type_name_has_one_meaning_in_a_face() {
+    assert_tidy(type_names);
 }
 
 #[test]

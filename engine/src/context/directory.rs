@@ -18,7 +18,7 @@ pub(crate) struct Directories<'a> {
 }
 
 /// An entry on its way from one leaf to another.
-type Item = (Vec<u8>, Slot);
+type LeafEntry = (Vec<u8>, Slot);
 
 impl Directories<'_> {
     /// A directory of one entry.
@@ -377,7 +377,7 @@ impl Directories<'_> {
     }
 
     /// Every entry below `node`, in stored order. Recursion is bounded by the depth limit.
-    pub(crate) fn gather(&self, node: &Arc<Node>, out: &mut Vec<Item>) -> Result<()> {
+    pub(crate) fn gather(&self, node: &Arc<Node>, out: &mut Vec<LeafEntry>) -> Result<()> {
         self.page(node, &mut 0, &mut u64::MAX.clone(), out)
     }
 
@@ -388,7 +388,7 @@ impl Directories<'_> {
         node: &Arc<Node>,
         skip: &mut u64,
         left: &mut u64,
-        out: &mut Vec<Item>,
+        out: &mut Vec<LeafEntry>,
     ) -> Result<()> {
         match &node.body {
             Body::Leaf { leaf, .. } => {

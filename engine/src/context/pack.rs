@@ -16,7 +16,7 @@ use super::options::Options;
 use super::patch::{self, PATCHES_MAX};
 use super::recent::Recent;
 use super::record::{self, Read, Record, Tag};
-use crate::cache::{Cache, PAGE, Page};
+use crate::cache::{Cache, CachedPage, PAGE};
 use crate::disk::File;
 use crate::error::{Error, Kind, Result};
 use crate::format::hash::combine;
@@ -113,7 +113,7 @@ pub(crate) fn next_identity() -> u64 {
 
 /// Bytes of a record: inside a page of the cache, or gathered.
 enum Bytes {
-    Page(Page, usize),
+    Page(CachedPage, usize),
     Gathered(Vec<u8>),
 }
 
@@ -194,7 +194,7 @@ impl Pack {
     }
 
     /// The bytes of page `number`, which is whole.
-    fn page(&self, chunk: &Chunk, number: u32) -> Result<Page> {
+    fn page(&self, chunk: &Chunk, number: u32) -> Result<CachedPage> {
         if let Some(page) = self.cache.get(chunk.key, number) {
             observer::count(self.meter.as_ref(), |meter| &meter.page_hits, 1);
             return Ok(page);
@@ -231,7 +231,7 @@ impl Pack {
 
     /// The page at `position`, if it is whole and in memory, or should be: it was wanted before, not
     /// long ago. Of cold pages only the record is wanted.
-    fn page_worth(&self, chunk: &Chunk, position: u64, keep: bool) -> Result<Option<Page>> {
+    fn page_worth(&self, chunk: &Chunk, position: u64, keep: bool) -> Result<Option<CachedPage>> {
         let number = (position / PAGE as u64) as u32;
         if (u64::from(number) + 1) * PAGE as u64 > chunk.end() {
             return Ok(None);

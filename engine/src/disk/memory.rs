@@ -44,14 +44,14 @@ impl Entropy {
 #[derive(Clone, Debug)]
 enum Node {
     Folder,
-    File(Arc<Content>),
+    File(Arc<SharedBytes>),
 }
 
 /// What all handles and names of a file share.
 #[derive(Debug, Default)]
-struct Content(RwLock<Vec<u8>>);
+struct SharedBytes(RwLock<Vec<u8>>);
 
-impl Content {
+impl SharedBytes {
     fn read(&self) -> RwLockReadGuard<'_, Vec<u8>> {
         // No code that can panic leaves bytes half changed, so a poisoned lock changes nothing.
         self.0.read().unwrap_or_else(PoisonError::into_inner)
@@ -114,16 +114,16 @@ impl MemoryDisk {
     pub fn snapshot(&self) -> Arc<MemoryDisk> {
         let entropy = lock(&self.entropy).as_mut().map(|own| Entropy::new(own.copies.next()));
         let copy = MemoryDisk { entropy: Mutex::new(entropy), ..MemoryDisk::default() };
-        let mut copied: HashMap<*const Content, Arc<Content>> = HashMap::new();
+        let mut copied: HashMap<*const SharedBytes, Arc<SharedBytes>> = HashMap::new();
         for (path, node) in self.names().iter() {
             let node = match node {
                 Node::Folder => Node::Folder,
                 // Names that share a file share its copy.
-                Node::File(content) => Node::File(Arc::clone(
-                    copied
-                        .entry(Arc::as_ptr(content))
-                        .or_insert_with(|| Arc::new(Content(RwLock::new(content.read().clone())))),
-                )),
+                Node::File(content) => {
+                    Node::File(Arc::clone(copied.entry(Arc::as_ptr(content)).or_insert_with(
+                        || Arc::new(SharedBytes(RwLock::new(content.read().clone()))),
+                    )))
+                }
             };
             copy.names_mut().insert(path.clone(), node);
         }
@@ -138,12 +138,12 @@ impl MemoryDisk {
         self.names.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn content(&self, path: &str) -> Result<Arc<Content>> {
+    fn content(&self, path: &str) -> Result<Arc<SharedBytes>> {
         paths::check(path)?;
         file_in(&self.names(), path).cloned()
     }
 
-    fn create(&self, path: &str) -> Result<Arc<Content>> {
+    fn create(&self, path: &str) -> Result<Arc<SharedBytes>> {
         let content = Arc::default();
         self.insert(path, Node::File(Arc::clone(&content)))?;
         Ok(content)
@@ -163,7 +163,7 @@ impl MemoryDisk {
 }
 
 impl Node {
-    fn file(&self) -> Option<&Arc<Content>> {
+    fn file(&self) -> Option<&Arc<SharedBytes>> {
         match self {
             Node::File(content) => Some(content),
             Node::Folder => None,
@@ -171,7 +171,7 @@ impl Node {
     }
 }
 
-fn file_in<'a>(names: &'a BTreeMap<String, Node>, path: &str) -> Result<&'a Arc<Content>> {
+fn file_in<'a>(names: &'a BTreeMap<String, Node>, path: &str) -> Result<&'a Arc<SharedBytes>> {
     let node = names.get(path).ok_or_else(|| paths::missing(path))?;
     node.file().ok_or_else(|| paths::is_folder(path))
 }
@@ -292,7 +292,7 @@ impl Drop for MemoryLock {
 #[derive(Debug)]
 struct MemoryFile {
     path: String,
-    content: Arc<Content>,
+    content: Arc<SharedBytes>,
     writable: bool,
 }
 

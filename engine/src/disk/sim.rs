@@ -20,11 +20,11 @@ use super::memory::lock;
 use super::{Access, Disk, File, Linked, Lock, Mode, Queue, path as paths};
 use crate::error::Result;
 
-use content::{Change, Content, Keep};
+use content::{Content, ContentChange, Keep};
 use fault::{Call, Faults};
 pub use fault::{Calls, Fault};
 use file::{SimFile, SimLock, SimQueue};
-use names::{Change as NameChange, Entry, Names};
+use names::{Entry, NameChange, Names};
 use state::State;
 
 /// What a crash leaves of the changes that were not durable.
@@ -370,7 +370,7 @@ impl Disk for SimDisk {
         };
         let State { files, clock, .. } = &mut *state;
         let content = files.get_mut(&file).expect("a named file exists");
-        content.change(Change::SetLength(0), clock);
+        content.change(ContentChange::SetLength(0), clock);
         content.write(0, holder.as_bytes(), clock);
         state.held.insert(path.to_owned(), holder.to_owned());
         Ok(Box::new(SimLock { state: Arc::clone(&self.state), path: path.to_owned() }))

@@ -22,11 +22,11 @@ pub(crate) struct Subfolder {
     disk: Arc<dyn Disk>,
     name: String,
     root: String,
-    traffic: Arc<Counters>,
+    traffic: Arc<FolderCounters>,
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct FolderCounters {
     written_bytes: AtomicU64,
     syncs: AtomicU64,
 }
@@ -118,7 +118,7 @@ impl Disk for Subfolder {
 #[derive(Debug)]
 struct Counted {
     file: Arc<dyn File>,
-    traffic: Arc<Counters>,
+    traffic: Arc<FolderCounters>,
 }
 
 impl File for Counted {

@@ -8,7 +8,7 @@
 //!   longer knows for sure what is durable (a sync failed), or gives up the folder: a file too many
 //!   costs space, one too few costs the data;
 //! - to remove a file that a manifest named, first make a manifest without it durable, then call
-//!   [`SharedFile::condemn`];
+//!   [`SharedFile::release`];
 //! - a file that was never kept may become a spare one, [to be written over](super::spare).
 
 use std::sync::{Arc, OnceLock};
@@ -34,7 +34,7 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    /// A file that something durable names. It stays unless it is condemned. No disk access.
+    /// A file that something durable names. It stays unless it is released. No disk access.
     ///
     /// No file goes once `removals` are stopped.
     pub fn kept(
@@ -115,7 +115,7 @@ impl SharedFile {
     }
 
     /// Nothing durable names the file any more: it goes with its last count.
-    pub fn condemn(&self) {
+    pub fn release(&self) {
         self.kept.store(false, Ordering::Release);
     }
 
@@ -161,7 +161,7 @@ mod tests {
     fn a_file_goes_with_its_last_count_unless_it_is_kept() {
         let (memory, disk, removals) = disk();
         let first = SharedFile::kept(&disk, "a", Access::Buffered, &removals);
-        first.condemn();
+        first.release();
         let second = Arc::clone(&first);
         drop(first);
         assert!(memory.exists("a").unwrap());
@@ -184,7 +184,7 @@ mod tests {
     fn nothing_is_removed_once_removals_are_stopped() {
         let (memory, disk, removals) = disk();
         let file = SharedFile::kept(&disk, "a", Access::Buffered, &removals);
-        file.condemn();
+        file.release();
         removals.stop();
         drop(file);
         assert!(memory.exists("a").unwrap());
@@ -210,7 +210,7 @@ mod interleavings {
     /// In every order of the threads' steps, the file is there while a count is held, and gone after
     /// the last one, unless removals were stopped before.
     #[test]
-    fn a_condemned_file_goes_exactly_with_its_last_count() {
+    fn a_released_file_goes_exactly_with_its_last_count() {
         for stopped in [false, true] {
             crate::sync::check_schedules(
                 move || {
@@ -228,7 +228,7 @@ mod interleavings {
                                 if number == 0 && stopped {
                                     removals.stop();
                                 }
-                                file.condemn();
+                                file.release();
                                 shuttle::thread::yield_now();
                                 assert!(file.disk.exists("a").expect("memory answers"));
                             })

@@ -177,7 +177,7 @@ mod tests {
             shared.spare_in(&spares);
             if keeps {
                 shared.keep();
-                shared.condemn();
+                shared.release();
             }
             drop(shared);
             assert_eq!(disk.exists(path).unwrap(), !keeps);

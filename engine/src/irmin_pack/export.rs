@@ -132,7 +132,7 @@ impl Output {
 }
 
 /// An entry of a directory that was written.
-struct Item {
+struct WrittenEntry {
     name: Vec<u8>,
     is_value: bool,
     offset: u64,
@@ -313,7 +313,7 @@ impl Export {
         self.put(hash, kind, &body)
     }
 
-    fn values(&mut self, items: &[Item]) -> Result<Inode> {
+    fn values(&mut self, items: &[WrittenEntry]) -> Result<Inode> {
         let mut children = Vec::with_capacity(items.len());
         for item in items {
             children.push(Child {
@@ -342,14 +342,14 @@ impl Export {
 
     /// Writes the pieces below a tree of `items`: the tree, and its hash as a piece. Recursion is
     /// bounded by the depth limit.
-    fn split(&mut self, depth: u32, items: Vec<Item>) -> Result<(Inode, Hash)> {
+    fn split(&mut self, depth: u32, items: Vec<WrittenEntry>) -> Result<(Inode, Hash)> {
         if depth >= self.configuration.depth_limit() {
             return Err(Error::invalid(
                 "a directory whose names fall into one bucket at every depth has no such form",
             ));
         }
         let length = items.len() as u64;
-        let mut buckets: Vec<(u64, Vec<Item>)> = Vec::new();
+        let mut buckets: Vec<(u64, Vec<WrittenEntry>)> = Vec::new();
         for item in items {
             let bucket = u64::from(Bucket::new(self.configuration, &item.name).at(depth));
             match buckets.binary_search_by_key(&bucket, |(number, _)| *number) {
@@ -395,8 +395,8 @@ impl Export {
     }
 }
 
-fn items(leaf: &Leaf, written: &[(u64, Hash)]) -> Vec<Item> {
-    let item = |(index, (offset, hash)): (usize, &(u64, Hash))| Item {
+fn items(leaf: &Leaf, written: &[(u64, Hash)]) -> Vec<WrittenEntry> {
+    let item = |(index, (offset, hash)): (usize, &(u64, Hash))| WrittenEntry {
         name: leaf.name(index).to_vec(),
         is_value: leaf.slot(index).is_value(),
         offset: *offset,

@@ -43,8 +43,11 @@ pub fn record<R>(tree: &Tree, f: impl FnOnce(&mut Tree) -> Result<R>) -> Result<
     let root = Key { class: Class::of(before.kind), hash: before.hash };
     let mut state = Seen::default();
     let number = state.place(root, tree.root().clone());
-    let source =
-        Arc::new(Source { configuration, load: tree.load().cloned(), seen: Mutex::new(state) });
+    let source = Arc::new(RecordedSource {
+        configuration,
+        load: tree.load().cloned(),
+        seen: Mutex::new(state),
+    });
     let slot = match before.kind {
         Kind::Value => Slot::StoredValue(number),
         Kind::Directory => Slot::StoredNode(number),
@@ -83,13 +86,13 @@ impl Seen {
 
 /// A tree's own source, seen through a record.
 #[derive(Debug)]
-struct Source {
+struct RecordedSource {
     configuration: Configuration,
     load: Option<Arc<dyn Load>>,
     seen: Mutex<Seen>,
 }
 
-impl Source {
+impl RecordedSource {
     fn stored(&self) -> &dyn Load {
         self.load.as_deref().expect("a stored child is only reached through its pack")
     }
@@ -143,7 +146,7 @@ impl Source {
     }
 }
 
-impl Load for Source {
+impl Load for RecordedSource {
     fn node(&self, number: u64) -> Result<Arc<Node>> {
         let mut seen = lock(&self.seen);
         let slot = seen.slot(number)?;

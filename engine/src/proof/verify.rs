@@ -79,13 +79,13 @@ pub struct Summary {
 
 /// A pool as the source of a tree.
 #[derive(Debug)]
-struct Source {
+struct PoolSource {
     pool: Pool,
     /// What was looked at.
     used: Mutex<Vec<bool>>,
 }
 
-impl Source {
+impl PoolSource {
     fn content(&self, number: u64) -> Result<&Content> {
         lock(&self.used)[number as usize] = true;
         self.pool.content(number).ok_or_else(|| {
@@ -102,7 +102,7 @@ impl Source {
     }
 }
 
-impl Load for Source {
+impl Load for PoolSource {
     fn node(&self, number: u64) -> Result<Arc<Node>> {
         match self.content(number)? {
             Content::Node(node) => Ok(Arc::clone(node)),
@@ -193,7 +193,7 @@ impl Proof {
         &self,
         configuration: Configuration,
         root: Kinded,
-    ) -> Result<(Arc<Source>, Vec<Looked>, Tree)> {
+    ) -> Result<(Arc<PoolSource>, Vec<Looked>, Tree)> {
         if self.before != root {
             return Err(wrong(format_args!(
                 "it is of the tree {}, not of {}",
@@ -204,7 +204,7 @@ impl Proof {
         let admitted = admit::admit(self, configuration)?;
         let class = Class::of(root.kind);
         let used = Mutex::new(vec![false; admitted.pool.len()]);
-        let source = Arc::new(Source { pool: admitted.pool, used });
+        let source = Arc::new(PoolSource { pool: admitted.pool, used });
         let load = Arc::clone(&source) as Arc<dyn Load>;
         let tree = Tree::stored(configuration, load, slot(class, admitted.root));
         Ok((source, admitted.looked, tree))

@@ -16,7 +16,9 @@ pub mod snapshot;
 pub mod verify;
 
 pub use checkpoint::{Checkpoint, LiveRecord, read_any_checkpoint, read_checkpoint};
-pub use live_tables::{Lease, LiveTables, Moment, Opened, no_live_table};
+pub use live_tables::{LiveTables, LiveWriter, Opened, TableState, no_live_table};
 pub use log::{LogFile, LogWriter, scan};
-pub use log_record::{LogEnd, LogPoint, Record, encode_begin, encode_delete_range, encode_update};
+pub use log_record::{
+    LogEnd, LogPoint, LogRecord, encode_begin, encode_delete_range, encode_update,
+};
 pub use opening::open_parts;

@@ -13,7 +13,7 @@ mod run_builder;
 mod sorter;
 mod union_merge;
 
-pub use job::{Input, MergeJob, MergePlan, MergeState, Part};
+pub use job::{Input, MergeJob, MergePlan, MergeState, UnionPart};
 pub use levels::{Level, Merging, Schedule, Shape};
 pub use output::BlobPlan;
 pub use run_builder::RunBuilder;

@@ -12,6 +12,6 @@ mod values;
 mod view;
 
 pub use cursor::Cursor;
-pub use value::{Place, Value, ValueWriter};
+pub use value::{Value, ValueLocation, ValueWriter};
 pub use values::Values;
 pub use view::View;

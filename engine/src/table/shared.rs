@@ -15,5 +15,5 @@ pub use options::{
     BLOB_MIN_BYTES_MAX, Executor, Log, Lookups, Observer, OpenSnapshot, Operation, SEGMENT_BYTES,
     SessionOptions, TableOptions, Verify,
 };
-pub use pins::{Files, Named, Pins};
-pub use segment_store::{Scratch, Store};
+pub use pins::{Files, PinnedFiles, Pins};
+pub use segment_store::{Scratch, SegmentStore};

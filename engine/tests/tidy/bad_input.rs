@@ -140,6 +140,16 @@ fn wide_folders_are_found() {
 }
 
 #[test]
+fn names_of_two_meanings_are_found() {
+    let first = ("engine/src/table/a.rs", "pub(super) struct Place<'a>;\nimpl Place<'_> {}\n");
+    let tests = ("engine/src/table/b.rs", "#[cfg(test)]\nmod tests {\nstruct Place;\n}\n");
+    let other = ("engine/src/proof/a.rs", "enum Place {}\n");
+    accepts(type_names, &[first, tests, other]);
+    let second = ("engine/src/table/c.rs", "type Place = u64;\n");
+    refuses(type_names, &[first, second], "`Place` has several meanings in table");
+}
+
+#[test]
 fn file_system_clock_thread_and_chance_are_found() {
     refuses(file_system, &[("engine/src/table.rs", "use std::fs::File;")], "table.rs");
     accepts(file_system, &[("engine/src/disk/os/file.rs", "use std::fs::File;")]);

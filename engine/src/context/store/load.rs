@@ -105,7 +105,7 @@ impl Store {
         let path = paths::chunk(self.control.generation, last as u64);
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
-        let mut target = Target::new(&mut index, last, self.position);
+        let mut target = ScanTarget::new(&mut index, last, self.position);
         let append = append::AppendFile::open(
             &*self.disk,
             &path,
@@ -137,7 +137,7 @@ impl Store {
         let path = chunk.file.path().to_owned();
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
-        let mut target = Target::new(&mut index, last, self.position);
+        let mut target = ScanTarget::new(&mut index, last, self.position);
         let mut batch = self.last;
         let scan =
             append::scan(&*chunk.file, chunk.identity, self.position, |position, payload| {
@@ -346,7 +346,7 @@ impl Store {
 
 /// Where the records of a scan go. The state changes at the end only, so that a scan that fails
 /// halfway changed nothing.
-struct Target<'a> {
+struct ScanTarget<'a> {
     /// Place and sequence number of the last commit.
     last: Option<(u64, u64)>,
     /// Branches set, or removed by a hash of zeros.
@@ -356,10 +356,10 @@ struct Target<'a> {
     together: bool,
 }
 
-impl<'a> Target<'a> {
-    fn new(index: &'a mut HashIndex, chunk: usize, from: Position) -> Target<'a> {
+impl<'a> ScanTarget<'a> {
+    fn new(index: &'a mut HashIndex, chunk: usize, from: Position) -> ScanTarget<'a> {
         let together = index.reached == (chunk as u64, from);
-        Target { last: None, references: Vec::new(), index, together }
+        ScanTarget { last: None, references: Vec::new(), index, together }
     }
 
     /// Takes the records of one batch. Their bytes were verified with the batch.

@@ -63,7 +63,7 @@ pub struct Merged {
 }
 
 /// A place of which each side has its own idea.
-struct Pending {
+struct Disagreement {
     depth: usize,
     name: Vec<u8>,
     base: Option<Slot>,
@@ -72,13 +72,13 @@ struct Pending {
 }
 
 /// A merge under way.
-struct Merge<'a, F> {
+struct TreeMerge<'a, F> {
     base: &'a Tree,
     ours: &'a Tree,
     theirs: &'a Tree,
     resolve: F,
     path: Vec<Vec<u8>>,
-    stack: Vec<Pending>,
+    stack: Vec<Disagreement>,
     merged: Merged,
 }
 
@@ -117,14 +117,14 @@ impl Tree {
         for tree in [base, theirs] {
             self.same_configuration(tree)?;
         }
-        let root = Pending {
+        let root = Disagreement {
             depth: 0,
             name: Vec::new(),
             base: Some(base.root.clone()),
             ours: Some(self.root.clone()),
             theirs: Some(theirs.root.clone()),
         };
-        let mut merge = Merge {
+        let mut merge = TreeMerge {
             base,
             ours: self,
             theirs,
@@ -171,7 +171,7 @@ fn unchallenged<T: Copy + PartialEq>(base: T, ours: T, theirs: T) -> std::result
     if ours == base { Ok(theirs) } else { Err(()) }
 }
 
-impl<F: FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>> Merge<'_, F> {
+impl<F: FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>> TreeMerge<'_, F> {
     /// Merges what base, our and their side have at the path.
     fn place(&mut self, b: Option<&Slot>, o: Option<&Slot>, t: Option<&Slot>) -> Result<()> {
         if self.theirs.equal_slots(t, self.base, b)? || self.ours.equal_slots(o, self.theirs, t)? {
@@ -246,7 +246,7 @@ impl<F: FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>> Merge<'_, F> {
                 Some(node) => self.ours.directories().find(node, &name)?,
                 None => None,
             };
-            self.stack.push(Pending { depth, name, base, ours, theirs });
+            self.stack.push(Disagreement { depth, name, base, ours, theirs });
         }
     }
 }

@@ -10,7 +10,7 @@ pub(super) const SECTOR: usize = 512;
 /// A change that is not durable yet. A write past the end is two of them, because its bytes and the
 /// new length persist independently.
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub(super) enum ContentChange {
     Bytes { offset: usize, bytes: Arc<[u8]> },
     Grow(usize),
     SetLength(usize),
@@ -25,14 +25,14 @@ pub(super) enum Keep {
     Torn(u64),
 }
 
-impl Change {
+impl ContentChange {
     /// How many sectors it touches: one that touches several can be torn.
     pub(super) fn sectors(&self) -> usize {
         match self {
-            Change::Bytes { offset, bytes } => {
+            ContentChange::Bytes { offset, bytes } => {
                 (offset + bytes.len()).div_ceil(SECTOR) - offset / SECTOR
             }
-            Change::Grow(_) | Change::SetLength(_) => 0,
+            ContentChange::Grow(_) | ContentChange::SetLength(_) => 0,
         }
     }
 }
@@ -44,15 +44,15 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    fn apply(&mut self, change: &Change, keep: Keep) {
+    fn apply(&mut self, change: &ContentChange, keep: Keep) {
         match (change, keep) {
             (_, Keep::Nothing) => {}
-            (Change::Grow(length), _) => self.length = self.length.max(*length),
-            (Change::SetLength(length), _) => {
+            (ContentChange::Grow(length), _) => self.length = self.length.max(*length),
+            (ContentChange::SetLength(length), _) => {
                 self.bytes.truncate(*length);
                 self.length = *length;
             }
-            (Change::Bytes { offset, bytes }, keep) => self.write(*offset, bytes, keep),
+            (ContentChange::Bytes { offset, bytes }, keep) => self.write(*offset, bytes, keep),
         }
     }
 
@@ -77,7 +77,7 @@ impl Draft<'_> {
     }
 }
 
-fn apply<'a>(base: &mut Vec<u8>, changes: impl Iterator<Item = (&'a Change, Keep)>) {
+fn apply<'a>(base: &mut Vec<u8>, changes: impl Iterator<Item = (&'a ContentChange, Keep)>) {
     let length = base.len();
     let mut draft = Draft { bytes: base, length };
     for (change, keep) in changes {
@@ -93,7 +93,7 @@ pub(super) struct Content {
     pub(super) live: Arc<Vec<u8>>,
     pub(super) durable: Arc<Vec<u8>>,
     /// In the order they were made, with their place among all changes of the disk.
-    pub(super) changes: Vec<(u64, Change)>,
+    pub(super) changes: Vec<(u64, ContentChange)>,
     /// The length that the changes lead to: less than what is read where a failed sync lost the rest.
     pub(super) length: usize,
     /// Space that was preallocated.
@@ -124,16 +124,16 @@ impl Content {
         }
         let end = offset + bytes.len();
         if end > self.length {
-            self.change(Change::Grow(end), clock);
+            self.change(ContentChange::Grow(end), clock);
         }
-        self.change(Change::Bytes { offset, bytes: bytes.into() }, clock);
+        self.change(ContentChange::Bytes { offset, bytes: bytes.into() }, clock);
     }
 
-    pub(super) fn change(&mut self, change: Change, clock: &mut u64) {
+    pub(super) fn change(&mut self, change: ContentChange, clock: &mut u64) {
         apply(Arc::make_mut(&mut self.live), std::iter::once((&change, Keep::Whole)));
         match change {
-            Change::Grow(length) | Change::SetLength(length) => self.length = length,
-            Change::Bytes { .. } => {}
+            ContentChange::Grow(length) | ContentChange::SetLength(length) => self.length = length,
+            ContentChange::Bytes { .. } => {}
         }
         self.changes.push((*clock, change));
         *clock += 1;
@@ -147,7 +147,7 @@ impl Content {
 
     /// A failed sync: the system takes the changes for saved, so that no later sync saves them. `keep`
     /// says what of each was, all the same.
-    pub(super) fn fail_sync(&mut self, lose_cache: bool, mut keep: impl FnMut(&Change) -> Keep) {
+    pub(super) fn fail_sync(&mut self, lose_cache: bool, mut keep: impl FnMut(&ContentChange) -> Keep) {
         let changes = std::mem::take(&mut self.changes);
         let kept = changes.iter().map(|(_, change)| (change, keep(change)));
         apply(Arc::make_mut(&mut self.durable), kept);
@@ -163,7 +163,7 @@ impl Content {
     }
 
     /// What a crash leaves, `keep` deciding for each change.
-    pub(super) fn after_crash(&self, mut keep: impl FnMut(u64, &Change) -> Keep) -> Content {
+    pub(super) fn after_crash(&self, mut keep: impl FnMut(u64, &ContentChange) -> Keep) -> Content {
         if self.changes.is_empty() {
             let (live, durable) = (Arc::clone(&self.durable), Arc::clone(&self.durable));
             return Content { live, durable, length: self.durable.len(), ..Content::default() };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::content::{Change, Keep};
+use super::content::{ContentChange, Keep};
 use super::fault::{Call, Fault};
 use super::state::State;
 use crate::disk::entropy::Random;
@@ -115,7 +115,7 @@ impl File for SimFile {
         let State { files, clock, .. } = &mut *state;
         let content = files.get_mut(&self.number).expect("a handle's file exists");
         content.reserved = content.reserved.min(length);
-        content.change(Change::SetLength(length), clock);
+        content.change(ContentChange::SetLength(length), clock);
         Ok(())
     }
 

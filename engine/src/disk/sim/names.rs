@@ -16,7 +16,7 @@ pub(super) enum Entry {
 
 /// A change of names that is not durable yet. A crash keeps it whole or not at all.
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub(super) enum NameChange {
     Add {
         name: String,
         entry: Entry,
@@ -39,7 +39,7 @@ pub(super) enum Change {
 pub(super) struct Pending {
     pub(super) at: u64,
     folder: u64,
-    change: Change,
+    change: NameChange,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -117,19 +117,19 @@ impl Names {
     }
 
     /// Changes the names of `folder` now; after a crash only perhaps.
-    pub(super) fn change(&mut self, folder: u64, change: Change, clock: &mut u64) {
+    pub(super) fn change(&mut self, folder: u64, change: NameChange, clock: &mut u64) {
         self.apply(folder, &change, Side::Live);
         self.pending.push(Pending { at: *clock, folder, change });
         *clock += 1;
     }
 
-    fn apply(&mut self, folder: u64, change: &Change, side: Side) {
+    fn apply(&mut self, folder: u64, change: &NameChange, side: Side) {
         match change {
-            Change::Add { name, entry } => {
+            NameChange::Add { name, entry } => {
                 self.names(folder, side).insert(name.clone(), *entry);
             }
-            Change::Remove { name, file } => self.take(folder, name, *file, side),
-            Change::Move { from_folder, from, to, file } => {
+            NameChange::Remove { name, file } => self.take(folder, name, *file, side),
+            NameChange::Move { from_folder, from, to, file } => {
                 self.take(*from_folder, from, *file, side);
                 self.names(folder, side).insert(to.clone(), Entry::File(*file));
             }
@@ -156,7 +156,7 @@ impl Names {
                 self.pending.push(change);
                 continue;
             }
-            if let Change::Move { from_folder, from, file, .. } = &change.change {
+            if let NameChange::Move { from_folder, from, file, .. } = &change.change {
                 self.commit_source(*from_folder, from, *file);
             }
             self.apply(folder, &change.change, Side::Durable);
@@ -169,16 +169,16 @@ impl Names {
         let gave = |pending: &Pending| {
             pending.folder == folder
                 && match &pending.change {
-                    Change::Add { name: added, entry } => {
+                    NameChange::Add { name: added, entry } => {
                         added == name && *entry == Entry::File(file)
                     }
-                    Change::Move { to, file: moved, .. } => to == name && *moved == file,
-                    Change::Remove { .. } => false,
+                    NameChange::Move { to, file: moved, .. } => to == name && *moved == file,
+                    NameChange::Remove { .. } => false,
                 }
         };
         let Some(index) = self.pending.iter().rposition(gave) else { return };
         let older = self.pending.remove(index);
-        if let Change::Move { from_folder, from, file, .. } = &older.change {
+        if let NameChange::Move { from_folder, from, file, .. } = &older.change {
             self.commit_source(*from_folder, from, *file);
         }
         self.apply(folder, &older.change, Side::Durable);
@@ -205,8 +205,10 @@ impl Names {
     pub(super) fn named_after_crash(&self) -> BTreeSet<u64> {
         let durable = self.folders.values().flat_map(|folder| folder.durable.values());
         let pending = self.pending.iter().filter_map(|pending| match &pending.change {
-            Change::Add { entry: Entry::File(file), .. } | Change::Move { file, .. } => Some(*file),
-            Change::Add { .. } | Change::Remove { .. } => None,
+            NameChange::Add { entry: Entry::File(file), .. } | NameChange::Move { file, .. } => {
+                Some(*file)
+            }
+            NameChange::Add { .. } | NameChange::Remove { .. } => None,
         });
         durable.filter_map(file_of).chain(pending).collect()
     }

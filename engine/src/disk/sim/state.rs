@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::content::{Content, Keep};
 use super::fault::{Call, Faults, full};
-use super::names::{Change as NameChange, Entry, Names};
+use super::names::{Entry, NameChange, Names};
 use crate::disk::entropy::Random;
 use crate::disk::path as paths;
 use crate::error::Result;

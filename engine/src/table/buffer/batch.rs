@@ -18,24 +18,24 @@ use crate::table::runs::blob::{BlobFile, BlobSpan, HeldBlob};
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    operations: Vec<Operation>,
+    operations: Vec<BatchOperation>,
     cost: u64,
     has_upserts: bool,
-    held: Vec<Held>,
+    held: Vec<HeldBlobFile>,
     /// The first key or value that is too long, with its length.
     refused: Option<(&'static str, usize)>,
 }
 
 /// A blob file that an operation refers to.
 #[derive(Clone, Debug)]
-struct Held {
+struct HeldBlobFile {
     file: Arc<BlobFile>,
     /// Whose lock the file is removed under.
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Operation {
+struct BatchOperation {
     kind: EntryKind,
     key_length: u32,
     value_length: u32,
@@ -86,7 +86,7 @@ impl Batch {
         file: Arc<BlobFile>,
         owner: Arc<dyn Any + Send + Sync>,
     ) {
-        self.held.push(Held { file, _owner: owner });
+        self.held.push(HeldBlobFile { file, _owner: owner });
     }
 
     /// The identities of the blob files that operations refer to, whether they are held or not.
@@ -109,7 +109,7 @@ impl Batch {
             self.cost += cost(key, value);
             self.bytes.extend_from_slice(key);
             self.bytes.extend_from_slice(value);
-            self.operations.push(Operation {
+            self.operations.push(BatchOperation {
                 kind,
                 key_length: key.len() as u32,
                 value_length: value.len() as u32,

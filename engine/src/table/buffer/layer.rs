@@ -19,7 +19,7 @@ const HEAD_BYTES: usize = 8;
 
 /// Where an entry's bytes begin.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct EntryStart {
     chunk: u32,
     offset: u32,
 }
@@ -29,7 +29,7 @@ struct Place {
 pub struct Layer {
     /// The first eight bytes of each key.
     prefixes: Vec<u64>,
-    places: Vec<Place>,
+    places: Vec<EntryStart>,
     chunks: Vec<Arc<Vec<u8>>>,
     /// Of all entries that were ever put into the chunks, and of those that no place names.
     bytes: usize,
@@ -78,7 +78,7 @@ impl Layer {
     /// The entry at `index`.
     #[inline]
     pub fn entry(&self, index: usize) -> EntryRef<'_> {
-        let Place { chunk, offset } = self.places[index];
+        let EntryStart { chunk, offset } = self.places[index];
         let bytes = &self.chunks[chunk as usize][offset as usize..];
         let (&[a, b, kind, _, c, d, e, f], rest) =
             bytes.split_first_chunk::<HEAD_BYTES>().expect("a place is of a whole entry");
@@ -91,7 +91,7 @@ impl Layer {
     /// Asks for the start of the entry at `index`, if there is one.
     #[inline]
     pub fn prefetch(&self, index: usize) {
-        if let Some(&Place { chunk, offset }) = self.places.get(index) {
+        if let Some(&EntryStart { chunk, offset }) = self.places.get(index) {
             prefetch::lines(&self.chunks[chunk as usize], offset as usize, 128);
         }
     }
@@ -138,7 +138,7 @@ impl Layer {
 
     /// Puts bytes behind those of the last chunk. Only a layer that nobody else has does this, whose
     /// chunks nobody else has either, so nothing is copied.
-    fn append(&mut self, entry: EntryRef<'_>) -> Place {
+    fn append(&mut self, entry: EntryRef<'_>) -> EntryStart {
         if self.chunks.last().is_none_or(|chunk| chunk.len() >= CHUNK_BYTES) {
             self.chunks.push(Arc::default());
         }
@@ -150,10 +150,10 @@ impl Layer {
         chunk.extend_from_slice(entry.key);
         chunk.extend_from_slice(entry.value);
         self.bytes += stored_bytes(entry);
-        Place { chunk: number as u32, offset }
+        EntryStart { chunk: number as u32, offset }
     }
 
-    fn overwrite(&mut self, place: Place, entry: EntryRef<'_>) {
+    fn overwrite(&mut self, place: EntryStart, entry: EntryRef<'_>) {
         let chunk = Arc::make_mut(&mut self.chunks[place.chunk as usize]);
         let bytes = &mut chunk[place.offset as usize..][..stored_bytes(entry)];
         bytes[..HEAD_BYTES].copy_from_slice(&head(entry));
@@ -165,12 +165,12 @@ impl Layer {
         let (count, shift) = (older.len() + newer.len(), older.chunks.len() as u32);
         let mut merged = Layer {
             prefixes: vec![0; count],
-            places: vec![Place::default(); count],
+            places: vec![EntryStart::default(); count],
             chunks: older.chunks.iter().chain(&newer.chunks).cloned().collect(),
             bytes: older.bytes + newer.bytes,
             garbage: older.garbage + newer.garbage,
         };
-        let shifted = |place: Place| Place { chunk: place.chunk + shift, ..place };
+        let shifted = |place: EntryStart| EntryStart { chunk: place.chunk + shift, ..place };
         let (mut left, mut right, mut end) = (0, 0, 0);
         while left < older.len() && right < newer.len() {
             let (old, new) = (older.prefixes[left], newer.prefixes[right]);

@@ -119,7 +119,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Holds the blob files that entries to come refer to, until [`WriteBuffer::let_go`] after them.
+    /// Holds the blob files that entries to come refer to, until [`WriteBuffer::release`] after them.
     pub fn hold<'a>(&mut self, blobs: impl ExactSizeIterator<Item = &'a Arc<BlobFile>>) {
         if blobs.len() > 0 {
             self.blobs.add(blobs);
@@ -127,7 +127,7 @@ impl WriteBuffer {
     }
 
     /// Lets the blob files go that no entry refers to, or none any more.
-    pub fn let_go(&mut self) {
+    pub fn release(&mut self) {
         if !self.blobs.idle.is_empty() {
             self.blobs.remove_idle();
         }

@@ -30,7 +30,7 @@ const LOG_END_BYTES_MIN: usize = 7;
 const NUMBER_MAX: u64 = 1 << 62;
 
 /// The next id, the log files, and each table's id and place in the log.
-type Places = (u64, Vec<LogEnd>, Vec<(u64, LogPoint)>);
+type Positions = (u64, Vec<LogEnd>, Vec<(u64, LogPoint)>);
 
 /// A live table of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Checkpoint {
     }
 
     /// What stands before the tables: the next id, the log files, and each table's id and place.
-    pub(in crate::table) fn decode_places(from: &mut Decoder<'_>) -> Result<Places> {
+    pub(in crate::table) fn decode_places(from: &mut Decoder<'_>) -> Result<Positions> {
         let (next_id, files) = Self::decode_log(from)?;
         let count = from.count(PLACE_BYTES_MIN)?;
         let (mut places, mut ids) = (Vec::new(), BTreeSet::new());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::checkpoint::{Checkpoint, LiveRecord};
 use super::log::LogWriter;
 use super::log_record::{LogEnd, LogPoint, encode_delete_range, encode_update};
-use super::snapshot::{Named, TableRecord, files_of, named_files};
+use super::snapshot::{NamedSegments, TableRecord, files_of, named_files};
 use crate::disk::Access;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
@@ -27,17 +27,17 @@ use crate::table::merge::Shape;
 use crate::table::read::View;
 use crate::table::runs::Run;
 use crate::table::shared::paths::CHECKPOINT;
-use crate::table::shared::{Files, Operation, Pins, Store, TableOptions};
+use crate::table::shared::{Files, Operation, Pins, SegmentStore, TableOptions};
 
 /// What a table left when it was last updated.
 #[derive(Clone)]
-pub struct Moment {
+pub struct TableState {
     pub view: View,
     pub options: Arc<TableOptions>,
 }
 
 /// A live table, whether somebody has it open or not.
-pub struct Live {
+pub struct LiveShared {
     id: u64,
     is_open: AtomicBool,
     /// The last checkpoint could not write it out; see `LiveState::damage`.
@@ -48,7 +48,7 @@ pub struct Live {
 #[derive(Default)]
 struct LiveState {
     /// None before the first opening, and while an update changes the table.
-    moment: Option<Moment>,
+    table_state: Option<TableState>,
     /// Where each buffer begins, oldest first, the active one last.
     points: VecDeque<LogPoint>,
     /// After the last record that the table has.
@@ -57,10 +57,10 @@ struct LiveState {
     damage: Option<String>,
 }
 
-impl Live {
-    fn new(id: u64) -> Arc<Live> {
+impl LiveShared {
+    fn new(id: u64) -> Arc<LiveShared> {
         let [is_open, is_stuck] = [false; 2].map(AtomicBool::new);
-        Arc::new(Live { id, is_open, is_stuck, state: Mutex::default() })
+        Arc::new(LiveShared { id, is_open, is_stuck, state: Mutex::default() })
     }
 
     /// Notes whether a checkpoint could write the table out.
@@ -70,29 +70,29 @@ impl Live {
     }
 
     /// What the table left, if it was open before.
-    fn moment(&self) -> Option<Moment> {
-        lock(&self.state).moment.clone()
+    fn table_state(&self) -> Option<TableState> {
+        lock(&self.state).table_state.clone()
     }
 
     /// The state with its oldest buffer's beginning and the end of what it has.
-    fn found(&self) -> Option<(Moment, LogPoint, LogPoint)> {
+    fn found(&self) -> Option<(TableState, LogPoint, LogPoint)> {
         let state = lock(&self.state);
         let from = state.points.front().copied()?;
-        Some((state.moment.clone()?, from, state.applied))
+        Some((state.table_state.clone()?, from, state.applied))
     }
 }
 
 /// A live table in the checkpoint.
 #[derive(Clone)]
-pub struct Entry {
+pub struct LiveTable {
     pub record: Arc<LiveRecord>,
-    pub live: Arc<Live>,
+    pub live: Arc<LiveShared>,
 }
 
-type Entries = BTreeMap<String, Entry>;
+type LiveTableMap = BTreeMap<String, LiveTable>;
 
-struct State {
-    entries: Entries,
+struct LiveList {
+    entries: LiveTableMap,
     next_id: u64,
     /// Why the live tables cannot be used, if they cannot.
     damage: Option<(Kind, String)>,
@@ -100,10 +100,10 @@ struct State {
 
 /// See the module.
 pub struct LiveTables {
-    store: Arc<Store>,
+    store: Arc<SegmentStore>,
     pins: Arc<Pins>,
     log: Option<LogWriter>,
-    state: Mutex<State>,
+    state: Mutex<LiveList>,
     /// Held by whoever writes a checkpoint or begins a log file.
     changing: Mutex<()>,
     /// A log file was begun and its checkpoint failed.
@@ -113,25 +113,25 @@ pub struct LiveTables {
 /// A live table as it was found when the right to update it was given.
 pub struct Opened {
     pub name: String,
-    pub lease: Lease,
+    pub writer: LiveWriter,
     pub record: Arc<LiveRecord>,
     /// What it left, if it was open before.
-    pub moment: Option<Moment>,
+    pub table_state: Option<TableState>,
 }
 
 /// The right to update a live table; one at a time has it.
-pub struct Lease {
+pub struct LiveWriter {
     tables: Arc<LiveTables>,
-    live: Arc<Live>,
+    live: Arc<LiveShared>,
 }
 
-impl Drop for Lease {
+impl Drop for LiveWriter {
     fn drop(&mut self) {
         self.live.is_open.store(false, Ordering::Release);
     }
 }
 
-impl Lease {
+impl LiveWriter {
     /// What records of the log call the table.
     pub fn id(&self) -> u64 {
         self.live.id
@@ -166,14 +166,19 @@ impl Lease {
     }
 
     /// Before the table changes: lets its view go, so that nothing is copied.
-    pub fn withdraw(&self) {
-        let moment = lock(&self.live.state).moment.take();
-        drop(moment);
+    pub fn clear_state(&self) {
+        let table_state = lock(&self.live.state).table_state.take();
+        drop(table_state);
     }
 
     /// After the table changed: leaves its view, where new buffers began, and what it has now.
-    pub fn deposit(&self, moment: Moment, begun: Vec<LogPoint>, applied: Option<LogPoint>) {
-        let buffers = moment.view.shape.sealed.len() + 1;
+    pub fn set_state(
+        &self,
+        table_state: TableState,
+        begun: Vec<LogPoint>,
+        applied: Option<LogPoint>,
+    ) {
+        let buffers = table_state.view.shape.sealed.len() + 1;
         let mut state = lock(&self.live.state);
         state.points.extend(begun);
         while state.points.len() > buffers {
@@ -182,7 +187,7 @@ impl Lease {
         if let Some(applied) = applied {
             state.applied = applied;
         }
-        let before = state.moment.replace(moment);
+        let before = state.table_state.replace(table_state);
         drop(state);
         // It may hold the last counts of files, whose removal is work of the disk.
         drop(before);
@@ -210,9 +215,9 @@ impl Lease {
     }
 }
 
-impl State {
+impl LiveList {
     /// The live table `name`, or all of them; `Missing` when there is none of that name.
-    fn wanted(&self, name: Option<&str>) -> Result<Vec<(&String, &Entry)>> {
+    fn wanted(&self, name: Option<&str>) -> Result<Vec<(&String, &LiveTable)>> {
         let Some(name) = name else { return Ok(self.entries.iter().collect()) };
         let found = self.entries.get_key_value(name);
         let names = self.entries.keys().map(String::as_str);
@@ -223,7 +228,7 @@ impl State {
 impl LiveTables {
     /// The live tables that `checkpoint` names; without a log they can only be listed.
     pub fn new(
-        store: &Arc<Store>,
+        store: &Arc<SegmentStore>,
         pins: &Arc<Pins>,
         log: Option<LogWriter>,
         checkpoint: Option<Checkpoint>,
@@ -232,11 +237,11 @@ impl LiveTables {
         let next_id = checkpoint.as_ref().map_or(1, |checkpoint| checkpoint.next_id);
         let records = checkpoint.into_iter().flat_map(|checkpoint| checkpoint.tables);
         let entries = records.map(|record| {
-            let live = Live::new(record.id);
-            (record.table.name.clone(), Entry { record: Arc::new(record), live })
+            let live = LiveShared::new(record.id);
+            (record.table.name.clone(), LiveTable { record: Arc::new(record), live })
         });
         let damage = damage.map(|error| (error.kind(), error.detail().to_owned()));
-        let state = State { entries: entries.collect(), next_id, damage };
+        let state = LiveList { entries: entries.collect(), next_id, damage };
         Arc::new(LiveTables {
             store: Arc::clone(store),
             pins: Arc::clone(pins),
@@ -256,7 +261,7 @@ impl LiveTables {
     /// Which tables the last checkpoint could not write out, and why.
     pub fn warnings(&self) -> Vec<String> {
         let state = lock(&self.state);
-        let damage = |(name, entry): (&String, &Entry)| {
+        let damage = |(name, entry): (&String, &LiveTable)| {
             let damage = lock(&entry.live.state).damage.clone()?;
             Some(format!(
                 "table {name} could not be written out, so its part of the log stays, and it takes no \
@@ -301,9 +306,9 @@ impl LiveTables {
         let mut opened = Vec::new();
         let state = lock(&self.state);
         for (name, entry) in state.wanted(name)? {
-            let lease = self.lease(name, &entry.live)?;
-            let (record, moment) = (Arc::clone(&entry.record), entry.live.moment());
-            opened.push(Opened { name: name.clone(), lease, record, moment });
+            let writer = self.writer(name, &entry.live)?;
+            let (record, table_state) = (Arc::clone(&entry.record), entry.live.table_state());
+            opened.push(Opened { name: name.clone(), writer, record, table_state });
         }
         drop(state);
         Ok(opened)
@@ -311,22 +316,22 @@ impl LiveTables {
 
     /// The right to update the table `live`, which nobody can delete meanwhile; `Locked` when somebody
     /// has it.
-    fn lease(self: &Arc<Self>, name: &str, live: &Arc<Live>) -> Result<Lease> {
+    fn writer(self: &Arc<Self>, name: &str, live: &Arc<LiveShared>) -> Result<LiveWriter> {
         if live.is_open.swap(true, Ordering::AcqRel) {
             return Err(Error::new(
                 Kind::Locked,
                 format!("table {name} is open already: close that handle first"),
             ));
         }
-        Ok(Lease { tables: Arc::clone(self), live: Arc::clone(live) })
+        Ok(LiveWriter { tables: Arc::clone(self), live: Arc::clone(live) })
     }
 
     /// Makes a table live. `Exists` when its name is taken. Writes a checkpoint.
     pub fn add(
         self: &Arc<Self>,
         name: &str,
-        record: impl FnOnce(&mut Named) -> Result<TableRecord>,
-    ) -> Result<Lease> {
+        record: impl FnOnce(&mut NamedSegments) -> Result<TableRecord>,
+    ) -> Result<LiveWriter> {
         let log = self.log()?;
         let _changing = lock(&self.changing);
         let (mut entries, id) = self.entries();
@@ -336,20 +341,20 @@ impl LiveTables {
                 format!("there is a live table {name} already: open it, or choose another name"),
             ));
         }
-        let mut named = Named::new();
+        let mut named = NamedSegments::new();
         let table = record(&mut named)?;
         let from = log.written_point();
-        let live = Live::new(id);
+        let live = LiveShared::new(id);
         {
             let mut state = lock(&live.state);
             state.points.push_back(from);
             state.applied = from;
         }
-        let entry = Entry { record: Arc::new(LiveRecord { id, from, table }), live };
-        let lease = self.lease(name, &entry.live)?;
+        let entry = LiveTable { record: Arc::new(LiveRecord { id, from, table }), live };
+        let writer = self.writer(name, &entry.live)?;
         entries.insert(name.to_owned(), entry);
         self.write(entries, id + 1, &named)?;
-        Ok(lease)
+        Ok(writer)
     }
 
     /// Ends a table's being live. `Locked` while somebody has it open. Writes a checkpoint.
@@ -360,10 +365,10 @@ impl LiveTables {
         let _opened = self.open(Some(name))?;
         let (mut entries, next_id) = self.entries();
         entries.remove(name);
-        self.write(entries, next_id, &Named::new())
+        self.write(entries, next_id, &NamedSegments::new())
     }
 
-    fn entries(&self) -> (Entries, u64) {
+    fn entries(&self) -> (LiveTableMap, u64) {
         let state = lock(&self.state);
         (state.entries.clone(), state.next_id)
     }
@@ -390,11 +395,11 @@ impl LiveTables {
             let (entries, next_id) = self.entries();
             let count = entries.len() as u64;
             self.store.observe(Operation::Checkpoint, count, || {
-                let mut named = Named::new();
-                let mut renewed = Entries::new();
+                let mut named = NamedSegments::new();
+                let mut renewed = LiveTableMap::new();
                 for (name, entry) in entries {
                     let record = self.renew_or_keep(log, &entry, &mut named)?;
-                    renewed.insert(name, Entry { record, ..entry });
+                    renewed.insert(name, LiveTable { record, ..entry });
                 }
                 self.write(renewed, next_id, &named)
             })?;
@@ -409,8 +414,8 @@ impl LiveTables {
     fn renew_or_keep(
         &self,
         log: &LogWriter,
-        entry: &Entry,
-        named: &mut Named,
+        entry: &LiveTable,
+        named: &mut NamedSegments,
     ) -> Result<Arc<LiveRecord>> {
         match self.renew(log, entry, named) {
             Err(error) if !matches!(error.kind(), Kind::Closed | Kind::Poisoned) => {
@@ -426,13 +431,18 @@ impl LiveTables {
 
     /// The record of a table as it stands now; the one before when it is being updated, or when
     /// that is further on.
-    fn renew(&self, log: &LogWriter, entry: &Entry, named: &mut Named) -> Result<Arc<LiveRecord>> {
-        let Some((moment, from, applied)) = entry.live.found() else {
+    fn renew(
+        &self,
+        log: &LogWriter,
+        entry: &LiveTable,
+        named: &mut NamedSegments,
+    ) -> Result<Arc<LiveRecord>> {
+        let Some((table_state, from, applied)) = entry.live.found() else {
             return Ok(Arc::clone(&entry.record));
         };
         let id = entry.record.id;
-        let Moment { view, options } = &moment;
-        let record = |from, shape: &Shape, base: Option<&Run>, named: &mut Named| {
+        let TableState { view, options } = &table_state;
+        let record = |from, shape: &Shape, base: Option<&Run>, named: &mut NamedSegments| {
             let table = TableRecord::new(&entry.record.table.name, options, shape, base, named);
             Arc::new(LiveRecord { id, from, table })
         };
@@ -463,7 +473,7 @@ impl LiveTables {
     }
 
     /// Makes `entries` what is live: everything that they name durable, then the checkpoint.
-    fn write(&self, entries: Entries, next_id: u64, named: &Named) -> Result<()> {
+    fn write(&self, entries: LiveTableMap, next_id: u64, named: &NamedSegments) -> Result<()> {
         let log = self.log()?;
         self.store.write(|| {
             let end = log.sync()?;
@@ -481,12 +491,12 @@ impl LiveTables {
                 (id, known.unwrap_or_else(|| self.store.shared_file(id, path)))
             };
             let files: Files = named_files(checkpoint.segments()).map(file).collect();
-            self.pins.keep_live(&files);
+            self.pins.pin_live(&files);
             if let Err(error) = self.replace(&checkpoint.encode()) {
-                self.pins.settle_live(before);
+                self.pins.set_live(before);
                 return Err(error);
             }
-            self.pins.settle_live(files);
+            self.pins.set_live(files);
             let mut state = lock(&self.state);
             let before = std::mem::replace(&mut state.entries, entries);
             state.next_id = next_id;
@@ -525,7 +535,7 @@ pub fn no_live_table<'a>(name: &str, there: impl Iterator<Item = &'a str>) -> Er
 }
 
 /// The log files that the checkpoint of `entries` needs, the current one last.
-fn needed(log: &LogWriter, entries: &Entries, end: LogEnd) -> Vec<LogEnd> {
+fn needed(log: &LogWriter, entries: &LiveTableMap, end: LogEnd) -> Vec<LogEnd> {
     let older = log.files().into_iter().filter(|file| {
         let mut entries = entries.values();
         let is_needed = entries.any(|entry| file.is_needed(entry.record.id, entry.record.from));

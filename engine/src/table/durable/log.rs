@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::log_record::{LogEnd, LogPoint, Record, encode_begin};
+use super::log_record::{LogEnd, LogPoint, LogRecord, encode_begin};
 use crate::disk::{Access, Disk, File};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, AppendFile, HEAD, Position};
@@ -22,7 +22,7 @@ use crate::format::header::{FileKind, Header};
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, lock, wait};
 use crate::table::runs::blob::BlobFile;
 use crate::table::shared::paths::{self, LOG};
-use crate::table::shared::{Log, Pins, Store};
+use crate::table::shared::{Log, Pins, SegmentStore};
 
 /// How far ahead of its end a file is filled with zeros, so that a sync finds blocks and length as
 /// they were and has no more to write than the records.
@@ -72,7 +72,7 @@ struct Failure {
     detail: String,
 }
 
-struct State {
+struct LogState {
     file: AppendFile,
     current: LogFile,
     /// The end of the file before it.
@@ -94,9 +94,9 @@ struct State {
 
 /// The log of an open session.
 pub struct LogWriter {
-    store: Arc<Store>,
+    store: Arc<SegmentStore>,
     pins: Arc<Pins>,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     changed: Condvar,
     is_due: AtomicBool,
 }
@@ -104,7 +104,7 @@ pub struct LogWriter {
 impl LogWriter {
     /// A log that goes on in a new file `number` after `older`.
     pub fn start(
-        store: &Arc<Store>,
+        store: &Arc<SegmentStore>,
         pins: &Arc<Pins>,
         number: u64,
         older: Vec<LogFile>,
@@ -114,7 +114,7 @@ impl LogWriter {
         let mut file = create(store, number)?;
         let before = older.last().map(LogFile::end);
         file.push_with(|to| encode_begin(to, before))?;
-        let state = State {
+        let state = LogState {
             file,
             current: LogFile::empty(number),
             before,
@@ -158,7 +158,7 @@ impl LogWriter {
             if !blobs.is_empty() {
                 // Nobody writes the record before the lock is free. Should that fail, they stay too.
                 let number = state.current.number;
-                state.current.blob_bytes += self.pins.keep_logged(number, blobs);
+                state.current.blob_bytes += self.pins.pin_logged(number, blobs);
             }
             let point = LogPoint { file: state.current.number, sequence: at.sequence, skip: 0 };
             state.pushed += 1;
@@ -170,7 +170,7 @@ impl LogWriter {
     }
 
     /// Waits until record `ticket` was written, by somebody else or here.
-    fn wait_for<'a>(&'a self, mut state: MutexGuard<'a, State>, ticket: u64) -> Result<()> {
+    fn wait_for<'a>(&'a self, mut state: MutexGuard<'a, LogState>, ticket: u64) -> Result<()> {
         loop {
             if state.done >= ticket {
                 return state.told(ticket);
@@ -186,9 +186,9 @@ impl LogWriter {
     /// Writes what was pushed, and syncs it if wanted, while others go on pushing.
     fn lead<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, LogState>,
         sync: bool,
-    ) -> (MutexGuard<'a, State>, Result<()>) {
+    ) -> (MutexGuard<'a, LogState>, Result<()>) {
         state.leading = true;
         let last = state.pushed;
         let spare = std::mem::take(&mut state.spare);
@@ -236,7 +236,7 @@ impl LogWriter {
         (state, outcome)
     }
 
-    fn after_write(&self, state: &mut State, is_synced: bool) {
+    fn after_write(&self, state: &mut LogState, is_synced: bool) {
         let end = state.file.written().offset;
         // What is in blob files counts as if the record had it, so that dead ones go as soon.
         if end.saturating_add(state.current.blob_bytes) >= self.store.options.log_file_bytes {
@@ -348,7 +348,7 @@ impl LogWriter {
             // Best effort, as said.
             let _ = self.store.disk.remove(&paths::log_file(*number));
         }
-        self.pins.let_go_logged(&gone);
+        self.pins.unpin_logged(&gone);
     }
 }
 
@@ -373,7 +373,7 @@ impl Drop for Leader<'_> {
     }
 }
 
-impl State {
+impl LogState {
     /// Nothing that was pushed and is not done will be there; whoever waits for it is told `error`.
     fn give_up(&mut self, error: &Error) {
         // Later records name places after those that failed, so they go too.
@@ -407,7 +407,7 @@ impl State {
 }
 
 /// Makes an empty log file, durable with its name.
-fn create(store: &Arc<Store>, number: u64) -> Result<AppendFile> {
+fn create(store: &Arc<SegmentStore>, number: u64) -> Result<AppendFile> {
     let path = paths::log_file(number);
     let identity = combine(store.identity, crc(path.as_bytes()).into());
     let header = Header::new(FileKind::Log, identity, store.identity);
@@ -461,7 +461,7 @@ pub fn scan(
         if at.sequence > 0 {
             return each(LogPoint { file: number, sequence: at.sequence, skip: 0 }, &mut from);
         }
-        let Record::Begin(named) = Record::decode(&mut from, &|_| false)? else {
+        let LogRecord::Begin(named) = LogRecord::decode(&mut from, &|_| false)? else {
             return Err(from.corrupt("the record that begins a file", "an update"));
         };
         before = named;

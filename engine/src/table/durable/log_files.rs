@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::checkpoint::{Checkpoint, read_checkpoint};
 use super::log::{LogFile, scan};
-use super::log_record::{LogEnd, LogPoint, Record};
+use super::log_record::{LogEnd, LogPoint, LogRecord};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD};
@@ -19,7 +19,7 @@ use crate::table::shared::paths::{self, LOG};
 
 /// What a folder has of a log.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct FoundLog {
     /// Files with records that may be needed, oldest first.
     pub files: Vec<LogFile>,
     /// The next file's number.
@@ -75,7 +75,7 @@ pub fn find(
     identity: u64,
     checkpoint: Option<&Checkpoint>,
     each: &mut dyn FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
-) -> Result<Found> {
+) -> Result<FoundLog> {
     let names = match disk.list(LOG) {
         Err(error) if error.kind() == Kind::Missing => Vec::new(),
         names => names?,
@@ -95,7 +95,7 @@ pub fn find(
     }
     let last = listed.last().map(|end| end.file);
     let highest = numbers.last().copied().max(last).unwrap_or(0);
-    let mut found = Found { next: highest.saturating_add(1), ..Found::default() };
+    let mut found = FoundLog { next: highest.saturating_add(1), ..FoundLog::default() };
     for number in numbers {
         let named = listed.iter().find(|end| end.file == number);
         if named.is_none() && last.is_some_and(|last| number < last) {
@@ -105,8 +105,8 @@ pub fn find(
         let (mut tables, mut blobs) = (BTreeMap::new(), BTreeMap::new());
         let scanned = scan(disk, identity, number, |at, payload| {
             let start = payload.clone();
-            let record = Record::decode(payload, &|_| false)?;
-            if let Record::Begin(_) = record {
+            let record = LogRecord::decode(payload, &|_| false)?;
+            if let LogRecord::Begin(_) = record {
                 return Err(payload.corrupt("an update", "the record that begins a file"));
             }
             tables.extend(record.tables().into_iter().map(|id| (id, at.sequence)));
@@ -175,7 +175,7 @@ fn check_follows(file: &LogFile, named: Option<LogEnd>, before: Option<&LogFile>
     ))
 }
 
-impl Found {
+impl FoundLog {
     /// Makes durable what was found, so that nothing that comes later outlives it. Those before the
     /// last file are: they were synced before one came after them. Of the last one, what nothing says
     /// was synced is written again, for its sync may have failed.

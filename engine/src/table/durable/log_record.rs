@@ -85,7 +85,7 @@ impl LogEnd {
 
 /// A decoded record.
 #[derive(Clone, Debug)]
-pub enum Record {
+pub enum LogRecord {
     /// The first of a file: where the file before it ended, if there was one.
     Begin(Option<LogEnd>),
     /// An update.
@@ -145,30 +145,30 @@ pub fn encode_delete_range(to: &mut Encoder, id: u64, range: &KeyRange) {
     range.encode(to);
 }
 
-impl Record {
+impl LogRecord {
     /// The ids of the tables that it changed.
     pub(in crate::table) fn tables(&self) -> Vec<u64> {
         match self {
-            Record::Begin(_) => Vec::new(),
-            Record::Update { parts, .. } => parts.iter().map(|(id, _)| *id).collect(),
-            Record::DeleteRange(id, _) => vec![*id],
+            LogRecord::Begin(_) => Vec::new(),
+            LogRecord::Update { parts, .. } => parts.iter().map(|(id, _)| *id).collect(),
+            LogRecord::DeleteRange(id, _) => vec![*id],
         }
     }
 
     /// The blob files that it refers to.
     pub(in crate::table) fn blobs(&self) -> &[BlobMeta] {
-        if let Record::Update { blobs, .. } = self { blobs } else { &[] }
+        if let LogRecord::Update { blobs, .. } = self { blobs } else { &[] }
     }
 
     /// Decodes the payload of a record, with the operations on the tables that `wanted` names.
     /// Allocates a small multiple of its bytes.
-    pub fn decode(from: &mut Decoder<'_>, wanted: &dyn Fn(u64) -> bool) -> Result<Record> {
+    pub fn decode(from: &mut Decoder<'_>, wanted: &dyn Fn(u64) -> bool) -> Result<LogRecord> {
         match from.u8()? {
-            BEGIN if from.remaining() == 0 => Ok(Record::Begin(None)),
+            BEGIN if from.remaining() == 0 => Ok(LogRecord::Begin(None)),
             BEGIN => {
                 let before = LogEnd::decode(from)?;
                 from.clone().finish()?;
-                Ok(Record::Begin(Some(before)))
+                Ok(LogRecord::Begin(Some(before)))
             }
             UPDATE => decode_update(from, wanted, Vec::new()),
             UPDATE_WITH_BLOBS => {
@@ -178,7 +178,7 @@ impl Record {
             DELETE_RANGE => {
                 let (id, range) = (from.varint()?, KeyRange::decode(from)?);
                 from.clone().finish()?;
-                Ok(Record::DeleteRange(id, range))
+                Ok(LogRecord::DeleteRange(id, range))
             }
             other => Err(from.corrupt("a record of kind 1 to 4", other)),
         }
@@ -210,7 +210,7 @@ fn decode_update(
     from: &mut Decoder<'_>,
     wanted: &dyn Fn(u64) -> bool,
     blobs: Vec<BlobMeta>,
-) -> Result<Record> {
+) -> Result<LogRecord> {
     let mut parts: Vec<(u64, _)> = Vec::new();
     while from.remaining() > 0 {
         let (id, batch) = decode_part(from, wanted, &blobs)?;
@@ -219,7 +219,7 @@ fn decode_update(
         }
         parts.push((id, batch));
     }
-    Ok(Record::Update { parts, blobs })
+    Ok(LogRecord::Update { parts, blobs })
 }
 
 /// How many operations a part has, and the bytes of their keys and values.

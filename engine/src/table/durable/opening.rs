@@ -11,7 +11,7 @@ use crate::table::merge::{
     BlobPlan, Groups, Input, MergeJob, MergePlan, MergeState, Merging, Shape,
 };
 use crate::table::runs::{Run, Segment, SegmentMeta};
-use crate::table::shared::{OpenSnapshot, Purpose, Store, TableOptions, Verify};
+use crate::table::shared::{OpenSnapshot, Purpose, SegmentStore, TableOptions, Verify};
 
 /// A table's options, its shape, and the run that counts as part of its write buffer.
 pub type Parts = (TableOptions, Shape, Option<Arc<Run>>);
@@ -20,7 +20,7 @@ pub type Parts = (TableOptions, Shape, Option<Arc<Run>>);
 /// byte was read. A merge goes on from its boundary. `Corrupt`, `Missing`, and `Invalid` for a merge
 /// operator that is not there.
 pub fn open_parts(
-    store: &Arc<Store>,
+    store: &Arc<SegmentStore>,
     record: &TableRecord,
     options: &OpenSnapshot,
 ) -> Result<Parts> {
@@ -69,7 +69,7 @@ pub fn open_parts(
 }
 
 fn open_level(
-    store: &Arc<Store>,
+    store: &Arc<SegmentStore>,
     options: &TableOptions,
     record: &LevelRecord,
     clock: u64,
@@ -87,7 +87,7 @@ fn open_level(
 
 /// A merge that goes on from its boundary; what is left is paid until the result is due.
 fn open_merge(
-    store: &Arc<Store>,
+    store: &Arc<SegmentStore>,
     options: &TableOptions,
     (record, groups): (&MergeRecord, Option<Arc<Groups>>),
     clock: u64,

@@ -130,9 +130,9 @@ pub struct MergeRecord {
 }
 
 /// Segments by id: all that a manifest names, held until it does.
-pub type Named = BTreeMap<u64, Arc<Segment>>;
+pub type NamedSegments = BTreeMap<u64, Arc<Segment>>;
 
-fn run_record(run: &Run, named: &mut Named) -> RunRecord {
+fn run_record(run: &Run, named: &mut NamedSegments) -> RunRecord {
     let segments = run.segments().iter();
     segments
         .map(|segment| {
@@ -150,7 +150,7 @@ impl TableRecord {
         options: &TableOptions,
         shape: &Shape,
         base: Option<&Run>,
-        named: &mut Named,
+        named: &mut NamedSegments,
     ) -> Self {
         assert!(shape.sealed.is_empty(), "sealed buffers are written out before a snapshot");
         let mut levels = Vec::with_capacity(shape.levels.len());
@@ -328,7 +328,7 @@ impl TableRecord {
 }
 
 impl MergeRecord {
-    fn new(merging: &Merging, named: &mut Named) -> Self {
+    fn new(merging: &Merging, named: &mut NamedSegments) -> Self {
         let (state, plan) = (merging.job.state(), merging.job.plan());
         let inputs = state.inputs.iter().map(|input| match input {
             Input::Run(run) => run_record(run, named),
@@ -572,7 +572,7 @@ impl TableRecord {
 }
 
 /// The counted files of segments and of the blob files that they refer to, by id.
-pub fn files_of(named: &Named) -> BTreeMap<u64, Arc<SharedFile>> {
+pub fn files_of(named: &NamedSegments) -> BTreeMap<u64, Arc<SharedFile>> {
     let mut files = BTreeMap::new();
     for (id, segment) in named {
         files.insert(*id, Arc::clone(segment.shared()));

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::k_way::{Fetch, Merge, Source};
+use super::k_way::{Fetch, Merge, MergeSource};
 use super::output::{BlobPlan, Output};
 use super::union_merge::{AnyMerge, Groups, UnionMerge};
 use crate::cache::Charge;
@@ -20,7 +20,7 @@ use crate::table::buffer::WriteBuffer;
 use crate::table::bytes::operator::MergeOperator;
 use crate::table::bytes::{PAGE_BYTES, common_prefix};
 use crate::table::runs::{CHUNK_BYTES, ReadOptions, Run, RunReader, Segment};
-use crate::table::shared::{Purpose, Store};
+use crate::table::shared::{Purpose, SegmentStore};
 
 /// One input of a merge.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ pub struct MergePlan {
 
 /// A run of an unfinished union, for readers.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct UnionPart {
     /// The run, which is not empty.
     pub run: Arc<Run>,
     /// Only keys after this one count.
@@ -107,10 +107,10 @@ pub struct Part {
 impl MergeState {
     /// The content of a union whose inputs belong together as `groups` say: its finished segments, if
     /// there are any, then what is left of its inputs.
-    pub fn parts(&self, groups: &Groups) -> Vec<Part> {
+    pub fn parts(&self, groups: &Groups) -> Vec<UnionPart> {
         let mut parts = Vec::with_capacity(self.inputs.len() + 1);
         if !self.outputs.is_empty() {
-            parts.push(Part { run: Arc::clone(&self.outputs), after: None, end: 0 });
+            parts.push(UnionPart { run: Arc::clone(&self.outputs), after: None, end: 0 });
         }
         let outputs = parts.len();
         let mut places = Vec::with_capacity(self.inputs.len() + 1);
@@ -120,7 +120,7 @@ impl MergeState {
             if !run.is_empty() {
                 let after = groups.after[number].clone().max(self.boundary.clone());
                 let end = usize::from(groups.ends[number]);
-                parts.push(Part { run: Arc::clone(run), after, end });
+                parts.push(UnionPart { run: Arc::clone(run), after, end });
             }
         }
         places.push(parts.len());
@@ -158,7 +158,7 @@ pub struct MergeJob {
     /// How far a helper has been asked to go.
     requested: AtomicU64,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
-    store: Arc<Store>,
+    store: Arc<SegmentStore>,
 }
 
 impl std::fmt::Debug for MergeJob {
@@ -170,7 +170,7 @@ impl std::fmt::Debug for MergeJob {
 impl MergeJob {
     /// A merge of `inputs`, newest first.
     pub fn new(
-        store: Arc<Store>,
+        store: Arc<SegmentStore>,
         inputs: Vec<Input>,
         operator: Option<MergeOperator>,
         (purpose, bottom, filter_bits, blobs): (Purpose, bool, u8, BlobPlan),
@@ -195,7 +195,7 @@ impl MergeJob {
 
     /// A merge that stands at `state` already.
     pub fn resume(
-        store: Arc<Store>,
+        store: Arc<SegmentStore>,
         plan: MergePlan,
         operator: Option<MergeOperator>,
         state: MergeState,
@@ -237,7 +237,7 @@ impl MergeJob {
     }
 
     /// The content of a union. See [`MergeState::parts`].
-    pub fn parts(&self) -> Vec<Part> {
+    pub fn parts(&self) -> Vec<UnionPart> {
         let groups = self.plan.groups.as_deref();
         self.state().parts(groups.expect("the merge is one of a union"))
     }
@@ -395,7 +395,7 @@ impl MergeJob {
                             stream.next();
                         }
                     }
-                    Source::Buffer(stream)
+                    MergeSource::Buffer(stream)
                 }
                 Input::Run(run) => {
                     let options = ReadOptions { chunk_bytes, skip, ..ReadOptions::default() };
@@ -403,7 +403,7 @@ impl MergeJob {
                     if reader.peek().is_some_and(|entry| Some(entry.key) == after) {
                         reader.advance()?;
                     }
-                    Source::Run(reader)
+                    MergeSource::Run(reader)
                 }
             });
         }
@@ -571,7 +571,7 @@ mod interleavings {
         let disk = MemoryDisk::seeded(1);
         disk.create_directory("segments").expect("memory takes it");
         let options = SessionOptions { executor: Some(executor), ..SessionOptions::default() };
-        let store = Store::new(disk, options, (1, 1), 1, Some((Box::new(NoLock), 1)));
+        let store = SegmentStore::new(disk, options, (1, 1), 1, Some((Box::new(NoLock), 1)));
         MergeJob::new(
             store,
             vec![Input::Buffer(buffer())],

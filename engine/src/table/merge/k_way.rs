@@ -24,30 +24,30 @@ pub fn no_fetch() -> Fetch {
 }
 
 /// One sorted input.
-pub enum Source {
+pub enum MergeSource {
     /// A sealed write buffer.
     Buffer(BufferStream),
     /// A run on disk.
     Run(RunReader),
 }
 
-impl Source {
+impl MergeSource {
     /// The entry that it stands on; `None` at the end.
     pub fn peek(&self) -> Option<EntryRef<'_>> {
         match self {
-            Source::Buffer(stream) => stream.peek(),
-            Source::Run(reader) => reader.peek(),
+            MergeSource::Buffer(stream) => stream.peek(),
+            MergeSource::Run(reader) => reader.peek(),
         }
     }
 
     /// Goes on to the next entry.
     pub fn advance(&mut self) -> Result<()> {
         match self {
-            Source::Buffer(stream) => {
+            MergeSource::Buffer(stream) => {
                 stream.next();
                 Ok(())
             }
-            Source::Run(reader) => reader.advance(),
+            MergeSource::Run(reader) => reader.advance(),
         }
     }
 
@@ -55,25 +55,25 @@ impl Source {
     #[inline]
     pub fn prefix(&self, skip: usize) -> u64 {
         match self {
-            Source::Buffer(stream) => {
+            MergeSource::Buffer(stream) => {
                 stream.peek().map_or(u64::MAX, |entry| key_prefix(&entry.key[skip..]))
             }
-            Source::Run(reader) => reader.prefix(),
+            MergeSource::Run(reader) => reader.prefix(),
         }
     }
 
     /// Bytes that it read from disk so far.
     pub fn bytes_read(&self) -> u64 {
         match self {
-            Source::Buffer(_) => 0,
-            Source::Run(reader) => reader.bytes_read(),
+            MergeSource::Buffer(_) => 0,
+            MergeSource::Run(reader) => reader.bytes_read(),
         }
     }
 }
 
 /// Sources being merged.
 pub struct Merge {
-    sources: Vec<Source>,
+    sources: Vec<MergeSource>,
     prefixes: Vec<u64>,
     /// Bytes that all keys share, left out of the prefixes.
     skip: usize,
@@ -88,7 +88,7 @@ impl Merge {
     /// A merge of `sources`, newest first, already at their first entries. The first `skip` bytes of
     /// all keys are the same. `bottom` when nothing older lies below.
     pub fn new(
-        sources: Vec<Source>,
+        sources: Vec<MergeSource>,
         skip: usize,
         (operator, fetch): (Option<MergeOperator>, Fetch),
         bottom: bool,
@@ -209,7 +209,7 @@ impl Merge {
 
     /// Bytes that the sources read from disk so far.
     pub fn bytes_read(&self) -> u64 {
-        self.sources.iter().map(Source::bytes_read).sum()
+        self.sources.iter().map(MergeSource::bytes_read).sum()
     }
 
     /// The key that the next step merges.
@@ -246,15 +246,15 @@ mod tests {
     use super::*;
     use crate::table::buffer::WriteBuffer;
 
-    fn source(entries: &[(&[u8], EntryKind, &[u8])]) -> Source {
+    fn source(entries: &[(&[u8], EntryKind, &[u8])]) -> MergeSource {
         let mut buffer = WriteBuffer::new(0);
         for &(key, kind, value) in entries {
             buffer.insert(EntryRef { kind, key, value }, 0, &|_, _| None);
         }
-        Source::Buffer(buffer.stream())
+        MergeSource::Buffer(buffer.stream())
     }
 
-    fn merged(sources: Vec<Source>, bottom: bool) -> Vec<(Vec<u8>, EntryKind, Vec<u8>)> {
+    fn merged(sources: Vec<MergeSource>, bottom: bool) -> Vec<(Vec<u8>, EntryKind, Vec<u8>)> {
         let joining = (Some(MergeOperator::append()), no_fetch());
         let mut merge = Merge::new(sources, 0, joining, bottom);
         let mut out = Vec::new();

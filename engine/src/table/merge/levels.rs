@@ -19,7 +19,7 @@ use super::output::BlobPlan;
 use crate::error::{Error, Result};
 use crate::table::buffer::WriteBuffer;
 use crate::table::runs::Run;
-use crate::table::shared::{Lookups, Purpose, Store, TableOptions};
+use crate::table::shared::{Lookups, Purpose, SegmentStore, TableOptions};
 
 /// A merge is worked on when at least this much of its debt is due (less with small buffers), so that
 /// small batches do not pay for starting and stopping. In bytes of entries.
@@ -101,7 +101,7 @@ pub struct Shape {
 /// The schedule of one table.
 pub struct Schedule<'a> {
     /// Where segments come from.
-    pub store: &'a Arc<Store>,
+    pub store: &'a Arc<SegmentStore>,
     /// `B`, `T` and the filters.
     pub options: &'a TableOptions,
     /// The work of this update so far, in bytes of entries.
@@ -132,7 +132,7 @@ impl Schedule<'_> {
         }
         let keep = usize::from(!fills);
         while shape.sealed.len() > keep {
-            self.settle(shape)?;
+            self.finish_write_out(shape)?;
         }
         let clock = self.clock(shape, active + added);
         for merging in shape.merges() {
@@ -185,7 +185,7 @@ impl Schedule<'_> {
 
     /// Finishes the oldest write-out, makes it a run of the youngest level, and starts the merges
     /// that this fills. All that can fail comes first.
-    pub fn settle(&mut self, shape: &mut Arc<Shape>) -> Result<()> {
+    pub fn finish_write_out(&mut self, shape: &mut Arc<Shape>) -> Result<()> {
         self.start_oldest(shape);
         let oldest = shape.sealed.front().expect("a sealed buffer waits").clone();
         let writing = oldest.writing.expect("the write-out was started");
@@ -275,7 +275,7 @@ impl Schedule<'_> {
                 let waiting = shape.sealed.iter().filter(|sealed| sealed.writing.is_none());
                 return Ok(owed + waiting.map(|sealed| sealed.buffer.cost_bytes()).sum::<u64>());
             }
-            self.settle(shape)?;
+            self.finish_write_out(shape)?;
         }
     }
 

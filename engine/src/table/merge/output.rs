@@ -13,7 +13,7 @@ use crate::table::runs::blob::{
     BLOB_FILE_BYTES, BlobBuilder, BlobFile, BlobMeta, BlobSpan, BlobUse, HeldBlob,
 };
 use crate::table::runs::{BLOB_FILES_MAX, Segment, SegmentBuilder};
-use crate::table::shared::{Purpose, Store, TableOptions};
+use crate::table::shared::{Purpose, SegmentStore, TableOptions};
 
 /// A file is sparse when less than one byte of so many is referred to.
 const SPARSE: u64 = 4;
@@ -125,7 +125,7 @@ impl Output {
     /// Appends an entry, whose key must be above the last one. Returns the bytes of a value that was
     /// moved from one blob file to another.
     #[inline]
-    pub fn add(&mut self, store: &Store, entry: EntryRef<'_>) -> Result<u64> {
+    pub fn add(&mut self, store: &SegmentStore, entry: EntryRef<'_>) -> Result<u64> {
         let is_large = entry.value.len() >= self.blobs.min_bytes as usize;
         if entry.kind == EntryKind::Blob || (is_large && entry.kind == EntryKind::Insert) {
             return self.add_blob(store, entry);
@@ -135,7 +135,7 @@ impl Output {
     }
 
     #[cold]
-    fn add_blob(&mut self, store: &Store, entry: EntryRef<'_>) -> Result<u64> {
+    fn add_blob(&mut self, store: &SegmentStore, entry: EntryRef<'_>) -> Result<u64> {
         if entry.kind == EntryKind::Insert {
             let span = self.blob(store)?.add(entry.value)?;
             return self.refer(entry.key, span, None).map(|()| 0);
@@ -163,7 +163,7 @@ impl Output {
     }
 
     /// The blob file in work, which has room.
-    fn blob(&mut self, store: &Store) -> Result<&mut BlobBuilder> {
+    fn blob(&mut self, store: &SegmentStore) -> Result<&mut BlobBuilder> {
         if self.blob.as_ref().is_some_and(|blob| blob.bytes_so_far() >= BLOB_FILE_BYTES) {
             self.end_blob(store)?;
         }
@@ -174,7 +174,7 @@ impl Output {
         Ok(self.blob.insert(blob))
     }
 
-    fn end_blob(&mut self, store: &Store) -> Result<()> {
+    fn end_blob(&mut self, store: &SegmentStore) -> Result<()> {
         if let Some(blob) = self.blob.take() {
             let file = store.adopt_blob(blob, self.purpose)?;
             let identity = file.meta().identity;
@@ -199,7 +199,7 @@ impl Output {
     }
 
     /// Finishes the files. Does not sync them.
-    pub fn finish(mut self, store: &Store) -> Result<Arc<Segment>> {
+    pub fn finish(mut self, store: &SegmentStore) -> Result<Arc<Segment>> {
         self.end_blob(store)?;
         let (mut list, mut files) = (Vec::new(), Vec::new());
         for Uses { entries, bytes, file } in self.uses.into_values() {

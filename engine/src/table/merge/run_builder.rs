@@ -6,14 +6,14 @@ use super::output::{BlobPlan, Output};
 use crate::error::Result;
 use crate::table::bytes::EntryRef;
 use crate::table::runs::{Run, Segment, SegmentBuilder};
-use crate::table::shared::{Purpose, Store};
+use crate::table::shared::{Purpose, SegmentStore};
 
 /// Entries that a segment is taken to have until one is finished.
 const ENTRIES_ASSUMED: u64 = 200_000;
 
 /// A run in the making. What it wrote goes when it is dropped unfinished.
 pub struct RunBuilder {
-    store: Arc<Store>,
+    store: Arc<SegmentStore>,
     /// Filter bits an entry, while there is room.
     filter_bits: u8,
     /// Bytes that its filters may still take.
@@ -27,7 +27,12 @@ pub struct RunBuilder {
 impl RunBuilder {
     /// A run with `filter_bits` an entry, as far as `filter_bytes_max` goes: how many entries will
     /// come is not known, so the first segments have their filters whole.
-    pub fn new(store: &Arc<Store>, filter_bits: u8, filter_bytes_max: u64, blob_min: u32) -> Self {
+    pub fn new(
+        store: &Arc<SegmentStore>,
+        filter_bits: u8,
+        filter_bytes_max: u64,
+        blob_min: u32,
+    ) -> Self {
         RunBuilder {
             store: Arc::clone(store),
             filter_bits,
@@ -84,7 +89,7 @@ impl RunBuilder {
 }
 
 fn begin(
-    store: &Store,
+    store: &SegmentStore,
     wanted: u8,
     room_bytes: u64,
     before: &[Arc<Segment>],

@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use super::k_way::{Merge, Source, no_fetch};
+use super::k_way::{Merge, MergeSource, no_fetch};
 use super::run_builder::RunBuilder;
 use crate::cache::Charge;
 use crate::error::Result;
 use crate::table::bytes::{EntryKind, EntryRef, prefix};
 use crate::table::runs::{ReadOptions, Run, RunReader};
-use crate::table::shared::Store;
+use crate::table::shared::SegmentStore;
 
 /// Runs of one size that are merged into one, so that there are never more than a merge may have.
 const FAN_IN: usize = 16;
@@ -24,7 +24,7 @@ const WHOLE: u32 = u32::MAX;
 
 /// Where an entry lies in the arena. Later entries lie behind earlier ones.
 #[derive(Clone, Copy)]
-struct Place {
+struct ArenaSpan {
     prefix: u64,
     at: u64,
     value_bytes: u32,
@@ -33,10 +33,10 @@ struct Place {
 
 /// A sorter that takes entries in any order.
 pub struct Sorter {
-    store: Arc<Store>,
+    store: Arc<SegmentStore>,
     memory_bytes: u64,
     arena: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<ArenaSpan>,
     /// Spilled runs, oldest first, each with how often it was merged.
     runs: Vec<(u32, Arc<Run>)>,
     /// To the memory budget, and for how much.
@@ -46,7 +46,7 @@ pub struct Sorter {
 
 impl Sorter {
     /// A sorter that holds up to about `memory_bytes` of entries in memory.
-    pub fn new(store: &Arc<Store>, memory_bytes: u64) -> Self {
+    pub fn new(store: &Arc<SegmentStore>, memory_bytes: u64) -> Self {
         Sorter {
             store: Arc::clone(store),
             memory_bytes,
@@ -60,7 +60,7 @@ impl Sorter {
 
     /// Bytes of memory that it has taken from the system.
     fn taken(&self) -> u64 {
-        (self.arena.capacity() + self.places.capacity() * size_of::<Place>()) as u64
+        (self.arena.capacity() + self.places.capacity() * size_of::<ArenaSpan>()) as u64
     }
 
     /// Charges what it has taken, after that changed.
@@ -83,7 +83,7 @@ impl Sorter {
             self.arena.reserve_exact(room.max(more));
         }
         if self.places.capacity() == self.places.len() {
-            let room = most / size_of::<Place>();
+            let room = most / size_of::<ArenaSpan>();
             let room = room.saturating_sub(self.places.len());
             self.places.reserve_exact(room.min(self.places.len().max(LEAST)).max(1));
         }
@@ -94,12 +94,12 @@ impl Sorter {
 
     /// Adds an entry; writes when memory is full.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let held = self.arena.len() + self.places.len() * size_of::<Place>();
+        let held = self.arena.len() + self.places.len() * size_of::<ArenaSpan>();
         if held as u64 >= self.memory_bytes && !self.places.is_empty() {
             self.spill()?;
         }
         self.reserve(key.len() + value.len());
-        self.places.push(Place {
+        self.places.push(ArenaSpan {
             prefix: prefix(key),
             at: self.arena.len() as u64,
             value_bytes: value.len() as u32,
@@ -113,7 +113,7 @@ impl Sorter {
     /// Sorts what is in memory and gives it to `emit`, then forgets it.
     fn drain(&mut self, mut emit: impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<()> {
         let arena = &self.arena;
-        let key = |place: &Place| &arena[place.at as usize..][..usize::from(place.key_bytes)];
+        let key = |place: &ArenaSpan| &arena[place.at as usize..][..usize::from(place.key_bytes)];
         self.places.sort_unstable_by(|a, b| {
             let by_prefix = a.prefix.cmp(&b.prefix);
             by_prefix.then_with(|| key(a).cmp(key(b))).then(a.at.cmp(&b.at))
@@ -170,7 +170,7 @@ fn merge(
     let mut sources = Vec::with_capacity(runs.len());
     for (_, run) in runs.into_iter().rev() {
         let options = ReadOptions { forget: true, ..ReadOptions::default() };
-        sources.push(Source::Run(RunReader::new(&run, None, options)?));
+        sources.push(MergeSource::Run(RunReader::new(&run, None, options)?));
     }
     let mut merge = Merge::new(sources, 0, (None, no_fetch()), true);
     while merge.step(&mut emit)?.is_some() {}

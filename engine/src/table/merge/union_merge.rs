@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::k_way::{Fetch, Merge, Source, no_fetch};
+use super::k_way::{Fetch, Merge, MergeSource, no_fetch};
 use crate::error::Result;
 use crate::table::bytes::operator::MergeOperator;
 use crate::table::bytes::{EntryKind, EntryRef, cost};
@@ -80,7 +80,7 @@ impl<'a> Binding<'a> {
 
 /// The sources of a union being merged.
 pub struct UnionMerge {
-    sources: Vec<Source>,
+    sources: Vec<MergeSource>,
     groups: Arc<Groups>,
     /// Of each source's head, behind the prefix that all keys share.
     prefixes: Vec<u64>,
@@ -96,7 +96,7 @@ impl UnionMerge {
     /// A merge of `sources`, already at their first entries, that belong together as `groups` say.
     /// The first `skip` bytes of all keys are the same.
     pub fn new(
-        sources: Vec<Source>,
+        sources: Vec<MergeSource>,
         groups: Arc<Groups>,
         skip: usize,
         (operator, fetch): (Option<MergeOperator>, Fetch),
@@ -184,7 +184,7 @@ impl UnionMerge {
     }
 
     fn bytes_read(&self) -> u64 {
-        self.sources.iter().map(Source::bytes_read).sum()
+        self.sources.iter().map(MergeSource::bytes_read).sum()
     }
 
     fn has_next(&self) -> bool {
@@ -243,7 +243,7 @@ mod tests {
                 for &(key, kind, value) in *entries {
                     buffer.insert(EntryRef { kind, key, value }, 0, &|_, _| None);
                 }
-                sources.push(Source::Buffer(buffer.stream()));
+                sources.push(MergeSource::Buffer(buffer.stream()));
             }
             ends.resize(sources.len(), sources.len() as u16);
         }

@@ -15,25 +15,25 @@ use crate::table::merge::{Binding, Input};
 use crate::table::runs::blob::HeldBlob;
 use crate::table::runs::{Run, RunPlace};
 
-enum Source {
+enum CursorSource {
     Buffer(BufferStream),
     Run(Box<RunPlace>),
 }
 
-impl Source {
+impl CursorSource {
     fn peek(&self) -> Option<EntryRef<'_>> {
         match self {
-            Source::Buffer(stream) => stream.peek(),
-            Source::Run(place) => place.peek(),
+            CursorSource::Buffer(stream) => stream.peek(),
+            CursorSource::Run(place) => place.peek(),
         }
     }
 
     fn step(&mut self, direction: Direction) -> Result<()> {
         match (self, direction) {
-            (Source::Buffer(stream), Direction::Forward) => stream.next(),
-            (Source::Buffer(stream), Direction::Backward) => stream.previous(),
-            (Source::Run(place), Direction::Forward) => place.next()?,
-            (Source::Run(place), Direction::Backward) => place.previous()?,
+            (CursorSource::Buffer(stream), Direction::Forward) => stream.next(),
+            (CursorSource::Buffer(stream), Direction::Backward) => stream.previous(),
+            (CursorSource::Run(place), Direction::Forward) => place.next()?,
+            (CursorSource::Run(place), Direction::Backward) => place.previous()?,
         }
         Ok(())
     }
@@ -41,13 +41,13 @@ impl Source {
     /// Moves to the first entry after the gap.
     fn place_after(&mut self, gap: &Gap) -> Result<()> {
         match (self, gap) {
-            (Source::Buffer(stream), Gap::Start) => stream.seek_first(),
-            (Source::Run(place), Gap::Start) => place.seek_first()?,
-            (Source::Buffer(stream), Gap::End) => {
+            (CursorSource::Buffer(stream), Gap::Start) => stream.seek_first(),
+            (CursorSource::Run(place), Gap::Start) => place.seek_first()?,
+            (CursorSource::Buffer(stream), Gap::End) => {
                 stream.seek_last();
                 stream.next();
             }
-            (Source::Run(place), Gap::End) => {
+            (CursorSource::Run(place), Gap::End) => {
                 place.seek_last()?;
                 place.next()?;
             }
@@ -65,8 +65,8 @@ impl Source {
     /// Moves to the last entry before the gap.
     fn place_before(&mut self, gap: &Gap) -> Result<()> {
         match (self, gap) {
-            (Source::Buffer(stream), Gap::End) => stream.seek_last(),
-            (Source::Run(place), Gap::End) => place.seek_last()?,
+            (CursorSource::Buffer(stream), Gap::End) => stream.seek_last(),
+            (CursorSource::Run(place), Gap::End) => place.seek_last()?,
             (source, Gap::Start) => {
                 source.place_after(&Gap::Start)?;
                 source.step(Direction::Backward)?;
@@ -84,15 +84,15 @@ impl Source {
 
     fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
         match self {
-            Source::Buffer(stream) => stream.seek(key),
-            Source::Run(place) => place.seek_at_or_after(key)?,
+            CursorSource::Buffer(stream) => stream.seek(key),
+            CursorSource::Run(place) => place.seek_at_or_after(key)?,
         }
         Ok(())
     }
 
     fn seek_at_or_before(&mut self, key: &[u8]) -> Result<()> {
         match self {
-            Source::Buffer(stream) => {
+            CursorSource::Buffer(stream) => {
                 stream.seek(key);
                 match stream.peek().map(|entry| entry.key == key) {
                     Some(true) => {}
@@ -100,7 +100,7 @@ impl Source {
                     None => stream.seek_last(),
                 }
             }
-            Source::Run(place) => place.seek_at_or_before(key)?,
+            CursorSource::Run(place) => place.seek_at_or_before(key)?,
         }
         Ok(())
     }
@@ -140,7 +140,7 @@ enum Gap {
 /// # Ok::<(), varvite::Error>(())
 /// ```
 pub struct Cursor {
-    sources: Vec<Source>,
+    sources: Vec<CursorSource>,
     /// In an unfinished union, for each source the first one behind its table; else empty.
     ends: Vec<usize>,
     lower: Bound<Vec<u8>>,
@@ -452,15 +452,15 @@ impl View {
 
 /// Every source of a view, from newest to oldest; for an unfinished union with the source behind the
 /// table that each is of, else with an empty list.
-fn sources(view: &View) -> (Vec<Source>, Vec<usize>) {
+fn sources(view: &View) -> (Vec<CursorSource>, Vec<usize>) {
     let run = |run: &Arc<Run>, after: Option<Arc<[u8]>>, up_to: Option<Arc<[u8]>>| {
         let charge = view.store.charge();
-        Source::Run(Box::new(RunPlace::new(Arc::clone(run), after, up_to, charge)))
+        CursorSource::Run(Box::new(RunPlace::new(Arc::clone(run), after, up_to, charge)))
     };
-    let mut sources = vec![Source::Buffer(view.active.stream())];
+    let mut sources = vec![CursorSource::Buffer(view.active.stream())];
     sources.extend(view.base.iter().map(|base| run(base, None, None)));
     for sealed in view.shape.sealed.iter().rev() {
-        sources.push(Source::Buffer(sealed.buffer.stream()));
+        sources.push(CursorSource::Buffer(sealed.buffer.stream()));
         sources.extend(sealed.base.iter().map(|base| run(base, None, None)));
     }
     for level in &view.shape.levels {

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::format::hash::hash;
 use crate::table::buffer::WriteBuffer;
 use crate::table::bytes::{EntryKind, EntryRef, PAGE_BYTES, Page, prefix as key_prefix};
-use crate::table::merge::{Input, Merging, Part, Shape};
+use crate::table::merge::{Input, Merging, Shape, UnionPart};
 use crate::table::runs::blob::{self, HeldBlob};
 use crate::table::runs::{Run, Segment, page_offset};
 use crate::table::shared::{LookupCounts, Operation, Scratch};
@@ -28,7 +28,7 @@ const GROUP: usize = 32;
 const NOWHERE: u32 = u32::MAX;
 
 /// One place to look, from newest to oldest.
-enum Source {
+enum LookupSource {
     Buffer(WriteBuffer),
     Run(RunSource),
 }
@@ -44,8 +44,8 @@ struct RunSource {
 }
 
 impl RunSource {
-    fn whole(run: &Arc<Run>, level: usize) -> Source {
-        Source::Run(RunSource { run: Arc::clone(run), level, boundary: None, after: false })
+    fn whole(run: &Arc<Run>, level: usize) -> LookupSource {
+        LookupSource::Run(RunSource { run: Arc::clone(run), level, boundary: None, after: false })
     }
 
     /// The segment that may hold `key`, or [`NOWHERE`].
@@ -66,13 +66,13 @@ impl RunSource {
 
 /// Everything of a view, from newest to oldest; for an unfinished union with the source behind the
 /// table that each is of, else with an empty list.
-fn sources(view: &View) -> (Vec<Source>, Vec<u32>) {
+fn sources(view: &View) -> (Vec<LookupSource>, Vec<u32>) {
     let Shape { sealed, levels, last, union, .. } = &*view.shape;
     let mut sources = Vec::with_capacity(16);
-    sources.push(Source::Buffer(view.active.clone()));
+    sources.push(LookupSource::Buffer(view.active.clone()));
     sources.extend(view.base.iter().map(|run| RunSource::whole(run, 0)));
     for sealed in sealed.iter().rev() {
-        sources.push(Source::Buffer(sealed.buffer.clone()));
+        sources.push(LookupSource::Buffer(sealed.buffer.clone()));
         sources.extend(sealed.base.iter().map(|run| RunSource::whole(run, 0)));
     }
     for (level, runs) in levels.iter().enumerate() {
@@ -83,12 +83,17 @@ fn sources(view: &View) -> (Vec<Source>, Vec<u32>) {
         if !state.outputs.is_empty() {
             let boundary = if state.done { None } else { boundary.clone() };
             let run = Arc::clone(&state.outputs);
-            sources.push(Source::Run(RunSource { run, level: level + 1, boundary, after: false }));
+            sources.push(LookupSource::Run(RunSource {
+                run,
+                level: level + 1,
+                boundary,
+                after: false,
+            }));
         }
         for input in &state.inputs {
             let Input::Run(run) = input else { continue };
             let (run, boundary) = (Arc::clone(run), boundary.clone());
-            sources.push(Source::Run(RunSource { run, level, boundary, after: true }));
+            sources.push(LookupSource::Run(RunSource { run, level, boundary, after: true }));
         }
     }
     sources.extend(last.iter().map(|run| RunSource::whole(run, levels.len())));
@@ -98,13 +103,13 @@ fn sources(view: &View) -> (Vec<Source>, Vec<u32>) {
 }
 
 /// Adds what a union is made of; returns of each source which is the first behind its table.
-fn add_union(union: &Merging, sources: &mut Vec<Source>, level: usize) -> Vec<u32> {
+fn add_union(union: &Merging, sources: &mut Vec<LookupSource>, level: usize) -> Vec<u32> {
     let parts = union.job.parts();
     let own = sources.len();
     let mut ends = vec![(own + parts.len()) as u32; own];
-    for Part { run, after, end } in parts {
+    for UnionPart { run, after, end } in parts {
         let boundary = after.map(|key| (key_prefix(&key), key));
-        sources.push(Source::Run(RunSource { run, level, boundary, after: true }));
+        sources.push(LookupSource::Run(RunSource { run, level, boundary, after: true }));
         ends.push((own + end) as u32);
     }
     ends
@@ -219,7 +224,7 @@ pub fn search<K: AsRef<[u8]>>(
 }
 
 /// A page that may hold a key.
-struct Place<'a> {
+struct Candidate<'a> {
     segment: &'a Arc<Segment>,
     page: u32,
     /// How far into the page the key is looked for first.
@@ -228,10 +233,10 @@ struct Place<'a> {
 }
 
 /// A page of the cache that waits to be searched.
-struct Held<'a> {
+struct WaitingPage<'a> {
     index: usize,
-    at: Place<'a>,
-    page: cache::Page,
+    at: Candidate<'a>,
+    page: cache::CachedPage,
 }
 
 /// The places of the bits that are set.
@@ -245,7 +250,7 @@ fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
 
 struct Search<'a, K> {
     view: &'a View,
-    sources: &'a [Source],
+    sources: &'a [LookupSource],
     /// In an unfinished union, for each source the first one behind its table; else empty.
     ends: &'a [u32],
     keys: &'a [K],
@@ -255,9 +260,9 @@ struct Search<'a, K> {
     /// memory allows.
     next_source: Vec<u32>,
     /// The page that each key waits for.
-    waiting: Vec<Option<Place<'a>>>,
+    waiting: Vec<Option<Candidate<'a>>>,
     /// Pages of the cache that wait to be searched.
-    held: Vec<Held<'a>>,
+    held: Vec<WaitingPage<'a>>,
     /// Upserts found so far, joined, for keys whose older value is still looked for.
     upserts: HashMap<usize, Vec<u8>>,
     /// Values found to be in blob files.
@@ -306,12 +311,12 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
                     if let Some(cached) = segment.cached() {
                         cached.prefetch_place(span.page);
                     }
-                    places[slot] = Some(Place { segment, page: span.page, near, level });
+                    places[slot] = Some(Candidate { segment, page: span.page, near, level });
                 }
                 None => self.advance(index, hashes[slot], Some(row(slot)))?,
             }
         }
-        for Place { segment, page, .. } in places.iter().flatten() {
+        for Candidate { segment, page, .. } in places.iter().flatten() {
             let Some(cached) = segment.cached() else { break };
             cached.prefetch(*page);
         }
@@ -326,7 +331,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     /// Searches the pages of the cache, now that the lines asked for have had time to come. They may
     /// be of keys of earlier groups, whose reads completed meanwhile.
     fn search_held(&mut self) -> Result<()> {
-        while let Some(Held { index, at, page }) = self.held.pop() {
+        while let Some(WaitingPage { index, at, page }) = self.held.pop() {
             if !self.search_page(&at, index, &page[..])? {
                 let hash = self.view.store.salt.hash(self.key(index));
                 self.advance(index, hash, None)?;
@@ -338,7 +343,8 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     /// Looks in the buffers that come before any run; whether that settles the key.
     fn search_buffers(&mut self, index: usize, hash: u64) -> Result<bool> {
         let sources = self.sources;
-        while let Some(Source::Buffer(buffer)) = sources.get(self.next_source[index] as usize) {
+        while let Some(LookupSource::Buffer(buffer)) = sources.get(self.next_source[index] as usize)
+        {
             self.next_source[index] += 1;
             let found = buffer.get(self.keys[index].as_ref(), hash);
             if let Some(entry) = found
@@ -359,7 +365,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
         let prefix = key_prefix(key);
         let salt = self.view.store.salt.number();
         for (source, place) in self.sources.iter().zip(row) {
-            let Source::Run(source) = source else { continue };
+            let LookupSource::Run(source) = source else { continue };
             *place = source.locate(prefix, key);
             if *place == NOWHERE {
                 continue;
@@ -456,7 +462,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     fn advance(&mut self, index: usize, hash_: u64, located: Option<&[u32]>) -> Result<()> {
         while let Some((segment, level)) = self.next_segment(index, hash_, located)? {
             if let Some((span, near)) = segment.index()?.find_near(self.key(index)) {
-                return self.read(index, Place { segment, page: span.page, near, level });
+                return self.read(index, Candidate { segment, page: span.page, near, level });
             }
         }
         Ok(())
@@ -478,7 +484,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
             };
             self.next_source[index] += 1;
             let source = match source {
-                Source::Buffer(buffer) => {
+                LookupSource::Buffer(buffer) => {
                     let found = buffer.get(self.keys[index].as_ref(), hash_);
                     if let Some(entry) = found
                         && self.take(index, entry)?
@@ -487,7 +493,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
                     }
                     continue;
                 }
-                Source::Run(source) => source,
+                LookupSource::Run(source) => source,
             };
             let key = self.keys[index].as_ref();
             let segment = match located {
@@ -526,11 +532,11 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
 
     /// Gets the page that may hold the key: from the cache, to be searched at the end of the group, or
     /// by a read that completes later.
-    fn read(&mut self, index: usize, at: Place<'a>) -> Result<()> {
+    fn read(&mut self, index: usize, at: Candidate<'a>) -> Result<()> {
         if let Some(page) = at.segment.cached().and_then(|cached| cached.get(at.page)) {
             self.counts.cache_hits += 1;
             Page::prefetch(&page[..], at.near);
-            self.held.push(Held { index, at, page });
+            self.held.push(WaitingPage { index, at, page });
             return Ok(());
         }
         while self.scratch.queue.pending() == self.scratch.queue.depth() {
@@ -569,7 +575,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
     }
 
     /// Takes what a checked page says of a key; whether that settles it.
-    fn search_page(&mut self, at: &Place<'_>, index: usize, bytes: &[u8]) -> Result<bool> {
+    fn search_page(&mut self, at: &Candidate<'_>, index: usize, bytes: &[u8]) -> Result<bool> {
         let page = Page::view(bytes);
         let Some(entry) = page.find_near(self.keys[index].as_ref(), at.near) else {
             self.counts.level(at.level).false_passes += 1;

@@ -10,7 +10,7 @@ use super::view::View;
 use crate::cache::Charge;
 use crate::error::{Error, Result};
 use crate::table::runs::blob::{BlobBuilder, HeldBlob};
-use crate::table::shared::{Log, Operation, Purpose, Store};
+use crate::table::shared::{Log, Operation, Purpose, SegmentStore};
 
 /// A value of a table that was found and, if it is in a blob file, not read yet. It stays valid as
 /// long as it is held, whatever becomes of its key; then it gives `Closed` once the session ended.
@@ -34,14 +34,14 @@ use crate::table::shared::{Log, Operation, Purpose, Store};
 /// ```
 #[derive(Clone)]
 pub struct Value {
-    pub(in crate::table) place: Place,
+    pub(in crate::table) place: ValueLocation,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
-    pub(in crate::table) store: Arc<Store>,
+    pub(in crate::table) store: Arc<SegmentStore>,
 }
 
 /// Where the bytes of a value are.
 #[derive(Clone)]
-pub enum Place {
+pub enum ValueLocation {
     Memory(Arc<[u8]>),
     Blob(HeldBlob),
 }
@@ -57,8 +57,8 @@ impl Value {
     #[must_use]
     pub fn len(&self) -> u64 {
         match &self.place {
-            Place::Memory(bytes) => bytes.len() as u64,
-            Place::Blob(blob) => blob.span.length,
+            ValueLocation::Memory(bytes) => bytes.len() as u64,
+            ValueLocation::Blob(blob) => blob.span.length,
         }
     }
 
@@ -74,10 +74,10 @@ impl Value {
         self.store.check_open()?;
         let left = self.len().saturating_sub(offset).min(buffer.len() as u64) as usize;
         match &self.place {
-            Place::Memory(bytes) if left > 0 => {
+            ValueLocation::Memory(bytes) if left > 0 => {
                 buffer[..left].copy_from_slice(&bytes[offset as usize..][..left]);
             }
-            Place::Blob(blob) if left > 0 => {
+            ValueLocation::Blob(blob) if left > 0 => {
                 let mut at = 0;
                 blob.file.read(&blob.span, offset, left as u64, |piece| {
                     buffer[at..at + piece.len()].copy_from_slice(piece);
@@ -94,8 +94,8 @@ impl Value {
     pub fn read(&self) -> Result<Vec<u8>> {
         self.store.check_open()?;
         match &self.place {
-            Place::Memory(bytes) => Ok(bytes.to_vec()),
-            Place::Blob(blob) => {
+            ValueLocation::Memory(bytes) => Ok(bytes.to_vec()),
+            ValueLocation::Blob(blob) => {
                 self.store.counters.add_blobs(std::slice::from_ref(blob));
                 blob.file.read_whole(&blob.span)
             }
@@ -118,10 +118,10 @@ impl View {
             }
             self.store.put_scratch(scratch);
             let value = |place| Value { place, store: Arc::clone(&self.store) };
-            let whole = |bytes: &[u8]| value(Place::Memory(bytes.into()));
+            let whole = |bytes: &[u8]| value(ValueLocation::Memory(bytes.into()));
             let mut found: Vec<_> = values.iter().map(|bytes| bytes.map(whole)).collect();
             for PendingBlob { index, blob, .. } in apart {
-                found[index] = Some(value(Place::Blob(blob)));
+                found[index] = Some(value(ValueLocation::Blob(blob)));
             }
             Ok(found)
         })
@@ -136,7 +136,7 @@ pub struct ValueWriter {
     blob: Option<BlobBuilder>,
     /// For the memory of `blob`.
     _charge: Option<Charge>,
-    store: Arc<Store>,
+    store: Arc<SegmentStore>,
 }
 
 impl std::fmt::Debug for ValueWriter {
@@ -147,7 +147,7 @@ impl std::fmt::Debug for ValueWriter {
 }
 
 impl ValueWriter {
-    pub(in crate::table) fn new(store: Arc<Store>) -> Result<Self> {
+    pub(in crate::table) fn new(store: Arc<SegmentStore>) -> Result<Self> {
         let blob = store.write(|| store.build_blob())?;
         let charge = store.charge();
         if let Some(charge) = &charge {
@@ -182,7 +182,10 @@ impl ValueWriter {
             }
             Ok(file)
         })?;
-        Ok(Value { place: Place::Blob(HeldBlob { span, file }), store: Arc::clone(&self.store) })
+        Ok(Value {
+            place: ValueLocation::Blob(HeldBlob { span, file }),
+            store: Arc::clone(&self.store),
+        })
     }
 
     fn broken(&self) -> Error {
@@ -203,8 +206,10 @@ impl crate::Batch {
     /// the log refers to it.
     pub fn insert_value(&mut self, key: &[u8], value: &Value) -> &mut Self {
         match &value.place {
-            Place::Memory(bytes) => self.insert(key, bytes),
-            Place::Blob(blob) => self.insert_blob(key, blob, Arc::new(Arc::clone(&value.store))),
+            ValueLocation::Memory(bytes) => self.insert(key, bytes),
+            ValueLocation::Blob(blob) => {
+                self.insert_blob(key, blob, Arc::new(Arc::clone(&value.store)))
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::table::buffer::WriteBuffer;
 use crate::table::bytes::operator::MergeOperator;
 use crate::table::merge::{BlobPlan, Input, MergeJob, Schedule, Shape};
 use crate::table::runs::Run;
-use crate::table::shared::{Purpose, Store, TableOptions};
+use crate::table::shared::{Purpose, SegmentStore, TableOptions};
 
 /// A table's content at the moment it was taken. Readers never wait for the writer or its disk.
 ///
@@ -35,7 +35,7 @@ pub struct View {
     pub(in crate::table) shape: Arc<Shape>,
     pub(in crate::table) operator: Option<MergeOperator>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
-    pub(in crate::table) store: Arc<Store>,
+    pub(in crate::table) store: Arc<SegmentStore>,
 }
 
 impl std::fmt::Debug for View {
@@ -54,7 +54,7 @@ impl View {
         let mut shape = Arc::clone(&self.shape);
         let mut schedule = Schedule { store: &self.store, options, work: 0 };
         while !shape.sealed.is_empty() {
-            schedule.settle(&mut shape)?;
+            schedule.finish_write_out(&mut shape)?;
         }
         if self.active.is_empty() {
             return Ok((shape, self.base.clone()));

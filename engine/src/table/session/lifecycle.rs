@@ -25,7 +25,7 @@ use crate::table::durable::{LiveTables, LogWriter, log_files};
 use crate::table::merge::Shape;
 use crate::table::shared::paths::{self, LOCK, SEGMENTS, SNAPSHOTS};
 use crate::table::shared::{
-    Files, Log, Named, Pins, SessionOptions, SessionStats, Store, TableOptions,
+    Files, Log, PinnedFiles, Pins, SegmentStore, SessionOptions, SessionStats, TableOptions,
 };
 use crate::table::write::Table;
 
@@ -59,7 +59,7 @@ pub struct Session {
     /// How many snapshots were saved, as far as those tell that are there; under `changing`.
     saves: Arc<AtomicU64>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
-    pub(in crate::table) store: Arc<Store>,
+    pub(in crate::table) store: Arc<SegmentStore>,
 }
 
 impl std::fmt::Debug for Session {
@@ -91,7 +91,7 @@ impl Session {
         // The salt does not follow from the identity, which every file of the session shows.
         let from = Salt::new(seed);
         let (identity, salt) = (from.hash(b"identity"), from.hash(b"salt"));
-        let store = Store::new(disk, options, (identity, salt), 1, Some((lock, seed)));
+        let store = SegmentStore::new(disk, options, (identity, salt), 1, Some((lock, seed)));
         let pins = Arc::new(Pins::default());
         let log = Self::start_log(&store, &pins, 1, Vec::new())?;
         claim.finish(identity, salt)?;
@@ -100,7 +100,7 @@ impl Session {
     }
 
     fn start_log(
-        store: &Arc<Store>,
+        store: &Arc<SegmentStore>,
         pins: &Arc<Pins>,
         number: u64,
         older: Vec<crate::table::durable::LogFile>,
@@ -130,8 +130,8 @@ impl Session {
                 on_disk.insert(name, id);
             }
         }
-        let store = Store::new(disk, options, (identity, salt), next_segment, Some((lock, seed)));
-        let mut named = Named::default();
+        let store = SegmentStore::new(disk, options, (identity, salt), next_segment, Some((lock, seed)));
+        let mut named = PinnedFiles::default();
         let mut saves = 0;
         for name in snapshot_names(&*store.disk)? {
             match pin(&store, &name) {
@@ -199,7 +199,7 @@ impl Session {
     /// small file.
     pub fn open_read_only(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         let identity = read_session(&*disk)?;
-        let store = Store::new(disk, options, identity, u64::MAX, None);
+        let store = SegmentStore::new(disk, options, identity, u64::MAX, None);
         let pins = Arc::new(Pins::default());
         let live = LiveTables::new(&store, &pins, None, None, None);
         Ok(Session { store, pins, live, changing: Arc::default(), saves: Arc::default() })
@@ -315,7 +315,7 @@ impl Session {
 }
 
 /// Which save a snapshot is, and the files of the segments that it names. None is opened.
-fn pin(store: &Store, name: &str) -> Result<(u64, Files)> {
+fn pin(store: &SegmentStore, name: &str) -> Result<(u64, Files)> {
     let manifest = read_manifest(&*store.disk, store.identity, name)?;
     let files = manifest.files().map(|(id, path)| (id, store.shared_file(id, path)));
     Ok((manifest.sequence, files.collect()))

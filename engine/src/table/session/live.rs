@@ -14,7 +14,7 @@ use crate::table::bytes::operator::MergeOperator;
 use crate::table::durable::folder::lost_among;
 use crate::table::durable::snapshot::{TableRecord, named_files};
 use crate::table::durable::{
-    Checkpoint, LiveRecord, LogPoint, Opened, Record, log_files, no_live_table, read_checkpoint,
+    Checkpoint, LiveRecord, LogPoint, LogRecord, Opened, log_files, no_live_table, read_checkpoint,
     scan,
 };
 use crate::table::runs::blob::BlobMeta;
@@ -123,16 +123,16 @@ impl Session {
         }
         self.store.check_writable()?;
         let log = self.live.log()?;
-        let mut leases = BTreeMap::new();
+        let mut writers = BTreeMap::new();
         let (mut tables, mut replays) = (BTreeMap::new(), Vec::new());
-        for Opened { name, lease, record, moment } in self.live.open(name)? {
-            if let Some(moment) = moment {
-                let mut table = Table::resumed(&name, moment);
-                table.live_again(lease);
+        for Opened { name, writer, record, table_state } in self.live.open(name)? {
+            if let Some(table_state) = table_state {
+                let mut table = Table::resumed(&name, table_state);
+                table.live_again(writer);
                 tables.insert(name, table);
             } else {
                 replays.push(self.replay_of(&record, options)?);
-                leases.insert(name, lease);
+                writers.insert(name, writer);
             }
         }
         if !replays.is_empty() {
@@ -148,8 +148,8 @@ impl Session {
         }
         for Replay { mut table, begun, applied, .. } in replays {
             let name = table.name().to_owned();
-            let lease = leases.remove(&name).expect("each was leased");
-            table.live_from(lease, begun, applied);
+            let writer = writers.remove(&name).expect("each has its writer");
+            table.live_from(writer, begun, applied);
             tables.insert(name, table);
         }
         Ok(tables.into_values().collect())
@@ -216,13 +216,13 @@ impl Session {
     ) -> Result<()> {
         let place = payload.clone();
         let wanted = |id| replays.iter().any(|replay| replay.id == id && replay.lacks(at));
-        let (parts, blobs) = match Record::decode(payload, &wanted)? {
-            Record::Update { parts, blobs } => (parts, blobs),
-            Record::DeleteRange(id, range) => {
+        let (parts, blobs) = match LogRecord::decode(payload, &wanted)? {
+            LogRecord::Update { parts, blobs } => (parts, blobs),
+            LogRecord::DeleteRange(id, range) => {
                 let replay = replays.iter_mut().find(|replay| replay.id == id);
                 return replay.map_or(Ok(()), |replay| replay.delete_range(&range, at));
             }
-            Record::Begin(_) => {
+            LogRecord::Begin(_) => {
                 return Err(place.corrupt("an update", "the record that begins a file"));
             }
         };
@@ -265,12 +265,12 @@ impl Session {
             return Err(Error::invalid(format!("table {} is live already", table.name())));
         }
         let (shape, base) = table.written_out()?;
-        let lease = self.live.add(table.name(), |named| {
+        let writer = self.live.add(table.name(), |named| {
             let (name, options) = (table.name(), table.options());
             Ok(TableRecord::new(name, options, &shape, base.as_deref(), named))
         })?;
         table.adopt(shape, base);
-        table.live_again(lease);
+        table.live_again(writer);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use super::lifecycle::Session;
 use crate::error::{Error, Result};
 use crate::table::bytes::{EntryKind, EntryRef, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::table::merge::{RunBuilder, Shape, Sorter};
-use crate::table::shared::{Lookups, Store, TableOptions, paths};
+use crate::table::shared::{Lookups, SegmentStore, TableOptions, paths};
 use crate::table::write::Table;
 
 /// Bytes of a key that an error shows.
@@ -32,7 +32,7 @@ pub enum LoadOrder {
 ///
 /// Dropped unfinished, it leaves nothing behind.
 pub struct Loader {
-    store: Arc<Store>,
+    store: Arc<SegmentStore>,
     name: String,
     options: TableOptions,
     run: RunBuilder,

@@ -21,7 +21,7 @@ use crate::table::durable::snapshot::{
     self, Manifest, PAYLOAD_BYTES_MAX, SnapshotInfo, TableRecord, files_of,
 };
 use crate::table::shared::paths::{self, SNAPSHOTS};
-use crate::table::shared::{Files, Named, OpenSnapshot, Operation};
+use crate::table::shared::{Files, OpenSnapshot, Operation};
 use crate::table::write::Table;
 
 /// How often a listing is begun again because snapshots went while it was read.
@@ -152,7 +152,7 @@ impl Session {
         name: &str,
         path: &str,
         (label, payload, tables): (String, Vec<u8>, Vec<TableRecord>),
-        segments: &snapshot::Named,
+        segments: &snapshot::NamedSegments,
     ) -> Result<()> {
         self.store.sync_segments(segments.values())?;
         self.store.check_lock()?;
@@ -164,13 +164,13 @@ impl Session {
         let files = files_of(segments);
         // Kept from before the manifest can be there, so that it never names a file that is gone,
         // and that whoever sees it finds its files held.
-        self.pins.keep(name, files);
+        self.pins.pin(name, files);
         if let Err(error) = self.replace(path, &bytes) {
             // Without the new name nothing has changed; with it, it may or may not be durable.
             if self.store.disk.exists(path).unwrap_or(true) {
                 return Err(self.poisoned_by(error));
             }
-            self.pins.let_go(name);
+            self.pins.unpin(name);
             return Err(error);
         }
         Ok(())
@@ -283,7 +283,7 @@ impl Session {
         removed.map_err(|error| missing_snapshot(&*self.store.disk, name, error))?;
         let synced = self.store.disk.sync_directory(SNAPSHOTS);
         synced.map_err(|error| self.poisoned_by(error))?;
-        self.pins.let_go(name);
+        self.pins.unpin(name);
         Ok(())
     }
 }

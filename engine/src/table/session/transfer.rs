@@ -17,12 +17,12 @@ use crate::file::replace;
 use crate::format::checksum::crc;
 use crate::format::hash::combine;
 use crate::table::durable::folder::{Claim, Others, lost_or_deleted, read_manifest, read_session};
-use crate::table::durable::snapshot::{Manifest, Named};
+use crate::table::durable::snapshot::{Manifest, NamedSegments};
 use crate::table::durable::verify;
 use crate::table::runs::blob::{BlobFile, BlobMeta};
 use crate::table::runs::{Segment, SegmentMeta};
 use crate::table::shared::paths::{self, SEGMENTS};
-use crate::table::shared::{SessionOptions, Store, Verify};
+use crate::table::shared::{SegmentStore, SessionOptions, Verify};
 
 /// What an export or an import moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Session {
         // Its own, for both sessions may go on writing files with the same numbers.
         let identity = combine(store.identity, u64::from(crc(&manifest.encode())));
         let identity = combine(identity, seed);
-        let there = Store::new(
+        let there = SegmentStore::new(
             Arc::clone(target),
             SessionOptions::default(),
             (identity, store.salt.number()),
@@ -184,7 +184,7 @@ impl Session {
         let mut manifest = read_manifest(&**source, theirs, name)?;
         let (path, _changing) = self.claim(new_name)?;
         let mut moved = Transferred::default();
-        let (mut numbers, mut named) = (BTreeMap::new(), Named::new());
+        let (mut numbers, mut named) = (BTreeMap::new(), NamedSegments::new());
         let mut held = Vec::new();
         let explain = |error| lost_or_deleted(&**source, &manifest, error);
         for (id, mut meta) in distinct_blobs(&manifest) {

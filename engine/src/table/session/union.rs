@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::table::bytes::operator::MergeOperator;
 use crate::table::durable::snapshot::UNION_RUNS_MAX;
 use crate::table::merge::{
-    BlobPlan, Groups, Input, MergeJob, MergePlan, MergeState, Merging, Part, Schedule, Shape,
+    BlobPlan, Groups, Input, MergeJob, MergePlan, MergeState, Merging, Schedule, Shape, UnionPart,
 };
 use crate::table::runs::Run;
 use crate::table::shared::{Purpose, paths};
@@ -145,13 +145,13 @@ fn operator_name(operator: Option<&MergeOperator>) -> String {
 
 /// Adds what a table without sealed buffers consists of, as one more table of a union. Each merge is
 /// taken as it stands: its finished segments, then what is left of its inputs.
-fn add_parts(shape: &Shape, base: Option<&Arc<Run>>, parts: &mut Vec<Part>) {
+fn add_parts(shape: &Shape, base: Option<&Arc<Run>>, parts: &mut Vec<UnionPart>) {
     /// Until it is known where the table ends.
     const OPEN: usize = usize::MAX;
     assert!(shape.sealed.is_empty(), "sealed buffers are written out before a union");
     let mut add = |run: &Arc<Run>, after: Option<&Arc<[u8]>>, end: usize| {
         if !run.is_empty() {
-            parts.push(Part { run: Arc::clone(run), after: after.cloned(), end });
+            parts.push(UnionPart { run: Arc::clone(run), after: after.cloned(), end });
         }
     };
     if let Some(base) = base {
@@ -171,7 +171,7 @@ fn add_parts(shape: &Shape, base: Option<&Arc<Run>>, parts: &mut Vec<Part>) {
     shape.last.iter().for_each(|run| add(run, None, OPEN));
     let nested = shape.union.as_ref().map_or(Vec::new(), |union| union.job.parts());
     let first = parts.len();
-    parts.extend(nested.into_iter().map(|part| Part { end: first + part.end, ..part }));
+    parts.extend(nested.into_iter().map(|part| UnionPart { end: first + part.end, ..part }));
     let end = parts.len();
     parts.iter_mut().filter(|part| part.end == OPEN).for_each(|part| part.end = end);
 }

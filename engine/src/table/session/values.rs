@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::lifecycle::Session;
 use crate::error::Result;
-use crate::table::read::{Place, Value, ValueWriter, Values};
+use crate::table::read::{Value, ValueLocation, ValueWriter, Values};
 use crate::table::runs::blob::fetch;
 
 impl Session {
@@ -19,8 +19,8 @@ impl Session {
         for (number, value) in values.iter().enumerate() {
             value.store.check_open()?;
             match &value.place {
-                Place::Memory(bytes) => all.set(number, bytes),
-                Place::Blob(blob) => {
+                ValueLocation::Memory(bytes) => all.set(number, bytes),
+                ValueLocation::Blob(blob) => {
                     // Compared with the file before the memory is taken.
                     blob.file.check_span(&blob.span)?;
                     blob.file.file()?;

@@ -1,7 +1,7 @@
 //! Which durable things name which files: each snapshot, the checkpoint, and each file of the log.
 //!
 //! A segment or blob file that one of them names is kept; when the last that names it is durably gone,
-//! it is condemned and goes with its last holder. While some manifest could not be read, nothing is.
+//! it is released and goes with its last holder. While some manifest could not be read, nothing is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub type Files = BTreeMap<u64, Arc<SharedFile>>;
 
 /// What is named, and what was found wrong at open.
 #[derive(Default)]
-pub struct Named {
+pub struct PinnedFiles {
     /// The segments that each snapshot names, and with them their files.
     pub snapshots: BTreeMap<String, Files>,
     /// The segments that the checkpoint names.
@@ -25,7 +25,7 @@ pub struct Named {
     pub warnings: Vec<String>,
 }
 
-impl Named {
+impl PinnedFiles {
     fn is_named(&self, id: u64) -> bool {
         self.all().any(|files| files.contains_key(&id))
     }
@@ -35,13 +35,13 @@ impl Named {
         self.snapshots.values().chain([&self.live]).chain(self.log.values())
     }
 
-    /// Condemns those of `files` that nothing names, if that is certain.
-    fn condemn(&self, files: &Files) {
+    /// Releases those of `files` that nothing names, if that is certain.
+    fn release(&self, files: &Files) {
         // A manifest that did not parse may name any of them.
         if self.warnings.is_empty() {
             for (id, file) in files {
                 if !self.is_named(*id) {
-                    file.condemn();
+                    file.release();
                 }
             }
         }
@@ -50,22 +50,22 @@ impl Named {
 
 /// The same, shared.
 #[derive(Default)]
-pub struct Pins(Mutex<Named>);
+pub struct Pins(Mutex<PinnedFiles>);
 
 impl Pins {
-    pub fn new(named: Named) -> Self {
+    pub fn new(named: PinnedFiles) -> Self {
         Pins(Mutex::new(named))
     }
 
     /// Nobody holds this while the disk works.
-    pub fn lock(&self) -> MutexGuard<'_, Named> {
+    pub fn lock(&self) -> MutexGuard<'_, PinnedFiles> {
         lock(&self.0)
     }
 
     /// Keeps `files` from now on, before the manifest of snapshot `name` can be there.
-    pub fn keep(&self, name: &str, files: Files) {
+    pub fn pin(&self, name: &str, files: Files) {
         let mut named = self.lock();
-        // Under the lock: between the mark and the name, another owner would condemn them.
+        // Under the lock: between the mark and the name, another owner would release them.
         for file in files.values() {
             file.keep();
         }
@@ -73,17 +73,17 @@ impl Pins {
     }
 
     /// Lets the files of a snapshot go whose manifest is durably gone.
-    pub fn let_go(&self, name: &str) {
+    pub fn unpin(&self, name: &str) {
         let mut named = self.lock();
         let Some(files) = named.snapshots.remove(name) else { return };
-        named.condemn(&files);
+        named.release(&files);
         // The files go after the lock does: removing them is work of the disk.
         drop(named);
     }
 
     /// Keeps the blob files that a record of log file `number` is to name. Gives the bytes of those that
     /// no record of it named before.
-    pub fn keep_logged(&self, number: u64, blobs: &[Arc<BlobFile>]) -> u64 {
+    pub fn pin_logged(&self, number: u64, blobs: &[Arc<BlobFile>]) -> u64 {
         let mut named = self.lock();
         let files = named.log.entry(number).or_default();
         let mut bytes = 0;
@@ -97,17 +97,17 @@ impl Pins {
     }
 
     /// Lets go what records of these log files name, which no checkpoint needs any more.
-    pub fn let_go_logged(&self, numbers: &[u64]) {
+    pub fn unpin_logged(&self, numbers: &[u64]) {
         let mut named = self.lock();
         let gone: Vec<_> = numbers.iter().filter_map(|number| named.log.remove(number)).collect();
         for files in &gone {
-            named.condemn(files);
+            named.release(files);
         }
         drop(named);
     }
 
     /// Keeps what a checkpoint is to name beside what the one before it does.
-    pub fn keep_live(&self, files: &Files) {
+    pub fn pin_live(&self, files: &Files) {
         let mut named = self.lock();
         for file in files.values() {
             file.keep();
@@ -116,10 +116,10 @@ impl Pins {
     }
 
     /// The checkpoint names `files` now and nothing else.
-    pub fn settle_live(&self, files: Files) {
+    pub fn set_live(&self, files: Files) {
         let mut named = self.lock();
         let before = std::mem::replace(&mut named.live, files);
-        named.condemn(&before);
+        named.release(&before);
         drop(named);
     }
 }
@@ -146,10 +146,10 @@ mod interleavings {
                 );
                 let files = || Files::from([(1, Arc::clone(&file))]);
                 let pins = Arc::new(Pins::default());
-                pins.keep("s", files());
+                pins.pin("s", files());
                 let other = Arc::clone(&pins);
-                let deleting = shuttle::thread::spawn(move || other.let_go("s"));
-                pins.keep_live(&files());
+                let deleting = shuttle::thread::spawn(move || other.unpin("s"));
+                pins.pin_live(&files());
                 deleting.join().expect("it does not panic");
                 assert!(file.is_kept());
             },

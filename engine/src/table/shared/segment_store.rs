@@ -26,7 +26,7 @@ use crate::table::runs::{Finished, Segment, SegmentBuilder, SegmentMeta, Segment
 const SPARE_BYTES_MAX: u64 = 64 << 20;
 
 /// See the module.
-pub struct Store {
+pub struct SegmentStore {
     pub(in crate::table) disk: Arc<dyn Disk>,
     pub(in crate::table) options: SessionOptions,
     /// The store's identity, from which files derive theirs.
@@ -86,7 +86,7 @@ impl Scratch {
     }
 }
 
-impl Store {
+impl SegmentStore {
     pub fn new(
         disk: Arc<dyn Disk>,
         options: SessionOptions,
@@ -97,7 +97,7 @@ impl Store {
         let (lock, seed) = lock.unzip();
         let cache_number = options.cache.as_ref().map_or(0, |cache| cache.join());
         let removals = Removals::new(lock.is_some());
-        Arc::new(Store {
+        Arc::new(SegmentStore {
             spares: SpareFiles::new(&disk, SPARE_BYTES_MAX, &removals),
             disk,
             options,
@@ -449,7 +449,7 @@ impl Store {
         segment
     }
 
-    /// Notes a segment for [`Store::sync_ahead`], and now and then forgets those that need it no more.
+    /// Notes a segment for [`SegmentStore::sync_ahead`], and now and then forgets those that need it no more.
     fn note_unsynced(&self, segment: &Arc<Segment>) {
         let mut unsynced = lock(&self.unsynced);
         if unsynced.len() == unsynced.capacity() {
@@ -525,7 +525,7 @@ impl Store {
     }
 
     /// Opens those of `metas` that nobody has open yet, all reads in flight together. Whoever holds
-    /// what is returned finds them by [`Store::open_segment`] without a read.
+    /// what is returned finds them by [`SegmentStore::open_segment`] without a read.
     pub fn open_segments<'a>(
         &self,
         metas: impl Iterator<Item = &'a SegmentMeta>,

@@ -15,12 +15,12 @@ use crate::table::durable::folder::{
 };
 use crate::table::durable::snapshot::named_files;
 use crate::table::durable::{
-    Checkpoint, Record, log_files, read_any_checkpoint, verify,
+    Checkpoint, LogRecord, log_files, read_any_checkpoint, verify,
 };
 use crate::table::runs::SegmentMeta;
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::paths::{self, SEGMENTS};
-use crate::table::shared::{SessionOptions, Store};
+use crate::table::shared::{SegmentStore, SessionOptions};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,8 @@ pub fn check(
         Err(error) if error.kind() == Kind::Corrupt => ((told_identity(&**disk)?, 0), Some(error)),
         Err(error) => return Err(error),
     };
-    let store = Store::new(Arc::clone(disk), SessionOptions::default(), identity, u64::MAX, None);
+    let store =
+        SegmentStore::new(Arc::clone(disk), SessionOptions::default(), identity, u64::MAX, None);
     let mut checker = Checker {
         disk: &**disk,
         store,
@@ -134,7 +135,7 @@ const PASSES_MAX: u32 = 100;
 /// One check, in as many passes as the writer beside it makes necessary.
 struct Checker<'a> {
     disk: &'a dyn Disk,
-    store: Arc<Store>,
+    store: Arc<SegmentStore>,
     /// What was read and is sound, which no further pass reads again.
     sound_segments: BTreeMap<u64, SegmentMeta>,
     sound_blobs: BTreeMap<u64, BlobMeta>,
@@ -347,7 +348,7 @@ fn check_log(
         (records, blobs) = (0, NeededBlobs::new());
         log_files::find(disk, identity, checkpoint, &mut |_, payload| {
             records += 1;
-            let record = Record::decode(payload, &|_| false)?;
+            let record = LogRecord::decode(payload, &|_| false)?;
             for blob in record.blobs() {
                 let (_, users) = blobs.entry(blob.id).or_insert((*blob, User::default()));
                 users.add(&User::of_live(checkpoint, |id| record.tables().contains(&id)));

@@ -451,7 +451,7 @@ fn index(file: &str, identity: u64, bytes: &[u8], footer: &Footer) -> Outline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::durable::snapshot::Named;
+    use crate::table::durable::snapshot::NamedSegments;
     use crate::table::merge::Shape;
     use crate::table::shared::TableOptions;
 
@@ -461,7 +461,7 @@ mod tests {
             &TableOptions::utxo(),
             &Shape::default(),
             None,
-            &mut Named::new(),
+            &mut NamedSegments::new(),
         );
         let header = Header::new(FileKind::Snapshot, 1, 2);
         let payload = b"payload".to_vec();

@@ -15,7 +15,7 @@ pub use crate::table::durable::snapshot::{
 };
 pub use crate::table::durable::{Checkpoint, LiveRecord};
 pub use crate::table::durable::{
-    LogEnd, LogPoint, Record as LogRecord, encode_begin, encode_delete_range, encode_update,
+    LogEnd, LogPoint, LogRecord, encode_begin, encode_delete_range, encode_update,
 };
 pub use crate::table::runs::Run;
 pub use crate::table::runs::blob::{BlobMeta, BlobSpan, BlobUse, read_meta as read_blob_meta};

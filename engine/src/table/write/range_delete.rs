@@ -17,12 +17,12 @@ use crate::table::bytes::KeyRange;
 use crate::table::durable::LogPoint;
 use crate::table::merge::{Input, MergeJob, MergeState, Merging, Shape};
 use crate::table::runs::{Run, Segment};
-use crate::table::shared::{Operation, Store};
+use crate::table::shared::{Operation, SegmentStore};
 
 /// Takes what a range covers out of the parts of a table.
 struct Cut<'a> {
     range: &'a KeyRange,
-    store: &'a Arc<Store>,
+    store: &'a Arc<SegmentStore>,
     /// Where the table's clock stands.
     clock: u64,
     /// Whether something was taken out.

@@ -11,12 +11,12 @@ use crate::error::{Error, Result};
 use crate::table::buffer::{Batch, PREFETCHED, WriteBuffer};
 use crate::table::bytes::KeyRange;
 use crate::table::bytes::operator::{self, MergeOperator};
-use crate::table::durable::{Lease, LogPoint, Moment};
+use crate::table::durable::{LiveWriter, LogPoint, TableState};
 use crate::table::merge::{Schedule, Shape};
 use crate::table::read::stats::{self, TableStats};
 use crate::table::read::{Cursor, Values, View};
 use crate::table::runs::Run;
-use crate::table::shared::{Operation, Store, TableOptions, paths};
+use crate::table::shared::{Operation, SegmentStore, TableOptions, paths};
 
 /// A map from keys to values, with one writer.
 ///
@@ -40,9 +40,9 @@ pub struct Table {
     pub(in crate::table) shape: Arc<Shape>,
     last_work: u64,
     /// Of a live table.
-    live: Option<Lease>,
+    live: Option<LiveWriter>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
-    pub(in crate::table) store: Arc<Store>,
+    pub(in crate::table) store: Arc<SegmentStore>,
 }
 
 impl std::fmt::Debug for Table {
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Table {
 
 impl Table {
     pub(in crate::table) fn new(
-        store: Arc<Store>,
+        store: Arc<SegmentStore>,
         name: &str,
         options: TableOptions,
         shape: Shape,
@@ -104,7 +104,7 @@ impl Table {
             let live = self.live.as_ref().filter(|_| !batch.is_empty());
             live.map_or(Ok(()), |live| self.write_checkpoint(live))?;
             let draft = self.draft(batch);
-            let parts = |live: &Lease| std::iter::once((live.id(), batch));
+            let parts = |live: &LiveWriter| std::iter::once((live.id(), batch));
             let at = live.map(|live| logged(&store, live, batch.len() as u64, parts(live)));
             self.apply_at(batch, draft, at.transpose()?);
             Ok(())
@@ -199,7 +199,7 @@ impl Table {
                 self.active
                     .insert(entry, hash, &|older, newer| operator::combine(operator, older, newer));
                 if self.active.cost_bytes() >= limit {
-                    self.active.let_go();
+                    self.active.release();
                     self.seal_active();
                     self.active.hold(batch.blobs());
                     limit = options.write_buffer_bytes;
@@ -207,7 +207,7 @@ impl Table {
                 }
             }
         }
-        self.active.let_go();
+        self.active.release();
         begun
     }
 
@@ -234,7 +234,7 @@ impl Table {
     fn draft(&self, batch: &Batch) -> Option<(Table, Vec<LogPoint>)> {
         let is_hosts = self.options.operator.as_ref().is_some_and(MergeOperator::is_hosts);
         (is_hosts && batch.has_upserts()).then(|| {
-            let mut draft = self.twin(String::new());
+            let mut draft = self.copy_as(String::new());
             let begun = draft.put(batch, LogPoint::default());
             (draft, begun)
         })
@@ -255,7 +255,7 @@ impl Table {
         at: Option<LogPoint>,
     ) {
         if let (Some(live), Some(_)) = (&self.live, at) {
-            live.withdraw();
+            live.clear_state();
         }
         let begins = at.unwrap_or_default();
         let begun = match draft {
@@ -263,18 +263,18 @@ impl Table {
             None => self.apply(batch, begins),
         };
         if let (Some(live), Some(at)) = (&self.live, at) {
-            live.deposit(self.moment(), begun, Some(at.after()));
+            live.set_state(self.table_state(), begun, Some(at.after()));
         }
     }
 
     /// What others need to write a checkpoint of it.
-    fn moment(&self) -> Moment {
-        Moment { view: self.view(), options: Arc::clone(&self.options) }
+    fn table_state(&self) -> TableState {
+        TableState { view: self.view(), options: Arc::clone(&self.options) }
     }
 
     /// Begins the next log file and writes a checkpoint, if that is due. After a checkpoint that could
     /// not write this table out, the log has to grow no further for it.
-    fn write_checkpoint(&self, live: &Lease) -> Result<()> {
+    fn write_checkpoint(&self, live: &LiveWriter) -> Result<()> {
         if live.is_stuck() {
             self.written_out()?;
             live.note_sound();
@@ -283,7 +283,7 @@ impl Table {
             return Ok(());
         }
         // What was paid since the last update shall be in it.
-        live.deposit(self.moment(), Vec::new(), None);
+        live.set_state(self.table_state(), Vec::new(), None);
         live.write_checkpoint()
     }
 
@@ -299,10 +299,10 @@ impl Table {
         logged.map(Some)
     }
 
-    /// The table as it was left in `moment`.
-    pub(in crate::table) fn resumed(name: &str, moment: Moment) -> Table {
-        let View { store, active, base, shape, .. } = moment.view;
-        let (name, options) = (name.to_owned(), moment.options);
+    /// The table as `table_state` has it.
+    pub(in crate::table) fn resumed(name: &str, table_state: TableState) -> Table {
+        let View { store, active, base, shape, .. } = table_state.view;
+        let (name, options) = (name.to_owned(), table_state.options);
         Table { store, name, options, active, base, shape, last_work: 0, live: None }
     }
 
@@ -322,18 +322,18 @@ impl Table {
     /// `begun`.
     pub(in crate::table) fn live_from(
         &mut self,
-        lease: Lease,
+        writer: LiveWriter,
         begun: Vec<LogPoint>,
         applied: LogPoint,
     ) {
-        lease.reset(begun, applied);
-        self.live_again(lease);
+        writer.reset(begun, applied);
+        self.live_again(writer);
     }
 
-    /// The same for a table whose place in the log the lease knows.
-    pub(in crate::table) fn live_again(&mut self, lease: Lease) {
-        lease.deposit(self.moment(), Vec::new(), None);
-        self.live = Some(lease);
+    /// The same for a table whose place in the log its writer knows.
+    pub(in crate::table) fn live_again(&mut self, writer: LiveWriter) {
+        writer.set_state(self.table_state(), Vec::new(), None);
+        self.live = Some(writer);
     }
 
     /// Whether updates go to the session's log, so that the table is found again as it is now.
@@ -386,10 +386,10 @@ impl Table {
     pub fn duplicate(&self, name: &str) -> Result<Table> {
         self.store.check_writable()?;
         paths::check_name("table", name)?;
-        Ok(self.twin(name.to_owned()))
+        Ok(self.copy_as(name.to_owned()))
     }
 
-    fn twin(&self, name: String) -> Table {
+    fn copy_as(&self, name: String) -> Table {
         Table {
             store: Arc::clone(&self.store),
             name,
@@ -446,8 +446,8 @@ impl Table {
 
 /// Appends one record with `parts` of `count` operations to the log.
 fn logged<'a>(
-    store: &Arc<Store>,
-    live: &Lease,
+    store: &Arc<SegmentStore>,
+    live: &LiveWriter,
     count: u64,
     parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
 ) -> Result<LogPoint> {
@@ -455,7 +455,7 @@ fn logged<'a>(
 }
 
 /// Applies each batch to its table, all of them or none; in the log they are one record.
-pub fn update_all(store: &Arc<Store>, updates: &mut [(&mut Table, &Batch)]) -> Result<()> {
+pub fn update_all(store: &Arc<SegmentStore>, updates: &mut [(&mut Table, &Batch)]) -> Result<()> {
     store.check_writable()?;
     for (table, batch) in updates.iter() {
         table.check_batch(batch)?;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{MergeRecord, Named, TableRecord, decode_optional, encode_optional, run_record};
+use super::{
+    MergeRecord, NamedSegments, TableRecord, decode_optional, encode_optional, run_record,
+};
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 use crate::table::merge::{Groups, Merging};
@@ -30,7 +32,7 @@ pub struct UnionRecord {
 
 impl UnionRecord {
     /// The record of a pending or finished union, whose segments join `named`.
-    pub fn new(union: &Merging, named: &mut Named) -> Self {
+    pub fn new(union: &Merging, named: &mut NamedSegments) -> Self {
         let (state, plan) = (union.job.state(), union.job.plan());
         let groups = plan.groups.as_deref().expect("the merge is one of a union");
         let parts = state.parts(groups);

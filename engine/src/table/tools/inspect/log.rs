@@ -9,7 +9,7 @@ use crate::format::codec::Decoder;
 use crate::format::header::{FileKind, Header, LENGTH};
 use crate::outline::Outline;
 use crate::table::bytes::KeyRange;
-use crate::table::durable::{Checkpoint, LogEnd, LogPoint, Record};
+use crate::table::durable::{Checkpoint, LogEnd, LogPoint, LogRecord};
 
 /// The outline of a log file: its records, and what each holds.
 #[must_use]
@@ -37,12 +37,12 @@ fn record(file: &str, at: Position, payload: &[u8]) -> Outline {
     let start = at.offset + HEAD as u64;
     let span = at.offset..start + payload.len() as u64;
     let outline = Outline::new(format!("record {}", at.sequence), span.clone());
-    match Record::decode(&mut Decoder::new(file, start, payload), &|_| true) {
+    match LogRecord::decode(&mut Decoder::new(file, start, payload), &|_| true) {
         Err(error) => outline.damaged(error),
-        Ok(Record::Begin(before)) => {
+        Ok(LogRecord::Begin(before)) => {
             outline.field("begins_after", before.map_or("nothing".to_owned(), printed_end))
         }
-        Ok(Record::Update { parts, blobs }) => {
+        Ok(LogRecord::Update { parts, blobs }) => {
             let outline = blobs.iter().fold(outline, |outline, blob| {
                 let piece = Outline::new(format!("blob file {}", blob.id), span.clone());
                 let piece = piece.field("identity", format_args!("{:016x}", blob.identity));
@@ -54,7 +54,7 @@ fn record(file: &str, at: Position, payload: &[u8]) -> Outline {
                 outline.child(part.field("operations", count))
             })
         }
-        Ok(Record::DeleteRange(id, range)) => {
+        Ok(LogRecord::DeleteRange(id, range)) => {
             let part = Outline::new(format!("table {id}"), span);
             outline.child(part.field("deleted_range", printed_range(&range)))
         }
