@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use varvite::Result;
 use varvite::context::inspect as context;
 use varvite::irmin_pack as irmin;
 use varvite::outline::Outline;
-use varvite::Result;
 use varvite::table::inspect;
 
 use crate::exit::{Outcome, Verdict};

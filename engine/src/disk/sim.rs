@@ -139,28 +139,6 @@ impl SimDisk {
         }
     }
 
-    /// The disk as the next process finds it when this one died and the machine goes on: everything is
-    /// there, and what was not durable still is not, so that a later power cut may take it. This disk
-    /// is not changed; the other has no locks or faults, and the same capacity.
-    #[must_use]
-    pub fn restart(&self) -> Arc<SimDisk> {
-        let state = lock(&self.state);
-        let mut files = state.files.clone();
-        for content in files.values_mut() {
-            content.handles = 0;
-        }
-        let next = Self::with(self.seed, state.names.clone(), files, state.next_number);
-        {
-            let mut next = lock(&next.state);
-            next.clock = state.clock;
-            next.random = state.random.clone();
-            next.entropy = state.entropy.clone();
-            (next.capacity, next.lose_cache) = (state.capacity, state.lose_cache);
-            next.sweep();
-        }
-        next
-    }
-
     /// Images to check a program against: the process's death; then every subset when at most
     /// `max_exhaustive` changes (at most 16) are not durable; then, when there are more of them or some
     /// can be torn, `seeded` random ones.

@@ -288,8 +288,7 @@ impl Opened {
         if !near.lacks && self.unindexed.get().is_none() {
             return Ok(None);
         }
-        let found = &self.unindexed()?.commits;
-        Ok(found.iter().find(|(_, hash)| hash == commit).map(|(at, _)| *at))
+        Ok(self.unindexed()?.by_hash.get(commit).copied())
     }
 
     /// The newest commits that can be read, and where those say that their parents are.

@@ -3,7 +3,7 @@
 //! Nothing in the index says what it lost. So the suffix is read from entry to entry, and what was collected
 //! or archived is found by who names it as a parent.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::entry::{Address, EntryKind};
 use super::reader::Reader;
@@ -16,6 +16,8 @@ use crate::error::{Error, Kind, Result};
 pub(crate) struct Unindexed {
     /// Offset and hash of commits that are there, in order.
     pub(crate) commits: Vec<(u64, Hash)>,
+    /// The oldest offset of each of them, by hash.
+    pub(crate) by_hash: HashMap<Hash, u64>,
     /// Commits, and parents of theirs that they name by a hash that leads nowhere: only in stores before
     /// version 3, in which nothing is ever collected.
     pub(crate) nowhere: Vec<(Hash, Hash)>,
@@ -72,6 +74,8 @@ pub(crate) fn find(reader: &Reader) -> Result<Unindexed> {
         }
     }
     found.commits.sort_unstable();
+    let newest_first = found.commits.iter().rev();
+    found.by_hash = newest_first.map(|(at, hash)| (*hash, *at)).collect();
     Ok(found)
 }
 

@@ -24,7 +24,7 @@ fn killed(sim: &Arc<SimDisk>, n: u64, action: impl FnOnce()) -> Arc<SimDisk> {
     sim.kill_at(n);
     action();
     assert!(sim.is_dead(), "it ended before its {n}-th change");
-    sim.restart()
+    sim.crash(Crash::Process)
 }
 
 fn open(sim: &Arc<SimDisk>) -> Store {
@@ -58,7 +58,7 @@ fn a_chunk_whose_control_file_was_renamed_by_a_killed_process_keeps_its_commits(
             break;
         }
         dead += 1;
-        let sim = sim.restart();
+        let sim = sim.crash(Crash::Process);
         let mut store = open(&sim);
         let second = commit(&mut store, 2, Some(first)).unwrap();
         let cut = open(&sim.crash(Crash::Subset(0)));
@@ -99,7 +99,7 @@ fn die_and_repeat(n: u64, options: &Options, images: &mut u64) -> bool {
     // An act that ended although the process died in it was told all the same.
     let (before, after) = (tale.told.clone(), tale.after(*act));
     loop {
-        sim = sim.restart();
+        sim = sim.crash(Crash::Process);
         let dies = deaths < 3 && random.one_in(2);
         if dies {
             sim.kill_at(1 + random.below(12));

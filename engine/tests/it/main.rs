@@ -63,6 +63,7 @@ mod shrinking; // fewer steps that still fail
 mod shuttle; // orders of the steps of several threads
 #[cfg(shuttle)]
 mod shuttle_operations; // every operation beside every other, on a disk that fails
+mod snapshot_retry; // snapshots saved or deleted by a process that was killed, opened, and then the power goes
 mod space; // how much disk a table takes over what is alive
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets
 mod story; // a fixed workload that touches every operation

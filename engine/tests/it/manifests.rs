@@ -310,3 +310,15 @@ fn a_segment_given_up_is_written_over_and_gone_at_closing() {
     session.close().unwrap();
     assert_eq!(segments().count(), 0);
 }
+
+#[test]
+fn a_save_always_has_a_later_one() {
+    let with = |sequence| Manifest { sequence, ..manifest("", b"", Vec::new()) }.encode();
+    for sequence in [1, (1 << 62) - 1] {
+        assert_eq!(Manifest::decode("m", &with(sequence)).unwrap().sequence, sequence);
+    }
+    for sequence in [0, 1 << 62, (1 << 62) + 1, u64::MAX] {
+        let error = Manifest::decode("m", &with(sequence)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{sequence}");
+    }
+}

@@ -198,32 +198,6 @@ fn the_death_of_the_process_loses_nothing_written() {
 }
 
 #[test]
-fn the_next_process_finds_everything_and_nothing_of_it_more_durable() {
-    let (disk, file) = durable("a", b"old");
-    file.write_at(0, b"new").unwrap();
-    create(&disk, "b", b"1").sync().unwrap();
-    disk.kill();
-    let next = disk.restart();
-    assert!(!next.is_dead());
-    assert_eq!((next.bytes("a").unwrap(), next.bytes("b").unwrap()), (b"new".into(), b"1".into()));
-    let cut = next.crash(Crash::Subset(0));
-    assert_eq!(cut.bytes("a").unwrap(), b"old");
-    assert!(!cut.exists("b").unwrap());
-    // A sync of the next process covers what the one before wrote.
-    let again = next.open("a", Mode::Write, Access::Buffered).unwrap();
-    again.sync().unwrap();
-    next.sync_directory("").unwrap();
-    assert_eq!(next.unsynced_count(), 0);
-    let cut = next.crash(Crash::Subset(0));
-    assert_eq!((cut.bytes("a").unwrap(), cut.bytes("b").unwrap()), (b"new".into(), b"1".into()));
-    assert_eq!(
-        disk.crash(Crash::Subset(0)).bytes("a").unwrap(),
-        b"old",
-        "this disk is not changed"
-    );
-}
-
-#[test]
 fn the_death_of_the_process_makes_nothing_durable() {
     let (disk, file) = durable("a", b"1");
     file.write_at(0, b"22").unwrap();

@@ -147,7 +147,11 @@ impl Content {
 
     /// A failed sync: the system takes the changes for saved, so that no later sync saves them. `keep`
     /// says what of each was, all the same.
-    pub(super) fn fail_sync(&mut self, lose_cache: bool, mut keep: impl FnMut(&ContentChange) -> Keep) {
+    pub(super) fn fail_sync(
+        &mut self,
+        lose_cache: bool,
+        mut keep: impl FnMut(&ContentChange) -> Keep,
+    ) {
         let changes = std::mem::take(&mut self.changes);
         let kept = changes.iter().map(|(_, change)| (change, keep(change)));
         apply(Arc::make_mut(&mut self.durable), kept);

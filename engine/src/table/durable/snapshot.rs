@@ -34,7 +34,7 @@ pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 const LEVELS_MAX: usize = 64;
 /// Most bytes that a clock, a merge or all files together may count, so that no sum overflows.
 const COST_MAX: u64 = 1 << 52;
-/// There is always a later save.
+/// Saves have smaller numbers, so that there is always a next one.
 const SEQUENCE_MAX: u64 = 1 << 62;
 /// Segments have smaller ids, so that there is always a next one.
 const SEGMENT_ID_MAX: u64 = 1 << 62;
@@ -408,8 +408,8 @@ pub fn decode_identity(from: &mut Decoder<'_>) -> Result<(String, u64)> {
         return Err(start.corrupt("the name of a snapshot", format_args!("{name:?}")));
     }
     let sequence = from.varint()?;
-    if !(1..=SEQUENCE_MAX).contains(&sequence) {
-        return Err(from.corrupt("a sequence of 1 to 2^62", sequence));
+    if !(1..SEQUENCE_MAX).contains(&sequence) {
+        return Err(from.corrupt("a sequence of at least 1 and below 2^62", sequence));
     }
     Ok((name, sequence))
 }
@@ -529,7 +529,8 @@ impl Manifest {
                 file,
                 0,
                 "a snapshot of this session",
-                "one of another session: delete it, and import the snapshot instead",
+                "one of another session: if the others are too, put this session's own file `session` \
+                 back; otherwise move this file away, and import the snapshot",
             ));
         }
         if self.name != name {
@@ -538,7 +539,8 @@ impl Manifest {
                 LENGTH as u64,
                 format_args!("the snapshot \"{name}\""),
                 format_args!(
-                    "the snapshot \"{}\", copied or renamed: delete \"{name}\", or put its own file back",
+                    "the snapshot \"{}\", copied or renamed: give the file that name again, or put the \
+                     file of \"{name}\" back",
                     self.name
                 ),
             ));

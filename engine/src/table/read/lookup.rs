@@ -14,7 +14,6 @@ use super::view::View;
 use crate::cache;
 use crate::disk::Read;
 use crate::error::Result;
-use crate::format::hash::hash;
 use crate::table::buffer::WriteBuffer;
 use crate::table::bytes::{EntryKind, EntryRef, PAGE_BYTES, Page, prefix as key_prefix};
 use crate::table::merge::{Input, Merging, Shape, UnionPart};
@@ -522,7 +521,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
         let hash_ = if segment.salt() == store.salt.number() {
             hash_
         } else {
-            hash(segment.salt(), self.key(index))
+            segment.hash(self.key(index))
         };
         let passes = filter.probe(hash_);
         self.counts.level(level).probes += 1;

@@ -15,6 +15,7 @@ use crate::file::shared::SharedFile;
 use crate::file::sync_once::SyncOnce;
 use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
+use crate::format::hash::Salt;
 use crate::format::header::{self, FileKind, Header};
 use crate::table::bytes::{
     BODY_BYTES, ENTRY_OVERHEAD, FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, check_seal, seal,
@@ -324,6 +325,8 @@ impl SegmentMeta {
 #[derive(Debug)]
 pub struct Segment {
     meta: SegmentMeta,
+    /// Of the filter, ready to hash with: not the session's where the segment was imported.
+    salt: Salt,
     file: Arc<dyn File>,
     index: OnceLock<Index>,
     /// The inner `None` is a segment without a filter.
@@ -369,6 +372,7 @@ impl Segment {
     #[must_use]
     pub fn new(meta: SegmentMeta, file: Arc<dyn File>) -> Self {
         Segment {
+            salt: Salt::new(meta.footer.salt),
             meta,
             file,
             index: OnceLock::new(),
@@ -710,7 +714,14 @@ impl Segment {
     #[inline]
     #[must_use]
     pub fn salt(&self) -> u64 {
-        self.meta.footer.salt
+        self.salt.number()
+    }
+
+    /// Hash of `key` for the filter.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.salt.hash(key)
     }
 
     /// The identity mixed into its checksums.

@@ -94,7 +94,10 @@ impl Session {
         let store = SegmentStore::new(disk, options, (identity, salt), 1, Some((lock, seed)));
         let pins = Arc::new(Pins::default());
         let log = Self::start_log(&store, &pins, 1, Vec::new())?;
-        claim.finish(identity, salt)?;
+        claim.finish(identity, salt).inspect_err(|_| {
+            // Nobody may find a session whose name is not durable, save to it, and lose it to the mark.
+            let _ = claim.retract();
+        })?;
         let live = LiveTables::new(&store, &pins, log, None, None);
         Ok(Session { store, pins, live, changing: Arc::default(), saves: Arc::default() })
     }
@@ -130,7 +133,8 @@ impl Session {
                 on_disk.insert(name, id);
             }
         }
-        let store = SegmentStore::new(disk, options, (identity, salt), next_segment, Some((lock, seed)));
+        let store =
+            SegmentStore::new(disk, options, (identity, salt), next_segment, Some((lock, seed)));
         let mut named = PinnedFiles::default();
         let mut saves = 0;
         for name in snapshot_names(&*store.disk)? {

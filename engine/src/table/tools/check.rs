@@ -14,9 +14,7 @@ use crate::table::durable::folder::{
     lost_file, read_any_manifest, read_manifest, read_session, snapshot_names,
 };
 use crate::table::durable::snapshot::named_files;
-use crate::table::durable::{
-    Checkpoint, LogRecord, log_files, read_any_checkpoint, verify,
-};
+use crate::table::durable::{Checkpoint, LogRecord, log_files, read_any_checkpoint, verify};
 use crate::table::runs::SegmentMeta;
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::paths::{self, SEGMENTS};
