@@ -112,7 +112,7 @@ impl Scratch {
 
     /// The folder for the table of places.
     pub fn places(&self) -> Result<Arc<dyn Disk>> {
-        Ok(OsDisk::create(&self.folder.join(PLACES))?)
+        Ok(OsDisk::create(self.folder.join(PLACES))?)
     }
 
     /// Removes what an export that did not come to its end left, and the table.
