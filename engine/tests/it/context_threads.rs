@@ -282,9 +282,9 @@ fn move_at(n: u64, acts: &'static [Act], options: &Options, opens: bool) -> bool
         let mut reader = open().unwrap();
         {
             let tale = &mut shared.lock().unwrap().1;
-            [Act::Commit(3), Act::Checkpoint, Act::Commit(4)]
-                .into_iter()
-                .for_each(|act| tale.act(act).unwrap());
+            for act in [Act::Commit(3), Act::Checkpoint, Act::Commit(4)] {
+                tale.act(act).unwrap();
+            }
             early = tale.told.clone();
         }
         arm();

@@ -209,7 +209,10 @@ fn an_older_file_of_a_session_is_noticed_or_was_acknowledged() {
         assert!(noticed.contains("manifest") && same.contains("segment"), "{noticed:?} {same:?}");
         assert_eq!(noticed.contains("last log file"), log != Log::None, "{noticed:?}");
     }
-    assert_eq!(silent, BTreeSet::from(SESSION_ROWS));
+    // An older last log file passes only when it reaches as far as the checkpoint says, which depends on when
+    // the log rolls.
+    assert!(silent.is_subset(&BTreeSet::from(SESSION_ROWS)), "{silent:?}");
+    assert!(silent.contains("manifest") && silent.contains("checkpoint"), "{silent:?}");
     assert_eq!(documented("### Older files of a session"), SESSION_ROWS.map(String::from).into());
 }
 

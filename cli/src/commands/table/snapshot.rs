@@ -131,6 +131,11 @@ fn list(arguments: &List, format: Format) -> Outcome {
                 ]);
             }
             print::line(&table.to_string())?;
+            for info in &snapshots {
+                if let Some(damage) = &info.damage {
+                    print::line(&format!("{}: {damage}", info.name))?;
+                }
+            }
         }
     }
     Ok(Verdict::of(sound))
