@@ -436,10 +436,7 @@ fn a_manifest_under_another_name_is_refused_everywhere() {
         let session = Session::open(copy.clone(), SessionOptions::default()).unwrap();
         session.delete_snapshot(name).unwrap();
         session.close().unwrap();
-        assert_eq!(
-            contents(&shared, &SessionOptions::default()).unwrap().contains_key(name),
-            false
-        );
+        assert!(!contents(&shared, &SessionOptions::default()).unwrap().contains_key(name));
         let report = check(&shared, |_| std::ops::ControlFlow::Continue(())).unwrap();
         assert!(report.findings.is_empty(), "{:?}", report.findings);
     }

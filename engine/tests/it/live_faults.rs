@@ -158,6 +158,7 @@ fn a_damaged_table_is_left_alone_by_the_updates_of_others() {
 
 /// The host's disk panics under the record that one thread writes for two: the other is told.
 #[test]
+#[allow(clippy::disallowed_methods)] // threads that the test may leave behind when it fails
 fn nobody_waits_for_a_thread_whose_disk_panicked() {
     for (log, stands) in
         [(Log::Written, Call::Write), (Log::Synced, Call::Write), (Log::Synced, Call::Sync)]
@@ -192,7 +193,7 @@ fn nobody_waits_for_a_thread_whose_disk_panicked() {
             })
         });
         drop(tell);
-        let outcome = told.recv_timeout(Duration::from_secs(60)).expect("it is told");
+        let outcome = told.recv_timeout(Duration::from_mins(1)).expect("it is told");
         assert_eq!(outcome, Err(Kind::Poisoned), "{log:?} {stands:?}");
         let panicked = handles.into_iter().filter_map(|handle| handle.join().err()).count();
         assert_eq!(panicked, 1);
@@ -206,6 +207,7 @@ fn nobody_waits_for_a_thread_whose_disk_panicked() {
 /// A snapshot stands in the sync of a segment that no live table has: updates go on, also through
 /// checkpoints, and with values that are made durable first.
 #[test]
+#[allow(clippy::disallowed_methods)] // threads that the test may leave behind when it fails
 fn updates_do_not_wait_for_the_syncs_of_a_snapshot() {
     let is_armed = Arc::new(AtomicBool::new(false));
     let [entered, left] = [(); 2].map(|()| Arc::new(Barrier::new(2)));

@@ -140,7 +140,7 @@ fn a_value_in_pieces_is_charged_while_it_is_written() {
     let before = charged(&cache);
     let mut writers = [(); 3].map(|()| session.write_value().unwrap());
     assert!(charged(&cache) >= before + 3 * (256 << 10));
-    writers[0].write(&[7; 1_000_000]).unwrap();
+    writers[0].write(&vec![7; 1_000_000]).unwrap();
     let [first, second, third] = writers;
     drop((first.finish().unwrap(), second));
     assert!((256 << 10..512 << 10).contains(&(charged(&cache) - before)));

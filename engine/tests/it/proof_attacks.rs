@@ -621,6 +621,7 @@ fn sharing(configuration: Configuration, name_bytes: usize) -> Proof {
 /// What is shown once is looked at once, not once for each place that leads to it: half a MiB of names would
 /// be hashed a thousand times.
 #[test]
+#[allow(clippy::disallowed_methods)] // a growth in time is what is tested
 fn a_piece_that_many_share_is_checked_once() {
     let configuration =
         Configuration::new(32, 256, varvite::context::ChildOrder::HashBits).unwrap();
