@@ -6,11 +6,13 @@
 
 mod batch;
 mod changes;
+mod chunk;
 mod commit;
 pub mod configuration;
 mod control;
 pub(crate) mod digest;
 pub(crate) mod directory;
+mod files;
 pub mod hash;
 mod hash_index;
 pub mod inspect;

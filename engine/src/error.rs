@@ -33,11 +33,13 @@ pub enum Kind {
     Poisoned,
     /// A proof does not show what was looked at: ask for one that does.
     Hidden,
+    /// A collection took it, as it was told to: ask a store that keeps older commits.
+    Collected,
 }
 
 impl Kind {
     /// Every kind, in the order of their codes.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Io,
         Kind::Corrupt,
         Kind::Version,
@@ -48,9 +50,10 @@ impl Kind {
         Kind::Closed,
         Kind::Poisoned,
         Kind::Hidden,
+        Kind::Collected,
     ];
 
-    /// A number that no release changes: 1 to 10 in the order of [`Kind::ALL`].
+    /// A number that no release changes: 1 to 11 in the order of [`Kind::ALL`].
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8 + 1
@@ -70,6 +73,7 @@ impl Kind {
             Kind::Closed => "closed",
             Kind::Poisoned => "poisoned",
             Kind::Hidden => "hidden",
+            Kind::Collected => "collected",
         }
     }
 }

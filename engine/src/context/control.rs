@@ -1,24 +1,92 @@
 //! The control file: what a store is made of now, and a checkpoint from which to scan.
 //!
-//! It is replaced whole when the set of files changes (a chunk begins, a generation begins) and now
-//! and then so that the scan stays short. Everything after the checkpoint is found in the pack.
-//! Format document: `docs/format/control.md`.
+//! It is replaced whole now and then so that the scan stays short, and when chunks are taken away or
+//! moved. Everything after the checkpoint, new chunks too, is found in the pack, so one that is older
+//! than the pack opens the same store. Format document: `docs/format/control.md`.
 
 use std::sync::Arc;
 
+use super::chunk::{CHUNKS_MAX, Place};
 use super::configuration::Configuration;
 use super::hash::Hash;
 use super::options::Index;
 use super::paths;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
-use crate::file::append::Position;
 use crate::file::replace::replace;
-use crate::format::codec::Encoder;
+use crate::format::codec::{Decoder, Encoder};
 use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum};
 
 /// The largest control file that is believed.
 const LENGTH_MAX: u64 = 1 << 26;
+
+/// The most bytes of all branches together, names and hashes.
+pub(crate) const BRANCHES_BYTES_MAX: usize = 16 << 20;
+
+/// Where a chunk is, and what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Whole,
+    /// A collection has rewritten it so often.
+    Sparse(u64),
+    /// It was moved to the lower folder, whole.
+    Lower,
+    /// Nothing in it was kept.
+    Gone,
+}
+
+/// A chunk, as the control file knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) number: u64,
+    pub(crate) base: u64,
+    /// Logical bytes; of the last one those before the checkpoint.
+    pub(crate) length: u64,
+    /// Payload checksum of its last batch, or of the one before the checkpoint.
+    pub(crate) chain: u32,
+    pub(crate) state: State,
+}
+
+/// Where history begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Horizon {
+    /// Logical offset of the oldest commit that is there with all after it; 0 when nothing was
+    /// collected.
+    pub(crate) commit: u64,
+    /// Logical offset below which only what is kept is there.
+    pub(crate) offset: u64,
+    /// Sequence number of that commit.
+    pub(crate) sequence: u64,
+    /// Logical offsets of older commits that were kept.
+    pub(crate) kept: Vec<u64>,
+}
+
+impl Horizon {
+    /// The newest commit at or before `offset` that was not collected; 0 for none.
+    pub(crate) fn standing(&self, offset: u64) -> u64 {
+        if offset >= self.commit {
+            return offset;
+        }
+        let after = self.kept.partition_point(|kept| *kept <= offset);
+        after.checked_sub(1).map_or(0, |index| self.kept[index])
+    }
+
+    /// Whether the commit at `offset` was collected.
+    pub(crate) fn has_collected(&self, offset: u64) -> bool {
+        self.standing(offset) != offset
+    }
+}
+
+/// How far a collection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    /// 1 while it marks, 2 while it cleans.
+    pub(crate) phase: u8,
+    /// Logical offset of the commit that will be the horizon.
+    pub(crate) target: u64,
+    /// The chunk that is next, from the newest down.
+    pub(crate) chunk: u64,
+}
 
 /// The content of a control file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,33 +96,87 @@ pub(crate) struct Control {
     pub(crate) configuration: Configuration,
     pub(crate) index: Index,
     /// How often everything was cleared.
-    pub(crate) generation: u64,
-    /// The bases of the chunks, which are numbered from 0; the last one is appended to.
-    pub(crate) bases: Vec<u64>,
-    /// Where the scan of the last chunk begins.
-    pub(crate) position: Position,
+    pub(crate) epoch: u64,
+    /// Where the scan begins.
+    pub(crate) checkpoint: Place,
     /// Logical offset of the last commit before that; 0 for none.
     pub(crate) last_commit: u64,
-    /// Branches as of that place, by name.
+    /// Of the first commit in the last chunk; 0 for none.
+    pub(crate) first_commit: u64,
+    pub(crate) horizon: Horizon,
+    pub(crate) cursor: Option<Cursor>,
+    /// The chunks up to that of the checkpoint, without a gap; never empty.
+    pub(crate) chunks: Vec<Row>,
+    /// Branches as of the checkpoint, by name.
     pub(crate) branches: Vec<(Vec<u8>, Hash)>,
 }
 
 impl Control {
+    /// That of an epoch without a commit.
+    pub(crate) fn empty(
+        store: u64,
+        configuration: Configuration,
+        index: Index,
+        epoch: u64,
+    ) -> Control {
+        let checkpoint = Place::start(0);
+        let length = checkpoint.position.offset;
+        Control {
+            store,
+            configuration,
+            index,
+            epoch,
+            checkpoint,
+            last_commit: 0,
+            first_commit: 0,
+            horizon: Horizon::default(),
+            cursor: None,
+            chunks: vec![Row { number: 0, base: 0, length, chain: 0, state: State::Whole }],
+            branches: Vec::new(),
+        }
+    }
+
+    /// The chunk of the checkpoint.
+    pub(crate) fn last(&self) -> &Row {
+        self.chunks.last().expect("a control file names a chunk")
+    }
+
+    /// The checkpoint as a logical offset.
+    pub(crate) fn reaches(&self) -> u64 {
+        self.last().base + self.checkpoint.position.offset
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
-        out.raw(&Header::new(FileKind::Control, self.generation, self.store).encode());
+        out.raw(&Header::new(FileKind::Control, self.epoch, self.store).encode());
         self.configuration.encode(&mut out);
-        out.u8(match self.index {
-            Index::Minimal => 0,
-            Index::Always => 1,
-        });
-        out.u64(self.position.offset);
-        out.u64(self.position.sequence);
-        out.u32(self.position.chain);
+        out.u8(self.index.code());
+        self.checkpoint.encode(&mut out);
         out.u64(self.last_commit);
-        out.varint(self.bases.len() as u64);
-        for base in &self.bases {
-            out.u64(*base);
+        out.u64(self.first_commit);
+        out.u64(self.horizon.commit);
+        out.u64(self.horizon.offset);
+        out.u64(self.horizon.sequence);
+        out.varint(self.horizon.kept.len() as u64);
+        self.horizon.kept.iter().for_each(|kept| out.u64(*kept));
+        out.u8(self.cursor.map_or(0, |cursor| cursor.phase));
+        if let Some(cursor) = self.cursor {
+            out.u64(cursor.target);
+            out.u64(cursor.chunk);
+        }
+        out.varint(self.chunks.len() as u64);
+        out.varint(self.chunks[0].number);
+        out.varint(self.chunks[0].base);
+        for row in &self.chunks {
+            let (state, generation) = match row.state {
+                State::Whole => (0, None),
+                State::Sparse(generation) => (1, Some(generation)),
+                State::Lower => (2, None),
+                State::Gone => (3, None),
+            };
+            out.varint(row.length << 2 | state);
+            out.u32(row.chain);
+            generation.into_iter().for_each(|generation| out.varint(generation));
         }
         out.varint(self.branches.len() as u64);
         for (name, hash) in &self.branches {
@@ -66,44 +188,47 @@ impl Control {
 
     pub(crate) fn decode(file: &str, bytes: &[u8]) -> Result<Control> {
         let header = Header::expect(file, bytes, FileKind::Control)?;
-        let mut decoder = checked_body(file, bytes, "checksum")?;
-        let configuration = Configuration::decode(&mut decoder)?;
-        let start = decoder.clone();
-        let index = match decoder.u8()? {
-            0 => Index::Minimal,
-            1 => Index::Always,
-            other => return Err(start.corrupt("index strategy 0 or 1", other)),
+        let mut from = checked_body(file, bytes, "checksum")?;
+        let configuration = Configuration::decode(&mut from)?;
+        let index = Index::decode(&mut from)?;
+        let start = from.clone();
+        let checkpoint = Place::decode(&mut from)?;
+        let (last_commit, first_commit) = (from.u64()?, from.u64()?);
+        let horizon = take_horizon(&mut from)?;
+        let at = from.clone();
+        let cursor = match from.u8()? {
+            0 => None,
+            phase @ 1..=2 => Some(Cursor { phase, target: from.u64()?, chunk: from.u64()? }),
+            other => return Err(at.corrupt("a phase from 0 to 2", other)),
         };
-        let position =
-            Position { offset: decoder.u64()?, sequence: decoder.u64()?, chain: decoder.u32()? };
-        let last_commit = decoder.u64()?;
-        let count = decoder.count(8)?;
-        let bases: Vec<u64> = (0..count).map(|_| decoder.u64()).collect::<Result<_>>()?;
-        if bases.is_empty() || !bases.is_sorted_by(|a, b| a < b) {
-            return Err(decoder.corrupt("chunks in order", "none, or out of order"));
+        let chunks = take_rows(&mut from)?;
+        let last = chunks.last().expect("there is one");
+        let (position, before) = (checkpoint.position, checkpoint.before);
+        let is_start = checkpoint == Place::start(last.number);
+        let fits = checkpoint.chunk == last.number
+            && last.state == State::Whole
+            && last.length == position.offset
+            && last.chain == position.chain
+            && (is_start || before < position.offset)
+            && last_commit < last.base + last.length;
+        if !fits {
+            return Err(start.corrupt("a checkpoint in the last chunk", "another place"));
         }
-        let count = decoder.count(33)?;
-        let mut branches = Vec::with_capacity(count);
-        for _ in 0..count {
-            let name = decoder.bytes_with_length()?.to_vec();
-            branches.push((name, decoder.raw(32)?.try_into().expect("32 bytes")));
-        }
-        decoder.finish()?;
+        let branches = take_branches(&mut from)?;
+        from.finish()?;
         Ok(Control {
             store: header.store,
             configuration,
             index,
-            generation: header.identity,
-            bases,
-            position,
+            epoch: header.identity,
+            checkpoint,
             last_commit,
+            first_commit,
+            horizon,
+            cursor,
+            chunks,
             branches,
         })
-    }
-
-    /// The number of the last chunk and the place in it up to which everything was saved.
-    pub(crate) fn checkpoint(&self) -> (u64, u64) {
-        (self.bases.len() as u64 - 1, self.position.offset)
     }
 
     /// Reads the control file of a store. `Missing` without one.
@@ -140,21 +265,83 @@ impl Control {
     }
 }
 
+fn take_horizon(from: &mut Decoder<'_>) -> Result<Horizon> {
+    let start = from.clone();
+    let (commit, offset, sequence) = (from.u64()?, from.u64()?, from.u64()?);
+    let count = from.count(8)?;
+    let kept: Vec<u64> = (0..count).map(|_| from.u64()).collect::<Result<_>>()?;
+    let below = kept.last().is_none_or(|last| *last < commit);
+    if !below || kept.first() == Some(&0) || !kept.is_sorted_by(|a, b| a < b) {
+        return Err(start.corrupt("kept commits in order below the horizon", "others"));
+    }
+    Ok(Horizon { commit, offset, sequence, kept })
+}
+
+fn take_rows(from: &mut Decoder<'_>) -> Result<Vec<Row>> {
+    let start = from.clone();
+    let count = from.count(5)?;
+    let (mut number, mut base) = (from.varint()?, from.varint()?);
+    let last = number.checked_add(count as u64).filter(|last| *last <= CHUNKS_MAX);
+    if count == 0 || last.is_none() {
+        return Err(start.corrupt(format_args!("1 to {CHUNKS_MAX} chunks"), count));
+    }
+    let mut rows = Vec::with_capacity(count);
+    for _ in 0..count {
+        let at = from.clone();
+        let (head, chain) = (from.varint()?, from.u32()?);
+        let state = match head & 3 {
+            0 => State::Whole,
+            1 => State::Sparse(from.varint()?),
+            2 => State::Lower,
+            _ => State::Gone,
+        };
+        let length = head >> 2;
+        rows.push(Row { number, base, length, chain, state });
+        number += 1;
+        base = base
+            .checked_add(length)
+            .filter(|_| length > 0)
+            .ok_or_else(|| at.corrupt("the length of a chunk", length))?;
+    }
+    Ok(rows)
+}
+
+fn take_branches(from: &mut Decoder<'_>) -> Result<Vec<(Vec<u8>, Hash)>> {
+    let count = from.count(33)?;
+    let mut branches = Vec::with_capacity(count);
+    for _ in 0..count {
+        let name = from.bytes_with_length()?.to_vec();
+        branches.push((name, from.raw(32)?.try_into().expect("32 bytes")));
+    }
+    Ok(branches)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::append::Position;
+
+    fn row(number: u64, base: u64, length: u64, state: State) -> Row {
+        Row { number, base, length, chain: 7, state }
+    }
 
     #[test]
     fn it_comes_back_and_every_flipped_bit_is_noticed() {
+        let position = Position { offset: 40, sequence: 2, chain: 7 };
         let control = Control {
-            store: 5,
-            configuration: Configuration::TEZOS,
-            index: Index::Always,
-            generation: 2,
-            bases: vec![0, 1 << 20],
-            position: Position { offset: 32, sequence: 0, chain: 0 },
-            last_commit: 77,
+            checkpoint: Place { chunk: 6, position, before: 35 },
+            last_commit: 177,
+            first_commit: 170,
+            horizon: Horizon { commit: 99, offset: 120, sequence: 4, kept: vec![8, 77] },
+            cursor: Some(Cursor { phase: 1, target: 130, chunk: 4 }),
+            chunks: vec![
+                row(3, 5, 50, State::Gone),
+                row(4, 55, 60, State::Sparse(2)),
+                row(5, 115, 30, State::Lower),
+                row(6, 145, 40, State::Whole),
+            ],
             branches: vec![(b"main".to_vec(), [3; 32])],
+            ..Control::empty(5, Configuration::TEZOS, Index::Always, 2)
         };
         let bytes = control.encode();
         assert_eq!(Control::decode("control", &bytes).unwrap(), control);
@@ -166,5 +353,15 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(Control::decode("control", &bytes[..length]).is_err());
         }
+    }
+
+    #[test]
+    fn below_the_horizon_only_what_was_kept_stands() {
+        let horizon = Horizon { commit: 100, offset: 150, sequence: 9, kept: vec![20, 40] };
+        for (offset, standing) in [(0, 0), (19, 0), (20, 20), (39, 20), (99, 40), (100, 100)] {
+            assert_eq!(horizon.standing(offset), standing);
+        }
+        assert!(horizon.has_collected(30) && !horizon.has_collected(40));
+        assert!(!Horizon::default().has_collected(1));
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::chunk::Place;
 use super::hash::Hash;
 use super::options::{Index as Strategy, Options};
 use super::paths;
@@ -16,7 +17,6 @@ use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::disk::subfolder::{Subfolder, Traffic};
 use crate::error::{Error, Kind, Result};
-use crate::file::append::Position;
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
 use crate::table::{
@@ -41,11 +41,10 @@ pub(crate) struct Covered {
     /// Identity of the store.
     pub(crate) store: u64,
     /// How often the store had been cleared.
-    pub(crate) generation: u64,
+    pub(crate) epoch: u64,
     pub(crate) strategy: Strategy,
-    /// The chunk, and the place in it, up to which everything is known.
-    pub(crate) chunk: u64,
-    pub(crate) position: Position,
+    /// Up to where everything is known.
+    pub(crate) place: Place,
     /// Entries of each table.
     pub(crate) commits: u64,
     pub(crate) objects: u64,
@@ -53,23 +52,17 @@ pub(crate) struct Covered {
 
 impl Covered {
     /// Nothing of a store.
-    pub(crate) fn nothing(store: u64, generation: u64, strategy: Strategy) -> Covered {
-        let position = Position::start();
-        Covered { store, generation, strategy, chunk: 0, position, commits: 0, objects: 0 }
+    pub(crate) fn nothing(store: u64, epoch: u64, strategy: Strategy) -> Covered {
+        let place = Place::start(0);
+        Covered { store, epoch, strategy, place, commits: 0, objects: 0 }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
         out.u64(self.store);
-        out.u64(self.generation);
-        out.u8(match self.strategy {
-            Strategy::Minimal => 0,
-            Strategy::Always => 1,
-        });
-        out.u64(self.chunk);
-        out.u64(self.position.offset);
-        out.u64(self.position.sequence);
-        out.u32(self.position.chain);
+        out.u64(self.epoch);
+        out.u8(self.strategy.code());
+        self.place.encode(&mut out);
         out.u64(self.commits);
         out.u64(self.objects);
         out.finish()
@@ -77,18 +70,12 @@ impl Covered {
 
     pub(crate) fn decode(file: &str, bytes: &[u8]) -> Result<Covered> {
         let mut from = Decoder::new(file, 0, bytes);
-        let (store, generation) = (from.u64()?, from.u64()?);
-        let start = from.clone();
-        let strategy = match from.u8()? {
-            0 => Strategy::Minimal,
-            1 => Strategy::Always,
-            other => return Err(start.corrupt("index strategy 0 or 1", other)),
-        };
-        let chunk = from.u64()?;
-        let position = Position { offset: from.u64()?, sequence: from.u64()?, chain: from.u32()? };
+        let (store, epoch) = (from.u64()?, from.u64()?);
+        let strategy = Strategy::decode(&mut from)?;
+        let place = Place::decode(&mut from)?;
         let (commits, objects) = (from.u64()?, from.u64()?);
         from.finish()?;
-        Ok(Covered { store, generation, strategy, chunk, position, commits, objects })
+        Ok(Covered { store, epoch, strategy, place, commits, objects })
     }
 }
 
@@ -111,10 +98,10 @@ pub(crate) struct HashIndex {
     tables: Option<Tables>,
     /// What the tables cover.
     covered: Covered,
-    /// The chunk and the place in it up to which an opening or a reload has brought it.
-    pub(crate) reached: (u64, Position),
+    /// Up to where an opening or a reload has brought it.
+    pub(crate) reached: Place,
     /// The checkpoint that the control file named when a reader opened it.
-    pub(crate) opened_at: (u64, u64),
+    pub(crate) opened_at: Place,
     /// Entries that are in no table, because a table refused them or there is none to write to.
     commits: HashMap<Hash, u64>,
     objects: HashMap<Hash, u64>,
@@ -123,6 +110,8 @@ pub(crate) struct HashIndex {
     passed: HashMap<Hash, u64>,
     passed_between: Option<(u64, u64)>,
     read_only: bool,
+    /// Entries since it was saved.
+    unsaved: u64,
     /// It was begun again and has not reached the end of the pack.
     behind: bool,
     warnings: Vec<String>,
@@ -169,13 +158,14 @@ impl HashIndex {
             cache: Arc::clone(cache),
             tables: None,
             covered: nothing,
-            reached: (0, Position::start()),
-            opened_at: (0, 0),
+            reached: Place::start(0),
+            opened_at: Place::start(0),
             commits: HashMap::new(),
             objects: HashMap::new(),
             passed: HashMap::new(),
             passed_between: None,
             read_only,
+            unsaved: 0,
             behind: false,
             warnings: Vec::new(),
         };
@@ -188,7 +178,7 @@ impl HashIndex {
                     ));
                     index.tables = None;
                     index.covered = nothing;
-                    index.reached = (0, Position::start());
+                    index.reached = Place::start(0);
                 }
                 Err(error) => return Err(error),
             }
@@ -203,7 +193,7 @@ impl HashIndex {
         let cache = Some(Arc::clone(&self.cache));
         SessionOptions {
             // The store's, so that the same operations give the same bytes; 0 would be refused.
-            seed: Some(combine(self.covered.store, self.covered.generation).max(1)),
+            seed: Some(combine(self.covered.store, self.covered.epoch).max(1)),
             cache,
             queue_depth: 16,
             ..SessionOptions::default()
@@ -259,7 +249,7 @@ impl HashIndex {
         if covered.store != nothing.store || covered.strategy != nothing.strategy {
             return Err(Error::invalid("it belongs to another store"));
         }
-        if covered.generation != nothing.generation {
+        if covered.epoch != nothing.epoch {
             // Of before the store was cleared.
             if !self.read_only {
                 session.delete_snapshot(&name)?;
@@ -269,7 +259,7 @@ impl HashIndex {
         let (commits, objects) = (snapshot.take("commits")?, snapshot.take("objects")?);
         self.tables = Some(Tables { session, commits, objects, saved: Some(name) });
         self.covered = covered;
-        self.reached = (covered.chunk, covered.position);
+        self.reached = covered.place;
         Ok(())
     }
 
@@ -299,7 +289,7 @@ impl HashIndex {
         self.passed.clear();
         self.passed_between = None;
         self.covered = nothing;
-        self.reached = (0, Position::start());
+        self.reached = Place::start(0);
         self.behind = true;
         let tables = self.tables.take();
         if self.read_only {
@@ -318,9 +308,9 @@ impl HashIndex {
         self.behind
     }
 
-    /// It knows the pack up to `position` of `chunk`, which is the end. The tables take what is new.
-    pub(crate) fn reach_end(&mut self, chunk: u64, position: Position) -> Result<()> {
-        self.reached = (chunk, position);
+    /// It knows the pack up to `end`. The tables take what is new.
+    pub(crate) fn reach_end(&mut self, end: Place) -> Result<()> {
+        self.reached = end;
         self.settle()?;
         self.behind = false;
         Ok(())
@@ -336,11 +326,21 @@ impl HashIndex {
         self.tables.as_ref().is_some_and(|tables| tables.session.is_poisoned())
     }
 
-    /// The pack goes on in chunk `number`, after the one that was read to its end.
-    pub(crate) fn next_chunk(&mut self, number: u64) {
-        if self.reached.0 + 1 == number {
-            self.reached = (number, Position::start());
+    /// The pack goes on in chunk `number`, after the one that was read to its `end`.
+    pub(crate) fn next_chunk(&mut self, end: Place, number: u64) {
+        if self.reached == end {
+            self.reached = Place::start(number);
         }
+    }
+
+    /// What the saved one covers.
+    pub(crate) fn covered(&self) -> Option<Place> {
+        self.is_saved().then_some(self.covered.place)
+    }
+
+    /// How many entries it took since it was saved.
+    pub(crate) fn unsaved(&self) -> u64 {
+        self.unsaved
     }
 
     /// Entries that are in memory only.
@@ -433,11 +433,13 @@ impl HashIndex {
     /// Puts a commit in; the tables take it with [`HashIndex::settle`].
     pub(crate) fn put_commit(&mut self, hash: &Hash, offset: u64) {
         self.covered.commits += u64::from(self.commits.insert(*hash, offset).is_none());
+        self.unsaved += 1;
     }
 
     /// Puts an object in; the tables take it with [`HashIndex::settle`].
     pub(crate) fn put_object(&mut self, hash: &Hash, offset: u64) {
         self.covered.objects += u64::from(self.objects.insert(*hash, offset).is_none());
+        self.unsaved += 1;
     }
 
     /// Settles when much was put in.
@@ -477,11 +479,11 @@ impl HashIndex {
         Ok(())
     }
 
-    /// Saves what is known as all of the pack up to `position` of `chunk`, which is durable.
-    pub(crate) fn save(&mut self, chunk: u64, position: Position) -> Result<()> {
+    /// Saves what is known as all of the pack up to `place`, which is durable.
+    pub(crate) fn save(&mut self, place: Place) -> Result<()> {
         self.settle()?;
         let Some(tables) = &mut self.tables else { return Ok(()) };
-        let covered = Covered { chunk, position, ..self.covered };
+        let covered = Covered { place, ..self.covered };
         if tables.saved.is_some() && covered == self.covered {
             return Ok(());
         }
@@ -498,6 +500,7 @@ impl HashIndex {
         };
         tables.session.save_snapshot(&name, content)?;
         self.covered = covered;
+        self.unsaved = 0;
         if let Some(old) = tables.saved.replace(name) {
             tables.session.delete_snapshot(&old)?;
         }
@@ -513,15 +516,19 @@ pub(crate) fn is_damage(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::append::Position;
 
     #[test]
     fn what_is_covered_comes_back_and_no_prefix_of_it_does() {
         let covered = Covered {
             store: 5,
-            generation: 2,
+            epoch: 2,
             strategy: Strategy::Always,
-            chunk: 3,
-            position: Position { offset: 700, sequence: 8, chain: 0x1234 },
+            place: Place {
+                chunk: 3,
+                position: Position { offset: 700, sequence: 8, chain: 0x1234 },
+                before: 600,
+            },
             commits: 10,
             objects: 4000,
         };

@@ -2,6 +2,7 @@
 //!
 //! Everything here takes bytes and fails never, because the files that people look at are broken.
 
+use super::chunk::{Opening, Seal};
 use super::commit::CommitBody;
 use super::control::Control;
 use super::hash;
@@ -35,13 +36,14 @@ pub fn control(file: &str, bytes: &[u8]) -> Outline {
         Ok(control) => {
             let configuration = control.configuration;
             let mut body = body
-                .field("generation", control.generation)
+                .field("epoch", control.epoch)
                 .field("entries", configuration.entries())
                 .field("flat up to", configuration.stable_hash())
                 .field("child order", format_args!("{:?}", configuration.child_order()))
                 .field("index", format_args!("{:?}", control.index))
-                .field("chunks", control.bases.len())
-                .field("scan from", control.position.offset)
+                .field("chunks", control.chunks.len())
+                .field("scan from chunk", control.checkpoint.chunk)
+                .field("scan from", control.checkpoint.position.offset)
                 .field("last commit", control.last_commit);
             for (name, commit) in &control.branches {
                 let name = String::from_utf8_lossy(name).into_owned();
@@ -76,7 +78,7 @@ pub fn pack(file: &str, bytes: &[u8]) -> Outline {
 
 fn batch(file: &str, position: Position, payload: &[u8]) -> Outline {
     let start = position.offset + HEAD as u64;
-    let mut counts: [u64; 10] = [0; 10];
+    let mut counts: [u64; 12] = [0; 12];
     let mut outline = Outline::new(
         format!("batch {}", position.sequence),
         position.offset..start + payload.len() as u64,
@@ -137,6 +139,30 @@ fn described(file: &str, place: u64, record: &record::Record<'_>) -> Option<Outl
                 .field("name", String::from_utf8_lossy(record.body))
                 .field("commit", hash::to_text(&record.hash)),
         ),
+        Tag::Opening => {
+            let outline = Outline::new("opening", span);
+            Some(match Opening::decode(file, place, record.body) {
+                Err(error) => outline.damaged(error),
+                Ok(opening) => outline
+                    .field("epoch", opening.epoch)
+                    .field("number", opening.number)
+                    .field("base", opening.base)
+                    .field("chain of the chunk before", format_args!("{:08x}", opening.chain))
+                    .field("last commit before", opening.last_commit)
+                    .field("entries", opening.configuration.entries())
+                    .field("index", format_args!("{:?}", opening.index)),
+            })
+        }
+        Tag::Seal => {
+            let outline = Outline::new("end", span);
+            Some(match Seal::decode(file, place, record.body) {
+                Err(error) => outline.damaged(error),
+                Ok(seal) => outline
+                    .field("length", seal.length)
+                    .field("first commit", seal.first_commit)
+                    .field("last commit", seal.last_commit),
+            })
+        }
         _ => None,
     }
 }

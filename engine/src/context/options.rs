@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::configuration::Configuration;
 use super::observer::Observer;
 use crate::cache::Cache;
+use crate::error::Result;
+use crate::format::codec::Decoder;
 
 /// Which objects a store finds by their hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -15,6 +17,26 @@ pub enum Index {
     Minimal,
     /// Commits and every object, each of which is then stored once.
     Always,
+}
+
+impl Index {
+    /// The byte that stands for it in files.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Index::Minimal => 0,
+            Index::Always => 1,
+        }
+    }
+
+    /// Reads what [`Index::code`] says.
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Index> {
+        let start = from.clone();
+        match from.u8()? {
+            0 => Ok(Index::Minimal),
+            1 => Ok(Index::Always),
+            other => Err(start.corrupt("index strategy 0 or 1", other)),
+        }
+    }
 }
 
 /// When a commit is durable.
@@ -53,7 +75,7 @@ pub struct Options {
     pub tree_bytes: u64,
     /// Is told of every operation, if given.
     pub observer: Option<Arc<dyn Observer>>,
-    /// A chunk longer than this is followed by another.
+    /// A chunk longer than this is followed by another. Collection and archives take whole chunks.
     pub chunk_bytes: u64,
     /// Identity of a store that is created, which no other store may have. `None` has the disk draw it
     /// ([`crate::disk::Disk::entropy`]); only tests give it. `Some(0)` is refused.
@@ -73,7 +95,7 @@ impl Default for Options {
             cache: None,
             tree_bytes: 128 << 20,
             observer: None,
-            chunk_bytes: 256 << 20,
+            chunk_bytes: 16 << 20,
             seed: None,
         }
     }

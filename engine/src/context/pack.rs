@@ -8,6 +8,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::changes::{Changes, Form, Since};
+use super::files::{Chunk, Files};
 use super::hash::Hash;
 use super::node::{Base, Load, Node, Scan, Slot};
 use super::object_cache::ObjectCache;
@@ -17,10 +18,10 @@ use super::patch::{self, PATCHES_MAX};
 use super::recent::Recent;
 use super::record::{self, Read, Record, Tag};
 use crate::cache::{Cache, CachedPage, PAGE};
-use crate::disk::File;
+use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::format::hash::combine;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{Mutex, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
 const GUESS: usize = 1024;
@@ -39,43 +40,7 @@ const RECENT_PAGES: usize = 16_384;
 /// The most memory for nodes, and for pages, of a pack that is read to be checked.
 const UNCACHED_BYTES: u64 = 8 << 20;
 
-/// One file of the pack.
-#[derive(Debug)]
-pub(crate) struct Chunk {
-    /// Logical offset of the file's first byte.
-    pub(crate) base: u64,
-    pub(crate) file: Arc<dyn File>,
-    /// Of the file, part of the checksums of its batches.
-    pub(crate) identity: u64,
-    /// Its name in the page cache.
-    key: u64,
-    /// Bytes of it that belong to the store.
-    end: AtomicU64,
-}
-
-impl Chunk {
-    pub(crate) fn new(
-        base: u64,
-        file: Arc<dyn File>,
-        cache: &Cache,
-        identity: u64,
-        end: u64,
-    ) -> Arc<Chunk> {
-        let key = combine(cache.join(), base);
-        Arc::new(Chunk { base, file, identity, key, end: AtomicU64::new(end) })
-    }
-
-    pub(crate) fn end(&self) -> u64 {
-        self.end.load(Ordering::Acquire)
-    }
-
-    /// Lets readers see bytes up to `end`.
-    pub(crate) fn extend(&self, end: u64) {
-        self.end.store(end, Ordering::Release);
-    }
-}
-
-/// All chunks of one generation, and what is cached of them.
+/// All chunks of one epoch, and what is cached of them.
 #[derive(Debug)]
 pub(crate) struct Pack {
     /// Of this pack in this process; offsets of another one mean nothing here.
@@ -83,6 +48,7 @@ pub(crate) struct Pack {
     /// Of the store, part of every checksum.
     pub(crate) store: u64,
     chunks: Mutex<Vec<Arc<Chunk>>>,
+    pub(crate) files: Arc<Files>,
     cache: Arc<Cache>,
     pub(crate) objects: ObjectCache<Arc<Node>>,
     /// The hashes of the children of nodes.
@@ -127,7 +93,16 @@ impl Bytes {
 }
 
 impl Pack {
-    pub(crate) fn new(store: u64, cache: Arc<Cache>, options: &Options) -> Pack {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        store: u64,
+        cache: Arc<Cache>,
+        options: &Options,
+    ) -> Pack {
+        Pack::over(Arc::new(Files::new(disk, store)), store, cache, options)
+    }
+
+    fn over(files: Arc<Files>, store: u64, cache: Arc<Cache>, options: &Options) -> Pack {
         Pack {
             meter: options.observer.clone().map(Meter::new),
             tree_bytes: options.tree_bytes,
@@ -135,6 +110,7 @@ impl Pack {
             identity: next_identity(),
             store,
             chunks: Mutex::new(Vec::new()),
+            files,
             cache,
             objects: ObjectCache::new(options.objects_bytes),
             hashes: ObjectCache::new(options.hashes_bytes),
@@ -148,10 +124,9 @@ impl Pack {
         let cache = Cache::new(options.pages_bytes.min(UNCACHED_BYTES));
         let objects_bytes = options.objects_bytes.min(UNCACHED_BYTES);
         let options = Options { objects_bytes, hashes_bytes: 0, observer: None, ..options.clone() };
-        let pack = Pack::new(self.store, cache, &options);
+        let pack = Pack::over(Arc::clone(&self.files), self.store, cache, &options);
         for chunk in self.chunks() {
-            let file = Arc::clone(&chunk.file);
-            pack.add_chunk(Chunk::new(chunk.base, file, pack.cache(), chunk.identity, chunk.end()));
+            pack.add_chunk(Arc::new(chunk.again(pack.cache())));
         }
         pack
     }
@@ -163,9 +138,9 @@ impl Pack {
     }
 
     /// Reads from a chunk's file, past the page cache.
-    fn read(&self, chunk: &Chunk, position: u64, bytes: &mut [u8]) -> Result<()> {
+    fn read(&self, chunk: &Arc<Chunk>, position: u64, bytes: &mut [u8]) -> Result<()> {
         observer::count(self.meter.as_ref(), |meter| &meter.bytes_read, bytes.len() as u64);
-        chunk.file.read_exact_at(position, bytes)
+        self.files.get(chunk)?.read_exact_at(position, bytes)
     }
 
     pub(crate) fn cache(&self) -> &Arc<Cache> {
@@ -182,19 +157,28 @@ impl Pack {
         lock(&self.chunks).clone()
     }
 
+    /// The chunk that grows.
+    pub(crate) fn last_chunk(&self) -> Arc<Chunk> {
+        Arc::clone(lock(&self.chunks).last().expect("a pack has a chunk once it is loaded"))
+    }
+
     fn chunk(&self, offset: u64) -> Result<Arc<Chunk>> {
         let chunks = lock(&self.chunks);
         let index = chunks.partition_point(|chunk| chunk.base <= offset);
-        index.checked_sub(1).map(|index| Arc::clone(&chunks[index])).ok_or_else(|| {
+        let chunk = index.checked_sub(1).map(|index| &chunks[index]);
+        chunk.filter(|chunk| !chunk.is_gone).map(Arc::clone).ok_or_else(|| {
             Error::new(
                 Kind::Corrupt,
-                format!("logical offset {offset} is in no chunk of the pack: run `varvite check`"),
+                format!(
+                    "logical offset {offset} is in no chunk of the pack, though something that was \
+                     kept refers to it: run `varvite check` and restore the store from another copy"
+                ),
             )
         })
     }
 
     /// The bytes of page `number`, which is whole.
-    fn page(&self, chunk: &Chunk, number: u32) -> Result<CachedPage> {
+    fn page(&self, chunk: &Arc<Chunk>, number: u32) -> Result<CachedPage> {
         if let Some(page) = self.cache.get(chunk.key, number) {
             observer::count(self.meter.as_ref(), |meter| &meter.page_hits, 1);
             return Ok(page);
@@ -206,7 +190,7 @@ impl Pack {
     }
 
     /// Appends up to `length` bytes from `position` on, fewer at the end of the chunk.
-    fn gather(&self, chunk: &Chunk, position: u64, length: usize, out: &mut Vec<u8>) -> Result<()> {
+    fn gather(&self, chunk: &Arc<Chunk>, position: u64, length: usize, out: &mut Vec<u8>) -> Result<()> {
         let end = chunk.end();
         let mut position = position;
         let mut left = (length as u64).min(end.saturating_sub(position)) as usize;
@@ -231,7 +215,7 @@ impl Pack {
 
     /// The page at `position`, if it is whole and in memory, or should be: it was wanted before, not
     /// long ago. Of cold pages only the record is wanted.
-    fn page_worth(&self, chunk: &Chunk, position: u64, keep: bool) -> Result<Option<CachedPage>> {
+    fn page_worth(&self, chunk: &Arc<Chunk>, position: u64, keep: bool) -> Result<Option<CachedPage>> {
         let number = (position / PAGE as u64) as u32;
         if (u64::from(number) + 1) * PAGE as u64 > chunk.end() {
             return Ok(None);
@@ -249,7 +233,7 @@ impl Pack {
 
     /// At least the bytes of the record at `position`, if that many belong to the chunk. Pages are
     /// kept in the cache if `keep` and they are wanted repeatedly.
-    fn bytes(&self, chunk: &Chunk, position: u64, keep: bool) -> Result<Bytes> {
+    fn bytes(&self, chunk: &Arc<Chunk>, position: u64, keep: bool) -> Result<Bytes> {
         let end = chunk.end();
         let start = (position % PAGE as u64) as usize;
         let mut bytes = Vec::new();
@@ -299,7 +283,7 @@ impl Pack {
         let chunk = self.chunk(offset)?;
         let position = offset - chunk.base;
         let bytes = self.bytes(&chunk, position, keep)?;
-        let file = chunk.file.path();
+        let file = &*chunk.path;
         let record = record::take(file, position, self.store, offset, bytes.slice())?;
         let body = position + (record.length - record::CRC - record.body.len()) as u64;
         each(file, body, &record)

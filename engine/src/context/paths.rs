@@ -16,21 +16,34 @@ pub(crate) fn is_replaced(name: &str) -> bool {
     name == CONTROL
 }
 
-/// Chunk `number` of the pack in `generation`.
-pub(crate) fn chunk(generation: u64, number: u64) -> String {
-    format!("{generation:04}-{number:06}.pack")
+/// Chunk `number` of the pack in `epoch`, as it was written.
+pub(crate) fn chunk(epoch: u64, number: u64) -> String {
+    format!("{epoch:04}-{number:06}.pack")
 }
 
 /// The identity of that chunk of the store, part of every checksum in it.
-pub(crate) fn chunk_identity(store: u64, generation: u64, number: u64) -> u64 {
-    combine(combine(store, generation), number)
+pub(crate) fn chunk_identity(store: u64, epoch: u64, number: u64) -> u64 {
+    combine(combine(store, epoch), number)
 }
 
-/// Generation and number of the chunk called `name`, if it is one.
-pub(crate) fn parse_chunk(name: &str) -> Option<(u64, u64)> {
-    let (generation, number) = name.strip_suffix(".pack")?.split_once('-')?;
-    let (generation, number) = (generation.parse().ok()?, number.parse().ok()?);
-    (chunk(generation, number) == name).then_some((generation, number))
+/// The same, rewritten by a collection for the `generation`-th time.
+pub(crate) fn sparse_chunk(epoch: u64, number: u64, generation: u64) -> String {
+    format!("{epoch:04}-{number:06}-{generation}.pack")
+}
+
+/// Epoch, number and, of a sparse one, generation of the chunk called `name`, if it is one.
+pub(crate) fn parse_chunk(name: &str) -> Option<(u64, u64, Option<u64>)> {
+    let (epoch, rest) = name.strip_suffix(".pack")?.split_once('-')?;
+    let (number, generation) = match rest.split_once('-') {
+        Some((number, generation)) => (number, Some(generation.parse().ok()?)),
+        None => (rest, None),
+    };
+    let (epoch, number) = (epoch.parse().ok()?, number.parse().ok()?);
+    let again = match generation {
+        Some(generation) => sparse_chunk(epoch, number, generation),
+        None => chunk(epoch, number),
+    };
+    (again == name).then_some((epoch, number, generation))
 }
 
 #[cfg(test)]
@@ -39,10 +52,20 @@ mod tests {
 
     #[test]
     fn chunks_are_told_from_other_names() {
-        for place in [(0, 0), (3, 17), (12_345, 1_234_567)] {
-            assert_eq!(parse_chunk(&chunk(place.0, place.1)), Some(place));
+        for (epoch, number) in [(0, 0), (3, 17), (12_345, 1_234_567)] {
+            assert_eq!(parse_chunk(&chunk(epoch, number)), Some((epoch, number, None)));
+            let sparse = sparse_chunk(epoch, number, 12);
+            assert_eq!(parse_chunk(&sparse), Some((epoch, number, Some(12))));
         }
-        for name in ["control", "lock", "0-0.pack", "0000-000001.pack.tmp", "0000-00000x.pack"] {
+        for name in [
+            "control",
+            "lock",
+            "0-0.pack",
+            "0000-000001.pack.tmp",
+            "0000-00000x.pack",
+            "0000-000001-.pack",
+            "0000-000001-01.pack",
+        ] {
             assert_eq!(parse_chunk(name), None);
         }
     }

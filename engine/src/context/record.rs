@@ -30,9 +30,18 @@ pub(crate) enum Tag {
     Commit = 8,
     /// A branch set or removed; its hash is that of the commit, or zero.
     Reference = 9,
+    /// The first record of a chunk.
+    Opening = 10,
+    /// The last record of a chunk.
+    Seal = 11,
 }
 
 impl Tag {
+    /// Whether it is a value or a piece of a directory: what has a hash of its own.
+    pub(crate) fn is_object(self) -> bool {
+        self as u8 <= Tag::BranchPatch as u8
+    }
+
     pub(crate) fn of(byte: u8) -> Option<Tag> {
         Some(match byte {
             1 => Tag::Value,
@@ -44,6 +53,8 @@ impl Tag {
             7 => Tag::BranchPatch,
             8 => Tag::Commit,
             9 => Tag::Reference,
+            10 => Tag::Opening,
+            11 => Tag::Seal,
             _ => return None,
         })
     }
@@ -410,7 +421,7 @@ pub(crate) fn read<'a>(
             let base = take_reference(&mut decoder, at)?;
             return Ok(Read::Patch(base, decoder));
         }
-        Tag::Value | Tag::Commit | Tag::Reference => {
+        Tag::Value | Tag::Commit | Tag::Reference | Tag::Opening | Tag::Seal => {
             return Err(decoder.corrupt("a node", "another kind of record"));
         }
     };

@@ -10,6 +10,8 @@ mod check;
 pub(crate) mod history;
 mod load;
 mod merge;
+#[cfg(test)]
+mod tests;
 mod tip;
 mod write;
 
@@ -31,13 +33,13 @@ use super::tree::Tree;
 use crate::cache::Cache;
 use crate::disk::memory::MemoryDisk;
 use crate::disk::{Disk, entropy};
-use crate::error::{Error, Result};
-use crate::file::append::Position;
-use crate::sync::{Mutex, lock};
+use crate::error::{Error, Kind, Result};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 pub use ancestors::Limits;
 pub use check::{Checked, FAULTS_MAX};
 use history::History;
+use load::End;
 pub use merge::Merge;
 use tip::Tip;
 pub use write::CommitInfo;
@@ -64,6 +66,8 @@ pub struct Stats {
     /// Chunks of the pack.
     pub chunks: u64,
     /// How often the store was cleared.
+    pub epoch: u64,
+    /// How often a collection ended.
     pub generation: u64,
 }
 
@@ -96,16 +100,21 @@ pub struct Store {
     options: Options,
     control: Control,
     pack: Arc<Pack>,
-    state: State,
-    /// Where the next scan of the last chunk begins; the writer's place is its own.
-    position: Position,
-    /// A reader's last batch before that place, if it has scanned one.
-    last: Option<Position>,
+    state: Arc<Mutex<State>>,
+    /// Where the next scan begins; the writer's place is its own.
+    end: End,
     index: Arc<Mutex<HashIndex>>,
     /// The half that only the one writer has; its working trees share it, to spill.
     tip: Option<Arc<Tip>>,
     /// Where commits are, when they are in another format; everything else is empty then.
     history: Option<Box<dyn History>>,
+}
+
+impl State {
+    /// The branches, by name.
+    fn branches(&self) -> Vec<(Vec<u8>, Hash)> {
+        self.branches.iter().map(|(name, hash)| (name.clone(), *hash)).collect()
+    }
 }
 
 impl Store {
@@ -118,17 +127,8 @@ impl Store {
         let lock = write::lock_store(&*disk)?;
         // Again: another process may have made one before the lock was ours.
         write::expect_empty(&*disk)?;
-        let control = Control {
-            store: seed,
-            configuration: options.configuration,
-            index: options.index,
-            generation: 0,
-            bases: vec![0],
-            position: Position::start(),
-            last_commit: 0,
-            branches: Vec::new(),
-        };
-        write::create_chunk(&*disk, &control, 0)?;
+        let control = Control::empty(seed, options.configuration, options.index, 0);
+        write::create_first_chunk(&*disk, &control)?;
         control.replace(&disk)?;
         Self::open_with(disk, options, control, Some(lock))
     }
@@ -143,11 +143,10 @@ impl Store {
         let lock = write::lock_store(&*disk)?;
         drop(control);
         // Read again: another writer may have replaced it before the lock was ours.
-        let control = Control::read(&*disk)?;
+        let control = load::read_control(&*disk)?;
         // A process that died may have renamed it and not synced the folder. What is built upon it
         // from now on must not be found under the one before, whose chunks may be removed next.
         disk.sync_directory("")?;
-        write::remove_leftovers(&*disk, &control)?;
         Self::open_with(disk, options, control, Some(lock))
     }
 
@@ -156,9 +155,10 @@ impl Store {
     /// or damaged is made in memory. `Missing` when no store is there.
     #[expect(clippy::needless_pass_by_value, reason = "as the other openings take them")]
     pub fn open_read_only(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
-        load::beside_writer(&*disk, |control| {
-            Self::open_with(Arc::clone(&disk), options.clone(), control, None)
-        })
+        load::beside_writer(
+            || load::read_control(&*disk),
+            |control| Self::open_with(Arc::clone(&disk), options.clone(), control, None),
+        )
     }
 
     fn open_with(
@@ -170,22 +170,16 @@ impl Store {
         options.configuration = control.configuration;
         options.index = control.index;
         let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
-        let nothing = Covered::nothing(control.store, control.generation, control.index);
+        let nothing = Covered::nothing(control.store, control.epoch, control.index);
         let mut index = HashIndex::open(&disk, &options, &cache, nothing, lock.is_none())?;
-        let control = match lock {
-            Some(_) => control,
-            None => Self::control_of_now(&*disk, control)?,
-        };
-        index.opened_at = control.checkpoint();
-        let pack = Arc::new(Pack::new(control.store, cache, &options));
-        let position = control.position;
+        let pack = Arc::new(Pack::new(Arc::clone(&disk), control.store, cache, &options));
+        index.opened_at = control.checkpoint;
         let mut store = Store {
             disk,
             options,
-            state: State::default(),
+            state: Arc::default(),
             pack,
-            position,
-            last: None,
+            end: End::of(&control),
             control,
             index: Arc::new(Mutex::new(index)),
             tip: None,
@@ -193,15 +187,6 @@ impl Store {
         };
         store.load(lock)?;
         Ok(store)
-    }
-
-    /// The control file as it is after a reader has opened the index. A checkpoint may have come between,
-    /// in a chunk that `before` does not name; what the index covers is then in what this one names.
-    fn control_of_now(disk: &dyn Disk, before: Control) -> Result<Control> {
-        let now = Control::read(disk)?;
-        let same = now.store == before.store && now.generation == before.generation;
-        // Of a store that was cleared meanwhile all is read as it was, or read again where it is gone.
-        Ok(if same { now } else { before })
     }
 
     /// A store to read the commits that `history` finds.
@@ -253,11 +238,11 @@ impl Store {
         let _span = self.span(Operation::Exists);
         match &self.history {
             Some(history) => history.exists(commit),
-            None => Ok(self.find_commit(commit)?.is_some()),
+            None => Ok(self.find_commit(commit)?.is_some_and(|offset| !self.has_collected(offset))),
         }
     }
 
-    /// Where a commit is. What the index says is checked against the pack; when it is damaged the
+    /// Where a commit is, or was. What the index says is checked against the pack; when it is damaged the
     /// pack is asked instead, one record a commit, and what is read of it is kept in memory: all such
     /// lookups together read the history once.
     fn find_commit(&self, commit: &Hash) -> Result<Option<u64>> {
@@ -265,7 +250,9 @@ impl Store {
         let damage = match entries.and_then(|entries| entries.get(commit)) {
             Ok(None) => return Ok(None),
             Ok(Some(offset)) => {
-                if self.commit_at(offset).is_ok_and(|(found, _)| found == *commit) {
+                if self.has_collected(offset)
+                    || self.commit_at(offset).is_ok_and(|(found, _)| found == *commit)
+                {
                     return Ok(Some(offset));
                 }
                 format!("it leads commit {} to another place", hash::to_text(commit))
@@ -278,7 +265,7 @@ impl Store {
 
     /// Looks for a commit in the history, of which the index remembers what such searches have passed.
     fn search(&self, commit: &Hash, damage: &str) -> Result<Option<u64>> {
-        let last = self.state.last_commit;
+        let last = self.newest_commit();
         let (known, (newest, next)) = lock(&self.index).passed(commit, damage, last);
         if known.is_some() {
             return Ok(known);
@@ -297,20 +284,48 @@ impl Store {
                 place = Some(offset);
             }
             passed.push((hash, offset));
-            offset = body.previous;
+            offset = self.commit_before(&body);
         }
         lock(&self.index).pass(passed, (last, offset.min(next)));
         Ok(place)
     }
 
+    /// Whether a collection took the commit at `offset`.
+    fn has_collected(&self, offset: u64) -> bool {
+        self.control.horizon.has_collected(offset)
+    }
+
+    /// The commit that the store took last, if it is still there; 0 for none.
+    fn newest_commit(&self) -> u64 {
+        self.control.horizon.standing(self.state().last_commit)
+    }
+
+    /// The newest commit before the one that says `body` that is still there; 0 for none.
+    fn commit_before(&self, body: &CommitBody) -> u64 {
+        self.control.horizon.standing(body.previous)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
     fn commit_offset(&self, commit: &Hash) -> Result<u64> {
-        self.find_commit(commit)?.ok_or_else(|| {
-            Error::missing(format!(
-                "commit {} is not in the store at {}: `varvite context log` lists those that are",
-                hash::to_text(commit),
-                self.disk.root()
-            ))
-        })
+        let root = self.disk.root();
+        match self.find_commit(commit)? {
+            Some(offset) if !self.has_collected(offset) => Ok(offset),
+            Some(_) => Err(Error::new(
+                Kind::Collected,
+                format!(
+                    "commit {} was collected from the store at {root}: it is older than what is kept; \
+                     ask a store that keeps a longer history",
+                    hash::to_text(commit)
+                ),
+            )),
+            None => Err(Error::missing(format!(
+                "commit {} is not in the store at {root}: `varvite context log` lists those that are",
+                hash::to_text(commit)
+            ))),
+        }
     }
 
     /// The value or directory with this hash, in a store that finds every object. Values of up to 15
@@ -416,7 +431,7 @@ impl Store {
         if let Some(history) = &self.history {
             return Ok(history.log(1)?.pop());
         }
-        match self.state.last_commit {
+        match self.newest_commit() {
             0 => Ok(None),
             offset => self.commit_at(offset).map(|(hash, _)| Some(hash)),
         }
@@ -429,11 +444,11 @@ impl Store {
             return history.log(limit);
         }
         let mut hashes = Vec::new();
-        let mut offset = self.state.last_commit;
+        let mut offset = self.newest_commit();
         while offset != 0 && hashes.len() < limit {
             let (hash, body) = self.commit_at(offset)?;
             hashes.push(hash);
-            offset = body.previous;
+            offset = self.commit_before(&body);
         }
         Ok(hashes)
     }
@@ -442,17 +457,18 @@ impl Store {
     pub fn branch(&self, name: &[u8]) -> Option<Hash> {
         match &self.history {
             Some(history) => history.branches().get(name).copied(),
-            None => self.state.branches.get(name).copied(),
+            None => self.state().branches.get(name).copied(),
         }
     }
 
     /// All branches by name.
     pub fn branches(&self) -> Vec<(Vec<u8>, Hash)> {
-        let branches = match &self.history {
-            Some(history) => history.branches(),
-            None => &self.state.branches,
-        };
-        branches.iter().map(|(name, hash)| (name.clone(), *hash)).collect()
+        match &self.history {
+            Some(history) => {
+                history.branches().iter().map(|(name, hash)| (name.clone(), *hash)).collect()
+            }
+            None => self.state().branches(),
+        }
     }
 
     /// The hash that [`Store::commit`] would give, without committing. Costs [`Tree::hash`]; writes
@@ -481,7 +497,8 @@ impl Store {
             index_syncs: traffic.syncs,
             objects_bytes: self.pack.objects.bytes(),
             chunks: chunks.len() as u64,
-            generation: self.control.generation,
+            epoch: self.control.epoch,
+            generation: 0,
         }
     }
 }

@@ -189,15 +189,18 @@ pub fn scan(
     Ok(Scan { end, tail_bytes: window.file_end.saturating_sub(end.offset), synced })
 }
 
-/// Whether the record at `at`, after which `end` was reached, is still the same one: a reader may
-/// have seen a record whose write failed and was taken back. Reads its head.
-pub fn is_still(file: &dyn File, identity: u64, at: Position, end: Position) -> Result<bool> {
+/// Where the record at `before` ends, as its head says; none when no head is there.
+pub fn position_after(file: &dyn File, identity: u64, before: u64) -> Result<Option<Position>> {
+    let file_end = file.len()?;
+    if before.checked_add(HEAD as u64).is_none_or(|end| end > file_end) {
+        return Ok(None);
+    }
     let mut bytes = [0; HEAD];
-    let found = file.read_at(at.offset, &mut bytes)?;
-    let head = Head::decode(identity, at.offset, end.offset, &bytes[..found]);
-    Ok(head.is_some_and(|head| {
-        (head.sequence, head.payload_crc) == (at.sequence, end.chain)
-            && at.offset + HEAD as u64 + u64::from(head.length) == end.offset
+    file.read_exact_at(before, &mut bytes)?;
+    Ok(Head::decode(identity, before, file_end, &bytes).map(|head| Position {
+        offset: before + HEAD as u64 + u64::from(head.length),
+        sequence: head.sequence.wrapping_add(1),
+        chain: head.payload_crc,
     }))
 }
 
@@ -396,6 +399,23 @@ impl AppendFile {
         let file = disk.open(path, Mode::Create, Access::Buffered)?;
         file.write_at(0, &header.encode())?;
         Ok(Self::at(file, header, Position::start(), 0))
+    }
+
+    /// Makes a file with `header` and a first record, in one write; otherwise as
+    /// [`AppendFile::create`].
+    pub fn create_with(
+        disk: &dyn Disk,
+        path: &str,
+        header: Header,
+        first: impl FnOnce(&mut Encoder),
+    ) -> Result<AppendFile> {
+        let file = disk.open(path, Mode::Create, Access::Buffered)?;
+        let mut append = Self::at(file, header, Position::start(), 0);
+        append.written.offset = 0;
+        append.pushed = header.encode().to_vec();
+        append.push_with(first)?;
+        append.write()?;
+        Ok(append)
     }
 
     /// Opens the file at `path` for appending and calls `each` with position and payload of every

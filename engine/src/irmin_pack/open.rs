@@ -506,6 +506,7 @@ impl History for Opened {
             index_bytes: self.reader.index.bytes(),
             objects_bytes: self.reader.objects.bytes(),
             chunks: self.reader.space.files(),
+            epoch: 0,
             generation: collected.map_or(0, |collected| collected.generation),
             ..Stats::default()
         }

@@ -19,6 +19,7 @@ fn small_store() -> Arc<MemoryDisk> {
     let info = CommitInfo::new(&[], 7, "Tezos", "lvl 1");
     let hash = store.commit(&mut tree, &info).unwrap();
     store.set_branch(b"main", &hash).unwrap();
+    store.begin_chunk().unwrap();
     store.close().unwrap();
     disk
 }
@@ -27,7 +28,11 @@ fn small_store() -> Arc<MemoryDisk> {
 fn the_small_store_is_written_as_it_was_and_read() {
     let written = small_store();
     let disk = MemoryDisk::seeded(1);
-    for (file, name) in [("0000-000000.pack", "pack/small.bin"), ("control", "control/small.bin")] {
+    for (file, name) in [
+        ("0000-000000.pack", "pack/small.bin"),
+        ("0000-000001.pack", "pack/next.bin"),
+        ("control", "control/small.bin"),
+    ] {
         disk.replace(file, golden(name, &written.bytes(file).unwrap())).unwrap();
     }
     let manifest = written.bytes("index/snapshots/0000000000000000.snapshot").unwrap();
@@ -45,7 +50,7 @@ fn the_small_store_is_written_as_it_was_and_read() {
 #[test]
 fn outlines_describe_sound_files_and_note_damage() {
     let disk = small_store();
-    for file in ["0000-000000.pack", "control"] {
+    for file in ["0000-000000.pack", "0000-000001.pack", "control"] {
         let bytes = disk.bytes(file).unwrap();
         let outline = inspect::file(file, &bytes).unwrap();
         assert_eq!(outline.damage_count(), 0, "{outline}");

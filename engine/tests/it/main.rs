@@ -17,6 +17,7 @@ mod beside; // readers, checks and inspections at every call of a writer, and th
 mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
 mod check_beside; // checks beside a writer that replaces what is checked, and lost files
 mod context_adopt; // trees of another handle of a store, and of a copy that went another way
+mod context_chunks; // chunks that describe themselves: control files put back, stores mixed, limits
 mod context_crash; // crashes and failed calls of a context store
 mod context_examples; // trees and stores of a context, by example
 mod context_files; // mutated files of a context, operation lists; bodies of fuzz targets

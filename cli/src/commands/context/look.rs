@@ -297,7 +297,7 @@ pub fn stat(arguments: &Folder, format: Format) -> Outcome {
         print::json(&json!({
             "commits": stats.commits, "objects": stats.objects, "pack_bytes": stats.pack_bytes,
             "index_bytes": stats.index_bytes, "warnings": store.warnings(),
-            "chunks": stats.chunks, "generation": stats.generation,
+            "chunks": stats.chunks, "epoch": stats.epoch, "generation": stats.generation,
             "entries": configuration.entries(), "stable_hash": configuration.stable_hash(),
             "branches": branches,
         }))?;
@@ -309,6 +309,7 @@ pub fn stat(arguments: &Folder, format: Format) -> Outcome {
         ("pack", print::bytes(stats.pack_bytes)),
         ("index", print::bytes(stats.index_bytes)),
         ("chunks", print::count(stats.chunks)),
+        ("epoch", print::count(stats.epoch)),
         ("generation", print::count(stats.generation)),
         ("branching", configuration.entries().to_string()),
         ("hashed flat up to", configuration.stable_hash().to_string()),

@@ -181,7 +181,8 @@ impl Store {
             let known = self.exists(commit)?.then(|| self.commit_info(commit)).transpose()?;
             return Ok(known.map(|Commit { sequence, parents, .. }| Ancestry { sequence, parents }));
         }
-        let Some(offset) = self.find_commit(commit)? else { return Ok(None) };
+        let found = self.find_commit(commit)?.filter(|offset| !self.has_collected(*offset));
+        let Some(offset) = found else { return Ok(None) };
         let (_, body) = self.commit_at(offset)?;
         Ok(Some(Ancestry { sequence: body.sequence, parents: body.parents }))
     }

@@ -46,7 +46,7 @@ impl Store {
         let pack = &self.pack.uncached(&self.options);
         let mut checked = Checked::default();
         let mut seen = HashSet::new();
-        let mut offset = self.state.last_commit;
+        let mut offset = self.newest_commit();
         while offset != 0 {
             let (stored, body) = Self::commit_in(pack, offset)?;
             Self::check_commit(pack, offset, &stored, &body)?;
@@ -54,7 +54,7 @@ impl Store {
             Self::check_entry(pack, "commit", &stored, &entries, &mut checked)?;
             checked.commits += 1;
             self.check_below(pack, body.root, &mut seen, &mut checked)?;
-            offset = body.previous;
+            offset = self.commit_before(&body);
         }
         Ok(checked)
     }

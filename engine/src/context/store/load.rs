@@ -3,21 +3,22 @@
 
 use std::sync::Arc;
 
-use super::tip::Tip;
+use super::tip::{Checkpoint, Start, Tip};
 use super::{State, Store};
+use crate::context::chunk::{Opening, Place, Seal};
 use crate::context::commit::CommitBody;
-use crate::context::control::Control;
+use crate::context::control::{Control, Row, State as ChunkState};
+use crate::context::files::{self, Chunk, FILES_MAX, Found};
 use crate::context::hash::Hash;
 use crate::context::hash_index::{Covered, HashIndex, is_damage};
-use crate::context::node::Load;
 use crate::context::observer::Operation;
 use crate::context::options::Options;
-use crate::context::pack::Chunk;
 use crate::context::paths;
 use crate::context::record::{self, Tag};
 use crate::disk::{Disk, Lock};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
+use crate::file::replace;
 use crate::format::header::FileKind;
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -28,16 +29,16 @@ const REOPEN_ENTRY_BYTES: u64 = 64;
 /// How often a reader begins again because of what its writer did meanwhile.
 const ATTEMPTS_MAX: u32 = 100;
 
-/// Does `read` with the control file of the store on `disk`, again while a writer beside it is what
+/// Does `read` with the control file that `look` finds, again while a writer beside it is what
 /// makes it fail: it removes files that a newer control file does not name, and takes back a batch
 /// whose write failed. What a writer does moves on, so an error that comes twice is true.
 pub(super) fn beside_writer<T>(
-    disk: &dyn Disk,
+    look: impl Fn() -> Result<Control>,
     mut read: impl FnMut(Control) -> Result<T>,
 ) -> Result<T> {
     let mut before: Option<(Control, String)> = None;
     for _ in 1..ATTEMPTS_MAX {
-        let control = Control::read(disk)?;
+        let control = look()?;
         match read(control.clone()) {
             Err(error) if [Kind::Missing, Kind::Corrupt].contains(&error.kind()) => {
                 let found = (control, error.to_string());
@@ -49,104 +50,265 @@ pub(super) fn beside_writer<T>(
             outcome => return outcome,
         }
     }
-    read(Control::read(disk)?)
+    read(look()?)
+}
+
+/// How far the pack was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) place: Place,
+    /// Logical offset of the first commit in the last chunk; 0 for none.
+    first_commit: u64,
+    /// The last chunk has ended, and this is before its end.
+    sealed: Option<Checkpoint>,
+}
+
+impl End {
+    pub(super) fn of(control: &Control) -> End {
+        End { place: control.checkpoint, first_commit: control.first_commit, sealed: None }
+    }
+}
+
+/// The control file of a store, or of what was made of it since: the pack says so when the file is
+/// older than the last clearing.
+pub(super) fn read_control(disk: &dyn Disk) -> Result<Control> {
+    let control = Control::read(disk)?;
+    let names = disk.list("")?;
+    let mut epochs: Vec<u64> = names
+        .iter()
+        .filter_map(|name| paths::parse_chunk(name))
+        .filter(|(epoch, number, _)| *epoch > control.epoch && *number == 0)
+        .map(|(epoch, ..)| epoch)
+        .collect();
+    epochs.sort_unstable();
+    while let Some(epoch) = epochs.pop() {
+        if let Found::Chunk(opening) = files::look_for(disk, control.store, epoch, 0)?
+            && files::is_begun(disk, control.store, epoch)?
+        {
+            let Opening { configuration, index, .. } = opening;
+            return Ok(Control::empty(control.store, configuration, index, epoch));
+        }
+    }
+    Ok(control)
 }
 
 impl Store {
     /// Reads what the control file and the pack say into an empty state.
     pub(super) fn load(&mut self, lock_held: Option<Box<dyn Lock>>) -> Result<()> {
-        for number in 0..self.control.bases.len() {
-            let end = match self.control.bases.get(number + 1) {
-                Some(next) => next - self.control.bases[number],
-                None => self.control.position.offset,
-            };
-            self.add_chunk(number, self.control.bases[number], end)?;
+        self.add_chunks()?;
+        let last_commit = self.control.last_commit;
+        let mut sequence = 0;
+        if last_commit != 0 {
+            sequence = self.commit_at(last_commit)?.1.sequence.saturating_add(1);
         }
-        self.state.branches = self.control.branches.iter().cloned().collect();
-        self.state.last_commit = self.control.last_commit;
-        if self.state.last_commit != 0 {
-            let last = self.commit_at(self.state.last_commit)?.1.sequence;
-            self.state.sequence = last.saturating_add(1);
-        }
-        self.position = self.control.position;
-        match lock_held {
-            Some(lock_held) => self.open_to_write(lock_held)?,
-            None => self.scan()?,
+        let branches = self.control.branches.iter().cloned().collect();
+        *self.state() = State { branches, last_commit, sequence };
+        self.end = End::of(&self.control);
+        self.verify_place(self.end.place)?;
+        self.scan()?;
+        self.expect_no_gap()?;
+        if let Some(lock_held) = lock_held {
+            self.open_to_write(lock_held)?;
         }
         self.complete_index()
     }
 
-    /// Adds the file of chunk `number` to the pack, as long as it is known to be.
-    fn add_chunk(&mut self, number: usize, base: u64, end: u64) -> Result<()> {
-        let path = paths::chunk(self.control.generation, number as u64);
-        let (file, header) = append::open_reader(&*self.disk, &path, FileKind::Pack)?;
-        let identity =
-            paths::chunk_identity(self.control.store, self.control.generation, number as u64);
-        if header.store == self.control.store && header.identity != identity {
-            return Err(Error::corrupt(
-                &path,
-                0,
-                "the chunk of this number",
-                "another chunk of the store: put the right file in its place",
-            ));
+    /// Adds the chunks that the control file names, and opens the newest.
+    fn add_chunks(&mut self) -> Result<()> {
+        let Control { store, epoch, .. } = self.control;
+        let last = self.control.last().number;
+        for row in &self.control.chunks {
+            let Row { number, base, length, .. } = *row;
+            let mut chunk = Chunk::new(self.pack.cache(), store, epoch, number, base, length);
+            match row.state {
+                ChunkState::Whole if number == last => {}
+                ChunkState::Whole => chunk.seal(row.chain),
+                ChunkState::Gone => chunk.is_gone = true,
+                ChunkState::Sparse(_) | ChunkState::Lower => {
+                    return Err(Error::new(
+                        Kind::Version,
+                        format!(
+                            "{}: chunk {number} was collected or moved, and this release reads only \
+                             whole ones: use a newer release",
+                            paths::CONTROL
+                        ),
+                    ));
+                }
+            }
+            self.pack.add_chunk(Arc::new(chunk));
         }
-        if header.store != self.control.store {
-            return Err(Error::invalid(format!(
-                "{path} belongs to another store: put the right file in its place"
-            )));
+        let chunks = self.pack.chunks();
+        for chunk in chunks.iter().rev().take(FILES_MAX).filter(|chunk| !chunk.is_gone) {
+            self.pack.files.get(chunk)?;
         }
-        self.pack.add_chunk(Chunk::new(base, file, self.pack.cache(), header.identity, end));
         Ok(())
     }
 
-    fn open_to_write(&mut self, lock_held: Box<dyn Lock>) -> Result<()> {
-        let last = self.control.bases.len() - 1;
-        let base = self.control.bases[last];
-        let path = paths::chunk(self.control.generation, last as u64);
+    /// `Invalid` when the pack has no batch that ends at `place`, `Corrupt` when it is damaged there.
+    fn verify_place(&self, place: Place) -> Result<()> {
+        if place.position == Position::start() {
+            return Ok(());
+        }
+        let chunks = self.pack.chunks();
+        let chunk = chunks.iter().find(|chunk| chunk.number == place.chunk && !chunk.is_gone);
+        let chunk = chunk.ok_or_else(|| Error::invalid("it covers more than the pack has"))?;
+        let file = self.pack.files.get(chunk)?;
+        match append::position_after(&*file, chunk.identity, place.before)? {
+            Some(found) if found == place.position => Ok(()),
+            Some(_) => Err(Error::invalid(format!(
+                "{} does not belong to the other files of the store: one of them is of another store \
+                 or of another copy; put the right file in its place",
+                chunk.path
+            ))),
+            None => Err(Error::corrupt(&chunk.path, place.before, "a batch", "none that is valid")),
+        }
+    }
+
+    /// Reads forward from the place reached so far, through as many chunks as there are.
+    fn scan(&mut self) -> Result<()> {
+        self.scan_chunk()?;
+        while self.next_chunk()? {
+            self.scan_chunk()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the last chunk to its end.
+    fn scan_chunk(&mut self) -> Result<()> {
+        if self.end.sealed.is_some() {
+            return Ok(());
+        }
+        let chunk = self.pack.last_chunk();
+        let file = self.pack.files.get(&chunk)?;
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
-        let mut target = ScanTarget::new(&mut index, last, self.position);
-        let append = append::AppendFile::open(
-            &*self.disk,
-            &path,
-            FileKind::Pack,
-            self.position,
-            |position, payload| target.apply(&path, base, position, payload),
-        )?;
-        target.finish(&mut self.state, last, append.end());
-        let follows = append.end() != self.position;
-        self.position = append.end();
-        let chunk = Arc::clone(&self.pack.chunks()[last]);
-        chunk.extend(append.end().offset);
-        let tip = Tip::new(append, lock_held, chunk, Arc::clone(&self.index));
-        if follows {
-            // A process that died may not have synced it, and a commit or a branch that is found there is
-            // acknowledged without being written again.
-            tip.writer()?.sync(self.pack.meter())?;
+        let mut target = ScanTarget::new(&mut index, self.end);
+        let scan =
+            append::scan(&*file, chunk.identity, self.end.place.position, |position, payload| {
+                target.apply(&chunk, position, payload)
+            })?;
+        let end = target.finish(&mut self.state(), scan.end);
+        self.end = end;
+        chunk.extend(scan.end.offset);
+        if self.end.sealed.is_some() {
+            chunk.seal(scan.end.chain);
         }
+        let row = self.control.chunks.last_mut().expect("a control file names a chunk");
+        (row.length, row.chain) = (scan.end.offset, scan.end.chain);
+        Ok(())
+    }
+
+    /// Goes on to the chunk after the last one, if there is one.
+    fn next_chunk(&mut self) -> Result<bool> {
+        let last = self.pack.last_chunk();
+        let Control { store, epoch, .. } = self.control;
+        let number = last.number + 1;
+        let found = files::look_for(&*self.disk, store, epoch, number)?;
+        if matches!(found, Found::Nothing) {
+            return Ok(false);
+        }
+        // The last one was whole before this had a name, but perhaps not yet when it was read.
+        self.scan_chunk()?;
+        let end = self.end.place;
+        let path = paths::chunk(epoch, number);
+        if self.end.sealed.is_none() {
+            let expected = format!("the end of the chunk, because {path} follows");
+            return Err(Error::corrupt(&last.path, end.position.offset, expected, "none"));
+        }
+        let Found::Chunk(opening) = found else { return Ok(false) };
+        let base = last.base + end.position.offset;
+        let follows = opening.number == number
+            && opening.epoch == epoch
+            && (opening.base, opening.chain) == (base, end.position.chain);
+        if !follows {
+            return Err(Error::invalid(format!(
+                "{path} does not continue {}: one of them is of another store or of another copy; put \
+                 the right file in its place",
+                last.path
+            )));
+        }
+        let start = Place::start(number);
+        let length = start.position.offset;
+        let chunk = Chunk::new(self.pack.cache(), store, epoch, number, base, length);
+        self.pack.add_chunk(Arc::new(chunk));
+        let state = ChunkState::Whole;
+        self.control.chunks.push(Row { number, base, length, chain: 0, state });
+        lock(&self.index).next_chunk(end, number);
+        self.end = End { place: start, first_commit: 0, sealed: None };
+        Ok(true)
+    }
+
+    /// `Missing` when there are chunks behind the last one that was found.
+    fn expect_no_gap(&mut self) -> Result<()> {
+        let names = self.disk.list("")?;
+        let numbers = names.iter().filter_map(|name| paths::parse_chunk(name));
+        let ours = numbers.filter(|(epoch, ..)| *epoch == self.control.epoch);
+        let Some(highest) = ours.map(|(_, number, _)| number).max() else { return Ok(()) };
+        // One that is not finished may be there, and what a writer made meanwhile.
+        if highest > self.end.place.chunk + 1 {
+            self.scan()?;
+        }
+        let next = self.end.place.chunk + 1;
+        if highest <= next {
+            return Ok(());
+        }
+        let epoch = self.control.epoch;
+        Err(Error::missing(format!(
+            "{} is not there, though {} is: put it back, or restore the store from another copy",
+            paths::chunk(epoch, next),
+            paths::chunk(epoch, highest)
+        )))
+    }
+
+    fn open_to_write(&mut self, lock_held: Box<dyn Lock>) -> Result<()> {
+        self.remove_leftovers()?;
+        let chunk = self.pack.last_chunk();
+        let End { place, first_commit, sealed } = self.end;
+        // From where it is known to be durable: what is behind it is made so.
+        let checkpoint = self.control.checkpoint;
+        let from = match checkpoint.chunk == chunk.number {
+            true => checkpoint.position,
+            false => Position::start(),
+        };
+        let each = |_: Position, _: &[u8]| Ok(());
+        let append =
+            append::AppendFile::open(&*self.disk, &chunk.path, FileKind::Pack, from, each)?;
+        if append.end() != place.position {
+            return Err(Error::corrupt(&chunk.path, place.position.offset, "the end", "more"));
+        }
+        self.pack.files.pin(&chunk, Arc::clone(append.file()));
+        let last_commit = self.state().last_commit;
+        let last_commit = if last_commit < chunk.base { 0 } else { last_commit };
+        let start = Start {
+            append,
+            lock: lock_held,
+            chunk,
+            before: place.before,
+            first_commit,
+            last_commit,
+            sealed,
+            control: self.control.clone(),
+        };
+        let (index, state) = (Arc::clone(&self.index), Arc::clone(&self.state));
+        let tip = Tip::new(&self.disk, &self.options, start, index, state);
         self.tip = Some(tip);
         self.let_trees_spill();
         Ok(())
     }
 
-    /// Reads forward from the place reached so far.
-    fn scan(&mut self) -> Result<()> {
-        let chunks = self.pack.chunks();
-        let last = chunks.len() - 1;
-        let chunk = &chunks[last];
-        let path = chunk.file.path().to_owned();
-        let index = Arc::clone(&self.index);
-        let mut index = lock(&index);
-        let mut target = ScanTarget::new(&mut index, last, self.position);
-        let mut batch = self.last;
-        let scan =
-            append::scan(&*chunk.file, chunk.identity, self.position, |position, payload| {
-                batch = Some(position);
-                target.apply(&path, chunk.base, position, payload)
-            })?;
-        target.finish(&mut self.state, last, scan.end);
-        (self.position, self.last) = (scan.end, batch);
-        chunk.extend(scan.end.offset);
+    /// Removes files in work, chunks that were never finished, and those of before a clearing. All that
+    /// has a batch was read.
+    fn remove_leftovers(&self) -> Result<()> {
+        replace::remove_leftovers(&*self.disk, "", paths::is_replaced)?;
+        let (first, last) = (self.control.chunks[0].number, self.end.place.chunk);
+        for name in self.disk.list("")? {
+            let Some((epoch, number, generation)) = paths::parse_chunk(&name) else { continue };
+            let is_ours = epoch == self.control.epoch;
+            let is_needed = is_ours && (generation.is_some() || (first..=last).contains(&number));
+            if !is_needed {
+                self.disk.remove(&name)?;
+            }
+        }
         Ok(())
     }
 
@@ -154,7 +316,7 @@ impl Store {
     fn complete_index(&mut self) -> Result<()> {
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
-        if !index.is_saved() && self.state.last_commit != 0 && self.tip.is_some() {
+        if !index.is_saved() && self.state().last_commit != 0 && self.tip.is_some() {
             let none = index.warnings().is_empty() && self.control.last_commit != 0;
             if none {
                 index.warn("the index was missing, so it is made from the pack".to_owned());
@@ -177,54 +339,60 @@ impl Store {
 
     /// An index of this store that covers nothing.
     pub(super) fn nothing(&self) -> Covered {
-        Covered::nothing(self.control.store, self.control.generation, self.control.index)
+        Covered::nothing(self.control.store, self.control.epoch, self.control.index)
     }
 
     /// Puts into the index what the pack has after the place that the index has reached. Errors of
     /// damage say that the two do not fit, or that the pack is damaged.
     pub(super) fn catch_up(&self, index: &mut HashIndex) -> Result<()> {
+        if let Some(covered) = index.covered() {
+            // What it does not know is only an answer when it covers what this pack has.
+            self.verify_place(covered)?;
+        }
         let chunks = self.pack.chunks();
-        let (number, mut from) = index.reached;
-        let last = chunks.len() - 1;
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let position = self.position();
-        let end =
-            |number: usize| if number == last { position.offset } else { chunks[number].end() };
-        if number > last || from.offset > end(number) {
+        let first = chunks[0].number;
+        let end = self.place();
+        let mut from = index.reached;
+        if from.chunk < first {
+            from = Place::start(first);
+        }
+        if (from.chunk, from.position.offset) > (end.chunk, end.position.offset) {
             return Err(Error::invalid("it covers more than the pack has"));
         }
-        if (number, from) == (last, position) {
-            return index.reach_end(last as u64, position);
+        if from == end {
+            return index.reach_end(end);
         }
+        let start = (from.chunk - first) as usize;
         if index.keeps_objects() {
-            for (number, chunk) in chunks.iter().enumerate().skip(number) {
-                let path = chunk.file.path().to_owned();
-                let scan =
-                    append::scan(&*chunk.file, chunk.identity, from, |position, payload| {
-                        let start = chunk.base + position.offset + HEAD as u64;
-                        each_record(&path, chunk.base, start, payload, |offset, tag, hash, _| {
-                            put(index, tag, hash, offset);
-                            Ok(())
-                        })?;
-                        index.settle_some()
+            let mut from = from.position;
+            for chunk in chunks[start..].iter().filter(|chunk| !chunk.is_gone) {
+                let length =
+                    if chunk.number == end.chunk { end.position.offset } else { chunk.end() };
+                let file = self.pack.files.get(chunk)?;
+                let scan = append::scan(&*file, chunk.identity, from, |position, payload| {
+                    each_record(chunk, position, payload, |offset, tag, hash, _| {
+                        put(index, tag, hash, offset);
+                        Ok(())
                     })?;
-                if scan.end.offset < end(number) {
+                    index.settle_some()
+                })?;
+                if scan.end.offset < length {
                     return Err(Error::invalid("it does not continue with what the pack has"));
                 }
                 from = Position::start();
             }
         } else {
             // The commits themselves lead there, without a look at anything else.
-            let covered = chunks[number].base + from.offset;
-            let mut offset = self.state.last_commit;
+            let covered = chunks[start].base + from.position.offset;
+            let mut offset = self.newest_commit();
             while offset > covered {
                 let (hash, body) = self.commit_at(offset)?;
                 index.put_commit(&hash, offset);
                 index.settle_some()?;
-                offset = body.previous;
+                offset = self.commit_before(&body);
             }
         }
-        index.reach_end(last as u64, position)
+        index.reach_end(end)
     }
 
     /// The index. One that an error kept from being made again to the end is made first.
@@ -266,39 +434,33 @@ impl Store {
             return history.reload();
         }
         let disk = Arc::clone(&self.disk);
-        beside_writer(&*disk, |control| {
-            match self.follow(control.clone()).and_then(|()| self.renew_index()) {
+        beside_writer(
+            || Control::read(&*disk),
+            |control| match self.follow(&control).and_then(|()| self.renew_index()) {
                 // What was read before may be what the writer took back since.
-                Err(error) if error.kind() == Kind::Corrupt => self.read_afresh(control),
+                Err(error) if error.kind() == Kind::Corrupt => self.read_afresh(),
                 outcome => outcome,
-            }
-        })
+            },
+        )
     }
 
     /// Reads on up to what `control` and the pack say. What was read when it fails stays, and the next
     /// call goes on from there.
-    fn follow(&mut self, control: Control) -> Result<()> {
-        let continues = control.generation == self.control.generation
-            && control.store == self.control.store
-            && control.bases.starts_with(&self.control.bases);
-        if !continues || !self.is_still()? {
-            return self.read_afresh(control);
+    fn follow(&mut self, control: &Control) -> Result<()> {
+        // An older one may have been put back; the pack knows better.
+        let is_other = control.store != self.control.store
+            || control.epoch > self.control.epoch
+            || (control.epoch == self.control.epoch && control.horizon != self.control.horizon);
+        // A batch whose write failed may have been read whole before the writer took it back.
+        let is_still = match self.verify_place(self.end.place) {
+            Err(error) if !is_damage(&error) => return Err(error),
+            outcome => outcome.is_ok(),
+        };
+        if is_other || !is_still {
+            return self.read_afresh();
         }
         self.scan()?;
-        for number in self.control.bases.len()..control.bases.len() {
-            // The chunk before was complete when this one began.
-            let (chunks, base) = (self.pack.chunks(), control.bases[number]);
-            let before = &chunks[number - 1];
-            if before.base + before.end() != base {
-                return self.read_afresh(control);
-            }
-            self.add_chunk(number, base, Position::start().offset)?;
-            self.control.bases.push(base);
-            (self.position, self.last) = (Position::start(), None);
-            lock(&self.index).next_chunk(number as u64);
-            self.scan()?;
-        }
-        self.control = control;
+        self.control.checkpoint = control.checkpoint;
         Ok(())
     }
 
@@ -308,16 +470,16 @@ impl Store {
         {
             let index = lock(&held);
             let most = (self.options.index_bytes / REOPEN_ENTRY_BYTES).min(REOPEN_ENTRIES);
-            if index.unsettled() as u64 <= most || index.opened_at == self.control.checkpoint() {
+            if index.unsettled() as u64 <= most || index.opened_at == self.control.checkpoint {
                 return Ok(());
             }
         }
         let (cache, nothing) = (self.pack.cache(), self.nothing());
         let mut index = HashIndex::open(&self.disk, &self.options, cache, nothing, true)?;
-        index.opened_at = self.control.checkpoint();
+        index.opened_at = self.control.checkpoint;
         // It may be of a checkpoint since the scan, and in a chunk that began since: what it covers is
         // in the pack by now.
-        self.follow(Control::read(&*self.disk)?)?;
+        self.follow(&Control::read(&*self.disk)?)?;
         if Arc::ptr_eq(&held, &self.index) {
             self.complete(&mut index)?;
             self.index = Arc::new(Mutex::new(index));
@@ -335,7 +497,8 @@ impl Store {
     }
 
     /// Other files: they are read afresh, and only then the old ones are let go.
-    fn read_afresh(&mut self, control: Control) -> Result<()> {
+    fn read_afresh(&mut self) -> Result<()> {
+        let control = read_control(&*self.disk)?;
         let cache = Some(Arc::clone(self.pack.cache()));
         let options = Options { cache, ..self.options.clone() };
         let fresh = Self::open_with(Arc::clone(&self.disk), options, control, None)?;
@@ -344,9 +507,10 @@ impl Store {
     }
 }
 
-/// Where the records of a scan go. The state changes at the end only, so that a scan that fails
+/// Where the records of a chunk go. The state changes at its end only, so that a scan that fails
 /// halfway changed nothing.
 struct ScanTarget<'a> {
+    end: End,
     /// Place and sequence number of the last commit.
     last: Option<(u64, u64)>,
     /// Branches set, or removed by a hash of zeros.
@@ -357,32 +521,62 @@ struct ScanTarget<'a> {
 }
 
 impl<'a> ScanTarget<'a> {
-    fn new(index: &'a mut HashIndex, chunk: usize, from: Position) -> ScanTarget<'a> {
-        let together = index.reached == (chunk as u64, from);
-        ScanTarget { last: None, references: Vec::new(), index, together }
+    fn new(index: &'a mut HashIndex, end: End) -> ScanTarget<'a> {
+        let together = index.reached == end.place;
+        ScanTarget { end, last: None, references: Vec::new(), index, together }
     }
 
     /// Takes the records of one batch. Their bytes were verified with the batch.
-    fn apply(&mut self, file: &str, base: u64, position: Position, payload: &[u8]) -> Result<()> {
-        let start = base + position.offset + HEAD as u64;
-        each_record(file, base, start, payload, |offset, tag, hash, body| {
+    fn apply(&mut self, chunk: &Chunk, position: Position, payload: &[u8]) -> Result<()> {
+        let file = &*chunk.path;
+        let corrupt = |what| Err(Error::corrupt(file, position.offset, what, "another batch"));
+        if self.end.sealed.is_some() {
+            return corrupt("nothing after the end of the chunk");
+        }
+        let mut opened = false;
+        each_record(chunk, position, payload, |offset, tag, hash, body| {
+            let place = offset - chunk.base;
             if self.together {
                 put(self.index, tag, hash, offset);
             }
             match tag {
                 Tag::Commit => {
-                    let body = CommitBody::decode(file, offset - base, offset, body)?;
+                    let body = CommitBody::decode(file, place, offset, body)?;
                     self.last = Some((offset, body.sequence));
+                    if self.end.first_commit == 0 {
+                        self.end.first_commit = offset;
+                    }
                 }
                 Tag::Reference => self.references.push((body.to_vec(), *hash)),
+                Tag::Opening => {
+                    let opening = Opening::decode(file, place, body)?;
+                    opened = (opening.number, opening.base) == (chunk.number, chunk.base);
+                }
+                Tag::Seal => {
+                    let seal = Seal::decode(file, place, body)?;
+                    let is_right = seal.length == position.offset + Seal::BATCH
+                        && (seal.sequence, seal.chain) == (position.sequence, position.chain);
+                    if !is_right {
+                        return corrupt("the end of this chunk");
+                    }
+                    let End { place, first_commit, .. } = self.end;
+                    let place = Place { position, ..place };
+                    self.end.sealed = Some(Checkpoint { place, first_commit });
+                }
                 _ => {}
             }
             Ok(())
         })?;
+        if opened != (position.sequence == 0) {
+            return corrupt("the batch that begins this chunk, and only there");
+        }
+        self.end.place.before = position.offset;
         self.index.settle_some()
     }
 
-    fn finish(self, state: &mut State, chunk: usize, end: Position) {
+    /// What was read ends at `position`.
+    fn finish(mut self, state: &mut State, position: Position) -> End {
+        self.end.place.position = position;
         if let Some((offset, sequence)) = self.last {
             state.last_commit = offset;
             state.sequence = sequence.saturating_add(1);
@@ -395,39 +589,38 @@ impl<'a> ScanTarget<'a> {
             }
         }
         if self.together {
-            self.index.reached = (chunk as u64, end);
+            self.index.reached = self.end.place;
         }
+        self.end
     }
 }
 
 fn put(index: &mut HashIndex, tag: Tag, hash: &[u8; 32], offset: u64) {
     match tag {
         Tag::Commit => index.put_commit(hash, offset),
-        Tag::Reference => {}
-        _ if index.keeps_objects() => index.put_object(hash, offset),
+        _ if tag.is_object() && index.keeps_objects() => index.put_object(hash, offset),
         _ => {}
     }
 }
 
 /// Calls `each` with logical offset, tag, hash and body of every record of a batch.
 fn each_record(
-    file: &str,
-    base: u64,
-    start: u64,
+    chunk: &Chunk,
+    position: Position,
     payload: &[u8],
     mut each: impl FnMut(u64, Tag, &[u8; 32], &[u8]) -> Result<()>,
 ) -> Result<()> {
+    let file = &*chunk.path;
     let mut at = 0;
     while at < payload.len() {
         let rest = &payload[at..];
-        let offset = start + at as u64;
-        let place = offset - base;
+        let place = position.offset + (HEAD + at) as u64;
         let length = record::length(rest).filter(|length| *length <= rest.len() as u64);
         let length = length.ok_or_else(|| {
             Error::corrupt(file, place, "a record within its batch", "a longer one")
         })? as usize;
         let head = record::split(file, place, &rest[..length])?;
-        each(offset, head.tag, &head.hash, head.body)?;
+        each(chunk.base + place, head.tag, &head.hash, head.body)?;
         at += length;
     }
     Ok(())

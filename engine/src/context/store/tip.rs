@@ -1,61 +1,127 @@
 //! The growing end of a pack: what commits append to, and what working trees spill to.
 //!
-//! One lock orders the two; it is taken after that of the index. A spilled batch has no commit record: it is written, not synced, counts
-//! for nothing at recovery, and becomes durable with the sync of the commit that refers to it.
+//! One lock orders the two, and guards the control file; it is taken after that of the index. A
+//! spilled batch has no commit record: it is written, not synced, counts for nothing at recovery, and
+//! becomes durable with the sync of the commit that refers to it. Invariant: a chunk is durable to its
+//! end before the next one has a name, so whatever follows it in the folder, it is whole.
 
 use std::sync::Arc;
 
+use super::State;
 use crate::context::batch::{self, Batch};
+use crate::context::chunk::{CHUNKS_MAX, Opening, Place, Seal};
+use crate::context::control::{Control, Row, State as ChunkState};
 use crate::context::digest;
+use crate::context::files::Chunk;
 use crate::context::hash_index::{HashIndex, is_damage};
 use crate::context::node::{Load, Slot};
 use crate::context::observer::{self, Meter, Operation, Span};
-use crate::context::pack::{Chunk, Pack, Spill};
-use crate::disk::Lock;
+use crate::context::options::Options;
+use crate::context::pack::{Pack, Spill};
+use crate::context::paths;
+use crate::context::record::{self, Tag};
+use crate::disk::{Disk, Lock};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{AppendFile, HEAD, Position};
+use crate::format::header::{self, FileKind, Header};
 use crate::sync::{Mutex, MutexGuard, lock};
+
+/// Bytes after a checkpoint that make the next batch take another, so that opening scans at most
+/// about so many, however often the process died since.
+const CHECKPOINT_BYTES: u64 = 16 << 20;
+
+/// The same in chunks, where those are small.
+const CHECKPOINT_CHUNKS: u64 = 4;
+
+/// Commits after which a checkpoint saves an index of commits: so many are read at opening.
+const INDEX_COMMITS: u64 = 1024;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Tip {
+    pub(super) disk: Arc<dyn Disk>,
+    chunk_bytes: u64,
     writer: Mutex<Writer>,
     index: Arc<Mutex<HashIndex>>,
+    state: Arc<Mutex<State>>,
 }
 
 /// What is under the tip's lock.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) append: AppendFile,
-    pub(super) lock: Box<dyn Lock>,
+    lock: Box<dyn Lock>,
     /// The chunk that is appended to.
     pub(super) chunk: Arc<Chunk>,
-    /// Where the last checkpoint is, in that chunk.
-    pub(super) checkpoint: u64,
-    /// A replacement of the control file failed: which files count is not known.
+    /// Where the last batch begins.
+    before: u64,
+    /// Logical offsets of the first and the last commit in the chunk; 0 for none.
+    pub(super) first_commit: u64,
+    pub(super) last_commit: u64,
+    /// Of a chunk that has ended, where its last batch begins.
+    sealed: Option<Checkpoint>,
+    /// The chunk's name is not yet durable.
+    is_new: bool,
+    /// What the store is made of; its checkpoint and branches are put in when it is written.
+    pub(super) control: Control,
+    /// Logical offset up to which the control file covers.
+    recorded: u64,
+    /// A change of the folder failed: which files count is not known.
     pub(super) poisoned: bool,
     pub(super) written_bytes: u64,
     pub(super) syncs: u64,
 }
 
+/// What the control file says of a place from which to scan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checkpoint {
+    pub(super) place: Place,
+    /// Logical offset of the first commit before it in its chunk; 0 for none.
+    pub(super) first_commit: u64,
+}
+
+/// Where a writer begins.
+pub(super) struct Start {
+    pub(super) append: AppendFile,
+    pub(super) lock: Box<dyn Lock>,
+    pub(super) chunk: Arc<Chunk>,
+    pub(super) before: u64,
+    pub(super) first_commit: u64,
+    pub(super) last_commit: u64,
+    pub(super) sealed: Option<Checkpoint>,
+    pub(super) control: Control,
+}
+
 impl Tip {
     pub(super) fn new(
-        append: AppendFile,
-        lock_held: Box<dyn Lock>,
-        chunk: Arc<Chunk>,
+        disk: &Arc<dyn Disk>,
+        options: &Options,
+        start: Start,
         index: Arc<Mutex<HashIndex>>,
+        state: Arc<Mutex<State>>,
     ) -> Arc<Tip> {
-        let checkpoint = append.end().offset;
         let writer = Writer {
-            append,
-            lock: lock_held,
-            chunk,
-            checkpoint,
+            append: start.append,
+            lock: start.lock,
+            chunk: start.chunk,
+            before: start.before,
+            first_commit: start.first_commit,
+            last_commit: start.last_commit,
+            sealed: start.sealed,
+            is_new: false,
+            recorded: start.control.reaches(),
+            control: start.control,
             poisoned: false,
             written_bytes: 0,
             syncs: 0,
         };
-        Arc::new(Tip { writer: Mutex::new(writer), index })
+        Arc::new(Tip {
+            disk: Arc::clone(disk),
+            chunk_bytes: options.chunk_bytes,
+            writer: Mutex::new(writer),
+            index,
+            state,
+        })
     }
 
     /// The writer, alone. `Poisoned` after a failure.
@@ -70,9 +136,9 @@ impl Tip {
         Ok(writer)
     }
 
-    /// The end of the last chunk.
-    pub(super) fn position(&self) -> Position {
-        lock(&self.writer).append.end()
+    /// The end of the pack.
+    pub(super) fn place(&self) -> Place {
+        lock(&self.writer).place()
     }
 
     /// Bytes written to pack and control file, and syncs.
@@ -80,6 +146,143 @@ impl Tip {
         let writer = lock(&self.writer);
         (writer.written_bytes, writer.syncs)
     }
+
+    /// Begins another chunk when the last is long or ended, and takes a checkpoint when the last one is
+    /// far. What the index cannot save is read again at the next opening.
+    pub(super) fn make_room(
+        &self,
+        pack: &Pack,
+        index: &mut HashIndex,
+        writer: &mut Writer,
+    ) -> Result<()> {
+        let rolls = writer.sealed.is_some() || writer.append.end().offset > self.chunk_bytes;
+        let far = self.chunk_bytes.saturating_mul(CHECKPOINT_CHUNKS).min(CHECKPOINT_BYTES);
+        let is_far = writer.next_offset() > writer.recorded.saturating_add(far);
+        if !(rolls || is_far) {
+            return Ok(());
+        }
+        if !rolls {
+            writer.sync(&*self.disk, pack.meter())?;
+        }
+        let (mut checkpoint, mut end) = (writer.checkpoint(), writer.place());
+        if rolls {
+            writer.seal(&*self.disk, pack)?;
+            // All up to there is durable, while the new chunk is not.
+            (checkpoint, end) = (writer.checkpoint(), writer.place());
+            self.begin_chunk(pack, writer)?;
+        }
+        if !is_far {
+            return Ok(());
+        }
+        if index.keeps_objects() || index.unsaved() >= INDEX_COMMITS {
+            let before = index.traffic().written_bytes;
+            let _ = index.save(end);
+            let bytes = index.traffic().written_bytes - before;
+            observer::count(pack.meter(), |meter| &meter.bytes_written, bytes);
+        }
+        self.write_control(pack, writer, checkpoint)
+    }
+
+    /// Ends the chunk and begins another one.
+    pub(super) fn roll(&self, pack: &Pack, writer: &mut Writer) -> Result<()> {
+        writer.seal(&*self.disk, pack)?;
+        self.begin_chunk(pack, writer)
+    }
+
+    /// Begins the chunk after the one that has ended. Its name becomes durable with its content.
+    fn begin_chunk(&self, pack: &Pack, writer: &mut Writer) -> Result<()> {
+        let (number, end) = (writer.chunk.number + 1, writer.place().position);
+        if number >= CHUNKS_MAX {
+            return Err(Error::invalid(format!(
+                "the store has {CHUNKS_MAX} chunks, which is the limit: copy it to a store with larger \
+                 chunks"
+            )));
+        }
+        let control = &writer.control;
+        let opening = Opening {
+            epoch: control.epoch,
+            number,
+            base: writer.chunk.base + end.offset,
+            chain: end.chain,
+            last_commit: lock(&self.state).last_commit,
+            configuration: control.configuration,
+            index: control.index,
+        };
+        writer.lock.check().inspect_err(|_| writer.poisoned = true)?;
+        let append = create_chunk(&*self.disk, writer.control.store, &opening)?;
+        writer.go_on(pack, append, &opening);
+        Ok(())
+    }
+
+    /// Replaces the control file by one that says how the store is at `checkpoint`, which is durable.
+    pub(super) fn write_control(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        checkpoint: Checkpoint,
+    ) -> Result<()> {
+        let Checkpoint { place, first_commit } = checkpoint;
+        let mut control = writer.control.clone();
+        let first = control.chunks[0].number;
+        control.chunks.truncate((place.chunk - first) as usize + 1);
+        let last = control.chunks.last_mut().expect("the checkpoint is in one");
+        last.length = place.position.offset;
+        last.chain = place.position.chain;
+        control.checkpoint = place;
+        {
+            let state = lock(&self.state);
+            control.last_commit = state.last_commit;
+            control.branches = state.branches();
+        }
+        control.first_commit = first_commit;
+        self.replace_control(pack, writer, &control)?;
+        writer.recorded = control.reaches();
+        Ok(())
+    }
+
+    /// Makes `control` the store's, after the pack before it is durable.
+    pub(super) fn replace_control(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        control: &Control,
+    ) -> Result<()> {
+        let bytes = control.encode().len() as u64;
+        // Another writer may have come in beside this one: nothing more is written over its files.
+        writer.lock.check().inspect_err(|_| writer.poisoned = true)?;
+        let before = Control::read(&*self.disk).ok();
+        if let Err(error) = control.replace(&self.disk) {
+            // Before it has its name nothing has changed, and the call may be repeated. From then on
+            // either may be found after a crash, and the two disagree about what comes next.
+            let now = Control::read(&*self.disk).ok();
+            writer.poisoned = now.is_none() || now != before;
+            return Err(error);
+        }
+        // The folder was synced with it.
+        writer.is_new = false;
+        writer.syncs += 2;
+        writer.written_bytes += bytes;
+        observer::count(pack.meter(), |meter| &meter.bytes_written, bytes);
+        Ok(())
+    }
+}
+
+/// Bytes of a chunk that has only begun.
+pub(super) const FIRST_BYTES: u64 = header::LENGTH as u64 + Opening::BATCH;
+
+/// Makes the file of a chunk with the batch that begins it. Not durable.
+pub(super) fn create_chunk(disk: &dyn Disk, store: u64, opening: &Opening) -> Result<AppendFile> {
+    let path = paths::chunk(opening.epoch, opening.number);
+    if disk.exists(&path)? {
+        // Left by an attempt that failed before anything in it was durable.
+        disk.remove(&path)?;
+    }
+    let identity = paths::chunk_identity(store, opening.epoch, opening.number);
+    let header = Header::new(FileKind::Pack, identity, store);
+    AppendFile::create_with(disk, &path, header, |out| {
+        let offset = opening.base + Position::start().offset + HEAD as u64;
+        record::put(out, store, offset, Tag::Opening, &[0; 32], &opening.encode());
+    })
 }
 
 impl Writer {
@@ -88,39 +291,75 @@ impl Writer {
         self.chunk.base + self.append.end().offset + HEAD as u64
     }
 
+    /// The end of the pack.
+    pub(super) fn place(&self) -> Place {
+        Place { chunk: self.chunk.number, position: self.append.end(), before: self.before }
+    }
+
+    /// The last place from which a scan finds all that follows: before the end of a chunk, so that it
+    /// sees that the chunk has ended.
+    pub(super) fn checkpoint(&self) -> Checkpoint {
+        let (place, first_commit) = (self.place(), self.first_commit);
+        self.sealed.unwrap_or(Checkpoint { place, first_commit })
+    }
+
     /// Appends one batch, durably if `synced`.
     pub(super) fn append(
         &mut self,
+        disk: &dyn Disk,
         payload: &[u8],
         synced: bool,
         meter: Option<&Arc<Meter>>,
     ) -> Result<()> {
-        self.append.push(payload)?;
+        debug_assert!(self.sealed.is_none(), "a chunk that has ended is never appended to");
+        let at = self.append.push(payload)?;
         self.append.write()?;
+        self.before = at.offset;
         let bytes = (payload.len() + HEAD) as u64;
         self.written_bytes += bytes;
         observer::count(meter, |meter| &meter.bytes_written, bytes);
         if synced {
-            self.sync(meter)?;
+            self.sync(disk, meter)?;
         }
         self.chunk.extend(self.append.end().offset);
         Ok(())
     }
 
     /// Appends one batch without a commit, and returns where the next one's first record will be.
-    pub(super) fn spill(&mut self, payload: &[u8], meter: Option<&Arc<Meter>>) -> Result<u64> {
-        self.append(payload, false, meter)?;
+    pub(super) fn spill(
+        &mut self,
+        disk: &dyn Disk,
+        payload: &[u8],
+        meter: Option<&Arc<Meter>>,
+    ) -> Result<u64> {
+        self.append(disk, payload, false, meter)?;
         Ok(self.next_offset())
     }
 
+    /// A commit is at `offset`.
+    pub(super) fn note_commit(&mut self, offset: u64) {
+        self.last_commit = offset;
+        if self.first_commit == 0 {
+            self.first_commit = offset;
+        }
+    }
+
     /// Makes everything appended durable; does nothing when it is.
-    pub(super) fn sync(&mut self, meter: Option<&Arc<Meter>>) -> Result<()> {
-        if self.append.synced() == self.append.end().offset {
+    pub(super) fn sync(&mut self, disk: &dyn Disk, meter: Option<&Arc<Meter>>) -> Result<()> {
+        if self.append.synced() == self.append.end().offset && !self.is_new {
             return Ok(());
         }
         let start_ns = meter.map_or(0, |meter| meter.now_ns());
         self.append.sync()?;
         self.syncs += 1;
+        if self.is_new {
+            if let Err(error) = disk.sync_directory("") {
+                self.poisoned = true;
+                return Err(error);
+            }
+            self.syncs += 1;
+            self.is_new = false;
+        }
         if let Some(meter) = meter {
             let duration_ns = meter.now_ns().saturating_sub(start_ns);
             observer::count(Some(meter), |meter| &meter.sync_ns, duration_ns);
@@ -128,11 +367,85 @@ impl Writer {
         Ok(())
     }
 
+    /// Ends the chunk, durably.
+    pub(super) fn seal(&mut self, disk: &dyn Disk, pack: &Pack) -> Result<()> {
+        if self.sealed.is_some() {
+            return self.sync(disk, pack.meter());
+        }
+        let end = self.append.end();
+        let seal = Seal {
+            length: end.offset + Seal::BATCH,
+            sequence: end.sequence,
+            chain: end.chain,
+            first_commit: self.first_commit,
+            last_commit: self.last_commit,
+        };
+        let mut batch = Batch::new(pack, self.next_offset(), None);
+        batch.put(Tag::Seal, &[0; 32], &seal.encode());
+        let checkpoint = self.checkpoint();
+        self.append(disk, &batch.finish().bytes, false, pack.meter())?;
+        self.sealed = Some(checkpoint);
+        debug_assert_eq!(self.append.end().offset, seal.length);
+        self.sync(disk, pack.meter())?;
+        let chain = self.append.end().chain;
+        self.chunk.seal(chain);
+        let row = self.control.chunks.last_mut().expect("a control file names a chunk");
+        (row.length, row.chain) = (seal.length, chain);
+        Ok(())
+    }
+
+    /// Goes on with the first chunk, which is durable, of the epoch of `control`, which is recorded.
+    pub(super) fn begin_epoch(
+        &mut self,
+        pack: &Pack,
+        control: Control,
+        append: AppendFile,
+        opening: &Opening,
+    ) {
+        self.recorded = control.reaches();
+        self.control = control;
+        self.go_on(pack, append, opening);
+        self.is_new = false;
+        self.syncs += 2;
+    }
+
     /// Goes on with another chunk.
-    pub(super) fn go_on(&mut self, append: AppendFile, chunk: Arc<Chunk>) {
+    fn go_on(&mut self, pack: &Pack, append: AppendFile, opening: &Opening) {
+        let end = append.end();
+        let control = &mut self.control;
+        let chunk = Chunk::new(
+            pack.cache(),
+            pack.store,
+            opening.epoch,
+            opening.number,
+            opening.base,
+            end.offset,
+        );
+        let chunk = Arc::new(chunk);
+        pack.files.pin(&chunk, Arc::clone(append.file()));
+        pack.add_chunk(Arc::clone(&chunk));
+        let row = Row {
+            number: opening.number,
+            base: opening.base,
+            length: end.offset,
+            chain: end.chain,
+            state: ChunkState::Whole,
+        };
+        if opening.number > 0 {
+            control.chunks.push(row);
+        } else {
+            control.chunks = vec![row];
+        }
+        self.written_bytes += end.offset;
         self.append = append;
-        self.chunk = chunk;
-        self.checkpoint = Position::start().offset;
+        self.before = Position::start().offset;
+        (self.first_commit, self.last_commit) = (0, 0);
+        self.sealed = None;
+        self.is_new = true;
+        let old = std::mem::replace(&mut self.chunk, chunk);
+        if opening.number > 0 {
+            pack.files.count(&old);
+        }
     }
 }
 
@@ -151,7 +464,7 @@ impl Spill for Tip {
             return Ok(());
         }
         // A tree of before the store was cleared: its offsets mean nothing in the files of now.
-        if !pack.chunks().last().is_some_and(|chunk| Arc::ptr_eq(chunk, &writer.chunk)) {
+        if !Arc::ptr_eq(&pack.last_chunk(), &writer.chunk) {
             return Ok(());
         }
         let mut known = None;
@@ -162,14 +475,15 @@ impl Spill for Tip {
                 objects => known = Some(objects?),
             }
         }
+        self.make_room(pack, &mut index, &mut writer)?;
         let start = writer.next_offset();
-        let mut sink = |bytes: &[u8]| writer.spill(bytes, pack.meter());
+        let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack.meter());
         let mut batch = Batch::new(pack, start, known.as_ref()).in_pieces(&mut sink);
         let offset = batch.put_tree(node)?;
         let mut written = batch.finish();
         let bytes = std::mem::take(&mut written.bytes);
         if !bytes.is_empty() {
-            writer.append(&bytes, false, pack.meter())?;
+            writer.append(&*self.disk, &bytes, false, pack.meter())?;
         }
         written.fresh.iter().for_each(|(hash, offset)| index.put_object(hash, *offset));
         // What the index does not take now stays in memory until the next commit.

@@ -2,30 +2,32 @@
 
 use std::sync::Arc;
 
-use super::tip::{Tip, Writer};
+use super::tip::{self, Tip};
 use super::{State, Store, paths};
 use crate::context::batch::{self, Batch, Objects};
+use crate::context::chunk::{Opening, Place};
 use crate::context::commit::CommitBody;
-use crate::context::control::Control;
+use crate::context::control::{BRANCHES_BYTES_MAX, Control};
 use crate::context::hash::{self, Hash};
 use crate::context::hash_index::{HashIndex, is_damage};
 use crate::context::node::{Load, Node, Slot};
 use crate::context::observer::{self, Operation, Span};
 use crate::context::options::Durability;
-use crate::context::pack::{Chunk, Pack};
+use crate::context::pack::Pack;
 use crate::context::record::Tag;
 use crate::context::tree::{Kind as TreeKind, Tree};
 use crate::disk::{Access, Disk, Lock, Mode};
 use crate::error::{Error, Kind, Result};
-use crate::file::append::{AppendFile, Position};
+use crate::file::append::AppendFile;
 use crate::file::exclusive;
 use crate::file::replace;
-use crate::format::header::{FileKind, Header};
 use crate::sync::lock;
 
-/// Bytes after a checkpoint that make the next commit take another, so that opening scans at most
-/// about so many.
-const CHECKPOINT_BYTES: u64 = 16 << 20;
+/// The most parents of a commit.
+const PARENTS_MAX: usize = 1 << 16;
+
+/// The longest author and the longest message in bytes.
+const TEXT_MAX: usize = 1 << 20;
 
 /// The longest name of a branch in bytes.
 const BRANCH_MAX: usize = 4096;
@@ -66,6 +68,21 @@ impl CommitInfo {
         parents
     }
 
+    /// `Invalid` when it says more than a commit's record may.
+    fn check(&self) -> Result<()> {
+        let sizes = [
+            ("parents", self.parents.len(), PARENTS_MAX),
+            ("bytes of author", self.author.len(), TEXT_MAX),
+            ("bytes of message", self.message.len(), TEXT_MAX),
+        ];
+        match sizes.iter().find(|(_, size, most)| size > most) {
+            None => Ok(()),
+            Some((what, size, most)) => Err(Error::invalid(format!(
+                "the commit has {size} {what}, and at most {most} are possible: say less"
+            ))),
+        }
+    }
+
     pub(super) fn hash(&self, tree: &Hash) -> Hash {
         hash::commit(tree, &self.sorted_parents(), self.date, &self.author, &self.message)
     }
@@ -88,9 +105,9 @@ pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
     }
     for name in disk.list("")? {
         if let Some(place) = paths::parse_chunk(&name) {
-            // What a creation leaves that was cut short is the first chunk, with its header at most.
+            // What a creation leaves that was cut short is the first chunk, with its opening at most.
             let file = disk.open(&name, Mode::Read, Access::Buffered)?;
-            if place == (0, 0) && file.len()? <= Position::start().offset {
+            if place == (0, 0, None) && file.len()? <= tip::FIRST_BYTES {
                 continue;
             }
             return Err(Error::new(
@@ -113,32 +130,21 @@ pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
     Ok(())
 }
 
-/// Makes chunk `number`, durably.
-pub(super) fn create_chunk(disk: &dyn Disk, control: &Control, number: u64) -> Result<AppendFile> {
-    let path = paths::chunk(control.generation, number);
-    if disk.exists(&path)? {
-        // Left by an attempt that ended before the control file named it.
-        disk.remove(&path)?;
-    }
-    let identity = paths::chunk_identity(control.store, control.generation, number);
-    let header = Header::new(FileKind::Pack, identity, control.store);
-    let mut append = AppendFile::create(disk, &path, header)?;
+/// Makes the first chunk of an epoch, durably.
+pub(super) fn create_first_chunk(disk: &dyn Disk, control: &Control) -> Result<(AppendFile, Opening)> {
+    let opening = Opening {
+        epoch: control.epoch,
+        number: 0,
+        base: 0,
+        chain: 0,
+        last_commit: 0,
+        configuration: control.configuration,
+        index: control.index,
+    };
+    let mut append = tip::create_chunk(disk, control.store, &opening)?;
     append.sync()?;
     disk.sync_directory("")?;
-    Ok(append)
-}
-
-/// Removes chunks that the control file does not name, and files in work.
-pub(super) fn remove_leftovers(disk: &dyn Disk, control: &Control) -> Result<()> {
-    replace::remove_leftovers(disk, "", paths::is_replaced)?;
-    for name in disk.list("")? {
-        if let Some((generation, number)) = paths::parse_chunk(&name)
-            && (generation != control.generation || number >= control.bases.len() as u64)
-        {
-            disk.remove(&name)?;
-        }
-    }
-    Ok(())
+    Ok((append, opening))
 }
 
 impl Store {
@@ -152,9 +158,9 @@ impl Store {
         Ok(Arc::clone(tip))
     }
 
-    /// The end of the last chunk.
-    pub(super) fn position(&self) -> Position {
-        self.tip.as_ref().map_or(self.position, |tip| tip.position())
+    /// The end of the pack, as far as it was read.
+    pub(super) fn place(&self) -> Place {
+        self.tip.as_ref().map_or(self.end.place, |tip| tip.place())
     }
 
     /// Working trees of the pack spill to this store, as long as it is open.
@@ -175,6 +181,7 @@ impl Store {
     pub fn commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<Hash> {
         let _span = self.span(Operation::Commit);
         let tip = self.tip()?;
+        info.check()?;
         if tree.configuration() != self.configuration() {
             return Err(Error::invalid(
                 "the tree has another hash configuration than the store: rebuild it under the store's",
@@ -196,7 +203,6 @@ impl Store {
             tree.set_root(load, Slot::StoredNode(body.root));
             return Ok(commit_hash);
         }
-        self.make_room()?;
         drop(self.settled_index()?);
         let known = match tree.root() {
             Slot::Node(root) => self.known_objects(root)?,
@@ -206,8 +212,9 @@ impl Store {
         let shared = Arc::clone(&self.index);
         let mut index = lock(&shared);
         let mut writer = tip.writer()?;
+        tip.make_room(&self.pack, &mut index, &mut writer)?;
         let start = writer.next_offset();
-        let mut sink = |bytes: &[u8]| writer.spill(bytes, self.pack.meter());
+        let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, self.pack.meter());
         let mut batch = Batch::new(&self.pack, start, known.as_ref()).in_pieces(&mut sink);
         let root = match tree.root() {
             Slot::Node(node) => batch.put_tree(node)?,
@@ -215,9 +222,13 @@ impl Store {
             _ => unreachable!("a value was refused"),
         };
         let (extent, at) = (batch.len(), batch.next());
+        let (sequence, previous) = {
+            let state = self.state();
+            (state.sequence, state.last_commit)
+        };
         let body = CommitBody {
-            sequence: self.state.sequence,
-            previous: self.state.last_commit,
+            sequence,
+            previous,
             root,
             extent,
             parents: info.sorted_parents(),
@@ -229,9 +240,13 @@ impl Store {
         let mut written = batch.finish();
         let bytes = std::mem::take(&mut written.bytes);
         let synced = self.options.durability == Durability::Synced;
-        writer.append(&bytes, synced, self.pack.meter())?;
-        self.state.last_commit = at;
-        self.state.sequence += 1;
+        writer.append(&*self.disk, &bytes, synced, self.pack.meter())?;
+        writer.note_commit(at);
+        {
+            let mut state = self.state();
+            state.last_commit = at;
+            state.sequence += 1;
+        }
         index.put_commit(&commit_hash, at);
         written.fresh.iter().for_each(|(hash, offset)| index.put_object(hash, *offset));
         // The commit stands. What the index does not take now stays in memory until the next one.
@@ -289,47 +304,6 @@ impl Store {
         self.checkpoint()
     }
 
-    /// Begins another chunk when the last is long, or takes a checkpoint when the last one is far.
-    fn make_room(&mut self) -> Result<()> {
-        let position = self.position().offset;
-        if position > self.options.chunk_bytes {
-            return self.begin_chunk();
-        }
-        if position > self.tip()?.writer()?.checkpoint + CHECKPOINT_BYTES {
-            return self.checkpoint();
-        }
-        Ok(())
-    }
-
-    /// The control file that describes the store as it is, to be scanned from `position` on.
-    fn current_control(&self, position: Position) -> Control {
-        Control {
-            position,
-            last_commit: self.state.last_commit,
-            branches: self.branches(),
-            ..self.control.clone()
-        }
-    }
-
-    /// Makes `control` the store's, after the pack before it is durable.
-    fn replace_control(&mut self, writer: &mut Writer, control: Control) -> Result<()> {
-        let disk = Arc::clone(&self.disk);
-        let bytes = control.encode().len() as u64;
-        // Another writer may have come in beside this one: nothing more is written over its files.
-        writer.lock.check().inspect_err(|_| writer.poisoned = true)?;
-        if let Err(error) = control.replace(&disk) {
-            // Before it has its name nothing has changed, and the call may be repeated. From then on
-            // either may be found after a crash, and the two disagree about what comes next.
-            writer.poisoned = !Control::read(&*disk).is_ok_and(|found| found == self.control);
-            return Err(error);
-        }
-        writer.syncs += 2;
-        writer.written_bytes += bytes;
-        observer::count(self.pack.meter(), |meter| &meter.bytes_written, bytes);
-        self.control = control;
-        Ok(())
-    }
-
     /// Syncs the pack, saves the index, and records how far both are known, so that opening scans less.
     pub fn checkpoint(&mut self) -> Result<()> {
         let _span = self.span(Operation::Checkpoint);
@@ -338,48 +312,19 @@ impl Store {
         let shared = Arc::clone(&self.index);
         let mut index = lock(&shared);
         let mut writer = tip.writer()?;
-        writer.sync(self.pack.meter())?;
-        self.save_index(&mut index, &writer)?;
-        let control = self.current_control(writer.append.end());
-        self.replace_control(&mut writer, control)?;
-        writer.checkpoint = writer.append.end().offset;
-        Ok(())
-    }
-
-    /// Saves the index as one of all that the pack has.
-    fn save_index(&self, index: &mut HashIndex, writer: &Writer) -> Result<()> {
-        let number = self.control.bases.len() as u64 - 1;
-        self.counted(index, |index| index.save(number, writer.append.end()))
+        writer.sync(&*self.disk, self.pack.meter())?;
+        let (place, checkpoint) = (writer.place(), writer.checkpoint());
+        self.counted(&mut index, |index| index.save(place))?;
+        tip.write_control(&self.pack, &mut writer, checkpoint)
     }
 
     /// Ends the last chunk and begins another: what a collection or an archive takes is whole chunks.
+    /// One sync.
     pub fn begin_chunk(&mut self) -> Result<()> {
         let _span = self.span(Operation::BeginChunk);
-        let disk = Arc::clone(&self.disk);
         let tip = self.tip()?;
-        drop(self.settled_index()?);
-        let shared = Arc::clone(&self.index);
-        let mut index = lock(&shared);
         let mut writer = tip.writer()?;
-        writer.sync(self.pack.meter())?;
-        self.save_index(&mut index, &writer)?;
-        let number = self.control.bases.len() as u64;
-        let append = create_chunk(&*disk, &self.control, number)?;
-        let base = writer.chunk.base + writer.append.end().offset;
-        let mut control = self.current_control(Position::start());
-        control.bases.push(base);
-        self.replace_control(&mut writer, control)?;
-        let chunk = self.chunk_of(&append, base);
-        self.pack.add_chunk(Arc::clone(&chunk));
-        writer.go_on(append, chunk);
-        writer.syncs += 2;
-        Ok(())
-    }
-
-    /// The empty chunk that `append` writes, as the pack knows it.
-    fn chunk_of(&self, append: &AppendFile, base: u64) -> Arc<Chunk> {
-        let (file, identity) = (Arc::clone(append.file()), append.header().identity);
-        Chunk::new(base, file, self.pack.cache(), identity, Position::start().offset)
+        tip.roll(&self.pack, &mut writer)
     }
 
     /// Makes `name` the name of a commit, which must be in the store. One append, one sync.
@@ -391,8 +336,9 @@ impl Store {
             )));
         }
         self.commit_offset(commit)?;
+        self.expect_room_for_branch(name)?;
         self.put_reference(name, commit)?;
-        self.state.branches.insert(name.to_vec(), *commit);
+        self.state().branches.insert(name.to_vec(), *commit);
         Ok(())
     }
 
@@ -403,7 +349,7 @@ impl Store {
         expected: Option<&Hash>,
         new: Option<&Hash>,
     ) -> Result<bool> {
-        if self.state.branches.get(name) != expected {
+        if self.state().branches.get(name) != expected {
             return Ok(false);
         }
         match new {
@@ -415,57 +361,61 @@ impl Store {
 
     /// Removes a branch; nothing happens when there is none. One append, one sync.
     pub fn remove_branch(&mut self, name: &[u8]) -> Result<()> {
-        if self.state.branches.contains_key(name) {
+        if self.branch(name).is_some() {
             self.put_reference(name, &[0; 32])?;
-            self.state.branches.remove(name);
+            self.state().branches.remove(name);
         }
         Ok(())
+    }
+
+    /// `Invalid` when a branch more is more than a control file holds.
+    fn expect_room_for_branch(&self, name: &[u8]) -> Result<()> {
+        let state = self.state();
+        let bytes: usize = state.branches.keys().map(|name| name.len() + 34).sum();
+        if state.branches.contains_key(name) || bytes + name.len() + 34 <= BRANCHES_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the names of all branches would take more than {BRANCHES_BYTES_MAX} bytes: remove some"
+        )))
     }
 
     fn put_reference(&mut self, name: &[u8], commit: &Hash) -> Result<()> {
         let _span = Span::begin(self.pack.meter(), Operation::Branch, &[name]);
         let tip = self.tip()?;
-        self.make_room()?;
+        let shared = Arc::clone(&self.index);
+        let mut index = lock(&shared);
         let mut writer = tip.writer()?;
+        tip.make_room(&self.pack, &mut index, &mut writer)?;
         let mut batch = Batch::new(&self.pack, writer.next_offset(), None);
         batch.put(Tag::Reference, commit, name);
         let written = batch.finish();
         let synced = self.options.durability == Durability::Synced;
-        writer.append(&written.bytes, synced, self.pack.meter())
+        writer.append(&*self.disk, &written.bytes, synced, self.pack.meter())
     }
 
-    /// Removes everything and begins a new generation, which readers see at their next reload. Trees
-    /// checked out before stay readable.
+    /// Removes everything and begins a new epoch, which readers see at their next reload. Trees checked
+    /// out before stay readable: the files go with the last of them.
     pub fn clear(&mut self) -> Result<()> {
         let _span = self.span(Operation::Clear);
-        let disk = Arc::clone(&self.disk);
         let tip = self.tip()?;
         let mut writer = tip.writer()?;
-        let old = self.control.clone();
-        let control = Control {
-            generation: old.generation + 1,
-            bases: vec![0],
-            position: Position::start(),
-            last_commit: 0,
-            branches: Vec::new(),
-            ..old.clone()
-        };
-        let append = create_chunk(&*disk, &control, 0)?;
-        self.replace_control(&mut writer, control)?;
+        let old = &self.control;
+        let mut control =
+            Control::empty(old.store, old.configuration, old.index, old.epoch + 1);
+        let (append, opening) = create_first_chunk(&*self.disk, &control)?;
+        tip.replace_control(&self.pack, &mut writer, &control)?;
         let cache = Arc::clone(self.pack.cache());
-        self.pack = Arc::new(Pack::new(self.control.store, cache, &self.options));
-        let chunk = self.chunk_of(&append, 0);
-        self.pack.add_chunk(Arc::clone(&chunk));
-        self.state = State::default();
-        writer.go_on(append, chunk);
+        let pack = Pack::new(Arc::clone(&self.disk), control.store, cache, &self.options);
+        let old = std::mem::replace(&mut self.pack, Arc::new(pack));
+        *self.state() = State::default();
+        std::mem::swap(&mut self.control, &mut control);
+        writer.begin_epoch(&self.pack, self.control.clone(), append, &opening);
         drop(writer);
         self.let_trees_spill();
         // The store is cleared. An index that cannot be made now is made by the next commit.
         drop(lock(&self.index).start_again(self.nothing()));
-        for number in 0..old.bases.len() as u64 {
-            // A file that stays is removed when the store is next opened.
-            let _ = disk.remove(&paths::chunk(old.generation, number));
-        }
+        old.files.doom(old.chunks().iter().map(|chunk| chunk.path.clone()));
         Ok(())
     }
 
