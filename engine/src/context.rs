@@ -12,6 +12,7 @@ pub mod configuration;
 mod control;
 pub(crate) mod digest;
 pub(crate) mod directory;
+pub(crate) mod entry;
 mod files;
 pub mod hash;
 mod hash_index;

@@ -8,19 +8,17 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::changes::{Form, Since};
+use super::entry::{self, Places};
 use super::hash::{self, Hash};
 use super::node::{Base, Body, Node, Slot};
 use super::pack::{Pack, SMALL_BODY};
 use super::patch::{self, PATCHES_MAX};
-use super::record::{self, Places, Tag};
+use super::record::{self, Tag};
 use crate::error::Result;
 use crate::format::codec::Encoder;
 
 /// Nodes that take up to about this many bytes are not worth a patch.
 const SMALL: usize = 48;
-
-/// What a changed child takes in a patch, about.
-const CHANGE_BYTES: usize = 6;
 
 /// Objects by hash, for a store that keeps every object once.
 pub(crate) type Objects = HashMap<Hash, u64>;
@@ -60,6 +58,22 @@ struct Settled {
 struct Placed {
     nodes: HashMap<*const Node, u64, BuildHasherDefault<AddressHasher>>,
     values: HashMap<*const u8, u64, BuildHasherDefault<AddressHasher>>,
+    /// Directories that are within the records of their parents.
+    embedded: HashMap<*const Node, Arc<[u8]>, BuildHasherDefault<AddressHasher>>,
+}
+
+impl Placed {
+    fn has(&self, node: *const Node) -> bool {
+        self.nodes.contains_key(&node) || self.embedded.contains_key(&node)
+    }
+
+    /// What a node was written as.
+    fn slot(&self, node: &Arc<Node>) -> Slot {
+        match self.embedded(node) {
+            Some(bytes) => Slot::Embedded(Arc::clone(bytes)),
+            None => Slot::StoredNode(self.node(node)),
+        }
+    }
 }
 
 /// Addresses are nobody's choice, so one multiplication scatters them.
@@ -85,6 +99,10 @@ impl Hasher for AddressHasher {
 impl Places for Placed {
     fn node(&self, node: &Arc<Node>) -> u64 {
         self.nodes[&Arc::as_ptr(node)]
+    }
+
+    fn embedded(&self, node: &Arc<Node>) -> Option<&Arc<[u8]>> {
+        self.embedded.get(&Arc::as_ptr(node))
     }
 
     fn value(&self, value: &Arc<[u8]>) -> u64 {
@@ -163,23 +181,33 @@ impl<'a> Batch<'a> {
         while let Some((node, next)) = stack.last_mut() {
             if let Some((step, child)) = node.next_live(*next) {
                 *next = step;
-                if !self.placed.nodes.contains_key(&Arc::as_ptr(child)) {
+                if !self.placed.has(Arc::as_ptr(child)) {
                     let child = Arc::clone(child);
                     stack.push((child, 0));
                 }
                 continue;
             }
             let (node, _) = stack.pop().expect("the loop saw it");
-            self.put_node(node)?;
+            let is_root = stack.is_empty();
+            self.put_node(node, is_root)?;
         }
         Ok(self.placed.node(root))
     }
 
-    fn put_node(&mut self, node: Arc<Node>) -> Result<()> {
+    /// Adds a node whose children were added. The root has a record in any case.
+    fn put_node(&mut self, node: Arc<Node>, is_root: bool) -> Result<()> {
         let key = Arc::as_ptr(&node);
         let hash = *node.hash.get().expect("a tree is hashed before it is written");
-        if self.placed.nodes.contains_key(&key) {
+        if self.placed.has(key) {
             return Ok(());
+        }
+        if !is_root && entry::is_embedded(&node) {
+            self.put_values(&node)?;
+            if let Some(bytes) = entry::embed(&node, &hash, &self.placed) {
+                self.placed.embedded.insert(key, bytes);
+                self.order.push((node, None));
+                return Ok(());
+            }
         }
         let back = node.base.filter(|_| node.is_back(&hash)).map(|base| base.offset);
         if let Some(offset) = self.stored(&hash).or(back) {
@@ -229,7 +257,7 @@ impl<'a> Batch<'a> {
             let changes = node.changes();
             let count = changes.count(Since::Base);
             let entry = node.weight() / node.width().max(1);
-            let repeated = count * (count * CHANGE_BYTES + changes.added() * entry) / 2;
+            let repeated = count * (count * node.change_weight() + changes.added() * entry) / 2;
             if repeated < node.weight() / usize::from(PATCHES_MAX) {
                 return Some(Since::Base);
             }
@@ -287,7 +315,9 @@ pub(crate) fn live_objects(root: &Arc<Node>) -> Vec<Hash> {
         if Arc::strong_count(node) > 1 && !seen.insert(Arc::as_ptr(node)) {
             continue;
         }
-        hashes.extend(node.hash.get().copied());
+        if std::ptr::eq(node, root) || !entry::is_embedded(node) {
+            hashes.extend(node.hash.get().copied());
+        }
         let changes = node.changes();
         for index in (0..changes.steps(node.width())).filter_map(|step| changes.at(step)) {
             stack.extend(node.live(index));
@@ -314,7 +344,7 @@ impl Written {
                 continue;
             };
             let own = Arc::make_mut(&mut node);
-            own.settle(form, |child| placed.node(child), |value| placed.value(value));
+            own.settle(form, |child| placed.slot(child), |value| placed.value(value));
             let hashes = own.take_hashes();
             if let Some(old) = own.base.replace(base) {
                 // A chain seldom looks back: the piece that this one replaces makes room at once.

@@ -40,8 +40,7 @@ impl Place {
 
     pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Place> {
         let chunk = from.u64()?;
-        let position =
-            Position { offset: from.u64()?, sequence: from.u64()?, chain: from.u32()? };
+        let position = Position { offset: from.u64()?, sequence: from.u64()?, chain: from.u32()? };
         Ok(Place { chunk, position, before: from.u64()? })
     }
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::entry;
 use super::hash::{self, Hash};
 use super::node::{Body, Load, Node, Slot, Target, UNKNOWN};
 use crate::error::{Error, Result};
@@ -33,6 +34,15 @@ pub(crate) fn node(root: &Arc<Node>, load: Option<&dyn Load>) -> Result<Hash> {
         }
     }
     Ok(*root.hash.get().expect("the root is in the last wave"))
+}
+
+/// The hash of a directory within the record of its parent, which reads nothing.
+pub(crate) fn embedded(bytes: &[u8]) -> Result<Hash> {
+    match entry::embedded_hash(bytes) {
+        Some(hash) => Ok(hash),
+        // Within one without a hash there are others like it at most: recursion is bounded by bytes.
+        None => node(&Arc::new(entry::embedded_node(bytes)?), None),
+    }
 }
 
 /// The live nodes without a hash, by height.
@@ -137,6 +147,7 @@ impl Digester<'_> {
                             self.value(position, index, &bytes[..usize::from(*length)]);
                         }
                         Slot::Value(bytes) => self.value(position, index, bytes),
+                        Slot::Embedded(bytes) => *hash = embedded(bytes)?,
                     }
                 }
                 Ok(hashes)

@@ -111,7 +111,12 @@ impl Chunk {
             let last = end.saturating_sub(Seal::BATCH);
             let found = append::position_after(&*file, self.identity, last)?;
             let Some(found) = found.filter(|found| found.offset == end) else {
-                return Err(Error::corrupt(&self.path, last, "the end of the chunk", "other bytes"));
+                return Err(Error::corrupt(
+                    &self.path,
+                    last,
+                    "the end of the chunk",
+                    "other bytes",
+                ));
             };
             if found.chain != chain {
                 return Err(foreign(&self.path));

@@ -43,6 +43,8 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     }
     /// The hash of the node or value at a logical offset.
     fn hash(&self, offset: u64) -> Result<Hash>;
+    /// Takes note that a change made so many bytes live.
+    fn note(&self, _bytes: u64) {}
     /// Distinguishes packs, because offsets mean nothing in another one.
     fn identity(&self) -> u64;
     /// What the handles of one store have in common; none where nothing else has the same offsets.
@@ -91,11 +93,16 @@ pub(crate) enum Scan {
 /// What a name leads to.
 #[derive(Clone, Debug)]
 pub(crate) enum Slot {
-    Inline { length: u8, bytes: [u8; INLINE] },
+    Inline {
+        length: u8,
+        bytes: [u8; INLINE],
+    },
     StoredValue(u64),
     StoredNode(u64),
     Value(Arc<[u8]>),
     Node(Arc<Node>),
+    /// A small directory that is in the record of its parent, as `entry.rs` writes it.
+    Embedded(Arc<[u8]>),
 }
 
 impl Slot {
@@ -114,7 +121,7 @@ impl Slot {
     }
 
     pub(crate) fn is_value(&self) -> bool {
-        !matches!(self, Slot::StoredNode(_) | Slot::Node(_))
+        !matches!(self, Slot::StoredNode(_) | Slot::Node(_) | Slot::Embedded(_))
     }
 
     /// Whether both are the same without looking further; `false` decides nothing.
@@ -127,6 +134,7 @@ impl Slot {
             | (Slot::StoredNode(a), Slot::StoredNode(b)) => a == b,
             (Slot::Value(a), Slot::Value(b)) => Arc::ptr_eq(a, b),
             (Slot::Node(a), Slot::Node(b)) => Arc::ptr_eq(a, b),
+            (Slot::Embedded(a), Slot::Embedded(b)) => a == b,
             _ => false,
         }
     }
@@ -244,6 +252,14 @@ impl Leaf {
         self.hashes.forget(index);
         self.changes.replace(index);
         &mut self.entries[index].slot
+    }
+
+    /// How many directories are within it, and their bytes.
+    fn embedded(&self) -> (usize, usize) {
+        self.entries.iter().fold((0, 0), |(count, sum), entry| match &entry.slot {
+            Slot::Embedded(bytes) => (count + 1, sum + bytes.len()),
+            _ => (count, sum),
+        })
     }
 
     pub(crate) fn hashes(&self) -> &Hashes {
@@ -518,8 +534,17 @@ impl Node {
     pub(crate) fn weight(&self) -> usize {
         match &self.body {
             // Half of a name, because most are hex digits; a byte and a reference beside it.
-            Body::Leaf { leaf, .. } => leaf.names.len() / 2 + 5 * leaf.len(),
+            Body::Leaf { leaf, .. } => leaf.names.len() / 2 + 5 * leaf.len() + leaf.embedded().1,
             Body::Branch(branch) => 4 * branch.pointers.len(),
+        }
+    }
+
+    /// About how many bytes a changed child takes in a patch.
+    pub(crate) fn change_weight(&self) -> usize {
+        const REFERENCE: usize = 6;
+        match &self.body {
+            Body::Leaf { leaf, .. } => REFERENCE + leaf.embedded().1 / leaf.len().max(1),
+            Body::Branch(_) => REFERENCE,
         }
     }
 
@@ -607,7 +632,7 @@ impl Node {
     pub(crate) fn settle(
         &mut self,
         form: Form,
-        mut node: impl FnMut(&Arc<Node>) -> u64,
+        mut node: impl FnMut(&Arc<Node>) -> Slot,
         mut value: impl FnMut(&Arc<[u8]>) -> u64,
     ) {
         self.before = UNKNOWN;
@@ -617,7 +642,7 @@ impl Node {
                 for index in (0..changes.steps(entries.len())).filter_map(|step| changes.at(step)) {
                     let slot = &mut entries[index].slot;
                     *slot = match slot {
-                        Slot::Node(child) => Slot::StoredNode(node(child)),
+                        Slot::Node(child) => node(child),
                         Slot::Value(child) => Slot::StoredValue(value(child)),
                         _ => continue,
                     };
@@ -628,8 +653,10 @@ impl Node {
                 for index in (0..changes.steps(pointers.len())).filter_map(|step| changes.at(step))
                 {
                     let pointer = &mut pointers[index];
-                    if let Target::Live(child) = &pointer.target {
-                        pointer.target = Target::Stored(node(child));
+                    if let Target::Live(child) = &pointer.target
+                        && let Slot::StoredNode(offset) = node(child)
+                    {
+                        pointer.target = Target::Stored(offset);
                     }
                 }
             }
@@ -644,7 +671,10 @@ impl Node {
             + 2 * size_of::<usize>()
             + match &self.body {
                 Body::Leaf { leaf, .. } => {
+                    let (count, embedded) = leaf.embedded();
                     leaf.names.capacity()
+                        + embedded
+                        + count * 2 * size_of::<usize>()
                         + leaf.entries.capacity() * size_of::<Entry>()
                         + leaf.hashes.bytes()
                         + leaf.changes.bytes()

@@ -190,7 +190,13 @@ impl Pack {
     }
 
     /// Appends up to `length` bytes from `position` on, fewer at the end of the chunk.
-    fn gather(&self, chunk: &Arc<Chunk>, position: u64, length: usize, out: &mut Vec<u8>) -> Result<()> {
+    fn gather(
+        &self,
+        chunk: &Arc<Chunk>,
+        position: u64,
+        length: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let end = chunk.end();
         let mut position = position;
         let mut left = (length as u64).min(end.saturating_sub(position)) as usize;
@@ -373,7 +379,7 @@ impl Load for Pack {
         let found = self.record(offset, |file, place, record| {
             if let Some(slot) = record::find(file, place, offset, record, name)? {
                 // What leads further is passed often, and worth a node; a small one once that shows.
-                let leads = slot.as_ref().is_some_and(|slot| !slot.is_value());
+                let leads = matches!(slot, Some(Slot::StoredNode(_)));
                 let small = record.body.len() <= SMALL_BODY;
                 if !leads || (small && !self.recent_nodes.again(offset)) {
                     return Ok(Scan::Slot(slot));

@@ -5,8 +5,9 @@
 
 use std::cmp::Ordering;
 
+use super::entry::{Places, put_entry, take_entry};
 use super::node::{Body, Branch, Leaf, Node, Pointer, Slot};
-use super::record::{Places, Tag, put_entry, put_pointer, take_entry, take_pointer, target_offset};
+use super::record::{Tag, put_pointer, take_pointer, target_offset};
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 
@@ -79,7 +80,10 @@ pub(crate) fn put_changes(
 /// Whether a slot will be read as `old` is, once it is written.
 fn unchanged(new: &Slot, old: &Slot, places: &dyn Places) -> bool {
     match (new, old) {
-        (Slot::Node(node), Slot::StoredNode(offset)) => places.node(node) == *offset,
+        (Slot::Node(node), Slot::Embedded(bytes)) => places.embedded(node) == Some(bytes),
+        (Slot::Node(node), Slot::StoredNode(offset)) => {
+            places.embedded(node).is_none() && places.node(node) == *offset
+        }
         (Slot::Value(value), Slot::StoredValue(offset)) => places.value(value) == *offset,
         _ => new.same(old),
     }

@@ -6,10 +6,9 @@
 //! most take two or three bytes. A node is written in full, or as a patch of an older record of it.
 //! Format document: `docs/format/pack.md`.
 
-use std::sync::Arc;
-
+use super::entry::{self, Places, put_entry, take_entry, take_reference};
 use super::hash::Hash;
-use super::node::{Body, Branch, INLINE, Leaf, Node, Pointer, Slot, Target};
+use super::node::{Body, Branch, Leaf, Node, Pointer, Slot, Target};
 use crate::error::Result;
 use crate::format::checksum::{crc, crc_append, masked};
 use crate::format::codec::{Decoder, Encoder};
@@ -150,154 +149,6 @@ pub(crate) fn split<'a>(file: &'a str, place: u64, bytes: &'a [u8]) -> Result<Re
     Ok(Record { tag, hash, body, length: bytes.len() - decoder.remaining() })
 }
 
-/// Where children of a node that is being written are.
-pub(crate) trait Places {
-    fn node(&self, node: &Arc<Node>) -> u64;
-    fn value(&self, value: &Arc<[u8]>) -> u64;
-}
-
-const STORED_VALUE: u8 = 16;
-const STORED_NODE: u8 = 17;
-/// Forms of a name, in the top three bits of an entry's first byte.
-const NAME_LONG: u8 = 0;
-const NAME_HEX: u8 = 7;
-
-pub(super) fn put_entry(
-    out: &mut Encoder,
-    at: u64,
-    name: Option<&[u8]>,
-    slot: &Slot,
-    places: &dyn Places,
-) {
-    let (what, reference) = match slot {
-        Slot::Inline { length, .. } => (*length, None),
-        Slot::StoredValue(offset) => (STORED_VALUE, Some(*offset)),
-        Slot::Value(value) => (STORED_VALUE, Some(places.value(value))),
-        Slot::StoredNode(offset) => (STORED_NODE, Some(*offset)),
-        Slot::Node(node) => (STORED_NODE, Some(places.node(node))),
-    };
-    match name {
-        None => out.u8(what),
-        Some(name) if (1..=6).contains(&name.len()) && !(name.len() >= 4 && is_hex(name)) => {
-            out.u8(what | (name.len() as u8) << 5);
-            out.raw(name);
-        }
-        Some(name) if name.len() >= 4 && is_hex(name) => {
-            out.u8(what | NAME_HEX << 5);
-            out.varint(name.len() as u64 / 2);
-            pack_hex(name, out.room(name.len() / 2));
-        }
-        Some(name) => {
-            out.u8(what | NAME_LONG << 5);
-            out.bytes_with_length(name);
-        }
-    }
-    match (slot, reference) {
-        (Slot::Inline { length, bytes }, _) => out.raw(&bytes[..usize::from(*length)]),
-        (_, Some(offset)) => {
-            debug_assert!(offset < at, "children come before parents");
-            out.varint(at - offset);
-        }
-        _ => unreachable!("what is not inline has a place"),
-    }
-}
-
-fn is_hex(name: &[u8]) -> bool {
-    // Without an early end, so that the compiler compares many at once.
-    name.len().is_multiple_of(2)
-        && name.iter().fold(true, |all, byte| all & matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-/// Writes the bytes that the hex digits `name` stand for, eight digits at a time.
-fn pack_hex(name: &[u8], out: &mut [u8]) {
-    let (words, rest) = name.as_chunks::<8>();
-    let (whole, last) = out.split_at_mut(4 * words.len());
-    for (digits, out) in words.iter().zip(whole.chunks_exact_mut(4)) {
-        out.copy_from_slice(&pack_word(*digits));
-    }
-    if !rest.is_empty() {
-        let mut digits = [b'0'; 8];
-        digits[..rest.len()].copy_from_slice(rest);
-        last.copy_from_slice(&pack_word(digits)[..rest.len() / 2]);
-    }
-}
-
-fn pack_word(digits: [u8; 8]) -> [u8; 4] {
-    let word = u64::from_le_bytes(digits);
-    // Of a letter the low four bits are nine too few, and its bit 6 is set.
-    let letters = (word >> 6) & 0x0101_0101_0101_0101;
-    let nibbles = (word & 0x0f0f_0f0f_0f0f_0f0f) + 9 * letters;
-    let pairs = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
-    ((fours | fours >> 16) as u32).to_le_bytes()
-}
-
-/// Appends the hex digits of `bytes`.
-fn unpack_hex(bytes: &[u8], out: &mut Vec<u8>) {
-    let (words, rest) = bytes.as_chunks::<4>();
-    for word in words {
-        out.extend_from_slice(&unpack_word(*word));
-    }
-    if !rest.is_empty() {
-        let mut word = [0; 4];
-        word[..rest.len()].copy_from_slice(rest);
-        out.extend_from_slice(&unpack_word(word)[..2 * rest.len()]);
-    }
-}
-
-fn unpack_word(bytes: [u8; 4]) -> [u8; 8] {
-    let word = u64::from(u32::from_le_bytes(bytes));
-    let fours = (word | word << 16) & 0x0000_ffff_0000_ffff;
-    let pairs = (fours | fours << 8) & 0x00ff_00ff_00ff_00ff;
-    let nibbles = ((pairs >> 4) & 0x000f_000f_000f_000f) | (pairs & 0x000f_000f_000f_000f) << 8;
-    // From ten on letters, which begin 39 characters after the last digit.
-    let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
-    (nibbles + 0x3030_3030_3030_3030 + 39 * letters).to_le_bytes()
-}
-
-/// An entry's slot, and its name unless it has none, appended to `name`.
-pub(super) fn take_entry(
-    decoder: &mut Decoder<'_>,
-    at: u64,
-    named: bool,
-    name: &mut Vec<u8>,
-) -> Result<Slot> {
-    let start = decoder.clone();
-    let first = decoder.u8()?;
-    let form = first >> 5;
-    name.clear();
-    match form {
-        _ if !named => {
-            if form != 0 {
-                return Err(start.corrupt("an entry without a name", first));
-            }
-        }
-        NAME_LONG => name.extend_from_slice(decoder.bytes_with_length()?),
-        NAME_HEX => unpack_hex(decoder.bytes_with_length()?, name),
-        short => name.extend_from_slice(decoder.raw(usize::from(short))?),
-    }
-    match first & 31 {
-        length if usize::from(length) <= INLINE => {
-            let mut bytes = [0; INLINE];
-            bytes[..usize::from(length)].copy_from_slice(decoder.raw(usize::from(length))?);
-            Ok(Slot::Inline { length, bytes })
-        }
-        STORED_VALUE => Ok(Slot::StoredValue(take_reference(decoder, at)?)),
-        STORED_NODE => Ok(Slot::StoredNode(take_reference(decoder, at)?)),
-        other => Err(start.corrupt("a known kind of entry", other)),
-    }
-}
-
-/// The logical offset that is a distance before `at`.
-pub(crate) fn take_reference(decoder: &mut Decoder<'_>, at: u64) -> Result<u64> {
-    let start = decoder.clone();
-    let distance = decoder.varint()?;
-    // Every reference points back, so that no damage makes a cycle.
-    at.checked_sub(distance)
-        .filter(|offset| *offset > 0 && distance > 0)
-        .ok_or_else(|| start.corrupt(format_args!("a distance below {at}"), distance))
-}
-
 pub(super) fn put_pointer(out: &mut Encoder, at: u64, pointer: &Pointer, places: &dyn Places) {
     out.varint(u64::from(pointer.count));
     out.varint(at - target_offset(&pointer.target, places));
@@ -360,17 +211,7 @@ pub(crate) fn find(
     if !matches!(record.tag, Tag::Flat | Tag::Values) || record.body.len() > SCANNED {
         return Ok(None);
     }
-    let mut decoder = Decoder::new(file, place, record.body);
-    let mut found = Vec::with_capacity(64);
-    while decoder.remaining() > 0 {
-        let slot = take_entry(&mut decoder, at, true, &mut found)?;
-        match (*found).cmp(name) {
-            std::cmp::Ordering::Less => {}
-            std::cmp::Ordering::Equal => return Ok(Some(Some(slot))),
-            std::cmp::Ordering::Greater => break,
-        }
-    }
-    Ok(Some(None))
+    entry::find(Decoder::new(file, place, record.body), at, name).map(Some)
 }
 
 /// What a node's record says: the node, or what to change in another.
@@ -433,26 +274,11 @@ pub(crate) fn read<'a>(
 fn sizes(mut decoder: Decoder<'_>) -> (usize, usize) {
     let (mut entries, mut names) = (0, 0);
     while decoder.remaining() > 0 {
-        let Ok(length) = skip_entry(&mut decoder) else { break };
+        let Ok(length) = entry::skip(&mut decoder) else { break };
         entries += 1;
         names += length;
     }
     (entries, names)
-}
-
-/// Passes an entry, and returns the length of its name.
-fn skip_entry(decoder: &mut Decoder<'_>) -> Result<usize> {
-    let first = decoder.u8()?;
-    let length = match first >> 5 {
-        NAME_LONG => decoder.bytes_with_length()?.len(),
-        NAME_HEX => 2 * decoder.bytes_with_length()?.len(),
-        short => decoder.raw(usize::from(short))?.len(),
-    };
-    match usize::from(first & 31) {
-        inline if inline <= INLINE => drop(decoder.raw(inline)?),
-        _ => drop(decoder.varint()?),
-    }
-    Ok(length)
 }
 
 fn push_sorted(leaf: &mut Leaf, name: &[u8], slot: Slot, start: &Decoder<'_>) -> Result<()> {
@@ -476,29 +302,4 @@ fn push_pointer(
         .ok_or_else(|| decoder.corrupt("buckets in order", bucket))?;
     pointers.push(take_pointer(decoder, at, bucket)?);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::context::hash;
-
-    #[test]
-    fn digits_are_packed_and_come_back() {
-        let every: Vec<u8> = (0..=255).collect();
-        for length in 0..every.len() {
-            for bytes in [&every[..length], &every[every.len() - length..]] {
-                let digits = hash::to_hex(bytes).into_bytes();
-                assert!(is_hex(&digits));
-                let (mut packed, mut unpacked) = (vec![0; length], Vec::new());
-                pack_hex(&digits, &mut packed);
-                unpack_hex(&packed, &mut unpacked);
-                assert_eq!((&packed[..], unpacked), (bytes, digits));
-            }
-        }
-        for byte in 0..=255_u8 {
-            let digit = matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-            assert_eq!(is_hex(&[b'7', byte]), digit, "{byte}");
-        }
-    }
 }

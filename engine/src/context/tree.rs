@@ -23,6 +23,7 @@ pub use merge::{Conflict, Merged, Resolution, Sides};
 use super::configuration::Configuration;
 use super::digest;
 use super::directory::Directories;
+use super::entry;
 use super::hash::{self, Hash};
 use super::node::{Load, Node, Slot};
 use super::observer::Operation;
@@ -127,6 +128,7 @@ impl Tree {
         match slot {
             Slot::Node(node) => Ok(Some(Arc::clone(node))),
             Slot::StoredNode(offset) => self.directories().stored(*offset).map(Some),
+            Slot::Embedded(bytes) => entry::embedded_node(bytes).map(|node| Some(Arc::new(node))),
             _ => Ok(None),
         }
     }
@@ -172,6 +174,7 @@ impl Tree {
                 Slot::StoredNode(offset) => {
                     self.directories().find_stored(*offset, step.as_ref())?
                 }
+                Slot::Embedded(bytes) => entry::find_embedded(bytes, step.as_ref())?,
                 _ => None,
             };
             let Some(next) = next else { return Ok((index, slot)) };
@@ -397,6 +400,7 @@ impl Tree {
             Slot::StoredNode(offset) | Slot::StoredValue(offset) => {
                 self.load.as_ref().expect("a stored root comes from a pack").hash(*offset)
             }
+            Slot::Embedded(bytes) => digest::embedded(bytes),
             Slot::Inline { length, bytes } => Ok(hash::value(&bytes[..usize::from(*length)])),
             Slot::Value(value) => Ok(hash::value(value)),
         }
@@ -422,8 +426,16 @@ fn check_value<S: AsRef<[u8]>>(path: &[S], length: usize) -> Result<()> {
 
 /// The directory in `slot`, which is one, made live.
 fn live<'n>(directories: &Directories<'_>, slot: &'n mut Slot) -> Result<&'n mut Arc<Node>> {
-    if let Slot::StoredNode(offset) = slot {
-        *slot = Slot::Node(directories.taken(*offset)?);
+    match slot {
+        Slot::StoredNode(offset) => *slot = Slot::Node(directories.taken(*offset)?),
+        Slot::Embedded(bytes) => {
+            let node = entry::embedded_node(bytes)?;
+            if let Some(load) = directories.load {
+                load.note(node.bytes() as u64);
+            }
+            *slot = Slot::Node(Arc::new(node));
+        }
+        _ => {}
     }
     match slot {
         Slot::Node(node) => Ok(node),

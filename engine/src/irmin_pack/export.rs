@@ -12,6 +12,8 @@ use super::index::{HEADER as INDEX_HEADER, IndexHeader, Row};
 use super::places::{Key, Places};
 use super::schema::{Binding, Schema};
 use crate::context::configuration::{Bucket, Configuration};
+use crate::context::digest;
+use crate::context::entry as stored;
 use crate::context::hash::{self, Hash};
 use crate::context::node::{Body, Branch, INLINE, Leaf, Load, Node, Slot, Target};
 use crate::context::{Commit, Store};
@@ -141,7 +143,8 @@ struct WrittenEntry {
 
 /// A piece of a directory in work.
 struct Frame {
-    reference: u64,
+    /// Its place in the source; none of a directory within the record of its parent.
+    reference: Option<u64>,
     node: Arc<Node>,
     whole: bool,
     /// Where the children that were written are, and their hashes.
@@ -202,7 +205,7 @@ impl Export {
 
     fn frame(&self, reference: u64, whole: bool) -> Result<Frame> {
         let node = self.load.node(reference)?;
-        Ok(Frame { reference, node, whole, done: Vec::new() })
+        Ok(Frame { reference: Some(reference), node, whole, done: Vec::new() })
     }
 
     /// Writes a directory with all below it that is not there yet: offset and hash.
@@ -217,6 +220,18 @@ impl Export {
             let child = match &top.node.body {
                 Body::Leaf { leaf, .. } if index < leaf.len() => match leaf.slot(index) {
                     Slot::StoredNode(child) => (*child, true),
+                    Slot::Embedded(bytes) => {
+                        let hash = digest::embedded(bytes)?;
+                        if let Some(offset) = self.places.get(Key::Embedded(hash))? {
+                            top.done.push((offset, hash));
+                            continue;
+                        }
+                        let mut node = stored::embedded_node(bytes)?;
+                        node.hash = hash.into();
+                        let node = Arc::new(node);
+                        stack.push(Frame { reference: None, node, whole: true, done: Vec::new() });
+                        continue;
+                    }
                     value => {
                         let value = value.clone();
                         let written = self.value(&value)?;
@@ -233,7 +248,10 @@ impl Export {
                 _ => {
                     let frame = stack.pop().expect("it is there");
                     let written = self.piece(&frame)?;
-                    self.places.put(Key::Stored(frame.reference), written.0)?;
+                    match frame.reference {
+                        Some(reference) => self.places.put(Key::Stored(reference), written.0)?,
+                        None => self.places.put(Key::Embedded(written.1), written.0)?,
+                    }
                     match stack.last_mut() {
                         Some(above) => above.done.push(written),
                         None => return Ok(written),
@@ -284,7 +302,10 @@ impl Export {
 
     /// Writes a piece whose children were written.
     fn piece(&mut self, frame: &Frame) -> Result<(u64, Hash)> {
-        let hash = self.load.hash(frame.reference)?;
+        let hash = match frame.reference {
+            Some(reference) => self.load.hash(reference)?,
+            None => *frame.node.hash.get().expect("it was hashed before it was entered"),
+        };
         let offset = match &frame.node.body {
             Body::Leaf { leaf, .. } => {
                 let items = items(leaf, &frame.done);

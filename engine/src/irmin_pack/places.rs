@@ -28,6 +28,8 @@ pub(super) enum Key {
     /// A piece of a directory that is one piece here.
     Piece(Hash),
     Commit(Hash),
+    /// A directory that is within its parent's record here.
+    Embedded(Hash),
 }
 
 impl Key {
@@ -37,6 +39,7 @@ impl Key {
             Key::Short(value) => (1, value),
             Key::Piece(hash) => (2, hash),
             Key::Commit(hash) => (3, hash),
+            Key::Embedded(hash) => (4, hash),
         };
         [&[kind], rest].concat()
     }

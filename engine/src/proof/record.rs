@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::pool::{Class, Content, Key, Pool, Shape};
 use super::shape::{Element, Entries, Extender, Inode, Kinded, NESTING, Part, Piece, Proof, State};
 use crate::context::Configuration;
+use crate::context::digest;
+use crate::context::entry;
 use crate::context::hash::{self, Hash};
 use crate::context::node::{Body, Load, Node, Slot, Target};
 use crate::context::tree::{Kind, Tree};
@@ -104,6 +106,7 @@ impl RecordedSource {
             Slot::Value(value) => Ok(hash::value(value)),
             Slot::StoredValue(offset) | Slot::StoredNode(offset) => self.stored().hash(*offset),
             Slot::Node(node) => Ok(*node.hash.get().expect("the root was hashed")),
+            Slot::Embedded(bytes) => digest::embedded(bytes),
         }
     }
 
@@ -156,6 +159,7 @@ impl Load for RecordedSource {
         let own = match slot {
             Slot::Node(node) => node,
             Slot::StoredNode(offset) => self.stored().node(offset)?,
+            Slot::Embedded(bytes) => Arc::new(entry::embedded_node(&bytes)?),
             _ => unreachable!("directories are entered, values are not"),
         };
         let (shape, slots) = self.shape(&own)?;

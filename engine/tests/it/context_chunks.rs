@@ -237,7 +237,8 @@ fn what_is_more_than_the_format_holds_is_refused_with_a_sentence() {
         name.extend(number.to_be_bytes());
         if let Err(error) = store.set_branch(&name, &hash) {
             assert!(number > 4_000 && error.kind() == Kind::Invalid, "{number}: {error}");
-            store.set_branch(&[b'n'; 4_092].iter().copied().chain([0; 4]).collect::<Vec<_>>(), &hash)
+            store
+                .set_branch(&[b'n'; 4_092].iter().copied().chain([0; 4]).collect::<Vec<_>>(), &hash)
                 .unwrap();
             return;
         }

@@ -255,19 +255,20 @@ fn an_older_file_of_a_context_store_is_noticed_or_was_acknowledged() {
     }
     let last = told(disk.snapshot()).unwrap().unwrap();
     let (mut noticed, mut silent) = (BTreeSet::new(), BTreeSet::new());
-    let count = history.put_back(&disk, |name, copy| {
-        match told(copy) {
-            Err(_) | Ok(None) => {
-                noticed.insert(kind(name));
-            }
-            Ok(Some(found)) if found == last => {}
-            Ok(Some(found)) => {
-                assert!(acknowledged.contains(&found), "{name}: {} commits", found.0.len());
-                silent.insert(kind(name));
-            }
+    let count = history.put_back(&disk, |name, copy| match told(copy) {
+        Err(_) | Ok(None) => {
+            noticed.insert(kind(name));
+        }
+        Ok(Some(found)) if found == last => {}
+        Ok(Some(found)) => {
+            assert!(acknowledged.contains(&found), "{name}: {} commits", found.0.len());
+            silent.insert(kind(name));
         }
     });
     assert!(count > 30 && noticed.contains("last chunk"), "{count} {noticed:?}");
     assert_eq!(silent, BTreeSet::from(CONTEXT_ROWS));
-    assert_eq!(documented("### Older files of a context store"), CONTEXT_ROWS.map(String::from).into());
+    assert_eq!(
+        documented("### Older files of a context store"),
+        CONTEXT_ROWS.map(String::from).into()
+    );
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Store;
 use crate::context::commit::CommitBody;
 use crate::context::digest;
+use crate::context::entry;
 use crate::context::hash::{self, Hash};
 use crate::context::hash_index::{Entries, is_damage};
 use crate::context::node::{Body, Load, Node, Slot, Target};
@@ -99,6 +100,7 @@ impl Store {
         Self::equal(pack, offset, "commit", &found, stored)
     }
 
+    /// `Corrupt` unless what the record at `offset` has the hash that it says.
     fn equal(pack: &Pack, offset: u64, what: &str, found: &Hash, stored: &Hash) -> Result<()> {
         if found == stored {
             return Ok(());
@@ -139,11 +141,9 @@ impl Store {
                     for index in 0..leaf.len() {
                         match leaf.slot(index) {
                             Slot::StoredNode(child) => stack.push(*child),
-                            Slot::StoredValue(child) if seen.insert(*child) => {
-                                let found = hash::value(&pack.value(*child)?);
-                                Self::equal(pack, *child, "value", &found, &pack.hash(*child)?)?;
-                                checked.values += 1;
-                                self.check_object(pack, &found, checked)?;
+                            Slot::StoredValue(child) => self.check_value(pack, *child, seen, checked)?,
+                            Slot::Embedded(bytes) => {
+                                self.check_embedded(pack, offset, bytes, seen, checked, &mut stack)?;
                             }
                             _ => {}
                         }
@@ -163,6 +163,54 @@ impl Store {
                         stack.push(child);
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_value(
+        &self,
+        pack: &Pack,
+        offset: u64,
+        seen: &mut HashSet<u64>,
+        checked: &mut Checked,
+    ) -> Result<()> {
+        if !seen.insert(offset) {
+            return Ok(());
+        }
+        let found = hash::value(&pack.value(offset)?);
+        Self::equal(pack, offset, "value", &found, &pack.hash(offset)?)?;
+        checked.values += 1;
+        self.check_object(pack, &found, checked)
+    }
+
+    /// A directory within the record at `at`. It is no object; what it refers to goes on the stack.
+    fn check_embedded(
+        &self,
+        pack: &Pack,
+        at: u64,
+        bytes: &Arc<[u8]>,
+        seen: &mut HashSet<u64>,
+        checked: &mut Checked,
+        stack: &mut Vec<u64>,
+    ) -> Result<()> {
+        let mut inside = vec![Arc::clone(bytes)];
+        while let Some(bytes) = inside.pop() {
+            let node = entry::embedded_node(&bytes)?;
+            let Body::Leaf { leaf, .. } = &node.body else { unreachable!("it is a leaf") };
+            for index in 0..leaf.len() {
+                match leaf.slot(index) {
+                    Slot::StoredNode(child) => stack.push(*child),
+                    Slot::StoredValue(child) => self.check_value(pack, *child, seen, checked)?,
+                    Slot::Embedded(child) => inside.push(Arc::clone(child)),
+                    _ => {}
+                }
+            }
+            if let Some(stored) = entry::embedded_hash(&bytes) {
+                let mut copy = Arc::new(node);
+                drop(Node::edit(&mut copy).take_hashes());
+                let found = digest::node(&copy, Some(pack))?;
+                Self::equal(pack, at, "directory", &found, &stored)?;
             }
         }
         Ok(())

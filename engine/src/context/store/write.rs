@@ -131,7 +131,10 @@ pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
 }
 
 /// Makes the first chunk of an epoch, durably.
-pub(super) fn create_first_chunk(disk: &dyn Disk, control: &Control) -> Result<(AppendFile, Opening)> {
+pub(super) fn create_first_chunk(
+    disk: &dyn Disk,
+    control: &Control,
+) -> Result<(AppendFile, Opening)> {
     let opening = Opening {
         epoch: control.epoch,
         number: 0,
@@ -195,6 +198,12 @@ impl Store {
         let load = Arc::clone(&self.pack) as Arc<dyn Load>;
         if tree.load().is_some_and(|own| own.identity() != load.identity()) {
             *tree = tree.taken_over(&load)?;
+        }
+        if let Slot::Embedded(_) = tree.root() {
+            let root = tree.open(tree.root())?.expect("it is a directory");
+            let load =
+                tree.load().map_or_else(|| Arc::clone(&self.pack) as Arc<dyn Load>, Arc::clone);
+            tree.set_root(load, Slot::Node(root));
         }
         let tree_hash = tree.hash()?;
         let commit_hash = info.hash(&tree_hash);
@@ -401,8 +410,7 @@ impl Store {
         let tip = self.tip()?;
         let mut writer = tip.writer()?;
         let old = &self.control;
-        let mut control =
-            Control::empty(old.store, old.configuration, old.index, old.epoch + 1);
+        let mut control = Control::empty(old.store, old.configuration, old.index, old.epoch + 1);
         let (append, opening) = create_first_chunk(&*self.disk, &control)?;
         tip.replace_control(&self.pack, &mut writer, &control)?;
         let cache = Arc::clone(self.pack.cache());

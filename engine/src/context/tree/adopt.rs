@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Order, Tree};
+use crate::context::entry;
 use crate::context::hash::Hash;
 use crate::context::node::{Load, Node, Slot};
 use crate::error::Result;
@@ -21,11 +22,12 @@ struct Frame {
     next: usize,
 }
 
-/// What a node is found again by. Addresses are those of nodes that the tree keeps.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// What a node is found again by: a small directory by its bytes. Addresses are those of nodes that the tree keeps.
+#[derive(PartialEq, Eq, Hash)]
 enum Of {
     Stored(u64),
     Live(*const Node),
+    Embedded(Arc<[u8]>),
 }
 
 /// What becomes of a slot.
@@ -130,6 +132,22 @@ impl Adoption<'_> {
                 let node = self.from.node(*offset)?.anew();
                 self.bytes += node.bytes() as u64;
                 Step::Copy(Box::new(Frame { of, node, next: 0 }))
+            }
+            Slot::Embedded(bytes) => {
+                if entry::embedded_hash(bytes).is_none() {
+                    // It refers to nothing.
+                    return Ok(Step::Done(slot.clone()));
+                }
+                let of = Of::Embedded(Arc::clone(bytes));
+                match self.copied.get(&of) {
+                    Some(node) => Step::Done(Slot::Node(Arc::clone(node))),
+                    None => {
+                        // What is there is written within its parent again.
+                        let node = entry::embedded_node(bytes)?;
+                        self.bytes += node.bytes() as u64;
+                        Step::Copy(Box::new(Frame { of, node, next: 0 }))
+                    }
+                }
             }
             Slot::Node(node) => {
                 let of = Of::Live(Arc::as_ptr(node));

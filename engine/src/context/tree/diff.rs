@@ -164,7 +164,7 @@ impl Tree {
 }
 
 fn is_stored(slot: &Slot) -> bool {
-    matches!(slot, Slot::StoredNode(_) | Slot::StoredValue(_))
+    matches!(slot, Slot::StoredNode(_) | Slot::StoredValue(_) | Slot::Embedded(_))
 }
 
 /// Puts the pairs of equal names on the stack so that they come off by name.

@@ -55,6 +55,10 @@ impl Load for Counted<'_> {
         self.load.identity()
     }
 
+    fn note(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     fn settles_late(&self) -> bool {
         self.load.settles_late()
     }

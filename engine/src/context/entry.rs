@@ -1,0 +1,485 @@
+//! The entries of a leaf as bytes: a name, and the value, the reference or the small directory that it
+//! leads to.
+//!
+//! A directory of a few short entries has no record of its own: its entries are in that of its parent,
+//! or in a directory that is there itself. In memory it is bytes as well: a byte that says whether it
+//! refers to something, then its hash, then its entries, in which references are distances from one
+//! offset that no pack reaches. Format document: `docs/format/pack.md`.
+
+use std::sync::Arc;
+
+use super::hash::Hash;
+use super::node::{Body, INLINE, Leaf, Node, Slot};
+use crate::error::{Error, Kind, Result};
+use crate::format::codec::{Decoder, Encoder};
+
+/// The most bytes of entries of a directory that is written within its parent, a reference counted as
+/// [`REFERENCE`].
+const EMBEDDED_BYTES: usize = 64;
+const REFERENCE: usize = 4;
+
+/// The most that is read: more than can be written, whatever references take.
+const EMBEDDED_MAX: usize = 255;
+
+/// What a reference takes while it is in memory.
+const REFERENCE_AFAR: usize = 9;
+
+/// Where the references of embedded directories are distances from while they are in memory.
+const AFAR: u64 = 1 << 62;
+
+/// Where children of a node that is being written are.
+pub(crate) trait Places {
+    fn node(&self, node: &Arc<Node>) -> u64;
+    /// The bytes of a directory that has no record of its own; none of another.
+    fn embedded(&self, node: &Arc<Node>) -> Option<&Arc<[u8]>>;
+    fn value(&self, value: &Arc<[u8]>) -> u64;
+}
+
+const STORED_VALUE: u8 = 16;
+const STORED_NODE: u8 = 17;
+/// A directory without a record: its entries, none of which refers to anything.
+const EMBEDDED: u8 = 18;
+/// The same with references, and the hash, so that it is known without reading what they lead to.
+const EMBEDDED_HASHED: u8 = 19;
+/// Forms of a name, in the top three bits of an entry's first byte.
+const NAME_LONG: u8 = 0;
+const NAME_HEX: u8 = 7;
+
+pub(crate) fn put_entry(
+    out: &mut Encoder,
+    at: u64,
+    name: Option<&[u8]>,
+    slot: &Slot,
+    places: &dyn Places,
+) {
+    let within = match slot {
+        Slot::Embedded(bytes) => Some(bytes),
+        Slot::Node(node) => places.embedded(node),
+        _ => None,
+    };
+    if let Some(bytes) = within {
+        put_name(out, bytes[0], name);
+        put_embedded(out, at, bytes);
+        return;
+    }
+    let (what, reference) = match slot {
+        Slot::Inline { length, .. } => (*length, None),
+        Slot::StoredValue(offset) => (STORED_VALUE, Some(*offset)),
+        Slot::Value(value) => (STORED_VALUE, Some(places.value(value))),
+        Slot::StoredNode(offset) => (STORED_NODE, Some(*offset)),
+        Slot::Node(node) => (STORED_NODE, Some(places.node(node))),
+        Slot::Embedded(_) => unreachable!("it was put above"),
+    };
+    put_name(out, what, name);
+    match (slot, reference) {
+        (Slot::Inline { length, bytes }, _) => out.raw(&bytes[..usize::from(*length)]),
+        (_, Some(offset)) => {
+            debug_assert!(offset < at, "children come before parents");
+            out.varint(at - offset);
+        }
+        _ => unreachable!("what is not inline has a place"),
+    }
+}
+
+/// The first byte of an entry, and its name if it has one.
+fn put_name(out: &mut Encoder, what: u8, name: Option<&[u8]>) {
+    match name {
+        None => out.u8(what),
+        Some(name) if (1..=6).contains(&name.len()) && !(name.len() >= 4 && is_hex(name)) => {
+            out.u8(what | (name.len() as u8) << 5);
+            out.raw(name);
+        }
+        Some(name) if name.len() >= 4 && is_hex(name) => {
+            out.u8(what | NAME_HEX << 5);
+            out.varint(name.len() as u64 / 2);
+            pack_hex(name, out.room(name.len() / 2));
+        }
+        Some(name) => {
+            out.u8(what | NAME_LONG << 5);
+            out.bytes_with_length(name);
+        }
+    }
+}
+
+/// Bytes that [`put_name`] takes.
+fn name_bytes(name: &[u8]) -> usize {
+    match name.len() {
+        length if length >= 4 && is_hex(name) => 2 + length / 2,
+        length @ 1..=6 => 1 + length,
+        length => 2 + length,
+    }
+}
+
+fn is_hex(name: &[u8]) -> bool {
+    // Without an early end, so that the compiler compares many at once.
+    name.len().is_multiple_of(2)
+        && name.iter().fold(true, |all, byte| all & matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Writes the bytes that the hex digits `name` stand for, eight digits at a time.
+fn pack_hex(name: &[u8], out: &mut [u8]) {
+    let (words, rest) = name.as_chunks::<8>();
+    let (whole, last) = out.split_at_mut(4 * words.len());
+    for (digits, out) in words.iter().zip(whole.chunks_exact_mut(4)) {
+        out.copy_from_slice(&pack_word(*digits));
+    }
+    if !rest.is_empty() {
+        let mut digits = [b'0'; 8];
+        digits[..rest.len()].copy_from_slice(rest);
+        last.copy_from_slice(&pack_word(digits)[..rest.len() / 2]);
+    }
+}
+
+fn pack_word(digits: [u8; 8]) -> [u8; 4] {
+    let word = u64::from_le_bytes(digits);
+    // Of a letter the low four bits are nine too few, and its bit 6 is set.
+    let letters = (word >> 6) & 0x0101_0101_0101_0101;
+    let nibbles = (word & 0x0f0f_0f0f_0f0f_0f0f) + 9 * letters;
+    let pairs = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
+    ((fours | fours >> 16) as u32).to_le_bytes()
+}
+
+/// Appends the hex digits of `bytes`.
+fn unpack_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    let (words, rest) = bytes.as_chunks::<4>();
+    for word in words {
+        out.extend_from_slice(&unpack_word(*word));
+    }
+    if !rest.is_empty() {
+        let mut word = [0; 4];
+        word[..rest.len()].copy_from_slice(rest);
+        out.extend_from_slice(&unpack_word(word)[..2 * rest.len()]);
+    }
+}
+
+fn unpack_word(bytes: [u8; 4]) -> [u8; 8] {
+    let word = u64::from(u32::from_le_bytes(bytes));
+    let fours = (word | word << 16) & 0x0000_ffff_0000_ffff;
+    let pairs = (fours | fours << 8) & 0x00ff_00ff_00ff_00ff;
+    let nibbles = ((pairs >> 4) & 0x000f_000f_000f_000f) | (pairs & 0x000f_000f_000f_000f) << 8;
+    // From ten on letters, which begin 39 characters after the last digit.
+    let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (nibbles + 0x3030_3030_3030_3030 + 39 * letters).to_le_bytes()
+}
+
+/// An entry's slot, and its name unless it has none, appended to `name`.
+pub(crate) fn take_entry(
+    decoder: &mut Decoder<'_>,
+    at: u64,
+    named: bool,
+    name: &mut Vec<u8>,
+) -> Result<Slot> {
+    let start = decoder.clone();
+    let first = take_name(decoder, named, name)?;
+    take_slot(decoder, at, first, &start)
+}
+
+/// The first byte of an entry, and its name.
+fn take_name(decoder: &mut Decoder<'_>, named: bool, name: &mut Vec<u8>) -> Result<u8> {
+    let start = decoder.clone();
+    let first = decoder.u8()?;
+    let form = first >> 5;
+    name.clear();
+    match form {
+        _ if !named => {
+            if form != 0 {
+                return Err(start.corrupt("an entry without a name", first));
+            }
+        }
+        NAME_LONG => name.extend_from_slice(decoder.bytes_with_length()?),
+        NAME_HEX => unpack_hex(decoder.bytes_with_length()?, name),
+        short => name.extend_from_slice(decoder.raw(usize::from(short))?),
+    }
+    Ok(first)
+}
+
+/// What an entry that begins with `first` leads to.
+fn take_slot(decoder: &mut Decoder<'_>, at: u64, first: u8, start: &Decoder<'_>) -> Result<Slot> {
+    match first & 31 {
+        length if usize::from(length) <= INLINE => {
+            let mut bytes = [0; INLINE];
+            bytes[..usize::from(length)].copy_from_slice(decoder.raw(usize::from(length))?);
+            Ok(Slot::Inline { length, bytes })
+        }
+        STORED_VALUE => Ok(Slot::StoredValue(take_reference(decoder, at)?)),
+        STORED_NODE => Ok(Slot::StoredNode(take_reference(decoder, at)?)),
+        what @ (EMBEDDED | EMBEDDED_HASHED) => take_embedded(decoder, at, what),
+        other => Err(start.corrupt("a known kind of entry", other)),
+    }
+}
+
+/// What `name` leads to among the entries from `decoder` on, which are all up to its end.
+pub(crate) fn find(mut decoder: Decoder<'_>, at: u64, name: &[u8]) -> Result<Option<Slot>> {
+    let mut found = Vec::with_capacity(64);
+    while decoder.remaining() > 0 {
+        let start = decoder.clone();
+        let first = take_name(&mut decoder, true, &mut found)?;
+        match (*found).cmp(name) {
+            std::cmp::Ordering::Less => skip_slot(&mut decoder, first)?,
+            std::cmp::Ordering::Equal => {
+                return take_slot(&mut decoder, at, first, &start).map(Some);
+            }
+            std::cmp::Ordering::Greater => break,
+        }
+    }
+    Ok(None)
+}
+
+/// Passes an entry, and returns the length of its name.
+pub(crate) fn skip(decoder: &mut Decoder<'_>) -> Result<usize> {
+    let first = decoder.u8()?;
+    let length = match first >> 5 {
+        NAME_LONG => decoder.bytes_with_length()?.len(),
+        NAME_HEX => 2 * decoder.bytes_with_length()?.len(),
+        short => decoder.raw(usize::from(short))?.len(),
+    };
+    skip_slot(decoder, first)?;
+    Ok(length)
+}
+
+fn skip_slot(decoder: &mut Decoder<'_>, first: u8) -> Result<()> {
+    match first & 31 {
+        inline if usize::from(inline) <= INLINE => drop(decoder.raw(usize::from(inline))?),
+        what @ (EMBEDDED | EMBEDDED_HASHED) => {
+            if what == EMBEDDED_HASHED {
+                decoder.raw(size_of::<Hash>())?;
+            }
+            decoder.bytes_with_length()?;
+        }
+        _ => drop(decoder.varint()?),
+    }
+    Ok(())
+}
+
+/// The logical offset that is a distance before `at`.
+pub(crate) fn take_reference(decoder: &mut Decoder<'_>, at: u64) -> Result<u64> {
+    let start = decoder.clone();
+    let distance = decoder.varint()?;
+    // Every reference points back, so that no damage makes a cycle.
+    at.checked_sub(distance)
+        .filter(|offset| *offset > 0 && distance > 0)
+        .ok_or_else(|| start.corrupt(format_args!("a distance below {at}"), distance))
+}
+
+/// Bytes of the entries of `node` within its parent, and whether they refer to anything; none when it is
+/// a piece, empty or too large, and has a record.
+fn embedded_size(node: &Node) -> Option<(usize, bool)> {
+    let Body::Leaf { leaf, flat: true } = &node.body else { return None };
+    // A name and a byte take two at least.
+    if leaf.len() == 0 || leaf.len() > EMBEDDED_BYTES / 2 {
+        return None;
+    }
+    let (mut size, mut refers) = (0, false);
+    for index in 0..leaf.len() {
+        size += name_bytes(leaf.name(index));
+        if size > EMBEDDED_BYTES {
+            return None;
+        }
+        let embedded = match leaf.slot(index) {
+            Slot::Inline { length, .. } => {
+                size += usize::from(*length);
+                continue;
+            }
+            Slot::Embedded(bytes) if bytes[0] == EMBEDDED => Some((entries(bytes).len(), false)),
+            Slot::Embedded(bytes) => {
+                let body = entries(bytes);
+                let far = references(&mut Decoder::new("", 0, body)).unwrap_or(0);
+                Some((body.len() - far * (REFERENCE_AFAR - REFERENCE), true))
+            }
+            // Recursion is bounded by the names that were counted.
+            Slot::Node(child) => embedded_size(child),
+            Slot::Value(_) | Slot::StoredValue(_) | Slot::StoredNode(_) => None,
+        };
+        match embedded {
+            Some((inner, inner_refers)) => {
+                size += 1 + inner + if inner_refers { size_of::<Hash>() } else { 0 };
+                refers |= inner_refers;
+            }
+            None => {
+                size += REFERENCE;
+                refers = true;
+            }
+        }
+    }
+    (size <= EMBEDDED_BYTES).then_some((size, refers))
+}
+
+/// How many references there are among entries in memory, those further within included.
+fn references(entries: &mut Decoder<'_>) -> Result<usize> {
+    let (mut count, mut name) = (0, Vec::new());
+    while entries.remaining() > 0 {
+        match take_name(entries, true, &mut name)? {
+            first if first & 31 == EMBEDDED_HASHED => {
+                entries.raw(size_of::<Hash>())?;
+                let inner = entries.bytes_with_length()?;
+                count += references(&mut Decoder::new("", 0, inner))?;
+            }
+            first => {
+                count += usize::from(matches!(first & 31, STORED_VALUE | STORED_NODE));
+                skip_slot(entries, first)?;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Whether a directory is written within its parent.
+pub(crate) fn is_embedded(node: &Node) -> bool {
+    embedded_size(node).is_some()
+}
+
+/// The bytes of the directory `node` with the hash `hash`; none when it has a record.
+pub(crate) fn embed(node: &Node, hash: &Hash, places: &dyn Places) -> Option<Arc<[u8]>> {
+    let (size, refers) = embedded_size(node)?;
+    let Body::Leaf { leaf, .. } = &node.body else { return None };
+    let mut out = Encoder::over(Vec::with_capacity(size + 64));
+    out.u8(if refers { EMBEDDED_HASHED } else { EMBEDDED });
+    if refers {
+        out.raw(hash);
+    }
+    for index in 0..leaf.len() {
+        put_entry(&mut out, AFAR, Some(leaf.name(index)), leaf.slot(index), places);
+    }
+    Some(out.finish().into())
+}
+
+/// The hash of an embedded directory, if it is with it.
+pub(crate) fn embedded_hash(bytes: &[u8]) -> Option<Hash> {
+    let hash = bytes.get(1..)?.first_chunk::<{ size_of::<Hash>() }>();
+    hash.copied().filter(|_| bytes[0] == EMBEDDED_HASHED)
+}
+
+/// The entries of an embedded directory.
+fn entries(bytes: &[u8]) -> &[u8] {
+    let head = if bytes[0] == EMBEDDED_HASHED { 1 + size_of::<Hash>() } else { 1 };
+    &bytes[head..]
+}
+
+/// No place to write children to: those of an embedded directory have theirs.
+struct Nowhere;
+
+impl Places for Nowhere {
+    fn node(&self, _: &Arc<Node>) -> u64 {
+        unreachable!("what was read holds nothing live")
+    }
+
+    fn embedded(&self, _: &Arc<Node>) -> Option<&Arc<[u8]>> {
+        None
+    }
+
+    fn value(&self, _: &Arc<[u8]>) -> u64 {
+        unreachable!("what was read holds nothing live")
+    }
+}
+
+/// What stands behind the name of an embedded directory in a record at `at`.
+fn put_embedded(out: &mut Encoder, at: u64, bytes: &[u8]) {
+    let Some(hash) = embedded_hash(bytes) else {
+        out.bytes_with_length(entries(bytes));
+        return;
+    };
+    out.raw(&hash);
+    let body = moved(Decoder::new("", 0, entries(bytes)), AFAR, at);
+    out.bytes_with_length(&body.expect("it was read or written before"));
+}
+
+/// Entries whose references are distances from `from`, as distances from `to`.
+fn moved(mut decoder: Decoder<'_>, from: u64, to: u64) -> Result<Vec<u8>> {
+    let (mut out, mut name) = (Encoder::new(), Vec::new());
+    while decoder.remaining() > 0 {
+        let slot = take_entry(&mut decoder, from, true, &mut name)?;
+        put_entry(&mut out, to, Some(&name), &slot, &Nowhere);
+    }
+    Ok(out.finish())
+}
+
+fn take_embedded(decoder: &mut Decoder<'_>, at: u64, what: u8) -> Result<Slot> {
+    let start = decoder.clone();
+    let mut bytes = vec![what];
+    if what == EMBEDDED_HASHED {
+        bytes.extend_from_slice(decoder.raw(size_of::<Hash>())?);
+    }
+    let body = decoder.bytes_with_length()?;
+    if body.is_empty() || body.len() > EMBEDDED_MAX {
+        return Err(start.corrupt(format_args!("1 to {EMBEDDED_MAX} bytes of entries"), body.len()));
+    }
+    if what == EMBEDDED {
+        // Looked at when it is entered or hashed.
+        bytes.extend_from_slice(body);
+    } else {
+        // Recursion is bounded by the length.
+        let inside = Decoder::new("", 0, body);
+        let body = moved(inside, at, AFAR)
+            .map_err(|error| start.corrupt("entries of a directory", error.detail()))?;
+        bytes.extend_from_slice(&body);
+    }
+    Ok(Slot::Embedded(bytes.into()))
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(
+        Kind::Corrupt,
+        format!(
+            "a directory within its parent's record is damaged: {what}; run `varvite check` and restore \
+             the store from another copy"
+        ),
+    )
+}
+
+/// What `name` leads to in an embedded directory.
+pub(crate) fn find_embedded(bytes: &[u8], name: &[u8]) -> Result<Option<Slot>> {
+    find(Decoder::new("", 0, entries(bytes)), AFAR, name).map_err(|error| damaged(error.detail()))
+}
+
+/// An embedded directory as a node, with its hash if that is known.
+pub(crate) fn embedded_node(bytes: &[u8]) -> Result<Node> {
+    let (mut leaf, mut name) = (Leaf::default(), Vec::new());
+    let mut decoder = Decoder::new("", 0, entries(bytes));
+    while decoder.remaining() > 0 {
+        let slot = take_entry(&mut decoder, AFAR, true, &mut name)
+            .map_err(|error| damaged(error.detail()))?;
+        let refers = match &slot {
+            Slot::StoredValue(_) | Slot::StoredNode(_) => true,
+            Slot::Embedded(inner) => inner[0] == EMBEDDED_HASHED,
+            _ => false,
+        };
+        if refers && bytes[0] == EMBEDDED {
+            return Err(damaged("it refers to something and has no hash"));
+        }
+        if leaf.len() > 0 && leaf.name(leaf.len() - 1) >= &name[..] {
+            return Err(damaged("its names are out of order"));
+        }
+        leaf.push(&name, slot);
+    }
+    let mut node = Node::leaf(leaf, true);
+    if let Some(hash) = embedded_hash(bytes) {
+        node.hash = hash.into();
+    }
+    Ok(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::hash;
+
+    #[test]
+    fn digits_are_packed_and_come_back() {
+        let every: Vec<u8> = (0..=255).collect();
+        for length in 0..every.len() {
+            for bytes in [&every[..length], &every[every.len() - length..]] {
+                let digits = hash::to_hex(bytes).into_bytes();
+                assert!(is_hex(&digits));
+                let (mut packed, mut unpacked) = (vec![0; length], Vec::new());
+                pack_hex(&digits, &mut packed);
+                unpack_hex(&packed, &mut unpacked);
+                assert_eq!((&packed[..], unpacked), (bytes, digits));
+            }
+        }
+        for byte in 0..=255_u8 {
+            let digit = matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+            assert_eq!(is_hex(&[b'7', byte]), digit, "{byte}");
+        }
+    }
+}
