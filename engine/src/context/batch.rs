@@ -201,7 +201,7 @@ impl<'a> Batch<'a> {
         if self.placed.has(key) {
             return Ok(());
         }
-        if !is_root && entry::is_embedded(&node) {
+        if !is_root && entry::is_embedded(&node, &self.placed) {
             self.put_values(&node)?;
             if let Some(bytes) = entry::embed(&node, &hash, &self.placed) {
                 self.placed.embedded.insert(key, bytes);
@@ -315,7 +315,7 @@ pub(crate) fn live_objects(root: &Arc<Node>) -> Vec<Hash> {
         if Arc::strong_count(node) > 1 && !seen.insert(Arc::as_ptr(node)) {
             continue;
         }
-        if std::ptr::eq(node, root) || !entry::is_embedded(node) {
+        if std::ptr::eq(node, root) || !entry::is_surely_embedded(node) {
             hashes.extend(node.hash.get().copied());
         }
         let changes = node.changes();

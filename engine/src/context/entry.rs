@@ -263,8 +263,8 @@ pub(crate) fn take_reference(decoder: &mut Decoder<'_>, at: u64) -> Result<u64> 
 }
 
 /// Bytes of the entries of `node` within its parent, and whether they refer to anything; none when it is
-/// a piece, empty or too large, and has a record.
-fn embedded_size(node: &Node) -> Option<(usize, bool)> {
+/// a piece, empty or too large, and has a record. `places` has the live directories below.
+fn embedded_size(node: &Node, places: &dyn Places) -> Option<(usize, bool)> {
     let Body::Leaf { leaf, flat: true } = &node.body else { return None };
     // A name and a byte take two at least.
     if leaf.len() == 0 || leaf.len() > EMBEDDED_BYTES / 2 {
@@ -273,36 +273,32 @@ fn embedded_size(node: &Node) -> Option<(usize, bool)> {
     let (mut size, mut refers) = (0, false);
     for index in 0..leaf.len() {
         size += name_bytes(leaf.name(index));
-        if size > EMBEDDED_BYTES {
-            return None;
-        }
-        let embedded = match leaf.slot(index) {
+        let within = match leaf.slot(index) {
             Slot::Inline { length, .. } => {
                 size += usize::from(*length);
                 continue;
             }
-            Slot::Embedded(bytes) if bytes[0] == EMBEDDED => Some((entries(bytes).len(), false)),
-            Slot::Embedded(bytes) => {
-                let body = entries(bytes);
-                let far = references(&mut Decoder::new("", 0, body)).unwrap_or(0);
-                Some((body.len() - far * (REFERENCE_AFAR - REFERENCE), true))
-            }
-            // Recursion is bounded by the names that were counted.
-            Slot::Node(child) => embedded_size(child),
+            Slot::Embedded(bytes) => Some(bytes),
+            Slot::Node(child) => places.embedded(child),
             Slot::Value(_) | Slot::StoredValue(_) | Slot::StoredNode(_) => None,
         };
-        match embedded {
-            Some((inner, inner_refers)) => {
-                size += 1 + inner + if inner_refers { size_of::<Hash>() } else { 0 };
-                refers |= inner_refers;
+        match within.map(|bytes| (entries(bytes), bytes[0] == EMBEDDED_HASHED)) {
+            Some((body, false)) => size += 1 + body.len(),
+            Some((body, true)) => {
+                let far = references(&mut Decoder::new("", 0, body)).unwrap_or(0);
+                size += 1 + size_of::<Hash>() + body.len() - far * (REFERENCE_AFAR - REFERENCE);
+                refers = true;
             }
             None => {
                 size += REFERENCE;
                 refers = true;
             }
         }
+        if size > EMBEDDED_BYTES {
+            return None;
+        }
     }
-    (size <= EMBEDDED_BYTES).then_some((size, refers))
+    Some((size, refers))
 }
 
 /// How many references there are among entries in memory, those further within included.
@@ -324,14 +320,19 @@ fn references(entries: &mut Decoder<'_>) -> Result<usize> {
     Ok(count)
 }
 
-/// Whether a directory is written within its parent.
-pub(crate) fn is_embedded(node: &Node) -> bool {
-    embedded_size(node).is_some()
+/// Whether a directory is written within its parent. `places` has the live directories below.
+pub(crate) fn is_embedded(node: &Node, places: &dyn Places) -> bool {
+    embedded_size(node, places).is_some()
+}
+
+/// The same while those below have no places yet; `false` when that depends on them.
+pub(crate) fn is_surely_embedded(node: &Node) -> bool {
+    embedded_size(node, &Nowhere).is_some() && node.next_live(0).is_none()
 }
 
 /// The bytes of the directory `node` with the hash `hash`; none when it has a record.
 pub(crate) fn embed(node: &Node, hash: &Hash, places: &dyn Places) -> Option<Arc<[u8]>> {
-    let (size, refers) = embedded_size(node)?;
+    let (size, refers) = embedded_size(node, places)?;
     let Body::Leaf { leaf, .. } = &node.body else { return None };
     let mut out = Encoder::over(Vec::with_capacity(size + 64));
     out.u8(if refers { EMBEDDED_HASHED } else { EMBEDDED });

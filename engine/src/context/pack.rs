@@ -221,7 +221,12 @@ impl Pack {
 
     /// The page at `position`, if it is whole and in memory, or should be: it was wanted before, not
     /// long ago. Of cold pages only the record is wanted.
-    fn page_worth(&self, chunk: &Arc<Chunk>, position: u64, keep: bool) -> Result<Option<CachedPage>> {
+    fn page_worth(
+        &self,
+        chunk: &Arc<Chunk>,
+        position: u64,
+        keep: bool,
+    ) -> Result<Option<CachedPage>> {
         let number = (position / PAGE as u64) as u32;
         if (u64::from(number) + 1) * PAGE as u64 > chunk.end() {
             return Ok(None);

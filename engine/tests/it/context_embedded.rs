@@ -192,6 +192,7 @@ fn an_account_has_no_record_of_its_own_and_a_large_directory_has() {
             let name = format!("{:040}", 5);
             tree.remove(&["accounts", &name, &format!("more {number}")]).unwrap();
         }
+        account(&mut tree, 7, b"other");
         let last = store.commit(&mut tree, &CommitInfo::default()).unwrap();
         assert_eq!(records(&disk, "directories") + records(&disk, "patched directories"), 9);
         let checked = store.check().unwrap();

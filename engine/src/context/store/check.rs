@@ -141,9 +141,13 @@ impl Store {
                     for index in 0..leaf.len() {
                         match leaf.slot(index) {
                             Slot::StoredNode(child) => stack.push(*child),
-                            Slot::StoredValue(child) => self.check_value(pack, *child, seen, checked)?,
+                            Slot::StoredValue(child) => {
+                                self.check_value(pack, *child, seen, checked)?
+                            }
                             Slot::Embedded(bytes) => {
-                                self.check_embedded(pack, offset, bytes, seen, checked, &mut stack)?;
+                                self.check_embedded(
+                                    pack, offset, bytes, seen, checked, &mut stack,
+                                )?;
                             }
                             _ => {}
                         }

@@ -7,7 +7,7 @@ use super::tip::{Checkpoint, Start, Tip};
 use super::{State, Store};
 use crate::context::chunk::{Opening, Place, Seal};
 use crate::context::commit::CommitBody;
-use crate::context::control::{Control, Row, State as ChunkState};
+use crate::context::control::{Control, Horizon, Row, State as ChunkState};
 use crate::context::files::{self, Chunk, FILES_MAX, Found};
 use crate::context::hash::Hash;
 use crate::context::hash_index::{Covered, HashIndex, is_damage};
@@ -74,16 +74,17 @@ impl End {
 pub(super) fn read_control(disk: &dyn Disk) -> Result<Control> {
     let control = Control::read(disk)?;
     let names = disk.list("")?;
-    let mut epochs: Vec<u64> = names
-        .iter()
-        .filter_map(|name| paths::parse_chunk(name))
+    let chunks = || names.iter().filter_map(|name| paths::parse_chunk(name));
+    // When it has no file left, the clearing that removed them was durable, and nothing came since.
+    let is_cleared = chunks().all(|(epoch, ..)| epoch != control.epoch);
+    let mut epochs: Vec<u64> = chunks()
         .filter(|(epoch, number, _)| *epoch > control.epoch && *number == 0)
         .map(|(epoch, ..)| epoch)
         .collect();
     epochs.sort_unstable();
     while let Some(epoch) = epochs.pop() {
         if let Found::Chunk(opening) = files::look_for(disk, control.store, epoch, 0)?
-            && files::is_begun(disk, control.store, epoch)?
+            && (is_cleared || files::is_begun(disk, control.store, epoch)?)
         {
             let Opening { configuration, index, .. } = opening;
             return Ok(Control::empty(control.store, configuration, index, epoch));
@@ -107,6 +108,7 @@ impl Store {
         self.verify_place(self.end.place)?;
         self.scan()?;
         self.expect_no_gap()?;
+        self.verify_horizon()?;
         if let Some(lock_held) = lock_held {
             self.open_to_write(lock_held)?;
         }
@@ -162,6 +164,16 @@ impl Store {
             ))),
             None => Err(Error::corrupt(&chunk.path, place.before, "a batch", "none that is valid")),
         }
+    }
+
+    /// `Corrupt` when no commit is where history is said to begin.
+    fn verify_horizon(&self) -> Result<()> {
+        let Horizon { commit, sequence, .. } = self.control.horizon;
+        if commit == 0 || self.commit_at(commit).is_ok_and(|(_, body)| body.sequence == sequence) {
+            return Ok(());
+        }
+        let expected = format!("a commit of sequence {sequence} at logical offset {commit}");
+        Err(Error::corrupt(paths::CONTROL, Position::start().offset, expected, "none"))
     }
 
     /// Reads forward from the place reached so far, through as many chunks as there are.
@@ -238,7 +250,8 @@ impl Store {
         Ok(true)
     }
 
-    /// `Missing` when there are chunks behind the last one that was found.
+    /// `Missing` when there are chunks behind the last one that was found, `Corrupt` when the next one is
+    /// there and was not taken for a chunk.
     fn expect_no_gap(&mut self) -> Result<()> {
         let names = self.disk.list("")?;
         let numbers = names.iter().filter_map(|name| paths::parse_chunk(name));
@@ -253,10 +266,13 @@ impl Store {
             return Ok(());
         }
         let epoch = self.control.epoch;
+        let (lost, after) = (paths::chunk(epoch, next), paths::chunk(epoch, highest));
+        if self.disk.exists(&lost)? {
+            let expected = format!("a first batch, because {after} follows");
+            return Err(Error::corrupt(&lost, Position::start().offset, expected, "none"));
+        }
         Err(Error::missing(format!(
-            "{} is not there, though {} is: put it back, or restore the store from another copy",
-            paths::chunk(epoch, next),
-            paths::chunk(epoch, highest)
+            "{lost} is not there, though {after} is: put it back, or restore the store from another copy"
         )))
     }
 
@@ -266,10 +282,8 @@ impl Store {
         let End { place, first_commit, sealed } = self.end;
         // From where it is known to be durable: what is behind it is made so.
         let checkpoint = self.control.checkpoint;
-        let from = match checkpoint.chunk == chunk.number {
-            true => checkpoint.position,
-            false => Position::start(),
-        };
+        let is_in_it = checkpoint.chunk == chunk.number;
+        let from = if is_in_it { checkpoint.position } else { Position::start() };
         let each = |_: Position, _: &[u8]| Ok(());
         let append =
             append::AppendFile::open(&*self.disk, &chunk.path, FileKind::Pack, from, each)?;
@@ -485,15 +499,6 @@ impl Store {
             self.index = Arc::new(Mutex::new(index));
         }
         Ok(())
-    }
-
-    /// Whether the last batch that was read is still there. One whose write failed may have been read
-    /// whole before the writer took it back.
-    fn is_still(&self) -> Result<bool> {
-        let Some(last) = self.last else { return Ok(true) };
-        let chunks = self.pack.chunks();
-        let chunk = chunks.last().expect("a store has a chunk");
-        append::is_still(&*chunk.file, chunk.identity, last, self.position)
     }
 
     /// Other files: they are read afresh, and only then the old ones are let go.

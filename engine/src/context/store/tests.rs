@@ -7,7 +7,8 @@ use super::{CommitInfo, Limits, Store};
 use crate::context::control::{Control, Horizon, State};
 use crate::context::files::FILES_MAX;
 use crate::context::hash::Hash;
-use crate::context::{Index, Options, paths};
+use crate::context::options::{Index, Options};
+use crate::context::paths;
 use crate::disk::Disk;
 use crate::disk::memory::MemoryDisk;
 use crate::error::Kind;
@@ -25,12 +26,16 @@ fn options(index: Index) -> Options {
     }
 }
 
+fn value(number: u64, place: u64) -> Vec<u8> {
+    (number * 4 + place).to_be_bytes().repeat(5)
+}
+
 /// A commit of values that no other commit has.
 fn commit(store: &mut Store, number: u64) -> Hash {
     let parents: Vec<Hash> = store.last_commit().unwrap().into_iter().collect();
     let mut tree = store.empty_tree();
     for place in 0..4 {
-        tree.add(&["data", &format!("{place}")], &[number as u8 * 4 + place; 40]).unwrap();
+        tree.add(&["data", &format!("{place}")], &value(number, place)).unwrap();
     }
     let info = CommitInfo::new(&parents, number as i64, "a", "b");
     store.commit(&mut tree, &info).unwrap()
@@ -57,7 +62,7 @@ fn a_pack_of_many_chunks_keeps_few_files_open() {
     let old = store.checkout(&hashes[0]).unwrap();
     store.clear().unwrap();
     assert!(disk.exists(&paths::chunk(0, 0)).unwrap());
-    assert_eq!(old.find(&["data", "1"]).unwrap().unwrap(), [1; 40]);
+    assert_eq!(old.find(&["data", "1"]).unwrap().unwrap(), value(0, 1));
     drop(old);
     assert!(!disk.exists(&paths::chunk(0, 0)).unwrap(), "and go with them");
     assert!(disk.exists(&paths::chunk(1, 0)).unwrap());

@@ -157,6 +157,8 @@ impl Tip {
     ) -> Result<()> {
         let rolls = writer.sealed.is_some() || writer.append.end().offset > self.chunk_bytes;
         let far = self.chunk_bytes.saturating_mul(CHECKPOINT_CHUNKS).min(CHECKPOINT_BYTES);
+        // At the end of a chunk it costs a sync less, so it waits a little for one.
+        let far = if rolls { far } else { far.saturating_add(far / 4) };
         let is_far = writer.next_offset() > writer.recorded.saturating_add(far);
         if !(rolls || is_far) {
             return Ok(());
