@@ -13,6 +13,15 @@ use crate::format::codec::{Decoder, Encoder};
 /// The most chunks of a store: a control file names each.
 pub(crate) const CHUNKS_MAX: u64 = 1 << 20;
 
+/// The logical offset that no pack passes, so that sums and distances of offsets never overflow and
+/// references take nine bytes at most.
+pub(crate) const OFFSET_MAX: u64 = 1 << 61;
+
+/// `base + length`, the end of a chunk; none beyond [`OFFSET_MAX`].
+pub(crate) fn chunk_end(base: u64, length: u64) -> Option<u64> {
+    base.checked_add(length).filter(|end| *end <= OFFSET_MAX)
+}
+
 /// A place between two batches of the pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -83,7 +92,12 @@ impl Opening {
 
     pub(crate) fn decode(file: &str, place: u64, body: &[u8]) -> Result<Opening> {
         let mut from = Decoder::new(file, place, body);
+        let start = from.clone();
         let (epoch, number, base) = (from.u64()?, from.u64()?, from.u64()?);
+        if number >= CHUNKS_MAX || chunk_end(base, Opening::BATCH).is_none() {
+            let expected = format_args!("a chunk below {CHUNKS_MAX} that ends below 2^61");
+            return Err(start.corrupt(expected, format_args!("chunk {number} at {base}")));
+        }
         let (chain, last_commit) = (from.u32()?, from.u64()?);
         let configuration = Configuration::decode(&mut from)?;
         let index = Index::decode(&mut from)?;
@@ -156,6 +170,28 @@ mod tests {
         }
         for length in 0..last.len() {
             assert!(Seal::decode("f", 0, &last[..length]).is_err());
+        }
+    }
+
+    #[test]
+    fn what_no_pack_reaches_is_refused() {
+        let opening = Opening {
+            epoch: 0,
+            number: CHUNKS_MAX - 1,
+            base: OFFSET_MAX - Opening::BATCH,
+            chain: 0,
+            last_commit: 0,
+            configuration: Configuration::TEZOS,
+            index: Index::Minimal,
+        };
+        assert_eq!(Opening::decode("f", 0, &opening.encode()).unwrap(), opening);
+        for beyond in [
+            Opening { base: opening.base + 1, ..opening },
+            Opening { base: u64::MAX, ..opening },
+            Opening { number: CHUNKS_MAX, ..opening },
+        ] {
+            let error = Opening::decode("f", 0, &beyond.encode()).unwrap_err();
+            assert_eq!(error.kind(), crate::error::Kind::Corrupt, "{error}");
         }
     }
 }

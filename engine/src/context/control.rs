@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::chunk::{CHUNKS_MAX, Place};
+use super::chunk::{CHUNKS_MAX, Place, chunk_end};
 use super::configuration::Configuration;
 use super::hash::Hash;
 use super::options::Index;
@@ -19,6 +19,9 @@ use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum
 
 /// The largest control file that is believed.
 const LENGTH_MAX: u64 = 1 << 26;
+
+/// The most commits below the horizon that are kept.
+const KEPT_MAX: usize = 1 << 20;
 
 /// The most bytes of all branches together, names and hashes.
 pub(crate) const BRANCHES_BYTES_MAX: usize = 16 << 20;
@@ -141,9 +144,16 @@ impl Control {
         self.chunks.last().expect("a control file names a chunk")
     }
 
-    /// The checkpoint as a logical offset.
+    /// A place as a logical offset, if its chunk is there.
+    pub(crate) fn offset_of(&self, place: Place) -> Option<u64> {
+        let index = place.chunk.checked_sub(self.chunks[0].number)?;
+        let row = self.chunks.get(usize::try_from(index).ok()?)?;
+        Some(row.base + place.position.offset)
+    }
+
+    /// The checkpoint as a logical offset, also when chunks were added since.
     pub(crate) fn reaches(&self) -> u64 {
-        self.last().base + self.checkpoint.position.offset
+        self.offset_of(self.checkpoint).expect("the chunk of the checkpoint is there")
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -269,6 +279,9 @@ fn take_horizon(from: &mut Decoder<'_>) -> Result<Horizon> {
     let start = from.clone();
     let (commit, offset, sequence) = (from.u64()?, from.u64()?, from.u64()?);
     let count = from.count(8)?;
+    if count > KEPT_MAX {
+        return Err(start.corrupt(format_args!("at most {KEPT_MAX} kept commits"), count));
+    }
     let kept: Vec<u64> = (0..count).map(|_| from.u64()).collect::<Result<_>>()?;
     let below = kept.last().is_none_or(|last| *last < commit);
     if !below || kept.first() == Some(&0) || !kept.is_sorted_by(|a, b| a < b) {
@@ -298,10 +311,9 @@ fn take_rows(from: &mut Decoder<'_>) -> Result<Vec<Row>> {
         let length = head >> 2;
         rows.push(Row { number, base, length, chain, state });
         number += 1;
-        base = base
-            .checked_add(length)
+        base = chunk_end(base, length)
             .filter(|_| length > 0)
-            .ok_or_else(|| at.corrupt("the length of a chunk", length))?;
+            .ok_or_else(|| at.corrupt("the length of a chunk that ends below 2^61", length))?;
     }
     Ok(rows)
 }
@@ -319,6 +331,7 @@ fn take_branches(from: &mut Decoder<'_>) -> Result<Vec<(Vec<u8>, Hash)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::chunk::OFFSET_MAX;
     use crate::file::append::Position;
 
     fn row(number: u64, base: u64, length: u64, state: State) -> Row {
@@ -363,5 +376,34 @@ mod tests {
         }
         assert!(horizon.has_collected(30) && !horizon.has_collected(40));
         assert!(!Horizon::default().has_collected(1));
+    }
+
+    #[test]
+    fn chunks_that_no_pack_reaches_are_refused() {
+        let control = |base, length| {
+            let position = Position { offset: length, sequence: 2, chain: 7 };
+            Control {
+                checkpoint: Place { chunk: 0, position, before: 35 },
+                chunks: vec![row(0, base, length, State::Whole)],
+                ..Control::empty(5, Configuration::TEZOS, Index::Minimal, 0)
+            }
+        };
+        let most = control(OFFSET_MAX - 40, 40);
+        assert_eq!(Control::decode("control", &most.encode()).unwrap(), most);
+        for (base, length) in [(OFFSET_MAX - 40, 41), (OFFSET_MAX, 1), (u64::MAX, 1), (0, 1 << 61 | 1)] {
+            let error = Control::decode("control", &control(base, length).encode()).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_stays_where_it_was_when_chunks_are_added() {
+        let mut control = Control::empty(5, Configuration::TEZOS, Index::Minimal, 0);
+        let start = control.reaches();
+        control.chunks.push(row(1, 1_000, 500, State::Whole));
+        control.chunks.push(row(2, 1_500, 500, State::Whole));
+        assert_eq!(control.reaches(), start);
+        assert_eq!(control.offset_of(Place::start(2)), Some(1_500 + start));
+        assert_eq!(control.offset_of(Place::start(3)), None);
     }
 }

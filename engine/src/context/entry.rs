@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::chunk::OFFSET_MAX;
 use super::hash::Hash;
 use super::node::{Body, INLINE, Leaf, Node, Slot};
 use crate::error::{Error, Kind, Result};
@@ -18,14 +19,17 @@ use crate::format::codec::{Decoder, Encoder};
 const EMBEDDED_BYTES: usize = 64;
 const REFERENCE: usize = 4;
 
-/// The most that is read: more than can be written, whatever references take.
+/// The most that is read, each reference counted as [`REFERENCE_AFAR`]: more than can be written. What is
+/// read is no larger in any record that it may be written into.
 const EMBEDDED_MAX: usize = 255;
 
-/// What a reference takes while it is in memory.
+/// What a reference takes while it is in memory, and at most in a record.
 const REFERENCE_AFAR: usize = 9;
 
-/// Where the references of embedded directories are distances from while they are in memory.
+/// Where the references of embedded directories are distances from while they are in memory: so far
+/// that all distances are equally long.
 const AFAR: u64 = 1 << 62;
+const _: () = assert!(OFFSET_MAX <= AFAR / 2 && AFAR - OFFSET_MAX >= 1 << (7 * (REFERENCE_AFAR - 1)));
 
 /// Where children of a node that is being written are.
 pub(crate) trait Places {
@@ -382,7 +386,8 @@ fn put_embedded(out: &mut Encoder, at: u64, bytes: &[u8]) {
     };
     out.raw(&hash);
     let body = moved(Decoder::new("", 0, entries(bytes)), AFAR, at);
-    out.bytes_with_length(&body.expect("it was read or written before"));
+    // All forms of names are written as short as they are read or shorter, and no reference is longer.
+    out.bytes_with_length(&body.expect("it was taken apart when it was read, or written before"));
 }
 
 /// Entries whose references are distances from `from`, as distances from `to`.
@@ -402,9 +407,13 @@ fn take_embedded(decoder: &mut Decoder<'_>, at: u64, what: u8) -> Result<Slot> {
         bytes.extend_from_slice(decoder.raw(size_of::<Hash>())?);
     }
     let body = decoder.bytes_with_length()?;
-    if body.is_empty() || body.len() > EMBEDDED_MAX {
-        return Err(start.corrupt(format_args!("1 to {EMBEDDED_MAX} bytes of entries"), body.len()));
-    }
+    let fits = |length: usize| {
+        if (1..=EMBEDDED_MAX).contains(&length) {
+            return Ok(());
+        }
+        Err(start.corrupt(format_args!("1 to {EMBEDDED_MAX} bytes of entries"), length))
+    };
+    fits(body.len())?;
     if what == EMBEDDED {
         // Looked at when it is entered or hashed.
         bytes.extend_from_slice(body);
@@ -413,6 +422,7 @@ fn take_embedded(decoder: &mut Decoder<'_>, at: u64, what: u8) -> Result<Slot> {
         let inside = Decoder::new("", 0, body);
         let body = moved(inside, at, AFAR)
             .map_err(|error| start.corrupt("entries of a directory", error.detail()))?;
+        fits(body.len())?;
         bytes.extend_from_slice(&body);
     }
     Ok(Slot::Embedded(bytes.into()))
@@ -430,7 +440,23 @@ fn damaged(what: &str) -> Error {
 
 /// What `name` leads to in an embedded directory.
 pub(crate) fn find_embedded(bytes: &[u8], name: &[u8]) -> Result<Option<Slot>> {
-    find(Decoder::new("", 0, entries(bytes)), AFAR, name).map_err(|error| damaged(error.detail()))
+    let found = find(Decoder::new("", 0, entries(bytes)), AFAR, name);
+    let found = found.map_err(|error| damaged(error.detail()))?;
+    found.as_ref().map_or(Ok(()), |slot| expect_hashed(bytes, slot))?;
+    Ok(found)
+}
+
+/// `Corrupt` when an embedded directory without a hash leads to `slot`, which refers to something.
+fn expect_hashed(bytes: &[u8], slot: &Slot) -> Result<()> {
+    let refers = match slot {
+        Slot::StoredValue(_) | Slot::StoredNode(_) => true,
+        Slot::Embedded(inner) => inner[0] == EMBEDDED_HASHED,
+        _ => false,
+    };
+    if refers && bytes[0] == EMBEDDED {
+        return Err(damaged("it refers to something and has no hash"));
+    }
+    Ok(())
 }
 
 /// An embedded directory as a node, with its hash if that is known.
@@ -440,14 +466,7 @@ pub(crate) fn embedded_node(bytes: &[u8]) -> Result<Node> {
     while decoder.remaining() > 0 {
         let slot = take_entry(&mut decoder, AFAR, true, &mut name)
             .map_err(|error| damaged(error.detail()))?;
-        let refers = match &slot {
-            Slot::StoredValue(_) | Slot::StoredNode(_) => true,
-            Slot::Embedded(inner) => inner[0] == EMBEDDED_HASHED,
-            _ => false,
-        };
-        if refers && bytes[0] == EMBEDDED {
-            return Err(damaged("it refers to something and has no hash"));
-        }
+        expect_hashed(bytes, &slot)?;
         if leaf.len() > 0 && leaf.name(leaf.len() - 1) >= &name[..] {
             return Err(damaged("its names are out of order"));
         }
@@ -482,5 +501,87 @@ mod tests {
             let digit = matches!(byte, b'0'..=b'9' | b'a'..=b'f');
             assert_eq!(is_hex(&[b'7', byte]), digit, "{byte}");
         }
+    }
+
+    /// The bytes of an entry `name` that leads to a directory in place whose entries are `body`.
+    fn entry_of(hashed: bool, body: &[u8]) -> Vec<u8> {
+        let mut out = Encoder::new();
+        out.u8(if hashed { EMBEDDED_HASHED } else { EMBEDDED } | 1 << 5);
+        out.raw(b"d");
+        if hashed {
+            out.raw(&[7; 32]);
+        }
+        out.bytes_with_length(body);
+        out.finish()
+    }
+
+    /// Reads an entry at `at`; what can be read can be looked into, and written anywhere behind.
+    fn read_and_write(bytes: &[u8], at: u64) -> Result<()> {
+        let mut decoder = Decoder::new("f", 0, bytes);
+        let mut name = Vec::new();
+        let slot = take_entry(&mut decoder, at, true, &mut name)?;
+        let Slot::Embedded(inside) = &slot else { return Ok(()) };
+        let _ = (embedded_node(inside), find_embedded(inside, b"a"), find_embedded(inside, b"zz"));
+        for to in [at, at + 1, at + 300, at + (1 << 20), OFFSET_MAX] {
+            let mut out = Encoder::new();
+            put_entry(&mut out, to, Some(&name), &slot, &Nowhere);
+            let written = out.finish();
+            let again = take_entry(&mut Decoder::new("f", 0, &written), to, true, &mut name)?;
+            assert!(again.same(&slot), "at {at} and at {to}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn directories_in_place_that_nobody_wrote_are_refused_or_written_as_they_are() {
+        // As many references as there is room for, near ones: afar each takes nine bytes.
+        let references = |count: u8| -> Vec<u8> {
+            (0..count).flat_map(|name| [STORED_VALUE | 1 << 5, name, 1]).collect()
+        };
+        let (mut refused, mut taken) = (0, 0);
+        for count in 1..=85 {
+            let mut body = references(count);
+            for _ in 0..4 {
+                match read_and_write(&entry_of(true, &body), 5_000) {
+                    Ok(()) => taken += 1,
+                    Err(error) => {
+                        assert_eq!(error.kind(), Kind::Corrupt);
+                        refused += 1;
+                    }
+                }
+                body = entry_of(true, &body);
+            }
+        }
+        assert!(refused > 100 && taken > 50, "{refused} {taken}");
+        // Anything at all within.
+        let mut state = 1_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state >> 33) % below
+        };
+        let mut whole = 0;
+        for round in 0..60_000 {
+            let mut body = Vec::new();
+            for depth in 0..draw(4) {
+                for name in 0..draw(5) as u8 {
+                    let kinds = [3, STORED_VALUE, STORED_NODE, EMBEDDED, 31];
+                    let what = kinds[draw(if round % 2 == 0 { 3 } else { 5 }) as usize];
+                    body.extend([what | 1 << 5, b'e' + name, 1 + draw(200) as u8]);
+                    body.extend((what == 3).then_some([0; 2]).into_iter().flatten());
+                }
+                if depth > 0 || draw(2) == 0 {
+                    let mut nested = entry_of(draw(3) > 0, &body);
+                    nested[1] = b'a' + depth as u8;
+                    body = nested;
+                }
+            }
+            if round % 7 == 0 && !body.is_empty() {
+                let place = draw(body.len() as u64) as usize;
+                body[place] ^= 1 << draw(8);
+            }
+            let at = [1, 200, 5_000, 1 << 40][draw(4) as usize];
+            whole += u64::from(read_and_write(&entry_of(draw(2) == 0, &body), at).is_ok());
+        }
+        assert!((10_000..55_000).contains(&whole), "{whole}");
     }
 }

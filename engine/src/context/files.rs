@@ -1,8 +1,8 @@
 //! The files of a pack, opened when they are wanted, so many at a time.
 //!
-//! A chunk that was let go is opened again at the next read, and verified to be the one that it was:
-//! store and place by its header, content by the chain that its last batch says. So a pack of any
-//! length takes a bounded number of descriptors.
+//! A chunk is verified when a handle first opens it: store and place by its header, content by the chain
+//! that its last batch says. One that was let go is opened again at the next read, which takes no other
+//! read. So a pack of any length takes a bounded number of descriptors.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -12,15 +12,21 @@ use super::paths;
 use super::record::{self, Tag};
 use crate::cache::Cache;
 use crate::disk::{Access, Disk, File, Mode};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::format::checksum::crc;
 use crate::format::hash::combine;
 use crate::format::header::{self, FileKind, Header};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
-/// The most files of a pack that are open at a time, the one that is appended to apart.
-pub(crate) const FILES_MAX: usize = 64;
+/// The most files of a pack that are open at a time, the one that is appended to apart: 8 GiB in chunks
+/// of the usual length, and half of the 1,024 descriptors that most systems give a process. Reads that
+/// are spread over more open a file each, which costs less than the read; longer chunks reach further.
+pub(crate) const FILES_MAX: usize = 512;
+
+/// How many of them an opening opens: so many cost little, and of an epoch that another process clears
+/// meanwhile they stay readable.
+pub(crate) const FILES_AT_ONCE: usize = 64;
 
 /// One file of the pack.
 #[derive(Debug)]
@@ -37,6 +43,8 @@ pub(crate) struct Chunk {
     end: AtomicU64,
     /// Payload checksum of the last batch of a chunk that is whole.
     sealed: OnceLock<u32>,
+    /// This handle has seen that the file is the one that it should be.
+    verified: AtomicBool,
     /// Nothing in it was kept, so there is no file.
     pub(crate) is_gone: bool,
     file: Mutex<Option<Arc<dyn File>>>,
@@ -62,13 +70,14 @@ impl Chunk {
             key: combine(cache.join(), base),
             end: AtomicU64::new(end),
             sealed: OnceLock::new(),
+            verified: AtomicBool::new(false),
             is_gone: false,
             file: Mutex::new(None),
             used: AtomicBool::new(true),
         }
     }
 
-    /// The same chunk, for another pack over the same files. Its pages are others.
+    /// The same chunk, for another pack over the same files, which verifies it again. Its pages are others.
     pub(crate) fn again(&self, cache: &Cache) -> Chunk {
         Chunk {
             number: self.number,
@@ -78,8 +87,9 @@ impl Chunk {
             key: combine(cache.join(), self.base),
             end: AtomicU64::new(self.end()),
             sealed: self.sealed.clone(),
+            verified: AtomicBool::new(false),
             is_gone: self.is_gone,
-            file: Mutex::new(lock(&self.file).clone()),
+            file: Mutex::new(None),
             used: AtomicBool::new(false),
         }
     }
@@ -93,9 +103,15 @@ impl Chunk {
         self.end.store(end, Ordering::Release);
     }
 
-    /// It is whole, and `chain` the checksum of its last batch.
+    /// It is whole, and `chain` the checksum of its last batch, as the control file says.
     pub(crate) fn seal(&self, chain: u32) {
         let _ = self.sealed.set(chain);
+    }
+
+    /// The same, as this handle has read or written it to its end.
+    pub(crate) fn seal_verified(&self, chain: u32) {
+        self.seal(chain);
+        self.verified.store(true, Ordering::Release);
     }
 
     /// The checksum of the last batch of a chunk that is whole.
@@ -104,6 +120,9 @@ impl Chunk {
     }
 
     fn open(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
+        if self.verified.load(Ordering::Acquire) {
+            return disk.open(&self.path, Mode::Read, Access::Buffered);
+        }
         let (file, header) = append::open_reader(disk, &self.path, FileKind::Pack)?;
         expect_place(&self.path, &header, store, self.identity)?;
         if let Some(chain) = self.sealed() {
@@ -121,6 +140,7 @@ impl Chunk {
             if found.chain != chain {
                 return Err(foreign(&self.path));
             }
+            self.verified.store(true, Ordering::Release);
         }
         Ok(file)
     }
@@ -230,10 +250,8 @@ pub(crate) enum Found {
 /// another store.
 pub(crate) fn look_for(disk: &dyn Disk, store: u64, epoch: u64, number: u64) -> Result<Found> {
     let path = paths::chunk(epoch, number);
-    if !disk.exists(&path)? {
-        return Ok(Found::Nothing);
-    }
-    let file = disk.open(&path, Mode::Read, Access::Buffered)?;
+    // Not asked for first: a writer that clears the store may remove it meanwhile.
+    let Some(file) = open_if_there(disk, &path)? else { return Ok(Found::Nothing) };
     let mut bytes = [0; header::LENGTH];
     let found = file.read_at(0, &mut bytes)?;
     let header = Header::expect(&path, &bytes[..found], FileKind::Pack);
@@ -255,9 +273,16 @@ pub(crate) fn look_for(disk: &dyn Disk, store: u64, epoch: u64, number: u64) -> 
     }
 }
 
-/// Whether the first chunk of an epoch, which is there, has more than its first batch.
+fn open_if_there(disk: &dyn Disk, path: &str) -> Result<Option<Arc<dyn File>>> {
+    match disk.open(path, Mode::Read, Access::Buffered) {
+        Err(error) if error.kind() == Kind::Missing => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// Whether the first chunk of an epoch is there and has more than its first batch.
 pub(crate) fn is_begun(disk: &dyn Disk, store: u64, epoch: u64) -> Result<bool> {
-    let file = disk.open(&paths::chunk(epoch, 0), Mode::Read, Access::Buffered)?;
+    let Some(file) = open_if_there(disk, &paths::chunk(epoch, 0))? else { return Ok(false) };
     let identity = paths::chunk_identity(store, epoch, 0);
     let first = append::position_after(&*file, identity, Position::start().offset)?;
     let Some(first) = first else { return Ok(false) };

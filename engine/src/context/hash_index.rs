@@ -110,8 +110,9 @@ pub(crate) struct HashIndex {
     passed: HashMap<Hash, u64>,
     passed_between: Option<(u64, u64)>,
     read_only: bool,
-    /// Entries since it was saved.
+    /// Entries since it was saved, or that was tried; and where.
     unsaved: u64,
+    tried: Place,
     /// It was begun again and has not reached the end of the pack.
     behind: bool,
     warnings: Vec<String>,
@@ -166,6 +167,7 @@ impl HashIndex {
             passed_between: None,
             read_only,
             unsaved: 0,
+            tried: Place::start(0),
             behind: false,
             warnings: Vec::new(),
         };
@@ -186,6 +188,7 @@ impl HashIndex {
         if index.tables.is_none() && !read_only {
             index.make_tables()?;
         }
+        index.tried = index.covered.place;
         Ok(index)
     }
 
@@ -289,7 +292,7 @@ impl HashIndex {
         self.passed.clear();
         self.passed_between = None;
         self.covered = nothing;
-        self.reached = Place::start(0);
+        (self.reached, self.tried) = (Place::start(0), Place::start(0));
         self.behind = true;
         let tables = self.tables.take();
         if self.read_only {
@@ -338,9 +341,14 @@ impl HashIndex {
         self.is_saved().then_some(self.covered.place)
     }
 
-    /// How many entries it took since it was saved.
+    /// How many entries it took since it was saved, or that was tried.
     pub(crate) fn unsaved(&self) -> u64 {
         self.unsaved
+    }
+
+    /// Where the end of the pack was then.
+    pub(crate) fn tried(&self) -> Place {
+        self.tried
     }
 
     /// Entries that are in memory only.
@@ -481,6 +489,7 @@ impl HashIndex {
 
     /// Saves what is known as all of the pack up to `place`, which is durable.
     pub(crate) fn save(&mut self, place: Place) -> Result<()> {
+        (self.unsaved, self.tried) = (0, place);
         self.settle()?;
         let Some(tables) = &mut self.tables else { return Ok(()) };
         let covered = Covered { place, ..self.covered };
@@ -500,7 +509,6 @@ impl HashIndex {
         };
         tables.session.save_snapshot(&name, content)?;
         self.covered = covered;
-        self.unsaved = 0;
         if let Some(old) = tables.saved.replace(name) {
             tables.session.delete_snapshot(&old)?;
         }

@@ -33,6 +33,9 @@ const GUESS_HASH: usize = 256;
 /// looked at; a smaller one when it is looked at again soon.
 pub(crate) const SMALL_BODY: usize = 96;
 
+/// One with a body of more bytes becomes a node when it is looked at again soon, wherever its paths lead.
+const MIDDLING_BODY: usize = 256;
+
 /// How many looks at small directories, and at pages that are in no cache, count as soon.
 const RECENT_NODES: usize = 4096;
 const RECENT_PAGES: usize = 16_384;
@@ -385,8 +388,10 @@ impl Load for Pack {
             if let Some(slot) = record::find(file, place, offset, record, name)? {
                 // What leads further is passed often, and worth a node; a small one once that shows.
                 let leads = matches!(slot, Some(Slot::StoredNode(_)));
-                let small = record.body.len() <= SMALL_BODY;
-                if !leads || (small && !self.recent_nodes.again(offset)) {
+                let size = record.body.len();
+                let at_once = leads && size > SMALL_BODY;
+                let when_again = leads || size > MIDDLING_BODY;
+                if !(at_once || when_again && self.recent_nodes.again(offset)) {
                     return Ok(Scan::Slot(slot));
                 }
             }

@@ -195,11 +195,12 @@ pub(crate) fn put_full(out: &mut Encoder, at: u64, node: &Node, places: &dyn Pla
     }
 }
 
-/// Bodies up to this many bytes are searched as they are, rather than made a node of.
-const SCANNED: usize = 256;
+/// Bodies up to this many bytes are searched as they are, rather than made a node of: a leaf of small
+/// directories, too, which has a few thousand.
+const SCANNED: usize = 4096;
 
-/// What `name` leads to in the small leaf in `record`; none when it is not one. Arguments as those of
-/// [`read`].
+/// What `name` leads to in the leaf in `record`; none when it is not one, or large. Arguments as those
+/// of [`read`].
 #[allow(clippy::option_option)] // found to be absent is not the same as not looked for
 pub(crate) fn find(
     file: &str,

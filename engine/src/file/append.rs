@@ -402,19 +402,29 @@ impl AppendFile {
     }
 
     /// Makes a file with `header` and a first record, in one write; otherwise as
-    /// [`AppendFile::create`].
-    pub fn create_with(
+    /// [`AppendFile::create`]. A file that is there is written over in place, so that whoever has it open
+    /// sees what becomes of it: for the rest of an attempt that failed before anything was durable.
+    pub fn create_over(
         disk: &dyn Disk,
         path: &str,
         header: Header,
         first: impl FnOnce(&mut Encoder),
     ) -> Result<AppendFile> {
-        let file = disk.open(path, Mode::Create, Access::Buffered)?;
+        let file = match disk.open(path, Mode::Create, Access::Buffered) {
+            Err(error) if error.kind() == Kind::Exists => {
+                disk.open(path, Mode::Write, Access::Buffered)?
+            }
+            created => created?,
+        };
         let mut append = Self::at(file, header, Position::start(), 0);
         append.written.offset = 0;
         append.pushed = header.encode().to_vec();
         append.push_with(first)?;
         append.write()?;
+        let end = append.end().offset;
+        if append.file().len()? > end {
+            append.file().set_len(end)?;
+        }
         Ok(append)
     }
 
@@ -441,7 +451,9 @@ impl AppendFile {
         if scan.end.offset == proven {
             return Ok(Self::at(file, header, scan.end, scan.synced));
         }
-        save_again(&*file, proven, scan.end.offset)?;
+        // What was never synced to its first record may lack its header too.
+        let unproven = if proven == Position::start().offset { 0 } else { proven };
+        save_again(&*file, unproven, scan.end.offset)?;
         Ok(Self::at(file, header, scan.end, scan.end.offset))
     }
 

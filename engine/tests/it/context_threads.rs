@@ -239,11 +239,13 @@ fn a_reader_that_opens_or_reloads_at_any_call_of_the_writer_sees_what_was_or_wha
 }
 
 /// What the writer does between two calls of a reader's disk.
-const BETWEEN: [&[Act]; 4] = [
+const BETWEEN: [&[Act]; 6] = [
     &[Act::Commit(20), Act::Checkpoint],
     &[Act::Commit(20), Act::Chunk, Act::Commit(21), Act::Checkpoint, Act::Commit(22)],
     &[Act::Chunk, Act::Commit(20), Act::Chunk, Act::Commit(21), Act::SetBranch("main")],
     &[Act::Clear, Act::Commit(20), Act::Checkpoint],
+    &[Act::Clear],
+    &[Act::Clear, Act::Commit(20), Act::Chunk, Act::Clear, Act::Commit(21)],
 ];
 
 /// Lets the writer do `acts` before the `n`-th call of a reader that opens or reloads; `false` when it

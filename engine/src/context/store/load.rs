@@ -8,7 +8,7 @@ use super::{State, Store};
 use crate::context::chunk::{Opening, Place, Seal};
 use crate::context::commit::CommitBody;
 use crate::context::control::{Control, Horizon, Row, State as ChunkState};
-use crate::context::files::{self, Chunk, FILES_MAX, Found};
+use crate::context::files::{self, Chunk, FILES_AT_ONCE, Found};
 use crate::context::hash::Hash;
 use crate::context::hash_index::{Covered, HashIndex, is_damage};
 use crate::context::observer::Operation;
@@ -29,17 +29,18 @@ const REOPEN_ENTRY_BYTES: u64 = 64;
 /// How often a reader begins again because of what its writer did meanwhile.
 const ATTEMPTS_MAX: u32 = 100;
 
-/// Does `read` with the control file that `look` finds, again while a writer beside it is what
-/// makes it fail: it removes files that a newer control file does not name, and takes back a batch
+/// Does `read` with the control file that `look` finds, both again while a writer beside them is what
+/// makes one fail: it removes files that a newer control file does not name, and takes back a batch
 /// whose write failed. What a writer does moves on, so an error that comes twice is true.
 pub(super) fn beside_writer<T>(
     look: impl Fn() -> Result<Control>,
     mut read: impl FnMut(Control) -> Result<T>,
 ) -> Result<T> {
-    let mut before: Option<(Control, String)> = None;
+    let mut before: Option<(Option<Control>, String)> = None;
     for _ in 1..ATTEMPTS_MAX {
-        let control = look()?;
-        match read(control.clone()) {
+        let looked = look();
+        let control = looked.as_ref().ok().cloned();
+        match looked.and_then(&mut read) {
             Err(error) if [Kind::Missing, Kind::Corrupt].contains(&error.kind()) => {
                 let found = (control, error.to_string());
                 if before.as_ref() == Some(&found) {
@@ -140,7 +141,7 @@ impl Store {
             self.pack.add_chunk(Arc::new(chunk));
         }
         let chunks = self.pack.chunks();
-        for chunk in chunks.iter().rev().take(FILES_MAX).filter(|chunk| !chunk.is_gone) {
+        for chunk in chunks.iter().rev().take(FILES_AT_ONCE).filter(|chunk| !chunk.is_gone) {
             self.pack.files.get(chunk)?;
         }
         Ok(())
@@ -203,7 +204,7 @@ impl Store {
         self.end = end;
         chunk.extend(scan.end.offset);
         if self.end.sealed.is_some() {
-            chunk.seal(scan.end.chain);
+            chunk.seal_verified(scan.end.chain);
         }
         let row = self.control.chunks.last_mut().expect("a control file names a chunk");
         (row.length, row.chain) = (scan.end.offset, scan.end.chain);
@@ -267,7 +268,8 @@ impl Store {
         }
         let epoch = self.control.epoch;
         let (lost, after) = (paths::chunk(epoch, next), paths::chunk(epoch, highest));
-        if self.disk.exists(&lost)? {
+        // Asked of the same list, so that what a writer does meanwhile does not matter.
+        if names.contains(&lost) {
             let expected = format!("a first batch, because {after} follows");
             return Err(Error::corrupt(&lost, Position::start().offset, expected, "none"));
         }

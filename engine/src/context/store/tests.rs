@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{CommitInfo, Limits, Store};
 use crate::context::control::{Control, Horizon, State};
-use crate::context::files::FILES_MAX;
+use crate::context::files::{FILES_AT_ONCE, FILES_MAX};
 use crate::context::hash::Hash;
 use crate::context::options::{Index, Options};
 use crate::context::paths;
@@ -45,17 +45,19 @@ fn commit(store: &mut Store, number: u64) -> Hash {
 fn a_pack_of_many_chunks_keeps_few_files_open() {
     let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let mut store = Store::create(Arc::clone(&disk), options(Index::Minimal)).unwrap();
-    let hashes: Vec<Hash> = (0..200).map(|number| commit(&mut store, number)).collect();
+    let count = 5 * FILES_MAX as u64 / 2;
+    let hashes: Vec<Hash> = (0..count).map(|number| commit(&mut store, number)).collect();
     let bound = |store: &Store| assert!(store.pack.files.open_count() <= FILES_MAX);
     assert!(store.stats().chunks > 2 * FILES_MAX as u64, "{:?}", store.stats());
     bound(&store);
     let reader = Store::open_read_only(Arc::clone(&disk), options(Index::Minimal)).unwrap();
+    assert!(reader.pack.files.open_count() <= FILES_AT_ONCE + 1);
     for store in [&store, &reader] {
         for hash in &hashes {
             assert!(store.checkout(hash).unwrap().find(&["data", "1"]).unwrap().is_some());
             bound(store);
         }
-        assert_eq!(store.check().unwrap().commits, 200);
+        assert_eq!(store.check().unwrap().commits, count);
         bound(store);
     }
     // Trees of before a clearing are read from files that stay as long as the trees do.
@@ -137,5 +139,23 @@ fn a_kept_commit_of_which_something_is_not_there_is_corrupt() {
     assert_eq!(store.checkout(&hashes[2]).unwrap_err().kind(), Kind::Collected);
     for error in [store.checkout(&hashes[3]).unwrap_err(), store.log(99).unwrap_err()] {
         assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    }
+}
+
+#[test]
+fn the_table_of_chunks_adds_little_to_what_is_written() {
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+    let mut store = Store::create(disk, options(Index::Minimal)).unwrap();
+    let mut before = store.stats();
+    // The longer the table is, the rarer it is written.
+    for round in 1..5 {
+        (0..300).for_each(|number| drop(commit(&mut store, round * 1_000 + number)));
+        let after = store.stats();
+        assert!(after.chunks > round * 250);
+        let pack = after.pack_bytes - before.pack_bytes;
+        let index = store.tip.as_ref().unwrap().traffic().0;
+        let control = index - after.pack_bytes;
+        assert!(pack > 100_000 && control < after.pack_bytes / 25, "{round}: {control} {pack}");
+        before = after;
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::State;
 use crate::context::batch::{self, Batch};
-use crate::context::chunk::{CHUNKS_MAX, Opening, Place, Seal};
+use crate::context::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
 use crate::context::control::{Control, Row, State as ChunkState};
 use crate::context::digest;
 use crate::context::files::Chunk;
@@ -33,8 +33,19 @@ const CHECKPOINT_BYTES: u64 = 16 << 20;
 /// The same in chunks, where those are small.
 const CHECKPOINT_CHUNKS: u64 = 4;
 
-/// Commits after which a checkpoint saves an index of commits: so many are read at opening.
+/// More than one more chunk takes, the last commit in it included.
+const BATCHES_MAX: u64 = 1 << 50;
+
+/// New bytes of the pack for each byte of the control file before it is written again, so that a long
+/// table of chunks adds at most 3 % to what is written.
+const CONTROL_SHARE: u64 = 32;
+
+/// Commits after which an index of commits is saved: so many are read at opening.
 const INDEX_COMMITS: u64 = 1024;
+
+/// How many times that, or with all objects in it how many times the distance of two checkpoints, passes
+/// before a commit saves the index itself, since nobody else did.
+const INDEX_PATIENCE: u64 = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -64,8 +75,9 @@ pub(super) struct Writer {
     is_new: bool,
     /// What the store is made of; its checkpoint and branches are put in when it is written.
     pub(super) control: Control,
-    /// Logical offset up to which the control file covers.
+    /// Logical offset up to which the control file covers, and its length.
     recorded: u64,
+    control_bytes: u64,
     /// A change of the folder failed: which files count is not known.
     pub(super) poisoned: bool,
     pub(super) written_bytes: u64,
@@ -110,6 +122,7 @@ impl Tip {
             sealed: start.sealed,
             is_new: false,
             recorded: start.control.reaches(),
+            control_bytes: start.control.encode().len() as u64,
             control: start.control,
             poisoned: false,
             written_bytes: 0,
@@ -147,8 +160,9 @@ impl Tip {
         (writer.written_bytes, writer.syncs)
     }
 
-    /// Begins another chunk when the last is long or ended, and takes a checkpoint when the last one is
-    /// far. What the index cannot save is read again at the next opening.
+    /// Begins another chunk when the last is long or ended, and writes the control file when its place is
+    /// far; an index that [`Store::maintain`](super::Store::maintain) never saved is saved at another
+    /// commit than these. What cannot be saved of it is read again at the next opening.
     pub(super) fn make_room(
         &self,
         pack: &Pack,
@@ -156,33 +170,52 @@ impl Tip {
         writer: &mut Writer,
     ) -> Result<()> {
         let rolls = writer.sealed.is_some() || writer.append.end().offset > self.chunk_bytes;
-        let far = self.chunk_bytes.saturating_mul(CHECKPOINT_CHUNKS).min(CHECKPOINT_BYTES);
         // At the end of a chunk it costs a sync less, so it waits a little for one.
+        let far = self.far(writer);
         let far = if rolls { far } else { far.saturating_add(far / 4) };
         let is_far = writer.next_offset() > writer.recorded.saturating_add(far);
         if !(rolls || is_far) {
+            if self.is_index_due(index, writer, INDEX_PATIENCE) {
+                writer.sync(&*self.disk, pack.meter())?;
+                let before = index.traffic().written_bytes;
+                let _ = index.save(writer.place());
+                let bytes = index.traffic().written_bytes - before;
+                observer::count(pack.meter(), |meter| &meter.bytes_written, bytes);
+            }
             return Ok(());
         }
         if !rolls {
             writer.sync(&*self.disk, pack.meter())?;
         }
-        let (mut checkpoint, mut end) = (writer.checkpoint(), writer.place());
+        let mut checkpoint = writer.checkpoint();
         if rolls {
             writer.seal(&*self.disk, pack)?;
             // All up to there is durable, while the new chunk is not.
-            (checkpoint, end) = (writer.checkpoint(), writer.place());
+            checkpoint = writer.checkpoint();
             self.begin_chunk(pack, writer)?;
         }
-        if !is_far {
-            return Ok(());
+        if is_far { self.write_control(pack, writer, checkpoint) } else { Ok(()) }
+    }
+
+    /// Whether a checkpoint would shorten what the next opening reads by much.
+    pub(super) fn is_checkpoint_due(&self, index: &HashIndex, writer: &Writer) -> bool {
+        writer.next_offset() > writer.recorded.saturating_add(self.far(writer))
+            || self.is_index_due(index, writer, 1)
+    }
+
+    /// How many bytes of the pack may follow the control file's place before it is written again.
+    fn far(&self, writer: &Writer) -> u64 {
+        let far = self.chunk_bytes.saturating_mul(CHECKPOINT_CHUNKS).min(CHECKPOINT_BYTES);
+        far.max(writer.control_bytes.saturating_mul(CONTROL_SHARE))
+    }
+
+    /// Whether what the index has not saved takes long to find again, by `patience`.
+    fn is_index_due(&self, index: &HashIndex, writer: &Writer, patience: u64) -> bool {
+        if !index.keeps_objects() {
+            return index.unsaved() >= INDEX_COMMITS * patience;
         }
-        if index.keeps_objects() || index.unsaved() >= INDEX_COMMITS {
-            let before = index.traffic().written_bytes;
-            let _ = index.save(end);
-            let bytes = index.traffic().written_bytes - before;
-            observer::count(pack.meter(), |meter| &meter.bytes_written, bytes);
-        }
-        self.write_control(pack, writer, checkpoint)
+        let tried = writer.control.offset_of(index.tried()).unwrap_or(0);
+        writer.next_offset() > tried.saturating_add(self.far(writer).saturating_mul(patience))
     }
 
     /// Ends the chunk and begins another one.
@@ -194,10 +227,11 @@ impl Tip {
     /// Begins the chunk after the one that has ended. Its name becomes durable with its content.
     fn begin_chunk(&self, pack: &Pack, writer: &mut Writer) -> Result<()> {
         let (number, end) = (writer.chunk.number + 1, writer.place().position);
-        if number >= CHUNKS_MAX {
+        let most = chunk_end(writer.chunk.base, end.offset.saturating_add(BATCHES_MAX));
+        if number >= CHUNKS_MAX || most.is_none() {
             return Err(Error::invalid(format!(
-                "the store has {CHUNKS_MAX} chunks, which is the limit: copy it to a store with larger \
-                 chunks"
+                "the store has {number} chunks, and {CHUNKS_MAX} of 2^61 bytes together are the limit: \
+                 copy what you keep to a store with larger chunks"
             )));
         }
         let control = &writer.control;
@@ -263,6 +297,7 @@ impl Tip {
         // The folder was synced with it.
         writer.is_new = false;
         writer.syncs += 2;
+        writer.control_bytes = bytes;
         writer.written_bytes += bytes;
         observer::count(pack.meter(), |meter| &meter.bytes_written, bytes);
         Ok(())
@@ -272,16 +307,13 @@ impl Tip {
 /// Bytes of a chunk that has only begun.
 pub(super) const FIRST_BYTES: u64 = header::LENGTH as u64 + Opening::BATCH;
 
-/// Makes the file of a chunk with the batch that begins it. Not durable.
+/// Makes the file of a chunk with the batch that begins it, over what an attempt has left that failed
+/// before anything in it was durable. Not durable.
 pub(super) fn create_chunk(disk: &dyn Disk, store: u64, opening: &Opening) -> Result<AppendFile> {
     let path = paths::chunk(opening.epoch, opening.number);
-    if disk.exists(&path)? {
-        // Left by an attempt that failed before anything in it was durable.
-        disk.remove(&path)?;
-    }
     let identity = paths::chunk_identity(store, opening.epoch, opening.number);
     let header = Header::new(FileKind::Pack, identity, store);
-    AppendFile::create_with(disk, &path, header, |out| {
+    AppendFile::create_over(disk, &path, header, |out| {
         let offset = opening.base + Position::start().offset + HEAD as u64;
         record::put(out, store, offset, Tag::Opening, &[0; 32], &opening.encode());
     })
@@ -390,7 +422,7 @@ impl Writer {
         debug_assert_eq!(self.append.end().offset, seal.length);
         self.sync(disk, pack.meter())?;
         let chain = self.append.end().chain;
-        self.chunk.seal(chain);
+        self.chunk.seal_verified(chain);
         let row = self.control.chunks.last_mut().expect("a control file names a chunk");
         (row.length, row.chain) = (seal.length, chain);
         Ok(())

@@ -327,6 +327,21 @@ impl Store {
         tip.write_control(&self.pack, &mut writer, checkpoint)
     }
 
+    /// Takes a checkpoint if one is due, and returns whether: about once in 16 MiB of new pack, and in 1,024
+    /// commits. A host that calls this between two commits, when nobody waits, keeps the syncs of the
+    /// index out of them: a commit saves it itself when four times as much was never saved.
+    pub fn maintain(&mut self) -> Result<bool> {
+        let tip = self.tip()?;
+        let is_due = {
+            let index = lock(&self.index);
+            tip.is_checkpoint_due(&index, &*tip.writer()?)
+        };
+        if is_due {
+            self.checkpoint()?;
+        }
+        Ok(is_due)
+    }
+
     /// Ends the last chunk and begins another: what a collection or an archive takes is whole chunks.
     /// One sync.
     pub fn begin_chunk(&mut self) -> Result<()> {
