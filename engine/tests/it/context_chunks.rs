@@ -58,7 +58,7 @@ fn every_older_control_file_put_back_leaves_every_commit_there() {
                 opened += 1;
             }
         });
-        assert!(opened > 100, "{opened}");
+        assert!(opened > 60, "{opened}");
     }
 }
 
@@ -238,7 +238,8 @@ fn no_commit_takes_more_syncs_than_documented() {
                 which.map(|(all, _)| *all).max()
             };
             println!("{index:?}, maintained {maintained}: {:?} {:?}", most(false), most(true));
-            assert_eq!(most(false), Some(4), "itself, the end of a chunk, the control file");
+            // Itself, and the end of a chunk with either the name of the next or the control file.
+            assert_eq!(most(false), Some(if maintained { 3 } else { 4 }));
             let own = syncs.iter().filter(|(_, of_the_index)| *of_the_index > 0).count() as u64;
             if maintained {
                 assert_eq!(own, 0, "the index is nothing that a commit waits for");

@@ -187,7 +187,8 @@ fn an_account_has_no_record_of_its_own_and_a_large_directory_has() {
             tree.add(&["accounts", &name, &format!("more {number}")], b"x").unwrap();
         }
         store.commit(&mut tree, &CommitInfo::default()).unwrap();
-        assert_eq!(records(&disk, "directories") + records(&disk, "patched directories"), 7);
+        let outline = inspect::pack("pack", &disk.bytes("0000-000000.pack").unwrap());
+        assert_eq!(records(&disk, "directories") + records(&disk, "patched directories"), 7, "{outline}");
         for number in 0..9 {
             let name = format!("{:040}", 5);
             tree.remove(&["accounts", &name, &format!("more {number}")]).unwrap();

@@ -110,8 +110,9 @@ impl Store {
         self.scan()?;
         self.expect_no_gap()?;
         self.verify_horizon()?;
-        if let Some(lock_held) = lock_held {
-            self.open_to_write(lock_held)?;
+        match lock_held {
+            Some(lock_held) => self.open_to_write(lock_held)?,
+            None => self.expect_epoch()?,
         }
         self.complete_index()
     }
@@ -276,6 +277,16 @@ impl Store {
         Err(Error::missing(format!(
             "{lost} is not there, though {after} is: put it back, or restore the store from another copy"
         )))
+    }
+
+    /// `Missing` when a writer has cleared the store meanwhile: the chunk that was not found behind the last
+    /// one may be one that it removed.
+    fn expect_epoch(&self) -> Result<()> {
+        if Control::read(&*self.disk)?.epoch <= self.control.epoch {
+            return Ok(());
+        }
+        let root = self.disk.root();
+        Err(Error::missing(format!("the store at {root} was cleared while it was read: read it again")))
     }
 
     fn open_to_write(&mut self, lock_held: Box<dyn Lock>) -> Result<()> {
@@ -476,6 +487,7 @@ impl Store {
             return self.read_afresh();
         }
         self.scan()?;
+        self.expect_epoch()?;
         self.control.checkpoint = control.checkpoint;
         Ok(())
     }
