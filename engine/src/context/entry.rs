@@ -276,33 +276,32 @@ fn embedded_size(node: &Node, places: &dyn Places) -> Option<(usize, bool)> {
     }
     let (mut size, mut refers) = (0, false);
     for index in 0..leaf.len() {
-        size += name_bytes(leaf.name(index));
-        let within = match leaf.slot(index) {
-            Slot::Inline { length, .. } => {
-                size += usize::from(*length);
-                continue;
-            }
-            Slot::Embedded(bytes) => Some(bytes),
-            Slot::Node(child) => places.embedded(child),
-            Slot::Value(_) | Slot::StoredValue(_) | Slot::StoredNode(_) => None,
-        };
-        match within.map(|bytes| (entries(bytes), bytes[0] == EMBEDDED_HASHED)) {
-            Some((body, false)) => size += 1 + body.len(),
-            Some((body, true)) => {
-                let far = references(&mut Decoder::new("", 0, body)).unwrap_or(0);
-                size += 1 + size_of::<Hash>() + body.len() - far * (REFERENCE_AFAR - REFERENCE);
-                refers = true;
-            }
-            None => {
-                size += REFERENCE;
-                refers = true;
-            }
-        }
+        let (bytes, refers_on) = slot_size(leaf.slot(index), places);
+        size += name_bytes(leaf.name(index)) + bytes;
+        refers |= refers_on;
         if size > EMBEDDED_BYTES {
             return None;
         }
     }
     Some((size, refers))
+}
+
+/// Bytes of what stands behind a name, and whether it refers to anything.
+fn slot_size(slot: &Slot, places: &dyn Places) -> (usize, bool) {
+    let within = match slot {
+        Slot::Inline { length, .. } => return (usize::from(*length), false),
+        Slot::Embedded(bytes) => Some(bytes),
+        Slot::Node(child) => places.embedded(child),
+        Slot::Value(_) | Slot::StoredValue(_) | Slot::StoredNode(_) => None,
+    };
+    match within.map(|bytes| (entries(bytes), bytes[0] == EMBEDDED_HASHED)) {
+        Some((body, false)) => (1 + body.len(), false),
+        Some((body, true)) => {
+            let far = references(&mut Decoder::new("", 0, body)).unwrap_or(0);
+            (1 + size_of::<Hash>() + body.len() - far * (REFERENCE_AFAR - REFERENCE), true)
+        }
+        None => (REFERENCE, true),
+    }
 }
 
 /// How many references there are among entries in memory, those further within included.

@@ -140,6 +140,17 @@ fn chunks(disk: &MemoryDisk) -> u64 {
     disk.files().iter().filter(|name| name.ends_with(".pack")).count() as u64
 }
 
+/// From its checkpoint on the pack has no more than the documents say, in chunks of some `chunk_bytes`.
+fn expect_short_scan(disk: &MemoryDisk, chunk_bytes: usize) {
+    let from: u64 = fields(disk)["scan from chunk"].parse().unwrap();
+    let scanned: usize = (from..chunks(disk))
+        .map(|number| disk.bytes(&format!("0000-{number:06}.pack")).unwrap().len())
+        .sum();
+    let far = (4 * chunk_bytes).max(32 * disk.bytes("control").unwrap().len());
+    // A chunk is longer than asked for by its last batch at most, and a checkpoint waits for its end.
+    assert!(scanned <= far * 5 / 4 + 3 * chunk_bytes, "{scanned} bytes from chunk {from} on");
+}
+
 #[test]
 fn a_tree_that_only_spills_begins_chunks_and_what_is_scanned_stays_bounded() {
     let disk = MemoryDisk::seeded(1);
@@ -155,8 +166,7 @@ fn a_tree_that_only_spills_begins_chunks_and_what_is_scanned_stays_bounded() {
                 .unwrap();
         }
         drop((tree, store));
-        let from: u64 = fields(&disk)["scan from chunk"].parse().unwrap();
-        assert!(chunks(&disk) <= from + 8, "{} chunks, a scan from {from}", chunks(&disk));
+        expect_short_scan(&disk, 2_000);
     }
     assert!(chunks(&disk) > 50);
     let mut store = Store::open(Arc::clone(&disk) as Arc<dyn Disk>, options.clone()).unwrap();
@@ -199,7 +209,9 @@ fn a_lost_chunk_is_missed_and_nothing_behind_it_removed() {
 /// A store of commits and the syncs that each of them took, in pairs: of all and of the index. The host
 /// maintains it between them if `maintained`.
 fn syncs(index: Index, maintained: bool, count: i64) -> (Store, Vec<(u64, u64)>) {
-    let options = Options { chunk_bytes: 20_000, ..options(index, Durability::Synced) };
+    let index_bytes = Options::default().index_bytes;
+    let small = options(index, Durability::Synced);
+    let options = Options { chunk_bytes: 20_000, index_bytes, ..small };
     let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
     let (mut random, mut tree) = (Random::new(1), store.empty_tree());
     let mut syncs = Vec::new();
@@ -268,8 +280,7 @@ fn processes_that_die_after_a_commit_each_leave_a_scan_that_stays_bounded() {
             }
             known.push(store.commit(&mut tree, &CommitInfo::new(&[], number, "a", "b")).unwrap());
             drop(store);
-            let from: u64 = fields(&disk)["scan from chunk"].parse().unwrap();
-            assert!(chunks(&disk) <= from + 7, "{} chunks, a scan from {from}", chunks(&disk));
+            expect_short_scan(&disk, 2_000);
         }
         assert!(chunks(&disk) > 40, "{}", chunks(&disk));
         let store = Store::open(disk, options).unwrap();
@@ -330,7 +341,7 @@ fn a_chunk_is_verified_once_a_handle_and_then_a_cold_read_is_one_read() {
     assert_eq!((opened, second), third);
     assert!(opened > count / 2, "most files were let go in between: {opened}");
     // To find the commit, its record again, the root and the value.
-    assert!(second <= 4 * count, "{second} reads for {count} lookups");
+    assert!(second <= 4 * count + 10, "{second} reads for {count} lookups");
     assert!(first > second + 2 * (count - 100), "{first}, and {second} when they are verified");
 }
 
