@@ -5,6 +5,7 @@
 //! what store, hashes and history it is part of. Format document: `docs/format/pack.md`.
 
 use super::configuration::Configuration;
+use super::entry::OFFSET_MAX;
 use super::options::Index;
 use crate::error::Result;
 use crate::file::append::{HEAD, Position};
@@ -12,10 +13,6 @@ use crate::format::codec::{Decoder, Encoder};
 
 /// The most chunks of a store: a control file names each.
 pub(crate) const CHUNKS_MAX: u64 = 1 << 20;
-
-/// The logical offset that no pack passes, so that sums and distances of offsets never overflow and
-/// references take nine bytes at most.
-pub(crate) const OFFSET_MAX: u64 = 1 << 61;
 
 /// `base + length`, the end of a chunk; none beyond [`OFFSET_MAX`].
 pub(crate) fn chunk_end(base: u64, length: u64) -> Option<u64> {

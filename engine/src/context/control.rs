@@ -331,7 +331,7 @@ fn take_branches(from: &mut Decoder<'_>) -> Result<Vec<(Vec<u8>, Hash)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::chunk::OFFSET_MAX;
+    use crate::context::entry::OFFSET_MAX;
     use crate::file::append::Position;
 
     fn row(number: u64, base: u64, length: u64, state: State) -> Row {
@@ -390,7 +390,9 @@ mod tests {
         };
         let most = control(OFFSET_MAX - 40, 40);
         assert_eq!(Control::decode("control", &most.encode()).unwrap(), most);
-        for (base, length) in [(OFFSET_MAX - 40, 41), (OFFSET_MAX, 1), (u64::MAX, 1), (0, 1 << 61 | 1)] {
+        for (base, length) in
+            [(OFFSET_MAX - 40, 41), (OFFSET_MAX, 1), (u64::MAX, 1), (0, 1 << 61 | 1)]
+        {
             let error = Control::decode("control", &control(base, length).encode()).unwrap_err();
             assert_eq!(error.kind(), Kind::Corrupt, "{error}");
         }

@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use super::chunk::OFFSET_MAX;
 use super::hash::Hash;
 use super::node::{Body, INLINE, Leaf, Node, Slot};
 use crate::error::{Error, Kind, Result};
@@ -26,10 +25,15 @@ const EMBEDDED_MAX: usize = 255;
 /// What a reference takes while it is in memory, and at most in a record.
 const REFERENCE_AFAR: usize = 9;
 
+/// The logical offset that no pack passes, so that sums and distances of offsets never overflow and
+/// references take nine bytes at most.
+pub(crate) const OFFSET_MAX: u64 = 1 << 61;
+
 /// Where the references of embedded directories are distances from while they are in memory: so far
 /// that all distances are equally long.
 const AFAR: u64 = 1 << 62;
-const _: () = assert!(OFFSET_MAX <= AFAR / 2 && AFAR - OFFSET_MAX >= 1 << (7 * (REFERENCE_AFAR - 1)));
+const _: () =
+    assert!(OFFSET_MAX <= AFAR / 2 && AFAR - OFFSET_MAX >= 1 << (7 * (REFERENCE_AFAR - 1)));
 
 /// Where children of a node that is being written are.
 pub(crate) trait Places {

@@ -190,11 +190,28 @@ impl Files {
             chunk.used.store(true, Ordering::Relaxed);
             return Ok(Arc::clone(file));
         }
-        let file = chunk.open(&*self.disk, self.store)?;
+        let file = match chunk.open(&*self.disk, self.store) {
+            // Perhaps the process has no descriptor left: what else it opens is not known here.
+            Err(error) if error.kind() == Kind::Io && self.let_go() => {
+                chunk.open(&*self.disk, self.store)?
+            }
+            opened => opened?,
+        };
         if lock(&chunk.file).replace(Arc::clone(&file)).is_none() {
             self.count(chunk);
         }
         Ok(file)
+    }
+
+    /// Closes half of the files, if they are many.
+    fn let_go(&self) -> bool {
+        let mut open = lock(&self.open);
+        if open.len() < FILES_AT_ONCE {
+            return false;
+        }
+        let half = open.len() / 2;
+        open.drain(..half).for_each(|chunk| *lock(&chunk.file) = None);
+        true
     }
 
     /// `chunk` is the one that is appended to: its file stays open until [`Files::count`].

@@ -286,7 +286,9 @@ impl Store {
             return Ok(());
         }
         let root = self.disk.root();
-        Err(Error::missing(format!("the store at {root} was cleared while it was read: read it again")))
+        Err(Error::missing(format!(
+            "the store at {root} was cleared while it was read: read it again"
+        )))
     }
 
     fn open_to_write(&mut self, lock_held: Box<dyn Lock>) -> Result<()> {

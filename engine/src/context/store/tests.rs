@@ -11,6 +11,7 @@ use crate::context::options::{Index, Options};
 use crate::context::paths;
 use crate::disk::Disk;
 use crate::disk::memory::MemoryDisk;
+use crate::disk::sim::{Fault, SimDisk};
 use crate::error::Kind;
 
 fn options(index: Index) -> Options {
@@ -161,4 +162,18 @@ fn the_table_of_chunks_adds_little_to_what_is_written() {
         assert!(pack > 100_000 && control < after.pack_bytes / 25, "{round}: {control} {pack}");
         before = after;
     }
+}
+
+#[test]
+fn files_make_room_where_the_process_may_open_no_more() {
+    let sim = SimDisk::new(1);
+    let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+    let mut store = Store::create(Arc::clone(&disk), options(Index::Minimal)).unwrap();
+    let hashes: Vec<Hash> = (0..100).map(|number| commit(&mut store, number)).collect();
+    store.close().unwrap();
+    let reader = Store::open_read_only(disk, options(Index::Minimal)).unwrap();
+    assert!(reader.pack.files.open_count() >= FILES_AT_ONCE);
+    sim.fail_at(1, Fault::Open);
+    assert!(reader.checkout(&hashes[9]).is_ok(), "it is read once others are closed");
+    assert!(reader.pack.files.open_count() <= FILES_AT_ONCE / 2 + 8);
 }
