@@ -8,6 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::changes::{Form, Since};
+use super::digest;
 use super::entry::{self, Places};
 use super::hash::{self, Hash};
 use super::node::{Base, Body, Node, Slot};
@@ -197,10 +198,11 @@ impl<'a> Batch<'a> {
     /// Adds a node whose children were added. The root has a record in any case.
     fn put_node(&mut self, node: Arc<Node>, is_root: bool) -> Result<()> {
         let key = Arc::as_ptr(&node);
-        let hash = *node.hash.get().expect("a tree is hashed before it is written");
         if self.placed.has(key) {
             return Ok(());
         }
+        // The tree was hashed; but what was opened in place and not changed is below a hash that was known.
+        let hash = digest::node(&node, Some(self.pack))?;
         if !is_root && entry::is_embedded(&node, &self.placed) {
             self.put_values(&node)?;
             if let Some(bytes) = entry::embed(&node, &hash, &self.placed) {

@@ -110,6 +110,8 @@ pub(crate) struct HashIndex {
     passed: HashMap<Hash, u64>,
     passed_between: Option<(u64, u64)>,
     read_only: bool,
+    /// There was one on disk, however little it covered.
+    pub(crate) was_there: bool,
     /// Entries since it was saved, or that was tried; and where.
     unsaved: u64,
     tried: Place,
@@ -166,12 +168,13 @@ impl HashIndex {
             passed: HashMap::new(),
             passed_between: None,
             read_only,
+            was_there: disk.exists(&format!("{}/session", paths::INDEX))?,
             unsaved: 0,
             tried: Place::start(0),
             behind: false,
             warnings: Vec::new(),
         };
-        if disk.exists(&format!("{}/session", paths::INDEX))? {
+        if index.was_there {
             match index.open_newest(&nothing) {
                 Ok(()) => {}
                 Err(error) if is_damage(&error) => {

@@ -67,15 +67,15 @@ fn every_operation_is_told_with_its_cost() {
     assert_eq!(notes.one().0, Operation::Checkout);
     assert!(tree.find(&path).unwrap().is_some());
     let cold = notes.one();
-    assert!(cold.3.bytes_read > 0 && cold.3.node_misses >= 4, "{cold:?}");
+    assert!(cold.3.bytes_read > 0 && cold.3.node_misses == 2, "{cold:?}");
     assert!(tree.mem(&path).unwrap());
-    // Small directories are worth a node when they are passed again.
+    // Small directories are worth a node when they are passed again; those below `data` are in its record.
     let second = notes.one();
-    assert_eq!((second.3.node_hits, second.3.node_misses), (0, 4));
+    assert_eq!((second.3.node_hits, second.3.node_misses), (0, 2));
     assert!(tree.mem(&path).unwrap());
     let warm = notes.one();
     // The small directory at the end is searched in its record, and no node of it is kept.
-    assert_eq!((warm.0, warm.3.node_hits, warm.3.node_misses), (Operation::Mem, 3, 1));
+    assert_eq!((warm.0, warm.3.node_hits, warm.3.node_misses), (Operation::Mem, 1, 1));
     assert!(warm.3.bytes_read < cold.3.bytes_read);
 }
 

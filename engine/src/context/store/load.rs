@@ -345,11 +345,8 @@ impl Store {
     fn complete_index(&mut self) -> Result<()> {
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
-        if !index.is_saved() && self.state().last_commit != 0 && self.tip.is_some() {
-            let none = index.warnings().is_empty() && self.control.last_commit != 0;
-            if none {
-                index.warn("the index was missing, so it is made from the pack".to_owned());
-            }
+        if !index.was_there && self.state().last_commit != 0 && self.tip.is_some() {
+            index.warn("the index was missing, so it is made from the pack".to_owned());
         }
         self.complete(&mut index)
     }
