@@ -97,6 +97,7 @@ struct Digester<'a> {
 
 impl Digester<'_> {
     fn batch(&mut self, nodes: &[&Node]) -> Result<()> {
+        self.embedded(nodes)?;
         let mut children: Vec<Vec<Hash>> = Vec::with_capacity(nodes.len());
         self.clear();
         for (position, node) in nodes.iter().enumerate() {
@@ -119,6 +120,35 @@ impl Digester<'_> {
         });
         for (node, children) in nodes.iter().zip(children) {
             keep(node, children);
+        }
+        Ok(())
+    }
+
+    /// Hashes the directories within `nodes` of which no hash is known, many at once: of a leaf that is
+    /// changed for the first time they are most of what there is to hash. What is within these comes
+    /// first, by a recursion that their bytes bound.
+    fn embedded(&mut self, nodes: &[&Node]) -> Result<()> {
+        let mut found: Vec<(&Node, usize, Node)> = Vec::new();
+        for node in nodes {
+            let Body::Leaf { leaf, .. } = &node.body else { continue };
+            for index in 0..leaf.len() {
+                if let Slot::Embedded(bytes) = leaf.slot(index)
+                    && entry::embedded_hash(bytes).is_none()
+                    && leaf.hashes().get(index).is_none()
+                {
+                    found.push((node, index, entry::embedded_node(bytes)?));
+                }
+            }
+        }
+        for batch in found.chunks(BATCH) {
+            let inside: Vec<&Node> = batch.iter().map(|(_, _, inside)| inside).collect();
+            self.batch(&inside)?;
+            for (node, index, inside) in batch {
+                let Body::Leaf { leaf, .. } = &node.body else { unreachable!("it was one") };
+                let mut hashes = leaf.hashes().take(leaf.len());
+                hashes[*index] = *inside.hash.get().expect("the batch hashed it");
+                leaf.hashes().put(hashes);
+            }
         }
         Ok(())
     }
