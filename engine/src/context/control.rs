@@ -186,7 +186,9 @@ impl Control {
             };
             out.varint(row.length << 2 | state);
             out.u32(row.chain);
-            generation.into_iter().for_each(|generation| out.varint(generation));
+            if let Some(generation) = generation {
+                out.varint(generation);
+            }
         }
         out.varint(self.branches.len() as u64);
         for (name, hash) in &self.branches {

@@ -119,6 +119,11 @@ impl Chunk {
         self.sealed.get().copied()
     }
 
+    /// It is the one that is appended to: its file stays open until [`Files::count`].
+    pub(crate) fn pin(&self, file: Arc<dyn File>) {
+        *lock(&self.file) = Some(file);
+    }
+
     fn open(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
         if self.verified.load(Ordering::Acquire) {
             return disk.open(&self.path, Mode::Read, Access::Buffered);
@@ -212,11 +217,6 @@ impl Files {
         let half = open.len() / 2;
         open.drain(..half).for_each(|chunk| *lock(&chunk.file) = None);
         true
-    }
-
-    /// `chunk` is the one that is appended to: its file stays open until [`Files::count`].
-    pub(crate) fn pin(&self, chunk: &Arc<Chunk>, file: Arc<dyn File>) {
-        *lock(&chunk.file) = Some(file);
     }
 
     /// The open file of `chunk` counts, and others make room.

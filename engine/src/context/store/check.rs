@@ -142,7 +142,7 @@ impl Store {
                         match leaf.slot(index) {
                             Slot::StoredNode(child) => stack.push(*child),
                             Slot::StoredValue(child) => {
-                                self.check_value(pack, *child, seen, checked)?
+                                self.check_value(pack, *child, seen, checked)?;
                             }
                             Slot::Embedded(bytes) => {
                                 self.check_embedded(

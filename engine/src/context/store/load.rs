@@ -305,7 +305,7 @@ impl Store {
         if append.end() != place.position {
             return Err(Error::corrupt(&chunk.path, place.position.offset, "the end", "more"));
         }
-        self.pack.files.pin(&chunk, Arc::clone(append.file()));
+        chunk.pin(Arc::clone(append.file()));
         let last_commit = self.state().last_commit;
         let last_commit = if last_commit < chunk.base { 0 } else { last_commit };
         let start = Start {
@@ -345,7 +345,8 @@ impl Store {
     fn complete_index(&mut self) -> Result<()> {
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
-        if !index.was_there && self.state().last_commit != 0 && self.tip.is_some() {
+        // The folder of a store with a checkpoint of commits has had one, durably.
+        if !index.was_there && self.control.last_commit != 0 && self.tip.is_some() {
             index.warn("the index was missing, so it is made from the pack".to_owned());
         }
         self.complete(&mut index)

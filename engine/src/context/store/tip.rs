@@ -456,7 +456,7 @@ impl Writer {
             end.offset,
         );
         let chunk = Arc::new(chunk);
-        pack.files.pin(&chunk, Arc::clone(append.file()));
+        chunk.pin(Arc::clone(append.file()));
         pack.add_chunk(Arc::clone(&chunk));
         let row = Row {
             number: opening.number,

@@ -139,15 +139,13 @@ impl Adoption<'_> {
                     return Ok(Step::Done(slot.clone()));
                 }
                 let of = Of::Embedded(Arc::clone(bytes));
-                match self.copied.get(&of) {
-                    Some(node) => Step::Done(Slot::Node(Arc::clone(node))),
-                    None => {
-                        // What is there is written within its parent again.
-                        let node = entry::embedded_node(bytes)?;
-                        self.bytes += node.bytes() as u64;
-                        Step::Copy(Box::new(Frame { of, node, next: 0 }))
-                    }
+                if let Some(node) = self.copied.get(&of) {
+                    return Ok(Step::Done(Slot::Node(Arc::clone(node))));
                 }
+                // What is there is written within its parent again.
+                let node = entry::embedded_node(bytes)?;
+                self.bytes += node.bytes() as u64;
+                Step::Copy(Box::new(Frame { of, node, next: 0 }))
             }
             Slot::Node(node) => {
                 let of = Of::Live(Arc::as_ptr(node));
