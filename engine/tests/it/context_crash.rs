@@ -267,7 +267,8 @@ fn every_failing_call_gives_an_error_and_loses_nothing() {
          stopped writing"
     );
     assert!(failed > runs / 4 && stopped > 20, "{runs} {failed} {stopped}");
-    assert!(index_syncs > 20, "{index_syncs}");
+    // Only checkpoints that are asked for sync the index.
+    assert!(index_syncs > 10, "{index_syncs}");
 }
 
 /// A store that has come to the end of the story, as files.
