@@ -102,6 +102,26 @@ fn a_log_file_is_not_kept_for_a_record_that_failed() {
     assert!(!names().contains(&firsts[0]), "{:?}", names());
 }
 
+/// The same of a table that has an earlier record in the file, and others later ones: what it waits
+/// for is its own record, which a checkpoint has.
+#[test]
+fn a_log_file_is_not_kept_for_a_record_that_failed_after_one_that_did_not() {
+    let sim = SimDisk::new(1);
+    let session = Session::create(Arc::clone(&sim) as _, options(Log::Written)).unwrap();
+    let mut idle = session.create_table("idle", small()).unwrap();
+    let mut busy = session.create_table("busy", small()).unwrap();
+    let first = sim.list("log").unwrap();
+    insert(&mut idle, b"written").unwrap();
+    (0_u64..3).for_each(|number| insert(&mut busy, &number.to_be_bytes()).unwrap());
+    sim.fail_at(1, Fault::Write);
+    assert_eq!(insert(&mut idle, b"lost").unwrap_err().kind(), Kind::Io);
+    for number in 3_u64..1_000 {
+        insert(&mut busy, &number.to_be_bytes()).unwrap();
+    }
+    let names = sim.list("log").unwrap();
+    assert!(!names.contains(&first[0]), "{first:?} of {names:?}");
+}
+
 /// The base of a table is damaged and the table idles; checkpoints want to write it out.
 #[test]
 fn a_damaged_table_is_left_alone_by_the_updates_of_others() {

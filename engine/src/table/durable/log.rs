@@ -7,7 +7,7 @@
 //!
 //! Format document: `docs/format/log.md`. Every write and sync: `docs/design/durability.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::log_record::{LogEnd, LogPoint, LogRecord, encode_begin};
@@ -40,7 +40,7 @@ const WRITEBACK_BYTES: u64 = 1 << 20;
 pub struct LogFile {
     pub number: u64,
     pub end: Position,
-    /// The last record of each table in it.
+    /// The last record of each table that was written to it.
     pub tables: BTreeMap<u64, u64>,
     /// Bytes of the blob files that its records name, which stay as long as it does.
     pub blob_bytes: u64,
@@ -84,6 +84,9 @@ struct LogState {
     /// Records pushed, and those of them that were written or given up, since the log was opened.
     pushed: u64,
     done: u64,
+    /// The tables of records that were pushed and are not written yet, in the order of their places:
+    /// a record that fails must not take the place of the last one that was written.
+    unwritten: VecDeque<(u64, u64)>,
     failures: Vec<Failure>,
     /// Memory for the next records.
     spare: Vec<u8>,
@@ -122,6 +125,7 @@ impl LogWriter {
             leading: false,
             pushed: 0,
             done: 0,
+            unwritten: VecDeque::new(),
             failures: Vec::new(),
             spare: Vec::new(),
             filled: 0,
@@ -152,9 +156,7 @@ impl LogWriter {
         self.store.write(|| {
             let mut state = lock(&self.state);
             let at = state.file.push_with(encode)?;
-            for id in tables {
-                state.current.tables.insert(id, at.sequence);
-            }
+            state.unwritten.extend(tables.map(|id| (at.sequence, id)));
             if !blobs.is_empty() {
                 // Nobody writes the record before the lock is free. Should that fail, they stay too.
                 let number = state.current.number;
@@ -216,7 +218,7 @@ impl LogWriter {
         self.store.counters.add_log_write(bytes, sync);
         match &outcome {
             Ok(()) => {
-                state.done = last;
+                state.note_written(last);
                 self.after_write(&mut state, sync);
             }
             Err(error) => {
@@ -374,6 +376,18 @@ impl Drop for Leader<'_> {
 }
 
 impl LogState {
+    /// The records up to `ticket` are written.
+    fn note_written(&mut self, ticket: u64) {
+        self.done = ticket;
+        let end = self.file.written().sequence;
+        while let Some(&(sequence, id)) = self.unwritten.front()
+            && sequence < end
+        {
+            self.current.tables.insert(id, sequence);
+            self.unwritten.pop_front();
+        }
+    }
+
     /// Nothing that was pushed and is not done will be there; whoever waits for it is told `error`.
     fn give_up(&mut self, error: &Error) {
         // Later records name places after those that failed, so they go too.
@@ -384,12 +398,7 @@ impl LogState {
             self.failures.push(Failure { first, last, untold, kind, detail });
         }
         self.done = last;
-        // Else the file would be needed for a record that it does not have, perhaps for ever.
-        let next = self.file.written().sequence;
-        self.current.tables.retain(|_, last| {
-            *last = (*last).min(next.saturating_sub(1));
-            *last > 0
-        });
+        self.unwritten.clear();
     }
 
     /// What became of record `ticket`, which is done.
