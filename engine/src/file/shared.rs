@@ -1,7 +1,7 @@
 //! Files that several owners share and that go when the last owner does.
 //!
 //! Each `Arc<SharedFile>` is one count. A file is **kept** when something durable names it, and is
-//! otherwise removed when the last count drops. Rules:
+//! otherwise left to be [removed](super::removals) when the last count drops, on whatever thread. Rules:
 //! - a removal is best effort and not synced: after a crash the file may be back, and the opening of
 //!   the store, which rebuilds the counts from every manifest, removes it again;
 //! - nothing is removed once [removals](super::removals) are stopped. The owner stops them when it no
@@ -130,16 +130,19 @@ impl Drop for SharedFile {
         if self.is_kept() {
             return;
         }
-        self.removals.unless_stopped(|| {
-            if let Some(spares) = self.spares.get()
-                && let Some(handle) = self.handle.get()
-                && !self.was_kept.load(Ordering::Acquire)
-                && spares.offer(&self.path, handle)
+        let (disk, path) = (Arc::clone(&self.disk), std::mem::take(&mut self.path));
+        let was_kept = self.was_kept.load(Ordering::Acquire);
+        let spares = self.spares.take().filter(|_| !was_kept);
+        // It stays open as long, since closing what has no name any more is what frees its blocks.
+        let handle = self.handle.take();
+        self.removals.leave(move || {
+            if let (Some(spares), Some(handle)) = (&spares, &handle)
+                && spares.offer(&path, handle)
             {
                 return;
             }
             // Best effort, as the header says: the next opening finds what stays.
-            let _ = self.disk.remove(&self.path);
+            let _ = disk.remove(&path);
         });
     }
 }
@@ -167,16 +170,20 @@ mod tests {
         assert!(memory.exists("a").unwrap());
         let handle = Arc::clone(second.file().unwrap());
         drop(second);
+        assert!(memory.exists("a").unwrap(), "whoever drops it has no time to remove it");
+        assert_eq!(removals.collect(1), 1);
         assert!(!memory.exists("a").unwrap());
         assert_eq!(handle.len().unwrap(), 5);
 
         let made = disk.open("b", Mode::Create, Access::Buffered).unwrap();
         drop(SharedFile::unkept(&disk, Arc::clone(&made), &removals));
+        assert_eq!(removals.collect(usize::MAX), 1);
         assert!(!memory.exists("b").unwrap());
         let made = disk.open("b", Mode::Create, Access::Buffered).unwrap();
         let kept = SharedFile::unkept(&disk, made, &removals);
         kept.keep();
         drop(kept);
+        assert_eq!(removals.collect(usize::MAX), 0);
         assert!(memory.exists("b").unwrap());
     }
 
@@ -187,6 +194,18 @@ mod tests {
         file.release();
         removals.stop();
         drop(file);
+        assert_eq!(removals.collect(1), 0);
+        assert!(memory.exists("a").unwrap());
+    }
+
+    #[test]
+    fn what_waits_stays_when_removals_are_stopped() {
+        let (memory, disk, removals) = disk();
+        let file = SharedFile::kept(&disk, "a", Access::Buffered, &removals);
+        file.release();
+        drop(file);
+        removals.stop();
+        assert_eq!(removals.collect(1), 0);
         assert!(memory.exists("a").unwrap());
     }
 
@@ -235,9 +254,15 @@ mod interleavings {
                         })
                         .collect();
                     drop(file);
+                    let collecting = {
+                        let removals = Arc::clone(&removals);
+                        shuttle::thread::spawn(move || removals.collect(1))
+                    };
                     for thread in threads {
                         thread.join().expect("its assertions hold");
                     }
+                    collecting.join().expect("it does not panic");
+                    removals.collect(1);
                     assert_eq!(memory.exists("a").expect("memory answers"), stopped);
                 },
                 2000,

@@ -17,6 +17,9 @@ use crate::sync::{Mutex, lock};
 /// Bytes that a call of [`SpareFiles::shed`] frees.
 const SHED_BYTES: u64 = 1 << 20;
 
+/// How many files that wait to be removed a call of [`SpareFiles::take`] looks at, before it takes one.
+const COLLECTED: usize = 4;
+
 /// A bounded number of spare files in one folder.
 #[derive(Debug)]
 pub struct SpareFiles {
@@ -65,6 +68,7 @@ impl SpareFiles {
         access: Access,
         about_bytes: u64,
     ) -> Result<Option<Arc<dyn File>>> {
+        self.removals.collect(COLLECTED);
         let taken = self.removals.unless_stopped(|| self.rename(path, access, about_bytes));
         taken.unwrap_or(Ok(None))
     }
@@ -121,26 +125,32 @@ impl SpareFiles {
         }
     }
 
-    /// Does `write`, and once more without the spare files when there was no room for it: they take
-    /// space that nobody needs.
+    /// Does `write`, and once more without the spare files, and those that wait to be removed, when there
+    /// was no room for it: they take space that nobody needs.
     pub fn make_room<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
         match write() {
-            Err(error) if error.is_no_space() && !lock(&self.files).is_empty() => {
-                self.clear();
-                write()
+            Err(error) if error.is_no_space() => {
+                if self.clear() > 0 {
+                    write()
+                } else {
+                    Err(error)
+                }
             }
             outcome => outcome,
         }
     }
 
-    /// Removes all of them, best effort.
-    pub fn clear(&self) {
-        self.removals.unless_stopped(|| {
+    /// Removes all of them, best effort, and those that wait to be removed; how many there were.
+    pub fn clear(&self) -> usize {
+        let collected = self.removals.collect(usize::MAX);
+        let cleared = self.removals.unless_stopped(|| {
             let files = std::mem::take(&mut *lock(&self.files));
-            for spare in files {
+            for spare in &files {
                 let _ = self.disk.remove(&spare.path);
             }
+            files.len()
         });
+        collected + cleared.unwrap_or(0)
     }
 }
 
@@ -180,6 +190,7 @@ mod tests {
                 shared.release();
             }
             drop(shared);
+            removals.collect(usize::MAX);
             assert_eq!(disk.exists(path).unwrap(), !keeps);
         }
         let file = spares.take("c", Access::Buffered, 0).unwrap().unwrap();
@@ -198,6 +209,7 @@ mod tests {
             let shared = SharedFile::unkept(&disk, made(&disk, path, length), &removals);
             shared.spare_in(&spares);
         }
+        removals.collect(usize::MAX);
         let there = |path: &str| disk.exists(path).unwrap();
         assert_eq!([there("a"), there("b"), there("c"), there("d")], [true, true, true, false]);
         spares.shed(); // five are held, and three fit: a piece of the oldest goes

@@ -83,7 +83,7 @@ fn merges_copy_references_and_the_space_of_dead_values_comes_back() {
             let (files, bytes) = on_disk(&disk);
             assert!(files > 0 && bytes < 4 * live + 12 * 100_000, "{bytes} for {live}");
             let union = session.union("all", &[&table]).unwrap();
-            drop(table);
+            table.close().unwrap();
             let stats = union.stats().unwrap();
             assert_eq!((stats.blob_files, stats.blob_bytes), (on_disk(&disk).0, live));
             assert!(stats.blob_disk_bytes < 4 * live, "{} for {live}", stats.blob_disk_bytes);
@@ -95,7 +95,7 @@ fn merges_copy_references_and_the_space_of_dead_values_comes_back() {
             table.update(Batch::new().delete(&key(number))).unwrap();
         }
         let empty = session.union("empty", &[&table]).unwrap();
-        drop(table);
+        table.close().unwrap();
         assert_eq!((empty.stats().unwrap().blob_bytes, on_disk(&disk)), (0, (0, 0)));
         stats.written_bytes()
     });
@@ -142,7 +142,7 @@ fn a_value_that_is_held_outlives_its_key_and_its_table() {
         table.update(Batch::new().delete(&key(number))).unwrap();
     }
     drop(session.union("rest", &[&table]).unwrap());
-    drop(table);
+    table.close().unwrap();
     assert_eq!(on_disk(&disk).0, 1, "only what is held");
     assert!(found.read().unwrap() == value(3, VALUE));
     // It can be bound again, without being written again.
@@ -276,6 +276,7 @@ fn a_load_stores_large_values_once() {
         assert!((all..all + all / 8).contains(&written), "{written} of {all}");
         let found = table.range(Bound::Unbounded, Bound::Unbounded).unwrap();
         assert!((0..KEYS).zip(found).all(|(number, (_, found))| found == value(number, VALUE)));
+        table.close().unwrap();
     }
     assert_eq!(on_disk(&disk), (0, 0));
 }

@@ -57,6 +57,7 @@ mod proof_bytes; // encoded proofs: golden, changed, any bytes; bodies of fuzz t
 mod proof_machine; // random functions on random trees: what is recorded verifies
 mod put_back; // an older version of any one file: noticed, or acknowledged once
 mod random; // numbers that follow from a seed
+mod removals; // files go when the session is used, not where a view is dropped
 mod reopened; // a fault, an opening, more updates, and then the power goes
 mod schedule; // the work of updates against the model of levels, and its bound
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds

@@ -11,7 +11,7 @@ use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::{
     Batch, Kind, Log, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent, Table,
-    TableOptions, Verify,
+    TableOptions, Verify, View,
 };
 
 use crate::hooked_disk::HookedDisk;
@@ -215,6 +215,19 @@ fn save_and_delete(session: &Session, copy: &Table, told: &Shared) {
     }
 }
 
+/// Readers of this process look at what others change and delete, and let go in the middle of it.
+fn look(session: &Session, views: Vec<View>) {
+    for view in views {
+        let all = || view.range(Unbounded, Unbounded).unwrap();
+        let before = all();
+        for name in SNAPSHOTS {
+            check_snapshot(session, name);
+            thread::yield_now();
+        }
+        assert_eq!(all(), before);
+    }
+}
+
 fn check_snapshot(session: &Session, name: &str) -> bool {
     let full = OpenSnapshot { verify: Verify::Full, ..OpenSnapshot::default() };
     match session.open_snapshot(name, &full) {
@@ -300,12 +313,14 @@ fn run(number: u64) -> usize {
         thread::spawn(move || action(&session, &told))
     };
     let [copy, kept] = copies;
+    let views = vec![both[0].view(), copy.view(), both[1].view()];
     let mut threads = vec![
         spawn(Box::new(move |session, told| update_both(session, both, told))),
         spawn(Box::new(make_and_delete)),
         spawn(Box::new(open_and_update)),
         spawn(Box::new(move |session, told| publish(session, copy, told))),
         spawn(Box::new(move |session, told| save_and_delete(session, &kept, told))),
+        spawn(Box::new(move |session, _| look(session, views))),
     ];
     let disk = Arc::clone(&sim);
     threads.push(thread::spawn(move || read(yielding(&disk), log)));

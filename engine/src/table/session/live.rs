@@ -271,6 +271,7 @@ impl Session {
         })?;
         table.adopt(shape, base);
         table.live_again(writer);
+        self.store.remove_all();
         Ok(())
     }
 
@@ -284,7 +285,9 @@ impl Session {
     pub fn delete_table(&self, name: &str) -> Result<()> {
         self.store.check_writable()?;
         paths::check_name("table", name)?;
-        self.live.remove(name)
+        self.live.remove(name)?;
+        self.store.remove_all();
+        Ok(())
     }
 
     /// Applies each batch to its table, all of them or none, also through a crash: those of live

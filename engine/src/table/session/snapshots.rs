@@ -112,6 +112,7 @@ impl Session {
             }
         }
         let (path, _changing) = self.claim(name)?;
+        self.store.remove_all();
         let count = content.tables.len() as u64;
         self.store.observe(Operation::SaveSnapshot, count, || self.save(name, &path, content))
     }
@@ -284,6 +285,7 @@ impl Session {
         let synced = self.store.disk.sync_directory(SNAPSHOTS);
         synced.map_err(|error| self.poisoned_by(error))?;
         self.pins.unpin(name);
+        self.store.remove_all();
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! What every table, view and merge of a session shares: the disk, the segments, the readers.
 //!
-//! Segments are counted: a run or a snapshot's pin holds each, and the file goes when the last of
-//! them does, unless the session was closed or poisoned meanwhile. Then it stays, and the next open
+//! Segments are counted: a run or a snapshot's pin holds each. When the last of them lets go, the file is
+//! removed by whoever writes next, or with the store, unless the session was closed or poisoned meanwhile. Then it stays, and the next open
 //! removes it after every manifest was read.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -66,6 +66,19 @@ pub struct SegmentStore {
     files: Mutex<HashMap<u64, Weak<SharedFile>>>,
     scratches: Mutex<Vec<Scratch>>,
     lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+/// How many files that were let go an update removes at most: freeing one may take a millisecond, and a
+/// reader may let go of thousands at once. Whoever makes a segment removes as many.
+const REMOVED_AT_ONCE: usize = 4;
+
+impl Drop for SegmentStore {
+    /// The last handle of the session goes: nobody else is there to remove what was let go, and afterwards
+    /// the folder is not locked any more.
+    fn drop(&mut self) {
+        self.spares.clear();
+        self.removals.stop();
+    }
 }
 
 /// What a lookup needs and keeps for the next one.
@@ -211,6 +224,16 @@ impl SegmentStore {
     /// Whether what is durable is known, by the only one who changes it.
     pub fn is_sound(&self) -> bool {
         !self.read_only && !self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// Removes some of the files whose last holder let them go, for whoever has to be quick.
+    pub fn remove_some(&self) {
+        self.removals.collect(REMOVED_AT_ONCE);
+    }
+
+    /// Removes all of them.
+    pub fn remove_all(&self) {
+        self.removals.collect(usize::MAX);
     }
 
     /// Stops all writing: what was synced is what there is.

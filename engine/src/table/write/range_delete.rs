@@ -152,6 +152,7 @@ impl Table {
         }
         let store = Arc::clone(&self.store);
         store.observe(Operation::Update, 1, || {
+            store.remove_some();
             // Not after the cut, which no checkpoint may have before the log has it.
             self.write_due_checkpoint()?;
             self.cut(&range, |table, batch| {

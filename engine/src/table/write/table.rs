@@ -99,6 +99,7 @@ impl Table {
         self.check_batch(batch)?;
         let store = Arc::clone(&self.store);
         store.observe(Operation::Update, batch.len() as u64, || {
+            store.remove_some();
             self.sync_blobs(batch)?;
             self.pay(batch)?;
             let live = self.live.as_ref().filter(|_| !batch.is_empty());
@@ -366,7 +367,9 @@ impl Table {
     /// table is as it was and the work may be tried again.
     pub fn work(&mut self, credits: u64) -> Result<u64> {
         self.store.check_writable()?;
-        self.with_schedule(|schedule, shape| schedule.work_ahead(shape, credits))
+        let left = self.with_schedule(|schedule, shape| schedule.work_ahead(shape, credits));
+        self.store.remove_all();
+        left
     }
 
     /// The content of this moment, for any number of readers on any thread. O(1).
@@ -440,7 +443,10 @@ impl Table {
     /// Drops the table. What no snapshot, duplicate or view holds is removed from disk, unless the
     /// table is live: then it can be opened again.
     pub fn close(self) -> Result<()> {
-        self.store.check_open()
+        let store = Arc::clone(&self.store);
+        drop(self);
+        store.remove_all();
+        store.check_open()
     }
 }
 
@@ -462,6 +468,7 @@ pub fn update_all(store: &Arc<SegmentStore>, updates: &mut [(&mut Table, &Batch)
     }
     let count = updates.iter().map(|(_, batch)| batch.len() as u64).sum();
     store.observe(Operation::Update, count, || {
+        store.remove_some();
         for (table, batch) in updates.iter_mut() {
             table.sync_blobs(batch)?;
             table.pay(batch)?;
