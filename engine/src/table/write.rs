@@ -6,5 +6,7 @@
 
 mod range_delete;
 mod table;
+mod update;
 
-pub use table::{Table, update_all};
+pub use table::Table;
+pub use update::update_all;

@@ -18,6 +18,7 @@ use crate::disk::Access;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
 use crate::format::checksum::crc;
+use crate::format::codec::Encoder;
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
@@ -137,26 +138,9 @@ impl LiveWriter {
         self.live.id
     }
 
-    /// Appends one record with all `parts`; see [`LogWriter::append`].
-    pub fn append<'a>(
-        &self,
-        parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
-    ) -> Result<LogPoint> {
-        let tables = parts.clone().map(|(id, _)| id);
-        let mut blobs: Vec<_> =
-            parts.clone().flat_map(|(_, batch)| batch.blobs().cloned()).collect();
-        // Copies of one file have the same identity; any of them will do.
-        blobs.sort_by_key(|blob| blob.meta().identity);
-        blobs.dedup_by_key(|blob| blob.meta().identity);
-        let metas: Vec<_> = blobs.iter().map(|blob| *blob.meta()).collect();
-        self.tables.log()?.append(tables, &blobs, |to| encode_update(to, parts, &metas))
-    }
-
-    /// Appends the record of a range that is deleted.
-    pub fn append_delete_range(&self, range: &KeyRange) -> Result<LogPoint> {
-        let id = self.id();
-        let tables = std::iter::once(id);
-        self.tables.log()?.append(tables, &[], |to| encode_delete_range(to, id, range))
+    /// Where it is logged, and its checkpoints written.
+    pub fn tables(&self) -> &LiveTables {
+        &self.tables
     }
 
     /// Notes where the table's buffers begin, and what it has of the log.
@@ -171,8 +155,8 @@ impl LiveWriter {
         drop(table_state);
     }
 
-    /// After the table changed: leaves its view, where new buffers began, and what it has now.
-    pub fn set_state(
+    /// After the table changed: leaves its state, where new buffers began, and what it has now.
+    pub fn publish(
         &self,
         table_state: TableState,
         begun: Vec<LogPoint>,
@@ -202,16 +186,6 @@ impl LiveWriter {
     /// The table can be written out again.
     pub fn note_sound(&self) {
         self.live.note(None);
-    }
-
-    /// Whether a log file is full; then the table leaves its view and calls the next.
-    pub fn is_checkpoint_due(&self) -> bool {
-        self.tables.is_due()
-    }
-
-    /// Begins the next log file and writes a checkpoint, unless somebody is at it.
-    pub fn write_checkpoint(&self) -> Result<()> {
-        self.tables.checkpoint_if_due()
     }
 }
 
@@ -284,7 +258,7 @@ impl LiveTables {
     }
 
     /// The log. `Invalid` without one, `Corrupt` when the live tables are damaged.
-    pub fn log(&self) -> Result<&LogWriter> {
+    pub fn log_writer(&self) -> Result<&LogWriter> {
         self.check()?;
         self.log.as_ref().ok_or_else(|| {
             Error::invalid(format!(
@@ -293,6 +267,27 @@ impl LiveTables {
                 self.store.disk.root()
             ))
         })
+    }
+
+    /// Appends one record with all `parts`, in the order of their ids; see [`LogWriter::append`].
+    pub fn log<'a>(
+        &self,
+        parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
+    ) -> Result<LogPoint> {
+        let tables = parts.clone().map(|(id, _)| id);
+        let mut blobs: Vec<_> =
+            parts.clone().flat_map(|(_, batch)| batch.blobs().cloned()).collect();
+        // Copies of one file have the same identity; any of them will do.
+        blobs.sort_by_key(|blob| blob.meta().identity);
+        blobs.dedup_by_key(|blob| blob.meta().identity);
+        let metas: Vec<_> = blobs.iter().map(|blob| *blob.meta()).collect();
+        self.log_writer()?.append(tables, &blobs, |to| encode_update(to, parts, &metas))
+    }
+
+    /// Appends the record of a range that is deleted from table `id`.
+    pub fn log_delete_range(&self, id: u64, range: &KeyRange) -> Result<LogPoint> {
+        let encode = |to: &mut Encoder| encode_delete_range(to, id, range);
+        self.log_writer()?.append(std::iter::once(id), &[], encode)
     }
 
     /// Gives the right to update the live table `name`, or all of them, in the order of their names.
@@ -332,7 +327,7 @@ impl LiveTables {
         name: &str,
         record: impl FnOnce(&mut NamedSegments) -> Result<TableRecord>,
     ) -> Result<LiveWriter> {
-        let log = self.log()?;
+        let log = self.log_writer()?;
         let _changing = lock(&self.changing);
         let (mut entries, id) = self.entries();
         if entries.contains_key(name) {
@@ -359,7 +354,7 @@ impl LiveTables {
 
     /// Ends a table's being live. `Locked` while somebody has it open. Writes a checkpoint.
     pub fn remove(self: &Arc<Self>, name: &str) -> Result<()> {
-        self.log()?;
+        self.log_writer()?;
         let _changing = lock(&self.changing);
         // Nobody opens it meanwhile.
         let _opened = self.open(Some(name))?;
@@ -373,14 +368,16 @@ impl LiveTables {
         (state.entries.clone(), state.next_id)
     }
 
-    fn is_due(&self) -> bool {
+    /// Whether a log file is full; then the tables leave their states and call the next.
+    pub fn is_checkpoint_due(&self) -> bool {
         let is_due = self.log.as_ref().is_some_and(LogWriter::is_due);
         is_due || self.is_owed.load(Ordering::Acquire)
     }
 
-    fn checkpoint_if_due(&self) -> Result<()> {
+    /// Begins the next log file and writes a checkpoint, unless somebody is at it.
+    pub fn write_checkpoint(&self) -> Result<()> {
         let Some(_changing) = try_lock(&self.changing) else { return Ok(()) };
-        let log = self.log()?;
+        let log = self.log_writer()?;
         let mut is_late = false;
         if log.is_due() {
             // Updates that make segments faster than they are synced ahead would put it off for ever.
@@ -474,7 +471,7 @@ impl LiveTables {
 
     /// Makes `entries` what is live: everything that they name durable, then the checkpoint.
     fn write(&self, entries: LiveTableMap, next_id: u64, named: &NamedSegments) -> Result<()> {
-        let log = self.log()?;
+        let log = self.log_writer()?;
         self.store.write(|| {
             let end = log.sync()?;
             let ends = needed(log, &entries, end);

@@ -122,7 +122,7 @@ impl Session {
             return self.read_live(name, options);
         }
         self.store.check_writable()?;
-        let log = self.live.log()?;
+        let log = self.live.log_writer()?;
         let mut writers = BTreeMap::new();
         let (mut tables, mut replays) = (BTreeMap::new(), Vec::new());
         for Opened { name, writer, record, table_state } in self.live.open(name)? {

@@ -11,6 +11,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::table::Table;
+use super::update::write_checkpoint_if_due;
 use crate::error::Result;
 use crate::table::buffer::Batch;
 use crate::table::bytes::KeyRange;
@@ -154,11 +155,11 @@ impl Table {
         store.observe(Operation::Update, 1, || {
             store.remove_some();
             // Not after the cut, which no checkpoint may have before the log has it.
-            self.write_due_checkpoint()?;
+            write_checkpoint_if_due(&std::iter::once(&*self))?;
             self.cut(&range, |table, batch| {
                 table.pay(batch)?;
                 let at = table.log_delete_range(&range)?;
-                table.apply_at(batch, None, at);
+                table.apply(batch, None, at);
                 Ok(())
             })
         })

@@ -1,0 +1,294 @@
+//! An update, phase by phase: of one table, or of several that change together.
+//!
+//! What can fail comes before what changes a table. First the blob files are made durable that the log
+//! is to name, and the merges are paid, whose work stays when the update fails; then a checkpoint is
+//! written if one is due; then one record for all tables goes to the log. From there on only memory
+//! changes. An operator of the host may panic where entries meet, so it is called on a draft before the
+//! log has anything. Design: `docs/design/table.md`.
+
+use std::sync::Arc;
+
+use super::table::Table;
+use crate::error::{Error, Result};
+use crate::table::buffer::{Batch, PREFETCHED, WriteBuffer};
+use crate::table::bytes::KeyRange;
+use crate::table::bytes::operator::{self, MergeOperator};
+use crate::table::durable::{LiveWriter, LogPoint};
+use crate::table::merge::Schedule;
+use crate::table::shared::{Operation, SegmentStore};
+
+/// One update on its way; a method is a phase.
+struct Update<'a, 'p> {
+    store: &'a Arc<SegmentStore>,
+    parts: &'p mut [Part<'a>],
+}
+
+/// What it does to one table.
+struct Part<'a> {
+    table: &'a mut Table,
+    batch: &'a Batch,
+    draft: Option<Draft>,
+}
+
+/// A table after an update, and where its buffers begin. Nobody sees it yet.
+pub(super) struct Draft {
+    table: Table,
+    begun: Vec<LogPoint>,
+}
+
+/// Applies each batch to its table, all of them or none; in the log they are one record.
+pub fn update_all(store: &Arc<SegmentStore>, updates: &mut [(&mut Table, &Batch)]) -> Result<()> {
+    let parts = updates.iter_mut().map(|(table, batch)| Part { table, batch, draft: None });
+    Update { store, parts: &mut parts.collect::<Vec<_>>() }.run()
+}
+
+impl Update<'_, '_> {
+    fn run(&mut self) -> Result<()> {
+        self.check()?;
+        let (store, count) = (self.store, self.count());
+        store.observe(Operation::Update, count, || {
+            store.remove_some();
+            self.make_blobs_durable()?;
+            self.pay()?;
+            self.write_checkpoint_if_due()?;
+            self.draft();
+            let at = self.log()?;
+            self.apply(at);
+            Ok(())
+        })
+    }
+
+    fn count(&self) -> u64 {
+        self.parts.iter().map(|part| part.batch.len() as u64).sum()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.store.check_writable()?;
+        self.parts.iter().try_for_each(|part| part.table.check_batch(part.batch))
+    }
+
+    /// Makes the blob files durable that the log's record is to name. Mostly their writers did; those
+    /// that merges wrote wait for a snapshot or a checkpoint otherwise.
+    fn make_blobs_durable(&self) -> Result<()> {
+        let live = self.parts.iter().filter(|part| part.table.live.is_some());
+        let blobs = live.flat_map(|part| part.batch.blobs());
+        if blobs.clone().all(|blob| blob.is_durable()) {
+            return Ok(());
+        }
+        self.store.write(|| self.store.sync_blobs(blobs.clone()))
+    }
+
+    /// Does the merge work that is due before the batches are applied.
+    fn pay(&mut self) -> Result<()> {
+        self.parts.iter_mut().try_for_each(|part| part.table.pay(part.batch))
+    }
+
+    fn write_checkpoint_if_due(&self) -> Result<()> {
+        let logged = self.parts.iter().filter(|part| part.log().is_some());
+        write_checkpoint_if_due(&logged.map(|part| &*part.table))
+    }
+
+    /// Calls the host's operators, as long as a panic of theirs leaves everything as it was.
+    fn draft(&mut self) {
+        for part in &mut *self.parts {
+            part.draft = part.table.draft(part.batch);
+        }
+    }
+
+    /// Logs one record for all live tables that change, as durable as was promised; gives its place.
+    fn log(&mut self) -> Result<Option<LogPoint>> {
+        self.parts.sort_unstable_by_key(|part| part.log().map(LiveWriter::id));
+        let parts = self.parts.iter().filter_map(|part| Some((part.log()?, part.batch)));
+        let Some((live, _)) = parts.clone().next() else { return Ok(None) };
+        let logged = self.store.observe(Operation::Log, self.count(), || {
+            live.tables().log(parts.map(|(live, batch)| (live.id(), batch)))
+        });
+        logged.map(Some)
+    }
+
+    /// Changes the tables, as the log has it at `at`. Cannot fail.
+    fn apply(&mut self, at: Option<LogPoint>) {
+        for part in &mut *self.parts {
+            let at = at.filter(|_| part.log().is_some());
+            part.table.apply(part.batch, part.draft.take(), at);
+        }
+    }
+}
+
+impl Part<'_> {
+    /// The log's side of the table, if its batch goes to the log.
+    fn log(&self) -> Option<&LiveWriter> {
+        self.table.live.as_ref().filter(|_| !self.batch.is_empty())
+    }
+}
+
+/// Begins the next log file and writes a checkpoint, if that is due. After a checkpoint that could not
+/// write one of these tables out, the log has to grow no further for it.
+pub(super) fn write_checkpoint_if_due<'a>(
+    tables: &(impl Iterator<Item = &'a Table> + Clone),
+) -> Result<()> {
+    let live = tables.clone().filter_map(|table| Some((table, table.live.as_ref()?)));
+    for (table, live) in live.clone() {
+        if live.is_stuck() {
+            table.written_out()?;
+            live.note_sound();
+        }
+    }
+    let Some((_, first)) = live.clone().next() else { return Ok(()) };
+    if !first.tables().is_checkpoint_due() {
+        return Ok(());
+    }
+    // What was paid since the last update shall be in it.
+    live.for_each(|(table, live)| live.publish(table.state(), Vec::new(), None));
+    first.tables().write_checkpoint()
+}
+
+impl Table {
+    /// Applies the operations of `batch` in order, all or none of them.
+    ///
+    /// Works on merges in proportion to the bytes added, before anything changes: after an error the
+    /// table is as it was, and the same update may be tried again. `Invalid` for keys or values that
+    /// are too long, and for upserts without a merge operator; `Io` and `Corrupt` from merges. Also when
+    /// the host's merge operator panics the table, and its log, are as they were.
+    /// Cost: amortised O(log(n) / page entries) page writes an operation; none waits for a whole merge.
+    pub fn update(&mut self, batch: &Batch) -> Result<()> {
+        let store = &Arc::clone(&self.store);
+        Update { store, parts: &mut [Part { table: self, batch, draft: None }] }.run()
+    }
+
+    pub(in crate::table) fn check_batch(&self, batch: &Batch) -> Result<()> {
+        let has_operator = self.options.operator.is_some();
+        batch.check(has_operator)?;
+        if batch.blobs().len() == 0 {
+            return Ok(());
+        }
+        let why = if has_operator {
+            "the table has a merge operator, which joins whole values"
+        } else if !batch.blobs().all(|blob| blob.is_of(&self.store.closed)) {
+            "the value is of another session"
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(format!(
+            "a value in a blob file cannot be inserted as it is into table {}: {why}; insert its bytes",
+            self.name()
+        )))
+    }
+
+    /// The merge work that is due before `batch` is applied.
+    pub(in crate::table) fn pay(&mut self, batch: &Batch) -> Result<()> {
+        let active = self.active_cost();
+        self.with_schedule(|schedule, shape| schedule.pay(shape, active, batch.cost()))
+    }
+
+    /// The table after `batch`, if the host's operator may be called: should it panic, nothing has
+    /// happened yet.
+    fn draft(&self, batch: &Batch) -> Option<Draft> {
+        let is_hosts = self.options.operator.as_ref().is_some_and(MergeOperator::is_hosts);
+        (is_hosts && batch.has_upserts()).then(|| {
+            let mut table = self.copy_as(String::new());
+            let begun = table.put(batch, LogPoint::default());
+            Draft { table, begun }
+        })
+    }
+
+    /// Logs that `range` is deleted, if the table is live.
+    pub(super) fn log_delete_range(&self, range: &KeyRange) -> Result<Option<LogPoint>> {
+        let Some(live) = &self.live else { return Ok(None) };
+        let log = || live.tables().log_delete_range(live.id(), range);
+        self.store.observe(Operation::Log, 1, log).map(Some)
+    }
+
+    /// Applies `batch`, which is at `at` in the log if it is in it, or takes on the draft of that. What
+    /// others see of a live table is gone meanwhile, so that nothing is copied.
+    pub(super) fn apply(&mut self, batch: &Batch, draft: Option<Draft>, at: Option<LogPoint>) {
+        if let (Some(live), Some(_)) = (&self.live, at) {
+            live.clear_state();
+        }
+        let begins = at.unwrap_or_default();
+        let begun = match draft {
+            Some(draft) => self.install(draft, begins),
+            None => self.put(batch, begins),
+        };
+        self.count_in_budget(begun.len());
+        if let (Some(live), Some(at)) = (&self.live, at) {
+            live.publish(self.state(), begun, Some(at.after()));
+        }
+    }
+
+    /// Puts the operations into the buffer, sealing it whenever it is full. Gives where new buffers begin
+    /// when the first operation is that at `at` of the log.
+    fn put(&mut self, batch: &Batch, at: LogPoint) -> Vec<LogPoint> {
+        let options = Arc::clone(&self.options);
+        let operator = options.operator.as_ref();
+        let base_cost = self.base.as_ref().map_or(0, |base| base.cost());
+        let mut limit = options.write_buffer_bytes.saturating_sub(base_cost);
+        let mut begun = Vec::new();
+        self.active.hold(batch.blobs());
+        let (salt, mut done) = (self.store.salt, at.skip);
+        let rest = batch.entries().skip(at.skip as usize);
+        let mut rest = rest.map(|entry| (entry, salt.hash(entry.key)));
+        let mut group = Vec::with_capacity(PREFETCHED);
+        loop {
+            group.clear();
+            group.extend(rest.by_ref().take(PREFETCHED));
+            match group.len() {
+                0 => break,
+                1 => {}
+                _ => self.active.prefetch(&group),
+            }
+            for &(entry, hash) in &group {
+                done += 1;
+                self.active
+                    .insert(entry, hash, &|older, newer| operator::combine(operator, older, newer));
+                if self.active.cost_bytes() >= limit {
+                    self.active.release();
+                    self.seal_active();
+                    self.active.hold(batch.blobs());
+                    limit = options.write_buffer_bytes;
+                    begun.push(LogPoint { skip: done, ..at });
+                }
+            }
+        }
+        self.active.release();
+        begun
+    }
+
+    /// Takes on `draft`, whose update is at `at` of the log.
+    fn install(&mut self, Draft { table, begun }: Draft, at: LogPoint) -> Vec<LogPoint> {
+        (self.active, self.base, self.shape) = (table.active, table.base, table.shape);
+        begun.into_iter().map(|begun| LogPoint { skip: begun.skip, ..at }).collect()
+    }
+
+    /// Seals the full buffer and begins an empty one.
+    fn seal_active(&mut self) {
+        let empty = WriteBuffer::new(self.options.write_buffer_bytes);
+        let full = std::mem::replace(&mut self.active, empty.charged(self.store.charge()));
+        let schedule = Schedule { store: &self.store, options: &self.options, work: 0 };
+        schedule.seal(&mut self.shape, full, self.base.take());
+    }
+
+    /// Counts what the buffer and the last `sealed_count` sealed ones hold by now.
+    fn count_in_budget(&mut self, sealed_count: usize) {
+        if sealed_count > 0 {
+            let sealed = &mut Arc::make_mut(&mut self.shape).sealed;
+            let newest = sealed.iter_mut().rev().take(sealed_count);
+            newest.for_each(|sealed| sealed.buffer.count_in_budget());
+        }
+        self.active.count_in_budget();
+    }
+
+    /// Applies an update that the log has at `at`; pays for it unless the session only reads.
+    pub(in crate::table) fn replay(
+        &mut self,
+        batch: &Batch,
+        at: LogPoint,
+    ) -> Result<Vec<LogPoint>> {
+        if !self.store.read_only {
+            self.pay(batch)?;
+        }
+        let begun = self.put(batch, at);
+        self.count_in_budget(begun.len());
+        Ok(begun)
+    }
+}
