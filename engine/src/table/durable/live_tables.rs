@@ -8,7 +8,7 @@
 //! Every write and sync: `docs/design/durability.md`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::checkpoint::{Checkpoint, LiveRecord};
 use super::log::LogWriter;
@@ -24,9 +24,9 @@ use crate::format::header::{FileKind, Header};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
 use crate::table::buffer::Batch;
 use crate::table::bytes::KeyRange;
-use crate::table::merge::Shape;
+use crate::table::merge::{Input, Shape};
 use crate::table::read::View;
-use crate::table::runs::Run;
+use crate::table::runs::{Run, Segment};
 use crate::table::shared::paths::CHECKPOINT;
 use crate::table::shared::{Files, Operation, Pins, SegmentStore, TableOptions};
 
@@ -99,6 +99,20 @@ struct LiveList {
     damage: Option<(Kind, String)>,
 }
 
+/// What is synced before the checkpoint that names it, one segment an update, so that no update waits
+/// for all of it.
+#[derive(Default)]
+struct Ahead {
+    /// The newest first.
+    segments: Vec<Weak<Segment>>,
+    /// How often the live tables are still to be asked for theirs. Merges go on meanwhile; asking at each
+    /// update would be work that grows with the tables.
+    rounds: u8,
+}
+
+/// Once when a log file begins, and once for what was merged while that was synced.
+const ROUNDS: u8 = 2;
+
 /// See the module.
 pub struct LiveTables {
     store: Arc<SegmentStore>,
@@ -106,7 +120,7 @@ pub struct LiveTables {
     log: Option<LogWriter>,
     state: Mutex<LiveList>,
     /// Held by whoever writes a checkpoint or begins a log file.
-    changing: Mutex<()>,
+    changing: Mutex<Ahead>,
     /// A log file was begun and its checkpoint failed.
     is_owed: AtomicBool,
 }
@@ -221,7 +235,7 @@ impl LiveTables {
             pins: Arc::clone(pins),
             log,
             state: Mutex::new(state),
-            changing: Mutex::new(()),
+            changing: Mutex::default(),
             is_owed: AtomicBool::new(false),
         })
     }
@@ -376,19 +390,17 @@ impl LiveTables {
 
     /// Begins the next log file and writes a checkpoint, unless somebody is at it.
     pub fn write_checkpoint(&self) -> Result<()> {
-        let Some(_changing) = try_lock(&self.changing) else { return Ok(()) };
+        let Some(mut ahead) = try_lock(&self.changing) else { return Ok(()) };
         let log = self.log_writer()?;
         let mut is_late = false;
         if log.is_due() {
             // Updates that make segments faster than they are synced ahead would put it off for ever.
             is_late = self.is_owed.load(Ordering::Acquire);
             self.store.write(|| log.roll())?;
+            *ahead = Ahead { segments: Vec::new(), rounds: ROUNDS };
             self.is_owed.store(true, Ordering::Release);
         }
-        // One segment an update before, so that none waits for all that the checkpoint names.
-        if self.is_owed.load(Ordering::Acquire)
-            && (is_late || !self.store.write(|| self.store.sync_ahead())?)
-        {
+        if self.is_owed.load(Ordering::Acquire) && (is_late || !self.sync_ahead(&mut ahead)?) {
             let (entries, next_id) = self.entries();
             let count = entries.len() as u64;
             self.store.observe(Operation::Checkpoint, count, || {
@@ -403,6 +415,41 @@ impl LiveTables {
             self.is_owed.store(false, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Makes one segment of the live tables durable; whether there was one to do.
+    fn sync_ahead(&self, ahead: &mut Ahead) -> Result<bool> {
+        loop {
+            while let Some(next) = ahead.segments.pop() {
+                let Some(segment) = next.upgrade() else { continue };
+                if self.store.write(|| self.store.sync_ahead(&segment))? {
+                    return Ok(true);
+                }
+            }
+            if ahead.rounds == 0 {
+                return Ok(false);
+            }
+            ahead.rounds -= 1;
+            ahead.segments = self.not_synced();
+        }
+    }
+
+    /// The segments that a checkpoint would name now and that are not durable.
+    fn not_synced(&self) -> Vec<Weak<Segment>> {
+        let mut found = BTreeMap::new();
+        for entry in self.entries().0.into_values() {
+            let Some(TableState { view, .. }) = entry.live.table_state() else { continue };
+            let (shape, base) = view.without_buffers();
+            let states: Vec<_> = shape.merges().map(|merging| merging.job.state()).collect();
+            let merging = states.iter().flat_map(|state| {
+                let inputs = state.inputs.iter().flat_map(Input::segments);
+                state.outputs.segments().iter().chain(inputs)
+            });
+            let runs = shape.runs().chain(&base).flat_map(|run| run.segments());
+            let new = runs.chain(merging).filter(|segment| !segment.is_synced());
+            found.extend(new.map(|segment| (segment.meta().id, Arc::downgrade(segment))));
+        }
+        found.into_values().rev().collect()
     }
 
     /// See [`LiveTables::renew`]. A table that cannot be written out, perhaps since one of its segments

@@ -4,11 +4,11 @@
 //! removed by whoever writes next, or with the store, unless the session was closed or poisoned meanwhile. Then it stays, and the next open
 //! removes it after every manifest was read.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::counters::{Counters, Purpose};
-use super::options::{Executor, Log, Operation, SessionOptions};
+use super::options::{Executor, Operation, SessionOptions};
 use super::paths::{self, SEGMENTS};
 use crate::cache::{Cache, CachedFile, Charge};
 use crate::disk::{Buffer, Disk, Lock, Mode, Queue};
@@ -57,8 +57,6 @@ pub struct SegmentStore {
     names_synced: AtomicU64,
     /// Held while the folder is synced.
     naming: Mutex<()>,
-    /// With a log, segments that a checkpoint may have to sync, in the order in which they were made.
-    unsynced: Mutex<VecDeque<Weak<Segment>>>,
     next_segment: AtomicU64,
     segments: Mutex<HashMap<u64, Weak<Segment>>>,
     /// By identity: copies of one file, which came with different snapshots, have the same.
@@ -128,7 +126,6 @@ impl SegmentStore {
             names_owed: AtomicU64::new(0),
             names_synced: AtomicU64::new(0),
             naming: Mutex::new(()),
-            unsynced: Mutex::default(),
             next_segment: AtomicU64::new(next_segment),
             segments: Mutex::new(HashMap::new()),
             blobs: Mutex::new(HashMap::new()),
@@ -466,19 +463,7 @@ impl SegmentStore {
         let segment = Segment::adopt(meta, file, index, filter, shared).with_cache(cached);
         let segment = Arc::new(segment.with_blobs(blobs));
         remember(&self.segments, id, &segment);
-        if self.options.log != Log::None && purpose != Purpose::Load {
-            self.note_unsynced(&segment);
-        }
         segment
-    }
-
-    /// Notes a segment for [`SegmentStore::sync_ahead`], and now and then forgets those that need it no more.
-    fn note_unsynced(&self, segment: &Arc<Segment>) {
-        let mut unsynced = lock(&self.unsynced);
-        if unsynced.len() == unsynced.capacity() {
-            unsynced.retain(|segment| segment.strong_count() > 0);
-        }
-        unsynced.push_back(Arc::downgrade(segment));
     }
 
     /// The counted file at `path` that a manifest names by `id`. Not opened yet.
@@ -641,20 +626,15 @@ impl SegmentStore {
         synced
     }
 
-    /// Makes one segment durable, without its name, of those that were made since all were; whether
-    /// there was one to do. Leaves out what somebody else is at. Looks at no segment twice.
-    pub fn sync_ahead(&self) -> Result<bool> {
-        self.check_writable()?;
-        loop {
-            let Some(next) = lock(&self.unsynced).pop_front() else { return Ok(false) };
-            let Some(segment) = next.upgrade().filter(|segment| !segment.is_synced()) else {
-                continue;
-            };
-            self.owe_name();
-            if self.or_poison(segment.sync_if_free())? {
-                return Ok(true);
-            }
+    /// Makes one segment durable, without its name, unless somebody else is at it; whether that was to be
+    /// done, and was.
+    pub fn sync_ahead(&self, segment: &Segment) -> Result<bool> {
+        if segment.is_synced() {
+            return Ok(false);
         }
+        self.check_writable()?;
+        self.owe_name();
+        self.or_poison(segment.sync_if_free())
     }
 
     /// A scratch that an earlier lookup left, or a new one.
