@@ -558,11 +558,7 @@ impl LiveTables {
         let replacement = Replacement::begin(&self.store.disk, CHECKPOINT, Access::Buffered)?;
         self.store.spares.make_room(|| replacement.file().write_at(0, bytes))?;
         self.store.counters.add_checkpoint(bytes.len() as u64);
-        let finished = replacement.finish();
-        if finished.is_err() {
-            self.store.poison();
-        }
-        finished
+        self.store.or_poison(|| replacement.finish())
     }
 
     /// Makes all that was logged durable.

@@ -268,13 +268,10 @@ impl LogWriter {
             }
             (Arc::clone(state.file.synced_file()), end.file, position)
         };
-        let synced = file.sync();
+        let synced = self.store.or_poison(|| file.sync());
         self.store.counters.add_log_write(0, true);
+        synced?;
         let mut state = lock(&self.state);
-        if let Err(error) = synced {
-            self.store.poison();
-            return Err(error);
-        }
         if state.current.number == number {
             state.file.note_synced(position.offset);
         }
@@ -422,7 +419,7 @@ fn create(store: &Arc<SegmentStore>, number: u64) -> Result<AppendFile> {
     let header = Header::new(FileKind::Log, identity, store.identity);
     let replacement = Replacement::begin(&store.disk, &path, Access::Buffered)?;
     store.spares.make_room(|| replacement.file().write_at(0, &header.encode()))?;
-    if let Err(error) = replacement.finish() {
+    if let Err(error) = store.unless_panicked(|| replacement.finish()) {
         if store.disk.exists(&path).unwrap_or(true) {
             store.poison();
         }

@@ -181,7 +181,7 @@ impl Session {
     fn replace(&self, path: &str, bytes: &[u8]) -> Result<()> {
         let replacement = replace::Replacement::begin(&self.store.disk, path, Access::Buffered)?;
         self.store.spares.make_room(|| replacement.file().write_at(0, bytes))?;
-        replacement.finish()
+        self.store.unless_panicked(|| replacement.finish())
     }
 
     /// What a failed sync leaves on disk is unknown, so nothing more is written.
@@ -282,8 +282,7 @@ impl Session {
         self.store.check_lock()?;
         let removed = self.store.disk.remove(&paths::snapshot(name));
         removed.map_err(|error| missing_snapshot(&*self.store.disk, name, error))?;
-        let synced = self.store.disk.sync_directory(SNAPSHOTS);
-        synced.map_err(|error| self.poisoned_by(error))?;
+        self.store.or_poison(|| self.store.disk.sync_directory(SNAPSHOTS))?;
         self.pins.unpin(name);
         self.store.remove_all();
         Ok(())

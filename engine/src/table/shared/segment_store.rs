@@ -79,6 +79,15 @@ impl Drop for SegmentStore {
     }
 }
 
+/// Poisons the session when it is dropped.
+struct Poisoning<'a>(&'a SegmentStore);
+
+impl Drop for Poisoning<'_> {
+    fn drop(&mut self) {
+        self.0.poison();
+    }
+}
+
 /// What a lookup needs and keeps for the next one.
 pub struct Scratch {
     pub queue: Box<dyn Queue>,
@@ -574,7 +583,7 @@ impl SegmentStore {
                 return Ok(());
             }
             self.owe_name();
-            self.or_poison(segment.sync())
+            self.or_poison(|| segment.sync())
         })?;
         self.sync_names()
     }
@@ -596,7 +605,7 @@ impl SegmentStore {
             return Ok(());
         }
         self.owe_name();
-        self.or_poison(blob.sync())
+        self.or_poison(|| blob.sync())
     }
 
     /// Notes that a name is to be made durable. Before the sync of its file, so that whoever finds that
@@ -613,17 +622,24 @@ impl SegmentStore {
         self.check_writable()?;
         let owed = self.names_owed.load(Ordering::Acquire);
         if owed > self.names_synced.load(Ordering::Acquire) {
-            self.or_poison(self.disk.sync_directory(SEGMENTS))?;
+            self.or_poison(|| self.disk.sync_directory(SEGMENTS))?;
             self.names_synced.store(owed, Ordering::Release);
         }
         Ok(())
     }
 
-    fn or_poison<T>(&self, synced: Result<T>) -> Result<T> {
-        if synced.is_err() {
-            self.poison();
-        }
-        synced
+    /// Does `sync`, which makes something durable. An error of it poisons the session.
+    pub fn or_poison<T>(&self, sync: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.unless_panicked(sync).inspect_err(|_| self.poison())
+    }
+
+    /// Does `work`. When the host's disk panics in it, nobody knows what is durable, so that poisons the
+    /// session.
+    pub fn unless_panicked<T>(&self, work: impl FnOnce() -> T) -> T {
+        let panicked = Poisoning(self);
+        let outcome = work();
+        std::mem::forget(panicked);
+        outcome
     }
 
     /// Makes one segment durable, without its name, unless somebody else is at it; whether that was to be
@@ -634,7 +650,7 @@ impl SegmentStore {
         }
         self.check_writable()?;
         self.owe_name();
-        self.or_poison(segment.sync_if_free())
+        self.or_poison(|| segment.sync_if_free())
     }
 
     /// A scratch that an earlier lookup left, or a new one.
