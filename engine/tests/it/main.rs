@@ -43,6 +43,8 @@ mod irmin_files; // a store of Irmin: read, damaged, growing; bodies of fuzz tar
 mod listing; // snapshots listed while a writer replaces them
 mod live_blobs; // values in pieces in live tables: found again, held by the log, given back, damaged
 mod live_faults; // live tables where threads meet a disk that fails or panics
+mod live_panics; // merge operators and disks of the host that panic beside other tables, or where it counts
+mod live_work; // what updates of live tables do for other tables, and for those that cannot be written out
 mod lock_order; // files go while the folder's lock is held
 mod log; // live tables, by example
 mod log_crash; // live tables through crashes and failing calls

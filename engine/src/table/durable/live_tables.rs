@@ -8,6 +8,7 @@
 //! Every write and sync: `docs/design/durability.md`.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use super::checkpoint::{Checkpoint, LiveRecord};
@@ -54,9 +55,38 @@ struct LiveState {
     points: VecDeque<LogPoint>,
     /// After the last record that the table has.
     applied: LogPoint,
-    /// Why the last checkpoint could not write it out, if it could not.
-    damage: Option<String>,
+    /// Why it could not be written out when that was last tried, if it could not.
+    damage: Option<Damage>,
 }
+
+/// Why a table could not be written out, and how many of its updates were refused since a checkpoint
+/// tried.
+struct Damage {
+    kind: Kind,
+    detail: String,
+    refused: u64,
+}
+
+impl Damage {
+    fn new(error: &Error) -> Damage {
+        Damage { kind: error.kind(), detail: error.detail().to_owned(), refused: 0 }
+    }
+
+    fn error(&self) -> Error {
+        Error::new(self.kind, self.detail.clone())
+    }
+
+    /// Counts an update that is to be refused, unless it is one that tries again: the first, then ever
+    /// fewer of them.
+    fn refuse(&mut self) -> Option<Error> {
+        self.refused += 1;
+        let tries = self.refused.is_power_of_two() || self.refused.is_multiple_of(TRIED_EVERY);
+        (!tries).then(|| self.error())
+    }
+}
+
+/// Of the updates of a table that cannot be written out, at least each so many tries again.
+const TRIED_EVERY: u64 = 64;
 
 impl LiveShared {
     fn new(id: u64) -> Arc<LiveShared> {
@@ -66,8 +96,15 @@ impl LiveShared {
 
     /// Notes whether a checkpoint could write the table out.
     fn note(&self, damage: Option<&Error>) {
-        lock(&self.state).damage = damage.map(ToString::to_string);
+        lock(&self.state).damage = damage.map(Damage::new);
         self.is_stuck.store(damage.is_some(), Ordering::Release);
+    }
+
+    /// An update that tried as well could not.
+    fn note_again(&self, error: &Error) {
+        if let Some(damage) = &mut lock(&self.state).damage {
+            *damage = Damage { refused: damage.refused, ..Damage::new(error) };
+        }
     }
 
     /// What the table left, if it was open before.
@@ -191,15 +228,25 @@ impl LiveWriter {
         drop(before);
     }
 
-    /// Whether the last checkpoint could not write the table out. It keeps its part of the log then,
-    /// and should not add to it before it can be written out.
-    pub fn is_stuck(&self) -> bool {
-        self.live.is_stuck.load(Ordering::Acquire)
-    }
-
-    /// The table can be written out again.
-    pub fn note_sound(&self) {
+    /// Refuses an update of a table that the last checkpoint could not write out, unless it can be by
+    /// now: it keeps its part of the log, which should not grow any further for it. Not every update
+    /// tries, since that may cost a good part of a write buffer.
+    pub fn check_written_out(
+        &self,
+        name: &str,
+        table_state: impl FnOnce() -> TableState,
+    ) -> Result<()> {
+        if !self.live.is_stuck.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let refused = lock(&self.live.state).damage.as_mut().and_then(Damage::refuse);
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        self.tables.store.check_writable()?;
+        written_out(name, &table_state()).inspect_err(|error| self.live.note_again(error))?;
         self.live.note(None);
+        Ok(())
     }
 }
 
@@ -250,10 +297,10 @@ impl LiveTables {
     pub fn warnings(&self) -> Vec<String> {
         let state = lock(&self.state);
         let damage = |(name, entry): (&String, &LiveTable)| {
-            let damage = lock(&entry.live.state).damage.clone()?;
+            let error = lock(&entry.live.state).damage.as_ref()?.error();
             Some(format!(
                 "table {name} could not be written out, so its part of the log stays, and it takes no \
-                 updates until it can: {damage}"
+                 updates until it can: {error}"
             ))
         };
         state.entries.iter().filter_map(damage).collect()
@@ -463,6 +510,8 @@ impl LiveTables {
     ) -> Result<Arc<LiveRecord>> {
         match self.renew(log, entry, named) {
             Err(error) if !matches!(error.kind(), Kind::Closed | Kind::Poisoned) => {
+                // A panic where something was to be made durable is not that table's alone.
+                self.store.check_writable()?;
                 entry.live.note(Some(&error));
                 Ok(Arc::clone(&entry.record))
             }
@@ -492,7 +541,7 @@ impl LiveTables {
         };
         let reached = from.max(entry.record.from);
         if self.is_behind(log, id, reached, options.write_buffer_bytes) {
-            let (shape, base) = view.written_out(options)?;
+            let (shape, base) = written_out(&entry.record.table.name, &table_state)?;
             return Ok(record(applied, &shape, base.as_deref(), named));
         }
         if from < entry.record.from {
@@ -565,6 +614,25 @@ impl LiveTables {
     pub fn sync(&self) -> Result<()> {
         self.log.as_ref().map_or(Ok(()), |log| log.sync().map(drop))
     }
+}
+
+/// Writes a table out, see [`View::written_out`]. What the host brings may panic there, for a table that
+/// somebody else updates: that is an error of this table alone.
+fn written_out(name: &str, table_state: &TableState) -> Result<(Arc<Shape>, Option<Arc<Run>>)> {
+    let TableState { view, options } = table_state;
+    let written = catch_unwind(AssertUnwindSafe(|| view.written_out(options)));
+    written.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let said = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Err(Error::new(
+            Kind::Invalid,
+            format!(
+                "a merge operator, disk or executor of the host panicked while table {name} was \
+                 written out ({}): mend it, then update the table again",
+                said.unwrap_or("without a text")
+            ),
+        ))
+    })
 }
 
 /// `Missing`: there are only these live tables.

@@ -129,10 +129,7 @@ pub(super) fn write_checkpoint_if_due<'a>(
 ) -> Result<()> {
     let live = tables.clone().filter_map(|table| Some((table, table.live.as_ref()?)));
     for (table, live) in live.clone() {
-        if live.is_stuck() {
-            table.written_out()?;
-            live.note_sound();
-        }
+        live.check_written_out(table.name(), || table.state())?;
     }
     let Some((_, first)) = live.clone().next() else { return Ok(()) };
     if !first.tables().is_checkpoint_due() {
