@@ -166,3 +166,37 @@ fn a_session_holds_no_more_memory_than_its_budget_says() {
     // And it makes use of it.
     assert!(meter.most > -(BUDGET as i64) / 3, "{} bytes", meter.most);
 }
+
+/// Live tables of many small segments, whose records make a checkpoint large, while lookups fill the
+/// cache: nothing of what a checkpoint needs comes on top of the budget.
+#[test]
+fn live_tables_and_their_checkpoints_stay_within_the_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = OsDisk::new(folder.path().to_str().unwrap()).unwrap();
+    let start = HELD.get();
+    let options = SessionOptions {
+        log: Log::Written,
+        log_file_bytes: 1 << 20,
+        segment_bytes: 16 << 10,
+        ..SessionOptions::within_memory(BUDGET)
+    };
+    let cache = Arc::clone(options.cache.as_ref().unwrap());
+    let mut meter = Meter { start, cache, most: i64::MIN };
+    let session = Session::create(disk, options).unwrap();
+    let small = TableOptions::default().within_memory(BUDGET / 8);
+    let mut tables = ["a", "b"].map(|name| session.create_table(name, small.clone()).unwrap());
+    HELD_MOST.set(HELD.get());
+    for first in (0..200_000).step_by(200) {
+        for table in &mut tables {
+            table.update(&batch(first, 200)).unwrap();
+            let keys: Vec<_> = (0..200).map(|number| key(first / 200 * number)).collect();
+            table.lookup(&keys).unwrap();
+        }
+        if first % 10_000 == 0 {
+            meter.note("updates and checkpoints");
+        }
+    }
+    assert!(session.stats().checkpoints > 20, "{:?}", session.stats());
+    // And the pages make use of what is left.
+    assert!(meter.most > -(BUDGET as i64) / 3, "{} bytes", meter.most);
+}

@@ -15,6 +15,7 @@ use super::checkpoint::{Checkpoint, LiveRecord};
 use super::log::LogWriter;
 use super::log_record::{LogEnd, LogPoint, encode_delete_range, encode_update};
 use super::snapshot::{NamedSegments, TableRecord, files_of, named_files};
+use crate::cache::Charge;
 use crate::disk::Access;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
@@ -27,7 +28,8 @@ use crate::table::buffer::Batch;
 use crate::table::bytes::KeyRange;
 use crate::table::merge::{Input, Shape};
 use crate::table::read::View;
-use crate::table::runs::{Run, Segment};
+use crate::table::runs::blob::BlobUse;
+use crate::table::runs::{Run, Segment, SegmentMeta};
 use crate::table::shared::paths::CHECKPOINT;
 use crate::table::shared::{Files, Operation, Pins, SegmentStore, TableOptions};
 
@@ -160,6 +162,8 @@ pub struct LiveTables {
     changing: Mutex<Ahead>,
     /// A log file was begun and its checkpoint failed.
     is_owed: AtomicBool,
+    /// For the records in `state`.
+    charge: Option<Charge>,
 }
 
 /// A live table as it was found when the right to update it was given.
@@ -251,6 +255,12 @@ impl LiveWriter {
 }
 
 impl LiveList {
+    /// About what the records take.
+    fn memory_bytes(&self) -> u64 {
+        let segments = self.entries.values().flat_map(|entry| entry.record.table.segments());
+        segments.map(record_bytes).sum()
+    }
+
     /// The live table `name`, or all of them; `Missing` when there is none of that name.
     fn wanted(&self, name: Option<&str>) -> Result<Vec<(&String, &LiveTable)>> {
         let Some(name) = name else { return Ok(self.entries.iter().collect()) };
@@ -277,7 +287,10 @@ impl LiveTables {
         });
         let damage = damage.map(|error| (error.kind(), error.detail().to_owned()));
         let state = LiveList { entries: entries.collect(), next_id, damage };
+        let charge = store.charge();
+        set(charge.as_ref(), state.memory_bytes());
         Arc::new(LiveTables {
+            charge,
             store: Arc::clone(store),
             pins: Arc::clone(pins),
             log,
@@ -576,6 +589,9 @@ impl LiveTables {
             let identity = combine(self.store.identity, crc(CHECKPOINT.as_bytes()).into());
             let header = Header::new(FileKind::Checkpoint, identity, self.store.identity);
             let checkpoint = Checkpoint { header, next_id, files: ends, tables: records };
+            let bytes = checkpoint.segments().map(record_bytes).sum();
+            let working = self.store.charge();
+            set(working.as_ref(), bytes * COPIES);
             self.store.sync_segments(named.values())?;
             let before = self.pins.lock().live.clone();
             let new = files_of(named);
@@ -594,8 +610,8 @@ impl LiveTables {
             let before = std::mem::replace(&mut state.entries, entries);
             state.next_id = next_id;
             drop(state);
-            // It may hold the last counts of files.
             drop(before);
+            set(self.charge.as_ref(), bytes);
             log.retain(&numbers);
             Ok(())
         })
@@ -613,6 +629,23 @@ impl LiveTables {
     /// Makes all that was logged durable.
     pub fn sync(&self) -> Result<()> {
         self.log.as_ref().map_or(Ok(()), |log| log.sync().map(drop))
+    }
+}
+
+/// How often a checkpoint's records are there while it is written, beside those of the one before: as they
+/// are kept, as they are to be encoded (twice), and as bytes.
+const COPIES: u64 = 4;
+
+/// About what the record of a segment takes, with its place in the lists of files.
+fn record_bytes(segment: &SegmentMeta) -> u64 {
+    let blobs = segment.blobs.len() * size_of::<BlobUse>();
+    let keys = segment.first_key.len() + segment.last_key.len();
+    (size_of::<SegmentMeta>() + keys + blobs + 64) as u64
+}
+
+fn set(charge: Option<&Charge>, bytes: u64) {
+    if let Some(charge) = charge {
+        charge.set(bytes);
     }
 }
 

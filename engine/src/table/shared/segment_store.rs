@@ -92,7 +92,12 @@ impl Drop for Poisoning<'_> {
 pub struct Scratch {
     pub queue: Box<dyn Queue>,
     buffers: Vec<Buffer>,
+    /// For what all of that takes of the session's memory, a page for each read that may be under way.
+    _charge: Option<Charge>,
 }
+
+/// About what each read takes that a queue may have under way: a page, and what is asked and answered.
+const READ_BYTES: u64 = PAGE_BYTES as u64 + 128;
 
 impl Scratch {
     /// A buffer for one page.
@@ -466,7 +471,7 @@ impl SegmentStore {
         self.counters.add_written(purpose, finished.meta.file_bytes());
         let id = finished.meta.id;
         let Finished { meta, index, filter, file, cached, counted } = finished;
-        let cached = cached.or_else(|| self.cached(&meta));
+        let cached = cached.or_else(|| self.cached(&meta)).inspect(|it| charge_open(it, &meta));
         let shared = counted.expect("the files of a session are counted");
         remember(&self.files, id, &shared);
         let segment = Segment::adopt(meta, file, index, filter, shared).with_cache(cached);
@@ -505,7 +510,8 @@ impl SegmentStore {
         let shared = self.take_in(meta.id, &paths::segment(meta.id))?;
         let segment = Segment::open_shared(meta.clone(), shared)?.unsynced();
         let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
-        let segment = Arc::new(segment.with_cache(self.cached(meta)).with_blobs(blobs));
+        let cached = self.cached(meta).inspect(|it| charge_open(it, meta));
+        let segment = Arc::new(segment.with_cache(cached).with_blobs(blobs));
         remember(&self.segments, meta.id, &segment);
         Ok(segment)
     }
@@ -564,7 +570,7 @@ impl SegmentStore {
     fn equip(&self, segment: Segment) -> Result<Arc<Segment>> {
         let (id, meta) = (segment.meta().id, segment.meta());
         let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
-        let cached = self.cached(meta);
+        let cached = self.cached(meta).inspect(|it| charge_open(it, meta));
         let segment = Arc::new(segment.with_cache(cached).with_blobs(blobs));
         Ok(remember_first(&self.segments, id, segment))
     }
@@ -658,8 +664,12 @@ impl SegmentStore {
         if let Some(scratch) = lock(&self.scratches).pop() {
             return Ok(scratch);
         }
-        let queue = self.disk.queue(self.options.queue_depth.max(1))?;
-        Ok(Scratch { queue, buffers: Vec::new() })
+        let depth = self.options.queue_depth.max(1);
+        let (queue, charge) = (self.disk.queue(depth)?, self.charge());
+        if let Some(charge) = &charge {
+            charge.set(depth as u64 * READ_BYTES);
+        }
+        Ok(Scratch { queue, buffers: Vec::new(), _charge: charge })
     }
 
     /// Keeps a scratch with nothing under way for the next lookup.
@@ -669,6 +679,13 @@ impl SegmentStore {
             lock(&self.scratches).push(scratch);
         }
     }
+}
+
+/// Counts what an open segment takes beside index and filter: itself, its file with handle and name, and
+/// its places in the lists of the session and of its run.
+fn charge_open(cached: &CachedFile, meta: &SegmentMeta) {
+    let keys = 2 * (meta.first_key.len() + meta.last_key.len());
+    cached.charge((size_of::<Segment>() + size_of::<SharedFile>() + keys + 600) as u64);
 }
 
 /// Notes what `id` is, unless another thread did meanwhile; returns what it is.
