@@ -5,7 +5,8 @@
 //!
 //! - bytes written are durable only after [`File::sync`] of that file returned;
 //! - a file's length is durable with the same sync;
-//! - a created, renamed or removed name is durable only after [`Disk::sync_directory`] of its folder;
+//! - a created, renamed or removed name is durable only after [`Disk::sync_directory`] of its folder, and
+//!   where that fails, only after it was made anew;
 //! - until then each of them may survive or not, independently; a torn write keeps whole 512-byte
 //!   sectors of old and new.
 //!
@@ -78,10 +79,20 @@ pub trait Disk: Send + Sync + Debug {
     /// Makes a folder whose parent exists; does nothing when it is there already.
     fn create_directory(&self, path: &str) -> Result<()>;
 
+    /// Removes a folder with nothing in it. `Missing` when it is not there, `Io` when it is not empty. A
+    /// folder whose name may not be durable is removed and made anew; where no failed sync of a folder
+    /// is forgotten, there is nothing to do, as here.
+    fn remove_directory(&self, path: &str) -> Result<()> {
+        let _ = path;
+        Ok(())
+    }
+
     /// Whether a file or folder has this name.
     fn exists(&self, path: &str) -> Result<bool>;
 
-    /// Makes the names in a folder durable.
+    /// Makes the names in a folder durable: those created, renamed or removed since the last call. After
+    /// an error some of them may never be, though later calls succeed: whoever relies on such a name makes
+    /// it anew first.
     fn sync_directory(&self, path: &str) -> Result<()>;
 
     /// Takes the exclusive lock at `path` at once or fails with `Locked`, naming the text that the

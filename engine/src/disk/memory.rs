@@ -180,7 +180,7 @@ fn check_folder(names: &BTreeMap<String, Node>, path: &str) -> Result<()> {
     match names.get(path) {
         _ if path.is_empty() => Ok(()),
         Some(Node::Folder) => Ok(()),
-        Some(Node::File(_)) => Err(Error::invalid(format!("{path} is a file, not a folder"))),
+        Some(Node::File(_)) => Err(paths::is_file(path)),
         None => Err(paths::missing(path)),
     }
 }
@@ -230,6 +230,17 @@ impl Disk for MemoryDisk {
             return Ok(());
         }
         self.insert(path, Node::Folder)
+    }
+
+    fn remove_directory(&self, path: &str) -> Result<()> {
+        paths::check(path)?;
+        let mut names = self.names_mut();
+        check_folder(&names, path)?;
+        if names.keys().any(|other| paths::split(other).0 == path) {
+            return Err(paths::is_not_empty(path));
+        }
+        names.remove(path);
+        Ok(())
     }
 
     fn exists(&self, path: &str) -> Result<bool> {

@@ -94,6 +94,7 @@ impl OsDisk {
         match error.kind() {
             io::ErrorKind::NotFound => paths::missing(&shown).with_source(error),
             io::ErrorKind::AlreadyExists => paths::exists(&shown).with_source(error),
+            io::ErrorKind::NotADirectory => paths::is_file(&shown).with_source(error),
             io::ErrorKind::IsADirectory => paths::is_folder(&shown).with_source(error),
             _ => Error::io(action, &shown, error),
         }
@@ -212,6 +213,11 @@ impl Disk for OsDisk {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && full.is_dir() => Ok(()),
             outcome => outcome.map_err(|error| self.error("create the folder", path, error)),
         }
+    }
+
+    fn remove_directory(&self, path: &str) -> Result<()> {
+        fs::remove_dir(self.full(path)?)
+            .map_err(|error| self.error("remove the folder", path, error))
     }
 
     fn exists(&self, path: &str) -> Result<bool> {

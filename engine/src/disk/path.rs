@@ -41,6 +41,16 @@ pub(super) fn is_folder(path: &str) -> Error {
     Error::invalid(format!("{path} is a folder, where a file is needed"))
 }
 
+/// `Invalid`: `path` is a file where a folder is needed.
+pub(super) fn is_file(path: &str) -> Error {
+    Error::invalid(format!("{path} is a file, not a folder"))
+}
+
+/// `Io`: the folder `path` has something in it.
+pub(super) fn is_not_empty(path: &str) -> Error {
+    Error::io("remove the folder", path, std::io::ErrorKind::DirectoryNotEmpty.into())
+}
+
 /// `Locked`: `holder` has the lock.
 pub(super) fn locked(path: &str, holder: &str) -> Error {
     let holder = match holder.trim() {

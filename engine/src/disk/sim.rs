@@ -85,6 +85,7 @@ impl SimDisk {
             capacity: None,
             lose_cache: false,
             save_some: false,
+            forget_names: false,
         };
         Arc::new(SimDisk { state: Arc::new(Mutex::new(state)), seed })
     }
@@ -209,8 +210,15 @@ impl SimDisk {
         lock(&self.state).lose_cache = lose;
     }
 
-    /// Whether a failed sync of a file makes a random part of the changes durable all the same, some of
-    /// them torn; otherwise it saves none.
+    /// Whether a failed sync of a folder has the disk forget the changes of its names, as Linux may: they
+    /// are seen until the power goes, a second sync succeeds and saves none of them, and only names that
+    /// are made anew become durable. Otherwise the next sync saves them.
+    pub fn forget_names_on_failed_sync(&self, forget: bool) {
+        lock(&self.state).forget_names = forget;
+    }
+
+    /// Whether a failed sync makes a random part of the changes durable all the same, those of a file
+    /// torn, too; otherwise it saves none.
     pub fn save_some_on_failed_sync(&self, some: bool) {
         lock(&self.state).save_some = some;
     }
@@ -292,7 +300,24 @@ impl Disk for SimDisk {
         let (folder, file) = state.names.file(path)?;
         let name = paths::split(path).1.to_owned();
         let State { names, clock, .. } = &mut *state;
-        names.change(folder, NameChange::Remove { name, file }, clock);
+        names.change(folder, NameChange::Remove { name, entry: Entry::File(file) }, clock);
+        Ok(())
+    }
+
+    fn remove_directory(&self, path: &str) -> Result<()> {
+        paths::check(path)?;
+        let mut state = self.enter(Call::changing(Fault::Remove, "remove the folder"), path)?;
+        let (folder, number) = match state.names.find(path)? {
+            (folder, Some(Entry::Folder(number))) => (folder, number),
+            (_, Some(Entry::File(_))) => return Err(paths::is_file(path)),
+            (_, None) => return Err(paths::missing(path)),
+        };
+        if !state.names.list(number).is_empty() {
+            return Err(paths::is_not_empty(path));
+        }
+        let name = paths::split(path).1.to_owned();
+        let State { names, clock, .. } = &mut *state;
+        names.change(folder, NameChange::Remove { name, entry: Entry::Folder(number) }, clock);
         Ok(())
     }
 
@@ -328,11 +353,22 @@ impl Disk for SimDisk {
 
     fn sync_directory(&self, path: &str) -> Result<()> {
         paths::check_directory(path)?;
-        let mut state = self.enter(Call::changing(Fault::Sync, "sync the folder"), path)?;
-        let folder = state.names.folder(path)?;
-        state.names.sync(folder);
+        let mut state = lock(&self.state);
+        let was_dead = state.faults.dead;
+        let outcome = state.faults.enter(Call::changing(Fault::Sync, "sync the folder"), path);
+        let folder = match state.names.folder(path) {
+            Ok(folder) => folder,
+            Err(error) => return outcome.and(Err(error)),
+        };
+        let State { names, faults, forget_names, save_some, random, .. } = &mut *state;
+        match outcome {
+            Ok(()) => names.sync(folder),
+            // The dead never asked for it.
+            Err(_) if was_dead || faults.dead || !*forget_names => {}
+            Err(_) => names.fail_sync(folder, || *save_some && random.below(2) == 0),
+        }
         state.sweep();
-        Ok(())
+        outcome
     }
 
     fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>> {
@@ -374,7 +410,7 @@ impl Disk for SimDisk {
         if let Err(error) = state.check_room(call, to, copy, bytes.len()) {
             let name = paths::split(to).1.to_owned();
             let State { names, clock, .. } = &mut *state;
-            names.change(folder, NameChange::Remove { name, file: copy }, clock);
+            names.change(folder, NameChange::Remove { name, entry: Entry::File(copy) }, clock);
             return Err(error);
         }
         let State { files, clock, .. } = &mut *state;

@@ -80,6 +80,10 @@ impl Disk for Subfolder {
         self.disk.create_directory(&self.inner(path))
     }
 
+    fn remove_directory(&self, path: &str) -> Result<()> {
+        self.disk.remove_directory(&self.inner(path))
+    }
+
     fn exists(&self, path: &str) -> Result<bool> {
         self.disk.exists(&self.inner(path))
     }

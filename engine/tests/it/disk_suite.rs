@@ -40,6 +40,7 @@ promises! {
     paths_outside_are_invalid
     folders_list_what_they_hold
     folders_are_not_files
+    empty_folders_go_and_others_stay
     names_move_and_replace
     removed_files_stay_readable
     locks_exclude_and_name_their_holder
@@ -204,6 +205,22 @@ fn folders_are_not_files(disk: &dyn Disk) {
     fails(Kind::Invalid, disk.rename("a", "folder"));
     fails(Kind::Invalid, disk.link_or_copy("folder", "other"));
     assert_eq!(disk.list("").unwrap(), ["a", "folder"]);
+}
+
+fn empty_folders_go_and_others_stay(disk: &dyn Disk) {
+    fails(Kind::Missing, disk.remove_directory("folder"));
+    disk.create_directory("folder").unwrap();
+    file(disk, "folder/a", b"1");
+    file(disk, "b", b"2");
+    fails(Kind::Io, disk.remove_directory("folder"));
+    fails(Kind::Invalid, disk.remove_directory("b"));
+    fails(Kind::Invalid, disk.remove_directory(""));
+    assert_eq!(disk.list("folder").unwrap(), ["a"]);
+    disk.remove("folder/a").unwrap();
+    disk.remove_directory("folder").unwrap();
+    assert_eq!(disk.list("").unwrap(), ["b"]);
+    disk.create_directory("folder").unwrap();
+    assert_eq!(disk.list("folder").unwrap(), Vec::<String>::new());
 }
 
 fn names_move_and_replace(disk: &dyn Disk) {

@@ -107,6 +107,11 @@ impl Disk for HookedDisk {
         self.inner.create_directory(path)
     }
 
+    fn remove_directory(&self, path: &str) -> Result<()> {
+        (self.before)(Call::Remove, path);
+        self.inner.remove_directory(path)
+    }
+
     fn exists(&self, path: &str) -> Result<bool> {
         (self.before)(Call::Exists, path);
         self.inner.exists(path)

@@ -20,8 +20,8 @@ use crate::story::{self, SETUP, Story};
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     /// The `n`-th sync fails. Reads give what was lost, as on Linux, or the system drops it; nothing of
-    /// it is durable, or some.
-    Sync { n: u64, lose: bool, some: bool },
+    /// it is durable, or some; names, where it was a folder's, are forgotten, or saved by the next.
+    Sync { n: u64, lose: bool, some: bool, forget: bool },
     /// The `n`-th write fails.
     Write { n: u64 },
     /// The process dies at the `n`-th change or sync.
@@ -34,8 +34,8 @@ impl Trouble {
         let calls = whole.calls();
         let mut all = Vec::new();
         for n in 1..=calls.syncs {
-            all.push(Trouble::Sync { n, lose: false, some: false });
-            all.push(Trouble::Sync { n, lose: n % 2 == 0, some: n % 2 == 1 });
+            all.push(Trouble::Sync { n, lose: false, some: false, forget: true });
+            all.push(Trouble::Sync { n, lose: n % 2 == 0, some: n % 2 == 1, forget: n % 3 > 0 });
         }
         all.extend((1..=calls.writes).step_by(3).map(|n| Trouble::Write { n }));
         all.extend((1..=calls.mutations).map(|n| Trouble::Death { n }));
@@ -47,7 +47,8 @@ impl Trouble {
     fn disk(self) -> Arc<SimDisk> {
         let sim = SimDisk::new(7);
         match self {
-            Trouble::Sync { n, lose, some } => {
+            Trouble::Sync { n, lose, some, forget } => {
+                sim.forget_names_on_failed_sync(forget);
                 sim.lose_cache_on_failed_sync(lose);
                 sim.save_some_on_failed_sync(some);
                 sim.fail_at(n, Fault::Sync);

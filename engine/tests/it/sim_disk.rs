@@ -248,6 +248,67 @@ fn a_failed_sync_may_save_some_all_the_same() {
     assert_eq!(found.len(), 3, "none, all and some: {found:?}");
 }
 
+#[test]
+fn a_failed_sync_of_a_folder_may_have_its_names_forgotten() {
+    for some in [false, true] {
+        let mut found = BTreeSet::new();
+        for seed in 0..64 {
+            let disk = SimDisk::new(seed);
+            for name in ["old", "gone"] {
+                create(&disk, name, b"1").sync().unwrap();
+            }
+            disk.sync_directory("").unwrap();
+            disk.forget_names_on_failed_sync(true);
+            disk.save_some_on_failed_sync(some);
+            create(&disk, "new", b"2").sync().unwrap();
+            disk.rename("old", "moved").unwrap();
+            disk.remove("gone").unwrap();
+            disk.create_directory("folder").unwrap();
+            disk.fail_at(1, Fault::Sync);
+            disk.sync_directory("").unwrap_err();
+            assert_eq!(disk.list("").unwrap(), ["folder", "moved", "new"]);
+            disk.sync_directory("").unwrap();
+            assert_eq!(disk.unsynced_count(), 0);
+            let process = disk.crash(Crash::Process);
+            assert_eq!(process.list("").unwrap(), ["folder", "moved", "new"]);
+            for image in [disk.crash(Crash::Subset(u64::MAX)), process.crash(Crash::Seed(seed))] {
+                found.insert(image.list("").unwrap());
+            }
+        }
+        if some {
+            assert!(found.len() > 8, "{found:?}");
+        } else {
+            assert_eq!(found, BTreeSet::from([vec!["gone".to_owned(), "old".to_owned()]]));
+        }
+    }
+}
+
+#[test]
+fn forgotten_names_are_durable_once_they_are_made_anew() {
+    let disk = SimDisk::new(1);
+    create(&disk, "gone", b"1").sync().unwrap();
+    disk.sync_directory("").unwrap();
+    disk.forget_names_on_failed_sync(true);
+    create(&disk, "new", b"2").sync().unwrap();
+    disk.rename("gone", "going").unwrap();
+    disk.create_directory("folder").unwrap();
+    disk.fail_at(1, Fault::Sync);
+    disk.sync_directory("").unwrap_err();
+    create(&disk, "copy", b"2").sync().unwrap();
+    disk.rename("copy", "new").unwrap();
+    disk.rename("going", "gone").unwrap();
+    disk.remove("gone").unwrap();
+    disk.remove_directory("folder").unwrap();
+    disk.create_directory("folder").unwrap();
+    disk.sync_directory("").unwrap();
+    create(&disk, "folder/a", b"3").sync().unwrap();
+    disk.sync_directory("folder").unwrap();
+    let image = disk.crash(Crash::Subset(0));
+    assert_eq!(image.list("").unwrap(), ["folder", "new"]);
+    assert_eq!(image.bytes("new").unwrap(), b"2");
+    assert_eq!(image.bytes("folder/a").unwrap(), b"3");
+}
+
 /// A small workload with a call of every kind.
 fn workload(disk: &SimDisk) -> varvite::Result<()> {
     disk.create_directory("d")?;

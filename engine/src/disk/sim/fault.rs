@@ -15,11 +15,12 @@ pub enum Fault {
     Read,
     /// Writing, setting a length, or preallocating. A failed write leaves some of its sectors.
     Write,
-    /// Syncing a file or a folder. What a failed sync of a file should have made durable never will be.
+    /// Syncing a file or a folder. What a failed sync of a file should have made durable never will be; of
+    /// a folder neither, after [`super::SimDisk::forget_names_on_failed_sync`].
     Sync,
     /// Renaming or linking.
     Rename,
-    /// Removing.
+    /// Removing a file or a folder.
     Remove,
     /// Whatever takes space; the error says that there is none.
     Space,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::path as paths;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The root's number.
 pub(super) const ROOT: u64 = 0;
@@ -23,7 +23,7 @@ pub(super) enum NameChange {
     },
     Remove {
         name: String,
-        file: u64,
+        entry: Entry,
     },
     /// Belongs to the folder it moves to, and is durable with that folder's sync: until then the file
     /// has its old name after a crash, even when the old folder was synced.
@@ -82,7 +82,7 @@ impl Names {
             folder = match self.folders[&folder].live.get(name) {
                 Some(Entry::Folder(number)) => *number,
                 Some(Entry::File(_)) => {
-                    return Err(Error::invalid(format!("{path} is a file, not a folder")));
+                    return Err(paths::is_file(path));
                 }
                 None => return Err(paths::missing(path)),
             };
@@ -128,18 +128,18 @@ impl Names {
             NameChange::Add { name, entry } => {
                 self.names(folder, side).insert(name.clone(), *entry);
             }
-            NameChange::Remove { name, file } => self.take(folder, name, *file, side),
+            NameChange::Remove { name, entry } => self.take(folder, name, *entry, side),
             NameChange::Move { from_folder, from, to, file } => {
-                self.take(*from_folder, from, *file, side);
+                self.take(*from_folder, from, Entry::File(*file), side);
                 self.names(folder, side).insert(to.clone(), Entry::File(*file));
             }
         }
     }
 
-    /// Removes a name if it still is that file's: changes before may not have persisted.
-    fn take(&mut self, folder: u64, name: &str, file: u64, side: Side) {
+    /// Removes a name if it still is that entry's: changes before may not have persisted.
+    fn take(&mut self, folder: u64, name: &str, entry: Entry, side: Side) {
         let names = self.names(folder, side);
-        if names.get(name) == Some(&Entry::File(file)) {
+        if names.get(name) == Some(&entry) {
             names.remove(name);
         }
     }
@@ -160,6 +160,19 @@ impl Names {
                 self.commit_source(*from_folder, from, *file);
             }
             self.apply(folder, &change.change, Side::Durable);
+        }
+    }
+
+    /// A failed sync of `folder`: its changes are forgotten, so that no later sync saves them, but those
+    /// that `keep` says were saved all the same. Names are read as before until the crash.
+    pub(super) fn fail_sync(&mut self, folder: u64, mut keep: impl FnMut() -> bool) {
+        let (of_folder, others) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|pending| pending.folder == folder);
+        self.pending = others;
+        let of_folder: Vec<Pending> = of_folder;
+        for pending in of_folder.iter().filter(|_| keep()) {
+            self.apply(folder, &pending.change, Side::Durable);
         }
     }
 

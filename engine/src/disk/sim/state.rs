@@ -24,6 +24,7 @@ pub struct State {
     pub capacity: Option<u64>,
     pub lose_cache: bool,
     pub save_some: bool,
+    pub forget_names: bool,
 }
 
 impl State {
