@@ -6,6 +6,7 @@
 
 mod cursor;
 mod lookup;
+mod loser_tree;
 pub mod stats;
 mod value;
 mod values;

@@ -11,9 +11,11 @@ mod run_place;
 mod run_reader;
 mod segment;
 mod segment_builder;
+mod segment_meta;
 
 pub use run::Run;
 pub use run_place::RunPlace;
 pub use run_reader::{CHUNK_BYTES, ReadOptions, RunReader};
-pub use segment::{BLOB_FILES_MAX, Counts, Footer, Segment, SegmentMeta, page_offset};
+pub use segment::Segment;
 pub use segment_builder::{Finished, SegmentBuilder, SegmentOptions};
+pub use segment_meta::{BLOB_FILES_MAX, Counts, Footer, SegmentMeta, page_offset};

@@ -169,3 +169,55 @@ fn what_a_cursor_reads_ahead_is_charged() {
     drop(cursor);
     assert_eq!(charged(&cache), before);
 }
+
+/// A stream in order is written as it comes: what is charged is its segment in work.
+#[test]
+fn a_sorted_load_is_charged_for_its_segment_in_work() {
+    let cache = Cache::new(64 << 20);
+    let options = SessionOptions { cache: Some(Arc::clone(&cache)), ..Default::default() };
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    let options = TableOptions::default();
+    let before = cache.stats().charged_bytes;
+    let mut loader = session.load_table("t", options, LoadOrder::Sorted).unwrap();
+    let count = 200_000_u64;
+    for number in 0..count {
+        loader.push(&number.to_be_bytes(), b"").unwrap();
+    }
+    let charged = cache.stats().charged_bytes - before;
+    assert!(charged >= count * 8 * 9 / 10 + (256 << 10), "{charged}");
+    let table = loader.finish().unwrap();
+    let after = cache.stats().charged_bytes - before;
+    assert!(after < charged / 2, "{after} of {charged}");
+    drop(table);
+}
+
+/// Cursors over the hundreds of runs of a union.
+#[test]
+fn a_cursor_over_many_sources_is_charged_for_their_pages() {
+    let cache = Cache::new(64 << 20);
+    let options = SessionOptions { cache: Some(Arc::clone(&cache)), ..Default::default() };
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    let tables: Vec<_> = (0..200_u32)
+        .map(|number| {
+            let order = LoadOrder::Sorted;
+            let mut loader =
+                session.load_table(&format!("t{number}"), TableOptions::default(), order).unwrap();
+            loader.push(&number.to_be_bytes(), &[7; 100]).unwrap();
+            loader.finish().unwrap()
+        })
+        .collect();
+    let tables: Vec<_> = tables.iter().collect();
+    let united = session.incremental_union("all", &tables).unwrap();
+    let before = cache.stats().charged_bytes;
+    let mut cursor = united.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
+    let charged = cache.stats().charged_bytes - before;
+    assert!(charged >= 200 * 4096, "{charged}");
+    let mut count = 0;
+    while cursor.next().unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 200);
+    drop(cursor);
+    let charged = cache.stats().charged_bytes - before;
+    assert!(charged < 200 * 4096, "{charged}: indexes and filters are what stays");
+}

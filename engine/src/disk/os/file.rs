@@ -39,7 +39,29 @@ impl OsFile {
 #[cfg(target_os = "linux")]
 fn ask_direct(file: &fs::File) -> bool {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    if !is_aligned_for(direct_alignment(file)) {
+        return false;
+    }
     fcntl_getfl(file).is_ok_and(|flags| fcntl_setfl(file, flags | OFlags::DIRECT).is_ok())
+}
+
+/// Of what memory and offsets must be multiples, where the system says so. Sectors may be larger than
+/// [`ALIGNMENT`], as the system's pages may.
+#[cfg(target_os = "linux")]
+fn direct_alignment(file: &fs::File) -> Option<[u32; 2]> {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    let found = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN);
+    is_told.then_some([found.stx_dio_mem_align, found.stx_dio_offset_align])
+}
+
+/// Whether what is a multiple of [`ALIGNMENT`] is one of each of these; zero is told of a file that takes no
+/// direct access.
+#[cfg(any(test, target_os = "linux"))]
+fn is_aligned_for(alignment: Option<[u32; 2]>) -> bool {
+    alignment.is_none_or(|units| {
+        units.iter().all(|&unit| unit > 0 && (ALIGNMENT as u32).is_multiple_of(unit))
+    })
 }
 
 /// Asks that reads leave the file's time of access alone: looking at it costs each of them. Only who
@@ -176,5 +198,20 @@ impl File for OsFile {
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         use std::os::fd::AsFd as _;
         Some(self.file.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn direct_access_is_taken_only_where_our_alignment_suits() {
+        for sound in [None, Some([1, 512]), Some([512, 4096]), Some([4096, 4096])] {
+            assert!(is_aligned_for(sound), "{sound:?}");
+        }
+        for other in [[0, 0], [4096, 16_384], [65_536, 512], [512, 3000]] {
+            assert!(!is_aligned_for(Some(other)), "{other:?}");
+        }
     }
 }

@@ -48,15 +48,12 @@ impl Input {
         }
     }
 
-    /// The same without the segments that lie wholly at or below `boundary`.
-    pub fn after(&self, boundary: &[u8]) -> Input {
-        let Input::Run(run) = self else { return self.clone() };
-        let segments = run.segments();
-        let first = segments.partition_point(|segment| segment.last_key() <= boundary);
-        if first == 0 {
-            return self.clone();
+    /// Leaves out the segments that lie wholly at or below `boundary`, which join `gone`.
+    fn pass(&mut self, boundary: &[u8], gone: &mut Vec<Arc<Segment>>) {
+        let Input::Run(run) = self else { return };
+        if run.segments().first().is_some_and(|segment| segment.last_key() <= boundary) {
+            gone.extend(Arc::make_mut(run).split_to(boundary));
         }
-        Input::Run(Arc::new(Run::new(segments[first..].to_vec())))
     }
 }
 
@@ -105,6 +102,38 @@ pub struct UnionPart {
 }
 
 impl MergeState {
+    /// Whether nobody else has its runs.
+    fn is_unread(&self) -> bool {
+        let is_unread = |input: &Input| match input {
+            Input::Run(run) => Arc::strong_count(run) == 1,
+            Input::Buffer(_) => true,
+        };
+        Arc::strong_count(&self.outputs) == 1 && self.inputs.iter().all(is_unread)
+    }
+
+    /// Goes on behind `finished`, at a cost of `spent` in all. Gives what is not needed any more.
+    fn go_on(
+        &mut self,
+        finished: Option<Arc<Segment>>,
+        spent: u64,
+        end: bool,
+    ) -> Vec<Arc<Segment>> {
+        let mut gone = Vec::new();
+        if let Some(segment) = finished {
+            Arc::make_mut(&mut self.outputs).push(segment);
+        }
+        self.boundary = self.outputs.last_key().map(Arc::from);
+        if end {
+            for input in self.inputs.drain(..) {
+                gone.extend(input.segments().iter().cloned());
+            }
+        } else if let Some(boundary) = &self.boundary {
+            self.inputs.iter_mut().for_each(|input| input.pass(boundary, &mut gone));
+        }
+        (self.spent, self.done) = (spent, end);
+        gone
+    }
+
     /// The content of a union whose inputs belong together as `groups` say: its finished segments, if
     /// there are any, then what is left of its inputs.
     pub fn parts(&self, groups: &Groups) -> Vec<UnionPart> {
@@ -427,26 +456,29 @@ impl MergeJob {
         Arc::new(files.into_keys().collect())
     }
 
-    /// Finishes the output segment and publishes the state after it.
+    /// Finishes the output segment and publishes the state after it. Where nobody reads that, it changes in
+    /// place, which costs no more the more segments there are.
     fn finish_segment(&self, work: &mut Work, end: bool) -> Result<()> {
-        let state = self.state();
-        let mut outputs = Arc::clone(&state.outputs);
-        if let Some(builder) = work.builder.take() {
-            let mut segments = outputs.segments().to_vec();
-            segments.push(builder.finish(&self.store)?);
-            outputs = Arc::new(Run::new(segments));
+        let builder = work.builder.take();
+        let finished = builder.map(|builder| builder.finish(&self.store)).transpose()?;
+        let spent = work.spent;
+        let mut gone = Vec::new();
+        let mut published = lock(&self.state);
+        if let Some(state) = Arc::get_mut(&mut published).filter(|state| state.is_unread()) {
+            gone = state.go_on(finished, spent, end);
+            drop(published);
+        } else {
+            drop(published);
+            let before = self.state();
+            let mut next = (*before).clone();
+            gone.extend(next.go_on(finished, spent, end));
+            drop(before);
+            let before = std::mem::replace(&mut *lock(&self.state), Arc::new(next));
+            drop(before);
         }
-        let boundary = outputs.last_key().map(Arc::from);
-        let inputs = match &boundary {
-            _ if end => Vec::new(),
-            Some(boundary) => state.inputs.iter().map(|input| input.after(boundary)).collect(),
-            None => state.inputs.clone(),
-        };
-        let next = MergeState { outputs, boundary, inputs, spent: work.spent, done: end };
-        let before = std::mem::replace(&mut *lock(&self.state), Arc::new(next));
         self.done.store(end, Ordering::Release);
         // Only now, since it may remove files, for which no reader shall wait.
-        drop(before);
+        drop(gone);
         Ok(())
     }
 

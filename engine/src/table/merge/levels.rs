@@ -87,6 +87,8 @@ pub struct Level {
 pub struct Shape {
     /// Oldest first.
     pub sealed: VecDeque<Sealed>,
+    /// What the entries of all of `sealed` cost.
+    pub sealed_bytes: u64,
     /// Youngest first.
     pub levels: Vec<Level>,
     /// The oldest entries, unless they are in the deepest level's merge.
@@ -145,6 +147,7 @@ impl Schedule<'_> {
     pub fn seal(&self, shape: &mut Arc<Shape>, buffer: WriteBuffer, base: Option<Arc<Run>>) {
         let shape = Arc::make_mut(shape);
         shape.seals += 1;
+        shape.sealed_bytes += buffer.cost_bytes();
         let mut sealed = Sealed { buffer, base, seal: shape.seals, writing: None };
         if shape.sealed.is_empty() {
             self.start_writing(shape, &mut sealed);
@@ -200,6 +203,7 @@ impl Schedule<'_> {
         }
         let shape = Arc::make_mut(shape);
         shape.sealed.pop_front();
+        shape.sealed_bytes -= oldest.buffer.cost_bytes();
         if shape.levels.is_empty() {
             shape.levels.push(Level::default());
         }
@@ -347,7 +351,7 @@ impl Level {
 impl Shape {
     /// While merges are paused: `Invalid` when another `filled` bytes would be too much to hold.
     fn check_paused(&self, filled: u64, most: u64) -> Result<()> {
-        let held: u64 = self.sealed.iter().map(|sealed| sealed.buffer.cost_bytes()).sum();
+        let held = self.sealed_bytes;
         if filled == 0 || held + filled <= most {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::output::{BlobPlan, Output};
+use crate::cache::Charge;
 use crate::error::Result;
 use crate::table::bytes::EntryRef;
 use crate::table::runs::{Run, Segment, SegmentBuilder};
@@ -22,6 +23,10 @@ pub struct RunBuilder {
     blobs: BlobPlan,
     builder: Option<Output>,
     segments: Vec<Arc<Segment>>,
+    /// For what `builder` holds.
+    charge: Option<Charge>,
+    /// Entries until that is looked at again.
+    until_charged: u32,
 }
 
 impl RunBuilder {
@@ -40,6 +45,18 @@ impl RunBuilder {
             blobs: BlobPlan::new(blob_min),
             builder: None,
             segments: Vec::new(),
+            charge: store.charge(),
+            until_charged: 0,
+        }
+    }
+
+    /// Counts what the segment in work holds in the budget.
+    fn charge(&mut self) {
+        /// Entries between two looks, of a few bytes each in the filter and the index.
+        const ENTRIES: u32 = 1024;
+        self.until_charged = ENTRIES;
+        if let Some(charge) = &self.charge {
+            charge.set(self.builder.as_ref().map_or(0, Output::memory_bytes));
         }
     }
 
@@ -67,12 +84,19 @@ impl RunBuilder {
         if builder.is_full(self.store.segment_bytes()) {
             return self.finish_segment();
         }
+        match self.until_charged.checked_sub(1) {
+            Some(left) => self.until_charged = left,
+            None => self.charge(),
+        }
         Ok(())
     }
 
     fn finish_segment(&mut self) -> Result<()> {
         let Some(builder) = self.builder.take() else { return Ok(()) };
-        let segment = builder.finish(&self.store)?;
+        let finished = builder.finish(&self.store);
+        self.charge();
+        self.until_charged = 0;
+        let segment = finished?;
         let taken = u64::from(segment.meta().footer.filter_bytes);
         self.filter_room = self.filter_room.saturating_sub(taken);
         self.segments.push(segment);

@@ -1,19 +1,25 @@
 //! Ordered reads of a view, in both directions.
 //!
 //! The cursor stands in a gap between keys. Each source (buffers, runs, halves of merges) has its own
-//! place; a step takes the least (or greatest) key, joins what the sources say of it from newest to
-//! oldest, and skips keys that are not bound. Turning round places all sources anew at the gap.
+//! place; a tree of losers says which has the least (or greatest) key. A step joins what the sources say of
+//! it from newest to oldest, in O(log sources) comparisons for each, and skips keys that are not bound. Turning round places all sources anew at the gap.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::loser_tree::LoserTree;
 use super::view::View;
+use crate::cache::Charge;
 use crate::error::Result;
 use crate::table::buffer::BufferStream;
-use crate::table::bytes::{EntryKind, EntryRef, operator};
+use crate::table::bytes::{EntryKind, EntryRef, PAGE_BYTES, operator, prefix};
 use crate::table::merge::{Binding, Input};
 use crate::table::runs::blob::HeldBlob;
 use crate::table::runs::{Run, RunPlace};
+
+/// Up to so many sources their pages, a page each, are not charged to the budget: short scans are many, and
+/// hold that for a moment. What is read ahead always is.
+const SOURCES_UNCHARGED: usize = 16;
 
 enum CursorSource {
     Buffer(BufferStream),
@@ -141,6 +147,9 @@ enum Gap {
 /// ```
 pub struct Cursor {
     sources: Vec<CursorSource>,
+    heads: NextKeys,
+    /// Of equal keys the newest source is first.
+    order: LoserTree,
     /// In an unfinished union, for each source the first one behind its table; else empty.
     ends: Vec<usize>,
     lower: Bound<Vec<u8>>,
@@ -155,6 +164,8 @@ pub struct Cursor {
     blob: Option<HeldBlob>,
     /// Whether `value` holds upserts that join `blob`.
     joins: bool,
+    /// For the pages that the sources hold, where they are more than a few.
+    _charge: Option<Charge>,
     /// Last, as in a view.
     view: View,
 }
@@ -172,8 +183,15 @@ fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
 impl Cursor {
     pub(in crate::table) fn new(view: View, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Self {
         let (sources, ends) = sources(&view);
+        let many = sources.len() > SOURCES_UNCHARGED;
+        let charge = if many { view.store.charge() } else { None };
+        if let Some(charge) = &charge {
+            charge.set((sources.len() * (PAGE_BYTES + size_of::<RunPlace>())) as u64);
+        }
         let mut cursor = Cursor {
             view,
+            heads: NextKeys { words: vec![0; sources.len()], ..NextKeys::default() },
+            order: LoserTree::default(),
             sources,
             ends,
             lower: owned(lower),
@@ -184,6 +202,7 @@ impl Cursor {
             value: Vec::new(),
             blob: None,
             joins: false,
+            _charge: charge,
         };
         cursor.seek_first();
         cursor
@@ -298,7 +317,7 @@ impl Cursor {
         self.view.store.check_open()?;
         self.turn(direction)?;
         loop {
-            if !self.take_key(direction) {
+            if !self.take_key() {
                 return Ok(false);
             }
             let within = match direction {
@@ -308,12 +327,14 @@ impl Cursor {
             if !within {
                 return Ok(false);
             }
-            let bound = self.join()?;
-            if let Err(error) = self.pass(direction) {
-                // The sources no longer stand together: the next call places them anew.
-                self.direction = None;
-                return Err(error);
-            }
+            // Until it is done the sources do not stand together; after an error they are placed anew.
+            self.direction = None;
+            let bound = if self.ends.is_empty() {
+                self.pass_key(direction)?
+            } else {
+                self.pass_key_of_union(direction)?
+            };
+            self.direction = Some(direction);
             // In the memory of the key before, since every step comes here.
             let mut key = match std::mem::replace(&mut self.gap, Gap::Start) {
                 Gap::Before(key) | Gap::After(key) => key,
@@ -342,77 +363,131 @@ impl Cursor {
                 Direction::Backward => source.place_before(&self.gap)?,
             }
         }
+        let Cursor { sources, heads, order, .. } = self;
+        heads.read(sources, direction);
+        order.rebuild(sources.len(), |one, other| heads.is_before(sources, one, other));
         self.direction = Some(direction);
         Ok(())
     }
 
-    /// Copies the next key in `direction`; false when no source has one.
-    fn take_key(&mut self, direction: Direction) -> bool {
-        let keys = self.sources.iter().filter_map(|source| source.peek().map(|entry| entry.key));
-        let next = match direction {
-            Direction::Forward => keys.min(),
-            Direction::Backward => keys.max(),
-        };
-        let Some(key) = next else { return false };
+    /// Copies the next key; false when no source has one.
+    fn take_key(&mut self) -> bool {
+        let first = self.order.first().and_then(|first| self.sources[first].peek());
+        let Some(entry) = first else { return false };
         self.key.clear();
-        self.key.extend_from_slice(key);
+        self.key.extend_from_slice(entry.key);
         true
     }
 
-    /// Joins what the sources say of the key, newest first; whether it is bound.
-    fn join(&mut self) -> Result<bool> {
+    /// The newest source that stands at the key.
+    #[inline]
+    fn at_key(&self) -> Option<usize> {
+        let first = self.order.first()?;
+        self.sources[first].peek().filter(|entry| entry.key == self.key).map(|_| first)
+    }
+
+    /// Moves the first source on.
+    fn advance(&mut self, first: usize, direction: Direction) -> Result<()> {
+        let Cursor { sources, heads, order, .. } = self;
+        sources[first].step(direction)?;
+        heads.read_one(sources, first);
+        order.replay(|one, other| heads.is_before(sources, one, other));
+        Ok(())
+    }
+
+    /// Joins what the sources say of the key, newest first, and moves them past it; whether it is bound.
+    fn pass_key(&mut self, direction: Direction) -> Result<bool> {
         (self.blob, self.joins) = (None, false);
-        let store = &self.view.store;
-        let operator = self.view.operator.as_ref();
-        if !self.ends.is_empty() {
-            let fetch = |reference: &[u8]| store.fetch(reference);
-            let mut binding = Binding::new(operator, &fetch);
-            for (number, source) in self.sources.iter().enumerate() {
-                if let Some(entry) = source.peek().filter(|entry| entry.key == self.key) {
-                    binding.take(number, self.ends[number], entry)?;
-                }
-            }
-            let bound = binding.finish();
-            if let Some((EntryKind::Blob, reference)) = &bound {
-                self.blob = Some(store.blob(reference)?);
-            }
-            return Ok(bound.map(|(_, value)| self.value = value).is_some());
-        }
         let mut newest: Option<EntryKind> = None;
-        for source in &self.sources {
-            let Some(entry) = source.peek().filter(|entry| entry.key == self.key) else { continue };
-            if entry.kind == EntryKind::Blob {
-                self.blob = Some(store.blob(entry.value)?);
-                self.joins = newest.is_some();
-                return Ok(true);
+        while let Some(source) = self.at_key() {
+            let entry = self.sources[source].peek().expect("it stands at the key");
+            match newest {
+                None | Some(EntryKind::Upsert) if entry.kind == EntryKind::Blob => {
+                    self.blob = Some(self.view.store.blob(entry.value)?);
+                    self.joins = newest.is_some();
+                    newest = Some(EntryKind::Blob);
+                }
+                None => {
+                    newest = Some(entry.kind);
+                    self.value.clear();
+                    self.value.extend_from_slice(entry.value);
+                }
+                Some(kind @ EntryKind::Upsert) => {
+                    let newer = EntryRef { kind, key: &self.key, value: &self.value };
+                    let joined = operator::combine(self.view.operator.as_ref(), entry, newer);
+                    let (kind, value) = joined.expect("an upsert joins what is older");
+                    newest = Some(kind);
+                    self.value = value;
+                }
+                Some(_) => {}
             }
-            if newest.is_none() {
-                newest = Some(entry.kind);
-                self.value.clear();
-                self.value.extend_from_slice(entry.value);
-            } else {
-                let newer =
-                    EntryRef { kind: EntryKind::Upsert, key: &self.key, value: &self.value };
-                let joined = operator::combine(operator, entry, newer);
-                let (kind, value) = joined.expect("an upsert joins what is older");
-                newest = Some(kind);
-                self.value = value;
-            }
-            if newest != Some(EntryKind::Upsert) {
-                break;
-            }
+            self.advance(source, direction)?;
         }
         Ok(newest != Some(EntryKind::Delete))
     }
 
-    /// Moves every source past the key.
-    fn pass(&mut self, direction: Direction) -> Result<()> {
-        for source in &mut self.sources {
-            if source.peek().is_some_and(|entry| entry.key == self.key) {
-                source.step(direction)?;
-            }
+    /// The same of an unfinished union.
+    fn pass_key_of_union(&mut self, direction: Direction) -> Result<bool> {
+        (self.blob, self.joins) = (None, false);
+        let store = Arc::clone(&self.view.store);
+        let operator = self.view.operator.clone();
+        let fetch = |reference: &[u8]| store.fetch(reference);
+        let mut binding = Binding::new(operator.as_ref(), &fetch);
+        while let Some(source) = self.at_key() {
+            let entry = self.sources[source].peek().expect("it stands at the key");
+            binding.take(source, self.ends[source], entry)?;
+            self.advance(source, direction)?;
         }
-        Ok(())
+        let bound = binding.finish();
+        if let Some((EntryKind::Blob, reference)) = &bound {
+            self.blob = Some(store.blob(reference)?);
+        }
+        Ok(bound.map(|(_, value)| self.value = value).is_some())
+    }
+}
+
+/// The first eight bytes of each source's key, so that few comparisons look at the sources.
+#[derive(Default)]
+struct NextKeys {
+    /// Less is nearer; the greatest number where there is no key.
+    words: Vec<u64>,
+    /// All ones when the cursor moves backward, else zeros.
+    flip: u64,
+    /// How often two sources were compared.
+    #[cfg(test)]
+    compared: std::cell::Cell<u64>,
+}
+
+impl NextKeys {
+    fn read(&mut self, sources: &[CursorSource], direction: Direction) {
+        self.flip = if direction == Direction::Backward { u64::MAX } else { 0 };
+        (0..sources.len()).for_each(|source| self.read_one(sources, source));
+    }
+
+    #[inline]
+    fn read_one(&mut self, sources: &[CursorSource], source: usize) {
+        let entry = sources[source].peek();
+        self.words[source] = entry.map_or(u64::MAX, |entry| prefix(entry.key) ^ self.flip);
+    }
+
+    /// Whether the cursor comes to the key of `one` before that of `other`; of equal keys the newest one's
+    /// comes first.
+    #[inline]
+    fn is_before(&self, sources: &[CursorSource], one: usize, other: usize) -> bool {
+        #[cfg(test)]
+        self.compared.set(self.compared.get() + 1);
+        let (a, b) = (self.words[one], self.words[other]);
+        if a != b {
+            return a < b;
+        }
+        match (sources[one].peek(), sources[other].peek()) {
+            (Some(a), Some(b)) => {
+                let order = a.key.cmp(b.key);
+                let order = if self.flip == 0 { order } else { order.reverse() };
+                order.then(one.cmp(&other)).is_lt()
+            }
+            (a, b) => (a.is_none(), one) < (b.is_none(), other),
+        }
     }
 }
 
@@ -482,4 +557,68 @@ fn sources(view: &View) -> (Vec<CursorSource>, Vec<usize>) {
     ends.extend(parts.iter().map(|part| own + part.end));
     sources.extend(parts.iter().map(|part| run(&part.run, part.after.clone(), None)));
     (sources, ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+    use crate::{Batch, Session, SessionOptions, TableOptions};
+
+    /// Comparisons a step of a scan, either way, over a table of so many sealed buffers.
+    fn compared(sources: u32) -> u64 {
+        let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default()).unwrap();
+        session.pause_merges(u64::MAX);
+        let options = TableOptions { write_buffer_bytes: 64, ..TableOptions::default() };
+        let mut table = session.create_table("t", options).unwrap();
+        for number in 0..sources {
+            // Each buffer is full with one entry, near those of others.
+            let key = (number.wrapping_mul(0x9e37_79b1)).to_be_bytes();
+            table.update(Batch::new().insert(&key, &[7; 64])).unwrap();
+        }
+        let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
+        assert!(cursor.sources.len() >= sources as usize, "{}", cursor.sources.len());
+        cursor.next().unwrap();
+        cursor.heads.compared.set(0);
+        let mut steps = 1;
+        while cursor.next().unwrap().is_some() {
+            steps += 1;
+        }
+        assert_eq!(steps, u64::from(sources));
+        cursor.heads.compared.get() / steps
+    }
+
+    /// While merges are paused nobody adds up what the sealed buffers hold.
+    #[test]
+    fn what_sealed_buffers_hold_is_known_at_each_moment() {
+        let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default()).unwrap();
+        let options = TableOptions { write_buffer_bytes: 64, ..TableOptions::default() };
+        let mut table = session.create_table("t", options).unwrap();
+        let mut held = 0;
+        for number in 0..600_u32 {
+            match number {
+                100 | 400 => session.pause_merges(10_000),
+                300 => session.resume_merges(),
+                _ => {}
+            }
+            let entry = [7; 40];
+            let length = (number % 40) as usize;
+            if table.update(Batch::new().insert(&number.to_be_bytes(), &entry[..length])).is_err() {
+                table.work(500).unwrap();
+            }
+            let shape = table.view().shape;
+            let sum: u64 = shape.sealed.iter().map(|sealed| sealed.buffer.cost_bytes()).sum();
+            assert_eq!(shape.sealed_bytes, sum, "after {number} updates");
+            held = held.max(sum);
+        }
+        assert!((5_000..=10_100).contains(&held), "{held}");
+    }
+
+    #[test]
+    fn a_step_costs_the_logarithm_of_the_sources() {
+        for (sources, most) in [(10, 4), (100, 7), (1_000, 10), (10_000, 14)] {
+            let compared = compared(sources);
+            assert!(compared <= most, "{sources} sources: {compared} comparisons a step");
+        }
+    }
 }

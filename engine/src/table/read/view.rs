@@ -75,6 +75,7 @@ impl View {
         let base = oldest.map_or_else(|| self.base.clone(), |sealed| sealed.base.clone());
         shape.seals -= shape.sealed.len() as u64;
         shape.sealed.clear();
+        shape.sealed_bytes = 0;
         (shape, base)
     }
 }

@@ -5,10 +5,17 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::segment::{Counts, Segment};
+use super::segment::Segment;
+use super::segment_meta::Counts;
 use crate::table::bytes::{common_prefix, prefix};
 
-/// An immutable sorted run.
+/// The words of a segment's first and last key behind `skip` bytes.
+fn words(segment: &Segment, skip: usize) -> (u64, u64) {
+    let meta = segment.meta();
+    (prefix(&meta.first_key[skip..]), prefix(&meta.last_key[skip..]))
+}
+
+/// A sorted run; whoever shares it changes nothing of it.
 #[derive(Debug, Default)]
 pub struct Run {
     segments: Vec<Arc<Segment>>,
@@ -16,19 +23,35 @@ pub struct Run {
     words: Vec<u64>,
     /// The same of each segment's last key.
     ends: Vec<u64>,
-    /// That prefix.
+    /// That prefix, or a beginning of it.
     shared: Vec<u8>,
     counts: Counts,
     file_bytes: u64,
+    /// How many segments were added, taken, copied or looked at anew.
+    #[cfg(test)]
+    steps: usize,
+}
+
+impl Clone for Run {
+    /// O(segments).
+    fn clone(&self) -> Self {
+        Run {
+            segments: self.segments.clone(),
+            words: self.words.clone(),
+            ends: self.ends.clone(),
+            shared: self.shared.clone(),
+            counts: self.counts,
+            file_bytes: self.file_bytes,
+            #[cfg(test)]
+            steps: self.steps + self.segments.len(),
+        }
+    }
 }
 
 impl Run {
-    /// A run of these segments, which must be in the order of their keys.
+    /// A run of these segments, which must be in the order of their keys. O(segments).
     #[must_use]
     pub fn new(segments: Vec<Arc<Segment>>) -> Self {
-        for pair in segments.windows(2) {
-            assert!(pair[0].meta().last_key < pair[1].meta().first_key, "segments do not overlap");
-        }
         let shared = match (segments.first(), segments.last()) {
             (Some(first), Some(last)) => {
                 let first = &first.meta().first_key;
@@ -36,15 +59,68 @@ impl Run {
             }
             _ => Vec::new(),
         };
-        let skip = shared.len();
-        let words = segments.iter().map(|s| prefix(&s.meta().first_key[skip..])).collect();
-        let ends = segments.iter().map(|s| prefix(&s.meta().last_key[skip..])).collect();
-        let mut counts = Counts::default();
-        for segment in &segments {
-            counts.add(&segment.meta().footer.counts);
+        let mut run = Run { shared, ..Run::default() };
+        for segment in segments {
+            run.append(segment);
         }
-        let file_bytes = segments.iter().map(|segment| segment.meta().file_bytes()).sum();
-        Run { segments, words, ends, shared, counts, file_bytes }
+        run
+    }
+
+    /// Adds a segment whose keys are above all others. O(1), and O(segments) at each time that fewer bytes
+    /// than before are common to all keys.
+    pub fn push(&mut self, segment: Arc<Segment>) {
+        let meta = segment.meta();
+        if self.is_empty() {
+            self.shared.clone_from(&meta.first_key);
+        }
+        let common = common_prefix(&self.shared, &meta.last_key);
+        if common < self.shared.len() {
+            self.shared.truncate(common);
+            for (number, before) in self.segments.iter().enumerate() {
+                (self.words[number], self.ends[number]) = words(before, common);
+            }
+            #[cfg(test)]
+            {
+                self.steps += self.segments.len();
+            }
+        }
+        self.append(segment);
+    }
+
+    /// Adds a segment that begins with the shared prefix.
+    fn append(&mut self, segment: Arc<Segment>) {
+        let meta = segment.meta();
+        if let Some(last) = self.last_key() {
+            assert!(last < &meta.first_key[..], "segments do not overlap");
+        }
+        let (word, end) = words(&segment, self.shared.len());
+        self.words.push(word);
+        self.ends.push(end);
+        self.counts.add(&meta.footer.counts);
+        self.file_bytes += meta.file_bytes();
+        self.segments.push(segment);
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
+    }
+
+    /// Takes the segments away that lie wholly at or below `boundary`. O(those), but for moving the numbers
+    /// of the others together.
+    pub fn split_to(&mut self, boundary: &[u8]) -> Vec<Arc<Segment>> {
+        let count = self.segments.partition_point(|segment| segment.last_key() <= boundary);
+        self.words.drain(..count);
+        self.ends.drain(..count);
+        let taken: Vec<_> = self.segments.drain(..count).collect();
+        for segment in &taken {
+            self.counts.take(&segment.meta().footer.counts);
+            self.file_bytes -= segment.meta().file_bytes();
+        }
+        #[cfg(test)]
+        {
+            self.steps += count;
+        }
+        taken
     }
 
     /// The segments, in the order of their keys.
@@ -153,5 +229,40 @@ impl Run {
             Some(number) if key <= self.segments[number].meta().last_key.as_slice() => number,
             _ => begun,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::memory::MemoryDisk;
+    use crate::{LoadOrder, Session, SessionOptions, TableOptions};
+
+    /// Steps a segment, when tables of so many entries are merged into small segments, and how many there
+    /// are.
+    fn steps_a_segment(entries: u32) -> (usize, usize) {
+        let options = SessionOptions { segment_bytes: 8 << 10, ..SessionOptions::default() };
+        let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+        let tables = ["a", "b", "c"].map(|name| {
+            let order = LoadOrder::Sorted;
+            let mut loader = session.load_table(name, TableOptions::default(), order).unwrap();
+            for number in 0..entries {
+                loader
+                    .push(&(number * 3 + u32::from(name.as_bytes()[0])).to_be_bytes(), &[7; 100])
+                    .unwrap();
+            }
+            loader.finish().unwrap()
+        });
+        let union = session.union("all", &[&tables[0], &tables[1], &tables[2]]).unwrap();
+        let view = union.view();
+        let last = view.shape.last.as_ref().unwrap();
+        (last.steps / last.segments.len(), last.segments.len())
+    }
+
+    #[test]
+    fn a_merge_takes_as_many_steps_a_segment_however_many_there_are() {
+        let (few, count) = steps_a_segment(1_000);
+        let (many, count_many) = steps_a_segment(10_000);
+        assert!(count_many > 8 * count, "{count} {count_many}");
+        assert!(many <= few + 1, "{many} steps a segment of {count_many}, {few} of {count}");
     }
 }

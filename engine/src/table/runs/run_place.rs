@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::run::Run;
-use super::segment::page_offset;
+use super::segment_meta::page_offset;
 use crate::cache::Charge;
 use crate::disk::Buffer;
 use crate::error::Result;

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use super::run::Run;
-use super::segment::{Segment, page_offset};
+use super::segment::Segment;
+use super::segment_meta::page_offset;
 use crate::disk::Buffer;
 use crate::error::Result;
 use crate::table::bytes::{EntryKind, EntryRef, FIRST_PAGE, PAGE_BYTES, Page, prefix};

@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use super::blob::{BlobUse, encode_uses};
-use super::segment::{Counts, Footer, Segment, SegmentMeta, page_offset};
+use super::segment::Segment;
+use super::segment_meta::{Counts, Footer, SegmentMeta, page_offset};
 use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode};
 use crate::error::{Error, Result};
