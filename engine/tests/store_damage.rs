@@ -166,7 +166,11 @@ fn damage_anywhere_is_told_or_does_no_harm() {
     LARGEST.set(0);
     answers(&sound).unwrap();
     let usual = LARGEST.get();
-    let files: Vec<_> = sound.files().into_iter().filter(|name| name != "lock").collect();
+    let files: Vec<_> = sound
+        .files()
+        .into_iter()
+        .filter(|name| name != "lock" && !name.ends_with(".saved"))
+        .collect();
     assert!(files.len() >= 4 && sound.total_bytes() < 100_000, "{files:?} {}", sound.total_bytes());
     let (mut told, mut unread, mut filling, mut cuts) = (0, 0, 0, 0);
     for name in &files {
@@ -214,7 +218,8 @@ fn the_check_finds_every_damaged_byte_and_changes_nothing() {
     let sound = store();
     let expected = answers(&sound).unwrap();
     assert_eq!(findings(&sound).unwrap(), Vec::new());
-    for name in sound.files().into_iter().filter(|name| name != "lock") {
+    for name in sound.files().into_iter().filter(|name| name != "lock" && !name.ends_with(".saved"))
+    {
         let bytes = sound.bytes(&name).unwrap();
         for at in (0..bytes.len()).step_by(3) {
             let disk = sound.snapshot();

@@ -51,6 +51,20 @@ pub fn replace(disk: &Arc<dyn Disk>, path: &str, bytes: &[u8]) -> Result<()> {
     replacement.finish()
 }
 
+/// Gives the file at `path`, whose bytes are durable, its name anew: a sync of the folder may have failed,
+/// and the next one need not save what that should have. Durable with a sync of the folder, which the
+/// caller does; until then, and after an error, the same bytes have the name.
+pub fn renew(disk: &Arc<dyn Disk>, path: &str) -> Result<()> {
+    let file = disk.open(path, Mode::Read, Access::Buffered)?;
+    let mut bytes = vec![0; file.len()? as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    let replacement = Replacement::begin(disk, path, Access::Buffered)?;
+    if !bytes.is_empty() {
+        replacement.file().write_at(0, &bytes)?;
+    }
+    replacement.rename()
+}
+
 /// A file that is being written to take the place of another. Dropped unfinished, it is removed.
 #[derive(Debug)]
 pub struct Replacement {
@@ -85,11 +99,18 @@ impl Replacement {
     }
 
     /// Makes it durable and gives it its name: sync, rename, sync of the folder.
-    pub fn finish(mut self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
+        let (disk, path) = (Arc::clone(&self.disk), self.path.clone());
+        self.rename()?;
+        disk.sync_directory(paths::split(&path).0)
+    }
+
+    /// The same without the folder's sync.
+    fn rename(mut self) -> Result<()> {
         self.file.sync()?;
         self.disk.rename(&self.working, &self.path)?;
         self.finished = true;
-        self.disk.sync_directory(paths::split(&self.path).0)
+        Ok(())
     }
 }
 

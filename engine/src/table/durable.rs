@@ -15,7 +15,7 @@ mod opening;
 pub mod snapshot;
 pub mod verify;
 
-pub use checkpoint::{Checkpoint, LiveRecord, read_any_checkpoint, read_checkpoint};
+pub use checkpoint::{Checkpoint, LiveRecord, read_checkpoint};
 pub use live_tables::{LiveTables, LiveWriter, Opened, TableState, no_live_table};
 pub use log::{LogFile, LogWriter, scan};
 pub use log_record::{

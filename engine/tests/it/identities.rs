@@ -11,6 +11,7 @@ use varvite::context::{self, CommitInfo, Hash, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
+use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::error::Kind;
 use varvite::{
     Batch, Log, OpenSnapshot, OpenTable, Result, Session, SessionOptions, SnapshotContent, Table,
@@ -99,7 +100,8 @@ fn files(root: &Path) -> Vec<String> {
             }
         }
     }
-    found.retain(|name| !name.ends_with("lock"));
+    // The bytes of one mean nothing, the other has none.
+    found.retain(|name| !name.ends_with("lock") && !name.ends_with(".saved"));
     found.sort();
     found
 }
@@ -323,6 +325,94 @@ fn a_session_made_by_another_process_meanwhile_stays() {
     assert_eq!(contents(&shared, &SessionOptions::default()).unwrap().len(), 2);
 }
 
+/// A creation whose last sync failed, taken for done: what is acknowledged later must not hang from a
+/// name that only memory has.
+#[test]
+fn what_is_saved_after_a_failed_creation_outlives_a_power_cut() {
+    let mut sessions = 0;
+    for (n, forget, is_created) in
+        (1..40).flat_map(|n| [0, 1, 2, 3].map(|way| (n, way % 2 == 1, way > 1)))
+    {
+        for options in [SessionOptions::default(), logged()] {
+            let sim = SimDisk::new(n);
+            sim.forget_names_on_failed_sync(forget);
+            sim.fail_at(n, Fault::Sync);
+            if Session::create(sim.clone(), options.clone()).is_ok() {
+                continue;
+            }
+            let session = match Session::open(sim.clone(), options.clone()) {
+                Err(error) if error.kind() == Kind::Missing && is_created => {
+                    Session::create(sim.clone(), options.clone()).unwrap()
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), Kind::Missing, "{error}");
+                    continue;
+                }
+                Ok(session) => session,
+            };
+            let mut table = session.create_table("t", TableOptions::default()).unwrap();
+            table.update(Batch::new().insert(b"key", b"value")).unwrap();
+            let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+            session.save_snapshot("saved", content).unwrap();
+            let image = sim.crash(Crash::Subset(0));
+            let session = Session::open(image, options.clone()).unwrap();
+            assert_eq!(session.warnings(), Vec::<String>::new());
+            let opened = session.open_snapshot("saved", &OpenSnapshot::default());
+            let table = opened.unwrap().take("t").unwrap();
+            assert_eq!(table.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+            sessions += 1;
+        }
+    }
+    assert!(sessions > 6, "{sessions}");
+}
+
+/// The same for a context store.
+#[test]
+fn what_is_committed_after_a_failed_creation_outlives_a_power_cut() {
+    let mut stores = 0;
+    for (n, forget) in (1..40).flat_map(|n| [(n, false), (n, true)]) {
+        let sim = SimDisk::new(n);
+        sim.forget_names_on_failed_sync(forget);
+        sim.fail_at(n, Fault::Sync);
+        if Store::create(sim.clone(), context::Options::default()).is_ok() {
+            continue;
+        }
+        let Ok(mut store) = Store::open(sim.clone(), context::Options::default()) else { continue };
+        let mut tree = store.empty_tree();
+        tree.add(&["a"], b"1").unwrap();
+        let hash = store.commit(&mut tree, &CommitInfo::new(&[], 0, "a", "b")).unwrap();
+        let image = sim.crash(Crash::Subset(0));
+        let store = Store::open(image, context::Options::default());
+        let store = store.unwrap_or_else(|error| panic!("{n}, {forget}: {error}"));
+        assert!(store.exists(&hash).unwrap(), "{n}, {forget}");
+        stores += 1;
+    }
+    assert!(stores > 0, "{stores}");
+}
+
+/// The same for an export, into a folder where one before it failed.
+#[test]
+fn an_export_after_one_that_failed_outlives_a_power_cut() {
+    let source = tell(MemoryDisk::seeded(2), SessionOptions::default());
+    let mut failed = 0;
+    for (n, forget) in (1..40).flat_map(|n| [(n, false), (n, true)]) {
+        let sim = SimDisk::new(n);
+        sim.forget_names_on_failed_sync(forget);
+        sim.fail_at(n, Fault::Sync);
+        let target = Arc::clone(&sim) as Arc<dyn Disk>;
+        failed += u32::from(source.export_snapshot("slot-1", &target, Verify::Quick).is_err());
+        match source.export_snapshot("slot-2", &target, Verify::Quick) {
+            Err(error) => assert_eq!(error.kind(), Kind::Exists, "{error}"),
+            Ok(_) => {
+                let image = sim.crash(Crash::Subset(0)) as Arc<dyn Disk>;
+                let found = contents(&image, &SessionOptions::default()).unwrap();
+                assert_eq!(found.keys().collect::<Vec<_>>(), ["slot-2"], "{n}, {forget}");
+            }
+        }
+    }
+    assert!(failed > 10, "{failed}");
+}
+
 /// Names of a host's own that end as a replacement does.
 const FOREIGN: [&str; 4] = ["x.tmp", "data.tmp", "session.tmp.tmp", "0000000000000001.tmp"];
 
@@ -459,4 +549,124 @@ fn saves_are_numbered_upwards_also_after_reopening() {
     let listed = session.list_snapshots().unwrap();
     let numbers: Vec<_> = listed.iter().map(|info| (info.name.as_str(), info.sequence)).collect();
     assert_eq!(numbers, [("another", 3), ("slot-1", 1), ("slot-2", 2)]);
+}
+
+/// Saves a snapshot of an empty table and gives its number.
+fn save_numbered(session: &Session, name: &str) -> u64 {
+    let table = session.create_table(&format!("of-{name}"), TableOptions::default()).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot(name, content).unwrap();
+    let listed = session.list_snapshots().unwrap();
+    listed.into_iter().find(|info| info.name == name).unwrap().sequence
+}
+
+#[test]
+fn no_number_of_a_save_comes_again() {
+    for options in [SessionOptions::default(), logged()] {
+        let disk = MemoryDisk::seeded(1);
+        tell(disk.clone(), options.clone()).close().unwrap();
+        let mut given = vec![1, 2];
+        let mut save = |disk: &Arc<MemoryDisk>, name: &str| {
+            let session = Session::open(disk.clone(), options.clone()).unwrap();
+            let number = save_numbered(&session, name);
+            assert!(given.iter().all(|before| *before < number), "{name}: {number} of {given:?}");
+            given.push(number);
+            session
+        };
+        // The newest is damaged, or lost, or deleted, before the session is opened again.
+        save(&disk, "a").close().unwrap();
+        let whole = disk.bytes("snapshots/a.snapshot").unwrap();
+        let mut bad = whole.clone();
+        bad[40] ^= 1;
+        disk.replace("snapshots/a.snapshot", bad).unwrap();
+        drop(save(&disk, "b"));
+        disk.replace("snapshots/a.snapshot", whole).unwrap();
+        disk.remove("snapshots/b.snapshot").unwrap();
+        let session = save(&disk, "c");
+        session.delete_snapshot("c").unwrap();
+        session.close().unwrap();
+        drop(save(&disk, "d"));
+        // All of them at once.
+        let session = Session::open(disk.clone(), options.clone()).unwrap();
+        for info in session.list_snapshots().unwrap() {
+            session.delete_snapshot(&info.name).unwrap();
+        }
+        drop(session);
+        drop(save(&disk, "e"));
+    }
+}
+
+#[test]
+fn no_number_of_a_save_comes_again_after_a_power_cut() {
+    for n in 1..60 {
+        for fault in [None, Some(Fault::Sync), Some(Fault::Rename), Some(Fault::Remove)] {
+            let sim = SimDisk::new(n);
+            sim.forget_names_on_failed_sync(true);
+            let options = SessionOptions::default;
+            let session = Session::create(sim.clone(), options()).unwrap();
+            let before = save_numbered(&session, "a");
+            match fault {
+                Some(fault) => sim.fail_at(n, fault),
+                None => sim.kill_at(n),
+            }
+            let content = SnapshotContent { label: "", payload: b"", tables: &[] };
+            let _ = session.save_snapshot("b", content);
+            let _ = session.delete_snapshot("a");
+            let _ = session.save_snapshot("c", content);
+            drop(session);
+            sim.disarm();
+            let sim = if fault.is_none() { sim.crash(Crash::Process) } else { sim };
+            // What the next process is shown is a number that was given.
+            let session = Session::open(sim.clone(), options()).unwrap();
+            let listed = session.list_snapshots().unwrap();
+            let shown = listed.iter().map(|info| info.sequence).max().unwrap_or(0).max(before);
+            for info in listed {
+                session.delete_snapshot(&info.name).unwrap();
+            }
+            drop(session);
+            for crash in [Crash::Subset(0), Crash::Subset(u64::MAX), Crash::Seed(n)] {
+                let session = Session::open(sim.crash(crash), options()).unwrap();
+                let number = save_numbered(&session, "d");
+                assert!(number > shown, "{n}, {fault:?}, {crash:?}: {number} after {shown}");
+            }
+        }
+    }
+}
+
+/// Without the session's own file, what its other files say of it is believed where all say the same.
+#[test]
+fn files_that_contradict_each_other_about_a_lost_session_are_named() {
+    for (options, seed) in [(SessionOptions::default(), 1), (logged(), 1), (logged(), 2)] {
+        let disk = MemoryDisk::seeded(1);
+        tell(disk.clone(), options.clone()).close().unwrap();
+        let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+        let report = || check(&shared, |_| std::ops::ControlFlow::Continue(())).unwrap();
+        let mut bad = disk.bytes("session").unwrap();
+        bad[20] ^= 1;
+        for is_lost in [false, true] {
+            if is_lost {
+                disk.remove("session").unwrap();
+            } else {
+                disk.replace("session", bad.clone()).unwrap();
+            }
+            let findings = report().findings;
+            assert_eq!(findings.len(), 1, "{findings:?}");
+            assert_eq!(findings[0].file, "session");
+            assert_eq!(findings[0].snapshots, ["slot-1", "slot-2"]);
+        }
+        // A file of another session's, which comes first in the order of names.
+        let other = MemoryDisk::seeded(8 + seed);
+        tell(other.clone(), logged()).close().unwrap();
+        let theirs = if seed == 1 { "snapshots/slot-1.snapshot" } else { "checkpoint" };
+        disk.replace(theirs, other.bytes(theirs).unwrap()).unwrap();
+        let findings = report().findings;
+        let told = findings.iter().find(|finding| finding.file == "session").unwrap();
+        for name in ["snapshots/slot-2.snapshot", theirs, "contradict"] {
+            assert!(told.detail.contains(name), "{name}: {}", told.detail);
+        }
+        // The file that is alone with what it says is the one that does not belong here.
+        assert!(findings.iter().any(|finding| finding.file == theirs), "{findings:?}");
+        let sound = "snapshots/slot-2.snapshot";
+        assert!(findings.iter().all(|finding| finding.file != sound), "{findings:?}");
+    }
 }

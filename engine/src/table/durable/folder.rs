@@ -1,7 +1,9 @@
 //! Reads what a session's folder says of itself: its own file and the manifests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::checkpoint::read_any_checkpoint;
 use super::snapshot::Manifest;
 use crate::disk::{Access, Disk, Lock, Mode};
 use crate::error::{Error, Kind, Result};
@@ -28,39 +30,48 @@ pub struct Claim {
     disk: Arc<dyn Disk>,
 }
 
-/// What [`Claim::begin`] makes of files that are not ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
-    /// The folder is not empty.
-    Refuse,
-    /// They stay.
-    Keep,
-}
-
 impl Claim {
     /// Claims the root folder of `disk`. `Exists` when there is a session, `Invalid` when there is
     /// something else, `Corrupt` when a session has lost its own file. What a creation or an export has
     /// left that was cut short is removed.
-    pub fn begin(disk: &Arc<dyn Disk>, others: Others) -> Result<(Claim, Box<dyn Lock>)> {
-        expect_free(&**disk, others)?;
+    pub fn begin(disk: &Arc<dyn Disk>) -> Result<(Claim, Box<dyn Lock>)> {
+        expect_free(&**disk)?;
         let lock = exclusive::lock(&**disk, LOCK, &holder())?;
         // Again: another process may have made a session before the lock was ours.
-        let is_marked = expect_free(&**disk, others)?;
-        let left = left_over(&**disk, is_marked, others)?;
-        if !is_marked {
+        let is_marked = expect_free(&**disk)?;
+        let left = left_over(&**disk, is_marked)?;
+        if is_marked && left.is_empty() {
+            // The sync that should have made it durable may have failed. Beside files it is: they came after.
+            disk.remove(&mark())?;
+        }
+        if !is_marked || left.is_empty() {
             disk.open(&mark(), Mode::Create, Access::Buffered)?.sync()?;
         }
         disk.sync_directory("")?;
         left.iter().try_for_each(|path| disk.remove(path))?;
-        for folder in [SEGMENTS, SNAPSHOTS] {
-            disk.create_directory(folder)?;
-        }
-        // The session's own file makes it one, so it must not outlive a crash without its folders,
-        // nor beside what was to go.
-        for folder in [SEGMENTS, SNAPSHOTS].iter().filter(|_| !left.is_empty()) {
-            disk.sync_directory(folder)?;
+        make_folders(&**disk)?;
+        Ok((Claim { disk: Arc::clone(disk) }, lock))
+    }
+
+    /// Claims the root folder of `disk`, whatever session is there: that ends with the rename of its own
+    /// file to the mark, under the lock. Files that are not ours stay. `Locked` when somebody has it.
+    pub fn begin_over(disk: &Arc<dyn Disk>) -> Result<(Claim, Box<dyn Lock>)> {
+        let lock = exclusive::lock(&**disk, LOCK, &holder())?;
+        let mark = mark();
+        let is_session = disk.exists(SESSION)?;
+        if !is_session && disk.exists(&mark)? {
+            // Anew: the sync that should have made the first rename durable may have failed, and then
+            // the power brings the session back, which must not have lost a file.
+            disk.rename(&mark, SESSION)?;
+            disk.rename(SESSION, &mark)?;
+        } else if is_session {
+            disk.rename(SESSION, &mark)?;
+        } else {
+            disk.open(&mark, Mode::Create, Access::Buffered)?.sync()?;
         }
         disk.sync_directory("")?;
+        clear(&**disk)?;
+        make_folders(&**disk)?;
         Ok((Claim { disk: Arc::clone(disk) }, lock))
     }
 
@@ -102,7 +113,7 @@ fn foreign(disk: &dyn Disk, path: &str) -> Error {
 }
 
 /// `Corrupt`: a session has lost the file that makes it one.
-fn lost_session(disk: &dyn Disk, path: &str) -> Error {
+pub fn lost_session(disk: &dyn Disk, path: &str) -> Error {
     Error::new(
         Kind::Corrupt,
         format!(
@@ -122,14 +133,14 @@ fn is_ours(folder: &str, name: &str) -> bool {
     }
 }
 
-/// Removes every file of a session that is not needed any more; what is not ours stays.
-pub fn clear(disk: &dyn Disk) -> Result<()> {
-    for folder in [SNAPSHOTS, SEGMENTS, LOG, ""] {
+/// Removes every file of what was a session but the mark; what is not ours stays.
+fn clear(disk: &dyn Disk) -> Result<()> {
+    for folder in ["", SNAPSHOTS, SEGMENTS, LOG] {
         let mut names = match disk.list(folder) {
             Err(error) if error.kind() == Kind::Missing => continue,
             names => names?,
         };
-        names.retain(|name| is_ours(folder, name));
+        names.retain(|name| is_ours(folder, name) && *name != mark());
         for name in &names {
             disk.remove(&if folder.is_empty() {
                 name.clone()
@@ -137,16 +148,123 @@ pub fn clear(disk: &dyn Disk) -> Result<()> {
                 format!("{folder}/{name}")
             })?;
         }
-        if folder == SNAPSHOTS && !names.is_empty() {
-            // So that no crash brings back a snapshot without its segments.
+        if [SNAPSHOTS, ""].contains(&folder) && !names.is_empty() {
+            // So that no crash brings back a snapshot, or live tables, without their segments.
             disk.sync_directory(folder)?;
         }
     }
     Ok(())
 }
 
+/// Makes the folders of a session, durably. What is there and empty is made anew: a sync after which its
+/// name, or the removal of what was in it, was to be durable may have failed.
+fn make_folders(disk: &dyn Disk) -> Result<()> {
+    for folder in [SEGMENTS, SNAPSHOTS] {
+        if make_folder(disk, folder)? {
+            // The session's own file makes it one, so it must not outlive a crash beside what was to go.
+            disk.sync_directory(folder)?;
+        }
+    }
+    disk.sync_directory("")
+}
+
+/// Makes one of them, anew unless there is something in it; whether there is.
+pub fn make_folder(disk: &dyn Disk, folder: &str) -> Result<bool> {
+    match disk.list(folder) {
+        Ok(names) if names.is_empty() => disk.remove_directory(folder)?,
+        Ok(_) => return Ok(true),
+        Err(error) if error.kind() == Kind::Missing => {}
+        Err(error) => return Err(error),
+    }
+    disk.create_directory(folder)?;
+    Ok(false)
+}
+
+/// What makes the names of a session durable at opening, before anything is removed that they, or those
+/// that they replaced, need.
+///
+/// A process that died had perhaps not synced them; where a sync of their folder failed, no other does
+/// what that did not. So those that are found are made anew. Gives what could not be, since there was no
+/// room for it, and why.
+pub fn renew_names(disk: &Arc<dyn Disk>, found: &[String]) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    let mut renew = |path: &str| match replace::renew(disk, path) {
+        Err(error) if error.is_no_space() => {
+            warnings.push(format!(
+                "{path} could not be made certain to outlive a power cut, so no file was removed: {error}"
+            ));
+            Ok(())
+        }
+        renewed => renewed,
+    };
+    renew(SESSION)?;
+    if disk.exists(CHECKPOINT)? {
+        renew(CHECKPOINT)?;
+    }
+    found.iter().try_for_each(|name| renew(&paths::snapshot(name)))?;
+    let saved = saves(&**disk)?;
+    if let Some(last) = saved.last() {
+        renew(&paths::saved(*last))?;
+    }
+    disk.sync_directory("")?;
+    disk.sync_directory(SNAPSHOTS)?;
+    for number in saved.iter().rev().skip(1) {
+        disk.remove(&paths::saved(*number))?;
+    }
+    Ok(warnings)
+}
+
+/// The numbers of saves that files tell by their names, in their order.
+pub fn saves(disk: &dyn Disk) -> Result<Vec<u64>> {
+    let names = disk.list(SNAPSHOTS)?;
+    let mut numbers: Vec<_> = names.iter().filter_map(|name| paths::saved_number(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Ends the deletions of snapshots that a process began and perhaps did not make durable.
+///
+/// The manifest has another name then, and the first one may be back after a crash. It goes by a new,
+/// empty file that takes it over and is removed: what was deleted never gets its name back.
+pub fn end_deletions(disk: &Arc<dyn Disk>) -> Result<()> {
+    let names = disk.list(SNAPSHOTS)?;
+    let names: Vec<_> = names.iter().filter_map(|name| paths::deleted_name(name)).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    // First, so that whoever meets the empty file knows what it is.
+    names.iter().try_for_each(|name| replace::renew(disk, &paths::deleted(name)))?;
+    disk.sync_directory(SNAPSHOTS)?;
+    for name in &names {
+        let path = paths::snapshot(name);
+        if disk.exists(&path)? && !is_deleted(&**disk, name)? {
+            // Another was saved since.
+            continue;
+        }
+        let empty = format!("{path}{}", replace::SUFFIX);
+        match disk.remove(&empty) {
+            Err(error) if error.kind() != Kind::Missing => return Err(error),
+            _ => {}
+        }
+        disk.open(&empty, Mode::Create, Access::Buffered)?.sync()?;
+        disk.rename(&empty, &path)?;
+        disk.remove(&path)?;
+    }
+    disk.sync_directory(SNAPSHOTS)?;
+    names.iter().try_for_each(|name| disk.remove(&paths::deleted(name)))
+}
+
+/// Whether the file of snapshot `name` stands for its deletion, which an opening ends.
+fn is_deleted(disk: &dyn Disk, name: &str) -> Result<bool> {
+    let length = match disk.open(&paths::snapshot(name), Mode::Read, Access::Buffered) {
+        Err(error) if error.kind() == Kind::Missing => return Ok(false),
+        file => file?.len()?,
+    };
+    Ok(length == 0 && disk.exists(&paths::deleted(name))?)
+}
+
 /// Whether the root folder, in which there is no session and nothing foreign, has the mark.
-fn expect_free(disk: &dyn Disk, others: Others) -> Result<bool> {
+fn expect_free(disk: &dyn Disk) -> Result<bool> {
     let names = disk.list("")?;
     // Before what else is there: hosts keep files of their own beside a session's.
     if names.iter().any(|name| name == SESSION) {
@@ -161,7 +279,7 @@ fn expect_free(disk: &dyn Disk, others: Others) -> Result<bool> {
             return Err(lost_session(disk, name));
         }
         let is_ours = *name == mark || [LOCK, SEGMENTS, SNAPSHOTS, LOG].contains(&name.as_str());
-        if !is_ours && others == Others::Refuse {
+        if !is_ours {
             return Err(foreign(disk, name));
         }
     }
@@ -170,7 +288,7 @@ fn expect_free(disk: &dyn Disk, others: Others) -> Result<bool> {
 
 /// The files in the folders of a session that is none. All of them may go when the folder is marked,
 /// but a log with a record, which nothing that was cut short leaves.
-fn left_over(disk: &dyn Disk, is_marked: bool, others: Others) -> Result<Vec<String>> {
+fn left_over(disk: &dyn Disk, is_marked: bool) -> Result<Vec<String>> {
     let mut left = Vec::new();
     for folder in [SEGMENTS, SNAPSHOTS, LOG] {
         let names = match disk.list(folder) {
@@ -180,10 +298,7 @@ fn left_over(disk: &dyn Disk, is_marked: bool, others: Others) -> Result<Vec<Str
         for name in names {
             let path = format!("{folder}/{name}");
             if !is_ours(folder, &name) {
-                if others == Others::Refuse {
-                    return Err(foreign(disk, &path));
-                }
-                continue;
+                return Err(foreign(disk, &path));
             }
             let is_log = folder == LOG && paths::log_number(&name).is_some();
             let has_records =
@@ -263,12 +378,34 @@ pub fn read_any_manifest(disk: &dyn Disk, name: &str) -> Result<(Manifest, u64)>
     let opened = disk.open(&path, Mode::Read, Access::Buffered);
     let file = opened.map_err(|error| missing_snapshot(disk, name, error))?;
     let length = file.len()?;
+    if length == 0 && is_deleted(disk, name)? {
+        return Err(missing_snapshot(disk, name, Error::missing(path)));
+    }
     if length > MANIFEST_BYTES_MAX {
         return Err(Error::corrupt(&path, length, "a manifest below 1 GiB", "more bytes"));
     }
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(0, &mut bytes)?;
     Ok((Manifest::decode(&path, &bytes)?, length))
+}
+
+/// Of which session the files in the root folder of `disk` are, as checkpoint and manifests say: of each
+/// session the files that name it. Those that cannot be read say nothing.
+pub fn told_identities(disk: &dyn Disk) -> Result<BTreeMap<u64, Vec<String>>> {
+    let mut told = BTreeMap::<u64, Vec<String>>::new();
+    if let Ok(Some(checkpoint)) = read_any_checkpoint(disk) {
+        told.entry(checkpoint.header.store).or_default().push(CHECKPOINT.to_owned());
+    }
+    let names = match snapshot_names(disk) {
+        Err(error) if error.kind() == Kind::Missing => Vec::new(),
+        names => names?,
+    };
+    for name in names {
+        if let Ok((manifest, _)) = read_any_manifest(disk, &name) {
+            told.entry(manifest.header.store).or_default().push(paths::snapshot(&name));
+        }
+    }
+    Ok(told)
 }
 
 pub fn missing_snapshot(disk: &dyn Disk, name: &str, error: Error) -> Error {

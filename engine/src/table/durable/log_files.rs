@@ -109,6 +109,13 @@ pub fn find(
             if let LogRecord::Begin(_) = record {
                 return Err(payload.corrupt("an update", "the record that begins a file"));
             }
+            // A table is in a checkpoint before anything of it is in the log.
+            let next_id = checkpoint.map_or(0, |checkpoint| checkpoint.next_id);
+            if let Some(id) = record.tables().into_iter().find(|&id| id >= next_id) {
+                let expected = format_args!("tables below {next_id}, as the checkpoint has them");
+                let found = format_args!("table {id}: the checkpoint is older than the log");
+                return Err(start.corrupt(expected, found));
+            }
             tables.extend(record.tables().into_iter().map(|id| (id, at.sequence)));
             blobs.extend(record.blobs().iter().map(|blob| (blob.id, *blob)));
             each(at, &mut start.clone())

@@ -11,23 +11,26 @@ use std::sync::Arc;
 
 use crate::table::durable::read_checkpoint;
 
-use crate::disk::{Disk, entropy};
+use crate::disk::{Access, Disk, Lock, Mode, entropy};
 use crate::error::{Kind, Result};
 use crate::file::exclusive;
 use crate::file::replace::remove_leftovers;
 use crate::format::hash::Salt;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::table::durable::folder::{
-    self, Claim, Others, holder, read_manifest, read_session, snapshot_names,
+    self, Claim, holder, read_manifest, read_session, snapshot_names,
 };
 use crate::table::durable::snapshot::named_files;
 use crate::table::durable::{LiveTables, LogWriter, log_files};
 use crate::table::merge::Shape;
-use crate::table::shared::paths::{self, LOCK, SEGMENTS, SNAPSHOTS};
+use crate::table::shared::paths::{self, LOCK, LOG, SEGMENTS, SNAPSHOTS};
 use crate::table::shared::{
     Files, Log, PinnedFiles, Pins, SegmentStore, SessionOptions, SessionStats, TableOptions,
 };
 use crate::table::write::Table;
+
+/// How many numbers of saves are passed over where nothing tells the greatest one that was given.
+const SAVES_SKIPPED: u64 = 1 << 32;
 
 /// An open session. Clones are handles to the same one.
 ///
@@ -56,8 +59,10 @@ pub struct Session {
     /// Held by whoever saves or deletes a snapshot or closes, across all of its writes. Readers of
     /// snapshots take `pins` only, which nobody holds while the disk works.
     pub(in crate::table) changing: Arc<Mutex<()>>,
-    /// How many snapshots were saved, as far as those tell that are there; under `changing`.
+    /// How many snapshots were saved; under `changing`.
     saves: Arc<AtomicU64>,
+    /// Of which number a file tells that; under `changing`.
+    saved: Arc<AtomicU64>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
     pub(in crate::table) store: Arc<SegmentStore>,
 }
@@ -76,18 +81,25 @@ impl Session {
     ///
     /// Its identity follows from the seed in the options; without one, `disk` draws it.
     pub fn create(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
-        Self::create_beside(disk, options, Others::Refuse)
+        let seed = entropy::seed(options.seed, &*disk)?;
+        let (claim, lock) = Claim::begin(&disk)?;
+        Self::create_claimed(disk, options, seed, &claim, lock)
     }
 
     /// Makes a session in place of whatever session is there. Files that are no session's stay.
     pub(crate) fn create_over(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
-        folder::clear(&*disk)?;
-        Self::create_beside(disk, options, Others::Keep)
+        let seed = entropy::seed(options.seed, &*disk)?;
+        let (claim, lock) = Claim::begin_over(&disk)?;
+        Self::create_claimed(disk, options, seed, &claim, lock)
     }
 
-    fn create_beside(disk: Arc<dyn Disk>, options: SessionOptions, others: Others) -> Result<Self> {
-        let seed = entropy::seed(options.seed, &*disk)?;
-        let (claim, lock) = Claim::begin(&disk, others)?;
+    fn create_claimed(
+        disk: Arc<dyn Disk>,
+        options: SessionOptions,
+        seed: u64,
+        claim: &Claim,
+        lock: Box<dyn Lock>,
+    ) -> Result<Self> {
         // The salt does not follow from the identity, which every file of the session shows.
         let from = Salt::new(seed);
         let (identity, salt) = (from.hash(b"identity"), from.hash(b"salt"));
@@ -99,7 +111,14 @@ impl Session {
             let _ = claim.retract();
         })?;
         let live = LiveTables::new(&store, &pins, log, None, None);
-        Ok(Session { store, pins, live, changing: Arc::default(), saves: Arc::default() })
+        Ok(Session {
+            store,
+            pins,
+            live,
+            changing: Arc::default(),
+            saves: Arc::default(),
+            saved: Arc::default(),
+        })
     }
 
     fn start_log(
@@ -111,20 +130,20 @@ impl Session {
         if store.options.log == Log::None {
             return Ok(None);
         }
+        // Anew, if it is empty: a sync after which its name was to be durable may have failed.
+        folder::make_folder(&*store.disk, LOG)?;
         LogWriter::start(store, pins, number, older).map(Some)
     }
 
     /// Opens the session in the root folder of `disk` for writing. `Missing` when there is none,
     /// `Locked` when another process has it. Reads every manifest.
     pub fn open(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
-        let (identity, salt) = read_session(&*disk)?;
+        read_session(&*disk)?;
         let seed = entropy::seed(options.seed, &*disk)?;
         let lock = exclusive::lock(&*disk, LOCK, &holder())?;
-        // What is found by its name, the session itself too, may not be durable there yet, when a process
-        // died before it synced the folder; what that replaced or made superfluous must not go before.
-        for folder in ["", SNAPSHOTS] {
-            disk.sync_directory(folder)?;
-        }
+        // Now nobody makes another in its place.
+        let (identity, salt) = read_session(&*disk)?;
+        folder::end_deletions(&disk)?;
         let mut next_segment = 1;
         let mut on_disk = BTreeMap::new();
         for name in disk.list(SEGMENTS)? {
@@ -136,7 +155,8 @@ impl Session {
         let store =
             SegmentStore::new(disk, options, (identity, salt), next_segment, Some((lock, seed)));
         let mut named = PinnedFiles::default();
-        let mut saves = 0;
+        let saved = folder::saves(&*store.disk)?.pop().unwrap_or(0);
+        let mut saves = saved;
         for name in snapshot_names(&*store.disk)? {
             match pin(&store, &name) {
                 Ok((sequence, files)) => {
@@ -148,6 +168,12 @@ impl Session {
                 )),
             }
         }
+        if saved == 0 && !named.warnings.is_empty() {
+            // Nobody knows which number the one has that cannot be read.
+            saves += SAVES_SKIPPED;
+        }
+        let found: Vec<_> = named.snapshots.keys().cloned().collect();
+        named.warnings.extend(folder::renew_names(&store.disk, &found)?);
         let disk = &*store.disk;
         let found = read_checkpoint(disk, identity).and_then(|checkpoint| {
             let log = log_files::find(disk, identity, checkpoint.as_ref(), &mut |_, _| Ok(()))?;
@@ -194,8 +220,8 @@ impl Session {
             _ => None,
         };
         let live = LiveTables::new(&store, &pins, writer, checkpoint, damage.as_ref());
-        let saves = Arc::new(AtomicU64::new(saves));
-        Ok(Session { store, pins, live, changing: Arc::default(), saves })
+        let [saves, saved] = [saves, saved].map(|number| Arc::new(AtomicU64::new(number)));
+        Ok(Session { store, pins, live, changing: Arc::default(), saves, saved })
     }
 
     /// Opens the session for reading snapshots, also while another process writes. Takes no lock
@@ -206,7 +232,14 @@ impl Session {
         let store = SegmentStore::new(disk, options, identity, u64::MAX, None);
         let pins = Arc::new(Pins::default());
         let live = LiveTables::new(&store, &pins, None, None, None);
-        Ok(Session { store, pins, live, changing: Arc::default(), saves: Arc::default() })
+        Ok(Session {
+            store,
+            pins,
+            live,
+            changing: Arc::default(),
+            saves: Arc::default(),
+            saved: Arc::default(),
+        })
     }
 
     /// Ends the session. Live tables are durable then. Of the others, everything since the last
@@ -267,9 +300,20 @@ impl Session {
         if self.live.has_log() { self.make_live(table) } else { Ok(table) }
     }
 
-    /// The number of the next save. One that fails leaves a gap.
-    pub(super) fn next_save(&self) -> u64 {
-        self.saves.fetch_add(1, Ordering::Relaxed) + 1
+    /// The number of the next save, which a file tells from now on, so that it never comes again: it is
+    /// durable with the manifest. A save that fails leaves a gap.
+    pub(super) fn next_save(&self) -> Result<u64> {
+        let number = self.saves.fetch_add(1, Ordering::Relaxed) + 1;
+        self.store.disk.open(&paths::saved(number), Mode::Create, Access::Buffered)?;
+        Ok(number)
+    }
+
+    /// Removes the file of the save before `number`, which is durable, best effort: the next opening does.
+    pub(super) fn note_saved(&self, number: u64) {
+        let before = self.saved.swap(number, Ordering::Relaxed);
+        if before > 0 {
+            let _ = self.store.disk.remove(&paths::saved(before));
+        }
     }
 
     /// Has updates and helpers do no merging, until [`Session::resume_merges`].
@@ -331,4 +375,84 @@ fn remove_files<'a>(disk: &dyn Disk, mut names: impl Iterator<Item = &'a String>
         Err(error) if error.kind() == Kind::Missing => Ok(()),
         removed => removed,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+    use crate::disk::sim::{Crash, Fault, SimDisk};
+    use crate::{OpenSnapshot, SnapshotContent};
+
+    fn saved(disk: Arc<dyn Disk>) -> Session {
+        let session = Session::create(disk, SessionOptions::default()).unwrap();
+        let table = session.create_table("t", TableOptions::default()).unwrap();
+        let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+        session.save_snapshot("old", content).unwrap();
+        drop(table);
+        session
+    }
+
+    #[test]
+    fn a_creation_over_a_session_that_somebody_has_takes_nothing() {
+        let disk = MemoryDisk::seeded(1);
+        let session = saved(disk.clone());
+        let before = disk.files();
+        let error = Session::create_over(disk.clone(), SessionOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Locked, "{error}");
+        assert_eq!(disk.files(), before);
+        session.open_snapshot("old", &OpenSnapshot::default()).unwrap();
+        session.close().unwrap();
+        let session = Session::create_over(disk.clone(), SessionOptions::default()).unwrap();
+        assert!(session.list_snapshots().unwrap().is_empty());
+    }
+
+    /// Whatever happens on the way, what is found is the old session, whole, or none, or the new one; and
+    /// creating over it again goes on.
+    #[test]
+    fn a_creation_over_a_session_leaves_that_or_none_or_the_new_one() {
+        let (mut old, mut none, mut new) = (0, 0, 0);
+        let mut check = |disk: Arc<SimDisk>, what: &str| {
+            match Session::open(disk.clone(), SessionOptions::default()) {
+                Err(error) => {
+                    assert_eq!(error.kind(), Kind::Missing, "{what}: {error}");
+                    none += 1;
+                }
+                Ok(session) => {
+                    assert_eq!(session.warnings(), Vec::<String>::new(), "{what}");
+                    let snapshots = session.list_snapshots().unwrap();
+                    for info in &snapshots {
+                        session.open_snapshot(&info.name, &OpenSnapshot::default()).unwrap();
+                    }
+                    *if snapshots.is_empty() { &mut new } else { &mut old } += 1;
+                }
+            }
+            let session = Session::create_over(disk.clone(), SessionOptions::default()).unwrap();
+            drop(session);
+            let image = disk.crash(Crash::Subset(0));
+            let session = Session::open(image, SessionOptions::default()).unwrap();
+            assert!(session.list_snapshots().unwrap().is_empty(), "{what}");
+            assert_eq!(session.warnings(), Vec::<String>::new(), "{what}");
+        };
+        for n in 1..40 {
+            for forget in [false, true] {
+                let sim = SimDisk::new(n);
+                drop(saved(sim.clone()));
+                sim.forget_names_on_failed_sync(forget);
+                sim.fail_at(n, Fault::Sync);
+                drop(Session::create_over(sim.clone(), SessionOptions::default()));
+                sim.disarm();
+                check(sim.crash(Crash::Subset(0)), &format!("sync {n}, {forget}, cut"));
+                check(sim, &format!("sync {n}, {forget}"));
+            }
+            let sim = SimDisk::new(n);
+            drop(saved(sim.clone()));
+            sim.kill_at(n);
+            drop(Session::create_over(sim.clone(), SessionOptions::default()));
+            for (crash, image) in sim.crash_images(4, 8) {
+                check(image, &format!("killed at {n}, {crash:?}"));
+            }
+        }
+        assert!(old > 10 && none > 10 && new > 10, "{old} {none} {new}");
+    }
 }

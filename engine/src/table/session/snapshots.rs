@@ -158,7 +158,7 @@ impl Session {
         self.store.sync_segments(segments.values())?;
         self.store.check_lock()?;
         let header = Manifest::header(self.store.identity, name);
-        let sequence = self.next_save();
+        let sequence = self.next_save()?;
         let manifest = Manifest { header, name: name.to_owned(), sequence, label, payload, tables };
         let bytes = manifest.encode();
         self.store.count_manifest(bytes.len() as u64);
@@ -174,6 +174,7 @@ impl Session {
             self.pins.unpin(name);
             return Err(error);
         }
+        self.note_saved(sequence);
         Ok(())
     }
 
@@ -280,10 +281,16 @@ impl Session {
         let _changing = lock(&self.changing);
         self.store.check_writable()?;
         self.store.check_lock()?;
-        let removed = self.store.disk.remove(&paths::snapshot(name));
-        removed.map_err(|error| missing_snapshot(&*self.store.disk, name, error))?;
-        self.store.or_poison(|| self.store.disk.sync_directory(SNAPSHOTS))?;
+        let disk = &self.store.disk;
+        let deleted = paths::deleted(name);
+        // Under another name until that is durable: were it gone, and the sync failed, the next opening
+        // would not know that it may be back.
+        let renamed = disk.rename(&paths::snapshot(name), &deleted);
+        renamed.map_err(|error| missing_snapshot(&**disk, name, error))?;
+        self.store.or_poison(|| disk.sync_directory(SNAPSHOTS))?;
         self.pins.unpin(name);
+        // What stays is nothing, and the next opening removes it.
+        let _ = disk.remove(&deleted);
         self.store.remove_all();
         Ok(())
     }

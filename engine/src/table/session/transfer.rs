@@ -16,7 +16,7 @@ use crate::error::{Kind, Result};
 use crate::file::replace;
 use crate::format::checksum::crc;
 use crate::format::hash::combine;
-use crate::table::durable::folder::{Claim, Others, lost_or_deleted, read_manifest, read_session};
+use crate::table::durable::folder::{Claim, lost_or_deleted, read_manifest, read_session};
 use crate::table::durable::snapshot::{Manifest, NamedSegments};
 use crate::table::durable::verify;
 use crate::table::runs::blob::{BlobFile, BlobMeta};
@@ -105,7 +105,7 @@ impl Session {
             Err(error) if error.kind() == Kind::Invalid => entropy::seed(given, &*self.store.disk),
             seed => seed,
         }?;
-        let (claim, _lock) = Claim::begin(target, Others::Refuse)?;
+        let (claim, _lock) = Claim::begin(target)?;
         let segments = distinct(&manifest);
         let files: BTreeMap<_, _> = manifest.files().collect();
         let outcome = self

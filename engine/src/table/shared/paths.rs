@@ -20,6 +20,8 @@ const LOG_SUFFIX: &str = ".log";
 const SEGMENT_SUFFIX: &str = ".segment";
 const BLOB_SUFFIX: &str = ".blob";
 const SNAPSHOT_SUFFIX: &str = ".snapshot";
+const DELETED_SUFFIX: &str = ".deleted";
+const SAVED_SUFFIX: &str = ".saved";
 
 /// The path of segment `id`.
 pub fn segment(id: u64) -> String {
@@ -62,11 +64,33 @@ pub fn snapshot_name(name: &str) -> Option<&str> {
     name.strip_suffix(SNAPSHOT_SUFFIX).filter(|name| check_name("snapshot", name).is_ok())
 }
 
+/// The path of the manifest of snapshot `name` while it is being deleted.
+pub fn deleted(name: &str) -> String {
+    format!("{}{DELETED_SUFFIX}", snapshot(name))
+}
+
+/// The snapshot whose manifest, called `name` in its folder, is being deleted.
+pub fn deleted_name(name: &str) -> Option<&str> {
+    snapshot_name(name.strip_suffix(DELETED_SUFFIX)?)
+}
+
+/// The path of the empty file whose name says how many snapshots were saved.
+pub fn saved(number: u64) -> String {
+    format!("{SNAPSHOTS}/{number:016x}{SAVED_SUFFIX}")
+}
+
+/// How many snapshots were saved, as the file called `name` in their folder says.
+pub fn saved_number(name: &str) -> Option<u64> {
+    number(name.strip_suffix(SAVED_SUFFIX)?)
+}
+
 /// Whether a session replaces a file of this name in `folder` whole.
 pub fn is_replaced(folder: &str, name: &str) -> bool {
     match folder {
         "" => [SESSION, CHECKPOINT].contains(&name),
-        SNAPSHOTS => snapshot_name(name).is_some(),
+        SNAPSHOTS => {
+            snapshot_name(name).or(deleted_name(name)).is_some() || saved_number(name).is_some()
+        }
         LOG => log_number(name).is_some(),
         _ => false,
     }
@@ -102,6 +126,9 @@ mod tests {
         assert_eq!(log_number(log_file(0x1f).strip_prefix("log/").unwrap()), Some(0x1f));
         assert_eq!(log_number("000000000000001f.segment"), None);
         assert_eq!(snapshot_name("slot-42.snapshot"), Some("slot-42"));
+        assert_eq!(deleted_name("slot-42.snapshot.deleted"), Some("slot-42"));
+        assert_eq!(saved_number(saved(0x1f).strip_prefix("snapshots/").unwrap()), Some(0x1f));
+        assert_eq!(deleted_name("slot-42.deleted").or(snapshot_name("a.snapshot.deleted")), None);
         for (folder, name) in [("", SESSION), ("", CHECKPOINT), (SNAPSHOTS, "a.snapshot")] {
             assert!(is_replaced(folder, name), "{folder}/{name}");
             assert!(

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::table::durable::folder::{
-    lost_file, read_any_manifest, read_manifest, read_session, snapshot_names,
+    lost_file, lost_session, read_manifest, read_session, snapshot_names, told_identities,
 };
 use crate::table::durable::snapshot::named_files;
-use crate::table::durable::{Checkpoint, LogRecord, log_files, read_any_checkpoint, verify};
+use crate::table::durable::{Checkpoint, LogRecord, log_files, verify};
 use crate::table::runs::SegmentMeta;
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::paths::{self, SEGMENTS};
@@ -91,8 +91,10 @@ pub fn check(
 ) -> Result<Report> {
     let (identity, damage) = match read_session(&**disk) {
         Ok(identity) => (identity, None),
-        Err(error) if error.kind() == Kind::Corrupt => ((told_identity(&**disk)?, 0), Some(error)),
-        Err(error) => return Err(error),
+        Err(error) => {
+            let (identity, damage) = told_identity(&**disk, error)?;
+            ((identity, 0), Some(damage))
+        }
     };
     let store =
         SegmentStore::new(Arc::clone(disk), SessionOptions::default(), identity, u64::MAX, None);
@@ -116,15 +118,34 @@ pub fn check(
     }
 }
 
-/// The identity of a session whose own file is damaged, as the checkpoint or a manifest tells it; 0 when
-/// none does.
-fn told_identity(disk: &dyn Disk) -> Result<u64> {
-    if let Ok(Some(checkpoint)) = read_any_checkpoint(disk) {
-        return Ok(checkpoint.header.store);
+/// The identity of a session whose own file is damaged or lost, as `error` says, and that error: what
+/// most of its other files say, and 0 when none does. Where they contradict each other, the error tells.
+/// `error` when there is no session.
+fn told_identity(disk: &dyn Disk, error: Error) -> Result<(u64, Error)> {
+    if ![Kind::Corrupt, Kind::Missing].contains(&error.kind()) {
+        return Err(error);
     }
-    let names = snapshot_names(disk)?;
-    let mut manifests = names.iter().filter_map(|name| read_any_manifest(disk, name).ok());
-    Ok(manifests.next().map_or(0, |(manifest, _)| manifest.header.store))
+    let told = told_identities(disk)?;
+    let first = told.values().next().and_then(|files| files.first());
+    let error = match (error.kind(), first) {
+        (Kind::Missing, None) => return Err(error),
+        (Kind::Missing, Some(file)) => lost_session(disk, file),
+        _ => error,
+    };
+    let most = told.iter().max_by_key(|(_, files)| files.len());
+    let identity = most.map_or(0, |(identity, _)| *identity);
+    if told.len() < 2 {
+        return Ok((identity, error));
+    }
+    let said = told.iter().map(|(of, files)| format!("{} of session {of:016x}", files.join(", ")));
+    let said: Vec<_> = said.collect();
+    let detail = format!(
+        "{}; its other files contradict each other about whose they are: {}; they were checked as files \
+         of {identity:016x}",
+        error.detail(),
+        said.join("; "),
+    );
+    Ok((identity, Error::new(Kind::Corrupt, detail)))
 }
 
 /// How often everything is looked at again because the writer replaced something meanwhile.
