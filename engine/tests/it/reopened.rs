@@ -288,6 +288,8 @@ mod context {
 
     fn store(options: &Options, trouble: Trouble) -> bool {
         let sim = trouble.disk();
+        // A store relies on a file system that keeps changes of names for the next sync.
+        sim.forget_names_on_failed_sync(false);
         let mut tale = Tale::new(Arc::clone(&sim) as Arc<dyn Disk>, options);
         let mut history = vec![Told::default()];
         for act in ACTS {

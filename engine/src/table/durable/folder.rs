@@ -181,35 +181,37 @@ pub fn make_folder(disk: &dyn Disk, folder: &str) -> Result<bool> {
 }
 
 /// What makes the names of a session durable at opening, before anything is removed that they, or those
-/// that they replaced, need.
+/// that they replaced, need: a process that died had perhaps not synced them.
 ///
-/// A process that died had perhaps not synced them; where a sync of their folder failed, no other does
-/// what that did not. So those that are found are made anew. Gives what could not be, since there was no
-/// room for it, and why.
-pub fn renew_names(disk: &Arc<dyn Disk>, found: &[String]) -> Result<Vec<String>> {
+/// Where a sync of their folder failed, no other does what that did not. So after a session that said so
+/// they are made anew, for a `sync` each. Gives what could not be, since there was no room for it, and why.
+pub fn make_names_durable(disk: &Arc<dyn Disk>, found: &[String]) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    let mut renew = |path: &str| match replace::renew(disk, path) {
-        Err(error) if error.is_no_space() => {
-            warnings.push(format!(
-                "{path} could not be made certain to outlive a power cut, so no file was removed: {error}"
-            ));
-            Ok(())
-        }
-        renewed => renewed,
-    };
-    renew(SESSION)?;
-    if disk.exists(CHECKPOINT)? {
-        renew(CHECKPOINT)?;
-    }
-    found.iter().try_for_each(|name| renew(&paths::snapshot(name)))?;
     let saved = saves(&**disk)?;
-    if let Some(last) = saved.last() {
-        renew(&paths::saved(*last))?;
+    let in_doubt = disk.exists(&paths::in_doubt())?;
+    if in_doubt {
+        let mut names = vec![SESSION.to_owned()];
+        if disk.exists(CHECKPOINT)? {
+            names.push(CHECKPOINT.to_owned());
+        }
+        names.extend(found.iter().map(|name| paths::snapshot(name)));
+        names.extend(saved.last().map(|number| paths::saved(*number)));
+        for path in names {
+            match replace::renew(disk, &path) {
+                Err(error) if error.is_no_space() => warnings.push(format!(
+                    "{path} could not be made certain to outlive a power cut, so no file was removed: {error}"
+                )),
+                renewed => renewed?,
+            }
+        }
     }
     disk.sync_directory("")?;
     disk.sync_directory(SNAPSHOTS)?;
     for number in saved.iter().rev().skip(1) {
         disk.remove(&paths::saved(*number))?;
+    }
+    if in_doubt && warnings.is_empty() {
+        disk.remove(&paths::in_doubt())?;
     }
     Ok(warnings)
 }

@@ -173,7 +173,7 @@ impl Session {
             saves += SAVES_SKIPPED;
         }
         let found: Vec<_> = named.snapshots.keys().cloned().collect();
-        named.warnings.extend(folder::renew_names(&store.disk, &found)?);
+        named.warnings.extend(folder::make_names_durable(&store.disk, &found)?);
         let disk = &*store.disk;
         let found = read_checkpoint(disk, identity).and_then(|checkpoint| {
             let log = log_files::find(disk, identity, checkpoint.as_ref(), &mut |_, _| Ok(()))?;

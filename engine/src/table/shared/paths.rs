@@ -1,6 +1,7 @@
 //! Every file name of a session, made and recognised here and nowhere else.
 
 use crate::error::{Error, Result};
+use crate::file::replace;
 
 /// The file that says what the session is.
 pub const SESSION: &str = "session";
@@ -10,6 +11,10 @@ pub const LOCK: &str = "lock";
 pub const SEGMENTS: &str = "segments";
 /// Folder of manifests.
 pub const SNAPSHOTS: &str = "snapshots";
+
+/// Put into the root folder, for the next opening, by a session that a sync has failed. Whether it outlives
+/// a power cut does not matter: the names that are in doubt do not.
+pub const IN_DOUBT: &str = "in-doubt";
 
 /// Folder of log files.
 pub const LOG: &str = "log";
@@ -22,6 +27,11 @@ const BLOB_SUFFIX: &str = ".blob";
 const SNAPSHOT_SUFFIX: &str = ".snapshot";
 const DELETED_SUFFIX: &str = ".deleted";
 const SAVED_SUFFIX: &str = ".saved";
+
+/// The path of [`IN_DOUBT`], which no session keeps.
+pub fn in_doubt() -> String {
+    format!("{IN_DOUBT}{}", replace::SUFFIX)
+}
 
 /// The path of segment `id`.
 pub fn segment(id: u64) -> String {
@@ -87,7 +97,7 @@ pub fn saved_number(name: &str) -> Option<u64> {
 /// Whether a session replaces a file of this name in `folder` whole.
 pub fn is_replaced(folder: &str, name: &str) -> bool {
     match folder {
-        "" => [SESSION, CHECKPOINT].contains(&name),
+        "" => [SESSION, CHECKPOINT, IN_DOUBT].contains(&name),
         SNAPSHOTS => {
             snapshot_name(name).or(deleted_name(name)).is_some() || saved_number(name).is_some()
         }

@@ -9,9 +9,9 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use super::counters::{Counters, Purpose};
 use super::options::{Executor, Operation, SessionOptions};
-use super::paths::{self, SEGMENTS};
+use super::paths::{self, SEGMENTS, SESSION};
 use crate::cache::{Cache, CachedFile, Charge};
-use crate::disk::{Buffer, Disk, Lock, Mode, Queue};
+use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue};
 use crate::error::{Error, Kind, Result};
 use crate::file::removals::Removals;
 use crate::file::shared::SharedFile;
@@ -249,8 +249,14 @@ impl SegmentStore {
 
     /// Stops all writing: what was synced is what there is.
     pub fn poison(&self) {
-        self.poisoned.store(true, Ordering::Release);
+        if self.poisoned.swap(true, Ordering::AcqRel) {
+            return;
+        }
         self.removals.stop();
+        // A session whose creation fails takes everything back itself.
+        if !self.read_only && matches!(self.disk.exists(SESSION), Ok(true)) {
+            let _ = self.disk.open(&paths::in_doubt(), Mode::Create, Access::Buffered);
+        }
     }
 
     /// Does work that writes segments or the log, unless the session has ended.
