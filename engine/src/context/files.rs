@@ -233,6 +233,21 @@ impl Files {
         }
     }
 
+    /// `Corrupt` unless the opening of `chunk`, which nothing but scans read, is what it was.
+    pub(crate) fn check_opening(&self, chunk: &Arc<Chunk>) -> Result<()> {
+        let place = Position::start().offset;
+        let expected = "the opening of the chunk";
+        let file = self.get(chunk)?;
+        let Some(payload) = first_batch(&*file, chunk.identity)? else {
+            return Err(Error::corrupt(&chunk.path, place, expected, "other bytes"));
+        };
+        let found = opening(&chunk.path, &payload)?;
+        if (found.number, found.base) != (chunk.number, chunk.base) {
+            return Err(Error::corrupt(&chunk.path, place, expected, "that of another"));
+        }
+        Ok(())
+    }
+
     /// Removes the files at `paths` once the last tree that may read them is gone.
     pub(crate) fn doom(&self, paths: impl IntoIterator<Item = String>) {
         lock(&self.doomed).extend(paths);

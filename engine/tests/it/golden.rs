@@ -256,7 +256,7 @@ fn blob_files_with_their_segments_and_manifests() {
     for folder in ["segments", "snapshots"] {
         disk.create_directory(folder).unwrap();
     }
-    let is_read = |name: &String| name != "lock" && !name.ends_with(".saved");
+    let is_read = |name: &String| name != "lock" && !name.contains(".saved");
     for name in written.0.files().into_iter().filter(is_read) {
         let (_, kind) = name.rsplit_once('.').unwrap_or(("", "session"));
         let golden_name = match kind {

@@ -101,7 +101,7 @@ fn files(root: &Path) -> Vec<String> {
         }
     }
     // The bytes of one mean nothing, the other has none.
-    found.retain(|name| !name.ends_with("lock") && !name.ends_with(".saved"));
+    found.retain(|name| !name.ends_with("lock") && !name.contains(".saved"));
     found.sort();
     found
 }
@@ -400,14 +400,13 @@ fn an_export_after_one_that_failed_outlives_a_power_cut() {
         sim.fail_at(n, Fault::Sync);
         let target = Arc::clone(&sim) as Arc<dyn Disk>;
         failed += u32::from(source.export_snapshot("slot-1", &target, Verify::Quick).is_err());
-        match source.export_snapshot("slot-2", &target, Verify::Quick) {
-            Err(error) => assert_eq!(error.kind(), Kind::Exists, "{error}"),
-            Ok(_) => {
-                let image = sim.crash(Crash::Subset(0)) as Arc<dyn Disk>;
-                let found = contents(&image, &SessionOptions::default()).unwrap();
-                assert_eq!(found.keys().collect::<Vec<_>>(), ["slot-2"], "{n}, {forget}");
-            }
+        if let Err(error) = source.export_snapshot("slot-2", &target, Verify::Quick) {
+            assert_eq!(error.kind(), Kind::Exists, "{error}");
+            continue;
         }
+        let image = sim.crash(Crash::Subset(0)) as Arc<dyn Disk>;
+        let found = contents(&image, &SessionOptions::default()).unwrap();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["slot-2"], "{n}, {forget}");
     }
     assert!(failed > 10, "{failed}");
 }

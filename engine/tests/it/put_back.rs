@@ -149,7 +149,7 @@ fn kind(name: &str) -> &'static str {
         "session" => "session",
         "checkpoint" => "checkpoint",
         _ if name.ends_with(".snapshot") => "manifest",
-        _ if name.ends_with(".saved") => "number of saves",
+        _ if name.contains(".saved") => "number of saves",
         _ if name.ends_with(".blob") => "blob file",
         _ if name.ends_with(".segment") => "segment",
         _ if name.ends_with(".log") => "last log file",

@@ -45,6 +45,8 @@ impl Store {
             return history.check();
         }
         let pack = &self.pack.uncached(&self.options);
+        let mut kept = pack.chunks().into_iter().filter(|chunk| !chunk.is_gone);
+        kept.try_for_each(|chunk| pack.files.check_opening(&chunk))?;
         let mut checked = Checked::default();
         let mut seen = HashSet::new();
         let mut offset = self.newest_commit();
