@@ -154,10 +154,16 @@ fn make_durable(session: &Session) -> Vec<Act<'_>> {
 }
 
 /// Whether the call makes something durable, or gives a file its name: an error of it poisons the
-/// session. Files that are written over are renamed as well, which matters to nobody.
+/// session. Files that are written over are renamed as well, which matters to nobody, and manifests that
+/// are deleted, which can be repeated.
 fn is_decisive(call: Call, path: &str) -> bool {
-    let is_spare = call == Call::Rename && path.starts_with("segments/");
-    [Call::Sync, Call::SyncDirectory, Call::Rename].contains(&call) && !is_spare
+    let is_spare = path.starts_with("segments/");
+    let is_deleted = path.starts_with("snapshots/") && path.ends_with("snapshot");
+    match call {
+        Call::Sync | Call::SyncDirectory => true,
+        Call::Rename => !is_spare && !is_deleted,
+        _ => false,
+    }
 }
 
 /// After a panic of any such call nobody knows what is durable, so there is no more writing, and what

@@ -179,6 +179,20 @@ impl Session {
         new_name: &str,
         verify: Verify,
     ) -> Result<Transferred> {
+        let moved = self.import_all(source, name, new_name, verify);
+        if moved.is_err() {
+            self.store.remove_all();
+        }
+        moved
+    }
+
+    fn import_all(
+        &self,
+        source: &Arc<dyn Disk>,
+        name: &str,
+        new_name: &str,
+        verify: Verify,
+    ) -> Result<Transferred> {
         self.store.check_writable()?;
         let (theirs, _) = read_session(&**source)?;
         let mut manifest = read_manifest(&**source, theirs, name)?;
