@@ -108,6 +108,12 @@ impl Directories<'_> {
     fn thaw<'n>(&self, branch: &'n mut Branch, index: usize) -> Result<&'n mut Arc<Node>> {
         if let Target::Stored(offset) = branch.pointers[index].target {
             let node = self.taken(offset)?;
+            if matches!(node.body, Body::Leaf { flat: true, .. }) {
+                return Err(Error::new(
+                    Kind::Corrupt,
+                    "a bucket of a directory is a directory of its own: the data are damaged or made up",
+                ));
+            }
             branch.learn(index, node.count())?;
             branch.pointers[index].target = Target::Live(node);
         }

@@ -4,8 +4,9 @@
 //! that its last batch says. One that was let go is opened again at the next read, which takes no other
 //! read. So a pack of any length takes a bounded number of descriptors.
 
+use std::any::Any;
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
 use super::paths;
@@ -180,12 +181,14 @@ pub(crate) struct Files {
     open: Mutex<VecDeque<Arc<Chunk>>>,
     /// Files to remove when nobody can read them any more.
     doomed: Mutex<Vec<String>>,
+    /// Who holds the store's lock: without it the folder may be another's by then.
+    keeper: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
 }
 
 impl Files {
     pub(crate) fn new(disk: Arc<dyn Disk>, store: u64) -> Files {
         let (open, doomed) = (Mutex::new(VecDeque::new()), Mutex::new(Vec::new()));
-        Files { disk, store, open, doomed }
+        Files { disk, store, open, doomed, keeper: Mutex::new(None) }
     }
 
     /// The file of `chunk`, open.
@@ -248,8 +251,14 @@ impl Files {
         Ok(())
     }
 
-    /// Removes the files at `paths` once the last tree that may read them is gone.
-    pub(crate) fn doom(&self, paths: impl IntoIterator<Item = String>) {
+    /// Removes the files at `paths` once the last tree that may read them is gone, if `keeper`, who holds
+    /// the store's lock, is there still; else the next opening does.
+    pub(crate) fn doom(
+        &self,
+        keeper: Weak<dyn Any + Send + Sync>,
+        paths: impl IntoIterator<Item = String>,
+    ) {
+        *lock(&self.keeper) = Some(keeper);
         lock(&self.doomed).extend(paths);
     }
 
@@ -262,6 +271,9 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
+        let keeper = lock(&self.keeper).take();
+        // Kept until all are removed.
+        let Some(_keeper) = keeper.and_then(|keeper| keeper.upgrade()) else { return };
         for path in std::mem::take(&mut *lock(&self.doomed)) {
             // A file that stays is removed when the store is next opened.
             let _ = self.disk.remove(&path);

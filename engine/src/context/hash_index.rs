@@ -296,6 +296,7 @@ impl HashIndex {
         self.passed_between = None;
         self.covered = nothing;
         (self.reached, self.tried) = (Place::start(0), Place::start(0));
+        self.unsaved = 0;
         self.behind = true;
         let tables = self.tables.take();
         if self.read_only {
@@ -493,6 +494,10 @@ impl HashIndex {
     /// Saves what is known as all of the pack up to `place`, which is durable.
     pub(crate) fn save(&mut self, place: Place) -> Result<()> {
         (self.unsaved, self.tried) = (0, place);
+        // What is not known of the pack must not be taken for what is not there.
+        if self.behind {
+            return Ok(());
+        }
         self.settle()?;
         let Some(tables) = &mut self.tables else { return Ok(()) };
         let covered = Covered { place, ..self.covered };

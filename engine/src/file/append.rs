@@ -375,6 +375,15 @@ impl Flight {
     }
 }
 
+/// Poisons the file when it is dropped.
+struct Poisoning<'a>(&'a SyncedFile);
+
+impl Drop for Poisoning<'_> {
+    fn drop(&mut self) {
+        self.0.poison();
+    }
+}
+
 /// An append-only file open for writing.
 ///
 /// Records are [pushed](AppendFile::push), then written together, then synced together.
@@ -532,7 +541,10 @@ impl AppendFile {
     pub fn write(&mut self) -> Result<()> {
         self.file.check_sound()?;
         let flight = self.take_off(Vec::new());
+        // Should the disk panic, what it did is not known, and nothing may follow.
+        let panicked = Poisoning(&self.file);
         let outcome = flight.write();
+        std::mem::forget(panicked);
         self.pushed = self.land(flight, outcome, false)?;
         self.pushed.clear();
         Ok(())

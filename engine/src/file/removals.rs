@@ -75,6 +75,15 @@ impl Removals {
         count
     }
 
+    /// Does a part of those that wait, at least `least`: the more wait, the more, so that they stay few
+    /// however fast they come.
+    pub fn collect_some(&self, least: usize) {
+        if self.has_waiting.load(Ordering::Acquire) {
+            let count = lock(&self.waiting).as_ref().map_or(0, VecDeque::len);
+            self.collect(least.max(count / 64));
+        }
+    }
+
     /// Stops them for good. Waits for those under way.
     pub fn stop(&self) {
         *self.allowed.write().unwrap_or_else(PoisonError::into_inner) = false;

@@ -16,4 +16,4 @@ pub use options::{
     SessionOptions, TableOptions, Verify,
 };
 pub use pins::{Files, PinnedFiles, Pins};
-pub use segment_store::{Scratch, SegmentStore};
+pub use segment_store::{Scratch, SegmentStore, tell_doubt};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
-use varvite::{Error, Kind, Log, Session};
+use varvite::{Error, Kind, Log, Session, SessionOptions};
 
 use crate::log_crash::{self, ACTS, BLOB_ACTS, Live, Tale};
 use crate::model::table::{self as model, Snapshots};
@@ -24,8 +24,9 @@ enum Trouble {
     Sync { n: u64, lose: bool, some: bool, forget: bool },
     /// The `n`-th write fails.
     Write { n: u64 },
-    /// The process dies at the `n`-th change or sync.
-    Death { n: u64 },
+    /// The process dies at the `n`-th change or sync. Then perhaps that sync of a session's next opening
+    /// fails, after which names are forgotten.
+    Death { n: u64, then: Option<u64> },
 }
 
 impl Trouble {
@@ -38,7 +39,8 @@ impl Trouble {
             all.push(Trouble::Sync { n, lose: n % 2 == 0, some: n % 2 == 1, forget: n % 3 > 0 });
         }
         all.extend((1..=calls.writes).step_by(3).map(|n| Trouble::Write { n }));
-        all.extend((1..=calls.mutations).map(|n| Trouble::Death { n }));
+        let then = |n: u64| [None, Some(1), Some(2), Some(3)][n as usize / 2 % 4];
+        all.extend((1..=calls.mutations).map(|n| Trouble::Death { n, then: then(n) }));
         let stride = (all.len() as u64).div_ceil(most.max(1)).max(1);
         all.into_iter().step_by(stride as usize).collect()
     }
@@ -54,7 +56,7 @@ impl Trouble {
                 sim.fail_at(n, Fault::Sync);
             }
             Trouble::Write { n } => sim.fail_at(n, Fault::Write),
-            Trouble::Death { n } => sim.kill_at(n),
+            Trouble::Death { n, .. } => sim.kill_at(n),
         }
         sim
     }
@@ -65,12 +67,24 @@ impl Trouble {
         if let Trouble::Death { .. } = self { sim.crash(Crash::Process) } else { sim }
     }
 
+    /// The same for a session, whose next opening may fail.
+    fn after_opening(self, sim: Arc<SimDisk>, options: SessionOptions) -> Arc<SimDisk> {
+        let sim = self.after(sim);
+        if let Trouble::Death { then: Some(n), .. } = self {
+            sim.forget_names_on_failed_sync(true);
+            sim.fail_at(n, Fault::Sync);
+            drop(Session::open(Arc::clone(&sim) as Arc<dyn Disk>, options));
+            sim.disarm();
+        }
+        sim
+    }
+
     fn drops_cache(self) -> bool {
         matches!(self, Trouble::Sync { lose: true, .. })
     }
 
     fn number(self) -> u64 {
-        let (Trouble::Sync { n, .. } | Trouble::Write { n } | Trouble::Death { n }) = self;
+        let (Trouble::Sync { n, .. } | Trouble::Write { n } | Trouble::Death { n, .. }) = self;
         n
     }
 }
@@ -142,7 +156,7 @@ fn live_tables(acts: &[log_crash::Act], log: Log, trouble: Trouble) -> bool {
             allowed.push(after);
         }
         drop(tale);
-        let sim = trouble.after(sim);
+        let sim = trouble.after_opening(sim, log_crash::options(log));
         let what = (trouble, log, *act);
         let disk = Arc::clone(&sim) as Arc<dyn Disk>;
         let goes_on = !trouble.number().is_multiple_of(3);
@@ -222,7 +236,7 @@ fn snapshots(trouble: Trouble) -> bool {
         }
         let saved = story.stop();
         let allowed = [&saved, &after];
-        let sim = trouble.after(sim);
+        let sim = trouble.after_opening(sim, story::options());
         let disk = Arc::clone(&sim) as Arc<dyn Disk>;
         let what = (trouble, *act);
         let which = saves_another(&disk, &allowed[..=usize::from(outcome.is_err())], "xx", &what)

@@ -1,5 +1,6 @@
 //! What changes a store: commits, branches, chunks, clearing, checkpoints.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::tip::{self, Tip};
@@ -361,9 +362,7 @@ impl Store {
         }
         self.commit_offset(commit)?;
         self.expect_room_for_branch(name)?;
-        self.put_reference(name, commit)?;
-        self.state().branches.insert(name.to_vec(), *commit);
-        Ok(())
+        self.put_reference(name, Some(commit))
     }
 
     /// Makes `name` the name of `new` if it is now that of `expected`; returns whether it was.
@@ -386,8 +385,7 @@ impl Store {
     /// Removes a branch; nothing happens when there is none. One append, one sync.
     pub fn remove_branch(&mut self, name: &[u8]) -> Result<()> {
         if self.branch(name).is_some() {
-            self.put_reference(name, &[0; 32])?;
-            self.state().branches.remove(name);
+            self.put_reference(name, None)?;
         }
         Ok(())
     }
@@ -404,7 +402,7 @@ impl Store {
         )))
     }
 
-    fn put_reference(&mut self, name: &[u8], commit: &Hash) -> Result<()> {
+    fn put_reference(&mut self, name: &[u8], commit: Option<&Hash>) -> Result<()> {
         let _span = Span::begin(self.pack.meter(), Operation::Branch, &[name]);
         let tip = self.tip()?;
         let shared = Arc::clone(&self.index);
@@ -412,10 +410,18 @@ impl Store {
         let mut writer = tip.writer()?;
         tip.make_room(&self.pack, &mut index, &mut writer)?;
         let mut batch = Batch::new(&self.pack, writer.next_offset(), None);
-        batch.put(Tag::Reference, commit, name);
+        batch.put(Tag::Reference, commit.unwrap_or(&[0; 32]), name);
         let written = batch.finish();
         let synced = self.options.durability == Durability::Synced;
-        writer.append(&*self.disk, &written.bytes, synced, self.pack.meter())
+        writer.append(&*self.disk, &written.bytes, synced, self.pack.meter())?;
+        // While the writer is ours: a tree that spills may write a checkpoint behind the batch, which
+        // has to know the branch.
+        let mut state = self.state();
+        match commit {
+            Some(commit) => drop(state.branches.insert(name.to_vec(), *commit)),
+            None => drop(state.branches.remove(name)),
+        }
+        Ok(())
     }
 
     /// Removes everything and begins a new epoch, which readers see at their next reload. Trees checked
@@ -438,7 +444,9 @@ impl Store {
         self.let_trees_spill();
         // The store is cleared. An index that cannot be made now is made by the next commit.
         drop(lock(&self.index).start_again(self.nothing()));
-        old.files.doom(old.chunks().iter().map(|chunk| chunk.path.clone()));
+        let keeper: Arc<dyn Any + Send + Sync> = tip;
+        old.files
+            .doom(Arc::downgrade(&keeper), old.chunks().iter().map(|chunk| chunk.path.clone()));
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use crate::file::replace;
 use crate::format::codec::Encoder;
 use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
 use crate::table::shared::paths::{self, CHECKPOINT, LOCK, LOG, SEGMENTS, SESSION, SNAPSHOTS};
+use crate::table::shared::tell_doubt;
 
 /// Largest manifest that is read: beyond any real one, so that a damaged folder costs little.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
@@ -83,7 +84,7 @@ impl Claim {
         file.write_at(0, &bytes)?;
         file.sync()?;
         self.disk.rename(&mark(), SESSION)?;
-        self.disk.sync_directory("")
+        sync_names(&*self.disk, "")
     }
 
     /// Makes the folder none again, after [`Claim::finish`] failed: before anything in it is removed.
@@ -92,7 +93,10 @@ impl Claim {
             self.disk.rename(SESSION, &mark())?;
             self.disk.sync_directory("")?;
         }
-        Ok(())
+        match self.disk.remove(&paths::in_doubt()) {
+            Err(error) if error.kind() != Kind::Missing => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Gives the folder up; what was made in it was removed. The mark goes after that is durable.
@@ -102,6 +106,12 @@ impl Claim {
         }
         self.disk.remove(&mark())
     }
+}
+
+/// Makes the names in `folder` of a session durable. After an error they are in doubt, which the next
+/// opening is told.
+fn sync_names(disk: &dyn Disk, folder: &str) -> Result<()> {
+    disk.sync_directory(folder).inspect_err(|_| tell_doubt(disk))
 }
 
 fn mark() -> String {
@@ -185,7 +195,11 @@ pub fn make_folder(disk: &dyn Disk, folder: &str) -> Result<bool> {
 ///
 /// Where a sync of their folder failed, no other does what that did not. So after a session that said so
 /// they are made anew, for a `sync` each. Gives what could not be, since there was no room for it, and why.
-pub fn make_names_durable(disk: &Arc<dyn Disk>, found: &[String]) -> Result<Vec<String>> {
+pub fn make_names_durable(
+    disk: &Arc<dyn Disk>,
+    found: &[String],
+    are_all_read: bool,
+) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let saved = saves(&**disk)?;
     let in_doubt = disk.exists(&paths::in_doubt())?;
@@ -205,12 +219,12 @@ pub fn make_names_durable(disk: &Arc<dyn Disk>, found: &[String]) -> Result<Vec<
             }
         }
     }
-    disk.sync_directory("")?;
-    disk.sync_directory(SNAPSHOTS)?;
+    sync_names(&**disk, "")?;
+    sync_names(&**disk, SNAPSHOTS)?;
     for number in saved.iter().rev().skip(1) {
         disk.remove(&paths::saved(*number))?;
     }
-    if in_doubt && warnings.is_empty() {
+    if in_doubt && are_all_read && warnings.is_empty() {
         disk.remove(&paths::in_doubt())?;
     }
     Ok(warnings)
@@ -228,32 +242,49 @@ pub fn saves(disk: &dyn Disk) -> Result<Vec<u64>> {
 ///
 /// The manifest has another name then, and the first one may be back after a crash. It goes by a new,
 /// empty file that takes it over and is removed: what was deleted never gets its name back.
-pub fn end_deletions(disk: &Arc<dyn Disk>) -> Result<()> {
+pub fn end_deletions(disk: &Arc<dyn Disk>) -> Result<Option<String>> {
     let names = disk.list(SNAPSHOTS)?;
     let names: Vec<_> = names.iter().filter_map(|name| paths::deleted_name(name)).collect();
     if names.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    // First, so that whoever meets the empty file knows what it is.
-    names.iter().try_for_each(|name| replace::renew(disk, &paths::deleted(name)))?;
-    disk.sync_directory(SNAPSHOTS)?;
-    for name in &names {
+    match end_deletions_of(disk, &names) {
+        Err(error) if error.is_no_space() => Ok(Some(format!(
+            "the deletion of snapshot {} could not be made durable, so no file was removed: {error}",
+            names[0]
+        ))),
+        ended => ended.map(|()| None),
+    }
+}
+
+fn end_deletions_of(disk: &Arc<dyn Disk>, names: &[&str]) -> Result<()> {
+    // First, so that whoever meets the empty file knows what it is. Nobody needs the manifest's bytes.
+    for name in names {
+        let deleted = paths::deleted(name);
+        make_empty(&**disk, &format!("{deleted}{}", replace::SUFFIX), &deleted)?;
+    }
+    sync_names(&**disk, SNAPSHOTS)?;
+    for name in names {
         let path = paths::snapshot(name);
         if disk.exists(&path)? && !is_deleted(&**disk, name)? {
             // Another was saved since.
             continue;
         }
-        let empty = format!("{path}{}", replace::SUFFIX);
-        match disk.remove(&empty) {
-            Err(error) if error.kind() != Kind::Missing => return Err(error),
-            _ => {}
-        }
-        disk.open(&empty, Mode::Create, Access::Buffered)?.sync()?;
-        disk.rename(&empty, &path)?;
+        make_empty(&**disk, &format!("{path}{}", replace::SUFFIX), &path)?;
         disk.remove(&path)?;
     }
-    disk.sync_directory(SNAPSHOTS)?;
+    sync_names(&**disk, SNAPSHOTS)?;
     names.iter().try_for_each(|name| disk.remove(&paths::deleted(name)))
+}
+
+/// Puts a new, empty file at `path`, by way of `working`.
+fn make_empty(disk: &dyn Disk, working: &str, path: &str) -> Result<()> {
+    match disk.remove(working) {
+        Err(error) if error.kind() != Kind::Missing => return Err(error),
+        _ => {}
+    }
+    disk.open(working, Mode::Create, Access::Buffered)?.sync()?;
+    disk.rename(working, path)
 }
 
 /// Whether the file of snapshot `name` stands for its deletion, which an opening ends.
@@ -280,7 +311,9 @@ fn expect_free(disk: &dyn Disk) -> Result<bool> {
         if name == CHECKPOINT {
             return Err(lost_session(disk, name));
         }
-        let is_ours = *name == mark || [LOCK, SEGMENTS, SNAPSHOTS, LOG].contains(&name.as_str());
+        let is_ours = *name == mark
+            || *name == paths::in_doubt()
+            || [LOCK, SEGMENTS, SNAPSHOTS, LOG].contains(&name.as_str());
         if !is_ours {
             return Err(foreign(disk, name));
         }
@@ -380,7 +413,8 @@ pub fn read_any_manifest(disk: &dyn Disk, name: &str) -> Result<(Manifest, u64)>
     let opened = disk.open(&path, Mode::Read, Access::Buffered);
     let file = opened.map_err(|error| missing_snapshot(disk, name, error))?;
     let length = file.len()?;
-    if length == 0 && is_deleted(disk, name)? {
+    // Or it was, and the opening that ends the deletion has removed it by now.
+    if length == 0 && (is_deleted(disk, name)? || !disk.exists(&path)?) {
         return Err(missing_snapshot(disk, name, Error::missing(path)));
     }
     if length > MANIFEST_BYTES_MAX {

@@ -143,7 +143,7 @@ impl Session {
         let lock = exclusive::lock(&*disk, LOCK, &holder())?;
         // Now nobody makes another in its place.
         let (identity, salt) = read_session(&*disk)?;
-        folder::end_deletions(&disk)?;
+        let undeleted = folder::end_deletions(&disk)?;
         let mut next_segment = 1;
         let mut on_disk = BTreeMap::new();
         for name in disk.list(SEGMENTS)? {
@@ -170,10 +170,12 @@ impl Session {
         }
         if saved == 0 && !named.warnings.is_empty() {
             // Nobody knows which number the one has that cannot be read.
-            saves += SAVES_SKIPPED;
+            saves = saves.saturating_add(SAVES_SKIPPED);
         }
         let found: Vec<_> = named.snapshots.keys().cloned().collect();
-        named.warnings.extend(folder::make_names_durable(&store.disk, &found)?);
+        let are_all_read = named.warnings.is_empty();
+        named.warnings.extend(folder::make_names_durable(&store.disk, &found, are_all_read)?);
+        named.warnings.extend(undeleted);
         let disk = &*store.disk;
         let found = read_checkpoint(disk, identity).and_then(|checkpoint| {
             let log = log_files::find(disk, identity, checkpoint.as_ref(), &mut |_, _| Ok(()))?;

@@ -172,6 +172,8 @@ impl Session {
                 return Err(self.poisoned_by(error));
             }
             self.pins.unpin(name);
+            // No manifest has the number, so it may come again.
+            let _ = self.store.disk.remove(&paths::saved(sequence));
             return Err(error);
         }
         self.note_saved(sequence);

@@ -5,6 +5,7 @@
 //! removes it after every manifest was read.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::counters::{Counters, Purpose};
@@ -76,6 +77,14 @@ impl Drop for SegmentStore {
     fn drop(&mut self) {
         self.spares.clear();
         self.removals.stop();
+    }
+}
+
+/// Tells the next opening that the names it finds may not be durable, as far as that can be.
+pub fn tell_doubt(disk: &dyn Disk) {
+    // A session whose creation fails takes everything back itself.
+    if matches!(disk.exists(SESSION), Ok(true)) {
+        let _ = disk.open(&paths::in_doubt(), Mode::Create, Access::Buffered);
     }
 }
 
@@ -239,7 +248,7 @@ impl SegmentStore {
 
     /// Removes some of the files whose last holder let them go, for whoever has to be quick.
     pub fn remove_some(&self) {
-        self.removals.collect(REMOVED_AT_ONCE);
+        self.removals.collect_some(REMOVED_AT_ONCE);
     }
 
     /// Removes all of them.
@@ -253,9 +262,9 @@ impl SegmentStore {
             return;
         }
         self.removals.stop();
-        // A session whose creation fails takes everything back itself.
-        if !self.read_only && matches!(self.disk.exists(SESSION), Ok(true)) {
-            let _ = self.disk.open(&paths::in_doubt(), Mode::Create, Access::Buffered);
+        if !self.read_only {
+            // The host's disk may be panicking already, and a second panic would end the process.
+            let _ = catch_unwind(AssertUnwindSafe(|| tell_doubt(&*self.disk)));
         }
     }
 
@@ -359,6 +368,7 @@ impl SegmentStore {
     /// A builder of a new blob file.
     pub fn build_blob(&self) -> Result<BlobBuilder> {
         self.check_writable()?;
+        self.remove_some();
         let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
         let file = self.disk.open(&paths::blob(id), Mode::Create, self.options.access)?;
         let shared = SharedFile::unkept(&self.disk, Arc::clone(&file), &self.removals);
