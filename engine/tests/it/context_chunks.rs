@@ -2,10 +2,12 @@
 //! with the same identity, never costs a commit.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
-use varvite::context::{CommitInfo, Durability, Hash, Index, Options, Store, Tree, inspect};
+use varvite::context::{
+    CommitInfo, Cost, Durability, Hash, Index, Observer, Operation, Options, Store, Tree, inspect,
+};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
@@ -458,4 +460,68 @@ fn what_is_more_than_the_format_holds_is_refused_with_a_sentence() {
         }
     }
     panic!("branches without end");
+}
+
+/// Has a tree spill, through chunks and checkpoints, as soon as a branch was written.
+#[derive(Default)]
+struct Spills(Mutex<Option<Tree>>);
+
+impl Observer for Spills {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    fn record(&self, operation: Operation, _: &[Vec<u8>], _: u64, _: &Cost) {
+        let is_branch = operation == Operation::Branch;
+        let Some(mut tree) = is_branch.then(|| self.0.lock().unwrap().take()).flatten() else {
+            return;
+        };
+        for number in 0..600_u64 {
+            tree.add(&["data", &format!("{number}")], &number.to_le_bytes().repeat(4)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_branch_is_in_every_checkpoint_that_comes_after_it() {
+    let disk = MemoryDisk::seeded(1);
+    let spills = Arc::new(Spills::default());
+    let base = Options { chunk_bytes: 2_000, ..options(Index::Minimal, Durability::Synced) };
+    let observed = Options { observer: Some(spills.clone()), ..base.clone() };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, observed).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["a"], b"b").unwrap();
+    let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    for set in [true, false] {
+        let (before, control) = (chunks(&disk), disk.bytes("control").unwrap());
+        *spills.0.lock().unwrap() = Some(store.empty_tree());
+        if set {
+            store.set_branch(b"main", &hash).unwrap();
+        } else {
+            store.remove_branch(b"main").unwrap();
+        }
+        assert!(chunks(&disk) > before + 5 && disk.bytes("control").unwrap() != control);
+        // The process dies here.
+        let found = Store::open(disk.snapshot(), base.clone()).unwrap();
+        assert_eq!(found.branch(b"main"), set.then_some(hash));
+    }
+}
+
+/// Who no longer holds the lock removes nothing: the folder may be another's by then.
+#[test]
+fn files_of_before_a_clearing_go_with_the_lock_held_only() {
+    let disk = MemoryDisk::seeded(1);
+    let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let options = options(Index::Minimal, Durability::Synced);
+    let mut store = Store::create(shared(), options.clone()).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["a"], &[7; 40]).unwrap();
+    let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    let old = store.checkout(&hash).unwrap();
+    store.clear().unwrap();
+    store.close().unwrap();
+    drop(old);
+    assert!(disk.exists("0000-000000.pack").unwrap());
+    drop(Store::open(shared(), options).unwrap());
+    assert!(!disk.exists("0000-000000.pack").unwrap(), "the next opening removes it");
 }

@@ -3,13 +3,18 @@
 //!
 //! What the first one wrote and did not sync is in the system's memory all the while.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use varvite::Kind;
 use varvite::context::{CommitInfo, Durability, Hash, Index, Options, Store};
 use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Crash, SimDisk};
 
 use crate::context_story::{ACTS, Tale, Told, options, which};
+use crate::hooked_disk::{Call, HookedDisk};
 use crate::random::{Random, setting};
 
 fn commit(store: &mut Store, number: u8, parent: Option<Hash>) -> varvite::Result<Hash> {
@@ -141,4 +146,28 @@ fn what_is_done_again_after_a_kill_outlives_a_power_cut() {
 #[test]
 fn what_is_done_again_after_a_kill_outlives_a_power_cut_with_every_object_indexed() {
     every_death(Index::Always);
+}
+
+/// Nobody knows what a write did that panicked, so nothing is appended behind it.
+#[test]
+fn a_write_that_panics_ends_all_writing_and_costs_no_commit() {
+    let disk = MemoryDisk::seeded(1);
+    let panics = Arc::new(AtomicBool::new(false));
+    let hook = Arc::clone(&panics);
+    let hooked = HookedDisk::new(Arc::clone(&disk) as Arc<dyn Disk>, move |call, path| {
+        let is_hit = call == Call::Write && path.ends_with("pack") && hook.swap(false, SeqCst);
+        assert!(!is_hit, "the host's disk panics");
+    });
+    let mut store = Store::create(hooked, Options::default()).unwrap();
+    let first = commit(&mut store, 1, None).unwrap();
+    panics.store(true, SeqCst);
+    catch_unwind(AssertUnwindSafe(|| drop(commit(&mut store, 2, Some(first))))).unwrap_err();
+    let refused = commit(&mut store, 3, Some(first)).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Poisoned, "{refused}");
+    drop(store);
+    let mut store = Store::open(Arc::clone(&disk) as Arc<dyn Disk>, Options::default()).unwrap();
+    let second = commit(&mut store, 2, Some(first)).unwrap();
+    drop(store);
+    let store = Store::open(disk, Options::default()).unwrap();
+    assert_eq!(store.log(9).unwrap(), [second, first]);
 }

@@ -64,10 +64,6 @@ mod reopened; // a fault, an opening, more updates, and then the power goes
 mod schedule; // the work of updates against the model of levels, and its bound
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
 mod shrinking; // fewer steps that still fail
-#[cfg(shuttle)]
-mod shuttle; // orders of the steps of several threads
-#[cfg(shuttle)]
-mod shuttle_operations; // every operation beside every other, on a disk that fails
 mod snapshot_retry; // snapshots saved or deleted by a process that was killed, opened, and then the power goes
 mod space; // how much disk a table takes over what is alive
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets

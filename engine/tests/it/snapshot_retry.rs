@@ -80,3 +80,33 @@ fn a_snapshot_that_a_killed_process_deleted_is_gone_or_whole() {
     let deaths = shown_is_durable(|session, _| session.delete_snapshot("one"));
     assert!(deaths > 1, "{deaths}");
 }
+
+/// A deletion that a killed process did not end is ended by the next opening, also where the disk is full:
+/// there it is the way to make room.
+#[test]
+fn a_deletion_that_was_cut_short_is_ended_on_a_full_disk() {
+    let is_begun =
+        |sim: &SimDisk| sim.list("snapshots").unwrap().iter().any(|name| name.ends_with("deleted"));
+    let mut ended = 0;
+    for n in 1.. {
+        let sim = SimDisk::new(n);
+        let (first, table) = session(&sim);
+        sim.kill_at(n);
+        let outcome = first.delete_snapshot("one");
+        if !sim.is_dead() {
+            outcome.unwrap();
+            break;
+        }
+        drop((first, table));
+        let next = sim.crash(Crash::Process);
+        let begun = is_begun(&next);
+        let there = next.list("snapshots").unwrap().contains(&"one.snapshot".to_owned());
+        next.capacity(Some(next.total_bytes()));
+        let session = open(&next);
+        assert_eq!(session.warnings(), Vec::<String>::new(), "killed at {n}");
+        assert_eq!(whole(&session).contains(&"one".to_owned()), there, "killed at {n}");
+        assert!(!is_begun(&next), "killed at {n}");
+        ended += u32::from(begun);
+    }
+    assert!(ended > 0);
+}

@@ -111,14 +111,18 @@ impl Session {
             let _ = claim.retract();
         })?;
         let live = LiveTables::new(&store, &pins, log, None, None);
-        Ok(Session {
-            store,
-            pins,
-            live,
-            changing: Arc::default(),
-            saves: Arc::default(),
-            saved: Arc::default(),
-        })
+        Ok(Self::over(store, pins, live, [0, 0]))
+    }
+
+    /// The greatest number of a save, and the one that a file tells.
+    fn over(
+        store: Arc<SegmentStore>,
+        pins: Arc<Pins>,
+        live: Arc<LiveTables>,
+        numbers: [u64; 2],
+    ) -> Session {
+        let [saves, saved] = numbers.map(|number| Arc::new(AtomicU64::new(number)));
+        Session { store, pins, live, changing: Arc::default(), saves, saved }
     }
 
     fn start_log(
@@ -222,8 +226,7 @@ impl Session {
             _ => None,
         };
         let live = LiveTables::new(&store, &pins, writer, checkpoint, damage.as_ref());
-        let [saves, saved] = [saves, saved].map(|number| Arc::new(AtomicU64::new(number)));
-        Ok(Session { store, pins, live, changing: Arc::default(), saves, saved })
+        Ok(Self::over(store, pins, live, [saves, saved]))
     }
 
     /// Opens the session for reading snapshots, also while another process writes. Takes no lock
@@ -234,14 +237,7 @@ impl Session {
         let store = SegmentStore::new(disk, options, identity, u64::MAX, None);
         let pins = Arc::new(Pins::default());
         let live = LiveTables::new(&store, &pins, None, None, None);
-        Ok(Session {
-            store,
-            pins,
-            live,
-            changing: Arc::default(),
-            saves: Arc::default(),
-            saved: Arc::default(),
-        })
+        Ok(Self::over(store, pins, live, [0, 0]))
     }
 
     /// Ends the session. Live tables are durable then. Of the others, everything since the last

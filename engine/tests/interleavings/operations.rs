@@ -338,7 +338,7 @@ fn run(number: u64) -> usize {
 }
 
 #[test]
-fn every_operation_beside_every_other_on_a_failing_disk() {
+fn shuttle_every_operation_beside_every_other_on_a_failing_disk() {
     let (number, refused) = (AtomicU64::new(0), Arc::new(AtomicUsize::new(0)));
     let told = Arc::clone(&refused);
     let one = move || {
