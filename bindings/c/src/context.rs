@@ -1,0 +1,10 @@
+//! The context face: stores, trees, branches, merges, proofs, stores of Irmin.
+
+pub mod branch;
+pub mod irmin;
+pub mod merge;
+pub mod options;
+pub mod proof;
+pub mod store;
+pub mod tree;
+pub mod walk;

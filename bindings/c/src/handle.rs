@@ -1,0 +1,437 @@
+//! Handles: numbers in the shape of pointers, which lead to what they stand for by a table of slots.
+//!
+//! Nobody follows such a pointer. A number names a slot and the slot's generation, so one that was closed,
+//! or never given, is an error and not undefined behaviour. The bits, from the lowest:
+//! 1 that is always set, so that no handle is NULL or the address of anything; 4 of the shard; 23 of the
+//! slot; 30 of the generation; 6 of how often the process had forked.
+//!
+//! A call holds what a handle stands for by a count, so closing on one thread while another is in a
+//! call is safe: the close waits for the call.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+
+use crate::status::{Fault, Outcome, in_callback};
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("handles have 64 bits, so the C face needs a system of 64 bits");
+
+const SHARD_BITS: u32 = 4;
+const INDEX_BITS: u32 = 23;
+const GENERATION_BITS: u32 = 30;
+const FORK_BITS: u32 = 6;
+const SHARDS: usize = 1 << SHARD_BITS;
+
+/// What a handle stands for. Readers share it; `None` once it is closed.
+pub struct Held<T>(RwLock<Option<T>>);
+
+impl<T> Held<T> {
+    /// Shared use of it. Waits for who changes it, but not in a callback: that might be its caller.
+    pub fn read(&self) -> Outcome<Reading<'_, T>> {
+        let guard = if in_callback() {
+            match self.0.try_read() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return Err(in_use()),
+            }
+        } else {
+            // What a panic left is what the engine promises after one, so poison says nothing.
+            self.0.read().unwrap_or_else(PoisonError::into_inner)
+        };
+        if guard.is_some() { Ok(Reading(guard)) } else { Err(closed()) }
+    }
+
+    /// Sole use of it; waits for all others, but not in a callback.
+    pub fn write(&self) -> Outcome<Writing<'_, T>> {
+        let guard = self.lock()?;
+        if guard.is_some() { Ok(Writing(guard)) } else { Err(closed()) }
+    }
+
+    fn lock(&self) -> Outcome<RwLockWriteGuard<'_, Option<T>>> {
+        if !in_callback() {
+            return Ok(self.0.write().unwrap_or_else(PoisonError::into_inner));
+        }
+        match self.0.try_write() {
+            Ok(guard) => Ok(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(in_use()),
+        }
+    }
+}
+
+fn in_use() -> Fault {
+    Fault::invalid(
+        "a callback uses a handle that another call is using, perhaps the one that called it: \
+         use a duplicate or a view, or return first",
+    )
+}
+
+fn closed() -> Fault {
+    Fault::closed("the handle was closed: open it again")
+}
+
+/// Shared use.
+pub struct Reading<'a, T>(RwLockReadGuard<'a, Option<T>>);
+
+impl<T> Deref for Reading<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("checked when it was locked")
+    }
+}
+
+/// Sole use.
+pub struct Writing<'a, T>(RwLockWriteGuard<'a, Option<T>>);
+
+impl<T> Deref for Writing<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("checked when it was locked")
+    }
+}
+
+impl<T> DerefMut for Writing<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect("checked when it was locked")
+    }
+}
+
+/// A kind of handle: the opaque type that C sees, and what it stands for.
+pub trait Handle: Sized {
+    type State: Send + Sync;
+    const NAME: &'static str;
+    fn wrap(held: Arc<Held<Self::State>>) -> Object;
+    fn of(object: &Object) -> Option<&Arc<Held<Self::State>>>;
+}
+
+/// Declares the kinds: `name of the C type, name in sentences, variant, state;`.
+macro_rules! handles {
+    ($($(#[$doc:meta])* $type:ident, $name:literal, $variant:ident, $state:ty;)*) => {
+        /// Whatever a slot holds.
+        #[derive(Clone)]
+        pub enum Object {
+            $($variant(Arc<Held<$state>>),)*
+        }
+
+        impl Object {
+            fn name(&self) -> &'static str {
+                match self {
+                    $(Object::$variant(_) => $name,)*
+                }
+            }
+        }
+
+        $(impl Handle for crate::types::$type {
+            type State = $state;
+            const NAME: &'static str = $name;
+            fn wrap(held: Arc<Held<$state>>) -> Object {
+                Object::$variant(held)
+            }
+            fn of(object: &Object) -> Option<&Arc<Held<$state>>> {
+                if let Object::$variant(held) = object { Some(held) } else { None }
+            }
+        })*
+    };
+}
+
+handles! {
+    varvite_disk, "disk", Disk, Arc<dyn varvite::disk::Disk>;
+    varvite_cache, "cache", Cache, Arc<varvite::cache::Cache>;
+    varvite_work, "work", Work, crate::table::observer::Work;
+    varvite_session, "session", Session, varvite::Session;
+    varvite_operator, "operator", Operator, varvite::MergeOperator;
+    varvite_table, "table", Table, crate::table::update::WritableTable;
+    varvite_view, "view", View, varvite::View;
+    varvite_cursor, "cursor", Cursor, std::sync::Mutex<varvite::Cursor>;
+    varvite_snapshot, "snapshot", Snapshot, std::sync::Mutex<varvite::Snapshot>;
+    varvite_loader, "loader", Loader, std::sync::Mutex<varvite::Loader>;
+    varvite_value, "value", Value, varvite::Value;
+    varvite_value_writer, "value writer", ValueWriter, std::sync::Mutex<varvite::ValueWriter>;
+    varvite_store, "store", Store, varvite::context::Store;
+    varvite_tree, "tree", Tree, varvite::context::Tree;
+    varvite_proof, "proof", Proof, varvite::proof::Proof;
+    varvite_arena_owner, "arena", Arena, crate::arena::Memory;
+}
+
+#[derive(Default)]
+struct Slot {
+    /// Of what is in it, or of what comes next. Odd never means anything; it only grows.
+    generation: u32,
+    object: Option<Object>,
+}
+
+#[derive(Default)]
+#[repr(align(128))] // no two shards in one cache line
+struct Shard(RwLock<Slots>);
+
+#[derive(Default)]
+struct Slots {
+    all: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Registry {
+    shards: [Shard; SHARDS],
+    next: AtomicUsize,
+}
+
+/// The slots of this process. A fork sets it to NULL in the child, where locks may be held for ever by
+/// threads that are not there, and where what the slots hold must not be dropped: locks and files are
+/// the parent's. The child's first handle makes another.
+static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The slots of the processes that this one descends from, kept here so that nobody takes them for lost memory.
+static LEFT: [AtomicPtr<Registry>; 1 << FORK_BITS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; 1 << FORK_BITS];
+
+/// How often the process had forked when it began, counted from the first that used the library.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+static WATCH: Once = Once::new();
+
+/// Sees to it that a child process knows that it is one.
+pub fn watch_forks() {
+    extern "C" fn in_child() {
+        let forks = FORKS.fetch_add(1, Ordering::Relaxed) as usize;
+        let left = REGISTRY.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        LEFT[forks % LEFT.len()].store(left, Ordering::Relaxed);
+    }
+    WATCH.call_once(|| {
+        // SAFETY: the handler only changes atomics, which is allowed in a child of several threads.
+        let failed = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        assert_eq!(failed, 0, "the system has no memory for a fork handler");
+    });
+}
+
+fn registry() -> &'static Registry {
+    let found = REGISTRY.load(Ordering::Acquire);
+    let found = if found.is_null() { make_registry() } else { found };
+    // SAFETY: a registry is leaked when it is made, so it lives as long as the process.
+    unsafe { &*found }
+}
+
+#[cold]
+fn make_registry() -> *mut Registry {
+    let new = Box::into_raw(Box::<Registry>::default());
+    let null = std::ptr::null_mut();
+    match REGISTRY.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => new,
+        Err(found) => {
+            // SAFETY: `new` came from a box just now, and nobody else has it.
+            drop(unsafe { Box::from_raw(new) });
+            found
+        }
+    }
+}
+
+/// A handle's parts.
+struct Place {
+    shard: usize,
+    index: usize,
+    generation: u32,
+    forks: u32,
+}
+
+impl Place {
+    fn number(&self) -> usize {
+        let mut number = self.forks as usize & ((1 << FORK_BITS) - 1);
+        number = number << GENERATION_BITS | self.generation as usize;
+        number = number << INDEX_BITS | self.index;
+        number = number << SHARD_BITS | self.shard;
+        number << 1 | 1
+    }
+
+    fn of(number: usize) -> Option<Place> {
+        if number & 1 == 0 {
+            return None;
+        }
+        let mut rest = number >> 1;
+        let mut take = |bits: u32| {
+            let part = rest & ((1 << bits) - 1);
+            rest >>= bits;
+            part
+        };
+        Some(Place {
+            shard: take(SHARD_BITS),
+            index: take(INDEX_BITS),
+            generation: take(GENERATION_BITS) as u32,
+            forks: take(FORK_BITS) as u32,
+        })
+    }
+
+    /// What is there, or why not.
+    fn check<'a>(&self, slots: &'a Slots, name: &str) -> Outcome<&'a Object> {
+        let slot = slots.all.get(self.index).ok_or_else(|| foreign(name))?;
+        if slot.generation == self.generation {
+            return slot.object.as_ref().ok_or_else(|| foreign(name));
+        }
+        if slot.generation < self.generation {
+            return Err(foreign(name));
+        }
+        Err(Fault::closed(format!("the handle of a {name} was closed: open it again")))
+    }
+}
+
+#[cold]
+fn foreign(name: &str) -> Fault {
+    Fault::invalid(format!(
+        "what was given for a {name} is no handle of varvite: pass what a function of varvite gave"
+    ))
+}
+
+/// The place of a handle of this process.
+fn place<H: Handle>(handle: *const H) -> Outcome<Place> {
+    if handle.is_null() {
+        let name = H::NAME;
+        return Err(Fault::invalid(format!("the handle of a {name} is NULL: open it first")));
+    }
+    let place = Place::of(handle.addr()).ok_or_else(|| foreign(H::NAME))?;
+    if place.forks != FORKS.load(Ordering::Relaxed) & ((1 << FORK_BITS) - 1) {
+        return Err(Fault::closed(format!(
+            "the handle of a {} belongs to the process that this one was forked from: open it here, \
+             when that process has closed it",
+            H::NAME
+        )));
+    }
+    Ok(place)
+}
+
+fn shard(place: &Place) -> &'static RwLock<Slots> {
+    &registry().shards[place.shard].0
+}
+
+/// What a handle stands for.
+pub fn get<H: Handle>(handle: *const H) -> Outcome<Arc<Held<H::State>>> {
+    let place = place(handle)?;
+    let slots = shard(&place).read().unwrap_or_else(PoisonError::into_inner);
+    let object = place.check(&slots, H::NAME)?;
+    match H::of(object) {
+        Some(held) => Ok(Arc::clone(held)),
+        None => Err(Fault::invalid(format!(
+            "the handle of a {} was given for one of a {}",
+            object.name(),
+            H::NAME
+        ))),
+    }
+}
+
+/// A new handle.
+pub fn put<H: Handle>(state: H::State) -> Outcome<*mut H> {
+    let object = H::wrap(Arc::new(Held(RwLock::new(Some(state)))));
+    let registry = registry();
+    let shard = registry.next.fetch_add(1, Ordering::Relaxed) % SHARDS;
+    let mut slots = registry.shards[shard].0.write().unwrap_or_else(PoisonError::into_inner);
+    let index = match slots.free.pop() {
+        Some(index) => index as usize,
+        None if slots.all.len() < 1 << INDEX_BITS => {
+            // The first generation is 1, so that few numbers are handles by chance.
+            slots.all.push(Slot { generation: 1, object: None });
+            slots.all.len() - 1
+        }
+        None => return Err(Fault::invalid("too many handles are open: close some")),
+    };
+    let slot = &mut slots.all[index];
+    slot.object = Some(object);
+    let forks = FORKS.load(Ordering::Relaxed);
+    let number = Place { shard, index, generation: slot.generation, forks }.number();
+    Ok(std::ptr::without_provenance_mut(number))
+}
+
+/// Closes a handle and gives what it stood for. Waits for calls that use it.
+pub fn take<H: Handle>(handle: *const H) -> Outcome<H::State> {
+    let held = get(handle)?;
+    let mut guard = held.lock()?;
+    let state = guard.take().ok_or_else(closed)?;
+    drop(guard);
+    let place = place(handle)?;
+    let mut slots = shard(&place).write().unwrap_or_else(PoisonError::into_inner);
+    let slot = &mut slots.all[place.index];
+    slot.object = None;
+    slot.generation += 1;
+    // A slot whose generations are used up rests for ever.
+    if slot.generation < (1 << GENERATION_BITS) - 1 {
+        slots.free.push(place.index as u32);
+    }
+    Ok(state)
+}
+
+/// A handle that is closed when it goes out of scope: what a callback gets for its time.
+pub struct Lent<H: Handle>(pub *mut H);
+
+impl<H: Handle> Lent<H> {
+    pub fn new(state: H::State) -> Outcome<Lent<H>> {
+        Ok(Lent(put(state)?))
+    }
+}
+
+impl<H: Handle> Drop for Lent<H> {
+    fn drop(&mut self) {
+        // The callback may have closed it, which is its right.
+        let _ = take(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::outer_callback;
+    use crate::types::{varvite_cache, varvite_disk};
+    use varvite::cache::Cache;
+
+    fn kind<T>(outcome: Outcome<T>) -> String {
+        match outcome {
+            Ok(_) => "ok".to_owned(),
+            Err(Fault::Engine(error)) => error.kind().to_string(),
+            Err(other) => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_handle_is_good_until_it_is_closed_and_for_its_kind_only() {
+        let handle: *mut varvite_cache = put(Cache::new(1)).unwrap();
+        assert_eq!(kind(get(handle)), "ok");
+        assert_eq!(kind(get(handle.cast::<varvite_disk>())), "invalid");
+        assert_eq!(kind(take(handle)), "ok");
+        assert_eq!(kind(get(handle)), "closed");
+        assert_eq!(kind(take(handle)), "closed");
+        // Its slot is used again, and the old number still says that it is closed.
+        let others: Vec<*mut varvite_cache> =
+            (0..SHARDS * 2).map(|_| put(Cache::new(1)).unwrap()).collect();
+        assert!(!others.contains(&handle));
+        assert_eq!(kind(get(handle)), "closed");
+        others.into_iter().for_each(|it| drop(take(it)));
+    }
+
+    #[test]
+    fn a_number_that_was_never_given_is_refused() {
+        let of = std::ptr::without_provenance::<varvite_cache>;
+        let here = 7;
+        let numbers = [2, usize::MAX, usize::MAX - 1, (&raw const here).addr()];
+        for number in numbers {
+            assert_ne!(kind(get(of(number))), "ok", "{number:x}");
+        }
+        assert_eq!(kind(get(of(0))), "invalid");
+        let handle: *mut varvite_cache = put(Cache::new(1)).unwrap();
+        for bit in 0..usize::BITS {
+            assert_ne!(kind(get(of(handle.addr() ^ 1 << bit))), "ok", "bit {bit}");
+        }
+        drop(take(handle));
+    }
+
+    #[test]
+    fn a_callback_does_not_wait_for_its_caller() {
+        let handle: *mut varvite_cache = put(Cache::new(1)).unwrap();
+        let held = get(handle).unwrap();
+        let writing = held.write().unwrap();
+        outer_callback(|| {
+            assert_eq!(kind(held.read()), "invalid");
+            assert_eq!(kind(held.write()), "invalid");
+            assert_eq!(kind(take(handle)), "invalid");
+        });
+        drop(writing);
+        outer_callback(|| assert_eq!(kind(held.read()), "ok"));
+        assert_eq!(kind(take(handle)), "ok");
+    }
+}

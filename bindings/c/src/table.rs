@@ -1,0 +1,12 @@
+//! The table face: sessions, tables, views, cursors, snapshots, the log, large values.
+
+pub mod cursor;
+pub mod live;
+pub mod lookup;
+pub mod observer;
+pub mod operator;
+pub mod options;
+pub mod session;
+pub mod snapshot;
+pub mod stream;
+pub mod update;

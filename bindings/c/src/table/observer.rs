@@ -1,0 +1,148 @@
+//! Callbacks of a session: who is told what calls cost, and who helps merges.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
+
+use varvite::{Executor, Observer, Operation};
+
+use crate::args::{Released, User};
+use crate::handle::{put, take};
+use crate::status::{Outcome, call, inner_callback, varvite_error};
+use crate::types::varvite_work;
+
+/// A batch lookup; the count is its keys.
+pub const VARVITE_OPERATION_LOOKUP: u32 = 0;
+/// An update; the count is its operations.
+pub const VARVITE_OPERATION_UPDATE: u32 = 1;
+/// Merge and write-out work; the count is its counted work in bytes.
+pub const VARVITE_OPERATION_MERGE: u32 = 2;
+/// A snapshot saved; the count is its segments.
+pub const VARVITE_OPERATION_SAVE_SNAPSHOT: u32 = 3;
+/// A snapshot opened; the count is its segments.
+pub const VARVITE_OPERATION_OPEN_SNAPSHOT: u32 = 4;
+/// The wait for the log in an update; the count is the update's operations.
+pub const VARVITE_OPERATION_LOG: u32 = 5;
+/// A checkpoint written; the count is its live tables.
+pub const VARVITE_OPERATION_CHECKPOINT: u32 = 6;
+/// An operation that a later release added.
+pub const VARVITE_OPERATION_OTHER: u32 = 1000;
+
+/// Gets counts and timings by the program's own clock. Called on the thread that called the library, so
+/// it should be quick; it must not call the library.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct varvite_observer {
+    /// The program's clock, in nanoseconds from any fixed point.
+    pub now_ns: Option<unsafe extern "C" fn(user: *mut c_void) -> u64>,
+    /// One of VARVITE_OPERATION_… on `count` things took `duration_ns`.
+    pub record: Option<
+        unsafe extern "C" fn(user: *mut c_void, operation: u32, duration_ns: u64, count: u64),
+    >,
+    /// Called once when the observer is no longer needed; may be NULL.
+    pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
+    /// What the callbacks get. Several threads may use it at once.
+    pub user: *mut c_void,
+}
+
+/// Runs work that the library could also do itself, usually on another thread.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct varvite_executor {
+    /// Takes a piece of work, to pass it to `varvite_work_run` at some time, on any thread but in this
+    /// call, or to `varvite_work_close`, after which the writer does it. Must not call the library.
+    pub execute: Option<unsafe extern "C" fn(user: *mut c_void, work: *mut varvite_work)>,
+    /// Called once when the executor is no longer needed; may be NULL.
+    pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
+    /// What the callbacks get. Several threads may use it at once.
+    pub user: *mut c_void,
+}
+
+/// What a `varvite_work` stands for.
+pub type Work = Mutex<Box<dyn FnOnce() + Send>>;
+
+struct HostObserver {
+    now_ns: unsafe extern "C" fn(*mut c_void) -> u64,
+    record: unsafe extern "C" fn(*mut c_void, u32, u64, u64),
+    released: Released,
+}
+
+impl Observer for HostObserver {
+    fn now_ns(&self) -> u64 {
+        let user = self.released.user.get();
+        // SAFETY: the program gave this function to be called with this pointer, on any thread.
+        inner_callback(|| unsafe { (self.now_ns)(user) })
+    }
+
+    fn record(&self, operation: Operation, duration_ns: u64, count: u64) {
+        let operation = match operation {
+            Operation::Lookup => VARVITE_OPERATION_LOOKUP,
+            Operation::Update => VARVITE_OPERATION_UPDATE,
+            Operation::Merge => VARVITE_OPERATION_MERGE,
+            Operation::SaveSnapshot => VARVITE_OPERATION_SAVE_SNAPSHOT,
+            Operation::OpenSnapshot => VARVITE_OPERATION_OPEN_SNAPSHOT,
+            Operation::Log => VARVITE_OPERATION_LOG,
+            Operation::Checkpoint => VARVITE_OPERATION_CHECKPOINT,
+            _ => VARVITE_OPERATION_OTHER,
+        };
+        let user = self.released.user.get();
+        // SAFETY: as above.
+        inner_callback(|| unsafe { (self.record)(user, operation, duration_ns, count) });
+    }
+}
+
+struct HostExecutor {
+    execute: unsafe extern "C" fn(*mut c_void, *mut varvite_work),
+    released: Released,
+}
+
+impl Executor for HostExecutor {
+    fn execute(&self, work: Box<dyn FnOnce() + Send>) {
+        // Without a handle the work is dropped, which is safe: the writer does it.
+        let Ok(work) = put::<varvite_work>(Mutex::new(work)) else { return };
+        let user = self.released.user.get();
+        // SAFETY: as above.
+        inner_callback(|| unsafe { (self.execute)(user, work) });
+    }
+}
+
+/// The observer that a program describes.
+pub fn observer(given: &varvite_observer) -> Outcome<Arc<dyn Observer>> {
+    let (Some(now_ns), Some(record)) = (given.now_ns, given.record) else {
+        return Err(missing("an observer needs now_ns and record"));
+    };
+    let released = Released { user: User(given.user), release: given.release };
+    Ok(Arc::new(HostObserver { now_ns, record, released }))
+}
+
+/// The executor that a program describes.
+pub fn executor(given: &varvite_executor) -> Outcome<Arc<dyn Executor>> {
+    let Some(execute) = given.execute else { return Err(missing("an executor needs execute")) };
+    let released = Released { user: User(given.user), release: given.release };
+    Ok(Arc::new(HostExecutor { execute, released }))
+}
+
+fn missing(what: &str) -> crate::status::Fault {
+    crate::status::Fault::invalid(format!("{what}: they are NULL"))
+}
+
+/// Does a piece of work and closes it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_work_run(
+    work: *mut varvite_work,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let work = take(work)?.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        work();
+        Ok(())
+    })
+}
+
+/// Gives a piece of work back undone: the writer does it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_work_close(
+    work: *mut varvite_work,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || take(work).map(drop))
+}

@@ -1,0 +1,262 @@
+//! What a program chooses: for a session, for a table, for opening.
+
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+use varvite::cache::Cache;
+use varvite::disk::Access;
+use varvite::{Log, Lookups, OpenSnapshot, OpenTable, SessionOptions, TableOptions, Verify};
+
+use super::observer::{executor, observer, varvite_executor, varvite_observer};
+use super::operator::operator;
+use crate::args::{Out, array, choose, flag, optional, options, text};
+use crate::handle::get;
+use crate::status::{Fault, Outcome, call, varvite_error};
+use crate::types::{varvite_cache, varvite_operator};
+
+/// Nothing: what was not saved in a snapshot is gone when the session ends.
+pub const VARVITE_LOG_NONE: u32 = 0;
+/// An update outlives the process. A power cut may take the newest, never one without all later ones.
+pub const VARVITE_LOG_WRITTEN: u32 = 1;
+/// An update outlives a power cut.
+pub const VARVITE_LOG_SYNCED: u32 = 2;
+
+/// Lookups often find nothing: every level has a filter.
+pub const VARVITE_LOOKUPS_MIXED: u32 = 0;
+/// Lookups nearly always find a value: the last level has no filter.
+pub const VARVITE_LOOKUPS_MOSTLY_HIT: u32 = 1;
+
+/// Checks the manifest and every segment's footer; pages are checked when they are read.
+pub const VARVITE_VERIFY_QUICK: u32 = 0;
+/// Checks every byte of every file.
+pub const VARVITE_VERIFY_FULL: u32 = 1;
+
+/// How a session is opened. Begin with `varvite_session_options_default`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct varvite_session_options {
+    /// Bytes of this struct, as the defaults say.
+    pub size: u32,
+    /// What is promised of updates: one of VARVITE_LOG_….
+    pub log: u32,
+    /// From what the identity of a new session follows; 0 has the disk draw it. Only tests give one.
+    pub seed: u64,
+    /// 1 to read past the system's page cache, best with a cache; else 0.
+    pub direct: u32,
+    /// How many page reads a lookup keeps in flight.
+    pub queue_depth: u32,
+    /// Memory of the session, in one number, if there is no `cache`: 0 leaves pages to the system.
+    pub memory_bytes: u64,
+    /// Bytes of pages at which a segment file ends.
+    pub segment_bytes: u64,
+    /// Bytes of a log file at which the next one begins.
+    pub log_file_bytes: u64,
+    /// A cache to share; or NULL.
+    pub cache: *mut varvite_cache,
+    /// Helps merges; or NULL.
+    pub executor: *const varvite_executor,
+    /// Gets timings; or NULL.
+    pub observer: *const varvite_observer,
+}
+
+/// How a table is made. Begin with `varvite_table_options_default` or `varvite_table_options_utxo`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct varvite_table_options {
+    /// Bytes of this struct, as the defaults say.
+    pub size: u32,
+    /// Runs of a level that are merged into one of the next: 2 to 16.
+    pub size_ratio: u32,
+    /// Bytes of entries (key + value + 16 each) gathered in memory before a run is written.
+    pub write_buffer_bytes: u64,
+    /// Most bytes of filters that all levels together may take.
+    pub filter_bytes_max: u64,
+    /// Filter bits an entry above the last level: 0 (none) or 4 to 24.
+    pub filter_bits: u32,
+    /// What lookups find: one of VARVITE_LOOKUPS_….
+    pub lookups: u32,
+    /// Values of at least so many bytes (32 to 65,537) are stored once, beside the runs; 0: those above
+    /// 64 KiB.
+    pub blob_min_bytes: u32,
+    /// 0.
+    pub reserved: u32,
+    /// How upserts join older values; NULL refuses upserts.
+    pub merge_operator: *mut varvite_operator,
+}
+
+/// How a snapshot or a live table is opened. Begin with `varvite_open_options_default`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct varvite_open_options {
+    /// Bytes of this struct, as the defaults say.
+    pub size: u32,
+    /// How much is checked first: one of VARVITE_VERIFY_….
+    pub verify: u32,
+    /// The label that a snapshot must have; NULL for any.
+    pub label: *const c_char,
+    /// Merge operators of the program's that its tables have; the built-in ones need not be given.
+    pub operators: *const *mut varvite_operator,
+    /// How many there are.
+    pub operator_count: usize,
+}
+
+pub(crate) fn session_options(given: *const varvite_session_options) -> Outcome<SessionOptions> {
+    let given = options(given, |it: &varvite_session_options| it.size, "session options")?;
+    let Some(given) = given else { return Ok(SessionOptions::default()) };
+    let cache = if given.cache.is_null() {
+        (given.memory_bytes > 0).then(|| Cache::new(given.memory_bytes))
+    } else if given.memory_bytes > 0 {
+        return Err(Fault::invalid("memory_bytes is for a session without a cache: leave one at 0"));
+    } else {
+        let held = get(given.cache)?;
+        let cache = held.read()?;
+        Some(Arc::clone(&*cache))
+    };
+    Ok(SessionOptions {
+        seed: (given.seed != 0).then_some(given.seed),
+        access: if flag(given.direct as c_int, "direct")? { Access::Direct } else { Access::Buffered },
+        cache,
+        queue_depth: given.queue_depth as usize,
+        segment_bytes: given.segment_bytes,
+        log: choose(given.log, &[Log::None, Log::Written, Log::Synced], "log")?,
+        log_file_bytes: given.log_file_bytes,
+        executor: optional(given.executor, "executor")?.map(executor).transpose()?,
+        observer: optional(given.observer, "observer")?.map(observer).transpose()?,
+    })
+}
+
+pub(crate) fn table_options(given: *const varvite_table_options) -> Outcome<TableOptions> {
+    let given = options(given, |it: &varvite_table_options| it.size, "table options")?;
+    let Some(given) = given else { return Ok(TableOptions::default()) };
+    let has_operator = !given.merge_operator.is_null();
+    Ok(TableOptions {
+        write_buffer_bytes: given.write_buffer_bytes,
+        size_ratio: given.size_ratio,
+        lookups: choose(given.lookups, &[Lookups::Mixed, Lookups::MostlyHit], "lookups")?,
+        filter_bits: u8::try_from(given.filter_bits)
+            .map_err(|_| Fault::invalid("filter_bits is more than 24"))?,
+        filter_bytes_max: given.filter_bytes_max,
+        blob_min_bytes: (given.blob_min_bytes != 0).then_some(given.blob_min_bytes),
+        operator: has_operator.then(|| operator(given.merge_operator)).transpose()?,
+    })
+}
+
+pub(crate) fn verify(given: u32) -> Outcome<Verify> {
+    choose(given, &[Verify::Quick, Verify::Full], "verify")
+}
+
+pub(crate) fn open_snapshot(given: *const varvite_open_options) -> Outcome<OpenSnapshot> {
+    let given = options(given, |it: &varvite_open_options| it.size, "options")?;
+    let Some(given) = given else { return Ok(OpenSnapshot::default()) };
+    let label = (!given.label.is_null()).then(|| text(given.label, "label")).transpose()?;
+    let operators = array(given.operators, given.operator_count, "operators")?;
+    Ok(OpenSnapshot {
+        verify: verify(given.verify)?,
+        label: label.map(str::to_owned),
+        operators: operators.iter().map(|it| operator(*it)).collect::<Outcome<_>>()?,
+    })
+}
+
+pub(crate) fn open_table(given: *const varvite_open_options) -> Outcome<OpenTable> {
+    let OpenSnapshot { verify, label, operators } = open_snapshot(given)?;
+    if label.is_some() {
+        return Err(Fault::invalid("a live table has no label: leave it NULL"));
+    }
+    Ok(OpenTable { verify, operators })
+}
+
+/// Sets the defaults of a session.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_session_options_default(
+    options: *mut varvite_session_options,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let defaults = SessionOptions::default();
+        Out::new(options, "options")?.set(varvite_session_options {
+            size: size_of::<varvite_session_options>() as u32,
+            log: VARVITE_LOG_NONE,
+            seed: 0,
+            direct: u32::from(defaults.access == Access::Direct),
+            queue_depth: defaults.queue_depth as u32,
+            memory_bytes: 0,
+            segment_bytes: defaults.segment_bytes,
+            log_file_bytes: defaults.log_file_bytes,
+            cache: std::ptr::null_mut(),
+            executor: std::ptr::null(),
+            observer: std::ptr::null(),
+        });
+        Ok(())
+    })
+}
+
+fn set_table(options: *mut varvite_table_options, from: &TableOptions) -> Outcome {
+    Out::new(options, "options")?.set(varvite_table_options {
+        size: size_of::<varvite_table_options>() as u32,
+        size_ratio: from.size_ratio,
+        write_buffer_bytes: from.write_buffer_bytes,
+        filter_bytes_max: from.filter_bytes_max,
+        filter_bits: u32::from(from.filter_bits),
+        lookups: match from.lookups {
+            Lookups::Mixed => VARVITE_LOOKUPS_MIXED,
+            Lookups::MostlyHit => VARVITE_LOOKUPS_MOSTLY_HIT,
+        },
+        blob_min_bytes: from.blob_min_bytes.unwrap_or(0),
+        reserved: 0,
+        merge_operator: std::ptr::null_mut(),
+    });
+    Ok(())
+}
+
+/// Sets the defaults of a table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_table_options_default(
+    options: *mut varvite_table_options,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || set_table(options, &TableOptions::default()))
+}
+
+/// Sets the configuration for a UTxO set: outputs that are looked up are there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_table_options_utxo(
+    options: *mut varvite_table_options,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || set_table(options, &TableOptions::utxo()))
+}
+
+/// Changes the options so that a table keeps within `bytes` of memory, a cache counted apart.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_table_options_within_memory(
+    bytes: u64,
+    options: *mut varvite_table_options,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let operator = crate::args::one(options, "options")?.merge_operator;
+        set_table(options, &table_options(options)?.within_memory(bytes))?;
+        // SAFETY: `one` and `set_table` saw that it is an aligned address, and the caller promises that it is one
+        // of options which nobody else uses meanwhile.
+        unsafe { (*options).merge_operator = operator };
+        Ok(())
+    })
+}
+
+/// Sets the defaults of opening.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_open_options_default(
+    options: *mut varvite_open_options,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        Out::new(options, "options")?.set(varvite_open_options {
+            size: size_of::<varvite_open_options>() as u32,
+            verify: VARVITE_VERIFY_QUICK,
+            label: std::ptr::null(),
+            operators: std::ptr::null(),
+            operator_count: 0,
+        });
+        Ok(())
+    })
+}

@@ -1,0 +1,340 @@
+// Replays the conformance files: the same answers, and the same bytes on disk.
+#include "json.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+enum { NAMES = 16 };
+
+typedef struct {
+    char name[NAMES][32];
+    void *handle[NAMES];
+    size_t count;
+} named;
+
+static char folder[4096];
+static varvite_disk *disk;
+static varvite_session *session;
+static varvite_store *store;
+static named tables, trees;
+static varvite_arena found;
+static size_t line_number;
+
+static void *handle_of(named *all, const char *name) {
+    for (size_t it = all->count; it-- > 0;) {
+        if (strcmp(all->name[it], name) == 0) return all->handle[it];
+    }
+    fprintf(stderr, "line %zu names %s, which was not made\n", line_number, name);
+    exit(1);
+}
+
+static void keep(named *all, const char *name, void *handle) {
+    CHECK(all->count < NAMES && strlen(name) < 32);
+    strcpy(all->name[all->count], name);
+    all->handle[all->count++] = handle;
+}
+
+static varvite_table *table_of(json *line) {
+    return handle_of(&tables, member(line, "table")->text);
+}
+
+static varvite_tree *tree_of(json *line) {
+    return handle_of(&trees, member(line, "tree")->text);
+}
+
+// The answers are those of the line.
+static void compare(json *expected) {
+    size_t count;
+    varvite_bytes *all = hex_array(expected, &count);
+    if (count != found.count) {
+        fprintf(stderr, "line %zu: %zu answers and not %zu\n", line_number, found.count, count);
+        exit(1);
+    }
+    for (size_t it = 0; it < count; it++) {
+        if (!all[it].data != !found.items[it].data || all[it].length != found.items[it].length ||
+            (all[it].length && memcmp(all[it].data, found.items[it].data, all[it].length) != 0)) {
+            fprintf(stderr, "line %zu: answer %zu differs\n", line_number, it);
+            exit(1);
+        }
+    }
+    free(all);
+}
+
+static varvite_hash hash_of(json *it) {
+    varvite_bytes bytes = hex(it);
+    varvite_hash hash;
+    CHECK(bytes.length == sizeof hash.bytes);
+    memcpy(hash.bytes, bytes.data, sizeof hash.bytes);
+    return hash;
+}
+
+static uint32_t crc32_of(const char *path, uint64_t *length) {
+    FILE *file = fopen(path, "rb");
+    CHECK(file);
+    uint32_t crc = ~(uint32_t)0;
+    *length = 0;
+    for (int byte; (byte = fgetc(file)) != EOF; ++*length) {
+        crc ^= (uint32_t)byte;
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1) * 0xedb88320u;
+    }
+    fclose(file);
+    return ~crc;
+}
+
+static size_t count_files(const char *path) {
+    size_t count = 0;
+    DIR *entries = opendir(path);
+    CHECK(entries);
+    for (struct dirent *it; (it = readdir(entries));) {
+        char below[8192];
+        struct stat about;
+        if (it->d_name[0] == '.') continue;
+        CHECK((size_t)snprintf(below, sizeof below, "%s/%s", path, it->d_name) < sizeof below);
+        CHECK(stat(below, &about) == 0);
+        count += S_ISDIR(about.st_mode) ? count_files(below) : strcmp(it->d_name, "lock") != 0;
+    }
+    closedir(entries);
+    return count;
+}
+
+static void compare_files(json *files) {
+    CHECK(files->kind == J_ARRAY && count_files(folder) == files->count);
+    for (json *it = files->first; it; it = it->next) {
+        char path[8192];
+        uint64_t length;
+        json *expected = it->first->next;
+        CHECK((size_t)snprintf(path, sizeof path, "%s/%s", folder, it->first->text) < sizeof path);
+        uint32_t crc = crc32_of(path, &length);
+        if (length != expected->number || crc != expected->next->number) {
+            fprintf(stderr, "line %zu: %s has %llu bytes with the checksum %u\n", line_number, path,
+                    (unsigned long long)length, crc);
+            exit(1);
+        }
+    }
+}
+
+static void update(json *line) {
+    json *all = member(line, "operations");
+    varvite_operation *batch = calloc(all->count + 1, sizeof *batch);
+    size_t count = 0;
+    CHECK(batch);
+    for (json *it = all->first; it; it = it->next) {
+        const char *kind = it->first->text;
+        varvite_operation *one = &batch[count++];
+        one->kind = kind[0] == 'i' ? VARVITE_INSERT : kind[0] == 'd' ? VARVITE_DELETE : VARVITE_UPSERT;
+        one->key = hex(it->first->next);
+        if (one->kind != VARVITE_DELETE) one->value = hex(it->first->next->next);
+    }
+    OK(varvite_table_apply(table_of(line), batch, count, &error));
+    free(batch);
+}
+
+static int table_line(const char *what, json *line) {
+    if (strcmp(what, "create_session") == 0 || strcmp(what, "open_session") == 0) {
+        varvite_session_options options;
+        OK(varvite_session_options_default(&options, &error));
+        options.seed = member(line, "seed")->number;
+        if (what[0] == 'c') OK(varvite_session_create(disk, &options, &session, &error));
+        else OK(varvite_session_open(disk, &options, &session, &error));
+    } else if (strcmp(what, "create_table") == 0) {
+        varvite_table_options options;
+        varvite_table *table;
+        OK(varvite_table_options_default(&options, &error));
+        options.write_buffer_bytes = member(line, "write_buffer_bytes")->number;
+        options.size_ratio = (uint32_t)member(line, "size_ratio")->number;
+        options.blob_min_bytes = (uint32_t)member(line, "blob_min_bytes")->number;
+        OK(varvite_operator_built_in(member(line, "operator")->text, &options.merge_operator, &error));
+        OK(varvite_session_create_table(session, member(line, "table")->text, &options, &table, &error));
+        OK(varvite_operator_close(options.merge_operator, &error));
+        keep(&tables, member(line, "table")->text, table);
+    } else if (strcmp(what, "update") == 0) {
+        update(line);
+    } else if (strcmp(what, "lookup") == 0) {
+        size_t count;
+        varvite_bytes *keys = hex_array(member(line, "keys"), &count);
+        OK(varvite_table_lookup(table_of(line), keys, count, &found, &error));
+        compare(member(line, "found"));
+        free(keys);
+    } else if (strcmp(what, "range") == 0) {
+        varvite_bound lower = {VARVITE_INCLUDED, hex(member(line, "from"))};
+        varvite_bound upper = {VARVITE_EXCLUDED, hex(member(line, "before"))};
+        OK(varvite_table_range(table_of(line), lower.key.data ? &lower : NULL, upper.key.data ? &upper : NULL, &found,
+                               &error));
+        compare(member(line, "found"));
+    } else if (strcmp(what, "union") == 0) {
+        varvite_table *of[2], *made;
+        json *names = member(line, "of");
+        of[0] = handle_of(&tables, names->first->text);
+        of[1] = handle_of(&tables, names->first->next->text);
+        OK(varvite_session_union(session, member(line, "table")->text, of, 2, &made, &error));
+        keep(&tables, member(line, "table")->text, made);
+    } else if (strcmp(what, "save_snapshot") == 0) {
+        varvite_table *table = handle_of(&tables, member(line, "tables")->first->text);
+        varvite_snapshot_content content = {member(line, "label")->text, hex(member(line, "payload")), &table, 1};
+        OK(varvite_session_save_snapshot(session, member(line, "snapshot")->text, &content, &error));
+    } else if (strcmp(what, "open_snapshot") == 0) {
+        varvite_snapshot *snapshot;
+        varvite_table *table;
+        OK(varvite_session_open_snapshot(session, member(line, "snapshot")->text, NULL, &snapshot, &error));
+        OK(varvite_snapshot_take(snapshot, member(line, "take")->text, &table, &error));
+        OK(varvite_snapshot_close(snapshot, &error));
+        keep(&tables, member(line, "take")->text, table);
+    } else if (strcmp(what, "close_session") == 0) {
+        while (tables.count) OK(varvite_table_close(tables.handle[--tables.count], &error));
+        OK(varvite_session_close(session, &error));
+        compare_files(member(line, "files"));
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+typedef struct {
+    varvite_path paths[8];
+    size_t count;
+} finds;
+
+static int find_all(void *user, varvite_tree *tree) {
+    finds *it = user;
+    varvite_arena values = {0};
+    OK(varvite_tree_find_many(tree, it->paths, it->count, &values, &error));
+    OK(varvite_arena_free(&values, &error));
+    return 0;
+}
+
+static void prove(json *line) {
+    finds looked = {.count = 0};
+    for (json *it = member(line, "paths")->first; it; it = it->next) {
+        CHECK(looked.count < 8);
+        varvite_path *path = &looked.paths[looked.count++];
+        path->steps = hex_array(it, &path->count);
+    }
+    const char *names[] = {"v1", "v2", "irmin", "json"};
+    uint32_t encoding = 0;
+    while (strcmp(names[encoding], member(line, "encoding")->text) != 0) CHECK(++encoding < 4);
+    int stream = (int)member(line, "stream")->number;
+    varvite_tree *tree = tree_of(line);
+    varvite_proof *proof;
+    OK(varvite_proof_make(tree, stream, find_all, &looked, &proof, &error));
+    OK(varvite_proof_encode(proof, encoding, &found, &error));
+    varvite_bytes expected = hex(member(line, "proof"));
+    CHECK(found.items[0].length == expected.length && memcmp(found.items[0].data, expected.data, expected.length) == 0);
+    OK(varvite_proof_close(proof, &error));
+    varvite_kinded root = {VARVITE_DIRECTORY, {{0}}};
+    OK(varvite_tree_hash(tree, &root.hash, &error));
+    OK(varvite_proof_decode(&expected, encoding, NULL, &proof, &error));
+    OK(varvite_proof_verify(proof, NULL, &root, find_all, &looked, &error));
+    OK(varvite_proof_close(proof, &error));
+    while (looked.count) free((void *)looked.paths[--looked.count].steps);
+}
+
+static void commit(json *line) {
+    varvite_hash parents[4], hash, expected;
+    varvite_commit_info info = {parents, 0, (int64_t)member(line, "date")->number, hex(member(line, "author")),
+                                hex(member(line, "message"))};
+    for (json *it = member(line, "parents")->first; it; it = it->next) parents[info.parent_count++] = hash_of(it);
+    OK(varvite_store_commit(store, tree_of(line), &info, &hash, &error));
+    expected = hash_of(member(line, "hash"));
+    CHECK(memcmp(&hash, &expected, sizeof hash) == 0);
+}
+
+static int context_line(const char *what, json *line) {
+    size_t steps = 0;
+    varvite_bytes *path = NULL;
+    for (json *it = line->first; it; it = it->next) {
+        if (strcmp(it->name, "path") == 0) path = hex_array(it, &steps);
+    }
+    int is_known = 1;
+    varvite_tree *tree;
+    if (strcmp(what, "create_store") == 0) {
+        varvite_store_options options;
+        OK(varvite_store_options_default(&options, &error));
+        options.seed = member(line, "seed")->number;
+        OK(varvite_store_create(disk, &options, &store, &error));
+    } else if (strcmp(what, "empty_tree") == 0) {
+        OK(varvite_store_empty_tree(store, &tree, &error));
+        keep(&trees, member(line, "tree")->text, tree);
+    } else if (strcmp(what, "checkout") == 0) {
+        varvite_hash hash = hash_of(member(line, "commit"));
+        OK(varvite_store_checkout(store, &hash, &tree, &error));
+        keep(&trees, member(line, "tree")->text, tree);
+    } else if (strcmp(what, "add") == 0) {
+        varvite_bytes value = hex(member(line, "value"));
+        OK(varvite_tree_add(tree_of(line), path, steps, &value, &error));
+    } else if (strcmp(what, "remove") == 0) {
+        OK(varvite_tree_remove(tree_of(line), path, steps, &error));
+    } else if (strcmp(what, "find") == 0) {
+        OK(varvite_tree_find(tree_of(line), path, steps, &found, &error));
+        varvite_bytes expected = hex(member(line, "found"));
+        CHECK(!expected.data == !found.items[0].data && expected.length == found.items[0].length);
+        CHECK(!expected.length || memcmp(expected.data, found.items[0].data, expected.length) == 0);
+    } else if (strcmp(what, "list") == 0) {
+        OK(varvite_tree_list(tree_of(line), path, steps, 0, UINT64_MAX, &found, &error));
+        json *it = member(line, "found")->first;
+        for (size_t at = 0; at < found.count; at += 2, it = it->next->next) {
+            CHECK(it && it->next);
+            varvite_bytes name = hex(it);
+            CHECK(name.length == found.items[at].length);
+            CHECK(memcmp(name.data, found.items[at].data, name.length) == 0);
+            CHECK((found.items[at + 1].data[0] == VARVITE_VALUE) == (strcmp(it->next->text, "value") == 0));
+        }
+        CHECK(!it);
+    } else if (strcmp(what, "hash") == 0) {
+        varvite_hash hash, expected = hash_of(member(line, "hash"));
+        OK(varvite_tree_hash(tree_of(line), &hash, &error));
+        CHECK(memcmp(&hash, &expected, sizeof hash) == 0);
+    } else if (strcmp(what, "commit") == 0) {
+        commit(line);
+    } else if (strcmp(what, "set_branch") == 0) {
+        varvite_bytes name = hex(member(line, "branch"));
+        varvite_hash hash = hash_of(member(line, "commit"));
+        OK(varvite_store_set_branch(store, &name, &hash, &error));
+    } else if (strcmp(what, "prove_finds") == 0) {
+        prove(line);
+    } else if (strcmp(what, "close_store") == 0) {
+        while (trees.count) OK(varvite_tree_close(trees.handle[--trees.count], &error));
+        OK(varvite_store_close(store, &error));
+        compare_files(member(line, "files"));
+    } else {
+        is_known = 0;
+    }
+    free(path);
+    return is_known;
+}
+
+static void replay(const char *path, int (*do_line)(const char *, json *)) {
+    FILE *file = fopen(path, "r");
+    CHECK(file);
+    char *text = NULL;
+    size_t room = 0;
+    for (line_number = 1; getline(&text, &room, file) > 0; line_number++) {
+        char *at = text;
+        json *line = json_read(&at);
+        const char *what = member(line, "do")->text;
+        if (!do_line(what, line)) {
+            fprintf(stderr, "%s: line %zu: nobody knows how to do %s\n", path, line_number, what);
+            exit(1);
+        }
+        json_free(line);
+    }
+    CHECK(line_number > 20);
+    printf("%s: %zu lines passed\n", path, line_number - 1);
+    free(text);
+    fclose(file);
+}
+
+int main(int count, char **arguments) {
+    CHECK(count == 3);
+    const char *names[] = {"table", "context"};
+    int (*lines[])(const char *, json *) = {table_line, context_line};
+    for (int it = 0; it < 2; it++) {
+        char path[4096];
+        snprintf(folder, sizeof folder, "%s/conformance-%s", arguments[1], names[it]);
+        OK(varvite_disk_folder(folder, 1, &disk, &error));
+        snprintf(path, sizeof path, "%s/%s.jsonl", arguments[2], names[it]);
+        replay(path, lines[it]);
+        OK(varvite_disk_close(disk, &error));
+    }
+    OK(varvite_arena_free(&found, &error));
+    return 0;
+}

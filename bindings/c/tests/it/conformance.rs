@@ -1,0 +1,399 @@
+//! The conformance files in `bindings/conformance`: what every face replays. `README.md` there says what the lines mean.
+//!
+//! The answers are the models'; the engine must give the same, and its files are told by length and checksum.
+//! `VARVITE_WRITE_CONFORMANCE=1 cargo test -p varvite-c conformance` writes them anew.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+use varvite::context::hash::to_hex;
+use varvite::context::{CommitInfo, Configuration, Options, Store, Tree};
+use varvite::disk::os::OsDisk;
+use varvite::proof::{Encoding, record};
+use varvite::{
+    MergeOperator, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions,
+};
+
+use crate::calls::key_of;
+use crate::model::context::{Node, Path as Steps};
+use crate::model::table::{Change, Table, batch};
+use crate::random::Random;
+
+fn join(older: &[u8], newer: &[u8]) -> Vec<u8> {
+    [older, newer].concat()
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    format!("\"{}\"", to_hex(bytes))
+}
+
+fn optional(bytes: Option<&[u8]>) -> String {
+    bytes.map_or_else(|| "null".to_owned(), quoted)
+}
+
+fn array(items: impl IntoIterator<Item = String>) -> String {
+    format!("[{}]", items.into_iter().collect::<Vec<_>>().join(","))
+}
+
+/// The checksum that zip files have, which every language has or has in eight lines.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ (crc & 1) * 0xedb8_8320)
+    })
+}
+
+/// Every file below `root` but the lock, by path: its length and checksum.
+fn files(root: &Path) -> String {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(root.join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let path = folder.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path);
+            } else if path != Path::new("lock") {
+                let bytes = std::fs::read(entry.path()).unwrap();
+                found.insert(path.to_str().unwrap().to_owned(), (bytes.len(), crc32(&bytes)));
+            }
+        }
+    }
+    array(found.into_iter().map(|(path, (length, crc))| format!("[\"{path}\",{length},{crc}]")))
+}
+
+/// Compares with the file that is there, or writes it.
+fn settle(name: &str, lines: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = root.join("../conformance").join(name);
+    if std::env::var_os("VARVITE_WRITE_CONFORMANCE").is_some() {
+        std::fs::write(&path, lines).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = lines.lines().zip(found.lines()).position(|(made, found)| made != found);
+    assert!(
+        lines == found,
+        "bindings/conformance/{name} is not what the model and the engine say, from line \
+         {differs:?} on: run VARVITE_WRITE_CONFORMANCE=1 cargo test -p varvite-c conformance"
+    );
+}
+
+struct TableLines {
+    random: Random,
+    session: Option<Session>,
+    tables: BTreeMap<String, (varvite::Table, Table)>,
+    lines: String,
+}
+
+impl TableLines {
+    fn line(&mut self, line: &str) {
+        writeln!(self.lines, "{{{line}}}").unwrap();
+    }
+
+    fn open(&mut self, folder: &Path, create: bool, seed: u64) {
+        let options = SessionOptions { seed: Some(seed), ..SessionOptions::default() };
+        let disk = OsDisk::create(folder).unwrap();
+        let session =
+            if create { Session::create(disk, options) } else { Session::open(disk, options) };
+        self.session = Some(session.unwrap());
+        let what = if create { "create_session" } else { "open_session" };
+        self.line(&format!(r#""do":"{what}","seed":{seed}"#));
+    }
+
+    fn session(&self) -> &Session {
+        self.session.as_ref().unwrap()
+    }
+
+    fn create(&mut self, name: &str) {
+        let options = TableOptions {
+            write_buffer_bytes: 1024,
+            size_ratio: 2,
+            blob_min_bytes: Some(60),
+            ..TableOptions::default()
+        };
+        let options = options.with_operator(MergeOperator::append());
+        let table = self.session().create_table(name, options).unwrap();
+        self.tables.insert(name.to_owned(), (table, Table::default()));
+        self.line(&format!(
+            r#""do":"create_table","table":"{name}","write_buffer_bytes":1024,"size_ratio":2,"blob_min_bytes":60,"operator":"append""#
+        ));
+    }
+
+    fn update(&mut self, name: &str, count: usize) {
+        let mut changes = Vec::new();
+        for _ in 0..count {
+            let key = key_of(self.random.below(90));
+            let length = self.random.index(24) + if self.random.one_in(12) { 60 } else { 0 };
+            let value = self.random.bytes(length);
+            changes.push(match self.random.below(5) {
+                0 => Change::Delete(key),
+                1 => Change::Upsert(key, value),
+                _ => Change::Insert(key, value),
+            });
+        }
+        let (table, model) = self.tables.get_mut(name).unwrap();
+        table.update(&batch(&changes)).unwrap();
+        model.update(&changes, Some(join));
+        let operations = changes.iter().map(|change| match change {
+            Change::Insert(key, value) => format!("[\"insert\",{},{}]", quoted(key), quoted(value)),
+            Change::Delete(key) => format!("[\"delete\",{}]", quoted(key)),
+            Change::Upsert(key, value) => format!("[\"upsert\",{},{}]", quoted(key), quoted(value)),
+        });
+        let operations = array(operations);
+        self.line(&format!(r#""do":"update","table":"{name}","operations":{operations}"#));
+    }
+
+    fn lookup(&mut self, name: &str) {
+        let keys: Vec<_> = (0..9).map(|_| key_of(self.random.below(100))).collect();
+        let (table, model) = &self.tables[name];
+        let found = table.lookup(&keys).unwrap();
+        let expected: Vec<_> = keys.iter().map(|it| model.get(it)).collect();
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+        let keys = array(keys.iter().map(|it| quoted(it)));
+        let found = array(expected.into_iter().map(optional));
+        self.line(&format!(r#""do":"lookup","table":"{name}","keys":{keys},"found":{found}"#));
+    }
+
+    fn range(&mut self, name: &str, lower: Option<u64>, upper: Option<u64>) {
+        let (lower, upper) = (lower.map(key_of), upper.map(key_of));
+        let from = lower.as_ref().map_or(Bound::Unbounded, |it| Bound::Included(&it[..]));
+        let to = upper.as_ref().map_or(Bound::Unbounded, |it| Bound::Excluded(&it[..]));
+        let (table, model) = &self.tables[name];
+        let expected = model.range(from, to);
+        assert_eq!(table.range(from, to).unwrap(), expected);
+        let found = array(expected.iter().flat_map(|it| [quoted(&it.0), quoted(&it.1)]));
+        let (from, to) = (optional(lower.as_deref()), optional(upper.as_deref()));
+        self.line(&format!(
+            r#""do":"range","table":"{name}","from":{from},"before":{to},"found":{found}"#
+        ));
+    }
+
+    fn save(&mut self, snapshot: &str, name: &str) {
+        let content =
+            SnapshotContent { label: "mark", payload: b"slot", tables: &[&self.tables[name].0] };
+        self.session().save_snapshot(snapshot, content).unwrap();
+        self.line(&format!(
+            r#""do":"save_snapshot","snapshot":"{snapshot}","label":"mark","payload":"{}","tables":["{name}"]"#,
+            to_hex(b"slot")
+        ));
+    }
+
+    fn take(&mut self, snapshot: &str, name: &str, model: &Table) {
+        let mut opened = self.session().open_snapshot(snapshot, &OpenSnapshot::default()).unwrap();
+        let table = opened.take(name).unwrap();
+        self.tables.insert(name.to_owned(), (table, model.clone()));
+        self.line(&format!(r#""do":"open_snapshot","snapshot":"{snapshot}","take":"{name}""#));
+    }
+
+    fn union(&mut self, name: &str, of: [&str; 2]) {
+        let [left, right] = of.map(|it| &self.tables[it]);
+        let union = self.session().union(name, &[&left.0, &right.0]).unwrap();
+        let model = Table::union(&[&left.1, &right.1], Some(join));
+        self.tables.insert(name.to_owned(), (union, model));
+        self.line(&format!(r#""do":"union","table":"{name}","of":["{}","{}"]"#, of[0], of[1]));
+    }
+
+    /// Closes the tables and the session, and tells the files.
+    fn close(&mut self, folder: &Path) {
+        self.tables.clear();
+        self.session.take().unwrap().close().unwrap();
+        self.line(&format!(r#""do":"close_session","files":{}"#, files(folder)));
+    }
+}
+
+#[test]
+fn the_table_file_of_the_conformance_set_is_what_the_model_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut set = TableLines {
+        random: Random::new(5),
+        session: None,
+        tables: BTreeMap::new(),
+        lines: String::new(),
+    };
+    set.open(folder.path(), true, 11);
+    set.create("a");
+    for round in 0..8 {
+        set.update("a", 20);
+        set.lookup("a");
+        if round % 3 == 0 {
+            set.range("a", Some(10), Some(30));
+        }
+    }
+    set.save("first", "a");
+    let saved = set.tables["a"].1.clone();
+    set.update("a", 20);
+    set.create("b");
+    set.update("b", 40);
+    set.union("both", ["a", "b"]);
+    set.lookup("both");
+    set.range("both", None, Some(20));
+    set.save("second", "both");
+    let both = set.tables["both"].1.clone();
+    set.close(folder.path());
+    set.open(folder.path(), false, 12);
+    set.take("first", "a", &saved);
+    set.lookup("a");
+    set.take("second", "both", &both);
+    set.range("both", Some(60), None);
+    set.update("both", 30);
+    set.lookup("both");
+    set.save("third", "both");
+    set.close(folder.path());
+    settle("table.jsonl", &set.lines);
+}
+
+struct ContextLines {
+    random: Random,
+    trees: BTreeMap<String, (Tree, Node)>,
+    lines: String,
+}
+
+fn path_text(path: &Steps) -> String {
+    array(path.iter().map(|it| quoted(it)))
+}
+
+impl ContextLines {
+    fn line(&mut self, line: &str) {
+        writeln!(self.lines, "{{{line}}}").unwrap();
+    }
+
+    fn path(&mut self, wide: u64) -> Steps {
+        (0..1 + self.random.index(3))
+            .map(|depth| format!("{}", self.random.below([2, 3, wide][depth])).into_bytes())
+            .collect()
+    }
+
+    fn change(&mut self, name: &str, wide: u64) {
+        let (path, length) = (self.path(wide), self.random.index(30));
+        let value = self.random.bytes(length);
+        let is_removed = self.random.one_in(6);
+        let (tree, model) = self.trees.get_mut(name).unwrap();
+        let steps = path_text(&path);
+        if is_removed {
+            tree.remove(&path).unwrap();
+            model.remove(&path);
+            self.line(&format!(r#""do":"remove","tree":"{name}","path":{steps}"#));
+            return;
+        }
+        tree.add(&path, &value).unwrap();
+        let value_text = quoted(&value);
+        model.put(&path, Node::Value(value));
+        self.line(&format!(r#""do":"add","tree":"{name}","path":{steps},"value":{value_text}"#));
+    }
+
+    fn ask(&mut self, name: &str) {
+        let path = self.path(12);
+        let (tree, model) = &self.trees[name];
+        let value = match model.get(&path) {
+            Some(Node::Value(value)) => Some(value.clone()),
+            _ => None,
+        };
+        assert_eq!(tree.find(&path).unwrap(), value);
+        let (steps, value) = (path_text(&path), optional(value.as_deref()));
+        let above = &path[..1].to_vec();
+        let listed: Vec<_> = match model.get(above) {
+            Some(Node::Directory(children)) => children
+                .iter()
+                .map(|(name, child)| (name.clone(), matches!(child, Node::Value(_))))
+                .collect(),
+            _ => Vec::new(),
+        };
+        let names = tree.list(above, 0, u64::MAX).unwrap();
+        assert!(names.iter().map(|it| &it.0).eq(listed.iter().map(|it| &it.0)));
+        let kind = |is_value| if is_value { "\"value\"" } else { "\"directory\"" };
+        let listed = array(
+            listed.into_iter().flat_map(|(name, value)| [quoted(&name), kind(value).to_owned()]),
+        );
+        let above = path_text(above);
+        self.line(&format!(r#""do":"find","tree":"{name}","path":{steps},"found":{value}"#));
+        self.line(&format!(r#""do":"list","tree":"{name}","path":{above},"found":{listed}"#));
+    }
+
+    fn commit(&mut self, store: &mut Store, name: &str, parents: &[[u8; 32]]) -> [u8; 32] {
+        let (tree, model) = self.trees.get_mut(name).unwrap();
+        let root = model.hash(Configuration::TEZOS);
+        assert_eq!(tree.hash().unwrap(), root);
+        let date = 1_600_000_000 + parents.len() as i64;
+        let hash = store.commit(tree, &CommitInfo::new(parents, date, "baker", "level")).unwrap();
+        let expected = varvite::context::hash::commit(&root, parents, date, b"baker", b"level");
+        assert_eq!(hash, expected);
+        self.line(&format!(r#""do":"hash","tree":"{name}","hash":{}"#, quoted(&root)));
+        let parents = array(parents.iter().map(|it| quoted(it)));
+        let (author, message) = (quoted(b"baker"), quoted(b"level"));
+        self.line(&format!(
+            r#""do":"commit","tree":"{name}","parents":{parents},"date":{date},"author":{author},"message":{message},"hash":{}"#,
+            quoted(&hash)
+        ));
+        hash
+    }
+
+    fn checkout(&mut self, store: &Store, name: &str, commit: [u8; 32], model: Node) {
+        self.trees.insert(name.to_owned(), (store.checkout(&commit).unwrap(), model));
+        let commit = quoted(&commit);
+        self.line(&format!(r#""do":"checkout","tree":"{name}","commit":{commit}"#));
+    }
+
+    fn prove(&mut self, name: &str, stream: bool, (encoding, called): (Encoding, &str)) {
+        let paths: Vec<_> = (0..3).map(|_| self.path(12)).collect();
+        let (tree, model) = &self.trees[name];
+        let look = |tree: &mut Tree| {
+            paths.iter().map(|it| tree.find(it)).collect::<varvite::Result<Vec<_>>>()
+        };
+        let (recording, found) = record(tree, look).unwrap();
+        let expected = paths.iter().map(|path| match model.get(path) {
+            Some(Node::Value(value)) => Some(value.clone()),
+            _ => None,
+        });
+        assert!(found.into_iter().eq(expected));
+        let proof = if stream { recording.stream_proof() } else { recording.tree_proof() };
+        let proof = quoted(&proof.unwrap().encode(encoding).unwrap());
+        let paths = array(paths.iter().map(path_text));
+        self.line(&format!(
+            r#""do":"prove_finds","tree":"{name}","paths":{paths},"stream":{stream},"encoding":"{called}","proof":{proof}"#
+        ));
+    }
+}
+
+#[test]
+fn the_context_file_of_the_conformance_set_is_what_the_model_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = || OsDisk::create(folder.path()).unwrap();
+    let options = || Options { seed: Some(13), ..Options::default() };
+    let mut store = Store::create(disk(), options()).unwrap();
+    let mut set =
+        ContextLines { random: Random::new(6), trees: BTreeMap::new(), lines: String::new() };
+    set.line(r#""do":"create_store","seed":13"#);
+    set.trees.insert("t".to_owned(), (store.empty_tree(), Node::empty()));
+    set.line(r#""do":"empty_tree","tree":"t""#);
+    (0..40).for_each(|_| set.change("t", 12));
+    (0..4).for_each(|_| set.ask("t"));
+    let first = set.commit(&mut store, "t", &[]);
+    let first_model = set.trees["t"].1.clone();
+    // A directory beyond the flat limit of 256 entries.
+    (0..400).for_each(|_| set.change("t", 900));
+    (0..3).for_each(|_| set.ask("t"));
+    let second = set.commit(&mut store, "t", &[first]);
+    set.checkout(&store, "u", first, first_model);
+    (0..10).for_each(|_| set.change("u", 12));
+    let third = set.commit(&mut store, "u", &[first]);
+    let merged = set.commit(&mut store, "t", &{
+        let mut parents = [second, third];
+        parents.sort_unstable();
+        parents
+    });
+    for (name, commit) in [("main", merged), ("side", third)] {
+        store.set_branch(name.as_bytes(), &commit).unwrap();
+        let (name, commit) = (quoted(name.as_bytes()), quoted(&commit));
+        set.line(&format!(r#""do":"set_branch","branch":{name},"commit":{commit}"#));
+    }
+    let encodings = [(Encoding::V1, "v1"), (Encoding::V2, "v2"), (Encoding::Json, "json")];
+    for encoding in encodings {
+        set.prove("u", false, encoding);
+        set.prove("t", true, encoding);
+    }
+    set.trees.clear();
+    store.close().unwrap();
+    set.line(&format!(r#""do":"close_store","files":{}"#, files(folder.path())));
+    settle("context.jsonl", &set.lines);
+}
