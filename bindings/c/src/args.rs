@@ -70,7 +70,8 @@ pub fn array<'a, T>(first: *const T, count: usize, name: &str) -> Outcome<&'a [T
     if count == 0 {
         return Ok(&[]);
     }
-    let fits = count.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok());
+    let fits =
+        count.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok());
     if first.is_null() || !first.is_aligned() || !fits {
         return Err(Fault::invalid(format!(
             "the {name} cannot be {count} at {first:p}: pass an array and its length"
@@ -119,11 +120,7 @@ impl AsRef<[u8]> for Piece {
 }
 
 /// Many of them: keys, or the steps of a path. No copy.
-pub fn pieces<'a>(
-    first: *const varvite_bytes,
-    count: usize,
-    name: &str,
-) -> Outcome<&'a [Piece]> {
+pub fn pieces<'a>(first: *const varvite_bytes, count: usize, name: &str) -> Outcome<&'a [Piece]> {
     let given = array(first, count, name)?;
     given.iter().try_for_each(|it| check(it, name))?;
     // SAFETY: `Piece` is transparent over `varvite_bytes`, and all of them were looked at just now.

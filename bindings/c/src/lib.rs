@@ -9,8 +9,8 @@
 // argument beside them says; texts end with NUL; nobody else uses an out-parameter or an arena meanwhile.
 #![allow(unsafe_code, non_camel_case_types, clippy::missing_safety_doc)]
 
-mod args;
 mod arena;
+mod args;
 mod handle;
 mod status;
 mod types;
@@ -21,8 +21,8 @@ pub mod table;
 pub use arena::*;
 pub use args::{VARVITE_EXCLUDED, VARVITE_INCLUDED, VARVITE_UNBOUNDED, varvite_bound};
 pub use status::{
-    VARVITE_CALLBACK, VARVITE_CLOSED, VARVITE_CORRUPT, VARVITE_EXISTS, VARVITE_HIDDEN, VARVITE_INVALID,
-    VARVITE_IO, VARVITE_LOCKED, VARVITE_MISSING, VARVITE_OK, VARVITE_PANIC, VARVITE_POISONED,
-    VARVITE_SENTENCE_BYTES, VARVITE_VERSION, varvite_error,
+    VARVITE_CALLBACK, VARVITE_CLOSED, VARVITE_CORRUPT, VARVITE_EXISTS, VARVITE_HIDDEN,
+    VARVITE_INVALID, VARVITE_IO, VARVITE_LOCKED, VARVITE_MISSING, VARVITE_OK, VARVITE_PANIC,
+    VARVITE_POISONED, VARVITE_SENTENCE_BYTES, VARVITE_VERSION, varvite_error,
 };
 pub use types::*;

@@ -129,7 +129,7 @@ pub extern "C" fn varvite_abi_version() -> u32 {
 
 /// The library's release, as "0.1.0". Not to be freed.
 #[unsafe(no_mangle)]
-pub extern "C" fn varvite_release() -> *const c_char {
+pub extern "C" fn varvite_library_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
@@ -166,7 +166,8 @@ pub unsafe extern "C" fn varvite_disk_folder(
 ) -> c_int {
     call(error, || {
         let (folder, disk) = (text(folder, "folder")?, Out::new(disk, "disk")?);
-        let found = if flag(create, "create")? { OsDisk::create(folder) } else { OsDisk::new(folder) };
+        let found =
+            if flag(create, "create")? { OsDisk::create(folder) } else { OsDisk::new(folder) };
         disk.set(put(found? as std::sync::Arc<dyn Disk>)?);
         Ok(())
     })

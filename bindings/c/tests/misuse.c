@@ -199,7 +199,7 @@ static void arguments_that_cannot_be(varvite_session *session, varvite_table *ta
     OK(varvite_arena_free(&found, &error));
     FAILS(VARVITE_CLOSED, varvite_arena_free(&copy, &error));
     FAILS(VARVITE_CLOSED, varvite_table_get(table, &key, &copy, &error));
-    CHECK(strcmp(varvite_status_name(-5), "unknown") == 0 && strlen(varvite_release()) > 0);
+    CHECK(strcmp(varvite_status_name(-5), "unknown") == 0 && strlen(varvite_library_version()) > 0);
 }
 
 static void handles(varvite_session *session, varvite_table *table) {

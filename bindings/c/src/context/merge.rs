@@ -66,7 +66,8 @@ fn ask(
     let Some(resolve) = resolve else { return Ok(Resolution::Conflict) };
     let path = views(path);
     let of = |side: Option<&[u8]>| side.map_or(NOTHING, view);
-    let sides = varvite_sides { base: of(sides.base), ours: of(sides.ours), theirs: of(sides.theirs) };
+    let sides =
+        varvite_sides { base: of(sides.base), ours: of(sides.ours), theirs: of(sides.theirs) };
     let mut resolution = VARVITE_RESOLVE_CONFLICT;
     let (code, value) = with_output(|output| {
         // SAFETY: the program gave this function to be called with this pointer; what the others lead to
@@ -117,9 +118,8 @@ pub unsafe extern "C" fn varvite_tree_merge(
         let place = Out::new(merged, "merged tree")?;
         let (ours, base, theirs) = (copy(ours)?, copy(base)?, copy(theirs)?);
         let answers = Answers::default();
-        let outcome = ours.merge(&base, &theirs, |path, sides| {
-            ask((resolve, user), &answers, path, sides)
-        });
+        let outcome =
+            ours.merge(&base, &theirs, |path, sides| ask((resolve, user), &answers, path, sides));
         let merged = answers.outcome(outcome)?;
         tell_conflicts(&merged, conflicts)?;
         place.set(put(merged.tree)?);

@@ -70,7 +70,9 @@ fn run(
     tree: &mut Tree,
 ) -> varvite::Result<()> {
     let Some(function) = function else { return Ok(()) };
-    let failed = |fault: Fault| varvite::Error::invalid(format!("no handle for a proof: {}", fault.sentence()));
+    let failed = |fault: Fault| {
+        varvite::Error::invalid(format!("no handle for a proof: {}", fault.sentence()))
+    };
     let stand_in = Tree::empty(tree.configuration());
     let handle = put::<varvite_tree>(std::mem::replace(tree, stand_in)).map_err(failed)?;
     // SAFETY: the program gave this function to be called with this pointer.

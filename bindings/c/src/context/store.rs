@@ -96,10 +96,7 @@ pub(crate) fn tell(hash: Hash) -> varvite_hash {
 }
 
 /// Sets an optional hash: whether there is one, and which.
-pub(crate) fn tell_optional(
-    hash: Option<Hash>,
-    (to, is_there): (&Out<varvite_hash>, &Out<c_int>),
-) {
+pub(crate) fn tell_optional(hash: Option<Hash>, (to, is_there): (&Out<varvite_hash>, &Out<c_int>)) {
     to.set(tell(hash.unwrap_or_default()));
     is_there.set(c_int::from(hash.is_some()));
 }

@@ -170,9 +170,7 @@ pub unsafe extern "C" fn varvite_tree_kind(
     kind: *mut u32,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        ask(tree, (std::ptr::null(), 0), kind, |tree, _| Ok(self::kind(tree.kind())))
-    })
+    call(error, || ask(tree, (std::ptr::null(), 0), kind, |tree, _| Ok(self::kind(tree.kind()))))
 }
 
 /// Whether the tree is a directory without entries: 0 or 1.
@@ -282,9 +280,7 @@ pub unsafe extern "C" fn varvite_tree_hash(
     hash: *mut varvite_hash,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        ask(tree, (std::ptr::null(), 0), hash, |tree, _| tree.hash().map(tell))
-    })
+    call(error, || ask(tree, (std::ptr::null(), 0), hash, |tree, _| tree.hash().map(tell)))
 }
 
 /// Whether two trees have the same hash and kind: 0 or 1.

@@ -102,9 +102,8 @@ pub unsafe extern "C" fn varvite_tree_fold(
             let path = views(path);
             // SAFETY: the program gave this function to be called with this pointer; the rest stays until
             // it returns.
-            answers.check(outer_callback(|| unsafe {
-                visit(user, path.as_ptr(), path.len(), lent.0)
-            }))
+            answers
+                .check(outer_callback(|| unsafe { visit(user, path.as_ptr(), path.len(), lent.0) }))
         });
         lost.take().map_or_else(|| answers.outcome(outcome), Err)
     })

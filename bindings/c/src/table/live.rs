@@ -5,9 +5,9 @@ use std::ffi::{c_char, c_int};
 use super::options::{open_table, varvite_open_options};
 use super::session::{put_table, session};
 use crate::arena::{fill, varvite_arena};
-use crate::args::{Out, text};
+use crate::args::{Out, array, text};
 use crate::handle::get;
-use crate::status::{call, varvite_error};
+use crate::status::{Fault, call, varvite_error};
 use crate::types::{varvite_session, varvite_table};
 
 /// The names of the live tables, in order.
@@ -67,4 +67,38 @@ pub unsafe extern "C" fn varvite_session_delete_table(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || Ok(self::session(session)?.delete_table(text(name, "name")?)?))
+}
+
+/// Opens every live table, in the order of their names, in one pass over the log: `tables` is an array of `capacity`
+/// that gets the handles, `count` is how many. VARVITE_INVALID when there are more than `capacity`. `options` may be
+/// NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_session_open_all(
+    session: *mut varvite_session,
+    options: *const varvite_open_options,
+    tables: *mut *mut varvite_table,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let place = Out::new(count, "count")?;
+        // Looks whether there is an array at all.
+        array(tables.cast_const(), capacity, "tables")?;
+        let opened = self::session(session)?.open_all(&open_table(options)?)?;
+        if opened.len() > capacity {
+            return Err(Fault::invalid(format!(
+                "there are {} live tables, but room for {capacity}: pass a longer array",
+                opened.len()
+            )));
+        }
+        place.set(opened.len());
+        for (index, table) in opened.into_iter().enumerate() {
+            let handle = put_table(table)?;
+            // SAFETY: `array` saw that it is neither NULL nor unaligned, and the caller promises `capacity` places,
+            // which is more than `index`.
+            unsafe { tables.add(index).write(handle) };
+        }
+        Ok(())
+    })
 }

@@ -54,7 +54,8 @@ pub fn with_output(callback: impl FnOnce(*mut varvite_output) -> c_int) -> (c_in
     OUTPUTS.with(|it| it.borrow_mut().push((number, Vec::new())));
     let popped = Popped;
     let code = callback(std::ptr::without_provenance_mut(number));
-    let written = OUTPUTS.with(|it| std::mem::take(&mut it.borrow_mut().last_mut().expect("pushed above").1));
+    let written =
+        OUTPUTS.with(|it| std::mem::take(&mut it.borrow_mut().last_mut().expect("pushed above").1));
     drop(popped);
     (code, written)
 }
@@ -88,11 +89,11 @@ pub unsafe extern "C" fn varvite_operator_new(
     join: varvite_join,
     release: varvite_release,
     user: *mut c_void,
-    operator: *mut *mut varvite_operator,
+    merge_operator: *mut *mut varvite_operator,
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let (name, place) = (text(name, "name")?, Out::new(operator, "operator")?);
+        let (name, place) = (text(name, "name")?, Out::new(merge_operator, "operator")?);
         let Some(join) = join else { return Err(Fault::invalid("the callback join is NULL")) };
         let released = Released { user: User(user), release };
         let function = move |older: &[u8], newer: &[u8]| {
@@ -113,11 +114,11 @@ pub unsafe extern "C" fn varvite_operator_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_operator_built_in(
     name: *const c_char,
-    operator: *mut *mut varvite_operator,
+    merge_operator: *mut *mut varvite_operator,
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let (name, place) = (text(name, "name")?, Out::new(operator, "operator")?);
+        let (name, place) = (text(name, "name")?, Out::new(merge_operator, "operator")?);
         let found = MergeOperator::built_in(name).ok_or_else(|| {
             Fault::invalid(format!(
                 "no merge operator is called \"{name}\": there are add-u64, max and append"
@@ -131,10 +132,10 @@ pub unsafe extern "C" fn varvite_operator_built_in(
 /// Closes an operator. Tables that have it keep it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_operator_close(
-    operator: *mut varvite_operator,
+    merge_operator: *mut varvite_operator,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || take(operator).map(drop))
+    call(error, || take(merge_operator).map(drop))
 }
 
 /// The operator that a handle stands for.

@@ -106,7 +106,9 @@ pub(crate) fn session_options(given: *const varvite_session_options) -> Outcome<
     let cache = if given.cache.is_null() {
         (given.memory_bytes > 0).then(|| Cache::new(given.memory_bytes))
     } else if given.memory_bytes > 0 {
-        return Err(Fault::invalid("memory_bytes is for a session without a cache: leave one at 0"));
+        return Err(Fault::invalid(
+            "memory_bytes is for a session without a cache: leave one at 0",
+        ));
     } else {
         let held = get(given.cache)?;
         let cache = held.read()?;
@@ -114,7 +116,11 @@ pub(crate) fn session_options(given: *const varvite_session_options) -> Outcome<
     };
     Ok(SessionOptions {
         seed: (given.seed != 0).then_some(given.seed),
-        access: if flag(given.direct as c_int, "direct")? { Access::Direct } else { Access::Buffered },
+        access: if flag(given.direct as c_int, "direct")? {
+            Access::Direct
+        } else {
+            Access::Buffered
+        },
         cache,
         queue_depth: given.queue_depth as usize,
         segment_bytes: given.segment_bytes,

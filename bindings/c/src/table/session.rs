@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int};
 
 use varvite::{Session, Table};
 
-use super::options::{session_options, table_options, varvite_session_options, varvite_table_options};
+use super::options::{
+    session_options, table_options, varvite_session_options, varvite_table_options,
+};
 use super::update::{WritableTable, read_tables};
 use crate::arena::{fill, varvite_arena};
 use crate::args::{Out, text};

@@ -12,7 +12,9 @@ use crate::arena::{Memory, fill, varvite_arena};
 use crate::args::{Out, bytes, one, text};
 use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
-use crate::types::{disk, varvite_bytes, varvite_disk, varvite_session, varvite_snapshot, varvite_table};
+use crate::types::{
+    disk, varvite_bytes, varvite_disk, varvite_session, varvite_snapshot, varvite_table,
+};
 
 /// What a snapshot is to hold.
 #[repr(C)]

@@ -167,9 +167,8 @@ pub unsafe extern "C" fn varvite_session_apply(
         let mut outcome = Ok(());
         for (table, index) in tables.iter_mut().zip(&order) {
             let update = &given[*index];
-            outcome = outcome.and_then(|()| {
-                table.gather(array(update.operations, update.count, "operations")?)
-            });
+            outcome = outcome
+                .and_then(|()| table.gather(array(update.operations, update.count, "operations")?));
         }
         let outcome = outcome.and_then(|()| {
             // The session applies them in the order given.

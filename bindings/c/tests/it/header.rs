@@ -33,7 +33,7 @@ const LAST: [&str; 2] = ["context/proof", "context/irmin"];
 
 const PREAMBLE: &str = include_str!("preamble.h");
 
-fn generate(root: &Path) -> String {
+pub fn generate(root: &Path) -> String {
     let config = Config {
         language: Language::C,
         style: Style::Both,
