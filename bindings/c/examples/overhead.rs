@@ -256,7 +256,7 @@ fn contexts(accounts: u64) {
     for number in 0..accounts {
         let path = account(number);
         let (steps, value) = (path.each_ref().map(|it| bytes(it)), number.to_be_bytes());
-        must!(varvite_tree_add: Add, c_tree, steps.as_ptr(), 4, &raw const *(&bytes(&value)));
+        must!(varvite_tree_add: Add, c_tree, steps.as_ptr(), 4, &bytes(&value));
     }
     must!(varvite_store_commit: Commit, c_store, c_tree, &raw const info, &raw mut c_hash);
     assert_eq!(c_hash.bytes, hash);
@@ -330,7 +330,7 @@ fn contexts(accounts: u64) {
                 let value = c_round.to_be_bytes();
                 for path in pick(c_round) {
                     let steps = path.each_ref().map(|it| bytes(it));
-                    must!(varvite_tree_add: Add, c_tree, steps.as_ptr(), 4, &raw const *(&bytes(&value)));
+                    must!(varvite_tree_add: Add, c_tree, steps.as_ptr(), 4, &bytes(&value));
                 }
             }
             must!(varvite_store_commit: Commit, c_store, c_tree, &raw const info, &raw mut c_hash);

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::ptr::null;
 
-use crate::calls::{Arena, expect, fails, key_of, ok, operation, slot, text};
+use crate::calls::{Arena, NOTHING, bound, bytes, fails, key_of, ok, operation, read, slot, text};
 use crate::model::context::{Node, Path};
 use crate::model::table::{Change, Cursor, Table};
 use crate::random::{Random, mix, setting};
+use varvite_c::context::branch::*;
+use varvite_c::context::proof::*;
+use varvite_c::context::store::*;
+use varvite_c::context::tree::*;
 use varvite_c::table::cursor::*;
 use varvite_c::table::lookup::*;
 use varvite_c::table::operator::*;
@@ -17,10 +21,6 @@ use varvite_c::table::session::*;
 use varvite_c::table::snapshot::*;
 use varvite_c::table::stream::*;
 use varvite_c::table::update::*;
-use varvite_c::context::branch::*;
-use varvite_c::context::proof::*;
-use varvite_c::context::store::*;
-use varvite_c::context::tree::*;
 use varvite_c::*;
 
 /// Steps of one case.
@@ -37,10 +37,10 @@ unsafe extern "C" fn append_callback(
     newer: varvite_bytes,
     output: *mut varvite_output,
 ) -> i32 {
-    // SAFETY: what a callback gets stays until it returns.
-    unsafe { varvite_output_write(output, older.data, older.length) }
-        // SAFETY: as above.
-        | unsafe { varvite_output_write(output, newer.data, newer.length) }
+    [older, newer].into_iter().fold(VARVITE_OK, |status, piece| {
+        // SAFETY: what a callback gets stays until it returns.
+        status | unsafe { varvite_output_write(output, piece.data, piece.length) }
+    })
 }
 
 /// Tables with what they must hold; a table, a view and a cursor are found by their place in the list.
@@ -100,7 +100,12 @@ impl Tables {
         options.merge_operator = self.operator;
         let mut table = slot();
         let (session, text) = (self.session, text(&name));
-        ok!(varvite_session_create_table(session, text.as_ptr(), &raw const options, &raw mut table));
+        ok!(varvite_session_create_table(
+            session,
+            text.as_ptr(),
+            &raw const options,
+            &raw mut table
+        ));
         self.tables.push((table, Table::default()));
     }
 
@@ -168,8 +173,6 @@ impl Tables {
         let index = self.random.index(self.tables.len());
         let (table, model) = &mut self.tables[index];
         let (from, to) = (&raw const from, &raw const to);
-        let as_bytes = |it: &Bound<Vec<u8>>| it.clone();
-        let (lower, upper) = (as_bytes(&lower), as_bytes(&upper));
         let (lower, upper) = (lower.as_ref().map(|it| &it[..]), upper.as_ref().map(|it| &it[..]));
         match self.random.below(4) {
             0 => {
@@ -206,7 +209,7 @@ impl Tables {
         let [key, value] = &mut found;
         let expected = match choice {
             0 => {
-                ok!(varvite_cursor_seek(cursor, &raw const *(&bytes(&to))));
+                ok!(varvite_cursor_seek(cursor, &bytes(&to)));
                 return model.seek(&to);
             }
             1 => {
@@ -465,7 +468,7 @@ impl Contexts {
                 model.put(&path, found.clone());
             }
             _ => {
-                ok!(varvite_tree_add(*tree, first, count, &raw const *(&bytes(&value))));
+                ok!(varvite_tree_add(*tree, first, count, &bytes(&value)));
                 model.put(&path, Node::Value(value));
             }
         }
@@ -642,5 +645,3 @@ fn contexts_through_c_agree_with_their_model() {
         ok!(varvite_disk_close(contexts.disk));
     }
 }
-
-use crate::calls::{NOTHING, bound, bytes, read};
