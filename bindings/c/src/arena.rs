@@ -61,6 +61,7 @@ impl Memory {
         self.owned.push(bytes);
     }
 
+    /// Makes room for so many more.
     pub fn reserve(&mut self, count: usize) {
         self.owned.reserve(count);
         self.items.reserve(count);

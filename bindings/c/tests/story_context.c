@@ -185,7 +185,7 @@ static void walks_and_merges(varvite_store *store, varvite_hash commit) {
                                   &error));
     CHECK(merge == VARVITE_MERGE_MERGED && conflicts.count == 0);
     OK(varvite_store_history(store, &last, 1, 10, &found, &error));
-    CHECK(found.count == 4);
+    CHECK(found.count == 5);
     OK(varvite_store_merge_branch(store, &branch, &heads[1], &info, NULL, resolve, &how, &merge, &last, &conflicts,
                                   &error));
     CHECK(merge == VARVITE_MERGE_UNCHANGED);

@@ -131,11 +131,11 @@ static void batches_and_snapshots(varvite_session *session) {
 static void ranges_and_cursors(varvite_session *session) {
     varvite_loader *loader;
     OK(varvite_session_load_table(session, "numbers", NULL, 0, &loader, &error));
-    char text[1000][2][8];
+    static char text[1000][2][16];
     varvite_bytes entries[2000];
     for (int it = 0; it < 1000; it++) {
-        snprintf(text[it][0], 8, "k%04d", it);
-        snprintf(text[it][1], 8, "v%d", it);
+        snprintf(text[it][0], 16, "k%04d", it);
+        snprintf(text[it][1], 16, "v%d", it);
         entries[2 * it] = varvite_text(text[it][0]);
         entries[2 * it + 1] = varvite_text(text[it][1]);
     }

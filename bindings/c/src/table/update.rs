@@ -80,6 +80,7 @@ pub struct varvite_table_stats {
 
 /// A table, and the batch that its updates use again.
 pub struct WritableTable {
+    /// The table.
     pub table: Table,
     batch: Batch,
 }
@@ -88,6 +89,7 @@ pub struct WritableTable {
 const OPERATIONS_KEPT: usize = 1 << 16;
 
 impl WritableTable {
+    /// With nothing in the batch.
     pub fn new(table: Table) -> WritableTable {
         WritableTable { table, batch: Batch::new() }
     }
@@ -385,5 +387,9 @@ pub unsafe extern "C" fn varvite_table_close(
     table: *mut varvite_table,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || Ok(take(table)?.table.close()?))
+    call(error, || match take(table)?.table.close() {
+        // Nothing is left to be done for a table whose session ended before it.
+        Err(error) if error.kind() == varvite::Kind::Closed => Ok(()),
+        closed => Ok(closed?),
+    })
 }
