@@ -208,17 +208,18 @@ unsafe impl Send for User {}
 // SAFETY: as above, also at the same time.
 unsafe impl Sync for User {}
 
-impl User {
-    /// The pointer. A method, so that a closure takes the whole struct, which is `Sync`.
-    pub fn get(&self) -> *mut std::ffi::c_void {
-        self.0
-    }
-}
-
 /// Tells a program that its data is no longer needed, when the last copy goes.
 pub struct Released {
     pub user: User,
     pub release: Option<unsafe extern "C" fn(*mut std::ffi::c_void)>,
+}
+
+impl Released {
+    /// The pointer. A method, so that a closure which asks for it holds all of this, and not a copy of one
+    /// field while the rest is dropped.
+    pub fn pointer(&self) -> *mut std::ffi::c_void {
+        self.user.0
+    }
 }
 
 impl Drop for Released {

@@ -216,7 +216,7 @@ fn code(operation: Operation) -> u32 {
 
 impl Observer for HostObserver {
     fn now_ns(&self) -> u64 {
-        let user = self.released.user.get();
+        let user = self.released.pointer();
         // SAFETY: the program gave this function to be called with this pointer, on any thread.
         inner_callback(|| unsafe { (self.now_ns)(user) })
     }
@@ -232,7 +232,7 @@ impl Observer for HostObserver {
             page_misses: cost.page_misses,
             sync_ns: cost.sync_ns,
         };
-        let user = self.released.user.get();
+        let user = self.released.pointer();
         // SAFETY: as above; what the pointers lead to stays until it returns.
         inner_callback(|| unsafe {
             (self.record)(

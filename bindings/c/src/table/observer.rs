@@ -68,7 +68,7 @@ struct HostObserver {
 
 impl Observer for HostObserver {
     fn now_ns(&self) -> u64 {
-        let user = self.released.user.get();
+        let user = self.released.pointer();
         // SAFETY: the program gave this function to be called with this pointer, on any thread.
         inner_callback(|| unsafe { (self.now_ns)(user) })
     }
@@ -84,7 +84,7 @@ impl Observer for HostObserver {
             Operation::Checkpoint => VARVITE_OPERATION_CHECKPOINT,
             _ => VARVITE_OPERATION_OTHER,
         };
-        let user = self.released.user.get();
+        let user = self.released.pointer();
         // SAFETY: as above.
         inner_callback(|| unsafe { (self.record)(user, operation, duration_ns, count) });
     }
@@ -99,7 +99,7 @@ impl Executor for HostExecutor {
     fn execute(&self, work: Box<dyn FnOnce() + Send>) {
         // Without a handle the work is dropped, which is safe: the writer does it.
         let Ok(work) = put::<varvite_work>(Mutex::new(work)) else { return };
-        let user = self.released.user.get();
+        let user = self.released.pointer();
         // SAFETY: as above.
         inner_callback(|| unsafe { (self.execute)(user, work) });
     }

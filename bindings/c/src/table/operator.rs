@@ -97,7 +97,7 @@ pub unsafe extern "C" fn varvite_operator_new(
         let Some(join) = join else { return Err(Fault::invalid("the callback join is NULL")) };
         let released = Released { user: User(user), release };
         let function = move |older: &[u8], newer: &[u8]| {
-            let user = released.user.get();
+            let user = released.pointer();
             let (code, joined) = with_output(|output| {
                 // SAFETY: the program gave this function to be called with this pointer, on any thread; the
                 // bytes stay as they are until it returns.
