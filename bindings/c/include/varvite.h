@@ -50,6 +50,9 @@
 // A proof does not show what was looked at: ask for one that does.
 #define VARVITE_HIDDEN 10
 
+// A collection took it, as it was told to: ask a store that keeps older commits.
+#define VARVITE_COLLECTED 11
+
 // A callback of yours returned other than 0, which the error's `callback` has.
 #define VARVITE_CALLBACK 100
 
@@ -1533,6 +1536,12 @@ int varvite_store_find_object(struct varvite_store *store,
 
 // Syncs the pack, saves the index, and records how far both are known, so that opening scans less.
 int varvite_store_checkpoint(struct varvite_store *store, struct varvite_error *error);
+
+// Takes a checkpoint if one is due, and tells whether: 0 or 1. A host that calls this between two commits, when nobody
+// waits, keeps the syncs of the index out of them.
+int varvite_store_maintain(struct varvite_store *store,
+                           int *taken,
+                           struct varvite_error *error);
 
 // Ends the last chunk of the pack and begins another.
 int varvite_store_begin_chunk(struct varvite_store *store, struct varvite_error *error);

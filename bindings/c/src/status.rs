@@ -31,6 +31,8 @@ pub const VARVITE_CLOSED: c_int = 8;
 pub const VARVITE_POISONED: c_int = 9;
 /// A proof does not show what was looked at: ask for one that does.
 pub const VARVITE_HIDDEN: c_int = 10;
+/// A collection took it, as it was told to: ask a store that keeps older commits.
+pub const VARVITE_COLLECTED: c_int = 11;
 /// A callback of yours returned other than 0, which the error's `callback` has.
 pub const VARVITE_CALLBACK: c_int = 100;
 /// The library ran into a fault of its own, and caught it: report it, and close the handle.
@@ -274,6 +276,7 @@ mod tests {
             VARVITE_CLOSED,
             VARVITE_POISONED,
             VARVITE_HIDDEN,
+            VARVITE_COLLECTED,
         ];
         assert_eq!(Kind::ALL.map(|kind| c_int::from(kind.code())), statuses);
     }

@@ -377,6 +377,9 @@ int main(int count, char **arguments) {
     irmin(store, &commit, folder);
 
     OK(varvite_store_remove_branch(store, &main_branch, &error));
+    int taken = 2;
+    OK(varvite_store_maintain(store, &taken, &error));
+    CHECK(taken == 0); // a short history is no reason for one
     OK(varvite_store_checkpoint(store, &error));
     OK(varvite_store_begin_chunk(store, &error));
     OK(varvite_store_rebuild_index(store, &error));

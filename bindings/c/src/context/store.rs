@@ -442,6 +442,22 @@ pub unsafe extern "C" fn varvite_store_checkpoint(
     })
 }
 
+/// Takes a checkpoint if one is due, and tells whether: 0 or 1. A host that calls this between two commits, when nobody
+/// waits, keeps the syncs of the index out of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_store_maintain(
+    store: *mut varvite_store,
+    taken: *mut c_int,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let place = Out::new(taken, "answer")?;
+        let held = get(store)?;
+        place.set(c_int::from(held.write()?.maintain()?));
+        Ok(())
+    })
+}
+
 /// Ends the last chunk of the pack and begins another.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_store_begin_chunk(
