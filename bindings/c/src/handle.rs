@@ -183,6 +183,8 @@ struct Registry {
 static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The slots of the processes that this one descends from, kept here so that nobody takes them for lost memory.
+/// Nothing reads it, so the compiler must be told that somebody might.
+#[used]
 static LEFT: [AtomicPtr<Registry>; 1 << FORK_BITS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; 1 << FORK_BITS];
 
