@@ -5,28 +5,16 @@
 //! of ours, [`export`] writes one of ours as Irmin would have it.
 //! Format document: `docs/format/irmin-pack.md`.
 
-mod branches;
-mod bytes;
-mod check;
-mod control;
-mod dict;
-mod entry;
 mod export;
-mod files;
-mod index;
+mod format;
 pub mod inspect;
 mod migrate;
-mod open;
 mod places;
-mod reader;
-mod schema;
-mod sha1;
-mod space;
-pub mod trace;
-mod unindexed;
+mod read;
 
 pub use export::{Exported, export};
+pub use format::schema::Schema;
+pub use format::trace;
 pub use migrate::{Choice, Migrated, migrate};
-pub use open::{Options, is_store, open};
-pub use reader::Verify;
-pub use schema::Schema;
+pub use read::open::{Options, is_store, open};
+pub use read::reader::Verify;

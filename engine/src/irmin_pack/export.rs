@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::control::{Control, HEADER, Status};
-use super::entry::{self, Address, Child, CommitEntry, EntryKind, Inode, Step};
-use super::index::{HEADER as INDEX_HEADER, IndexHeader, Row};
+use super::format::control::{Control, HEADER, Status};
+use super::format::entry::{self, Address, Child, CommitEntry, EntryKind, Inode, Step};
+use super::format::schema::{Binding, Schema};
 use super::places::{Key, Places};
-use super::schema::{Binding, Schema};
+use super::read::index::{HEADER as INDEX_HEADER, IndexHeader, Row};
 use crate::context::configuration::{Bucket, Configuration};
 use crate::context::digest;
 use crate::context::entry as stored;

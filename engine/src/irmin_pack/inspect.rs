@@ -3,13 +3,13 @@
 //!
 //! The files have no magic number, so what a file is is told from its name.
 
-use super::branches;
-use super::control::{Control, HEADER, Status, VolumeControl, old_header};
-use super::dict::take_name;
-use super::entry::{Address, CommitEntry, EntryKind, Head, Inode, Step};
-use super::index::{self, IndexHeader, Row, VALUE};
-use super::schema::Schema;
-use super::space::{RANGE, Range};
+use super::format::branches;
+use super::format::control::{Control, HEADER, Status, VolumeControl, old_header};
+use super::format::dict::take_name;
+use super::format::entry::{Address, CommitEntry, EntryKind, Head, Inode, Step};
+use super::format::schema::Schema;
+use super::read::index::{self, IndexHeader, Row, VALUE};
+use super::read::space::{RANGE, Range};
 use crate::error::Result;
 use crate::format::codec::Decoder;
 use crate::outline::Outline;

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use super::entry::Address;
-use super::open::{Opened, Options};
-use super::reader::ReadCommit;
-use super::schema::Schema;
-use super::space::From;
+use super::format::entry::Address;
+use super::format::schema::Schema;
+use super::read::open::{Opened, Options};
+use super::read::reader::ReadCommit;
+use super::read::space::From;
 use crate::context::hash::Hash;
 use crate::context::node::Slot;
 use crate::context::store::history::History;

@@ -5,11 +5,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::entry::{Address, EntryKind};
 use super::reader::Reader;
 use super::space::From;
 use crate::context::hash::Hash;
 use crate::error::{Error, Kind, Result};
+use crate::irmin_pack::format::entry::{Address, EntryKind};
 
 /// What is missing in an index.
 #[derive(Debug, Default)]

@@ -3,13 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use super::branches;
-use super::control::Control;
-use super::entry::{Address, EntryKind, Head};
 use super::files::small;
 use super::index::{self, Index};
 use super::reader::{Reader, Verify};
-use super::schema::Schema;
 use super::space::{self, From, Space};
 use super::unindexed::{self, Unindexed};
 use crate::cache::Cache;
@@ -20,6 +16,10 @@ use crate::context::store::history::History;
 use crate::context::{Checked, Commit, Stats, Store};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
+use crate::irmin_pack::format::branches;
+use crate::irmin_pack::format::control::Control;
+use crate::irmin_pack::format::entry::{Address, EntryKind, Head};
+use crate::irmin_pack::format::schema::Schema;
 
 /// How a store of Irmin is opened.
 #[derive(Clone, Debug)]

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::entry::EntryKind;
 use super::index::Row;
 use super::reader::Reader;
 use super::space::From;
@@ -12,6 +11,7 @@ use crate::context::Checked;
 use crate::context::node::{Body, Load, Node, Slot, Target};
 use crate::context::store::FAULTS_MAX;
 use crate::error::{Error, Kind, Result};
+use crate::irmin_pack::format::entry::EntryKind;
 
 /// Buckets on the way to a piece of a directory, the last first.
 struct Way {

@@ -6,13 +6,15 @@
 
 use std::sync::Arc;
 
-use super::control::{BYTES_MAX, Control, HEADER, Status, VolumeControl, old_header};
-use super::dict::Dict;
 use super::files::{Part, small};
 use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::disk::subfolder::Subfolder;
 use crate::error::{Error, Kind, Result};
+use crate::irmin_pack::format::control::{
+    BYTES_MAX, Control, HEADER, Status, VolumeControl, old_header,
+};
+use crate::irmin_pack::format::dict::Dict;
 
 /// Bytes of a record of a mapping.
 pub(crate) const RANGE: u64 = 24;

@@ -5,9 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::entry::{Address, CommitEntry, EntryKind, Head, Inode, Step, UNSIZED_MAX};
 use super::index::Index;
-use super::schema::{Binding, Schema};
 use super::space::{From, Space};
 use crate::context::configuration::{Bucket, Configuration};
 use crate::context::hash::Hash;
@@ -15,6 +13,10 @@ use crate::context::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, 
 use crate::context::object_cache::ObjectCache;
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::Decoder;
+use crate::irmin_pack::format::entry::{
+    Address, CommitEntry, EntryKind, Head, Inode, Step, UNSIZED_MAX,
+};
+use crate::irmin_pack::format::schema::{Binding, Schema};
 use crate::sync::{Mutex, lock};
 
 /// Whether what is read is hashed again.
@@ -265,7 +267,11 @@ impl Reader {
     }
 
     /// The children of a leaf by name.
-    fn items(&self, entry: &Entry, children: &[super::entry::Child]) -> Result<Vec<Item>> {
+    fn items(
+        &self,
+        entry: &Entry,
+        children: &[crate::irmin_pack::format::entry::Child],
+    ) -> Result<Vec<Item>> {
         let mut items = Vec::with_capacity(children.len());
         for child in children {
             let name = match &child.step {

@@ -6,16 +6,16 @@
 
 use std::sync::Arc;
 
-use super::bytes;
-use super::entry::EntryKind;
 use super::files::Part;
-use super::schema::Schema;
 use crate::cache::{Cache, PAGE};
 use crate::context::hash::{Hash, to_hex};
 use crate::context::name_hash;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::Decoder;
+use crate::irmin_pack::format::bytes;
+use crate::irmin_pack::format::entry::EntryKind;
+use crate::irmin_pack::format::schema::Schema;
 
 /// Bytes before the fan-out.
 pub(crate) const HEADER: u64 = 32;
