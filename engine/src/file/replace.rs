@@ -116,7 +116,8 @@ impl Replacement {
 
 impl Drop for Replacement {
     fn drop(&mut self) {
-        if !self.finished {
+        // A disk that panicked is not asked again: a second panic would end the process.
+        if !self.finished && !std::thread::panicking() {
             // What stays is a leftover, which the next replacement or the next opening removes.
             let _ = self.disk.remove(&self.working);
         }

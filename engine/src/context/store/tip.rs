@@ -287,7 +287,11 @@ impl Tip {
         // Another writer may have come in beside this one: nothing more is written over its files.
         writer.lock.check().inspect_err(|_| writer.poisoned = true)?;
         let before = Control::read(&*self.disk).ok();
-        if let Err(error) = control.replace(&self.disk) {
+        // As long as it is not known what became of it, and for good where the disk panics.
+        writer.poisoned = true;
+        let replaced = control.replace(&self.disk);
+        writer.poisoned = false;
+        if let Err(error) = replaced {
             // Before it has its name nothing has changed, and the call may be repeated. From then on
             // either may be found after a crash, and the two disagree about what comes next.
             let now = Control::read(&*self.disk).ok();
@@ -387,10 +391,10 @@ impl Writer {
         self.append.sync()?;
         self.syncs += 1;
         if self.is_new {
-            if let Err(error) = disk.sync_directory("") {
-                self.poisoned = true;
-                return Err(error);
-            }
+            // It stays so after an error, and where the disk panics.
+            self.poisoned = true;
+            disk.sync_directory("")?;
+            self.poisoned = false;
             self.syncs += 1;
             self.is_new = false;
         }
