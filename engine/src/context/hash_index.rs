@@ -540,6 +540,7 @@ pub(crate) fn is_damage(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::memory::MemoryDisk;
     use crate::file::append::Position;
 
     #[test]
@@ -561,5 +562,38 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(Covered::decode("index", &bytes[..length]).is_err());
         }
+    }
+
+    #[test]
+    fn what_was_begun_again_is_not_saved_before_it_knows_all() {
+        let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+        let nothing = Covered::nothing(5, 0, Strategy::Minimal);
+        let end = Place {
+            chunk: 0,
+            position: Position { offset: 700, sequence: 8, chain: 7 },
+            before: 600,
+        };
+        let open = |read_only| {
+            let (options, cache) = (Options::default(), Cache::new(0));
+            let mut index = HashIndex::closed(&disk, &options, &cache, nothing, read_only);
+            index.open(Place::start(0)).map(|()| index)
+        };
+        let mut index = open(false).unwrap();
+        index.put_commit(&[1; 32], 300);
+        index.reach_end(end).unwrap();
+        index.save(end).unwrap();
+        assert_eq!(open(true).unwrap().covered(), Some(end));
+        // Filled from the pack, and cut short by an error after the first of two commits.
+        index.start_again(nothing).unwrap();
+        index.put_commit(&[2; 32], 400);
+        assert!(index.is_behind());
+        index.save(end).unwrap();
+        assert!(!index.is_saved());
+        assert_eq!(open(true).unwrap().covered(), None, "what it lacks is no answer");
+        index.put_commit(&[1; 32], 300);
+        index.reach_end(end).unwrap();
+        index.save(end).unwrap();
+        let reader = open(true).unwrap();
+        assert_eq!((reader.covered(), reader.counts()), (Some(end), (2, 0)));
     }
 }

@@ -104,12 +104,15 @@ fn a_chunk_of_a_newer_release_is_refused_by_name_and_stays() {
     store.close().unwrap();
     let chunks = disk.files().iter().filter(|name| name.contains(".pack")).count() as u64;
     // As it will be made, with a longer opening; cut short by a crash; of the same version, but longer.
-    for (version, length, cut) in [(3, 84, 0), (3, 100, 0), (3, 100, 60), (3, 5_000, 1), (2, 100, 0)]
+    for (version, length, cut) in
+        [(3, 84, 0), (3, 100, 0), (3, 100, 60), (3, 5_000, 1), (2, 100, 0)]
     {
         for epoch in [0, 1] {
             let copy = disk.snapshot();
             let name = chunk_file(&copy, chunks, version, &vec![7; length], cut);
-            let name = if epoch == 0 { name } else {
+            let name = if epoch == 0 {
+                name
+            } else {
                 let first = "0001-000000.pack";
                 let identity = |epoch, number| {
                     let ours = disk.bytes("0000-000000.pack").unwrap();
@@ -333,8 +336,7 @@ fn descriptors(folder: &std::path::Path) -> usize {
 #[test]
 fn all_stores_of_a_process_together_keep_a_bounded_number_of_files_open() {
     let folder = tempfile::tempdir().unwrap();
-    let options =
-        Options { chunk_bytes: 1, durability: Durability::Written, ..small() };
+    let options = Options { chunk_bytes: 1, durability: Durability::Written, ..small() };
     let mut stores = Vec::new();
     for number in 0..3 {
         let disk = OsDisk::create(folder.path().join(format!("{number}"))).unwrap();
@@ -365,7 +367,9 @@ fn chunks_longer_than_the_format_reads_are_refused_with_a_sentence() {
     for chunk_bytes in [(1 << 40) + 1, u64::MAX] {
         let options = Options { chunk_bytes, ..small() };
         let disk = MemoryDisk::seeded(1);
-        let error = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options.clone()).map(drop).unwrap_err();
+        let error = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options.clone())
+            .map(drop)
+            .unwrap_err();
         assert_eq!(error.kind(), Kind::Invalid);
         assert!(error.detail().contains("chunk_bytes"), "{error}");
         assert!(disk.files().is_empty());

@@ -67,7 +67,9 @@ impl<'a> Chunks<'a> {
     /// The next older commit is at `offset`; 0 when there is none.
     fn pass(&mut self, offset: u64) -> Result<()> {
         let horizon = &self.store.control.horizon;
-        while let Some((chunk, opening, end)) = self.left.pop_if(|(chunk, ..)| offset == 0 || chunk.base > offset) {
+        while let Some((chunk, opening, end)) =
+            self.left.pop_if(|(chunk, ..)| offset == 0 || chunk.base > offset)
+        {
             if horizon.standing(opening.last_commit) != offset {
                 return Err(wrong(&chunk, "an opening that names the commit before it"));
             }
