@@ -334,10 +334,6 @@ impl Drop for Files {
         let keeper = lock(&self.keeper).take();
         // Kept until all are removed.
         let Some(_keeper) = keeper.and_then(|keeper| keeper.upgrade()) else { return };
-        if std::thread::panicking() {
-            // Perhaps it is the disk that panicked, and a second panic would end the process.
-            return;
-        }
         for path in std::mem::take(&mut *lock(&self.doomed)) {
             // A file that stays is removed when the store is next opened.
             let _ = self.disk.remove(&path);

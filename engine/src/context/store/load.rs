@@ -294,7 +294,7 @@ impl Store {
     /// `Missing` when a writer has cleared the store meanwhile: the chunk that was not found behind the last
     /// one may be one that it removed.
     fn expect_epoch(&self) -> Result<()> {
-        if Control::read(&*self.disk)?.epoch <= self.control.epoch {
+        if Control::read_epoch(&*self.disk)? <= self.control.epoch {
             return Ok(());
         }
         let root = self.disk.root();

@@ -13,6 +13,7 @@ use crate::context::hash::Hash;
 use crate::context::options::{Index, Options};
 use crate::context::paths;
 use crate::context::record::{self, Tag};
+use crate::context::tree::Tree;
 use crate::disk::memory::MemoryDisk;
 use crate::disk::sim::{Fault, SimDisk};
 use crate::disk::{Access, Disk, Mode};
@@ -190,7 +191,9 @@ fn of_two_chunks() -> Arc<MemoryDisk> {
     let disk = MemoryDisk::seeded(1);
     let options = Options { chunk_bytes: 1 << 20, ..options(Index::Minimal) };
     let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
-    (0..5).for_each(|number| drop(commit(&mut store, number)));
+    for number in 0..5 {
+        commit(&mut store, number);
+    }
     store.begin_chunk().unwrap();
     commit(&mut store, 5);
     store.close().unwrap();
@@ -259,6 +262,9 @@ fn forged(disk: &MemoryDisk, forge: impl Fn(&mut Seal, &mut Opening)) -> Arc<Mem
     disk
 }
 
+/// Changes what chunks say of themselves.
+type Forge = fn(&mut Seal, &mut Opening);
+
 #[test]
 fn a_check_reads_what_each_chunk_says_of_itself() {
     let disk = of_two_chunks();
@@ -268,7 +274,6 @@ fn a_check_reads_what_each_chunk_says_of_itself() {
         store.check()
     };
     assert_eq!(check(forged(&disk, |_, _| {})).unwrap().commits, 6);
-    type Forge = fn(&mut Seal, &mut Opening);
     let forgeries: [(&str, u64, Forge); 10] = [
         ("its length", 0, |end, _| end.length += 1),
         ("its batches", 0, |end, _| end.sequence += 1),
@@ -332,7 +337,7 @@ fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
     append.write().unwrap();
     let store = Store::open(shared, options(Index::Minimal)).unwrap();
     let tree = store.checkout(&[3; 32]).unwrap();
-    let acts: [fn(&mut crate::context::Tree, &str) -> Result<()>; 3] = [
+    let acts: [fn(&mut Tree, &str) -> Result<()>; 3] = [
         |tree, name| tree.add(&[name], b"v"),
         |tree, name| tree.add(&[name, "below"], b"v"),
         |tree, _| tree.remove(&["a"]),

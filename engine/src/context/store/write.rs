@@ -446,7 +446,9 @@ impl Store {
         let old = std::mem::replace(&mut self.pack, Arc::new(pack));
         *self.state() = State::default();
         std::mem::swap(&mut self.control, &mut control);
-        writer.begin_epoch(&self.pack, self.control.clone(), append, &opening);
+        let last = writer.begin_epoch(&self.pack, self.control.clone(), append, &opening);
+        // Trees may hold the pack for long: its last file may be closed as the others.
+        old.files.count(&last);
         drop(writer);
         self.let_trees_spill();
         // The store is cleared. An index that cannot be made now is made by the next commit.
