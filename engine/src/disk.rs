@@ -122,6 +122,12 @@ pub trait Disk: Send + Sync + Debug {
         None
     }
 
+    /// How many files the process may have open, where the system says so: whoever opens many keeps to
+    /// a part of it.
+    fn open_files_max(&self) -> Option<u64> {
+        None
+    }
+
     /// A queue for up to `depth` reads at once.
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
         Ok(Box::new(SerialQueue::new(depth)))

@@ -142,6 +142,60 @@ fn a_replay_goes_on_only_where_the_store_is_one_of_its_file() {
     assert_eq!(replay(&[1, 2, 3, 4, 6, 7]), (4, 7));
 }
 
+/// How often the index of a store was saved, as the name of its snapshot says.
+fn saves(store: &Path) -> u64 {
+    let names = fs::read_dir(store.join("index/snapshots")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let number = |name: String| u64::from_str_radix(name.strip_suffix(".snapshot")?, 16).ok();
+    names.filter_map(number).max().unwrap() + 1
+}
+
+#[test]
+fn a_replay_saves_the_index_between_blocks() {
+    let folder = TempDir::new().unwrap();
+    let (file, store) = (workload(folder.path(), 1_100), folder.path().join("store"));
+    varvite(&["replay", "blocks", text(&file), "--store", text(&store)]).yes();
+    // Once when 1,024 commits were not saved, and once at the end.
+    assert_eq!(saves(&store), 2);
+}
+
+/// The binary with `arguments`, in a process that may have `files` open.
+#[cfg(unix)]
+fn with_files(files: u32, arguments: &[&str]) -> crate::binary::Ran {
+    let binary = command(arguments);
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]);
+    limited.arg(binary.get_program()).args(arguments).stdin(Stdio::null());
+    crate::binary::finish(limited)
+}
+
+#[cfg(unix)]
+#[test]
+fn a_store_of_many_chunks_is_used_by_a_process_that_may_open_few_files() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let options = Options { chunk_bytes: 1, ..Options::default() };
+    let mut store = Store::create(OsDisk::create(&path).unwrap(), options).unwrap();
+    for number in 0..300_i64 {
+        let mut tree = store.empty_tree();
+        tree.add(&["a"], &number.to_le_bytes().repeat(9)).unwrap();
+        let info = varvite::context::CommitInfo::new(&[], number, "a", "b");
+        let hash = store.commit(&mut tree, &info).unwrap();
+        store.set_branch(b"main", &hash).unwrap();
+    }
+    // Not closed, so that a scan opens chunks, too.
+    drop(store);
+    let path = text(&path);
+    for files in [24, 32, 64, 100, 128] {
+        let value = format!("{files}");
+        with_files(files, &["context", "put", path, "main", "b", &value]).yes();
+        assert_eq!(with_files(files, &["context", "get", path, "main", "b"]).yes().trim(), value);
+        let log = ["context", "log", path, "--limit", "1000", "--format", "json"];
+        assert!(with_files(files, &log).json().as_array().unwrap().len() > 300);
+        with_files(files, &["check", path]).yes();
+    }
+}
+
 /// A store of two blocks.
 fn small(folder: &Path) -> String {
     let (file, store) = (folder.join("w.wl"), folder.join("store"));

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use varvite::context::{CommitInfo, Configuration, Options, Store, Tree};
+use varvite::context::{
+    CommitInfo, Configuration, Cost, Observer, Operation, Options, Store, Tree,
+};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::irmin_pack::{self as irmin, Choice, Migrated};
@@ -19,6 +22,37 @@ fn ours() -> Store {
 fn migrate(from: &Arc<MemoryDisk>, to: &mut Store, choice: &Choice) -> Result<Migrated> {
     let source = Arc::clone(from) as Arc<dyn Disk>;
     irmin::migrate(source, &irmin::Options::default(), to, choice, &mut |_| Ok(()))
+}
+
+/// Counts the checkpoints of a store.
+#[derive(Default)]
+struct Checkpoints(AtomicU64);
+
+impl Observer for Checkpoints {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    fn record(&self, operation: Operation, _: &[Vec<u8>], _: u64, _: &Cost) {
+        self.0.fetch_add(u64::from(operation == Operation::Checkpoint), Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_migration_takes_checkpoints_between_commits() {
+    let Some(stores) = data("irmin-stores") else { return };
+    let from = copy_store(&stores.join("minimal-blocks"));
+    let seen = Arc::new(Checkpoints::default());
+    let observer = Some(Arc::clone(&seen) as Arc<dyn Observer>);
+    let options = Options { chunk_bytes: 2_000, observer, ..Options::default() };
+    let mut to = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let done = migrate(&from, &mut to, &Choice::default()).unwrap();
+    assert_eq!(done.commits, 40);
+    let far = 4 * 2_000;
+    let due = to.stats().pack_bytes / far;
+    let taken = seen.0.load(Ordering::Relaxed);
+    assert!(due > 2 && (due / 2..=due).contains(&taken), "{taken} of {due}");
+    assert!(!to.maintain().unwrap(), "no more is due");
 }
 
 fn export(from: &Store) -> Arc<MemoryDisk> {

@@ -15,7 +15,7 @@ use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::replace;
 use crate::format::codec::{Decoder, Encoder};
-use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum};
+use crate::format::header::{self, FileKind, Header, checked_body, finish_with_checksum};
 
 /// The largest control file that is believed.
 const LENGTH_MAX: u64 = 1 << 26;
@@ -268,6 +268,14 @@ impl Control {
         let mut bytes = vec![0; length as usize];
         file.read_exact_at(0, &mut bytes)?;
         Control::decode(paths::CONTROL, &bytes)
+    }
+
+    /// The epoch that the control file says, which takes no more than its header.
+    pub(crate) fn read_epoch(disk: &dyn Disk) -> Result<u64> {
+        let file = disk.open(paths::CONTROL, Mode::Read, Access::Buffered)?;
+        let mut bytes = [0; header::LENGTH];
+        file.read_exact_at(0, &mut bytes)?;
+        Ok(Header::expect(paths::CONTROL, &bytes, FileKind::Control)?.identity)
     }
 
     /// Makes this the control file, durably. Two syncs: of the new file, and of the folder once it is

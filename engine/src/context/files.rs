@@ -15,18 +15,19 @@ use crate::cache::Cache;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
-use crate::format::checksum::crc;
+use crate::format::checksum::{crc, crc_append};
 use crate::format::hash::combine;
 use crate::format::header::{self, FileKind, Header};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
-/// The most files of a pack that are open at a time, the one that is appended to apart: 8 GiB in chunks
-/// of the usual length, and half of the 1,024 descriptors that most systems give a process. Reads that
-/// are spread over more open a file each, which costs less than the read; longer chunks reach further.
+/// The most files of all packs of a process that are open at a time, those that are appended to apart:
+/// 8 GiB in chunks of the usual length, and half of the 1,024 descriptors that most systems give a process;
+/// where they give fewer, half of those. Reads that are spread over more open a file each, which costs less
+/// than the read; longer chunks reach further. On disks without descriptors each pack has so many.
 pub(crate) const FILES_MAX: usize = 512;
 
-/// How many of them an opening opens: so many cost little, and of an epoch that another process clears
-/// meanwhile they stay readable.
+/// How many of them an opening opens, or a quarter of what may be open: so many cost little, and of an
+/// epoch that another process clears meanwhile they stay readable.
 pub(crate) const FILES_AT_ONCE: usize = 64;
 
 /// One file of the pack.
@@ -172,13 +173,60 @@ fn foreign(path: &str) -> Error {
     Error::invalid(format!("{path} belongs to another store: put the right file in its place"))
 }
 
+/// Chunks whose files are open and may be closed, in the order of the hand: those of all packs that take
+/// descriptors of the process, or of one pack on a disk that has none.
+#[derive(Debug, Default)]
+struct Pool {
+    open: Mutex<VecDeque<Weak<Chunk>>>,
+}
+
+impl Pool {
+    fn of(disk: &dyn Disk) -> Arc<Pool> {
+        static PROCESS: OnceLock<Arc<Pool>> = OnceLock::new();
+        if disk.folder().is_none() {
+            return Arc::default();
+        }
+        Arc::clone(PROCESS.get_or_init(Arc::default))
+    }
+
+    /// The file of `chunk` is open, and others make room.
+    fn count(&self, chunk: &Arc<Chunk>, most: usize) {
+        let mut open = lock(&self.open);
+        open.push_back(Arc::downgrade(chunk));
+        if open.len() > most {
+            open.retain(|chunk| chunk.strong_count() > 0);
+        }
+        while open.len() > most {
+            let oldest = open.pop_front().expect("there are more than none");
+            let Some(chunk) = oldest.upgrade() else { continue };
+            if chunk.used.swap(false, Ordering::Relaxed) {
+                open.push_back(oldest);
+            } else {
+                *lock(&chunk.file) = None;
+            }
+        }
+    }
+
+    /// Closes half of the files; returns whether there were any.
+    fn let_go(&self) -> bool {
+        let mut open = lock(&self.open);
+        open.retain(|chunk| chunk.strong_count() > 0);
+        let half = open.len().div_ceil(2);
+        open.drain(..half)
+            .filter_map(|chunk| chunk.upgrade())
+            .for_each(|chunk| *lock(&chunk.file) = None);
+        half > 0
+    }
+}
+
 /// The files of a pack that are open.
 #[derive(Debug)]
 pub(crate) struct Files {
     disk: Arc<dyn Disk>,
     store: u64,
-    /// Those that may be closed, in the order of the hand.
-    open: Mutex<VecDeque<Arc<Chunk>>>,
+    pool: Arc<Pool>,
+    /// The most files that are open in it.
+    most: usize,
     /// Files to remove when nobody can read them any more.
     doomed: Mutex<Vec<String>>,
     /// Who holds the store's lock: without it the folder may be another's by then.
@@ -187,8 +235,15 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) fn new(disk: Arc<dyn Disk>, store: u64) -> Files {
-        let (open, doomed) = (Mutex::new(VecDeque::new()), Mutex::new(Vec::new()));
-        Files { disk, store, open, doomed, keeper: Mutex::new(None) }
+        let half = disk.open_files_max().map_or(u64::MAX, |most| most / 2);
+        let most = half.clamp(1, FILES_MAX as u64) as usize;
+        let (pool, doomed) = (Pool::of(&*disk), Mutex::new(Vec::new()));
+        Files { disk, store, pool, most, doomed, keeper: Mutex::new(None) }
+    }
+
+    /// How many files an opening opens at once.
+    pub(crate) fn at_once(&self) -> usize {
+        FILES_AT_ONCE.min(self.most.div_ceil(4))
     }
 
     /// The file of `chunk`, open.
@@ -200,7 +255,7 @@ impl Files {
         }
         let file = match chunk.open(&*self.disk, self.store) {
             // Perhaps the process has no descriptor left: what else it opens is not known here.
-            Err(error) if error.kind() == Kind::Io && self.let_go() => {
+            Err(error) if error.kind() == Kind::Io && self.pool.let_go() => {
                 chunk.open(&*self.disk, self.store)?
             }
             opened => opened?,
@@ -211,33 +266,13 @@ impl Files {
         Ok(file)
     }
 
-    /// Closes half of the files, if they are many.
-    fn let_go(&self) -> bool {
-        let mut open = lock(&self.open);
-        if open.len() < FILES_AT_ONCE {
-            return false;
-        }
-        let half = open.len() / 2;
-        open.drain(..half).for_each(|chunk| *lock(&chunk.file) = None);
-        true
-    }
-
     /// The open file of `chunk` counts, and others make room.
     pub(crate) fn count(&self, chunk: &Arc<Chunk>) {
-        let mut open = lock(&self.open);
-        open.push_back(Arc::clone(chunk));
-        while open.len() > FILES_MAX {
-            let oldest = open.pop_front().expect("there are more than none");
-            if oldest.used.swap(false, Ordering::Relaxed) {
-                open.push_back(oldest);
-            } else {
-                *lock(&oldest.file) = None;
-            }
-        }
+        self.pool.count(chunk, self.most);
     }
 
-    /// `Corrupt` unless the opening of `chunk`, which nothing but scans read, is what it was.
-    pub(crate) fn check_opening(&self, chunk: &Arc<Chunk>) -> Result<()> {
+    /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.
+    pub(crate) fn read_opening(&self, chunk: &Arc<Chunk>) -> Result<Opening> {
         let place = Position::start().offset;
         let expected = "the opening of the chunk";
         let file = self.get(chunk)?;
@@ -248,7 +283,32 @@ impl Files {
         if (found.number, found.base) != (chunk.number, chunk.base) {
             return Err(Error::corrupt(&chunk.path, place, expected, "that of another"));
         }
-        Ok(())
+        Ok(found)
+    }
+
+    /// The end of `chunk`, if it has ended. `Corrupt` when what it says of the file is not so.
+    pub(crate) fn read_end(&self, chunk: &Arc<Chunk>) -> Result<Option<Seal>> {
+        if chunk.sealed().is_none() {
+            return Ok(None);
+        }
+        let end = chunk.end();
+        let place = end.saturating_sub(Seal::BATCH);
+        let corrupt = || Error::corrupt(&chunk.path, place, "the end of the chunk", "other bytes");
+        let file = self.get(chunk)?;
+        let found = append::position_after(&*file, chunk.identity, place)?;
+        let found = found.filter(|found| found.offset == end).ok_or_else(corrupt)?;
+        let mut payload = vec![0; Seal::BATCH as usize - HEAD];
+        file.read_exact_at(place + HEAD as u64, &mut payload)?;
+        let record = record::split(&chunk.path, place + HEAD as u64, &payload)?;
+        if record.tag != Tag::Seal || record.length != payload.len() {
+            return Err(corrupt());
+        }
+        let seal = Seal::decode(&chunk.path, place, record.body)?;
+        let is_right = seal.length == end
+            && seal.sequence.wrapping_add(1) == found.sequence
+            && crc_append(seal.chain, &payload) == found.chain
+            && chunk.sealed() == Some(found.chain);
+        if is_right { Ok(Some(seal)) } else { Err(corrupt()) }
     }
 
     /// Removes the files at `paths` once the last tree that may read them is gone, if `keeper`, who holds
@@ -265,7 +325,7 @@ impl Files {
     /// How many files are open, that which is appended to apart.
     #[cfg(test)]
     pub(crate) fn open_count(&self) -> usize {
-        lock(&self.open).len()
+        lock(&self.pool.open).len()
     }
 }
 
@@ -299,6 +359,10 @@ pub(crate) fn look_for(disk: &dyn Disk, store: u64, epoch: u64, number: u64) -> 
     let mut bytes = [0; header::LENGTH];
     let found = file.read_at(0, &mut bytes)?;
     let header = Header::expect(&path, &bytes[..found], FileKind::Pack);
+    if header.as_ref().is_err_and(|error| error.kind() == Kind::Version) {
+        // What another release wrote is not taken for what a crash left, whatever its first batch is.
+        return Err(header.expect_err("as just seen"));
+    }
     let identity = paths::chunk_identity(store, epoch, number);
     if let Ok(header) = &header {
         expect_place(&path, header, store, identity)?;
@@ -333,11 +397,11 @@ pub(crate) fn is_begun(disk: &dyn Disk, store: u64, epoch: u64) -> Result<bool> 
     Ok(append::position_after(&*file, identity, first.offset)?.is_some())
 }
 
-/// The payload of the first batch of a file, if it is whole.
+/// The payload of the first batch of a file, if it is whole; it may be longer than an opening.
 fn first_batch(file: &dyn File, identity: u64) -> Result<Option<Vec<u8>>> {
     let start = Position::start().offset;
     let Some(end) = append::position_after(file, identity, start)? else { return Ok(None) };
-    if end.sequence != 1 || end.offset != start + Opening::BATCH {
+    if end.sequence != 1 {
         return Ok(None);
     }
     let mut payload = vec![0; (end.offset - start) as usize - HEAD];

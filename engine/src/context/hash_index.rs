@@ -146,16 +146,15 @@ fn offset(value: &[u8]) -> Result<u64> {
 }
 
 impl HashIndex {
-    /// Opens the index of the store that `nothing` names, or makes one. What it covers is for the
-    /// caller to complete from the pack. Damage is no error: the index is then empty again.
-    pub(crate) fn open(
+    /// The index of the store that `nothing` names, not open.
+    pub(crate) fn closed(
         disk: &Arc<dyn Disk>,
         options: &Options,
         cache: &Arc<Cache>,
         nothing: Covered,
         read_only: bool,
-    ) -> Result<HashIndex> {
-        let mut index = HashIndex {
+    ) -> HashIndex {
+        HashIndex {
             folder: Subfolder::new(Arc::clone(disk), paths::INDEX),
             options: options.clone(),
             cache: Arc::clone(cache),
@@ -168,31 +167,40 @@ impl HashIndex {
             passed: HashMap::new(),
             passed_between: None,
             read_only,
-            was_there: disk.exists(&format!("{}/session", paths::INDEX))?,
+            was_there: false,
             unsaved: 0,
             tried: Place::start(0),
             behind: false,
             warnings: Vec::new(),
-        };
-        if index.was_there {
-            match index.open_newest(&nothing) {
+        }
+    }
+
+    /// Opens it, or makes one: only when the pack is known to be the store's that it was said to be of, with
+    /// its checkpoint at `checkpoint`. What it covers is for the caller to complete from the pack. Damage is
+    /// no error: the index is then empty again.
+    pub(crate) fn open(&mut self, checkpoint: Place) -> Result<()> {
+        self.opened_at = checkpoint;
+        self.was_there = self.folder.exists("session")?;
+        let nothing = self.covered;
+        if self.was_there {
+            match self.open_newest(&nothing) {
                 Ok(()) => {}
                 Err(error) if is_damage(&error) => {
-                    index.warnings.push(format!(
+                    self.warnings.push(format!(
                         "the index cannot be used, so it is made from the pack again: {error}"
                     ));
-                    index.tables = None;
-                    index.covered = nothing;
-                    index.reached = Place::start(0);
+                    self.tables = None;
+                    self.covered = nothing;
+                    self.reached = Place::start(0);
                 }
                 Err(error) => return Err(error),
             }
         }
-        if index.tables.is_none() && !read_only {
-            index.make_tables()?;
+        if self.tables.is_none() && !self.read_only {
+            self.make_tables()?;
         }
-        index.tried = index.covered.place;
-        Ok(index)
+        self.tried = self.covered.place;
+        Ok(())
     }
 
     fn session_options(&self) -> SessionOptions {
@@ -532,6 +540,7 @@ pub(crate) fn is_damage(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::memory::MemoryDisk;
     use crate::file::append::Position;
 
     #[test]
@@ -553,5 +562,38 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(Covered::decode("index", &bytes[..length]).is_err());
         }
+    }
+
+    #[test]
+    fn what_was_begun_again_is_not_saved_before_it_knows_all() {
+        let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+        let nothing = Covered::nothing(5, 0, Strategy::Minimal);
+        let end = Place {
+            chunk: 0,
+            position: Position { offset: 700, sequence: 8, chain: 7 },
+            before: 600,
+        };
+        let open = |read_only| {
+            let (options, cache) = (Options::default(), Cache::new(0));
+            let mut index = HashIndex::closed(&disk, &options, &cache, nothing, read_only);
+            index.open(Place::start(0)).map(|()| index)
+        };
+        let mut index = open(false).unwrap();
+        index.put_commit(&[1; 32], 300);
+        index.reach_end(end).unwrap();
+        index.save(end).unwrap();
+        assert_eq!(open(true).unwrap().covered(), Some(end));
+        // Filled from the pack, and cut short by an error after the first of two commits.
+        index.start_again(nothing).unwrap();
+        index.put_commit(&[2; 32], 400);
+        assert!(index.is_behind());
+        index.save(end).unwrap();
+        assert!(!index.is_saved());
+        assert_eq!(open(true).unwrap().covered(), None, "what it lacks is no answer");
+        index.put_commit(&[1; 32], 300);
+        index.reach_end(end).unwrap();
+        index.save(end).unwrap();
+        let reader = open(true).unwrap();
+        assert_eq!((reader.covered(), reader.counts()), (Some(end), (2, 0)));
     }
 }

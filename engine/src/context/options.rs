@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::configuration::Configuration;
 use super::observer::Observer;
 use crate::cache::Cache;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
 
 /// Which objects a store finds by their hash.
@@ -75,11 +75,29 @@ pub struct Options {
     pub tree_bytes: u64,
     /// Is told of every operation, if given.
     pub observer: Option<Arc<dyn Observer>>,
-    /// A chunk longer than this is followed by another. Collection and archives take whole chunks.
+    /// A chunk longer than this is followed by another; at most 2^40. Collection and archives take whole
+    /// chunks.
     pub chunk_bytes: u64,
     /// Identity of a store that is created, which no other store may have. `None` has the disk draw it
     /// ([`crate::disk::Disk::entropy`]); only tests give it. `Some(0)` is refused.
     pub seed: Option<u64>,
+}
+
+/// The greatest [`Options::chunk_bytes`]: pages of a chunk have numbers of 32 bits, and the last commit
+/// in it comes on top.
+const CHUNK_BYTES_MAX: u64 = 1 << 40;
+
+impl Options {
+    /// `Invalid` when a store cannot be written so.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.chunk_bytes <= CHUNK_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "chunk_bytes is {}, and at most {CHUNK_BYTES_MAX} are possible: choose shorter chunks",
+            self.chunk_bytes
+        )))
+    }
 }
 
 impl Default for Options {

@@ -156,6 +156,14 @@ impl Pack {
         chunks.push(chunk);
     }
 
+    /// Chunk `number`, if it is there.
+    pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Chunk>> {
+        let chunks = lock(&self.chunks);
+        // They are numbered without a gap.
+        let index = number.checked_sub(chunks.first()?.number)?;
+        chunks.get(usize::try_from(index).ok()?).filter(|chunk| !chunk.is_gone).map(Arc::clone)
+    }
+
     pub(crate) fn chunks(&self) -> Vec<Arc<Chunk>> {
         lock(&self.chunks).clone()
     }

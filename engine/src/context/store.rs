@@ -122,13 +122,17 @@ impl Store {
     /// when there is something else; what a creation left that was cut short does not count. Writes
     /// and syncs the first chunk, the control file and an empty index.
     pub fn create(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
+        options.check()?;
         write::expect_empty(&*disk)?;
         let seed = entropy::seed(options.seed, &*disk)?;
         let lock = write::lock_store(&*disk)?;
         // Again: another process may have made one before the lock was ours.
         write::expect_empty(&*disk)?;
         let control = Control::empty(seed, options.configuration, options.index, 0);
-        write::create_first_chunk(&*disk, &control)?;
+        let (mut first, _) = write::create_first_chunk(&*disk, &control)?;
+        first.sync()?;
+        disk.sync_directory("")?;
+        drop(first);
         control.replace(&disk)?;
         Self::open_with(disk, options, control, Some(lock))
     }
@@ -139,6 +143,7 @@ impl Store {
     /// had done when it died. An index that is lost or damaged is made again, which reads one record a commit,
     /// or with [`Index::Always`](super::Index::Always) all of the pack; see [`Store::warnings`].
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
+        options.check()?;
         let control = Control::read(&*disk)?;
         let lock = write::lock_store(&*disk)?;
         drop(control);
@@ -171,9 +176,8 @@ impl Store {
         options.index = control.index;
         let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
         let nothing = Covered::nothing(control.store, control.epoch, control.index);
-        let mut index = HashIndex::open(&disk, &options, &cache, nothing, lock.is_none())?;
+        let index = HashIndex::closed(&disk, &options, &cache, nothing, lock.is_none());
         let pack = Arc::new(Pack::new(Arc::clone(&disk), control.store, cache, &options));
-        index.opened_at = control.checkpoint;
         let mut store = Store {
             disk,
             options,
@@ -195,6 +199,7 @@ impl Store {
         let configuration = history.configuration();
         let options = Options {
             configuration,
+            chunk_bytes: Options::default().chunk_bytes,
             pages_bytes: 0,
             objects_bytes: 0,
             hashes_bytes: 0,

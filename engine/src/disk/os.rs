@@ -302,6 +302,11 @@ impl Disk for OsDisk {
         Some(&self.root)
     }
 
+    #[cfg(unix)]
+    fn open_files_max(&self) -> Option<u64> {
+        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+    }
+
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
         #[cfg(target_os = "linux")]
         if self.ring

@@ -46,8 +46,12 @@ pub fn remove_leftovers(
 /// One write, two syncs, one rename. After an error the old content stands, unless the last sync
 /// failed: then either may be found after a crash, though the new one is found now.
 pub fn replace(disk: &Arc<dyn Disk>, path: &str, bytes: &[u8]) -> Result<()> {
-    let replacement = Replacement::begin(disk, path, Access::Buffered)?;
-    replacement.file().write_at(0, bytes)?;
+    let mut replacement = Replacement::begin(disk, path, Access::Buffered)?;
+    // A disk that panics is not asked to remove it: a second panic while unwinding would end the process.
+    replacement.finished = true;
+    let written = replacement.file.write_at(0, bytes);
+    replacement.finished = false;
+    written?;
     replacement.finish()
 }
 
@@ -107,10 +111,10 @@ impl Replacement {
 
     /// The same without the folder's sync.
     fn rename(mut self) -> Result<()> {
-        self.file.sync()?;
-        self.disk.rename(&self.working, &self.path)?;
         self.finished = true;
-        Ok(())
+        let renamed = self.file.sync().and_then(|()| self.disk.rename(&self.working, &self.path));
+        self.finished = renamed.is_ok();
+        renamed
     }
 }
 

@@ -49,7 +49,7 @@ pub struct Exported {
 ///
 /// Reads every object once. Memory: about 64 MiB beside that of `source`, and 32 bytes a commit. Where
 /// each object was written is kept in `scratch`, an empty folder that is the caller's to remove: about 30
-/// bytes an object, and nothing for a store of some ten thousand. `Exists` when one of the two
+/// bytes an object, 41 for a directory in the record of its parent, and nothing for a store of some ten thousand. `Exists` when one of the two
 /// folders has anything in it, `Invalid` for hashes other than Tezos'.
 pub fn export(
     source: &Store,

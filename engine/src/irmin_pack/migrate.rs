@@ -265,6 +265,8 @@ impl Migration<'_> {
             ));
         }
         self.target.commit(&mut tree, &info)?;
+        // Nobody waits here, so that no commit has to save the index.
+        self.target.maintain()?;
         Ok(tree)
     }
 

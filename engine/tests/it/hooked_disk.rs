@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use varvite::Result;
 use varvite::disk::{Access, Disk, File, Linked, Lock, Mode};
+use varvite::{Error, Kind, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
@@ -36,9 +36,13 @@ impl Call {
 
 type Hook = Arc<dyn Fn(Call, &str) + Send + Sync>;
 
+/// Whether a write that was done is said to have failed.
+type Fails = Arc<dyn Fn() -> bool + Send + Sync>;
+
 pub struct HookedDisk {
     inner: Arc<dyn Disk>,
     before: Hook,
+    fails: Option<Fails>,
     locked: Arc<AtomicBool>,
 }
 
@@ -56,7 +60,16 @@ impl HookedDisk {
         locked: Arc<AtomicBool>,
         before: impl Fn(Call, &str) + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
-        Arc::new(HookedDisk { inner, before: Arc::new(before), locked })
+        Arc::new(HookedDisk { inner, before: Arc::new(before), fails: None, locked })
+    }
+
+    /// After each write `fails` is asked whether to say that it failed; its bytes are there then.
+    pub fn failing_writes(
+        inner: Arc<dyn Disk>,
+        fails: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Arc<HookedDisk> {
+        let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
+        Arc::new(HookedDisk { inner, before, fails: Some(Arc::new(fails)), locked })
     }
 }
 
@@ -84,7 +97,8 @@ impl Disk for HookedDisk {
     fn open(&self, path: &str, mode: Mode, access: Access) -> Result<Arc<dyn File>> {
         (self.before)(Call::Open(mode), path);
         let inner = self.inner.open(path, mode, access)?;
-        Ok(Arc::new(HookedFile { inner, before: Arc::clone(&self.before) }))
+        let (before, fails) = (Arc::clone(&self.before), self.fails.clone());
+        Ok(Arc::new(HookedFile { inner, before, fails }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -146,6 +160,7 @@ impl Disk for HookedDisk {
 struct HookedFile {
     inner: Arc<dyn File>,
     before: Hook,
+    fails: Option<Fails>,
 }
 
 impl fmt::Debug for HookedFile {
@@ -168,7 +183,11 @@ impl File for HookedFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.tell(Call::Write);
-        self.inner.write_at(offset, bytes)
+        self.inner.write_at(offset, bytes)?;
+        match &self.fails {
+            Some(fails) if fails() => Err(Error::new(Kind::Io, "as ordered")),
+            _ => Ok(()),
+        }
     }
 
     fn sync(&self) -> Result<()> {

@@ -19,6 +19,7 @@ mod check_beside; // checks beside a writer that replaces what is checked, and l
 mod context_adopt; // trees of another handle of a store, and of a copy that went another way
 mod context_chunks; // chunks that describe themselves: control files put back, stores mixed, limits
 mod context_crash; // crashes and failed calls of a context store
+mod context_doubt; // foreign and newer files, ends of chunks that were taken back, panics, few descriptors
 mod context_embedded; // small directories within the records of their parents
 mod context_examples; // trees and stores of a context, by example
 mod context_files; // mutated files of a context, operation lists; bodies of fuzz targets

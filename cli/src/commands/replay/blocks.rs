@@ -131,6 +131,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             measured += 1;
             operations += block.operations.len() as u64;
         }
+        // Between blocks nobody waits.
+        replay.store().maintain()?;
         if arguments.cold {
             replay.reopen()?;
         }

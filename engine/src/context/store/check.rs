@@ -4,15 +4,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Store;
+use crate::context::chunk::{Opening, Seal};
 use crate::context::commit::CommitBody;
 use crate::context::digest;
 use crate::context::entry;
+use crate::context::files::Chunk;
 use crate::context::hash::{self, Hash};
 use crate::context::hash_index::{Entries, is_damage};
 use crate::context::node::{Body, Load, Node, Slot, Target};
 use crate::context::observer::Operation;
 use crate::context::pack::Pack;
 use crate::error::{Error, Result};
+use crate::file::append::Position;
 
 /// What was checked, and found right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +34,64 @@ pub struct Checked {
     pub missing: Vec<String>,
 }
 
+/// What chunks say of the commits in them, compared with history from the newest commit on.
+struct Chunks<'a> {
+    store: &'a Store,
+    /// Those that history has not gone past, the newest last.
+    left: Vec<(Arc<Chunk>, Opening, Option<Seal>)>,
+    /// The first and the last commit that it has passed in the newest of these; 0 for none.
+    first: u64,
+    last: u64,
+}
+
+impl<'a> Chunks<'a> {
+    /// Reads the opening and the end of each chunk. `Corrupt` when one is wrong in itself or does not follow
+    /// the one before.
+    fn of(store: &'a Store, pack: &Pack) -> Result<Chunks<'a>> {
+        let control = &store.control;
+        let mut left: Vec<(Arc<Chunk>, Opening, Option<Seal>)> = Vec::new();
+        for chunk in pack.chunks().into_iter().filter(|chunk| !chunk.is_gone) {
+            let (opening, end) = (pack.files.read_opening(&chunk)?, pack.files.read_end(&chunk)?);
+            let before = left.last().filter(|(before, ..)| before.number + 1 == chunk.number);
+            let follows = before.is_none_or(|(before, ..)| before.sealed() == Some(opening.chain));
+            let is_ours = opening.epoch == control.epoch
+                && (opening.configuration, opening.index) == (control.configuration, control.index);
+            if !(follows && is_ours) {
+                return Err(wrong(&chunk, "an opening that continues the chunk before"));
+            }
+            left.push((chunk, opening, end));
+        }
+        Ok(Chunks { store, left, first: 0, last: 0 })
+    }
+
+    /// The next older commit is at `offset`; 0 when there is none.
+    fn pass(&mut self, offset: u64) -> Result<()> {
+        let horizon = &self.store.control.horizon;
+        while let Some((chunk, opening, end)) =
+            self.left.pop_if(|(chunk, ..)| offset == 0 || chunk.base > offset)
+        {
+            if horizon.standing(opening.last_commit) != offset {
+                return Err(wrong(&chunk, "an opening that names the commit before it"));
+            }
+            let found = (self.first, self.last);
+            let is_whole = chunk.base >= horizon.offset;
+            if end.is_some_and(|end| is_whole && (end.first_commit, end.last_commit) != found) {
+                return Err(wrong(&chunk, "an end that names the first and the last commit in it"));
+            }
+            (self.first, self.last) = (0, 0);
+        }
+        self.first = offset;
+        if self.last == 0 {
+            self.last = offset;
+        }
+        Ok(())
+    }
+}
+
+fn wrong(chunk: &Chunk, expected: &str) -> Error {
+    Error::corrupt(&chunk.path, Position::start().offset, expected, "another")
+}
+
 /// The most faults of an index that are told.
 pub const FAULTS_MAX: usize = 10;
 
@@ -45,20 +106,21 @@ impl Store {
             return history.check();
         }
         let pack = &self.pack.uncached(&self.options);
-        let mut kept = pack.chunks().into_iter().filter(|chunk| !chunk.is_gone);
-        kept.try_for_each(|chunk| pack.files.check_opening(&chunk))?;
+        let mut chunks = Chunks::of(self, pack)?;
         let mut checked = Checked::default();
         let mut seen = HashSet::new();
         let mut offset = self.newest_commit();
         while offset != 0 {
             let (stored, body) = Self::commit_in(pack, offset)?;
             Self::check_commit(pack, offset, &stored, &body)?;
+            chunks.pass(offset)?;
             let entries = self.index()?.commits(&stored);
             Self::check_entry(pack, "commit", &stored, &entries, &mut checked)?;
             checked.commits += 1;
             self.check_below(pack, body.root, &mut seen, &mut checked)?;
             offset = self.commit_before(&body);
         }
+        chunks.pass(0)?;
         Ok(checked)
     }
 

@@ -8,7 +8,7 @@ use super::{State, Store};
 use crate::context::chunk::{Opening, Place, Seal};
 use crate::context::commit::CommitBody;
 use crate::context::control::{Control, Horizon, Row, State as ChunkState};
-use crate::context::files::{self, Chunk, FILES_AT_ONCE, Found};
+use crate::context::files::{self, Chunk, Found};
 use crate::context::hash::Hash;
 use crate::context::hash_index::{Covered, HashIndex, is_damage};
 use crate::context::observer::Operation;
@@ -41,7 +41,7 @@ pub(super) fn beside_writer<T>(
         let looked = look();
         let control = looked.as_ref().ok().cloned();
         match looked.and_then(&mut read) {
-            Err(error) if [Kind::Missing, Kind::Corrupt].contains(&error.kind()) => {
+            Err(error) if is_damage(&error) => {
                 let found = (control, error.to_string());
                 if before.as_ref() == Some(&found) {
                     return Err(error);
@@ -91,6 +91,16 @@ pub(super) fn read_control(disk: &dyn Disk) -> Result<Control> {
             return Ok(Control::empty(control.store, configuration, index, epoch));
         }
     }
+    // A later epoch that cannot be read from its beginning is no leftover of a clearing.
+    let later = names.iter().filter_map(|name| Some((name, paths::parse_chunk(name)?)));
+    let mut later = later.filter(|(_, (epoch, number, _))| *epoch > control.epoch && *number > 0);
+    if let Some((name, (epoch, ..))) = later.next() {
+        let lost = paths::chunk(epoch, 0);
+        return Err(Error::missing(format!(
+            "{lost} is not there, or was never finished, though {name} is: put it back, or restore the \
+             store from another copy"
+        )));
+    }
     Ok(control)
 }
 
@@ -107,6 +117,8 @@ impl Store {
         *self.state() = State { branches, last_commit, sequence };
         self.end = End::of(&self.control);
         self.verify_place(self.end.place)?;
+        // Now that the control file is known to be of this pack: an index that is not is made anew.
+        lock(&self.index).open(self.end.place)?;
         self.scan()?;
         self.expect_no_gap()?;
         self.verify_horizon()?;
@@ -142,7 +154,8 @@ impl Store {
             self.pack.add_chunk(Arc::new(chunk));
         }
         let chunks = self.pack.chunks();
-        for chunk in chunks.iter().rev().take(FILES_AT_ONCE).filter(|chunk| !chunk.is_gone) {
+        let newest = chunks.iter().rev().take(self.pack.files.at_once());
+        for chunk in newest.filter(|chunk| !chunk.is_gone) {
             self.pack.files.get(chunk)?;
         }
         Ok(())
@@ -153,10 +166,9 @@ impl Store {
         if place.position == Position::start() {
             return Ok(());
         }
-        let chunks = self.pack.chunks();
-        let chunk = chunks.iter().find(|chunk| chunk.number == place.chunk && !chunk.is_gone);
+        let chunk = self.pack.numbered(place.chunk);
         let chunk = chunk.ok_or_else(|| Error::invalid("it covers more than the pack has"))?;
-        let file = self.pack.files.get(chunk)?;
+        let file = self.pack.files.get(&chunk)?;
         match append::position_after(&*file, chunk.identity, place.before)? {
             Some(found) if found == place.position => Ok(()),
             Some(_) => Err(Error::invalid(format!(
@@ -282,7 +294,7 @@ impl Store {
     /// `Missing` when a writer has cleared the store meanwhile: the chunk that was not found behind the last
     /// one may be one that it removed.
     fn expect_epoch(&self) -> Result<()> {
-        if Control::read(&*self.disk)?.epoch <= self.control.epoch {
+        if Control::read_epoch(&*self.disk)? <= self.control.epoch {
             return Ok(());
         }
         let root = self.disk.root();
@@ -465,7 +477,9 @@ impl Store {
             || Control::read(&*disk),
             |control| match self.follow(&control).and_then(|()| self.renew_index()) {
                 // What was read before may be what the writer took back since.
-                Err(error) if error.kind() == Kind::Corrupt => self.read_afresh(),
+                Err(error) if [Kind::Corrupt, Kind::Invalid].contains(&error.kind()) => {
+                    self.read_afresh()
+                }
                 outcome => outcome,
             },
         )
@@ -503,8 +517,8 @@ impl Store {
             }
         }
         let (cache, nothing) = (self.pack.cache(), self.nothing());
-        let mut index = HashIndex::open(&self.disk, &self.options, cache, nothing, true)?;
-        index.opened_at = self.control.checkpoint;
+        let mut index = HashIndex::closed(&self.disk, &self.options, cache, nothing, true);
+        index.open(self.control.checkpoint)?;
         // It may be of a checkpoint since the scan, and in a chunk that began since: what it covers is
         // in the pack by now.
         self.follow(&Control::read(&*self.disk)?)?;

@@ -4,15 +4,23 @@
 use std::sync::Arc;
 
 use super::{CommitInfo, Limits, Store};
+use crate::context::chunk::{Opening, Seal};
+use crate::context::commit::CommitBody;
+use crate::context::configuration::Configuration;
 use crate::context::control::{Control, Horizon, State};
 use crate::context::files::{FILES_AT_ONCE, FILES_MAX};
 use crate::context::hash::Hash;
 use crate::context::options::{Index, Options};
 use crate::context::paths;
-use crate::disk::Disk;
+use crate::context::record::{self, Tag};
+use crate::context::tree::Tree;
 use crate::disk::memory::MemoryDisk;
 use crate::disk::sim::{Fault, SimDisk};
-use crate::error::Kind;
+use crate::disk::{Access, Disk, Mode};
+use crate::error::{Kind, Result};
+use crate::file::append::{self, AppendFile, HEAD, Position};
+use crate::format::codec::Encoder;
+use crate::format::header::{FileKind, Header};
 
 fn options(index: Index) -> Options {
     Options {
@@ -176,4 +184,169 @@ fn files_make_room_where_the_process_may_open_no_more() {
     sim.fail_at(1, Fault::Open);
     assert!(reader.checkout(&hashes[9]).is_ok(), "it is read once others are closed");
     assert!(reader.pack.files.open_count() <= FILES_AT_ONCE / 2 + 8);
+}
+
+/// A closed store of six commits, the last in its second chunk.
+fn of_two_chunks() -> Arc<MemoryDisk> {
+    let disk = MemoryDisk::seeded(1);
+    let options = Options { chunk_bytes: 1 << 20, ..options(Index::Minimal) };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    for number in 0..5 {
+        commit(&mut store, number);
+    }
+    store.begin_chunk().unwrap();
+    commit(&mut store, 5);
+    store.close().unwrap();
+    disk
+}
+
+/// Writes the chunks of such a store again, with what `forge` makes of what they say of themselves, and all
+/// that depends on it as if it were true.
+fn forged(disk: &MemoryDisk, forge: impl Fn(&mut Seal, &mut Opening)) -> Arc<MemoryDisk> {
+    let disk = disk.snapshot();
+    let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+    disk.files()
+        .iter()
+        .filter(|name| name.starts_with("index/") && !name.ends_with("lock"))
+        .for_each(|name| disk.remove(name).unwrap());
+    let mut control = Control::read(&*shared).unwrap();
+    let [first, second] = [0, 1].map(|number| paths::chunk(0, number));
+    let record_of = |path: &str, at: usize, length: u64| {
+        let bytes = disk.bytes(path).unwrap();
+        let payload = &bytes[at..at + length as usize - HEAD];
+        record::split(path, at as u64, payload).unwrap().body.to_vec()
+    };
+    let end = disk.bytes(&first).unwrap().len() - Seal::BATCH as usize;
+    let seal = record_of(&first, end + HEAD, Seal::BATCH);
+    let mut seal = Seal::decode(&first, 0, &seal).unwrap();
+    let start = Position::start().offset as usize;
+    let opening = record_of(&second, start + HEAD, Opening::BATCH);
+    let mut opening = Opening::decode(&second, 0, &opening).unwrap();
+    forge(&mut seal, &mut opening);
+    disk.replace(&first, &disk.bytes(&first).unwrap()[..end]).unwrap();
+    let each = |_: Position, _: &[u8]| Ok(());
+    let mut append =
+        AppendFile::open(&*disk, &first, FileKind::Pack, Position::start(), each).unwrap();
+    let offset = (end + HEAD) as u64;
+    let put = |out: &mut Encoder| record::put(out, 5, offset, Tag::Seal, &[0; 32], &seal.encode());
+    append.push_with(put).unwrap();
+    append.write().unwrap();
+    control.chunks[0].chain = append.end().chain;
+    let mut batches = Vec::new();
+    let file = disk.open(&second, Mode::Read, Access::Buffered).unwrap();
+    let identity = paths::chunk_identity(5, 0, 1);
+    append::scan(&*file, identity, Position::start(), |_, payload| {
+        batches.push(payload.to_vec());
+        Ok(())
+    })
+    .unwrap();
+    disk.remove(&second).unwrap();
+    if opening.chain == seal.chain {
+        opening.chain ^= 1;
+    } else {
+        opening.chain = append.end().chain;
+    }
+    let header = Header::new(FileKind::Pack, identity, 5);
+    let offset = control.chunks[1].base + Position::start().offset + HEAD as u64;
+    let mut append = AppendFile::create_over(&*disk, &second, header, |out| {
+        record::put(out, 5, offset, Tag::Opening, &[0; 32], &opening.encode());
+    })
+    .unwrap();
+    for batch in &batches[1..] {
+        append.push(batch).unwrap();
+    }
+    append.write().unwrap();
+    control.chunks[1].chain = append.end().chain;
+    control.checkpoint.position.chain = append.end().chain;
+    control.replace(&shared).unwrap();
+    disk
+}
+
+/// Changes what chunks say of themselves.
+type Forge = fn(&mut Seal, &mut Opening);
+
+#[test]
+fn a_check_reads_what_each_chunk_says_of_itself() {
+    let disk = of_two_chunks();
+    let check = |disk: Arc<MemoryDisk>| {
+        let store = Store::open_read_only(disk, options(Index::Minimal)).unwrap();
+        assert_eq!(store.log(9).unwrap().len(), 6);
+        store.check()
+    };
+    assert_eq!(check(forged(&disk, |_, _| {})).unwrap().commits, 6);
+    let forgeries: [(&str, u64, Forge); 10] = [
+        ("its length", 0, |end, _| end.length += 1),
+        ("its batches", 0, |end, _| end.sequence += 1),
+        ("the batch before", 0, |end, _| end.chain ^= 1),
+        ("its first commit", 0, |end, _| end.first_commit += 1),
+        ("no first commit", 0, |end, _| end.first_commit = 0),
+        ("its last commit", 0, |end, _| end.last_commit = end.first_commit),
+        ("the last commit", 1, |_, opening| opening.last_commit -= 1),
+        ("no last commit", 1, |_, opening| opening.last_commit = 0),
+        ("the epoch", 1, |_, opening| opening.epoch += 1),
+        ("what is hashed", 1, |_, opening| opening.configuration = Configuration::TEZOS_BINARY),
+    ];
+    for (what, chunk, forge) in forgeries {
+        let error = check(forged(&disk, forge)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{what}: {error}");
+        assert!(error.detail().contains(&paths::chunk(0, chunk)), "{what}: {error}");
+    }
+    // One that does not continue the chunk before.
+    let error = check(forged(&disk, |end, opening| opening.chain = end.chain)).unwrap_err();
+    assert!(error.detail().contains("continues the chunk before"), "{error}");
+}
+
+#[test]
+fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
+    let disk = MemoryDisk::seeded(1);
+    let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+    drop(Store::create(Arc::clone(&shared), options(Index::Minimal)).unwrap());
+    let path = paths::chunk(0, 0);
+    let each = |_: Position, _: &[u8]| Ok(());
+    let mut append =
+        AppendFile::open(&*disk, &path, FileKind::Pack, Position::start(), each).unwrap();
+    let start = append.end().offset + HEAD as u64;
+    append
+        .push_with(|out| {
+            let from = out.bytes().len();
+            let at = |out: &Encoder| start + (out.bytes().len() - from) as u64;
+            // One entry: a value of one byte, in place, with a name of one byte.
+            record::put(out, 5, start, Tag::Flat, &[1; 32], &[1 << 5 | 1, b'a', 7]);
+            let branch = at(out);
+            let mut body = Encoder::new();
+            body.varint(1);
+            (0..32).for_each(|_| {
+                body.varint(20);
+                body.varint(branch - start);
+            });
+            record::put(out, 5, branch, Tag::Branch, &[2; 32], body.bytes());
+            let commit = at(out);
+            let body = CommitBody {
+                sequence: 0,
+                previous: 0,
+                root: branch,
+                extent: commit - start,
+                parents: Vec::new(),
+                date: 0,
+                author: Vec::new(),
+                message: Vec::new(),
+            };
+            record::put(out, 5, commit, Tag::Commit, &[3; 32], &body.encode(commit));
+        })
+        .unwrap();
+    append.write().unwrap();
+    let store = Store::open(shared, options(Index::Minimal)).unwrap();
+    let tree = store.checkout(&[3; 32]).unwrap();
+    let acts: [fn(&mut Tree, &str) -> Result<()>; 3] = [
+        |tree, name| tree.add(&[name], b"v"),
+        |tree, name| tree.add(&[name, "below"], b"v"),
+        |tree, _| tree.remove(&["a"]),
+    ];
+    for act in acts {
+        for name in ["a", "b", "c", "data", "name of another bucket"] {
+            let error = act(&mut tree.clone(), name).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt, "{name}: {error}");
+        }
+    }
+    assert_eq!(store.check().unwrap_err().kind(), Kind::Corrupt);
 }

@@ -246,7 +246,8 @@ impl Tip {
         };
         writer.lock.check().inspect_err(|_| writer.poisoned = true)?;
         let append = create_chunk(&*self.disk, writer.control.store, &opening)?;
-        writer.go_on(pack, append, &opening);
+        let old = writer.go_on(pack, append, &opening);
+        pack.files.count(&old);
         Ok(())
     }
 
@@ -287,7 +288,11 @@ impl Tip {
         // Another writer may have come in beside this one: nothing more is written over its files.
         writer.lock.check().inspect_err(|_| writer.poisoned = true)?;
         let before = Control::read(&*self.disk).ok();
-        if let Err(error) = control.replace(&self.disk) {
+        // As long as it is not known what became of it, and for good where the disk panics.
+        writer.poisoned = true;
+        let replaced = control.replace(&self.disk);
+        writer.poisoned = false;
+        if let Err(error) = replaced {
             // Before it has its name nothing has changed, and the call may be repeated. From then on
             // either may be found after a crash, and the two disagree about what comes next.
             let now = Control::read(&*self.disk).ok();
@@ -387,10 +392,10 @@ impl Writer {
         self.append.sync()?;
         self.syncs += 1;
         if self.is_new {
-            if let Err(error) = disk.sync_directory("") {
-                self.poisoned = true;
-                return Err(error);
-            }
+            // It stays so after an error, and where the disk panics.
+            self.poisoned = true;
+            disk.sync_directory("")?;
+            self.poisoned = false;
             self.syncs += 1;
             self.is_new = false;
         }
@@ -428,23 +433,25 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on with the first chunk, which is durable, of the epoch of `control`, which is recorded.
+    /// Goes on with the first chunk, which is durable, of the epoch of `control`, which is recorded. Returns
+    /// the last chunk of the epoch before.
     pub(super) fn begin_epoch(
         &mut self,
         pack: &Pack,
         control: Control,
         append: AppendFile,
         opening: &Opening,
-    ) {
+    ) -> Arc<Chunk> {
         self.recorded = control.reaches();
         self.control = control;
-        self.go_on(pack, append, opening);
+        let old = self.go_on(pack, append, opening);
         self.is_new = false;
         self.syncs += 2;
+        old
     }
 
-    /// Goes on with another chunk.
-    fn go_on(&mut self, pack: &Pack, append: AppendFile, opening: &Opening) {
+    /// Goes on with another chunk, and returns the one before, whose file is not counted yet.
+    fn go_on(&mut self, pack: &Pack, append: AppendFile, opening: &Opening) -> Arc<Chunk> {
         let end = append.end();
         let control = &mut self.control;
         let chunk = Chunk::new(
@@ -476,10 +483,7 @@ impl Writer {
         (self.first_commit, self.last_commit) = (0, 0);
         self.sealed = None;
         self.is_new = true;
-        let old = std::mem::replace(&mut self.chunk, chunk);
-        if opening.number > 0 {
-            pack.files.count(&old);
-        }
+        std::mem::replace(&mut self.chunk, chunk)
     }
 }
 

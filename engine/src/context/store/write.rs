@@ -131,11 +131,16 @@ pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
     Ok(())
 }
 
-/// Makes the first chunk of an epoch, durably.
+/// Makes the first chunk of an epoch, which is durable after a sync of it and of the folder. One that an
+/// attempt left goes first: the sync of its name may have failed, so it is made anew.
 pub(super) fn create_first_chunk(
     disk: &dyn Disk,
     control: &Control,
 ) -> Result<(AppendFile, Opening)> {
+    match disk.remove(&paths::chunk(control.epoch, 0)) {
+        Err(error) if error.kind() != Kind::Missing => return Err(error),
+        _ => {}
+    }
     let opening = Opening {
         epoch: control.epoch,
         number: 0,
@@ -145,10 +150,7 @@ pub(super) fn create_first_chunk(
         configuration: control.configuration,
         index: control.index,
     };
-    let mut append = tip::create_chunk(disk, control.store, &opening)?;
-    append.sync()?;
-    disk.sync_directory("")?;
-    Ok((append, opening))
+    Ok((tip::create_chunk(disk, control.store, &opening)?, opening))
 }
 
 impl Store {
@@ -432,14 +434,21 @@ impl Store {
         let mut writer = tip.writer()?;
         let old = &self.control;
         let mut control = Control::empty(old.store, old.configuration, old.index, old.epoch + 1);
-        let (append, opening) = create_first_chunk(&*self.disk, &control)?;
+        let (mut append, opening) = create_first_chunk(&*self.disk, &control)?;
+        // After an error, or where the disk panics, no sync is repeated.
+        writer.poisoned = true;
+        append.sync()?;
+        self.disk.sync_directory("")?;
+        writer.poisoned = false;
         tip.replace_control(&self.pack, &mut writer, &control)?;
         let cache = Arc::clone(self.pack.cache());
         let pack = Pack::new(Arc::clone(&self.disk), control.store, cache, &self.options);
         let old = std::mem::replace(&mut self.pack, Arc::new(pack));
         *self.state() = State::default();
         std::mem::swap(&mut self.control, &mut control);
-        writer.begin_epoch(&self.pack, self.control.clone(), append, &opening);
+        let last = writer.begin_epoch(&self.pack, self.control.clone(), append, &opening);
+        // Trees may hold the pack for long: its last file may be closed as the others.
+        old.files.count(&last);
         drop(writer);
         self.let_trees_spill();
         // The store is cleared. An index that cannot be made now is made by the next commit.
