@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use varvite::context::{self, CommitInfo, Hash, Store};
-use varvite::disk::Disk;
+use varvite::disk::{Access, Disk, Mode};
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
@@ -627,6 +627,45 @@ fn no_number_of_a_save_comes_again_after_a_power_cut() {
                 let number = save_numbered(&session, "d");
                 assert!(number > shown, "{n}, {fault:?}, {crash:?}: {number} after {shown}");
             }
+        }
+    }
+}
+
+/// Numbers in names of files go on from the greatest, as long as what is made from them can be read.
+#[test]
+fn a_file_of_a_number_that_no_session_gives_leads_to_nothing_unreadable() {
+    let names = [
+        ("segments", "segment"),
+        ("segments", "blob"),
+        ("snapshots", "saved"),
+        ("log", "log"),
+    ];
+    let numbers = [(1 << 61) - 1, 1 << 61, (1 << 62) - 1, 1 << 62, (1 << 62) + 1, u64::MAX];
+    for (folder, suffix) in names {
+        for number in numbers {
+            let what = format!("{folder}/{number:016x}.{suffix}");
+            let disk = MemoryDisk::seeded(1);
+            tell(disk.clone(), logged()).close().unwrap();
+            disk.open(&what, Mode::Create, Access::Buffered).unwrap();
+            let session = match Session::open(disk.clone(), logged()) {
+                // An empty file of ours.
+                Err(error) => panic!("{what}: {error}"),
+                Ok(session) => session,
+            };
+            for name in ["one", "two"] {
+                let mut table = session.create_table(name, small()).unwrap();
+                update(&mut table, 5);
+                let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+                session.save_snapshot(name, content).unwrap();
+                drop(table);
+            }
+            session.close().unwrap();
+            let shared: Arc<dyn Disk> = disk.clone();
+            contents(&shared, &logged()).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let session = Session::open(disk, logged()).unwrap();
+            assert_eq!(session.warnings(), Vec::<String>::new(), "{what}");
+            assert_eq!(session.list_snapshots().unwrap().len(), 4, "{what}");
+            assert_eq!(session.live_tables().unwrap().len(), 3, "{what}");
         }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::log_record::{LogEnd, LogPoint, LogRecord, encode_begin};
-use crate::disk::{Access, Disk, File};
+use crate::disk::{Access, Disk, File, remove_quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, AppendFile, HEAD, Position};
 use crate::file::replace::Replacement;
@@ -345,7 +345,7 @@ impl LogWriter {
         });
         for number in &gone {
             // Best effort, as said.
-            let _ = self.store.disk.remove(&paths::log_file(*number));
+            remove_quietly(&*self.store.disk, &paths::log_file(*number));
         }
         self.pins.unpin_logged(&gone);
     }

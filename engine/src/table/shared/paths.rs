@@ -28,6 +28,10 @@ const SNAPSHOT_SUFFIX: &str = ".snapshot";
 const DELETED_SUFFIX: &str = ".deleted";
 const SAVED_SUFFIX: &str = ".saved";
 
+/// No session gets that far. A file of a greater number is not ours: were ours numbered above it, no
+/// manifest or checkpoint could name them.
+const NUMBERS_END: u64 = 1 << 61;
+
 /// The path of [`IN_DOUBT`], which no session keeps.
 pub fn in_doubt() -> String {
     format!("{IN_DOUBT}{}", replace::SUFFIX)
@@ -61,7 +65,7 @@ pub fn log_number(name: &str) -> Option<u64> {
 fn number(digits: &str) -> Option<u64> {
     let is_ours = digits.len() == 16
         && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    is_ours.then(|| u64::from_str_radix(digits, 16).ok())?
+    is_ours.then(|| u64::from_str_radix(digits, 16).ok())?.filter(|number| *number < NUMBERS_END)
 }
 
 /// The path of the manifest of snapshot `name`.

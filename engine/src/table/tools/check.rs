@@ -12,6 +12,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::table::durable::folder::{
     lost_file, lost_session, read_manifest, read_session, snapshot_names, told_identities,
+    unfinished,
 };
 use crate::table::durable::snapshot::named_files;
 use crate::table::durable::{Checkpoint, LogRecord, log_files, verify};
@@ -123,6 +124,9 @@ pub fn check(
 /// `error` when there is no session.
 fn told_identity(disk: &dyn Disk, error: Error) -> Result<(u64, Error)> {
     if ![Kind::Corrupt, Kind::Missing].contains(&error.kind()) {
+        return Err(error);
+    }
+    if let Some(error) = unfinished(disk)? {
         return Err(error);
     }
     let told = told_identities(disk)?;
