@@ -415,6 +415,7 @@ impl LogState {
 /// Makes an empty log file, durable with its name.
 fn create(store: &Arc<SegmentStore>, number: u64) -> Result<AppendFile> {
     let path = paths::log_file(number);
+    paths::check_number(store.disk.root(), &path, number)?;
     let identity = combine(store.identity, crc(path.as_bytes()).into());
     let header = Header::new(FileKind::Log, identity, store.identity);
     let replacement = Replacement::begin(&store.disk, &path, Access::Buffered)?;

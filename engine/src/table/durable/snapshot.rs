@@ -35,7 +35,7 @@ const LEVELS_MAX: usize = 64;
 /// Most bytes that a clock, a merge or all files together may count, so that no sum overflows.
 const COST_MAX: u64 = 1 << 52;
 /// Saves have smaller numbers, so that there is always a next one.
-pub const SEQUENCE_MAX: u64 = 1 << 62;
+const SEQUENCE_MAX: u64 = 1 << 62;
 /// Segments have smaller ids, so that there is always a next one.
 const SEGMENT_ID_MAX: u64 = 1 << 62;
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::table::durable::read_checkpoint;
 
 use crate::disk::{Access, Disk, Lock, Mode, entropy, remove_quietly};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result};
 use crate::file::exclusive;
 use crate::file::replace::remove_leftovers;
 use crate::format::hash::Salt;
@@ -20,7 +20,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::table::durable::folder::{
     self, Claim, holder, read_manifest, read_session, snapshot_names,
 };
-use crate::table::durable::snapshot::{SEQUENCE_MAX, named_files};
+use crate::table::durable::snapshot::named_files;
 use crate::table::durable::{LiveTables, LogWriter, log_files};
 use crate::table::merge::Shape;
 use crate::table::shared::paths::{self, LOCK, LOG, SEGMENTS, SNAPSHOTS};
@@ -306,12 +306,7 @@ impl Session {
     /// durable with the manifest. A save that fails leaves a gap.
     pub(super) fn next_save(&self) -> Result<u64> {
         let number = self.saves.load(Ordering::Relaxed) + 1;
-        if number >= SEQUENCE_MAX {
-            return Err(Error::invalid(format!(
-                "the session at {} has given every number of a save: export its snapshots to another",
-                self.store.disk.root()
-            )));
-        }
+        paths::check_number(self.store.disk.root(), &paths::saved(number), number)?;
         self.saves.store(number, Ordering::Relaxed);
         self.store.disk.open(&paths::saved(number), Mode::Create, Access::Buffered)?;
         Ok(number)
@@ -422,7 +417,7 @@ mod tests {
         let session = saved(disk.clone());
         let mut manifest = read_manifest(&*disk, session.store.identity, "old").unwrap();
         session.close().unwrap();
-        manifest.sequence = SEQUENCE_MAX - 2;
+        manifest.sequence = paths::NUMBERS_END - 2;
         disk.replace("snapshots/old.snapshot", manifest.encode()).unwrap();
         let session = Session::open(disk.clone(), SessionOptions::default()).unwrap();
         let content = SnapshotContent { label: "", payload: b"", tables: &[] };
@@ -432,51 +427,6 @@ mod tests {
             assert_eq!(error.kind(), Kind::Invalid, "{error}");
         }
         session.open_snapshot("last", &OpenSnapshot::default()).unwrap();
-    }
-
-    /// Killed in a second attempt, too: what was the session is there whole, or is none.
-    #[test]
-    fn a_creation_over_a_session_that_is_begun_again_shows_no_half_of_it() {
-        let (mut unfinished, mut seconds) = (0, 0);
-        for n in 1..40 {
-            let sim = SimDisk::new(n);
-            let session = saved(sim.clone());
-            for name in ["older", "newer"] {
-                session
-                    .save_snapshot(name, SnapshotContent { label: "", payload: b"", tables: &[] })
-                    .unwrap();
-            }
-            drop(session);
-            sim.kill_at(n);
-            drop(Session::create_over(sim.clone(), SessionOptions::default()));
-            let first = sim.crash(Crash::Process);
-            for m in 1..40 {
-                let sim = first.crash(Crash::Process);
-                sim.kill_at(m);
-                drop(Session::create_over(sim.clone(), SessionOptions::default()));
-                let image = sim.crash(Crash::Process);
-                let what = format!("killed at {n} and {m}");
-                let shared: Arc<dyn Disk> = image.clone();
-                let checked = check(&shared, |_| ControlFlow::Continue(()));
-                seconds += 1;
-                match Session::open(image.clone(), SessionOptions::default()) {
-                    Ok(session) => {
-                        let count = session.list_snapshots().unwrap().len();
-                        assert!([0, 3].contains(&count), "{what}: {count} snapshots");
-                        assert_eq!(checked.unwrap().findings, Vec::new(), "{what}");
-                    }
-                    // Whoever checks is told to go on, and not to put a file back.
-                    Err(_) => {
-                        let told = checked.unwrap_err();
-                        assert_eq!(told.kind(), Kind::Missing, "{what}: {told}");
-                        assert!(told.to_string().contains("make it again"), "{what}: {told}");
-                        unfinished += 1;
-                    }
-                }
-                drop(Session::create_over(image, SessionOptions::default()).unwrap());
-            }
-        }
-        assert!(unfinished > 300 && seconds > 1_000, "{unfinished} of {seconds}");
     }
 
     /// Whatever happens on the way, what is found is the old session, whole, or none, or the new one; and

@@ -28,9 +28,21 @@ const SNAPSHOT_SUFFIX: &str = ".snapshot";
 const DELETED_SUFFIX: &str = ".deleted";
 const SAVED_SUFFIX: &str = ".saved";
 
-/// No session gets that far. A file of a greater number is not ours: were ours numbered above it, no
-/// manifest or checkpoint could name them.
-const NUMBERS_END: u64 = 1 << 61;
+/// No session gets that far, and none is given such a number. A file that has one is not ours: were ours
+/// numbered above it, no manifest or checkpoint could name them.
+pub const NUMBERS_END: u64 = 1 << 61;
+
+/// `Invalid` for a number that the file `path` of the session at `root` cannot have, since it would not be
+/// known for ours.
+pub fn check_number(root: &str, path: &str, number: u64) -> Result<()> {
+    if number < NUMBERS_END {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the session at {root} has come to the last number that a file may have, so it makes no {path}: \
+         if somebody put the file before it there, remove that one; else export the snapshots to another session"
+    )))
+}
 
 /// The path of [`IN_DOUBT`], which no session keeps.
 pub fn in_doubt() -> String {
