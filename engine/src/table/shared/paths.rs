@@ -141,10 +141,14 @@ mod tests {
 
     #[test]
     fn names_are_recognised_and_nothing_else() {
-        for id in [0, 1, 0xabc, u64::MAX] {
+        for id in [0, 1, 0xabc, NUMBERS_END - 1] {
             let path = segment(id);
             assert_eq!(file_id(path.strip_prefix("segments/").unwrap()), Some(id));
             assert_eq!(file_id(blob(id).strip_prefix("segments/").unwrap()), Some(id));
+        }
+        for id in [NUMBERS_END, u64::MAX] {
+            assert_eq!(file_id(segment(id).strip_prefix("segments/").unwrap()), None);
+            assert!(check_number("root", &segment(id), id).is_err());
         }
         for name in ["1.segment", "000000000000000A.segment", "+000000000000001.segment", "lock"] {
             assert_eq!(file_id(name), None, "{name}");
