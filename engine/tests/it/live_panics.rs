@@ -233,17 +233,15 @@ fn after_a_panic_of_any_other_call_the_same_can_be_done_again() {
         let mut tables = Vec::new();
         for number in 0..make_durable(&session).len() {
             let act = || make_durable(&session).swap_remove(number);
-            match catch_unwind(AssertUnwindSafe(|| act()(&mut tables))) {
-                Ok(done) => done.unwrap(),
-                Err(_) if session.is_poisoned() => {
-                    panic!("act {number}: {:?} is no reason to stop", what.lock().unwrap())
-                }
-                Err(_) => {
-                    told += 1;
-                    let again = act()(&mut tables);
-                    again.unwrap_or_else(|error| panic!("act {number}, {what:?}: {error}"));
-                }
+            if let Ok(done) = catch_unwind(AssertUnwindSafe(|| act()(&mut tables))) {
+                done.unwrap();
+                continue;
             }
+            let what = what.lock().unwrap().clone();
+            assert!(!session.is_poisoned(), "act {number}: {what:?} is no reason to stop");
+            told += 1;
+            let again = act()(&mut tables);
+            again.unwrap_or_else(|error| panic!("act {number}, {what:?}: {error}"));
         }
         let acknowledged: Vec<_> = tables.iter().map(content).collect();
         let snapshots = session.list_snapshots().unwrap().len();
