@@ -23,6 +23,7 @@ pub(crate) mod subfolder;
 mod uring;
 
 use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 pub(crate) use buffer::page_bytes;
@@ -142,6 +143,19 @@ pub trait Disk: Send + Sync + Debug {
 
     /// Where the root is, for messages.
     fn root(&self) -> &str;
+}
+
+/// Removes `path`, if that can be: for what nobody needs and the next opening would remove. Neither an error
+/// nor a panic of a host's disk matters to the caller, who may be a destructor in a thread that panics.
+pub(crate) fn remove_quietly(disk: &dyn Disk, path: &str) {
+    quietly(|| {
+        let _ = disk.remove(path);
+    });
+}
+
+/// Does `work` on a host's disk whose outcome matters to nobody, also where it panics.
+pub(crate) fn quietly(work: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(work));
 }
 
 /// Copies `source` to a new file of another disk.

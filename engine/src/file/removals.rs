@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
+use crate::disk::quietly;
 use crate::sync::{AtomicBool, Mutex, Ordering, RwLock, lock};
 
 /// One that waits.
@@ -69,7 +70,8 @@ impl Removals {
                 next
             };
             let Some(removal) = next else { break };
-            self.unless_stopped(removal);
+            // Whoever collects has other things to do, and what is left goes at the next opening.
+            self.unless_stopped(|| quietly(removal));
             count += 1;
         }
         count

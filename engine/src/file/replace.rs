@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::disk::{Access, Disk, File, Mode, path as paths};
+use crate::disk::{Access, Disk, File, Mode, path as paths, remove_quietly};
 use crate::error::{Kind, Result};
 
 /// What the name of a file in work ends with.
@@ -122,7 +122,7 @@ impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.finished {
             // What stays is a leftover, which the next replacement or the next opening removes.
-            let _ = self.disk.remove(&self.working);
+            remove_quietly(&*self.disk, &self.working);
         }
     }
 }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::removals::Removals;
-use crate::disk::{Access, Disk, File, Mode};
+use crate::disk::{Access, Disk, File, Mode, quietly, remove_quietly};
 use crate::error::Result;
 use crate::sync::{Mutex, lock};
 
@@ -88,12 +88,12 @@ impl SpareFiles {
         let Some(spare) = spare else { return Ok(None) };
         if self.disk.rename(&spare.path, path).is_err() {
             // A new file does as well, and says what is wrong with the disk if it does not.
-            let _ = self.disk.remove(&spare.path);
+            remove_quietly(&*self.disk, &spare.path);
             return Ok(None);
         }
         let opened = self.disk.open(path, Mode::Write, access);
         if opened.is_err() {
-            let _ = self.disk.remove(path);
+            remove_quietly(&*self.disk, path);
         }
         opened.map(Some)
     }
@@ -101,7 +101,7 @@ impl SpareFiles {
     /// Frees a piece of what is too much: freeing a whole file at once takes milliseconds, for which
     /// an update would wait.
     pub fn shed(&self) {
-        self.removals.unless_stopped(|| self.shed_piece());
+        self.removals.unless_stopped(|| quietly(|| self.shed_piece()));
     }
 
     fn shed_piece(&self) {
@@ -121,7 +121,7 @@ impl SpareFiles {
         };
         if length == 0 || file.set_len(length).is_err() {
             // Best effort, as all removals.
-            let _ = self.disk.remove(&path);
+            remove_quietly(&*self.disk, &path);
         }
     }
 
@@ -146,7 +146,7 @@ impl SpareFiles {
         let cleared = self.removals.unless_stopped(|| {
             let files = std::mem::take(&mut *lock(&self.files));
             for spare in &files {
-                let _ = self.disk.remove(&spare.path);
+                remove_quietly(&*self.disk, &spare.path);
             }
             files.len()
         });

@@ -281,6 +281,69 @@ fn a_writer_at_any_call_of_a_reader_leaves_it_one_acknowledged_state() {
     }
 }
 
+/// The live tables by name, and the number that the first has come to.
+type Listed = (Vec<String>, u64);
+
+/// A session whose writer updates a table and makes and deletes others, step by step.
+struct Changing {
+    session: Session,
+    table: Table,
+    /// What there was after each step.
+    states: Vec<Listed>,
+}
+
+impl Changing {
+    fn new(disk: &Arc<dyn Disk>) -> Changing {
+        let options = SessionOptions { log_file_bytes: 3_000, ..options(Log::Written) };
+        let session = Session::create(Arc::clone(disk), options).unwrap();
+        let table = session.create_table("t", small_table()).unwrap();
+        Changing { session, table, states: vec![(vec!["t".to_owned()], 0)] }
+    }
+
+    fn step(&mut self) {
+        let (mut names, mut number) = self.states.last().unwrap().clone();
+        match self.states.len() % 4 {
+            1 if names.len() < 4 => {
+                let name = format!("more-{}", self.states.len());
+                self.session.create_table(&name, small_table()).unwrap();
+                names.push(name);
+                names.sort();
+            }
+            1 => self.session.delete_table(&names.remove(0)).unwrap(),
+            _ => {
+                number += 1;
+                self.table.update(&numbered(number)).unwrap();
+            }
+        }
+        self.states.push((names, number));
+    }
+}
+
+/// What a reader has of several tables was there at one moment, also while tables are made and deleted:
+/// the list is not older than what the tables hold.
+#[test]
+fn tables_that_are_made_and_deleted_beside_a_reader_are_of_the_moment_of_the_others() {
+    for steps in [1, 2, 3, 5, 9] {
+        for call in 1..25 {
+            let raw: Arc<dyn Disk> = MemoryDisk::new();
+            let changing = Arc::new(Mutex::new(Changing::new(&raw)));
+            (0..7).for_each(|_| changing.lock().unwrap().step());
+            let (calls, writer) = (AtomicU64::new(0), Arc::clone(&changing));
+            let disk: Arc<dyn Disk> = HookedDisk::new(raw, move |_, _| {
+                if calls.fetch_add(1, SeqCst) + 1 == call {
+                    (0..steps).for_each(|_| writer.lock().unwrap().step());
+                }
+            });
+            let session = Session::open_read_only(disk, SessionOptions::default()).unwrap();
+            let tables = session.open_all(&OpenTable::default()).unwrap();
+            let names: Vec<_> = tables.iter().map(|table| table.name().to_owned()).collect();
+            let found = (names, number_in(tables.last().unwrap()).unwrap());
+            let states = &changing.lock().unwrap().states;
+            assert!(states[7..].contains(&found), "{steps} steps at call {call}: {found:?}");
+        }
+    }
+}
+
 const KIND: FileKind = FileKind::Log;
 
 /// Reads an appended file while `act` happens before the `n`-th call of the reader; what it found, and

@@ -56,6 +56,7 @@ fn a_session_writes_no_checkpoint_into_a_folder_that_took_its_place() {
     };
     assert_eq!(error.kind(), Kind::Poisoned, "{error}");
     assert!(restored.live_tables().unwrap().is_empty());
+    assert!(!root.join("in-doubt.tmp").exists(), "it wrote into a folder that is another's");
 }
 
 #[test]

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 
 use varvite::context::{self, CommitInfo, Hash, Store};
-use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::disk::{Access, Disk, Mode};
 use varvite::error::Kind;
 use varvite::{
     Batch, Log, OpenSnapshot, OpenTable, Result, Session, SessionOptions, SnapshotContent, Table,
@@ -627,6 +627,55 @@ fn no_number_of_a_save_comes_again_after_a_power_cut() {
                 let number = save_numbered(&session, "d");
                 assert!(number > shown, "{n}, {fault:?}, {crash:?}: {number} after {shown}");
             }
+        }
+    }
+}
+
+/// Numbers in names of files go on from the greatest, as long as what is made from them can be read.
+#[test]
+fn a_file_of_a_number_that_no_session_gives_leads_to_nothing_unreadable() {
+    let names =
+        [("segments", "segment"), ("segments", "blob"), ("snapshots", "saved"), ("log", "log")];
+    let numbers = [(1 << 61) - 1, 1 << 61, (1 << 62) - 1, 1 << 62, (1 << 62) + 1, u64::MAX];
+    for (folder, suffix) in names {
+        for number in numbers {
+            let what = format!("{folder}/{number:016x}.{suffix}");
+            let disk = MemoryDisk::seeded(1);
+            tell(disk.clone(), logged()).close().unwrap();
+            disk.open(&what, Mode::Create, Access::Buffered).unwrap();
+            // The last number is followed by none.
+            let is_last = number == numbers[0];
+            let opened = Session::open(disk.clone(), logged());
+            let session = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+            if is_last && suffix == "log" {
+                // Ours by its name, and damaged.
+                assert_eq!(session.warnings().len(), 1, "{what}");
+                continue;
+            }
+            for name in ["one", "two"] {
+                let mut table = session.create_table(name, small()).unwrap();
+                update(&mut table, 5);
+                let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+                match session.save_snapshot(name, content) {
+                    Err(error) if is_last && suffix == "saved" => {
+                        assert_eq!(error.kind(), Kind::Invalid, "{what}: {error}");
+                    }
+                    saved => saved.unwrap_or_else(|error| panic!("{what}: {error}")),
+                }
+            }
+            session.close().unwrap();
+            let session = Session::open(disk.clone(), logged()).unwrap();
+            assert_eq!(session.warnings(), Vec::<String>::new(), "{what}");
+            let saved = session.list_snapshots().unwrap();
+            assert_eq!(saved.len(), if is_last && suffix == "saved" { 2 } else { 4 }, "{what}");
+            for info in saved {
+                let opened = session.open_snapshot(&info.name, &OpenSnapshot::default());
+                opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+            assert_eq!(session.open_all(&OpenTable::default()).unwrap().len(), 3, "{what}");
+            let shared: Arc<dyn Disk> = disk;
+            let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
+            assert_eq!(report.findings, Vec::new(), "{what}");
         }
     }
 }

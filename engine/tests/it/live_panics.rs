@@ -153,15 +153,13 @@ fn make_durable(session: &Session) -> Vec<Act<'_>> {
     acts
 }
 
-/// Whether the call makes something durable, or gives a file its name: an error of it poisons the
-/// session. Files that are written over are renamed as well, which matters to nobody, and manifests that
-/// are deleted, which can be repeated.
+/// Whether the call makes something durable, or gives a file its name, so that nobody knows what is there
+/// after a panic of it. Files that are written over are renamed as well, which matters to nobody.
 fn is_decisive(call: Call, path: &str) -> bool {
     let is_spare = path.starts_with("segments/");
-    let is_deleted = path.starts_with("snapshots/") && path.ends_with("snapshot");
     match call {
         Call::Sync | Call::SyncDirectory => true,
-        Call::Rename => !is_spare && !is_deleted,
+        Call::Rename => !is_spare,
         _ => false,
     }
 }
@@ -211,4 +209,72 @@ fn a_panic_where_something_is_made_durable_poisons_the_session() {
         }
     }
     assert!(seen > 150, "{seen}");
+}
+
+/// A panic of any other call leaves what was there: the same can be done again, and is done then. One in
+/// the removal of what nobody needs is not even told.
+#[test]
+fn after_a_panic_of_any_other_call_the_same_can_be_done_again() {
+    let (mut told, mut untold) = (0, 0);
+    for nth in 1.. {
+        let countdown = Arc::new(AtomicUsize::new(0));
+        let (left, what) = (Arc::clone(&countdown), Arc::new(std::sync::Mutex::new(None)));
+        let found = Arc::clone(&what);
+        let sim = SimDisk::new(nth as u64);
+        let disk = HookedDisk::new(Arc::clone(&sim) as _, move |call, path| {
+            let counts = call.changes() && call != Call::Write && !is_decisive(call, path);
+            if counts && left.load(SeqCst) > 0 && left.fetch_sub(1, SeqCst) == 1 {
+                *found.lock().unwrap() = Some((call, path.to_owned()));
+                panic!("the host's disk panics");
+            }
+        });
+        let session = Session::create(disk, options(Log::Written)).unwrap();
+        countdown.store(nth, SeqCst);
+        let mut tables = Vec::new();
+        for number in 0..make_durable(&session).len() {
+            let act = || make_durable(&session).swap_remove(number);
+            if let Ok(done) = catch_unwind(AssertUnwindSafe(|| act()(&mut tables))) {
+                done.unwrap();
+                continue;
+            }
+            let what = what.lock().unwrap().clone();
+            assert!(!session.is_poisoned(), "act {number}: {what:?} is no reason to stop");
+            told += 1;
+            let again = act()(&mut tables);
+            again.unwrap_or_else(|error| panic!("act {number}, {what:?}: {error}"));
+        }
+        let acknowledged: Vec<_> = tables.iter().map(content).collect();
+        let snapshots = session.list_snapshots().unwrap().len();
+        drop((tables, session));
+        let session = Session::open(sim as Arc<dyn Disk>, options(Log::Written)).unwrap();
+        let tables = session.open_all(&OpenTable::default()).unwrap();
+        let found: Vec<_> = tables.iter().map(content).collect();
+        assert_eq!((found, session.list_snapshots().unwrap().len()), (acknowledged, snapshots));
+        let Some((call, _)) = what.lock().unwrap().take() else { break };
+        untold += usize::from(call == Call::Remove);
+    }
+    assert!(told > 20 && untold > 20, "{told} {untold}");
+}
+
+/// A second panic while the first one unwinds would end the process. So whoever is dropped there calls no
+/// disk, or bears that it panics.
+#[test]
+fn a_disk_that_panics_at_every_call_from_one_on_ends_no_process() {
+    let mut panics = 0;
+    for nth in 1..400 {
+        let left = Arc::new(AtomicUsize::new(nth));
+        let disk: Arc<dyn Disk> = HookedDisk::new(SimDisk::new(1), move |_, _| {
+            let before = left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+            assert!(before.is_ok(), "the host's disk panics");
+        });
+        let life = catch_unwind(AssertUnwindSafe(|| {
+            let session = Session::create(disk, options(Log::Written)).unwrap();
+            let mut tables = Vec::new();
+            for act in make_durable(&session) {
+                act(&mut tables).unwrap();
+            }
+        }));
+        panics += usize::from(life.is_err());
+    }
+    assert_eq!(panics, 399, "the story has more calls");
 }

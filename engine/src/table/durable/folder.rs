@@ -62,8 +62,9 @@ impl Claim {
         let is_session = disk.exists(SESSION)?;
         if !is_session && disk.exists(&mark)? {
             // Anew: the sync that should have made the first rename durable may have failed, and then
-            // the power brings the session back, which must not have lost a file.
-            disk.rename(&mark, SESSION)?;
+            // the power brings the session back, which must not have lost a file. By an empty file, since
+            // a kill between the two must not show the session, which may have lost some already.
+            make_empty(&**disk, &format!("{CHECKPOINT}{}", replace::SUFFIX), SESSION)?;
             disk.rename(SESSION, &mark)?;
         } else if is_session {
             disk.rename(SESSION, &mark)?;
@@ -133,6 +134,24 @@ pub fn lost_session(disk: &dyn Disk, path: &str) -> Error {
             disk.root()
         ),
     )
+}
+
+/// `Missing`, if the folder, whose file `session` is damaged or lost, is only being made a session, or was
+/// when its maker died.
+pub fn unfinished(disk: &dyn Disk) -> Result<Option<Error>> {
+    let is_made = match disk.open(SESSION, Mode::Read, Access::Buffered) {
+        Err(error) if error.kind() == Kind::Missing => false,
+        // What a creation over a session puts there for a moment, beside the mark.
+        file => !file?.is_empty()?,
+    };
+    if is_made || !disk.exists(&mark())? {
+        return Ok(None);
+    }
+    Ok(Some(Error::missing(format!(
+        "{} is not a varvite session yet: somebody is making it one, or died while he did; make it again; \
+         nothing that is in it counts",
+        disk.root()
+    ))))
 }
 
 /// Whether a session names a file of `folder` so, or one that it is about to put there.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::log_record::{LogEnd, LogPoint, LogRecord, encode_begin};
-use crate::disk::{Access, Disk, File};
+use crate::disk::{Access, Disk, File, remove_quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, AppendFile, HEAD, Position};
 use crate::file::replace::Replacement;
@@ -345,7 +345,7 @@ impl LogWriter {
         });
         for number in &gone {
             // Best effort, as said.
-            let _ = self.store.disk.remove(&paths::log_file(*number));
+            remove_quietly(&*self.store.disk, &paths::log_file(*number));
         }
         self.pins.unpin_logged(&gone);
     }
@@ -415,6 +415,7 @@ impl LogState {
 /// Makes an empty log file, durable with its name.
 fn create(store: &Arc<SegmentStore>, number: u64) -> Result<AppendFile> {
     let path = paths::log_file(number);
+    paths::check_number(store.disk.root(), &path, number)?;
     let identity = combine(store.identity, crc(path.as_bytes()).into());
     let header = Header::new(FileKind::Log, identity, store.identity);
     let replacement = Replacement::begin(&store.disk, &path, Access::Buffered)?;

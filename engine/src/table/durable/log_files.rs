@@ -40,7 +40,7 @@ const ATTEMPTS_MAX: u32 = 100;
 /// Does `read` with the checkpoint of the session `identity` on `disk`, again while a writer beside it is what
 /// makes it fail: it begins and removes log files, and takes back records whose write failed. What a
 /// writer does moves on, so an error that comes twice with the same checkpoint is true. The outer
-/// error is of the checkpoint itself.
+/// error is of the checkpoint itself. Where tables were made or deleted meanwhile, it is done again too.
 pub fn beside_writer<T>(
     disk: &dyn Disk,
     identity: u64,
@@ -63,9 +63,21 @@ pub fn beside_writer<T>(
                 }
                 before = Some((checkpoint, said));
             }
+            // The log may be younger than the checkpoint by a table that was made or deleted meanwhile,
+            // without which the others never were as they were read.
+            Ok(_)
+                if attempts < ATTEMPTS_MAX
+                    && listing(read_checkpoint(disk, identity)?.as_ref())
+                        != listing(checkpoint.as_ref()) => {}
             outcome => return Ok((checkpoint, outcome)),
         }
     }
+}
+
+/// Which tables a checkpoint lists, and how many there ever were: after a change of the list it is another.
+fn listing(checkpoint: Option<&Checkpoint>) -> Option<(u64, Vec<u64>)> {
+    let checkpoint = checkpoint?;
+    Some((checkpoint.next_id, checkpoint.tables.iter().map(|table| table.id).collect()))
 }
 
 /// Reads the log of the store `identity` whose checkpoint is `checkpoint`; calls `each` with place

@@ -588,32 +588,6 @@ mod tests {
         cursor.heads.compared.get() / steps
     }
 
-    /// While merges are paused nobody adds up what the sealed buffers hold.
-    #[test]
-    fn what_sealed_buffers_hold_is_known_at_each_moment() {
-        let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default()).unwrap();
-        let options = TableOptions { write_buffer_bytes: 64, ..TableOptions::default() };
-        let mut table = session.create_table("t", options).unwrap();
-        let mut held = 0;
-        for number in 0..600_u32 {
-            match number {
-                100 | 400 => session.pause_merges(10_000),
-                300 => session.resume_merges(),
-                _ => {}
-            }
-            let entry = [7; 40];
-            let length = (number % 40) as usize;
-            if table.update(Batch::new().insert(&number.to_be_bytes(), &entry[..length])).is_err() {
-                table.work(500).unwrap();
-            }
-            let shape = table.view().shape;
-            let sum: u64 = shape.sealed.iter().map(|sealed| sealed.buffer.cost_bytes()).sum();
-            assert_eq!(shape.sealed_bytes, sum, "after {number} updates");
-            held = held.max(sum);
-        }
-        assert!((5_000..=10_100).contains(&held), "{held}");
-    }
-
     #[test]
     fn a_step_costs_the_logarithm_of_the_sources() {
         for (sources, most) in [(10, 4), (100, 7), (1_000, 10), (10_000, 14)] {

@@ -3,6 +3,10 @@
 //! Each leaf is a source, each inner node has the one that lost there, and the root the one that never
 //! did. When that one changes, only the nodes above its leaf are played again.
 //!
+//! A merge's few sources are alike, and there a [scan](crate::table::merge) is quicker, whose branches nobody
+//! has to guess. A cursor's are of very different lengths, from a write buffer to the last level, so most
+//! games end as they did before: from four sources on the tree wins, and below they differ by nanoseconds.
+//!
 //! Source: Knuth 1973, The Art of Computer Programming, volume 3, section 5.4.1.
 
 /// See the module. What comes first is the caller's to say, in the same way until the next rebuilding.

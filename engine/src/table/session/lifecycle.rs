@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::table::durable::read_checkpoint;
 
-use crate::disk::{Access, Disk, Lock, Mode, entropy};
+use crate::disk::{Access, Disk, Lock, Mode, entropy, remove_quietly};
 use crate::error::{Kind, Result};
 use crate::file::exclusive;
 use crate::file::replace::remove_leftovers;
@@ -301,7 +301,9 @@ impl Session {
     /// The number of the next save, which a file tells from now on, so that it never comes again: it is
     /// durable with the manifest. A save that fails leaves a gap.
     pub(super) fn next_save(&self) -> Result<u64> {
-        let number = self.saves.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.saves.load(Ordering::Relaxed) + 1;
+        paths::check_number(self.store.disk.root(), &paths::saved(number), number)?;
+        self.saves.store(number, Ordering::Relaxed);
         self.store.disk.open(&paths::saved(number), Mode::Create, Access::Buffered)?;
         Ok(number)
     }
@@ -310,7 +312,7 @@ impl Session {
     pub(super) fn note_saved(&self, number: u64) {
         let before = self.saved.swap(number, Ordering::Relaxed);
         if before > 0 {
-            let _ = self.store.disk.remove(&paths::saved(before));
+            remove_quietly(&*self.store.disk, &paths::saved(before));
         }
     }
 
@@ -403,6 +405,24 @@ mod tests {
         session.close().unwrap();
         let session = Session::create_over(disk.clone(), SessionOptions::default()).unwrap();
         assert!(session.list_snapshots().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_last_number_of_a_save_is_the_end_of_saving() {
+        let disk = MemoryDisk::seeded(1);
+        let session = saved(disk.clone());
+        let mut manifest = read_manifest(&*disk, session.store.identity, "old").unwrap();
+        session.close().unwrap();
+        manifest.sequence = paths::NUMBERS_END - 2;
+        disk.replace("snapshots/old.snapshot", manifest.encode()).unwrap();
+        let session = Session::open(disk.clone(), SessionOptions::default()).unwrap();
+        let content = SnapshotContent { label: "", payload: b"", tables: &[] };
+        session.save_snapshot("last", content).unwrap();
+        for _ in 0..2 {
+            let error = session.save_snapshot("more", content).unwrap_err();
+            assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        }
+        session.open_snapshot("last", &OpenSnapshot::default()).unwrap();
     }
 
     /// Whatever happens on the way, what is found is the old session, whole, or none, or the new one; and

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::lifecycle::Session;
-use crate::disk::Access;
+use crate::disk::{Access, remove_quietly};
 use crate::error::{Error, Kind, Result};
-use crate::file::replace;
+use crate::file::replace::Replacement;
 use crate::sync::{MutexGuard, lock};
 use crate::table::durable::folder::{
     deleted_meanwhile, lost_or_deleted, missing_snapshot, read_manifest, read_manifest_bytes,
@@ -163,28 +163,33 @@ impl Session {
         let bytes = manifest.encode();
         self.store.count_manifest(bytes.len() as u64);
         let files = files_of(segments);
-        // Kept from before the manifest can be there, so that it never names a file that is gone,
-        // and that whoever sees it finds its files held.
-        self.pins.pin(name, files);
-        if let Err(error) = self.replace(path, &bytes) {
+        let written = self.begin_replacing(path, &bytes).and_then(|replacement| {
+            // Kept from before the manifest can be there, so that it never names a file that is gone,
+            // and that whoever sees it finds its files held. Not before: a panic of the host's disk until
+            // here leaves nothing behind.
+            self.pins.pin(name, files);
+            self.store.unless_panicked(|| replacement.finish())
+        });
+        if let Err(error) = written {
             // Without the new name nothing has changed; with it, it may or may not be durable.
-            if self.store.disk.exists(path).unwrap_or(true) {
+            let exists = self.store.unless_panicked(|| self.store.disk.exists(path));
+            if exists.unwrap_or(true) {
                 return Err(self.poisoned_by(error));
             }
             self.pins.unpin(name);
             // No manifest has the number, so it may come again.
-            let _ = self.store.disk.remove(&paths::saved(sequence));
+            remove_quietly(&*self.store.disk, &paths::saved(sequence));
             return Err(error);
         }
         self.note_saved(sequence);
         Ok(())
     }
 
-    /// Gives the file at `path` this content.
-    fn replace(&self, path: &str, bytes: &[u8]) -> Result<()> {
-        let replacement = replace::Replacement::begin(&self.store.disk, path, Access::Buffered)?;
+    /// A file with this content that is to become the one at `path`.
+    fn begin_replacing(&self, path: &str, bytes: &[u8]) -> Result<Replacement> {
+        let replacement = Replacement::begin(&self.store.disk, path, Access::Buffered)?;
         self.store.spares.make_room(|| replacement.file().write_at(0, bytes))?;
-        self.store.unless_panicked(|| replacement.finish())
+        Ok(replacement)
     }
 
     /// What a failed sync leaves on disk is unknown, so nothing more is written.
@@ -287,12 +292,13 @@ impl Session {
         let deleted = paths::deleted(name);
         // Under another name until that is durable: were it gone, and the sync failed, the next opening
         // would not know that it may be back.
-        let renamed = disk.rename(&paths::snapshot(name), &deleted);
+        let rename = || disk.rename(&paths::snapshot(name), &deleted);
+        let renamed = self.store.unless_panicked(rename);
         renamed.map_err(|error| missing_snapshot(&**disk, name, error))?;
         self.store.or_poison(|| disk.sync_directory(SNAPSHOTS))?;
         self.pins.unpin(name);
         // What stays is nothing, and the next opening removes it.
-        let _ = disk.remove(&deleted);
+        remove_quietly(&**disk, &deleted);
         self.store.remove_all();
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::lifecycle::Session;
-use crate::disk::{Access, Disk, Linked, Mode, entropy};
+use crate::disk::{Access, Disk, Linked, Mode, entropy, remove_quietly};
 use crate::error::{Kind, Result};
 use crate::file::replace;
 use crate::format::checksum::crc;
@@ -118,9 +118,9 @@ impl Session {
         });
         // Best effort: the mark, which goes last, says that what stays is nothing.
         if outcome.is_err() && claim.retract().is_ok() {
-            let _ = target.remove(&paths::snapshot(name));
+            remove_quietly(&**target, &paths::snapshot(name));
             for path in files.values() {
-                let _ = target.remove(path);
+                remove_quietly(&**target, path);
             }
             let _ = claim.give_up();
         }

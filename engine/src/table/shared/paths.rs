@@ -28,6 +28,22 @@ const SNAPSHOT_SUFFIX: &str = ".snapshot";
 const DELETED_SUFFIX: &str = ".deleted";
 const SAVED_SUFFIX: &str = ".saved";
 
+/// No session gets that far, and none is given such a number. A file that has one is not ours: were ours
+/// numbered above it, no manifest or checkpoint could name them.
+pub const NUMBERS_END: u64 = 1 << 61;
+
+/// `Invalid` for a number that the file `path` of the session at `root` cannot have, since it would not be
+/// known for ours.
+pub fn check_number(root: &str, path: &str, number: u64) -> Result<()> {
+    if number < NUMBERS_END {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the session at {root} has come to the last number that a file may have, so it makes no {path}: \
+         if somebody put the file before it there, remove that one; else export the snapshots to another session"
+    )))
+}
+
 /// The path of [`IN_DOUBT`], which no session keeps.
 pub fn in_doubt() -> String {
     format!("{IN_DOUBT}{}", replace::SUFFIX)
@@ -61,7 +77,7 @@ pub fn log_number(name: &str) -> Option<u64> {
 fn number(digits: &str) -> Option<u64> {
     let is_ours = digits.len() == 16
         && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    is_ours.then(|| u64::from_str_radix(digits, 16).ok())?
+    is_ours.then(|| u64::from_str_radix(digits, 16).ok())?.filter(|number| *number < NUMBERS_END)
 }
 
 /// The path of the manifest of snapshot `name`.
@@ -125,10 +141,14 @@ mod tests {
 
     #[test]
     fn names_are_recognised_and_nothing_else() {
-        for id in [0, 1, 0xabc, u64::MAX] {
+        for id in [0, 1, 0xabc, NUMBERS_END - 1] {
             let path = segment(id);
             assert_eq!(file_id(path.strip_prefix("segments/").unwrap()), Some(id));
             assert_eq!(file_id(blob(id).strip_prefix("segments/").unwrap()), Some(id));
+        }
+        for id in [NUMBERS_END, u64::MAX] {
+            assert_eq!(file_id(segment(id).strip_prefix("segments/").unwrap()), None);
+            assert!(check_number("root", &segment(id), id).is_err());
         }
         for name in ["1.segment", "000000000000000A.segment", "+000000000000001.segment", "lock"] {
             assert_eq!(file_id(name), None, "{name}");

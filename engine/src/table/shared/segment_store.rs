@@ -5,14 +5,13 @@
 //! removes it after every manifest was read.
 
 use std::collections::{BTreeMap, HashMap};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::counters::{Counters, Purpose};
 use super::options::{Executor, Operation, SessionOptions};
 use super::paths::{self, SEGMENTS, SESSION};
 use crate::cache::{Cache, CachedFile, Charge};
-use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue};
+use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue, quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::removals::Removals;
 use crate::file::shared::SharedFile;
@@ -263,8 +262,13 @@ impl SegmentStore {
         }
         self.removals.stop();
         if !self.read_only {
-            // The host's disk may be panicking already, and a second panic would end the process.
-            let _ = catch_unwind(AssertUnwindSafe(|| tell_doubt(&*self.disk)));
+            quietly(|| {
+                // A folder that another has by now is not ours to write to.
+                let is_ours = lock(&self.lock).as_ref().is_some_and(|held| held.check().is_ok());
+                if is_ours {
+                    tell_doubt(&*self.disk);
+                }
+            });
         }
     }
 

@@ -12,6 +12,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::table::durable::folder::{
     lost_file, lost_session, read_manifest, read_session, snapshot_names, told_identities,
+    unfinished,
 };
 use crate::table::durable::snapshot::named_files;
 use crate::table::durable::{Checkpoint, LogRecord, log_files, verify};
@@ -123,6 +124,9 @@ pub fn check(
 /// `error` when there is no session.
 fn told_identity(disk: &dyn Disk, error: Error) -> Result<(u64, Error)> {
     if ![Kind::Corrupt, Kind::Missing].contains(&error.kind()) {
+        return Err(error);
+    }
+    if let Some(error) = unfinished(disk)? {
         return Err(error);
     }
     let told = told_identities(disk)?;
@@ -423,5 +427,54 @@ impl Report {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::sim::{Crash, SimDisk};
+    use crate::{Session, SnapshotContent};
+
+    /// Killed in a second attempt, too: what was the session is there whole, or is none.
+    #[test]
+    fn a_creation_over_a_session_that_is_begun_again_shows_no_half_of_it() {
+        let (mut unfinished, mut seconds) = (0, 0);
+        for n in 1..40 {
+            let sim = SimDisk::new(n);
+            let session = Session::create(sim.clone(), SessionOptions::default()).unwrap();
+            for name in ["old", "older", "oldest"] {
+                session
+                    .save_snapshot(name, SnapshotContent { label: "", payload: b"", tables: &[] })
+                    .unwrap();
+            }
+            drop(session);
+            sim.kill_at(n);
+            drop(Session::create_over(sim.clone(), SessionOptions::default()));
+            let first = sim.crash(Crash::Process);
+            for m in 1..40 {
+                let sim = first.crash(Crash::Process);
+                sim.kill_at(m);
+                drop(Session::create_over(sim.clone(), SessionOptions::default()));
+                let image = sim.crash(Crash::Process);
+                let what = format!("killed at {n} and {m}");
+                let shared: Arc<dyn Disk> = image.clone();
+                let checked = check(&shared, |_| ControlFlow::Continue(()));
+                seconds += 1;
+                if let Ok(session) = Session::open(image.clone(), SessionOptions::default()) {
+                    let count = session.list_snapshots().unwrap().len();
+                    assert!([0, 3].contains(&count), "{what}: {count} snapshots");
+                    assert_eq!(checked.unwrap().findings, Vec::new(), "{what}");
+                } else {
+                    // Whoever checks is told to go on, and not to put a file back.
+                    let told = checked.unwrap_err();
+                    assert_eq!(told.kind(), Kind::Missing, "{what}: {told}");
+                    assert!(told.to_string().contains("make it again"), "{what}: {told}");
+                    unfinished += 1;
+                }
+                drop(Session::create_over(image, SessionOptions::default()).unwrap());
+            }
+        }
+        assert!(unfinished > 300 && seconds > 1_000, "{unfinished} of {seconds}");
     }
 }
