@@ -181,6 +181,7 @@ static void checkpoints(void) {
     varvite_table *good, *first, *idle;
     OK(varvite_session_create_table(session, "good", &options, &good, &error));
     OK(varvite_operator_new("join", join, release, &it, &options.merge_operator, &error));
+    options.write_buffer_bytes = 700; // the smaller, the sooner it keeps too much of the log
     OK(varvite_session_create_table(session, "first", &options, &first, &error));
     OK(varvite_operator_close(options.merge_operator, &error));
     varvite_operation operation = insert_of("k", "1");

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 
 enum { READERS = 4, ROUNDS = 60, KEYS = 64 };
 
@@ -166,7 +167,9 @@ static void *change_rounds(void *unused) {
         char text[32];
         snprintf(text, sizeof text, "%d", round % KEYS);
         varvite_bytes step = varvite_text(text);
+        varvite_hash hash;
         OK(varvite_tree_add(shared, &step, 1, &step, &error));
+        OK(varvite_tree_hash(shared, &hash, &error));
     }
     return NULL;
 }
@@ -190,11 +193,19 @@ static void callbacks(void) {
         snprintf(text, sizeof text, "%d", it);
         varvite_bytes step = varvite_text(text);
         OK(varvite_tree_add(tree, &step, 1, &step, &error));
+        // Many entries, so that hashing them takes a while.
+        for (int more = 0; more < 20; more++) {
+            snprintf(text, sizeof text, "%d.%d", it, more);
+            step = varvite_text(text);
+            OK(varvite_tree_add(shared, &step, 1, &step, &error));
+        }
     }
     atomic_store(&done, 0);
     pthread_t threads[2];
     for (int it = 0; it < 2; it++) CHECK(pthread_create(&threads[it], NULL, change_rounds, NULL) == 0);
-    for (int round = 0; round < 30; round++) {
+    // Under valgrind each round takes a thousand times as long.
+    time_t end = time(NULL) + 3;
+    for (int round = 0; round < 300 && time(NULL) < end; round++) {
         OK(varvite_tree_fold(tree, NULL, 0, VARVITE_DEPTH_ALL, 0, VARVITE_SORTED, use_what_others_use, NULL, &error));
     }
     atomic_store(&done, 1);
