@@ -80,7 +80,7 @@ impl<T: 'static> Held<T> {
     /// Whether this thread may wait for another. It may unless its own caller has a store, and it needs another store:
     /// who has that may be in a callback that waits for the first. For anything else it may, because who waits for a
     /// store has nothing else meanwhile.
-    fn may_wait(&self) -> bool {
+    fn may_wait() -> bool {
         let is_store = TypeId::of::<T>() == TypeId::of::<varvite::context::Store>();
         !is_store || !in_callback() || MINE.try_with(|it| it.borrow().is_empty()).unwrap_or(true)
     }
@@ -92,7 +92,7 @@ impl<T: 'static> Held<T> {
             // SAFETY: a call of this thread that is not over, and in whose callback this one is, reads it under the
             // lock. To lock it again could be to wait for ever, when a writer waits in between.
             Some(mine) => Shared::Again(unsafe { &*mine.data.cast::<Option<T>>() }),
-            None if self.may_wait() => {
+            None if Self::may_wait() => {
                 // What a panic left is what the engine promises after one, so poison says nothing.
                 self.locked(self.0.read().unwrap_or_else(PoisonError::into_inner))
             }
@@ -121,7 +121,7 @@ impl<T: 'static> Held<T> {
         if self.mine().is_some() {
             return Err(in_use());
         }
-        let guard = if self.may_wait() {
+        let guard = if Self::may_wait() {
             self.0.write().unwrap_or_else(PoisonError::into_inner)
         } else {
             match self.0.try_write() {
@@ -153,10 +153,10 @@ enum Shared<'a, T> {
 
 impl<T> Shared<'_, T> {
     #[inline]
-    fn get(&self) -> &Option<T> {
+    fn get(&self) -> Option<&T> {
         match self {
-            Shared::Locked(guard, _) => guard,
-            Shared::Again(found) => found,
+            Shared::Locked(guard, _) => guard.as_ref(),
+            Shared::Again(found) => found.as_ref(),
         }
     }
 }
@@ -167,7 +167,7 @@ pub struct Reading<'a, T>(Shared<'a, T>);
 impl<T> Deref for Reading<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        self.0.get().as_ref().expect("checked when it was locked")
+        self.0.get().expect("checked when it was locked")
     }
 }
 
@@ -539,7 +539,9 @@ mod tests {
             (0..SHARDS * 2).map(|_| put(Cache::new(1)).unwrap()).collect();
         assert!(!others.contains(&handle));
         assert_eq!(kind(get(handle)), "closed");
-        others.into_iter().for_each(|it| drop(take(it)));
+        for other in others {
+            drop(take(other));
+        }
     }
 
     #[test]
@@ -614,7 +616,8 @@ mod tests {
     fn a_callback_whose_caller_has_a_store_does_not_wait_for_another_store() {
         let store = || {
             let disk = varvite::disk::memory::MemoryDisk::seeded(1);
-            let store = varvite::context::Store::create(disk, Default::default()).unwrap();
+            let options = varvite::context::Options::default();
+            let store = varvite::context::Store::create(disk, options).unwrap();
             put::<varvite_store>(store).unwrap()
         };
         let (one, two) = (store(), store());

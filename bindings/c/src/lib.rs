@@ -7,7 +7,10 @@
 // The names are C's, because this is where its header comes from. A function's safety is the same for
 // all, so it is said once, here: pointers are NULL where that is allowed, or lead to as much as the
 // argument beside them says; texts end with NUL; nobody else uses an out-parameter or an arena meanwhile.
+// The comments are the header's, where names stand without backticks, and pointers are looked at in functions that are
+// not for C.
 #![allow(unsafe_code, non_camel_case_types, clippy::missing_safety_doc)]
+#![allow(clippy::doc_markdown, clippy::not_unsafe_ptr_arg_deref)]
 
 mod arena;
 mod args;

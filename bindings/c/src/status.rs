@@ -357,16 +357,15 @@ mod tests {
 
     #[test]
     fn an_error_that_is_not_aligned_is_not_written() {
-        let mut memory = [0xa5_u8; 2 * size_of::<varvite_error>()];
-        let odd = memory.as_mut_ptr().wrapping_add(1);
-        let odd = if odd.cast::<varvite_error>().is_aligned() { odd.wrapping_add(1) } else { odd };
+        let mut memory = [0xa5a5_a5a5_u32; size_of::<varvite_error>() / 2];
+        let odd = memory.as_mut_ptr().cast::<varvite_error>().wrapping_byte_add(1);
         let mut done = false;
-        let status = call(odd.cast(), || {
+        let status = call(odd, || {
             done = true;
             Ok(())
         });
         assert_eq!((status, done), (VARVITE_INVALID, false));
-        assert!(memory.iter().all(|it| *it == 0xa5));
+        assert!(memory.iter().all(|it| *it == 0xa5a5_a5a5));
     }
 
     #[test]

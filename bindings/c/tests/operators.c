@@ -40,7 +40,7 @@ enum { ALWAYS = 1 << 30, KEYS = 100 };
         }                                                                                             \
     } while (0)
 
-static char names[KEYS][8];
+static char names[KEYS][16];
 static char value[200];
 
 // A table of KEYS keys, all of them in runs; of these the one in the middle is to be joined to a newer part.

@@ -163,16 +163,13 @@ pub unsafe extern "C" fn varvite_store_merge_commits(
             }
             Merge::Conflicts(merged) => (VARVITE_MERGE_CONFLICTS, Some(merged)),
         };
-        match found {
-            Some(merged) => {
-                let tree = Lent::<varvite_tree>::new(merged.tree)?;
-                tell_conflicts(&merged.conflicts, conflicts)?;
-                place.set(tree.keep());
-            }
-            None => {
-                drop(conflicts);
-                place.set(std::ptr::null_mut());
-            }
+        if let Some(merged) = found {
+            let tree = Lent::<varvite_tree>::new(merged.tree)?;
+            tell_conflicts(&merged.conflicts, conflicts)?;
+            place.set(tree.keep());
+        } else {
+            drop(conflicts);
+            place.set(std::ptr::null_mut());
         }
         kind.set(code);
         Ok(())

@@ -319,7 +319,9 @@ pub unsafe extern "C" fn varvite_store_commit_info(
         texts.fill(|arena| {
             arena.give(author);
             arena.give(message);
-            parents.iter().for_each(|it| arena.give(it.to_vec()));
+            for parent in &parents {
+                arena.give(parent.to_vec());
+            }
             Ok(())
         })?;
         let parents = parents.len() as u64;
@@ -417,7 +419,9 @@ pub unsafe extern "C" fn varvite_store_lowest_common_ancestors(
         let store = held.read()?;
         commits.fill(|arena| {
             let found = store.lowest_common_ancestors(&ours.bytes, &theirs.bytes, limits)?;
-            found.iter().for_each(|it| arena.give(it.to_vec()));
+            for commit in &found {
+                arena.give(commit.to_vec());
+            }
             Ok(())
         })
     })

@@ -194,7 +194,7 @@ pub unsafe extern "C" fn varvite_tree_length(
     length: *mut u64,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || ask(tree, (path, steps), length, |tree, path| tree.length(path)))
+    call(error, || ask(tree, (path, steps), length, Tree::length))
 }
 
 /// Up to `length` children of the directory at a path after the first `offset`, in stored order: two items each,

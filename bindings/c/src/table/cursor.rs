@@ -93,7 +93,7 @@ pub unsafe extern "C" fn varvite_cursor_next(
     value: *mut varvite_bytes,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || step(cursor, key, value, |it| it.next()))
+    call(error, || step(cursor, key, value, Cursor::next))
 }
 
 /// The binding before, which is passed; NULL at the lower bound. The bytes stay until the cursor's next call.
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn varvite_cursor_previous(
     value: *mut varvite_bytes,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || step(cursor, key, value, |it| it.previous()))
+    call(error, || step(cursor, key, value, Cursor::previous))
 }
 
 /// As `varvite_cursor_next`, without reading a value that is in a blob file.
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn varvite_cursor_next_key(
     key: *mut varvite_bytes,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || step_key(cursor, key, |it| it.next_key()))
+    call(error, || step_key(cursor, key, Cursor::next_key))
 }
 
 /// As `varvite_cursor_previous`, without reading a value that is in a blob file.
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn varvite_cursor_previous_key(
     key: *mut varvite_bytes,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || step_key(cursor, key, |it| it.previous_key()))
+    call(error, || step_key(cursor, key, Cursor::previous_key))
 }
 
 /// The value of the key that the last step gave. The bytes stay until the cursor's next call.

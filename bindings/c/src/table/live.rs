@@ -103,7 +103,9 @@ pub unsafe extern "C" fn varvite_session_open_all(
             match put_table(table) {
                 Ok(handle) => handles.push(handle),
                 Err(fault) => {
-                    handles.into_iter().for_each(|it| drop(take(it)));
+                    for handle in handles {
+                        drop(take(handle));
+                    }
                     return Err(fault);
                 }
             }

@@ -147,7 +147,9 @@ fn find(view: &View, keys: &[Piece], values: *mut *mut varvite_value) -> Outcome
         match value.map(put::<varvite_value>).transpose() {
             Ok(handle) => handles.push(handle.unwrap_or(std::ptr::null_mut())),
             Err(fault) => {
-                handles.into_iter().for_each(|it| drop(take(it)));
+                for handle in handles {
+                    drop(take(handle));
+                }
                 return Err(fault);
             }
         }

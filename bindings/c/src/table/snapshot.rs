@@ -177,7 +177,8 @@ pub unsafe extern "C" fn varvite_session_export_snapshot(
     call(error, || {
         let (name, target) = (text(name, "name")?, disk(target)?);
         let (verify, place) = (self::verify(verify)?, wanted(transferred, "transferred")?);
-        tell(self::session(session)?.export_snapshot(name, &target, verify)?, place)
+        tell(self::session(session)?.export_snapshot(name, &target, verify)?, place);
+        Ok(())
     })
 }
 
@@ -196,11 +197,12 @@ pub unsafe extern "C" fn varvite_session_import_snapshot(
         let (name, new_name) = (text(name, "name")?, text(new_name, "new name")?);
         let (source, verify) = (disk(source)?, self::verify(verify)?);
         let (session, place) = (self::session(session)?, wanted(transferred, "transferred")?);
-        tell(session.import_snapshot(&source, name, new_name, verify)?, place)
+        tell(session.import_snapshot(&source, name, new_name, verify)?, place);
+        Ok(())
     })
 }
 
-fn tell(moved: Transferred, place: Option<Out<varvite_transferred>>) -> Outcome {
+fn tell(moved: Transferred, place: Option<Out<varvite_transferred>>) {
     if let Some(place) = place {
         place.set(varvite_transferred {
             segments: moved.segments,
@@ -208,7 +210,6 @@ fn tell(moved: Transferred, place: Option<Out<varvite_transferred>>) -> Outcome 
             copied_bytes: moved.copied_bytes,
         });
     }
-    Ok(())
 }
 
 /// Takes the table `name` out of an open snapshot. It can be updated; the snapshot stays as it is.

@@ -180,7 +180,9 @@ pub unsafe extern "C" fn varvite_session_apply(
                 updates.into_iter().map(|(it, _)| (&mut it.table, &it.batch)).collect();
             Ok(session.update(&mut updates)?)
         });
-        tables.iter_mut().for_each(|it| it.done());
+        for table in &mut tables {
+            table.done();
+        }
         outcome
     })
 }
