@@ -5,6 +5,7 @@
 //! The functions are called by pointers that the compiler cannot see through, as a program in C calls them.
 
 #![allow(unsafe_code, clippy::unwrap_used)] // it calls C's functions, and may fail at any place
+#![allow(clippy::wildcard_imports, clippy::struct_field_names)] // C's names have their prefix already
 
 use std::hint::black_box;
 use std::ptr::{null, null_mut};
@@ -89,7 +90,7 @@ fn compare(what: &str, count: usize, mut rust: impl FnMut(), mut c: impl FnMut()
     let mut time = |which: usize, run: &mut dyn FnMut()| {
         let start = processor();
         run();
-        times[which].push((processor() - start).as_nanos() as f64 / count as f64);
+        times[which].push(processor().saturating_sub(start).as_nanos() as f64 / count as f64);
     };
     for round in 0..ROUNDS {
         if round % 2 == 0 {

@@ -1,8 +1,8 @@
 // varvite: an embeddable storage engine for blockchain ledger state. The interface for C.
 //
-// Every function that can fail returns one of VARVITE_OK … VARVITE_PANIC, and tells more in its last argument, which may
-// be NULL. Answers go to the arguments before it; a place for an answer is not written when the call fails, but for an
-// arena, which is then empty. Answers of any number go to an arena, which one call frees.
+// Every function that can fail returns one of VARVITE_OK … VARVITE_BUSY, and tells more in its last argument, which may
+// be NULL. Answers go to the arguments before it; a place for an answer is not written when the call fails, unless the
+// function says so, but for an arena, which is then empty. Answers of any number go to an arena, which one call frees.
 //
 // Handles come from …_open, …_create and the like and are closed by …_close. A handle that is NULL, was closed, is of
 // another kind or was never given is an error, not undefined behaviour. Any thread may use any handle; calls that change
@@ -58,6 +58,10 @@
 
 // The library ran into a fault of its own, and caught it: report it, and close the handle.
 #define VARVITE_PANIC 101
+
+// A callback that was called with a store in use needs another store, which another thread is using, perhaps to wait
+// for the first: return, then try again.
+#define VARVITE_BUSY 102
 
 // Bytes of the sentence of an error, its final NUL included.
 #define VARVITE_SENTENCE_BYTES 1016
@@ -366,6 +370,22 @@ typedef struct varvite_error {
     char sentence[VARVITE_SENTENCE_BYTES];
 } varvite_error;
 
+// What a cache did and holds.
+typedef struct varvite_cache_stats {
+    // Lookups that found their page.
+    uint64_t hits;
+    // Lookups that did not.
+    uint64_t misses;
+    // Pages that gave way to others.
+    uint64_t evictions;
+    // Pages held now.
+    uint64_t pages;
+    // Bytes taken now.
+    uint64_t bytes;
+    // Bytes that sessions and stores charged for what they keep beside the pages.
+    uint64_t charged_bytes;
+} varvite_cache_stats;
+
 // A hash of a context.
 typedef struct varvite_hash {
     // BLAKE2b-256.
@@ -383,7 +403,7 @@ typedef struct varvite_bytes {
 
 // Answers. Begin with all zeros: `varvite_arena arena = {0};`. Each call that fills it uses its memory
 // again, so what it had is gone, also when the call fails. `varvite_arena_free` frees it. One thread at a
-// time uses an arena.
+// time uses an arena, and no callback the one of the call that it is called by.
 typedef struct varvite_arena {
     // The answers, in the order that the function says.
     const struct varvite_bytes *items;
@@ -394,15 +414,19 @@ typedef struct varvite_arena {
 } varvite_arena;
 
 // Joins `older` and `newer`: writes the result to `output`. Anything but 0 is a failure, and the call
-// that needed the operator returns VARVITE_CALLBACK. Associative; the same answer for the same values;
-// called from any thread that calls the library, at the same time too. Must not call the library, but for
-// `varvite_output_write`, and must not leave by an exception or longjmp.
+// that needed the operator returns VARVITE_CALLBACK and changes nothing. Two calls need it for others: a checkpoint of
+// live tables leaves such a table out and `varvite_session_warnings` says so, or is VARVITE_INVALID with the failure
+// in its sentence; and `varvite_work_run` returns VARVITE_CALLBACK on the thread that helps. Associative; the same
+// answer for the same values; called from any thread that calls the library, at the same time too. Must not call the
+// library, but for `varvite_output_write`, and must not leave by an exception, longjmp or the end of its thread.
 typedef int (*varvite_join)(void *user,
                             struct varvite_bytes older,
                             struct varvite_bytes newer,
                             struct varvite_output *output);
 
-// Called once when what was given with it is no longer needed; may be NULL.
+// Called once for each call that was given it, when nothing needs any more what was given with it: after a call that
+// fails before it returns, as a rule. Only when the options that have it cannot be read, because of their size or an
+// address that is not aligned, it is never called. Must not call the library. May be NULL.
 typedef void (*varvite_release)(void *user);
 
 // Runs work that the library could also do itself, usually on another thread.
@@ -410,7 +434,7 @@ typedef struct varvite_executor {
     // Takes a piece of work, to pass it to `varvite_work_run` at some time, on any thread but in this
     // call, or to `varvite_work_close`, after which the writer does it. Must not call the library.
     void (*execute)(void *user, struct varvite_work *work);
-    // Called once when the executor is no longer needed; may be NULL.
+    // As a `varvite_release`, for each call that was given this; may be NULL.
     void (*release)(void *user);
     // What the callbacks get. Several threads may use it at once.
     void *user;
@@ -423,7 +447,7 @@ typedef struct varvite_observer {
     uint64_t (*now_ns)(void *user);
     // One of VARVITE_OPERATION_… on `count` things took `duration_ns`.
     void (*record)(void *user, uint32_t operation, uint64_t duration_ns, uint64_t count);
-    // Called once when the observer is no longer needed; may be NULL.
+    // As a `varvite_release`, for each call that was given this; may be NULL.
     void (*release)(void *user);
     // What the callbacks get. Several threads may use it at once.
     void *user;
@@ -492,6 +516,16 @@ typedef struct varvite_open_options {
     size_t operator_count;
 } varvite_open_options;
 
+// How the filters of a level did.
+typedef struct varvite_filter_stats {
+    // Keys asked for.
+    uint64_t probes;
+    // Of these, those that it let pass.
+    uint64_t passes;
+    // Pages of the level searched in vain, also where it has no filter.
+    uint64_t false_passes;
+} varvite_filter_stats;
+
 // What a session counted since it was opened.
 typedef struct varvite_session_stats {
     // Keys looked up.
@@ -508,8 +542,16 @@ typedef struct varvite_session_stats {
     uint64_t blob_written_bytes;
     // Bytes that merges read.
     uint64_t merge_read_bytes;
-    // All bytes written, the log apart.
+    // All bytes written, the log apart: the next four together.
     uint64_t written_bytes;
+    // Bytes that write-outs of full buffers wrote.
+    uint64_t write_out_bytes;
+    // Bytes that merges wrote.
+    uint64_t merge_written_bytes;
+    // Bytes that snapshots and checkpoints wrote.
+    uint64_t snapshot_written_bytes;
+    // Bytes that loading wrote, sorting included.
+    uint64_t load_written_bytes;
     // Updates that the log took.
     uint64_t log_records;
     // Bytes that the log wrote.
@@ -655,7 +697,7 @@ typedef struct varvite_context_observer {
                    size_t steps,
                    uint64_t duration_ns,
                    const struct varvite_cost *cost);
-    // Called once when the observer is no longer needed; may be NULL.
+    // As a `varvite_release`, for each call that was given this; may be NULL.
     void (*release)(void *user);
     // What the callbacks get. Several threads may use it at once.
     void *user;
@@ -751,13 +793,17 @@ typedef struct varvite_store_stats {
     uint64_t index_bytes;
     // Bytes handed to the disk since the store was opened.
     uint64_t written_bytes;
-    // Syncs asked for since the store was opened.
+    // Syncs asked for since the store was opened, those of checkpoints and of the index included.
     uint64_t syncs;
+    // Those of them that the index asked for.
+    uint64_t index_syncs;
     // Memory that materialised nodes take.
     uint64_t objects_bytes;
     // Chunks of the pack.
     uint64_t chunks;
     // How often the store was cleared.
+    uint64_t epoch;
+    // How often a collection ended.
     uint64_t generation;
 } varvite_store_stats;
 
@@ -859,6 +905,8 @@ typedef struct varvite_migrated {
     uint64_t present;
     // Commits that garbage collection took.
     uint64_t collected;
+    // Commits that were found in the pack, because the index lacks them.
+    uint64_t unindexed;
     // Values that were added, changed or removed.
     uint64_t changes;
     // Branches that were set.
@@ -916,10 +964,15 @@ int varvite_disk_memory(uint64_t seed,
 // Closes a disk. Sessions and stores on it stay open.
 int varvite_disk_close(struct varvite_disk *disk, struct varvite_error *error);
 
-// A cache of at most so many bytes.
+// A cache of at most so many bytes. VARVITE_INVALID for more than the memory of the machine.
 int varvite_cache_new(uint64_t budget_bytes,
                       struct varvite_cache **cache,
                       struct varvite_error *error);
+
+// What a cache did and holds.
+int varvite_cache_get_stats(struct varvite_cache *cache,
+                            struct varvite_cache_stats *stats,
+                            struct varvite_error *error);
 
 // Closes a cache. Who shares it keeps it.
 int varvite_cache_close(struct varvite_cache *cache, struct varvite_error *error);
@@ -953,8 +1006,10 @@ int varvite_operator_built_in(const char *name,
 // Closes an operator. Tables that have it keep it.
 int varvite_operator_close(struct varvite_operator *merge_operator, struct varvite_error *error);
 
-// Does a piece of work and closes it.
-int varvite_work_run(struct varvite_work *work, struct varvite_error *error);
+// Does a piece of work and closes it. VARVITE_CALLBACK when a merge operator failed in it: the writer does it then, and
+// its update fails likewise if the operator still does.
+int varvite_work_run(struct varvite_work *work,
+                     struct varvite_error *error);
 
 // Gives a piece of work back undone: the writer does it.
 int varvite_work_close(struct varvite_work *work, struct varvite_error *error);
@@ -1021,6 +1076,24 @@ int varvite_session_pause_merges(struct varvite_session *session,
 
 // Has updates merge again.
 int varvite_session_resume_merges(struct varvite_session *session, struct varvite_error *error);
+
+// Whether merges are paused: 0 or 1.
+int varvite_session_merges_are_paused(struct varvite_session *session,
+                                      int *are_paused,
+                                      struct varvite_error *error);
+
+// Where the session is: one item.
+int varvite_session_root(struct varvite_session *session,
+                         struct varvite_arena *root,
+                         struct varvite_error *error);
+
+// How the filters did, of the youngest level first: `stats` is an array of `capacity` that gets those of as many levels
+// at most; `levels` is how many there are.
+int varvite_session_get_filter_stats(struct varvite_session *session,
+                                     struct varvite_filter_stats *stats,
+                                     size_t capacity,
+                                     size_t *levels,
+                                     struct varvite_error *error);
 
 // What was counted since the session was opened.
 int varvite_session_get_stats(struct varvite_session *session,
@@ -1092,6 +1165,11 @@ int varvite_table_duplicate(struct varvite_table *table,
 int varvite_table_name(struct varvite_table *table,
                        struct varvite_arena *name,
                        struct varvite_error *error);
+
+// The name of the table's merge operator: one item, NULL when it has none.
+int varvite_table_operator_name(struct varvite_table *table,
+                                struct varvite_arena *name,
+                                struct varvite_error *error);
 
 // Whether the table's updates go to the session's log: 0 or 1.
 int varvite_table_is_live(struct varvite_table *table, int *is_live, struct varvite_error *error);
@@ -1250,7 +1328,8 @@ int varvite_cursor_value(struct varvite_cursor *cursor,
                          struct varvite_bytes *value,
                          struct varvite_error *error);
 
-// Up to `limit` bindings from here on, which are passed: two items a key. None only at the upper bound.
+// Up to `limit` bindings from here on, which are passed: two items a key. None only at the upper bound. What was passed
+// before an error is given, and the next call meets the error: it stands before the key that cannot be read.
 int varvite_cursor_next_many(struct varvite_cursor *cursor,
                              size_t limit,
                              struct varvite_arena *entries,
@@ -1367,8 +1446,8 @@ int varvite_session_delete_table(struct varvite_session *session,
                                  struct varvite_error *error);
 
 // Opens every live table, in the order of their names, in one pass over the log: `tables` is an array of `capacity`
-// that gets the handles, `count` is how many. VARVITE_INVALID when there are more than `capacity`. `options` may be
-// NULL.
+// that gets the handles, `count` is how many. When there are more than `capacity` it opens none, gives VARVITE_INVALID,
+// and `count` is set all the same, to how many there are. `options` may be NULL.
 int varvite_session_open_all(struct varvite_session *session,
                              const struct varvite_open_options *options,
                              struct varvite_table **tables,
@@ -1385,8 +1464,8 @@ int varvite_session_load_table(struct varvite_session *session,
                                struct varvite_loader **loader,
                                struct varvite_error *error);
 
-// Adds `count` keys with their values, two items each, as a range gives them. After VARVITE_INVALID those before
-// the one that was refused are in, and `pushed` says how many; it may be NULL.
+// Adds `count` keys with their values, two items each as a range gives them: the range's count is twice this one.
+// After an error those before the one that was refused are in; `pushed` says how many, also then. It may be NULL.
 int varvite_loader_push(struct varvite_loader *loader,
                         const struct varvite_bytes *entries,
                         size_t count,
@@ -1397,6 +1476,11 @@ int varvite_loader_push(struct varvite_loader *loader,
 int varvite_loader_finish(struct varvite_loader *loader,
                           struct varvite_table **table,
                           struct varvite_error *error);
+
+// How many keys were pushed.
+int varvite_loader_count(struct varvite_loader *loader,
+                         uint64_t *count,
+                         struct varvite_error *error);
 
 // Closes a loader; what was pushed is gone.
 int varvite_loader_close(struct varvite_loader *loader, struct varvite_error *error);
@@ -1549,7 +1633,7 @@ int varvite_store_begin_chunk(struct varvite_store *store, struct varvite_error 
 // Makes the index from the pack again.
 int varvite_store_rebuild_index(struct varvite_store *store, struct varvite_error *error);
 
-// Removes everything and begins a new generation. Trees checked out before stay readable.
+// Removes everything and begins a new epoch. Trees checked out before stay readable.
 int varvite_store_clear(struct varvite_store *store, struct varvite_error *error);
 
 // Recomputes the hash of all that the store's commits reach. VARVITE_CORRUPT at the first that is wrong. `faults`
@@ -1701,6 +1785,11 @@ int varvite_tree_equal(struct varvite_tree *tree,
                        int *are_equal,
                        struct varvite_error *error);
 
+// The shape of the tree's directories.
+int varvite_tree_configuration(struct varvite_tree *tree,
+                               struct varvite_configuration *configuration,
+                               struct varvite_error *error);
+
 // Gives back memory of what is deeper than `depth`: hashes of children that were kept to hash faster.
 int varvite_tree_clear(struct varvite_tree *tree,
                        size_t depth,
@@ -1822,6 +1911,12 @@ int varvite_proof_roots(struct varvite_proof *proof,
 int varvite_proof_is_stream(struct varvite_proof *proof,
                             int *is_stream,
                             struct varvite_error *error);
+
+// Checks what the proof says of the tree before, without running anything: its limits, its order, and that it has the
+// hash before. VARVITE_CORRUPT when it does not. `configuration` may be NULL.
+int varvite_proof_check(struct varvite_proof *proof,
+                        const struct varvite_configuration *configuration,
+                        struct varvite_error *error);
 
 // Counts what the proof shows and hides. `configuration` may be NULL.
 int varvite_proof_get_summary(struct varvite_proof *proof,

@@ -1,11 +1,12 @@
 //! Answers of any number and length: one arena of them, freed at once, used again by who likes.
 
 use std::ffi::c_int;
+use std::ptr::NonNull;
 
 use varvite::Values;
 
 use crate::args::{NOTHING, view};
-use crate::handle::{get, put, take};
+use crate::handle::{get, is_inherited, put, take};
 use crate::status::{Fault, Outcome, call, varvite_error};
 use crate::types::varvite_bytes;
 
@@ -16,7 +17,7 @@ pub struct varvite_arena_owner {
 
 /// Answers. Begin with all zeros: `varvite_arena arena = {0};`. Each call that fills it uses its memory
 /// again, so what it had is gone, also when the call fails. `varvite_arena_free` frees it. One thread at a
-/// time uses an arena.
+/// time uses an arena, and no callback the one of the call that it is called by.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct varvite_arena {
@@ -68,29 +69,79 @@ impl Memory {
     }
 }
 
-/// Has `body` fill an arena, which is empty when that fails.
-pub fn fill(arena: *mut varvite_arena, body: impl FnOnce(&mut Memory) -> Outcome) -> Outcome {
-    if arena.is_null() || !arena.is_aligned() {
-        return Err(Fault::invalid("there is no place for the arena: pass the address of one"));
+/// The place of answers of any number, which nothing is in from the beginning of a call on.
+pub struct Answer {
+    place: NonNull<varvite_arena>,
+    /// The memory, out of the handle as long as the call runs: nothing can be wrong with the arena once it has done
+    /// what it is to do.
+    memory: Memory,
+    /// The handle that the memory goes back to.
+    owner: *mut varvite_arena_owner,
+}
+
+/// A [`call`] that fills an arena. It is emptied before anything can fail, and looked at before anything is done.
+pub fn answer(
+    error: *mut varvite_error,
+    arena: *mut varvite_arena,
+    body: impl FnOnce(Answer) -> Outcome,
+) -> c_int {
+    if !arena.is_null() && arena.is_aligned() {
+        // SAFETY: neither NULL nor unaligned, and the caller promises an arena that nobody else uses meanwhile.
+        unsafe { ((*arena).items, (*arena).count) = (std::ptr::null(), 0) };
     }
-    // SAFETY: neither NULL nor unaligned, and the caller promises an arena that nobody else uses meanwhile.
-    let arena = unsafe { &mut *arena };
-    let owner = arena.owner;
-    (arena.items, arena.count) = (std::ptr::null(), 0);
-    if owner.is_null() {
-        let mut memory = Memory::default();
-        body(&mut memory)?;
-        (arena.items, arena.count) = (memory.items.as_ptr(), memory.items.len());
-        arena.owner = put(memory)?;
-        return Ok(());
+    call(error, || body(Answer::new(arena)?))
+}
+
+impl Answer {
+    fn new(arena: *mut varvite_arena) -> Outcome<Answer> {
+        let place = NonNull::new(arena).filter(|it| it.is_aligned()).ok_or_else(|| {
+            Fault::invalid("there is no place for the arena: pass the address of one")
+        })?;
+        // SAFETY: neither NULL nor unaligned, and the caller promises an arena there.
+        let mut owner = unsafe { (*arena).owner };
+        if owner.is_null() || is_inherited(owner) {
+            owner = std::ptr::null_mut();
+            return Ok(Answer { place, memory: Memory::default(), owner });
+        }
+        let mut memory = std::mem::take(&mut *get(owner)?.write()?);
+        memory.items.clear();
+        memory.owned.clear();
+        Ok(Answer { place, memory, owner })
     }
-    let held = get(owner)?;
-    let mut memory = held.write()?;
-    memory.items.clear();
-    memory.owned.clear();
-    body(&mut memory)?;
-    (arena.items, arena.count) = (memory.items.as_ptr(), memory.items.len());
-    Ok(())
+
+    /// Has `body` give the answers. The arena stays empty when that fails.
+    pub fn fill(mut self, body: impl FnOnce(&mut Memory) -> Outcome) -> Outcome {
+        body(&mut self.memory)?;
+        let mut memory = std::mem::take(&mut self.memory);
+        let (items, count) = (memory.items.as_ptr(), memory.items.len());
+        // A callback may have freed the arena, which is against what it promised, and no reason to lose the answers.
+        let is_back = !self.owner.is_null()
+            && get(self.owner)
+                .and_then(|held| {
+                    std::mem::swap(&mut *held.write()?, &mut memory);
+                    Ok(())
+                })
+                .is_ok();
+        let owner = if is_back { self.owner } else { put(memory)? };
+        self.owner = std::ptr::null_mut();
+        // SAFETY: as above.
+        unsafe { self.place.write(varvite_arena { items, count, owner }) };
+        Ok(())
+    }
+}
+
+impl Drop for Answer {
+    /// Gives the memory back after a failure, to be used again.
+    fn drop(&mut self) {
+        if self.owner.is_null() {
+            return;
+        }
+        if let Ok(held) = get(self.owner)
+            && let Ok(mut memory) = held.write()
+        {
+            *memory = std::mem::take(&mut self.memory);
+        }
+    }
 }
 
 /// Frees an arena's memory and makes it all zeros, so freeing it twice does nothing more.
@@ -105,7 +156,8 @@ pub unsafe extern "C" fn varvite_arena_free(
         let owner = unsafe { (*arena).owner };
         let empty =
             varvite_arena { items: std::ptr::null(), count: 0, owner: std::ptr::null_mut() };
-        if !owner.is_null() {
+        // What a process has from its parent is the parent's to free: here it goes when this process ends.
+        if !owner.is_null() && !is_inherited(owner) {
             take(owner)?;
         }
         place.set(empty);

@@ -45,6 +45,29 @@ impl<T> Out<T> {
     }
 }
 
+/// A place for an answer that need not be wanted: NULL then.
+pub fn wanted<T>(place: *mut T, name: &str) -> Outcome<Option<Out<T>>> {
+    (!place.is_null()).then(|| Out::new(place, name)).transpose()
+}
+
+/// Whether `count` answers have room from `first` on. No slice is made of it: nothing need have been written there.
+pub fn room<T>(first: *mut T, count: usize, name: &str) -> Outcome {
+    if count == 0 || is_array(first, count) { Ok(()) } else { Err(no_array(first, count, name)) }
+}
+
+fn is_array<T>(first: *const T, count: usize) -> bool {
+    let fits =
+        count.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok());
+    !first.is_null() && first.is_aligned() && fits
+}
+
+#[cold]
+fn no_array<T>(first: *const T, count: usize, name: &str) -> Fault {
+    Fault::invalid(format!(
+        "the {name} cannot be {count} at {first:p}: pass an array and its length"
+    ))
+}
+
 #[cold]
 fn no_place(name: &str) -> Fault {
     Fault::invalid(format!("there is no place for the {name}: pass the address of a variable"))
@@ -70,12 +93,8 @@ pub fn array<'a, T>(first: *const T, count: usize, name: &str) -> Outcome<&'a [T
     if count == 0 {
         return Ok(&[]);
     }
-    let fits =
-        count.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok());
-    if first.is_null() || !first.is_aligned() || !fits {
-        return Err(Fault::invalid(format!(
-            "the {name} cannot be {count} at {first:p}: pass an array and its length"
-        )));
+    if !is_array(first, count) {
+        return Err(no_array(first, count, name));
     }
     // SAFETY: neither NULL nor unaligned nor too long, and the caller promises that `count` lie there.
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
@@ -175,18 +194,61 @@ pub fn bound<'a>(given: *const varvite_bound) -> Outcome<Bound<&'a [u8]>> {
     }
 }
 
-/// What a program set in a struct of options, whose first field is its size; NULL for the defaults.
-pub fn options<'a, T>(given: *const T, size: fn(&T) -> u32, name: &str) -> Outcome<Option<&'a T>> {
-    let Some(given) = optional(given, name)? else { return Ok(None) };
-    if size(given) as usize != size_of::<T>() {
+/// Memory that a program gives the library for something. Part of it is taken at once, so a number that cannot be is
+/// refused before: the system would end the process.
+pub fn budget(bytes: u64, name: &str) -> Outcome<u64> {
+    let most = memory_of_machine();
+    if bytes > most {
         return Err(Fault::invalid(format!(
-            "the size of the {name} is {} and should be {}: begin with the function that sets the \
-             defaults, and the header of this release",
-            size(given),
+            "{name} is {bytes}, and this machine has {most} bytes of memory: pass less"
+        )));
+    }
+    Ok(bytes)
+}
+
+fn memory_of_machine() -> u64 {
+    // SAFETY: both ask for a number.
+    let (pages, bytes) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    match (u64::try_from(pages), u64::try_from(bytes)) {
+        (Ok(pages), Ok(bytes)) if pages > 0 => pages.saturating_mul(bytes),
+        // A system that does not say has at least as much as a phone.
+        _ => 4 << 30,
+    }
+}
+
+/// A struct of options. It begins with its size, in a `u32`; all fields are numbers and pointers.
+///
+/// # Safety
+/// Any bytes are a value of it.
+pub unsafe trait Sized32: Copy {
+    const NAME: &'static str;
+    /// What stands in the fields that an older program does not know.
+    fn defaults() -> Self;
+}
+
+/// What a program set in a struct of options; `None` for NULL. One of an older release is shorter: the rest has its
+/// defaults.
+pub fn options<T: Sized32>(given: *const T) -> Outcome<Option<T>> {
+    let name = T::NAME;
+    let Some(size) = optional(given.cast::<u32>(), name)?.map(|it| *it as usize) else {
+        return Ok(None);
+    };
+    if !given.is_aligned() {
+        return Err(Fault::invalid(format!("the address of the {name} is not aligned")));
+    }
+    // Whole words, so that no field is cut in two.
+    if size > size_of::<T>() || size < 8 || !size.is_multiple_of(8) {
+        return Err(Fault::invalid(format!(
+            "the size of the {name} is {size} and should be {}: begin with the function that sets the defaults, and \
+             the header of this release",
             size_of::<T>()
         )));
     }
-    Ok(Some(given))
+    let mut options = T::defaults();
+    // SAFETY: the caller promises as many bytes as it says, `options` has as many, and any are a value of `T`.
+    unsafe { given.cast::<u8>().copy_to_nonoverlapping((&raw mut options).cast(), size) };
+    Ok(Some(options))
 }
 
 /// What C gets to see of bytes. Empty ones are not NULL, which says that there are none.
@@ -208,13 +270,21 @@ unsafe impl Send for User {}
 // SAFETY: as above, also at the same time.
 unsafe impl Sync for User {}
 
-/// Tells a program that its data is no longer needed, when the last copy goes.
+/// Tells a program that its data is no longer needed, when the last copy goes. It is made before anything of a call can
+/// fail, so that a program need not know where a call failed: who gave a release gets it, once a call.
 pub struct Released {
-    pub user: User,
-    pub release: Option<unsafe extern "C" fn(*mut std::ffi::c_void)>,
+    user: User,
+    release: Option<unsafe extern "C" fn(*mut std::ffi::c_void)>,
 }
 
 impl Released {
+    pub fn new(
+        user: *mut std::ffi::c_void,
+        release: Option<unsafe extern "C" fn(*mut std::ffi::c_void)>,
+    ) -> Released {
+        Released { user: User(user), release }
+    }
+
     /// The pointer. A method, so that a closure which asks for it holds all of this, and not a copy of one
     /// field while the rest is dropped.
     pub fn pointer(&self) -> *mut std::ffi::c_void {

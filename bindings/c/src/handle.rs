@@ -8,6 +8,8 @@
 //! A call holds what a handle stands for by a count, so closing on one thread while another is in a
 //! call is safe: the close waits for the call.
 
+use std::any::TypeId;
+use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
@@ -26,44 +28,117 @@ const SHARDS: usize = 1 << SHARD_BITS;
 /// What a handle stands for. Readers share it; `None` once it is closed.
 pub struct Held<T>(RwLock<Option<T>>);
 
-impl<T> Held<T> {
-    /// Shared use of it. Waits for who changes it, but not in a callback: that might be its caller.
+/// A lock that this thread has: a nested call, from a callback, must not wait for it.
+#[derive(Clone, Copy)]
+struct Mine {
+    lock: *const (),
+    /// What the lock guards, to be read once more while it is read.
+    data: *const (),
+    writes: bool,
+}
+
+thread_local! {
+    /// The locks of this thread's calls: of the one that runs, and of those whose callbacks it runs in.
+    static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps a lock in the list as long as it lives. What calls when its thread is as good as over has no list, and no
+/// callback that it could be nested in.
+struct Listed(*const ());
+
+impl Listed {
+    fn new(mine: Mine) -> Listed {
+        let _ = MINE.try_with(|it| it.borrow_mut().push(mine));
+        Listed(mine.lock)
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let _ = MINE.try_with(|it| {
+            let mut mine = it.borrow_mut();
+            if let Some(index) = mine.iter().rposition(|it| it.lock == self.0) {
+                mine.remove(index);
+            }
+        });
+    }
+}
+
+impl<T: 'static> Held<T> {
+    fn address(&self) -> *const () {
+        std::ptr::from_ref(self).cast()
+    }
+
+    /// This lock in the list of this thread.
+    fn mine(&self) -> Option<Mine> {
+        let find = |it: &RefCell<Vec<Mine>>| {
+            it.borrow().iter().rfind(|it| it.lock == self.address()).copied()
+        };
+        MINE.try_with(find).ok().flatten()
+    }
+
+    /// Whether this thread may wait for another. It may unless its own caller has a store, and it needs another store:
+    /// who has that may be in a callback that waits for the first. For anything else it may, because who waits for a
+    /// store has nothing else meanwhile.
+    fn may_wait() -> bool {
+        let is_store = TypeId::of::<T>() == TypeId::of::<varvite::context::Store>();
+        !is_store || !in_callback() || MINE.try_with(|it| it.borrow().is_empty()).unwrap_or(true)
+    }
+
+    /// Shared use of it. Waits for others that change it.
     pub fn read(&self) -> Outcome<Reading<'_, T>> {
-        let guard = if in_callback() {
-            match self.0.try_read() {
+        let shared = match self.mine() {
+            Some(mine) if mine.writes => return Err(in_use()),
+            // SAFETY: a call of this thread that is not over, and in whose callback this one is, reads it under the
+            // lock. To lock it again could be to wait for ever, when a writer waits in between.
+            Some(mine) => Shared::Again(unsafe { &*mine.data.cast::<Option<T>>() }),
+            None if Self::may_wait() => {
+                // What a panic left is what the engine promises after one, so poison says nothing.
+                self.locked(self.0.read().unwrap_or_else(PoisonError::into_inner))
+            }
+            None => match self.0.try_read() {
+                Ok(guard) => self.locked(guard),
+                Err(TryLockError::Poisoned(poisoned)) => self.locked(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => return Err(Fault::Busy),
+            },
+        };
+        if shared.get().is_some() { Ok(Reading(shared)) } else { Err(closed()) }
+    }
+
+    fn locked<'a>(&self, guard: RwLockReadGuard<'a, Option<T>>) -> Shared<'a, T> {
+        let data = std::ptr::from_ref(&*guard).cast();
+        let listed = Listed::new(Mine { lock: self.address(), data, writes: false });
+        Shared::Locked(guard, listed)
+    }
+
+    /// Sole use of it; waits for all others.
+    pub fn write(&self) -> Outcome<Writing<'_, T>> {
+        let writing = self.lock()?;
+        if writing.guard.is_some() { Ok(writing) } else { Err(closed()) }
+    }
+
+    fn lock(&self) -> Outcome<Writing<'_, T>> {
+        if self.mine().is_some() {
+            return Err(in_use());
+        }
+        let guard = if Self::may_wait() {
+            self.0.write().unwrap_or_else(PoisonError::into_inner)
+        } else {
+            match self.0.try_write() {
                 Ok(guard) => guard,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return Err(in_use()),
+                Err(TryLockError::WouldBlock) => return Err(Fault::Busy),
             }
-        } else {
-            // What a panic left is what the engine promises after one, so poison says nothing.
-            self.0.read().unwrap_or_else(PoisonError::into_inner)
         };
-        if guard.is_some() { Ok(Reading(guard)) } else { Err(closed()) }
-    }
-
-    /// Sole use of it; waits for all others, but not in a callback.
-    pub fn write(&self) -> Outcome<Writing<'_, T>> {
-        let guard = self.lock()?;
-        if guard.is_some() { Ok(Writing(guard)) } else { Err(closed()) }
-    }
-
-    fn lock(&self) -> Outcome<RwLockWriteGuard<'_, Option<T>>> {
-        if !in_callback() {
-            return Ok(self.0.write().unwrap_or_else(PoisonError::into_inner));
-        }
-        match self.0.try_write() {
-            Ok(guard) => Ok(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(in_use()),
-        }
+        let mine = Mine { lock: self.address(), data: std::ptr::null(), writes: true };
+        Ok(Writing { guard, _listed: Listed::new(mine) })
     }
 }
 
 fn in_use() -> Fault {
     Fault::invalid(
-        "a callback uses a handle that another call is using, perhaps the one that called it: \
-         use a duplicate or a view, or return first",
+        "a callback uses a handle that the call which called it is using: use a duplicate or a view, or return \
+         first",
     )
 }
 
@@ -71,35 +146,53 @@ fn closed() -> Fault {
     Fault::closed("the handle was closed: open it again")
 }
 
+enum Shared<'a, T> {
+    Locked(RwLockReadGuard<'a, Option<T>>, #[expect(dead_code, reason = "for its drop")] Listed),
+    Again(&'a Option<T>),
+}
+
+impl<T> Shared<'_, T> {
+    #[inline]
+    fn get(&self) -> Option<&T> {
+        match self {
+            Shared::Locked(guard, _) => guard.as_ref(),
+            Shared::Again(found) => found.as_ref(),
+        }
+    }
+}
+
 /// Shared use.
-pub struct Reading<'a, T>(RwLockReadGuard<'a, Option<T>>);
+pub struct Reading<'a, T>(Shared<'a, T>);
 
 impl<T> Deref for Reading<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        self.0.as_ref().expect("checked when it was locked")
+        self.0.get().expect("checked when it was locked")
     }
 }
 
 /// Sole use.
-pub struct Writing<'a, T>(RwLockWriteGuard<'a, Option<T>>);
+pub struct Writing<'a, T> {
+    guard: RwLockWriteGuard<'a, Option<T>>,
+    _listed: Listed,
+}
 
 impl<T> Deref for Writing<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        self.0.as_ref().expect("checked when it was locked")
+        self.guard.as_ref().expect("checked when it was locked")
     }
 }
 
 impl<T> DerefMut for Writing<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect("checked when it was locked")
+        self.guard.as_mut().expect("checked when it was locked")
     }
 }
 
 /// A kind of handle: the opaque type that C sees, and what it stands for.
 pub trait Handle: Sized {
-    type State: Send + Sync;
+    type State: Send + Sync + 'static;
     const NAME: &'static str;
     fn wrap(held: Arc<Held<Self::State>>) -> Object;
     fn of(object: &Object) -> Option<&Arc<Held<Self::State>>>;
@@ -198,13 +291,46 @@ pub fn watch_forks() {
     extern "C" fn in_child() {
         let forks = FORKS.fetch_add(1, Ordering::Relaxed) as usize;
         let left = REGISTRY.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        LEFT[forks % LEFT.len()].store(left, Ordering::Relaxed);
+        // Behind the last place there is no handle, so there are no slots either.
+        if let Some(place) = LEFT.get(forks) {
+            place.store(left, Ordering::Relaxed);
+        }
     }
     WATCH.call_once(|| {
         // SAFETY: the handler only changes atomics, which is allowed in a child of several threads.
         let failed = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         assert_eq!(failed, 0, "the system has no memory for a fork handler");
     });
+}
+
+/// Watches from the moment on that the library is loaded: a first call that another thread forks in the middle of would
+/// leave the child with a handler half registered, for which its own first call waited for ever.
+#[used]
+#[cfg_attr(any(target_os = "linux", target_os = "android"), unsafe(link_section = ".init_array"))]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+static AT_LOADING: extern "C" fn() = {
+    extern "C" fn at_loading() {
+        watch_forks();
+    }
+    at_loading
+};
+
+/// How often the process had forked when it began.
+pub fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// The number of forks in the handles of this process.
+fn forks_in_handles() -> Outcome<u32> {
+    let forks = forks();
+    if forks >= 1 << FORK_BITS {
+        return Err(Fault::invalid(format!(
+            "this process is the last of {forks} forks, one from the other, and handles count {} at most: call exec \
+             in between",
+            (1 << FORK_BITS) - 1
+        )));
+    }
+    Ok(forks)
 }
 
 fn registry() -> &'static Registry {
@@ -290,7 +416,7 @@ fn place<H: Handle>(handle: *const H) -> Outcome<Place> {
         return Err(Fault::invalid(format!("the handle of a {name} is NULL: open it first")));
     }
     let place = Place::of(handle.addr()).ok_or_else(|| foreign(H::NAME))?;
-    if place.forks != FORKS.load(Ordering::Relaxed) & ((1 << FORK_BITS) - 1) {
+    if place.forks != forks() {
         return Err(Fault::closed(format!(
             "the handle of a {} belongs to the process that this one was forked from: open it here, \
              when that process has closed it",
@@ -319,8 +445,14 @@ pub fn get<H: Handle>(handle: *const H) -> Outcome<Arc<Held<H::State>>> {
     }
 }
 
+/// Whether a handle is of a process that this one descends from.
+pub fn is_inherited<H: Handle>(handle: *const H) -> bool {
+    Place::of(handle.addr()).is_some_and(|place| place.forks < forks())
+}
+
 /// A new handle.
 pub fn put<H: Handle>(state: H::State) -> Outcome<*mut H> {
+    let forks = forks_in_handles()?;
     let object = H::wrap(Arc::new(Held(RwLock::new(Some(state)))));
     let registry = registry();
     let shard = registry.next.fetch_add(1, Ordering::Relaxed) % SHARDS;
@@ -336,7 +468,6 @@ pub fn put<H: Handle>(state: H::State) -> Outcome<*mut H> {
     };
     let slot = &mut slots.all[index];
     slot.object = Some(object);
-    let forks = FORKS.load(Ordering::Relaxed);
     let number = Place { shard, index, generation: slot.generation, forks }.number();
     Ok(std::ptr::without_provenance_mut(number))
 }
@@ -344,9 +475,9 @@ pub fn put<H: Handle>(state: H::State) -> Outcome<*mut H> {
 /// Closes a handle and gives what it stood for. Waits for calls that use it.
 pub fn take<H: Handle>(handle: *const H) -> Outcome<H::State> {
     let held = get(handle)?;
-    let mut guard = held.lock()?;
-    let state = guard.take().ok_or_else(closed)?;
-    drop(guard);
+    let mut writing = held.lock()?;
+    let state = writing.guard.take().ok_or_else(closed)?;
+    drop(writing);
     let place = place(handle)?;
     let mut slots = shard(&place).write().unwrap_or_else(PoisonError::into_inner);
     let slot = &mut slots.all[place.index];
@@ -366,11 +497,16 @@ impl<H: Handle> Lent<H> {
     pub fn new(state: H::State) -> Outcome<Lent<H>> {
         Ok(Lent(put(state)?))
     }
+
+    /// Leaves it open: the program has it from now on.
+    pub fn keep(self) -> *mut H {
+        std::mem::ManuallyDrop::new(self).0
+    }
 }
 
 impl<H: Handle> Drop for Lent<H> {
     fn drop(&mut self) {
-        // The callback may have closed it, which is its right.
+        // The callback may have closed it, which is its right. Nobody waits in vain: what is lent is no store.
         let _ = take(self.0);
     }
 }
@@ -379,7 +515,7 @@ impl<H: Handle> Drop for Lent<H> {
 mod tests {
     use super::*;
     use crate::status::outer_callback;
-    use crate::types::{varvite_cache, varvite_disk};
+    use crate::types::{varvite_cache, varvite_disk, varvite_store};
     use varvite::cache::Cache;
 
     fn kind<T>(outcome: Outcome<T>) -> String {
@@ -403,7 +539,9 @@ mod tests {
             (0..SHARDS * 2).map(|_| put(Cache::new(1)).unwrap()).collect();
         assert!(!others.contains(&handle));
         assert_eq!(kind(get(handle)), "closed");
-        others.into_iter().for_each(|it| drop(take(it)));
+        for other in others {
+            drop(take(other));
+        }
     }
 
     #[test]
@@ -423,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_does_not_wait_for_its_caller() {
+    fn a_callback_waits_for_other_threads_and_not_for_its_caller() {
         let handle: *mut varvite_cache = put(Cache::new(1)).unwrap();
         let held = get(handle).unwrap();
         let writing = held.write().unwrap();
@@ -433,7 +571,76 @@ mod tests {
             assert_eq!(kind(take(handle)), "invalid");
         });
         drop(writing);
-        outer_callback(|| assert_eq!(kind(held.read()), "ok"));
-        assert_eq!(kind(take(handle)), "ok");
+        let reading = held.read().unwrap();
+        std::thread::scope(|scope| {
+            let (address, other) = (handle.addr(), Arc::clone(&held));
+            let writer = scope.spawn(move || drop(other.write()));
+            while !held.0.try_read().is_err_and(|it| matches!(it, TryLockError::WouldBlock)) {
+                std::thread::yield_now();
+            }
+            // A writer waits, and what is read is read again all the same.
+            outer_callback(|| {
+                assert_eq!(kind(held.read()), "ok");
+                assert_eq!(kind(held.write()), "invalid");
+                let handle = std::ptr::without_provenance::<varvite_cache>(address);
+                assert_eq!(kind(take(handle)), "invalid");
+            });
+            drop(reading);
+            writer.join().unwrap();
+            // Another thread has it for a while, and closing it waits.
+            let (locked, is_locked) = std::sync::mpsc::channel();
+            let other = Arc::clone(&held);
+            scope.spawn(move || {
+                let _writing = other.write().unwrap();
+                locked.send(()).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(30));
+            });
+            is_locked.recv().unwrap();
+            outer_callback(|| assert_eq!(kind(held.read()), "ok"));
+        });
+        let (locked, is_locked) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let other = Arc::clone(&held);
+            scope.spawn(move || {
+                let _reading = other.read().unwrap();
+                locked.send(()).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(30));
+            });
+            is_locked.recv().unwrap();
+            outer_callback(|| drop(Lent(handle)));
+        });
+        assert_eq!(kind(get(handle)), "closed");
+    }
+
+    #[test]
+    fn a_callback_whose_caller_has_a_store_does_not_wait_for_another_store() {
+        let store = || {
+            let disk = varvite::disk::memory::MemoryDisk::seeded(1);
+            let options = varvite::context::Options::default();
+            let store = varvite::context::Store::create(disk, options).unwrap();
+            put::<varvite_store>(store).unwrap()
+        };
+        let (one, two) = (store(), store());
+        let (held, other) = (get(one).unwrap(), get(two).unwrap());
+        let (locked, is_locked) = std::sync::mpsc::channel();
+        let (done, is_done) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let theirs = Arc::clone(&other);
+            scope.spawn(move || {
+                let _writing = theirs.write().unwrap();
+                locked.send(()).unwrap();
+                let _ = is_done.recv();
+            });
+            is_locked.recv().unwrap();
+            let _writing = held.write().unwrap();
+            outer_callback(|| {
+                assert_eq!(kind(other.read()), "Busy");
+                assert_eq!(kind(other.write()), "Busy");
+                assert_eq!(kind(take(two)), "Busy");
+            });
+            drop(done);
+        });
+        assert_eq!(kind(take(one)), "ok");
+        assert_eq!(kind(take(two)), "ok");
     }
 }

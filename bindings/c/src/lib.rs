@@ -7,7 +7,10 @@
 // The names are C's, because this is where its header comes from. A function's safety is the same for
 // all, so it is said once, here: pointers are NULL where that is allowed, or lead to as much as the
 // argument beside them says; texts end with NUL; nobody else uses an out-parameter or an arena meanwhile.
+// The comments are the header's, where names stand without backticks, and pointers are looked at in functions that are
+// not for C.
 #![allow(unsafe_code, non_camel_case_types, clippy::missing_safety_doc)]
+#![allow(clippy::doc_markdown, clippy::not_unsafe_ptr_arg_deref)]
 
 mod arena;
 mod args;
@@ -21,8 +24,9 @@ pub mod table;
 pub use arena::*;
 pub use args::{VARVITE_EXCLUDED, VARVITE_INCLUDED, VARVITE_UNBOUNDED, varvite_bound};
 pub use status::{
-    VARVITE_CALLBACK, VARVITE_CLOSED, VARVITE_COLLECTED, VARVITE_CORRUPT, VARVITE_EXISTS,
-    VARVITE_HIDDEN, VARVITE_INVALID, VARVITE_IO, VARVITE_LOCKED, VARVITE_MISSING, VARVITE_OK,
-    VARVITE_PANIC, VARVITE_POISONED, VARVITE_SENTENCE_BYTES, VARVITE_VERSION, varvite_error,
+    VARVITE_BUSY, VARVITE_CALLBACK, VARVITE_CLOSED, VARVITE_COLLECTED, VARVITE_CORRUPT,
+    VARVITE_EXISTS, VARVITE_HIDDEN, VARVITE_INVALID, VARVITE_IO, VARVITE_LOCKED, VARVITE_MISSING,
+    VARVITE_OK, VARVITE_PANIC, VARVITE_POISONED, VARVITE_SENTENCE_BYTES, VARVITE_VERSION,
+    varvite_error,
 };
 pub use types::*;

@@ -37,6 +37,9 @@ pub const VARVITE_COLLECTED: c_int = 11;
 pub const VARVITE_CALLBACK: c_int = 100;
 /// The library ran into a fault of its own, and caught it: report it, and close the handle.
 pub const VARVITE_PANIC: c_int = 101;
+/// A callback that was called with a store in use needs another store, which another thread is using, perhaps to wait
+/// for the first: return, then try again.
+pub const VARVITE_BUSY: c_int = 102;
 
 /// Bytes of the sentence of an error, its final NUL included.
 pub const VARVITE_SENTENCE_BYTES: usize = 1016;
@@ -63,6 +66,8 @@ pub enum Fault {
     Callback(c_int),
     /// Something panicked and said this.
     Panic(String),
+    /// To wait here could be to wait for ever.
+    Busy,
 }
 
 impl From<Error> for Fault {
@@ -85,17 +90,21 @@ impl Fault {
             Fault::Engine(error) => c_int::from(error.kind().code()),
             Fault::Callback(_) => VARVITE_CALLBACK,
             Fault::Panic(_) => VARVITE_PANIC,
+            Fault::Busy => VARVITE_BUSY,
         }
     }
 
     pub fn sentence(&self) -> String {
         match self {
             Fault::Engine(error) => error.to_string(),
-            Fault::Callback(code) => {
-                format!("a callback of the program failed and returned {code}")
-            }
+            Fault::Callback(code) => format!("{CALLBACK_FAILED}{code}"),
             Fault::Panic(what) => {
                 format!("varvite found a fault of its own: {what}; report it, and close the handle")
+            }
+            Fault::Busy => {
+                "a callback needs a store that another thread is using, and waiting for it \
+                            while its own caller has one could be for ever: return, then try again"
+                    .to_owned()
             }
         }
     }
@@ -104,8 +113,9 @@ impl Fault {
 /// The result of what a call does.
 pub type Outcome<T = ()> = Result<T, Fault>;
 
-/// What unwinds through the engine when a callback fails where the engine takes no error.
-struct CallbackFailed(c_int);
+/// What unwinds through the engine when a callback fails where the engine takes no error: this and the code. It is a
+/// text, because the engine catches what a merge operator does to a table that somebody else updates, and quotes it.
+const CALLBACK_FAILED: &str = "a callback of the program failed and returned ";
 
 thread_local! {
     /// How many callbacks this thread is in that may call the library.
@@ -137,19 +147,41 @@ pub fn in_callback() -> bool {
 
 /// Calls a callback that may call the library.
 pub fn outer_callback<T>(callback: impl FnOnce() -> T) -> T {
-    let _entered = Entered::new(&CALLBACKS);
-    callback()
+    callback_of(&CALLBACKS, callback)
 }
 
 /// Calls a callback that may not: while it runs, every call of this thread is an error.
 pub fn inner_callback<T>(callback: impl FnOnce() -> T) -> T {
-    let _entered = Entered::new(&INNER);
-    callback()
+    callback_of(&INNER, callback)
+}
+
+fn callback_of<T>(
+    count: &'static std::thread::LocalKey<Cell<u32>>,
+    callback: impl FnOnce() -> T,
+) -> T {
+    let _entered = Entered::new(count);
+    let forks = handle::forks();
+    let answer = callback();
+    if handle::forks() != forks {
+        returned_in_child();
+    }
+    answer
+}
+
+/// Ends a process that was forked in a callback and came back from it. It stands in the middle of its parent's call: to
+/// go on, or to unwind, would write to the parent's files and remove them.
+#[cold]
+fn returned_in_child() -> ! {
+    let said = b"varvite: a process that was forked in a callback returned from it, which would do the parent's \
+        work twice; it ends here: call exec or _exit in the callback\n";
+    // SAFETY: the bytes are there. That nobody may read them is no reason to go on.
+    let _ = unsafe { libc::write(2, said.as_ptr().cast(), said.len()) };
+    std::process::abort()
 }
 
 /// Leaves the engine because a callback failed where the engine takes no error; [`call`] makes it one.
 pub fn unwind_callback(code: c_int) -> ! {
-    resume_unwind(Box::new(CallbackFailed(code)))
+    resume_unwind(Box::new(format!("{CALLBACK_FAILED}{code}")))
 }
 
 /// The codes of a callback to which the engine gives errors on: it gets one to stop, and the code is
@@ -180,9 +212,13 @@ impl Answers {
 pub fn call(error: *mut varvite_error, body: impl FnOnce() -> Outcome) -> c_int {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         handle::watch_forks();
+        if !error.is_aligned() {
+            return Err(Fault::invalid("the address of the error is not aligned"));
+        }
         if INNER.with(Cell::get) > 0 {
             return Err(Fault::invalid(
-                "a merge operator or an observer called varvite, which called it: return first",
+                "a merge operator, an observer, an executor or a release called varvite, which called it: \
+                 return first",
             ));
         }
         body()
@@ -193,33 +229,54 @@ pub fn call(error: *mut varvite_error, body: impl FnOnce() -> Outcome) -> c_int 
         Err(payload) => Some(caught(payload)),
     };
     let status = fault.as_ref().map_or(VARVITE_OK, Fault::status);
-    // SAFETY: the caller gives NULL or a place for an error that nobody else uses during the call.
-    if let Some(error) = unsafe { error.as_mut() } {
-        error.kind = status;
-        error.callback = if let Some(Fault::Callback(code)) = fault { code } else { 0 };
-        match &fault {
-            None => error.sentence[0] = 0,
-            Some(fault) => write_sentence(&fault.sentence(), &mut error.sentence),
-        }
+    if error.is_null() || !error.is_aligned() {
+        return status;
+    }
+    let told = catch_unwind(AssertUnwindSafe(|| tell(error, status, fault.as_ref())));
+    if let Err(payload) = told {
+        forget(payload);
+        return VARVITE_PANIC;
     }
     status
 }
 
-/// What was unwound. Dropping it might panic again, so that happens under a second catch.
+/// Writes an error to its place, of which nothing is read: the program need not have set it.
+fn tell(error: *mut varvite_error, status: c_int, fault: Option<&Fault>) {
+    let callback = if let Some(Fault::Callback(code)) = fault { *code } else { 0 };
+    let mut sentence = [0; VARVITE_SENTENCE_BYTES];
+    if let Some(fault) = fault {
+        write_sentence(&fault.sentence(), &mut sentence);
+    }
+    // SAFETY: neither NULL nor unaligned, and the caller gives a place that nobody else uses during the call.
+    unsafe {
+        (&raw mut (*error).kind).write(status);
+        (&raw mut (*error).callback).write(callback);
+        match fault {
+            // What is behind the end of an empty sentence is of no use to anybody.
+            None => (&raw mut (*error).sentence).cast::<c_char>().write(0),
+            Some(_) => (&raw mut (*error).sentence).write(sentence),
+        }
+    }
+}
+
+/// What was unwound.
 fn caught(payload: Box<dyn Any + Send>) -> Fault {
-    let fault = if let Some(CallbackFailed(code)) = payload.downcast_ref() {
-        Fault::Callback(*code)
-    } else if let Some(text) = payload.downcast_ref::<&str>() {
-        Fault::Panic((*text).to_owned())
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        Fault::Panic(text.clone())
-    } else {
-        Fault::Panic("no text".to_owned())
-    };
+    let text = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no text");
+    let code = text.strip_prefix(CALLBACK_FAILED).and_then(|code| code.parse().ok());
+    let fault = code.map_or_else(|| Fault::Panic(text.to_owned()), Fault::Callback);
+    forget(payload);
+    fault
+}
+
+/// Drops what was unwound, under a second catch, because that might panic again.
+pub fn forget(payload: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
     }
-    fault
 }
 
 /// Writes `text` as a C string. The next step is at a sentence's end, so a long one loses its middle.
@@ -279,6 +336,36 @@ mod tests {
             VARVITE_COLLECTED,
         ];
         assert_eq!(Kind::ALL.map(|kind| c_int::from(kind.code())), statuses);
+    }
+
+    #[test]
+    fn every_status_has_its_name() {
+        let name = |status| {
+            let name = crate::types::varvite_status_name(status);
+            // SAFETY: names are static and end with NUL.
+            unsafe { std::ffi::CStr::from_ptr(name) }.to_str().unwrap()
+        };
+        for kind in Kind::ALL {
+            assert_eq!(name(c_int::from(kind.code())), kind.to_string());
+        }
+        let others = [VARVITE_OK, VARVITE_CALLBACK, VARVITE_PANIC, VARVITE_BUSY].map(name);
+        assert_eq!(others, ["ok", "callback", "panic", "busy"]);
+        for status in (-1..200).filter(|it| name(*it) == "unknown") {
+            assert!(!(0..=c_int::from(VARVITE_COLLECTED)).contains(&status), "{status}");
+        }
+    }
+
+    #[test]
+    fn an_error_that_is_not_aligned_is_not_written() {
+        let mut memory = [0xa5a5_a5a5_u32; size_of::<varvite_error>() / 2];
+        let odd = memory.as_mut_ptr().cast::<varvite_error>().wrapping_byte_add(1);
+        let mut done = false;
+        let status = call(odd, || {
+            done = true;
+            Ok(())
+        });
+        assert_eq!((status, done), (VARVITE_INVALID, false));
+        assert!(memory.iter().all(|it| *it == 0xa5a5_a5a5));
     }
 
     #[test]

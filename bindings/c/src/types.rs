@@ -7,7 +7,7 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 
-use crate::args::{Out, flag, text};
+use crate::args::{Out, budget, flag, text};
 use crate::handle::{put, take};
 use crate::status::{Outcome, call, varvite_error};
 
@@ -148,8 +148,10 @@ pub extern "C" fn varvite_status_name(status: c_int) -> *const c_char {
         8 => c"closed",
         9 => c"poisoned",
         10 => c"hidden",
+        crate::status::VARVITE_COLLECTED => c"collected",
         crate::status::VARVITE_CALLBACK => c"callback",
         crate::status::VARVITE_PANIC => c"panic",
+        crate::status::VARVITE_BUSY => c"busy",
         _ => c"unknown",
     };
     name.as_ptr()
@@ -197,7 +199,7 @@ pub unsafe extern "C" fn varvite_disk_close(
     call(error, || take(disk).map(drop))
 }
 
-/// A cache of at most so many bytes.
+/// A cache of at most so many bytes. VARVITE_INVALID for more than the memory of the machine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_cache_new(
     budget_bytes: u64,
@@ -206,7 +208,48 @@ pub unsafe extern "C" fn varvite_cache_new(
 ) -> c_int {
     call(error, || {
         let cache = Out::new(cache, "cache")?;
-        cache.set(put(Cache::new(budget_bytes))?);
+        cache.set(put(Cache::new(budget(budget_bytes, "budget_bytes")?))?);
+        Ok(())
+    })
+}
+
+/// What a cache did and holds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct varvite_cache_stats {
+    /// Lookups that found their page.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Pages that gave way to others.
+    pub evictions: u64,
+    /// Pages held now.
+    pub pages: u64,
+    /// Bytes taken now.
+    pub bytes: u64,
+    /// Bytes that sessions and stores charged for what they keep beside the pages.
+    pub charged_bytes: u64,
+}
+
+/// What a cache did and holds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_cache_get_stats(
+    cache: *mut varvite_cache,
+    stats: *mut varvite_cache_stats,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let place = Out::new(stats, "statistics")?;
+        let held = crate::handle::get(cache)?;
+        let from = held.read()?.stats();
+        place.set(varvite_cache_stats {
+            hits: from.hits,
+            misses: from.misses,
+            evictions: from.evictions,
+            pages: from.pages,
+            bytes: from.bytes,
+            charged_bytes: from.charged_bytes,
+        });
         Ok(())
     })
 }

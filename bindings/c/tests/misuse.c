@@ -2,7 +2,7 @@
 // fail or call back, options of another release, and a fork.
 #include "check.h"
 
-#include <stdatomic.h>
+#include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +20,11 @@ static int calls_back(void *user, varvite_bytes older, varvite_bytes newer, varv
     varvite_arena found = {0};
     FAILS(VARVITE_INVALID, varvite_table_get(asked, &newer, &found, &error));
     CHECK(found.count == 0 && !found.owner);
+    // Also of an arena that had answers nothing is left.
+    varvite_bytes old[] = {newer};
+    found.items = old, found.count = 1;
+    FAILS(VARVITE_INVALID, varvite_table_get(asked, &newer, &found, &error));
+    CHECK(found.count == 0 && !found.items);
     (void)user;
     kept = output;
     CHECK(varvite_output_write(output, NULL, 5) == VARVITE_INVALID);
@@ -132,6 +137,25 @@ static void callbacks(void) {
     uint32_t merge;
     varvite_arena conflicts = {0};
     varvite_bytes branch = varvite_text("b");
+    // Nothing is done for an arena that cannot be filled, also where the merge would go well.
+    OK(varvite_store_set_branch(store, &branch, &base, &error));
+    varvite_arena copy = {0};
+    OK(varvite_store_branches(store, &conflicts, &error));
+    copy = conflicts;
+    OK(varvite_arena_free(&conflicts, &error));
+    varvite_arena *wrong[] = {NULL, (varvite_arena *)1, &copy};
+    for (int place = 0; place < 3; place++) {
+        int expected = place == 2 ? VARVITE_CLOSED : VARVITE_INVALID;
+        FAILS(expected, varvite_store_merge_branch(store, &branch, &theirs, &info, NULL, NULL, NULL, &merge, &commit,
+                                                   wrong[place], &error));
+        OK(varvite_store_branch(store, &branch, &commit, &(int){0}, &error));
+        CHECK(memcmp(&commit, &base, 32) == 0);
+        FAILS(expected, varvite_tree_merge(tree, tree, other, NULL, NULL, &merged, wrong[place], &error));
+        FAILS(expected, varvite_store_merge_commits(store, &ours, &theirs, NULL, NULL, NULL, &merge, &merged,
+                                                    wrong[place], &error));
+        varvite_checked checked;
+        FAILS(expected, varvite_store_check(store, &checked, wrong[place], &error));
+    }
     OK(varvite_store_set_branch(store, &branch, &ours, &error));
     FAILS(VARVITE_INVALID, varvite_store_merge_branch(store, &branch, &theirs, &info, NULL, during_merge, &it, &merge,
                                                       &commit, &conflicts, &error));
@@ -200,6 +224,215 @@ static void arguments_that_cannot_be(varvite_session *session, varvite_table *ta
     FAILS(VARVITE_CLOSED, varvite_arena_free(&copy, &error));
     FAILS(VARVITE_CLOSED, varvite_table_get(table, &key, &copy, &error));
     CHECK(strcmp(varvite_status_name(-5), "unknown") == 0 && strlen(varvite_library_version()) > 0);
+}
+
+// Numbers that ask for more than there is.
+static void extremes(varvite_session *session) {
+    varvite_disk *disk;
+    varvite_cache *cache;
+    OK(varvite_disk_memory(1, &disk, &error));
+    for (int shift = 0; shift < 20; shift++) {
+        FAILS(VARVITE_INVALID, varvite_cache_new(UINT64_MAX >> shift, &cache, &error));
+    }
+    varvite_session_options options;
+    varvite_session *other;
+    OK(varvite_session_options_default(&options, &error));
+    options.memory_bytes = UINT64_MAX;
+    FAILS(VARVITE_INVALID, varvite_session_create(disk, &options, &other, &error));
+    varvite_store *store;
+    for (int field = 0; field < 4; field++) {
+        varvite_store_options options;
+        OK(varvite_store_options_default(&options, &error));
+        *(uint64_t *[]){&options.objects_bytes, &options.hashes_bytes, &options.pages_bytes,
+                        &options.index_bytes}[field] = UINT64_MAX >> field;
+        FAILS(VARVITE_INVALID, varvite_store_create(disk, &options, &store, &error));
+    }
+    for (int field = 0; field < 2; field++) {
+        varvite_irmin_options options;
+        OK(varvite_irmin_options_default(&options, &error));
+        *(field ? &options.objects_bytes : &options.pages_bytes) = UINT64_MAX;
+        FAILS(VARVITE_INVALID, varvite_irmin_open(disk, &options, &store, &error));
+    }
+    // Bounds that nothing is taken for in advance may be as high as they go, or are refused.
+    varvite_store_options large;
+    OK(varvite_store_options_default(&large, &error));
+    large.tree_bytes = large.chunk_bytes = UINT64_MAX;
+    int status = varvite_store_create(disk, &large, &store, NULL);
+    CHECK(status == VARVITE_OK || status == VARVITE_INVALID);
+    if (status == VARVITE_OK) {
+        varvite_arena found = {0};
+        OK(varvite_store_log(store, SIZE_MAX, &found, &error));
+        OK(varvite_arena_free(&found, &error));
+        OK(varvite_store_close(store, &error));
+    }
+    OK(varvite_disk_close(disk, &error));
+    OK(varvite_disk_memory(2, &disk, &error));
+    OK(varvite_session_options_default(&options, &error));
+    options.queue_depth = UINT32_MAX;
+    options.segment_bytes = options.log_file_bytes = UINT64_MAX;
+    status = varvite_session_create(disk, &options, &other, NULL);
+    CHECK(status == VARVITE_OK || status == VARVITE_INVALID);
+    if (status == VARVITE_OK) OK(varvite_session_close(other, &error));
+    varvite_table_options table_options;
+    OK(varvite_table_options_default(&table_options, &error));
+    table_options.write_buffer_bytes = table_options.filter_bytes_max = UINT64_MAX;
+    varvite_table *table;
+    status = varvite_session_create_table(session, "large", &table_options, &table, NULL);
+    CHECK(status == VARVITE_OK || status == VARVITE_INVALID);
+    varvite_operation insert = insert_of("k", "v");
+    if (status == VARVITE_OK) {
+        OK(varvite_table_apply(table, &insert, 1, &error));
+        OK(varvite_table_close(table, &error));
+    }
+    OK(varvite_table_options_default(&table_options, &error));
+    status = varvite_table_options_within_memory(UINT64_MAX, &table_options, NULL);
+    CHECK(status == VARVITE_OK || status == VARVITE_INVALID);
+    varvite_loader *loader;
+    status = varvite_session_load_table(session, "loaded", NULL, UINT64_MAX, &loader, NULL);
+    CHECK(status == VARVITE_OK || status == VARVITE_INVALID);
+    if (status == VARVITE_OK) {
+        varvite_bytes entry[] = {varvite_text("k"), varvite_text("v")};
+        uint64_t count;
+        OK(varvite_loader_push(loader, entry, 1, NULL, &error));
+        OK(varvite_loader_count(loader, &count, &error));
+        CHECK(count == 1);
+        OK(varvite_loader_close(loader, &error));
+    }
+
+    // Counts that no array has.
+    varvite_arena found = {0};
+    size_t huge = (size_t)1 << 44, pushed = 7;
+    FAILS(VARVITE_INVALID, varvite_session_read_values(session, NULL, huge, &found, &error));
+    OK(varvite_session_load_table(session, "loaded", NULL, 0, &loader, &error));
+    FAILS(VARVITE_INVALID, varvite_loader_push(loader, NULL, huge, &pushed, &error));
+    CHECK(pushed == 0);
+    FAILS(VARVITE_INVALID, varvite_session_union(session, "u", NULL, huge, &table, &error));
+    FAILS(VARVITE_INVALID, varvite_session_apply(session, NULL, huge, &error));
+    varvite_tree *tree;
+    OK(varvite_tree_empty(NULL, &tree, &error));
+    FAILS(VARVITE_INVALID, varvite_tree_find_many(tree, NULL, huge, &found, &error));
+    OK(varvite_tree_list(tree, NULL, 0, 0, UINT64_MAX, &found, &error));
+    OK(varvite_tree_close(tree, &error));
+    OK(varvite_arena_free(&found, &error));
+
+    // What closes its handle does so also after an error.
+    FAILS(VARVITE_INVALID, varvite_loader_finish(loader, NULL, &error));
+    FAILS(VARVITE_CLOSED, varvite_loader_close(loader, &error));
+    varvite_value_writer *writer;
+    OK(varvite_session_write_value(session, &writer, &error));
+    FAILS(VARVITE_INVALID, varvite_value_writer_finish(writer, NULL, &error));
+    FAILS(VARVITE_CLOSED, varvite_value_writer_close(writer, &error));
+    OK(varvite_disk_close(disk, &error));
+}
+
+// Options of a program that knows fewer fields, or more.
+static void sizes(varvite_session *session) {
+    varvite_disk *disk;
+    varvite_session *other;
+    varvite_session_options options;
+    OK(varvite_disk_memory(1, &disk, &error));
+    // An older program's: what comes behind is not its own.
+    memset(&options, 0xa5, sizeof options);
+    options.size = offsetof(varvite_session_options, memory_bytes);
+    options.log = VARVITE_LOG_NONE;
+    options.seed = 7;
+    options.direct = 0;
+    options.queue_depth = 8;
+    OK(varvite_session_create(disk, &options, &other, &error));
+    OK(varvite_session_close(other, &error));
+    uint32_t sizes[] = {0, 4, 7, options.size - 4, sizeof options + 8, UINT32_MAX};
+    for (int place = 0; place < 6; place++) {
+        OK(varvite_session_options_default(&options, &error));
+        options.size = sizes[place];
+        FAILS(VARVITE_INVALID, varvite_session_open(disk, &options, &other, &error));
+    }
+    varvite_table_options table_options;
+    varvite_table *table;
+    memset(&table_options, 0xa5, sizeof table_options);
+    table_options.size = offsetof(varvite_table_options, write_buffer_bytes);
+    table_options.size_ratio = 2;
+    OK(varvite_session_create_table(session, "older", &table_options, &table, &error));
+    OK(varvite_table_close(table, &error));
+    FAILS(VARVITE_INVALID, varvite_table_options_within_memory(1 << 20, &table_options, &error));
+    OK(varvite_table_options_default(&table_options, &error));
+    table_options.reserved = 1;
+    FAILS(VARVITE_INVALID, varvite_session_create_table(session, "newer", &table_options, &table, &error));
+    varvite_open_options open = {8, VARVITE_VERIFY_FULL, (const char *)1, (varvite_operator **)1, 9};
+    varvite_snapshot *snapshot;
+    FAILS(VARVITE_MISSING, varvite_session_open_snapshot(session, "none", &open, &snapshot, &error));
+    varvite_store_options store_options;
+    varvite_store *store;
+    memset(&store_options, 0xa5, sizeof store_options);
+    store_options.size = offsetof(varvite_store_options, objects_bytes);
+    store_options.configuration = (varvite_configuration){32, 256, VARVITE_ORDER_SEEDED_HASH};
+    store_options.index = VARVITE_INDEX_MINIMAL;
+    store_options.durability = VARVITE_DURABILITY_SYNCED;
+    OK(varvite_disk_close(disk, &error));
+    OK(varvite_disk_memory(2, &disk, &error));
+    OK(varvite_store_create(disk, &store_options, &store, &error));
+    OK(varvite_store_close(store, &error));
+    OK(varvite_disk_close(disk, &error));
+}
+
+// Answers have no place, or one that is not aligned; nothing is written anywhere then.
+static void places(varvite_session *session, varvite_table *table) {
+    varvite_arena found = {0};
+    varvite_bytes key = varvite_text("k");
+    OK(varvite_table_get(table, &key, &found, &error));
+    CHECK(found.count == 1);
+    // An arena is empty after whatever went wrong.
+    FAILS(VARVITE_INVALID, varvite_table_get(NULL, &key, &found, &error));
+    CHECK(found.count == 0 && !found.items);
+    OK(varvite_table_get(table, &key, &found, &error));
+    FAILS(VARVITE_INVALID, varvite_table_lookup(table, NULL, 3, &found, &error));
+    CHECK(found.count == 0 && !found.items);
+    OK(varvite_table_get(table, &key, &found, &error));
+    FAILS(VARVITE_MISSING, varvite_session_snapshot_info(session, "none", &(varvite_snapshot_info){0}, &found, &error));
+    CHECK(found.count == 0 && !found.items);
+    OK(varvite_table_get(table, &key, &found, &error));
+    FAILS(VARVITE_INVALID, varvite_tree_find(NULL, &key, 1, &found, &error));
+    CHECK(found.count == 0 && !found.items);
+    OK(varvite_arena_free(&found, &error));
+
+    // An answer that comes with an arena is not written when there is none.
+    varvite_snapshot_content content = {"label", varvite_text(""), &table, 1};
+    OK(varvite_session_save_snapshot(session, "one", &content, &error));
+    varvite_snapshot_info info;
+    memset(&info, 0xa5, sizeof info);
+    varvite_snapshot_info before = info;
+    FAILS(VARVITE_INVALID, varvite_session_snapshot_info(session, "one", &info, NULL, &error));
+    CHECK(memcmp(&info, &before, sizeof info) == 0);
+    varvite_disk *parcel;
+    varvite_session *moved;
+    OK(varvite_disk_memory(9, &parcel, &error));
+    char memory[sizeof(varvite_error) + 8] __attribute__((aligned(8)));
+    memset(memory, 0xa5, sizeof memory);
+    void *odd = memory + 1;
+    FAILS(VARVITE_INVALID, varvite_session_export_snapshot(session, "one", parcel, VARVITE_VERIFY_QUICK, odd, &error));
+    FAILS(VARVITE_MISSING, varvite_session_open(parcel, NULL, &moved, &error)); // nothing was done
+    OK(varvite_disk_close(parcel, &error));
+    OK(varvite_session_delete_snapshot(session, "one", &error));
+
+    // An error that cannot be written is an error of the call.
+    CHECK(varvite_table_get(table, &key, &found, odd) == VARVITE_INVALID);
+    for (size_t place = 0; place < sizeof memory; place++) CHECK(memory[place] == (char)0xa5);
+
+    // Nothing is written behind what there is of a value, and what was never written before it is no matter.
+    varvite_value_writer *writer;
+    varvite_value *value;
+    OK(varvite_session_write_value(session, &writer, &error));
+    OK(varvite_value_writer_write(writer, &key, &error));
+    OK(varvite_value_writer_finish(writer, &value, &error));
+    size_t length;
+    uint8_t *fresh = malloc(3);
+    fresh[2] = 9;
+    OK(varvite_value_read_at(value, 0, fresh, 3, &length, &error));
+    CHECK(length == 1 && fresh[0] == 'k' && fresh[2] == 9);
+    OK(varvite_value_read_at(value, 5, fresh, 3, &length, &error));
+    CHECK(length == 0);
+    FAILS(VARVITE_INVALID, varvite_value_read_at(value, 0, NULL, 3, &length, &error));
+    free(fresh);
+    OK(varvite_value_close(value, &error));
 }
 
 static void handles(varvite_session *session, varvite_table *table) {
@@ -274,6 +507,9 @@ int main(int count, char **arguments) {
     operators(session);
     callbacks();
     arguments_that_cannot_be(session, table);
+    places(session, table);
+    extremes(session);
+    sizes(session);
     handles(session, table);
     forked(session, table, folder);
     OK(varvite_table_close(table, &error));

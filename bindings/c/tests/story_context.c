@@ -115,6 +115,7 @@ static void proofs(varvite_store *store, const varvite_hash *commit) {
         varvite_proof_summary summary;
         OK(varvite_proof_get_summary(proof, NULL, &summary, &error));
         CHECK(summary.values == 1 && summary.value_bytes == 1);
+        OK(varvite_proof_check(proof, NULL, &error));
         varvite_tree *shown;
         OK(varvite_proof_open(proof, NULL, &root, &shown, &error));
         OK(varvite_tree_find(shown, path_of("alice"), 3, &bytes, &error));
@@ -389,12 +390,19 @@ int main(int count, char **arguments) {
     varvite_store_stats stats;
     OK(varvite_store_get_stats(store, &stats, &error));
     CHECK(stats.commits == 5 && stats.chunks == 2);
+    CHECK(stats.epoch == 0 && stats.generation == 0 && stats.index_syncs <= stats.syncs);
     varvite_configuration configuration;
+    OK(varvite_tree_empty(&(varvite_configuration){2, 8, VARVITE_ORDER_HASH_BITS}, &tree, &error));
+    OK(varvite_tree_configuration(tree, &configuration, &error));
+    CHECK(configuration.entries == 2 && configuration.stable_hash == 8 && configuration.child_order == 1);
+    OK(varvite_tree_close(tree, &error));
     OK(varvite_store_configuration(store, &configuration, &error));
     CHECK(configuration.entries == 32 && configuration.stable_hash == 256 && configuration.child_order == 0);
     OK(varvite_store_warnings(store, &found, &error));
     CHECK(found.count == 0);
     OK(varvite_store_clear(store, &error));
+    OK(varvite_store_get_stats(store, &stats, &error));
+    CHECK(stats.epoch == 1 && stats.generation == 0);
     OK(varvite_store_log(store, 10, &found, &error));
     CHECK(found.count == 0 && seen.commits >= 4);
     OK(varvite_arena_free(&found, &error));

@@ -90,7 +90,7 @@ static void batches_and_snapshots(varvite_session *session) {
     CHECK(found.count == 3 && same(found.items[0], "ledger") && same(found.items[1], NULL));
     CHECK(same(found.items[2], "utxo"));
     FAILS(VARVITE_MISSING, varvite_session_snapshot_info(session, "slot-43", &info, &found, &error));
-    CHECK(found.count == 0 || found.items);
+    CHECK(found.count == 0 && !found.items);
 
     varvite_snapshot *snapshot;
     OK(varvite_session_open_snapshot(session, "slot-42", NULL, &snapshot, &error));
@@ -221,6 +221,8 @@ static void operators_and_unions(varvite_session *session) {
     OK(varvite_table_supply_union_credits(both, UINT64_MAX, &left, &error));
     OK(varvite_table_remaining_union_debt(both, &debt, &error));
     CHECK(debt == 0 && left > 0);
+    OK(varvite_table_operator_name(both, &found, &error));
+    CHECK(found.count == 1 && same(found.items[0], "plus"));
     OK(varvite_table_name(both, &found, &error));
     CHECK(same(found.items[0], "both"));
     OK(varvite_table_close(both, &error));
@@ -314,6 +316,7 @@ static void live_tables(const char *folder) {
     varvite_table *all[3];
     size_t opened;
     FAILS(VARVITE_INVALID, varvite_session_open_all(session, NULL, all, 1, &opened, &error));
+    CHECK(opened == 2);
     OK(varvite_session_open_all(session, NULL, all, 3, &opened, &error));
     CHECK(opened == 2);
     OK(varvite_table_get(all[1], &key, &names, &error));
@@ -356,8 +359,24 @@ int main(int count, char **arguments) {
     int poisoned;
     OK(varvite_session_is_poisoned(session, &poisoned, &error));
     CHECK(poisoned == 0);
+    CHECK(stats.written_bytes == stats.write_out_bytes + stats.merge_written_bytes + stats.snapshot_written_bytes +
+                                     stats.load_written_bytes);
+    int paused;
     OK(varvite_session_pause_merges(session, 1 << 20, &error));
+    OK(varvite_session_merges_are_paused(session, &paused, &error));
+    CHECK(paused == 1);
     OK(varvite_session_resume_merges(session, &error));
+    OK(varvite_session_merges_are_paused(session, &paused, &error));
+    CHECK(paused == 0);
+    varvite_filter_stats filters[20];
+    size_t levels;
+    OK(varvite_session_get_filter_stats(session, filters, 20, &levels, &error));
+    CHECK(levels > 0 && levels <= 20 && filters[0].passes <= filters[0].probes);
+    OK(varvite_session_get_filter_stats(session, NULL, 0, &levels, &error));
+    varvite_arena root = {0};
+    OK(varvite_session_root(session, &root, &error));
+    CHECK(root.count == 1 && strstr((const char *)folder, "tables") && root.items[0].length > 0);
+    OK(varvite_arena_free(&root, &error));
     OK(varvite_session_close(session, &error));
 
     // The same session once more, to read what was saved, with a cache that is shared.
@@ -377,6 +396,9 @@ int main(int count, char **arguments) {
     CHECK(warnings.count == 0);
     OK(varvite_arena_free(&warnings, &error));
     OK(varvite_session_close(session, &error));
+    varvite_cache_stats cached;
+    OK(varvite_cache_get_stats(options.cache, &cached, &error));
+    CHECK(cached.bytes > 0 && cached.bytes <= 8 << 20);
     OK(varvite_cache_close(options.cache, &error));
     OK(varvite_disk_close(disk, &error));
 

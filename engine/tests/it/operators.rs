@@ -3,11 +3,12 @@
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::{
-    Batch, Kind, LoadOrder, Log, MergeOperator, OpenTable, Session, SessionOptions, Table,
+    Batch, Cursor, Kind, LoadOrder, Log, MergeOperator, OpenTable, Session, SessionOptions, Table,
     TableOptions,
 };
 
@@ -180,4 +181,49 @@ fn a_joined_value_that_is_too_long_is_an_error() {
     assert!(error.detail().contains("16777216") && error.detail().contains("merge operator"));
     assert!(pieces > 5, "{pieces}");
     assert_eq!(table.get(b"key").unwrap().unwrap().len(), pieces * (3 << 20));
+}
+
+/// A value in a blob file is read and joined after the step to its key; any other is joined in the step.
+#[test]
+fn a_panic_while_a_cursor_joins_leaves_it_where_it_stood() {
+    for blob_min_bytes in [None, Some(32)] {
+        let is_calm = Arc::new(AtomicBool::new(false));
+        let calm = Arc::clone(&is_calm);
+        let operator = MergeOperator::new("append-when-calm", move |older, newer| {
+            assert!(calm.load(Ordering::Relaxed), "a shout");
+            [older, newer].concat()
+        });
+        let session = session(&MemoryDisk::seeded(1), Log::None);
+        let options = TableOptions { blob_min_bytes, ..table_options() }.with_operator(operator);
+        let mut table = session.create_table("t", options).unwrap();
+        for number in 0..40_u32 {
+            table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 90])).unwrap();
+        }
+        table.update(Batch::new().upsert(&20_u32.to_be_bytes(), b"!")).unwrap();
+        let joined = [&[7; 90][..], b"!"].concat();
+        for forward in [true, false] {
+            is_calm.store(false, Ordering::Relaxed);
+            let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
+            let step = |cursor: &mut Cursor| {
+                let found = if forward { cursor.next() } else { cursor.previous() }.unwrap();
+                found.map(|(key, value)| (key.to_vec(), value.to_vec()))
+            };
+            let mut numbers: Vec<u32> = (0..40).collect();
+            if !forward {
+                cursor.seek_last();
+                numbers.reverse();
+            }
+            for number in numbers {
+                if number == 20 {
+                    for _ in 0..3 {
+                        assert!(panics(|| step(&mut cursor)), "{blob_min_bytes:?}");
+                    }
+                    is_calm.store(true, Ordering::Relaxed);
+                }
+                let value = if number == 20 { joined.clone() } else { vec![7; 90] };
+                assert_eq!(step(&mut cursor), Some((number.to_be_bytes().to_vec(), value)));
+            }
+            assert_eq!(step(&mut cursor), None);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::store::tell_optional;
-use crate::arena::{fill, varvite_arena};
+use crate::arena::{answer, varvite_arena};
 use crate::args::{Out, bytes, one, optional};
 use crate::handle::get;
 use crate::status::{Outcome, call, varvite_error};
@@ -37,10 +37,10 @@ pub unsafe extern "C" fn varvite_store_branches(
     branches: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, branches, |branches| {
         let held = get(store)?;
         let store = held.read()?;
-        fill(branches, |arena| {
+        branches.fill(|arena| {
             for (name, hash) in store.branches() {
                 arena.give(name);
                 arena.give(hash.to_vec());

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use varvite::irmin_pack::{self, Choice, Options, Verify};
 
 use super::options::{configuration, tell_configuration, varvite_configuration};
-use crate::args::{Out, array, choose, optional, options};
+use crate::args::{Out, Sized32, array, budget, choose, optional, options, wanted};
 use crate::handle::{get, put};
 use crate::status::{Answers, Outcome, call, outer_callback, varvite_error};
 use crate::types::{disk, varvite_disk, varvite_hash, varvite_store};
@@ -33,6 +33,23 @@ pub struct varvite_irmin_options {
     pub pages_bytes: u64,
 }
 
+// SAFETY: numbers and pointers.
+unsafe impl Sized32 for varvite_irmin_options {
+    const NAME: &'static str = "options of a store of Irmin";
+
+    fn defaults() -> Self {
+        let defaults = Options::default();
+        varvite_irmin_options {
+            size: size_of::<varvite_irmin_options>() as u32,
+            configuration: tell_configuration(defaults.configuration),
+            verify: VARVITE_IRMIN_VERIFY_HASHES,
+            lower: std::ptr::null_mut(),
+            objects_bytes: defaults.objects_bytes,
+            pages_bytes: defaults.pages_bytes,
+        }
+    }
+}
+
 /// How far a migration is.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +60,8 @@ pub struct varvite_migrated {
     pub present: u64,
     /// Commits that garbage collection took.
     pub collected: u64,
+    /// Commits that were found in the pack, because the index lacks them.
+    pub unindexed: u64,
     /// Values that were added, changed or removed.
     pub changes: u64,
     /// Branches that were set.
@@ -76,15 +95,14 @@ pub type varvite_watch_export =
     Option<unsafe extern "C" fn(user: *mut c_void, exported: *const varvite_exported) -> c_int>;
 
 fn irmin_options(given: *const varvite_irmin_options) -> Outcome<Options> {
-    let given = options(given, |it: &varvite_irmin_options| it.size, "options")?;
-    let Some(given) = given else { return Ok(Options::default()) };
+    let Some(given) = options(given)? else { return Ok(Options::default()) };
     let lower = (!given.lower.is_null()).then(|| disk(given.lower)).transpose()?;
     Ok(Options {
         configuration: configuration(&raw const given.configuration)?,
         lower,
         verify: choose(given.verify, &[Verify::Hashes, Verify::Trust], "verify")?,
-        objects_bytes: given.objects_bytes,
-        pages_bytes: given.pages_bytes,
+        objects_bytes: budget(given.objects_bytes, "objects_bytes")?,
+        pages_bytes: budget(given.pages_bytes, "pages_bytes")?,
         ..Options::default()
     })
 }
@@ -96,15 +114,7 @@ pub unsafe extern "C" fn varvite_irmin_options_default(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let defaults = Options::default();
-        Out::new(options, "options")?.set(varvite_irmin_options {
-            size: size_of::<varvite_irmin_options>() as u32,
-            configuration: tell_configuration(defaults.configuration),
-            verify: VARVITE_IRMIN_VERIFY_HASHES,
-            lower: std::ptr::null_mut(),
-            objects_bytes: defaults.objects_bytes,
-            pages_bytes: defaults.pages_bytes,
-        });
+        Out::new(options, "options")?.set(varvite_irmin_options::defaults());
         Ok(())
     })
 }
@@ -156,6 +166,7 @@ pub unsafe extern "C" fn varvite_irmin_migrate(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
+        let place = wanted(migrated, "result")?;
         let (source, options) = (disk(source)?, irmin_options(options)?);
         let choice = Choice {
             commits: array(commits, count, "commits")?.iter().map(|it| it.bytes).collect(),
@@ -172,8 +183,8 @@ pub unsafe extern "C" fn varvite_irmin_migrate(
         };
         let outcome = irmin_pack::migrate(source, &options, &mut target, &choice, &mut watching);
         let done = answers.outcome(outcome)?;
-        if !migrated.is_null() {
-            Out::new(migrated, "result")?.set(tell_migrated(&done));
+        if let Some(place) = place {
+            place.set(tell_migrated(&done));
         }
         Ok(())
     })
@@ -184,6 +195,7 @@ fn tell_migrated(from: &irmin_pack::Migrated) -> varvite_migrated {
         commits: from.commits,
         present: from.present,
         collected: from.collected,
+        unindexed: from.unindexed,
         changes: from.changes,
         branches: from.branches,
         offset: from.offset,
@@ -204,6 +216,7 @@ pub unsafe extern "C" fn varvite_irmin_export(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
+        let place = wanted(exported, "result")?;
         let (target, scratch) = (disk(target)?, disk(scratch)?);
         let held = get(source)?;
         let source = held.read()?;
@@ -216,8 +229,8 @@ pub unsafe extern "C" fn varvite_irmin_export(
         };
         let outcome = irmin_pack::export(&source, &target, &scratch, &mut watching);
         let done = answers.outcome(outcome)?;
-        if !exported.is_null() {
-            Out::new(exported, "result")?.set(tell_exported(&done));
+        if let Some(place) = place {
+            place.set(tell_exported(&done));
         }
         Ok(())
     })

@@ -2,15 +2,15 @@
 
 use std::ffi::{c_int, c_void};
 
-use varvite::context::{Merge, Merged, Resolution, Sides};
+use varvite::context::{Conflict, Merge, Merged, Resolution, Sides};
 
 use super::store::{commit_info, limits, tell, varvite_commit_info, varvite_limits};
 use super::tree::copy;
 use super::walk::views;
-use crate::arena::{fill, varvite_arena};
+use crate::arena::{Answer, answer, varvite_arena};
 use crate::args::{NOTHING, Out, bytes, one, view};
-use crate::handle::{get, put};
-use crate::status::{Answers, Outcome, call, outer_callback, varvite_error};
+use crate::handle::{Lent, get};
+use crate::status::{Answers, Outcome, outer_callback, varvite_error};
 use crate::table::operator::{varvite_output, with_output};
 use crate::types::{varvite_bytes, varvite_hash, varvite_store, varvite_tree};
 
@@ -86,9 +86,9 @@ fn ask(
 }
 
 /// The paths of conflicts, each in one item: for every step its length in 4 bytes, little-endian, then its bytes.
-fn tell_conflicts(merged: &Merged, conflicts: *mut varvite_arena) -> Outcome {
-    fill(conflicts, |arena| {
-        for conflict in &merged.conflicts {
+fn tell_conflicts(found: &[Conflict], conflicts: Answer) -> Outcome {
+    conflicts.fill(|arena| {
+        for conflict in found {
             let mut path = Vec::new();
             for step in &conflict.path {
                 path.extend((step.len() as u32).to_le_bytes());
@@ -114,15 +114,17 @@ pub unsafe extern "C" fn varvite_tree_merge(
     conflicts: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, conflicts, |conflicts| {
         let place = Out::new(merged, "merged tree")?;
         let (ours, base, theirs) = (copy(ours)?, copy(base)?, copy(theirs)?);
         let answers = Answers::default();
         let outcome =
             ours.merge(&base, &theirs, |path, sides| ask((resolve, user), &answers, path, sides));
         let merged = answers.outcome(outcome)?;
-        tell_conflicts(&merged, conflicts)?;
-        place.set(put(merged.tree)?);
+        let Merged { tree, conflicts: found } = merged;
+        let tree = Lent::<varvite_tree>::new(tree)?;
+        tell_conflicts(&found, conflicts)?;
+        place.set(tree.keep());
         Ok(())
     })
 }
@@ -143,7 +145,7 @@ pub unsafe extern "C" fn varvite_store_merge_commits(
     conflicts: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, conflicts, |conflicts| {
         let (kind, place) = (Out::new(merge, "answer")?, Out::new(merged, "merged tree")?);
         let (ours, theirs) = (one(ours, "our commit")?, one(theirs, "their commit")?);
         let limits = self::limits(limits)?;
@@ -161,15 +163,13 @@ pub unsafe extern "C" fn varvite_store_merge_commits(
             }
             Merge::Conflicts(merged) => (VARVITE_MERGE_CONFLICTS, Some(merged)),
         };
-        match found {
-            Some(merged) => {
-                tell_conflicts(&merged, conflicts)?;
-                place.set(put(merged.tree)?);
-            }
-            None => {
-                fill(conflicts, |_| Ok(()))?;
-                place.set(std::ptr::null_mut());
-            }
+        if let Some(merged) = found {
+            let tree = Lent::<varvite_tree>::new(merged.tree)?;
+            tell_conflicts(&merged.conflicts, conflicts)?;
+            place.set(tree.keep());
+        } else {
+            drop(conflicts);
+            place.set(std::ptr::null_mut());
         }
         kind.set(code);
         Ok(())
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn varvite_store_merge_branch(
     conflicts: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, conflicts, |conflicts| {
         let (kind, place) = (Out::new(merge, "answer")?, Out::new(commit, "hash")?);
         let branch = bytes(*one(branch, "name of the branch")?, "name of the branch")?;
         let (theirs, info) = (one(theirs, "their commit")?, commit_info(info)?);
@@ -205,21 +205,16 @@ pub unsafe extern "C" fn varvite_store_merge_branch(
             held.write()?.merge_branch(branch, &theirs.bytes, &info, limits, |path, sides| {
                 ask((resolve, user), &answers, path, sides)
             });
-        let mut hash = [0; 32];
-        let code = match answers.outcome(outcome)? {
-            Merge::Unchanged => VARVITE_MERGE_UNCHANGED,
-            Merge::FastForward => VARVITE_MERGE_FAST_FORWARD,
-            Merge::Merged(commit) => {
-                hash = commit;
-                VARVITE_MERGE_MERGED
-            }
-            Merge::Conflicts(merged) => {
-                tell_conflicts(&merged, conflicts)?;
-                VARVITE_MERGE_CONFLICTS
-            }
+        // The branch may have moved: nothing that can fail comes from here on.
+        let (code, hash, found) = match answers.outcome(outcome)? {
+            Merge::Unchanged => (VARVITE_MERGE_UNCHANGED, [0; 32], None),
+            Merge::FastForward => (VARVITE_MERGE_FAST_FORWARD, [0; 32], None),
+            Merge::Merged(commit) => (VARVITE_MERGE_MERGED, commit, None),
+            Merge::Conflicts(merged) => (VARVITE_MERGE_CONFLICTS, [0; 32], Some(merged)),
         };
-        if code != VARVITE_MERGE_CONFLICTS {
-            fill(conflicts, |_| Ok(()))?;
+        match found {
+            Some(merged) => tell_conflicts(&merged.conflicts, conflicts)?,
+            None => drop(conflicts),
         }
         place.set(tell(hash));
         kind.set(code);

@@ -7,7 +7,7 @@ use varvite::context::{
     ChildOrder, Configuration, Cost, Durability, Index, Observer, Operation, Options,
 };
 
-use crate::args::{Out, Released, User, choose, optional, options, view};
+use crate::args::{Out, Released, Sized32, budget, choose, optional, options, view};
 use crate::handle::get;
 use crate::status::{Fault, Outcome, call, inner_callback, varvite_error};
 use crate::types::{varvite_bytes, varvite_cache};
@@ -131,7 +131,7 @@ pub struct varvite_context_observer {
             cost: *const varvite_cost,
         ),
     >,
-    /// Called once when the observer is no longer needed; may be NULL.
+    /// As a `varvite_release`, for each call that was given this; may be NULL.
     pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
     /// What the callbacks get. Several threads may use it at once.
     pub user: *mut c_void,
@@ -167,6 +167,30 @@ pub struct varvite_store_options {
     pub cache: *mut varvite_cache,
     /// Is told of every operation; or NULL.
     pub observer: *const varvite_context_observer,
+}
+
+// SAFETY: numbers and pointers.
+unsafe impl Sized32 for varvite_store_options {
+    const NAME: &'static str = "store options";
+
+    fn defaults() -> Self {
+        let defaults = Options::default();
+        varvite_store_options {
+            size: size_of::<varvite_store_options>() as u32,
+            configuration: tell_configuration(defaults.configuration),
+            index: VARVITE_INDEX_MINIMAL,
+            durability: VARVITE_DURABILITY_SYNCED,
+            objects_bytes: defaults.objects_bytes,
+            hashes_bytes: defaults.hashes_bytes,
+            pages_bytes: defaults.pages_bytes,
+            index_bytes: defaults.index_bytes,
+            tree_bytes: defaults.tree_bytes,
+            chunk_bytes: defaults.chunk_bytes,
+            seed: 0,
+            cache: std::ptr::null_mut(),
+            observer: std::ptr::null(),
+        }
+    }
 }
 
 struct HostObserver {
@@ -247,11 +271,19 @@ impl Observer for HostObserver {
     }
 }
 
-fn observer(given: &varvite_context_observer) -> Outcome<Arc<dyn Observer>> {
+/// An observer as a program gave it, and what it gets back of it however the call ends.
+pub(crate) struct GivenObserver(varvite_context_observer, Released);
+
+/// The observer in the options of a store, taken before anything can fail.
+pub(crate) fn given_observer(given: *const varvite_store_options) -> Option<GivenObserver> {
+    let given = optional(options(given).ok()??.observer, "observer").ok()??;
+    Some(GivenObserver(*given, Released::new(given.user, given.release)))
+}
+
+fn observer(GivenObserver(given, released): GivenObserver) -> Outcome<Arc<dyn Observer>> {
     let (Some(now_ns), Some(record)) = (given.now_ns, given.record) else {
         return Err(Fault::invalid("an observer needs now_ns and record: they are NULL"));
     };
-    let released = Released { user: User(given.user), release: given.release };
     Ok(Arc::new(HostObserver { now_ns, record, released }))
 }
 
@@ -275,9 +307,11 @@ pub(crate) fn tell_configuration(from: Configuration) -> varvite_configuration {
     }
 }
 
-pub(crate) fn store_options(given: *const varvite_store_options) -> Outcome<Options> {
-    let given = options(given, |it: &varvite_store_options| it.size, "store options")?;
-    let Some(given) = given else { return Ok(Options::default()) };
+pub(crate) fn store_options(
+    given: *const varvite_store_options,
+    host: Option<GivenObserver>,
+) -> Outcome<Options> {
+    let Some(given) = options(given)? else { return Ok(Options::default()) };
     let cache = if given.cache.is_null() {
         None
     } else {
@@ -285,18 +319,20 @@ pub(crate) fn store_options(given: *const varvite_store_options) -> Outcome<Opti
         let cache = held.read()?;
         Some(Arc::clone(&*cache))
     };
+    // One that could not be read was not taken.
+    optional(given.observer, "observer")?;
     let durabilities = [Durability::Synced, Durability::Written];
     Ok(Options {
         configuration: configuration(&raw const given.configuration)?,
         index: choose(given.index, &[Index::Minimal, Index::Always], "index")?,
         durability: choose(given.durability, &durabilities, "durability")?,
-        objects_bytes: given.objects_bytes,
-        hashes_bytes: given.hashes_bytes,
-        pages_bytes: given.pages_bytes,
-        index_bytes: given.index_bytes,
+        objects_bytes: budget(given.objects_bytes, "objects_bytes")?,
+        hashes_bytes: budget(given.hashes_bytes, "hashes_bytes")?,
+        pages_bytes: budget(given.pages_bytes, "pages_bytes")?,
+        index_bytes: budget(given.index_bytes, "index_bytes")?,
         cache,
         tree_bytes: given.tree_bytes,
-        observer: optional(given.observer, "observer")?.map(observer).transpose()?,
+        observer: host.map(observer).transpose()?,
         chunk_bytes: given.chunk_bytes,
         seed: (given.seed != 0).then_some(given.seed),
     })
@@ -309,22 +345,7 @@ pub unsafe extern "C" fn varvite_store_options_default(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let defaults = Options::default();
-        Out::new(options, "options")?.set(varvite_store_options {
-            size: size_of::<varvite_store_options>() as u32,
-            configuration: tell_configuration(defaults.configuration),
-            index: VARVITE_INDEX_MINIMAL,
-            durability: VARVITE_DURABILITY_SYNCED,
-            objects_bytes: defaults.objects_bytes,
-            hashes_bytes: defaults.hashes_bytes,
-            pages_bytes: defaults.pages_bytes,
-            index_bytes: defaults.index_bytes,
-            tree_bytes: defaults.tree_bytes,
-            chunk_bytes: defaults.chunk_bytes,
-            seed: 0,
-            cache: std::ptr::null_mut(),
-            observer: std::ptr::null(),
-        });
+        Out::new(options, "options")?.set(varvite_store_options::defaults());
         Ok(())
     })
 }

@@ -9,7 +9,7 @@ use super::options::{configuration, varvite_configuration};
 use super::store::tell;
 use super::tree::{copy, kind};
 use super::walk::no_callback;
-use crate::arena::{fill, varvite_arena};
+use crate::arena::{answer, varvite_arena};
 use crate::args::{Out, bytes, choose, flag, one};
 use crate::handle::{get, put, take};
 use crate::status::{Answers, Fault, Outcome, call, outer_callback, varvite_error};
@@ -133,11 +133,11 @@ pub unsafe extern "C" fn varvite_proof_encode(
     encoded: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, encoded, |encoded| {
         let encoding = choose(encoding, &ENCODINGS, "the encoding")?;
         let held = get(proof)?;
         let bytes = held.read()?.encode(encoding)?;
-        fill(encoded, |arena| {
+        encoded.fill(|arena| {
             arena.give(bytes);
             Ok(())
         })
@@ -243,6 +243,21 @@ pub unsafe extern "C" fn varvite_proof_is_stream(
         let held = get(proof)?;
         place.set(c_int::from(held.read()?.is_stream()));
         Ok(())
+    })
+}
+
+/// Checks what the proof says of the tree before, without running anything: its limits, its order, and that it has the
+/// hash before. VARVITE_CORRUPT when it does not. `configuration` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_proof_check(
+    proof: *mut varvite_proof,
+    configuration: *const varvite_configuration,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let configuration = self::configuration(configuration)?;
+        let held = get(proof)?;
+        Ok(held.read()?.check(configuration)?)
     })
 }
 

@@ -1,13 +1,16 @@
 //! Context stores: opening, commits, checking.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
-use varvite::context::{Commit, CommitInfo, Hash, Limits, Store};
+use varvite::context::{Commit, CommitInfo, Hash, Limits, Options, Store};
+use varvite::disk::Disk;
 
 use super::options::{
-    configuration, store_options, tell_configuration, varvite_configuration, varvite_store_options,
+    configuration, given_observer, store_options, tell_configuration, varvite_configuration,
+    varvite_store_options,
 };
-use crate::arena::{fill, varvite_arena};
+use crate::arena::{answer, varvite_arena};
 use crate::args::{Out, array, bytes, one, optional};
 use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
@@ -59,13 +62,17 @@ pub struct varvite_store_stats {
     pub index_bytes: u64,
     /// Bytes handed to the disk since the store was opened.
     pub written_bytes: u64,
-    /// Syncs asked for since the store was opened.
+    /// Syncs asked for since the store was opened, those of checkpoints and of the index included.
     pub syncs: u64,
+    /// Those of them that the index asked for.
+    pub index_syncs: u64,
     /// Memory that materialised nodes take.
     pub objects_bytes: u64,
     /// Chunks of the pack.
     pub chunks: u64,
     /// How often the store was cleared.
+    pub epoch: u64,
+    /// How often a collection ended.
     pub generation: u64,
 }
 
@@ -101,6 +108,22 @@ pub(crate) fn tell_optional(hash: Option<Hash>, (to, is_there): (&Out<varvite_ha
     is_there.set(c_int::from(hash.is_some()));
 }
 
+type Opening =
+    (*mut varvite_disk, *const varvite_store_options, *mut *mut varvite_store, *mut varvite_error);
+
+fn opened(
+    (disk, options, store, error): Opening,
+    open: impl FnOnce(Arc<dyn Disk>, Options) -> varvite::Result<Store>,
+) -> c_int {
+    let observer = given_observer(options);
+    call(error, || {
+        let place = Out::new(store, "store")?;
+        let options = store_options(options, observer)?;
+        place.set(put(open(self::disk(disk)?, options)?)?);
+        Ok(())
+    })
+}
+
 /// Makes a store in an empty folder and opens it for writing. `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_store_create(
@@ -109,11 +132,7 @@ pub unsafe extern "C" fn varvite_store_create(
     store: *mut *mut varvite_store,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        let place = Out::new(store, "store")?;
-        place.set(put(Store::create(self::disk(disk)?, store_options(options)?)?)?);
-        Ok(())
-    })
+    opened((disk, options, store, error), Store::create)
 }
 
 /// Opens a store for writing. VARVITE_LOCKED when somebody writes to it already. `options` may be NULL.
@@ -124,11 +143,7 @@ pub unsafe extern "C" fn varvite_store_open(
     store: *mut *mut varvite_store,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        let place = Out::new(store, "store")?;
-        place.set(put(Store::open(self::disk(disk)?, store_options(options)?)?)?);
-        Ok(())
-    })
+    opened((disk, options, store, error), Store::open)
 }
 
 /// Opens a store to read while another process may write to it: as of now, until `varvite_store_reload`. `options`
@@ -140,11 +155,7 @@ pub unsafe extern "C" fn varvite_store_open_read_only(
     store: *mut *mut varvite_store,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        let place = Out::new(store, "store")?;
-        place.set(put(Store::open_read_only(self::disk(disk)?, store_options(options)?)?)?);
-        Ok(())
-    })
+    opened((disk, options, store, error), Store::open_read_only)
 }
 
 /// Takes a checkpoint and closes the store. Its trees stay readable. The handle is closed also after an error.
@@ -190,10 +201,10 @@ pub unsafe extern "C" fn varvite_store_warnings(
     warnings: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, warnings, |warnings| {
         let held = get(store)?;
         let store = held.read()?;
-        fill(warnings, |arena| {
+        warnings.fill(|arena| {
             store.warnings().into_iter().for_each(|it| arena.give(it));
             Ok(())
         })
@@ -299,16 +310,18 @@ pub unsafe extern "C" fn varvite_store_commit_info(
     texts: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, texts, |texts| {
         let place = Out::new(found, "commit")?;
         let commit = one(commit, "commit")?;
         let held = get(store)?;
         let Commit { hash, tree, parents, date, author, message, sequence, .. } =
             held.read()?.commit_info(&commit.bytes)?;
-        fill(texts, |arena| {
+        texts.fill(|arena| {
             arena.give(author);
             arena.give(message);
-            parents.iter().for_each(|it| arena.give(it.to_vec()));
+            for parent in &parents {
+                arena.give(parent.to_vec());
+            }
             Ok(())
         })?;
         let parents = parents.len() as u64;
@@ -341,10 +354,10 @@ pub unsafe extern "C" fn varvite_store_log(
     commits: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, commits, |commits| {
         let held = get(store)?;
         let store = held.read()?;
-        fill(commits, |arena| {
+        commits.fill(|arena| {
             store.log(limit)?.iter().for_each(|it| arena.give(it.to_vec()));
             Ok(())
         })
@@ -362,11 +375,11 @@ pub unsafe extern "C" fn varvite_store_history(
     commits: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, commits, |commits| {
         let heads: Vec<Hash> = array(heads, count, "heads")?.iter().map(|it| it.bytes).collect();
         let held = get(store)?;
         let store = held.read()?;
-        fill(commits, |arena| {
+        commits.fill(|arena| {
             store.history(&heads, limit)?.iter().for_each(|it| arena.give(it.hash.to_vec()));
             Ok(())
         })
@@ -399,14 +412,16 @@ pub unsafe extern "C" fn varvite_store_lowest_common_ancestors(
     commits: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, commits, |commits| {
         let (ours, theirs) = (one(ours, "our commit")?, one(theirs, "their commit")?);
         let limits = self::limits(limits)?;
         let held = get(store)?;
         let store = held.read()?;
-        fill(commits, |arena| {
+        commits.fill(|arena| {
             let found = store.lowest_common_ancestors(&ours.bytes, &theirs.bytes, limits)?;
-            found.iter().for_each(|it| arena.give(it.to_vec()));
+            for commit in &found {
+                arena.give(commit.to_vec());
+            }
             Ok(())
         })
     })
@@ -482,7 +497,7 @@ pub unsafe extern "C" fn varvite_store_rebuild_index(
     })
 }
 
-/// Removes everything and begins a new generation. Trees checked out before stay readable.
+/// Removes everything and begins a new epoch. Trees checked out before stay readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_store_clear(
     store: *mut varvite_store,
@@ -503,11 +518,11 @@ pub unsafe extern "C" fn varvite_store_check(
     faults: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, faults, |faults| {
         let place = Out::new(checked, "result")?;
         let held = get(store)?;
         let found = held.read()?.check()?;
-        fill(faults, |arena| {
+        faults.fill(|arena| {
             let faults = found.index_faults.into_iter().chain(found.missing);
             faults.for_each(|it| arena.give(it));
             Ok(())
@@ -540,8 +555,10 @@ pub unsafe extern "C" fn varvite_store_get_stats(
             index_bytes: from.index_bytes,
             written_bytes: from.written_bytes,
             syncs: from.syncs,
+            index_syncs: from.index_syncs,
             objects_bytes: from.objects_bytes,
             chunks: from.chunks,
+            epoch: from.epoch,
             generation: from.generation,
         });
         Ok(())

@@ -4,9 +4,9 @@ use std::ffi::c_int;
 
 use varvite::context::{Kind, Tree};
 
-use super::options::{configuration, varvite_configuration};
+use super::options::{configuration, tell_configuration, varvite_configuration};
 use super::store::tell;
-use crate::arena::{fill, varvite_arena};
+use crate::arena::{answer, varvite_arena};
 use crate::args::{Out, Piece, array, bytes, one, path, steps};
 use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
@@ -84,11 +84,11 @@ pub unsafe extern "C" fn varvite_tree_find(
     value: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, value, |value| {
         let path = self::path(path, steps)?;
         let held = get(tree)?;
         let tree = held.read()?;
-        fill(value, |arena| {
+        value.fill(|arena| {
             arena.give_optional(tree.find(path)?);
             Ok(())
         })
@@ -104,11 +104,11 @@ pub unsafe extern "C" fn varvite_tree_find_many(
     values: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, values, |values| {
         let paths = array(paths, count, "paths")?;
         let held = get(tree)?;
         let tree = held.read()?;
-        fill(values, |arena| {
+        values.fill(|arena| {
             arena.reserve(paths.len());
             for path in paths {
                 arena.give_optional(tree.find(self::steps(path)?)?);
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn varvite_tree_length(
     length: *mut u64,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || ask(tree, (path, steps), length, |tree, path| tree.length(path)))
+    call(error, || ask(tree, (path, steps), length, Tree::length))
 }
 
 /// Up to `length` children of the directory at a path after the first `offset`, in stored order: two items each,
@@ -209,11 +209,11 @@ pub unsafe extern "C" fn varvite_tree_list(
     children: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, children, |children| {
         let path = self::path(path, steps)?;
         let held = get(tree)?;
         let tree = held.read()?;
-        fill(children, |arena| {
+        children.fill(|arena| {
             for (name, child) in tree.list(path, offset, length)? {
                 arena.give(name);
                 arena.give(vec![kind(child.kind()) as u8]);
@@ -294,6 +294,20 @@ pub unsafe extern "C" fn varvite_tree_equal(
     call(error, || {
         let other = copy(other)?;
         ask(tree, (std::ptr::null(), 0), are_equal, |tree, _| tree.equal(&other).map(c_int::from))
+    })
+}
+
+/// The shape of the tree's directories.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_tree_configuration(
+    tree: *mut varvite_tree,
+    configuration: *mut varvite_configuration,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        ask(tree, (std::ptr::null(), 0), configuration, |tree, _| {
+            Ok(tell_configuration(tree.configuration()))
+        })
     })
 }
 

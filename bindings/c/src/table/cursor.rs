@@ -1,14 +1,15 @@
 //! Cursors.
 
 use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use varvite::Cursor;
 
-use crate::arena::{fill, varvite_arena};
+use crate::arena::{answer, varvite_arena};
 use crate::args::{NOTHING, Out, bound, bytes, varvite_bound, view};
 use crate::handle::{get, put, take};
-use crate::status::{Outcome, call, varvite_error};
+use crate::status::{Outcome, call, forget, varvite_error};
 use crate::types::{varvite_bytes, varvite_cursor, varvite_table, varvite_view};
 
 /// Does `body` with the cursor of a handle.
@@ -92,7 +93,7 @@ pub unsafe extern "C" fn varvite_cursor_next(
     value: *mut varvite_bytes,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || step(cursor, key, value, |it| it.next()))
+    call(error, || step(cursor, key, value, Cursor::next))
 }
 
 /// The binding before, which is passed; NULL at the lower bound. The bytes stay until the cursor's next call.
@@ -103,7 +104,7 @@ pub unsafe extern "C" fn varvite_cursor_previous(
     value: *mut varvite_bytes,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || step(cursor, key, value, |it| it.previous()))
+    call(error, || step(cursor, key, value, Cursor::previous))
 }
 
 /// As `varvite_cursor_next`, without reading a value that is in a blob file.
@@ -113,7 +114,7 @@ pub unsafe extern "C" fn varvite_cursor_next_key(
     key: *mut varvite_bytes,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || step_key(cursor, key, |it| it.next_key()))
+    call(error, || step_key(cursor, key, Cursor::next_key))
 }
 
 /// As `varvite_cursor_previous`, without reading a value that is in a blob file.
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn varvite_cursor_previous_key(
     key: *mut varvite_bytes,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || step_key(cursor, key, |it| it.previous_key()))
+    call(error, || step_key(cursor, key, Cursor::previous_key))
 }
 
 /// The value of the key that the last step gave. The bytes stay until the cursor's next call.
@@ -136,7 +137,8 @@ pub unsafe extern "C" fn varvite_cursor_value(
     call(error, || step_key(cursor, value, |it| it.value().map(Some)))
 }
 
-/// Up to `limit` bindings from here on, which are passed: two items a key. None only at the upper bound.
+/// Up to `limit` bindings from here on, which are passed: two items a key. None only at the upper bound. What was passed
+/// before an error is given, and the next call meets the error: it stands before the key that cannot be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_cursor_next_many(
     cursor: *mut varvite_cursor,
@@ -144,19 +146,28 @@ pub unsafe extern "C" fn varvite_cursor_next_many(
     entries: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        fill(entries, |arena| {
+    answer(error, entries, |entries| {
+        entries.fill(|arena| {
             with(cursor, |cursor| {
                 for index in 0..limit {
-                    match cursor.next() {
-                        Ok(Some((key, value))) => {
+                    // A merge operator that fails unwinds from here, and the cursor stands before its key then.
+                    let step = catch_unwind(AssertUnwindSafe(|| {
+                        Ok(cursor.next()?.map(|(key, value)| {
                             arena.give(key);
                             arena.give(value);
-                        }
-                        Ok(None) => break,
+                        }))
+                    }));
+                    match step {
+                        Ok(Ok(Some(()))) => {}
+                        Ok(Ok(None)) => break,
                         // What was passed must not be lost; the next call meets the error again.
-                        Err(_) if index > 0 => break,
-                        Err(error) => return Err(error),
+                        Ok(Err(_)) if index > 0 => break,
+                        Ok(Err(error)) => return Err(error),
+                        Err(failed) if index > 0 => {
+                            forget(failed);
+                            break;
+                        }
+                        Err(failed) => resume_unwind(failed),
                     }
                 }
                 Ok(())

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int};
 
 use super::options::{open_table, varvite_open_options};
 use super::session::{put_table, session};
-use crate::arena::{fill, varvite_arena};
-use crate::args::{Out, array, text};
-use crate::handle::get;
+use crate::arena::{answer, varvite_arena};
+use crate::args::{Out, room, text};
+use crate::handle::{get, take};
 use crate::status::{Fault, call, varvite_error};
 use crate::types::{varvite_session, varvite_table};
 
@@ -17,9 +17,9 @@ pub unsafe extern "C" fn varvite_session_live_tables(
     names: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, names, |names| {
         let session = self::session(session)?;
-        fill(names, |arena| {
+        names.fill(|arena| {
             session.live_tables()?.into_iter().for_each(|it| arena.give(it));
             Ok(())
         })
@@ -70,8 +70,8 @@ pub unsafe extern "C" fn varvite_session_delete_table(
 }
 
 /// Opens every live table, in the order of their names, in one pass over the log: `tables` is an array of `capacity`
-/// that gets the handles, `count` is how many. VARVITE_INVALID when there are more than `capacity`. `options` may be
-/// NULL.
+/// that gets the handles, `count` is how many. When there are more than `capacity` it opens none, gives VARVITE_INVALID,
+/// and `count` is set all the same, to how many there are. `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_session_open_all(
     session: *mut varvite_session,
@@ -83,22 +83,39 @@ pub unsafe extern "C" fn varvite_session_open_all(
 ) -> c_int {
     call(error, || {
         let place = Out::new(count, "count")?;
-        // Looks whether there is an array at all.
-        array(tables.cast_const(), capacity, "tables")?;
-        let opened = self::session(session)?.open_all(&open_table(options)?)?;
-        if opened.len() > capacity {
-            return Err(Fault::invalid(format!(
-                "there are {} live tables, but room for {capacity}: pass a longer array",
-                opened.len()
-            )));
+        room(tables, capacity, "tables")?;
+        let (session, options) = (self::session(session)?, open_table(options)?);
+        let fits = |there: usize| {
+            if there <= capacity {
+                return Ok(());
+            }
+            place.set(there);
+            Err(Fault::invalid(format!(
+                "there are {there} live tables, but room for {capacity}: pass a longer array"
+            )))
+        };
+        fits(session.live_tables()?.len())?;
+        let opened = session.open_all(&options)?;
+        // Another thread may have made some.
+        fits(opened.len())?;
+        let mut handles = Vec::with_capacity(opened.len());
+        for table in opened {
+            match put_table(table) {
+                Ok(handle) => handles.push(handle),
+                Err(fault) => {
+                    for handle in handles {
+                        drop(take(handle));
+                    }
+                    return Err(fault);
+                }
+            }
         }
-        place.set(opened.len());
-        for (index, table) in opened.into_iter().enumerate() {
-            let handle = put_table(table)?;
-            // SAFETY: `array` saw that it is neither NULL nor unaligned, and the caller promises `capacity` places,
-            // which is more than `index`.
-            unsafe { tables.add(index).write(handle) };
+        if !handles.is_empty() {
+            // SAFETY: `room` saw that it is neither NULL nor unaligned, and the caller promises `capacity` places,
+            // which is as many at least.
+            unsafe { tables.copy_from_nonoverlapping(handles.as_ptr(), handles.len()) };
         }
+        place.set(handles.len());
         Ok(())
     })
 }

@@ -4,17 +4,17 @@ use std::ffi::c_int;
 
 use varvite::View;
 
-use crate::arena::{Memory, fill, varvite_arena};
-use crate::args::{Out, Piece, array, bound, one, pieces, varvite_bound};
+use crate::arena::{Answer, Memory, answer, varvite_arena};
+use crate::args::{Out, Piece, array, bound, one, pieces, room, varvite_bound};
 use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
 use crate::types::{varvite_bytes, varvite_session, varvite_table, varvite_value, varvite_view};
 
 fn look_up(
-    found: *mut varvite_arena,
+    found: Answer,
     lookup: impl FnOnce(&mut varvite::Values) -> varvite::Result<()>,
 ) -> Outcome {
-    fill(found, |arena| {
+    found.fill(|arena| {
         lookup(&mut arena.values)?;
         arena.use_values();
         Ok(())
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn varvite_table_lookup(
     found: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, found, |found| {
         let keys = pieces(keys, count, "keys")?;
         let held = get(table)?;
         let table = held.read()?;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn varvite_view_lookup(
     found: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, found, |found| {
         let keys = pieces(keys, count, "keys")?;
         let held = get(view)?;
         let view = held.read()?;
@@ -66,10 +66,10 @@ pub unsafe extern "C" fn varvite_table_range(
     entries: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, entries, |entries| {
         let held = get(table)?;
         let view = held.read()?.table.view();
-        fill(entries, |arena| range(&view, lower, upper, arena))
+        entries.fill(|arena| range(&view, lower, upper, arena))
     })
 }
 
@@ -82,10 +82,10 @@ pub unsafe extern "C" fn varvite_view_range(
     entries: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, entries, |entries| {
         let held = get(view)?;
         let view = held.read()?;
-        fill(entries, |arena| range(&view, lower, upper, arena))
+        entries.fill(|arena| range(&view, lower, upper, arena))
     })
 }
 
@@ -141,19 +141,20 @@ fn find(view: &View, keys: &[Piece], values: *mut *mut varvite_value) -> Outcome
     if keys.is_empty() {
         return Ok(());
     }
-    // Looks whether there is an array at all.
-    array(values.cast_const(), keys.len(), "values")?;
+    room(values, keys.len(), "values")?;
     let mut handles = Vec::with_capacity(keys.len());
     for value in view.find(keys)? {
         match value.map(put::<varvite_value>).transpose() {
             Ok(handle) => handles.push(handle.unwrap_or(std::ptr::null_mut())),
             Err(fault) => {
-                handles.into_iter().for_each(|it| drop(take(it)));
+                for handle in handles {
+                    drop(take(handle));
+                }
                 return Err(fault);
             }
         }
     }
-    // SAFETY: `array` saw that it is neither NULL nor unaligned, and the caller promises as many places as keys.
+    // SAFETY: `room` saw that it is neither NULL nor unaligned, and the caller promises as many places as keys.
     unsafe { values.copy_from_nonoverlapping(handles.as_ptr(), handles.len()) };
     Ok(())
 }
@@ -212,11 +213,16 @@ pub unsafe extern "C" fn varvite_value_read_at(
         let place = Out::new(length, "length")?;
         let held = get(value)?;
         let value = held.read()?;
-        let buffer = match array(buffer.cast_const(), capacity, "buffer")?.len() {
+        room(buffer, capacity, "buffer")?;
+        let there = usize::try_from(value.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let buffer = match capacity.min(there) {
             0 => &mut [][..],
-            // SAFETY: `array` saw that it is not NULL, and the caller promises `capacity` bytes that were written
-            // before or may be anything, and that nobody else uses meanwhile.
-            length => unsafe { std::slice::from_raw_parts_mut(buffer, length) },
+            // SAFETY: `room` saw that it is not NULL, and the caller promises `capacity` bytes that nobody else uses
+            // meanwhile. They need not have been written, so they are before there is a slice of them.
+            length => unsafe {
+                buffer.write_bytes(0, length);
+                std::slice::from_raw_parts_mut(buffer, length)
+            },
         };
         place.set(value.read_at(offset, buffer)?);
         Ok(())
@@ -232,15 +238,16 @@ pub unsafe extern "C" fn varvite_session_read_values(
     found: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, found, |found| {
         let session = super::session::session(session)?;
-        let mut wanted = Vec::with_capacity(count);
-        for handle in array(values, count, "values")? {
+        let values = array(values, count, "values")?;
+        let mut wanted = Vec::with_capacity(values.len());
+        for handle in values {
             let held = get(*handle)?;
             let value = held.read()?;
             wanted.push(value.clone());
         }
-        fill(found, |arena| {
+        found.fill(|arena| {
             arena.values = session.read_values(&wanted)?;
             arena.use_values();
             Ok(())
@@ -265,7 +272,7 @@ pub unsafe extern "C" fn varvite_table_get(
     found: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, found, |found| {
         one(key, "key")?;
         let key = pieces(key, 1, "key")?;
         let held = get(table)?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use varvite::{Executor, Observer, Operation};
 
-use crate::args::{Released, User};
+use crate::args::{Released, optional};
 use crate::handle::{put, take};
 use crate::status::{Outcome, call, inner_callback, varvite_error};
 use crate::types::varvite_work;
@@ -38,7 +38,7 @@ pub struct varvite_observer {
     pub record: Option<
         unsafe extern "C" fn(user: *mut c_void, operation: u32, duration_ns: u64, count: u64),
     >,
-    /// Called once when the observer is no longer needed; may be NULL.
+    /// As a `varvite_release`, for each call that was given this; may be NULL.
     pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
     /// What the callbacks get. Several threads may use it at once.
     pub user: *mut c_void,
@@ -51,7 +51,7 @@ pub struct varvite_executor {
     /// Takes a piece of work, to pass it to `varvite_work_run` at some time, on any thread but in this
     /// call, or to `varvite_work_close`, after which the writer does it. Must not call the library.
     pub execute: Option<unsafe extern "C" fn(user: *mut c_void, work: *mut varvite_work)>,
-    /// Called once when the executor is no longer needed; may be NULL.
+    /// As a `varvite_release`, for each call that was given this; may be NULL.
     pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
     /// What the callbacks get. Several threads may use it at once.
     pub user: *mut c_void,
@@ -105,27 +105,47 @@ impl Executor for HostExecutor {
     }
 }
 
-/// The observer that a program describes.
-pub fn observer(given: &varvite_observer) -> Outcome<Arc<dyn Observer>> {
-    let (Some(now_ns), Some(record)) = (given.now_ns, given.record) else {
-        return Err(missing("an observer needs now_ns and record"));
-    };
-    let released = Released { user: User(given.user), release: given.release };
-    Ok(Arc::new(HostObserver { now_ns, record, released }))
+/// What a program gave with the options of a session, and what it gets back of it however the call ends.
+#[derive(Default)]
+pub struct Host {
+    observer: Option<(varvite_observer, Released)>,
+    executor: Option<(varvite_executor, Released)>,
 }
 
-/// The executor that a program describes.
-pub fn executor(given: &varvite_executor) -> Outcome<Arc<dyn Executor>> {
-    let Some(execute) = given.execute else { return Err(missing("an executor needs execute")) };
-    let released = Released { user: User(given.user), release: given.release };
-    Ok(Arc::new(HostExecutor { execute, released }))
+impl Host {
+    /// Takes what can be read, before anything can fail.
+    pub fn new(observer: *const varvite_observer, executor: *const varvite_executor) -> Host {
+        let observer = optional(observer, "observer").ok().flatten();
+        let executor = optional(executor, "executor").ok().flatten();
+        Host {
+            observer: observer.map(|it| (*it, Released::new(it.user, it.release))),
+            executor: executor.map(|it| (*it, Released::new(it.user, it.release))),
+        }
+    }
+
+    /// The observer, if one was given.
+    pub fn observer(&mut self) -> Outcome<Option<Arc<dyn Observer>>> {
+        let Some((given, released)) = self.observer.take() else { return Ok(None) };
+        let (Some(now_ns), Some(record)) = (given.now_ns, given.record) else {
+            return Err(missing("an observer needs now_ns and record"));
+        };
+        Ok(Some(Arc::new(HostObserver { now_ns, record, released })))
+    }
+
+    /// The executor, if one was given.
+    pub fn executor(&mut self) -> Outcome<Option<Arc<dyn Executor>>> {
+        let Some((given, released)) = self.executor.take() else { return Ok(None) };
+        let Some(execute) = given.execute else { return Err(missing("an executor needs execute")) };
+        Ok(Some(Arc::new(HostExecutor { execute, released })))
+    }
 }
 
 fn missing(what: &str) -> crate::status::Fault {
     crate::status::Fault::invalid(format!("{what}: they are NULL"))
 }
 
-/// Does a piece of work and closes it.
+/// Does a piece of work and closes it. VARVITE_CALLBACK when a merge operator failed in it: the writer does it then, and
+/// its update fails likewise if the operator still does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_work_run(
     work: *mut varvite_work,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use varvite::MergeOperator;
 
-use crate::args::{Out, Released, User, bytes, text, view};
+use crate::args::{Out, Released, bytes, text, view};
 use crate::handle::{get, put, take};
 use crate::status::{Fault, Outcome, call, inner_callback, unwind_callback, varvite_error};
 use crate::types::{varvite_bytes, varvite_operator};
@@ -17,9 +17,11 @@ pub struct varvite_output {
 }
 
 /// Joins `older` and `newer`: writes the result to `output`. Anything but 0 is a failure, and the call
-/// that needed the operator returns VARVITE_CALLBACK. Associative; the same answer for the same values;
-/// called from any thread that calls the library, at the same time too. Must not call the library, but for
-/// `varvite_output_write`, and must not leave by an exception or longjmp.
+/// that needed the operator returns VARVITE_CALLBACK and changes nothing. Two calls need it for others: a checkpoint of
+/// live tables leaves such a table out and `varvite_session_warnings` says so, or is VARVITE_INVALID with the failure
+/// in its sentence; and `varvite_work_run` returns VARVITE_CALLBACK on the thread that helps. Associative; the same
+/// answer for the same values; called from any thread that calls the library, at the same time too. Must not call the
+/// library, but for `varvite_output_write`, and must not leave by an exception, longjmp or the end of its thread.
 pub type varvite_join = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -29,7 +31,9 @@ pub type varvite_join = Option<
     ) -> c_int,
 >;
 
-/// Called once when what was given with it is no longer needed; may be NULL.
+/// Called once for each call that was given it, when nothing needs any more what was given with it: after a call that
+/// fails before it returns, as a rule. Only when the options that have it cannot be read, because of their size or an
+/// address that is not aligned, it is never called. Must not call the library. May be NULL.
 pub type varvite_release = Option<unsafe extern "C" fn(user: *mut c_void)>;
 
 thread_local! {
@@ -92,10 +96,10 @@ pub unsafe extern "C" fn varvite_operator_new(
     merge_operator: *mut *mut varvite_operator,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    let released = Released::new(user, release);
+    call(error, move || {
         let (name, place) = (text(name, "name")?, Out::new(merge_operator, "operator")?);
         let Some(join) = join else { return Err(Fault::invalid("the callback join is NULL")) };
-        let released = Released { user: User(user), release };
         let function = move |older: &[u8], newer: &[u8]| {
             let user = released.pointer();
             let (code, joined) = with_output(|output| {

@@ -7,9 +7,9 @@ use varvite::cache::Cache;
 use varvite::disk::Access;
 use varvite::{Log, Lookups, OpenSnapshot, OpenTable, SessionOptions, TableOptions, Verify};
 
-use super::observer::{executor, observer, varvite_executor, varvite_observer};
+use super::observer::{Host, varvite_executor, varvite_observer};
 use super::operator::operator;
-use crate::args::{Out, array, choose, flag, optional, options, text};
+use crate::args::{Out, Sized32, array, budget, choose, flag, optional, options, text};
 use crate::handle::get;
 use crate::status::{Fault, Outcome, call, varvite_error};
 use crate::types::{varvite_cache, varvite_operator};
@@ -100,11 +100,23 @@ pub struct varvite_open_options {
     pub operator_count: usize,
 }
 
-pub(crate) fn session_options(given: *const varvite_session_options) -> Outcome<SessionOptions> {
-    let given = options(given, |it: &varvite_session_options| it.size, "session options")?;
-    let Some(given) = given else { return Ok(SessionOptions::default()) };
+/// What comes with the options of a session and is the program's to get back, taken before anything can fail.
+pub(crate) fn host(given: *const varvite_session_options) -> Host {
+    let given = options(given).ok().flatten();
+    given.map_or_else(Host::default, |it| Host::new(it.observer, it.executor))
+}
+
+pub(crate) fn session_options(
+    given: *const varvite_session_options,
+    mut host: Host,
+) -> Outcome<SessionOptions> {
+    let Some(given) = options(given)? else { return Ok(SessionOptions::default()) };
+    // One that could not be read was not taken.
+    optional(given.executor, "executor")?;
+    optional(given.observer, "observer")?;
+    let memory_bytes = budget(given.memory_bytes, "memory_bytes")?;
     let cache = if given.cache.is_null() {
-        (given.memory_bytes > 0).then(|| Cache::new(given.memory_bytes))
+        (memory_bytes > 0).then(|| Cache::new(memory_bytes))
     } else if given.memory_bytes > 0 {
         return Err(Fault::invalid(
             "memory_bytes is for a session without a cache: leave one at 0",
@@ -126,14 +138,19 @@ pub(crate) fn session_options(given: *const varvite_session_options) -> Outcome<
         segment_bytes: given.segment_bytes,
         log: choose(given.log, &[Log::None, Log::Written, Log::Synced], "log")?,
         log_file_bytes: given.log_file_bytes,
-        executor: optional(given.executor, "executor")?.map(executor).transpose()?,
-        observer: optional(given.observer, "observer")?.map(observer).transpose()?,
+        executor: host.executor()?,
+        observer: host.observer()?,
     })
 }
 
 pub(crate) fn table_options(given: *const varvite_table_options) -> Outcome<TableOptions> {
-    let given = options(given, |it: &varvite_table_options| it.size, "table options")?;
-    let Some(given) = given else { return Ok(TableOptions::default()) };
+    let Some(given) = options(given)? else { return Ok(TableOptions::default()) };
+    if given.reserved != 0 {
+        return Err(Fault::invalid(format!(
+            "reserved is {}: leave it at 0, as the function that sets the defaults does",
+            given.reserved
+        )));
+    }
     let has_operator = !given.merge_operator.is_null();
     Ok(TableOptions {
         write_buffer_bytes: given.write_buffer_bytes,
@@ -147,13 +164,58 @@ pub(crate) fn table_options(given: *const varvite_table_options) -> Outcome<Tabl
     })
 }
 
+// SAFETY: numbers and pointers.
+unsafe impl Sized32 for varvite_session_options {
+    const NAME: &'static str = "session options";
+
+    fn defaults() -> Self {
+        let defaults = SessionOptions::default();
+        varvite_session_options {
+            size: size_of::<varvite_session_options>() as u32,
+            log: VARVITE_LOG_NONE,
+            seed: 0,
+            direct: u32::from(defaults.access == Access::Direct),
+            queue_depth: defaults.queue_depth as u32,
+            memory_bytes: 0,
+            segment_bytes: defaults.segment_bytes,
+            log_file_bytes: defaults.log_file_bytes,
+            cache: std::ptr::null_mut(),
+            executor: std::ptr::null(),
+            observer: std::ptr::null(),
+        }
+    }
+}
+
+// SAFETY: numbers and pointers.
+unsafe impl Sized32 for varvite_table_options {
+    const NAME: &'static str = "table options";
+
+    fn defaults() -> Self {
+        tell_table(&TableOptions::default())
+    }
+}
+
+// SAFETY: numbers and pointers.
+unsafe impl Sized32 for varvite_open_options {
+    const NAME: &'static str = "options";
+
+    fn defaults() -> Self {
+        varvite_open_options {
+            size: size_of::<varvite_open_options>() as u32,
+            verify: VARVITE_VERIFY_QUICK,
+            label: std::ptr::null(),
+            operators: std::ptr::null(),
+            operator_count: 0,
+        }
+    }
+}
+
 pub(crate) fn verify(given: u32) -> Outcome<Verify> {
     choose(given, &[Verify::Quick, Verify::Full], "verify")
 }
 
 pub(crate) fn open_snapshot(given: *const varvite_open_options) -> Outcome<OpenSnapshot> {
-    let given = options(given, |it: &varvite_open_options| it.size, "options")?;
-    let Some(given) = given else { return Ok(OpenSnapshot::default()) };
+    let Some(given) = options(given)? else { return Ok(OpenSnapshot::default()) };
     let label = (!given.label.is_null()).then(|| text(given.label, "label")).transpose()?;
     let operators = array(given.operators, given.operator_count, "operators")?;
     Ok(OpenSnapshot {
@@ -178,26 +240,13 @@ pub unsafe extern "C" fn varvite_session_options_default(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let defaults = SessionOptions::default();
-        Out::new(options, "options")?.set(varvite_session_options {
-            size: size_of::<varvite_session_options>() as u32,
-            log: VARVITE_LOG_NONE,
-            seed: 0,
-            direct: u32::from(defaults.access == Access::Direct),
-            queue_depth: defaults.queue_depth as u32,
-            memory_bytes: 0,
-            segment_bytes: defaults.segment_bytes,
-            log_file_bytes: defaults.log_file_bytes,
-            cache: std::ptr::null_mut(),
-            executor: std::ptr::null(),
-            observer: std::ptr::null(),
-        });
+        Out::new(options, "options")?.set(varvite_session_options::defaults());
         Ok(())
     })
 }
 
-fn set_table(options: *mut varvite_table_options, from: &TableOptions) -> Outcome {
-    Out::new(options, "options")?.set(varvite_table_options {
+fn tell_table(from: &TableOptions) -> varvite_table_options {
+    varvite_table_options {
         size: size_of::<varvite_table_options>() as u32,
         size_ratio: from.size_ratio,
         write_buffer_bytes: from.write_buffer_bytes,
@@ -210,7 +259,11 @@ fn set_table(options: *mut varvite_table_options, from: &TableOptions) -> Outcom
         blob_min_bytes: from.blob_min_bytes.unwrap_or(0),
         reserved: 0,
         merge_operator: std::ptr::null_mut(),
-    });
+    }
+}
+
+fn set_table(options: *mut varvite_table_options, from: &TableOptions) -> Outcome {
+    Out::new(options, "options")?.set(tell_table(from));
     Ok(())
 }
 
@@ -240,11 +293,18 @@ pub unsafe extern "C" fn varvite_table_options_within_memory(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let operator = crate::args::one(options, "options")?.merge_operator;
-        set_table(options, &table_options(options)?.within_memory(bytes))?;
-        // SAFETY: `one` and `set_table` saw that it is an aligned address, and the caller promises that it is one
-        // of options which nobody else uses meanwhile.
-        unsafe { (*options).merge_operator = operator };
+        let place = Out::new(options, "options")?;
+        let chosen = table_options(options)?.within_memory(bytes);
+        let Some(given) = self::options(options)? else { return Ok(()) };
+        if (given.size as usize) < size_of::<varvite_table_options>() {
+            return Err(Fault::invalid(
+                "the options are of an older release: begin with this release's defaults",
+            ));
+        }
+        place.set(varvite_table_options {
+            merge_operator: given.merge_operator,
+            ..tell_table(&chosen)
+        });
         Ok(())
     })
 }
@@ -256,13 +316,7 @@ pub unsafe extern "C" fn varvite_open_options_default(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        Out::new(options, "options")?.set(varvite_open_options {
-            size: size_of::<varvite_open_options>() as u32,
-            verify: VARVITE_VERIFY_QUICK,
-            label: std::ptr::null(),
-            operators: std::ptr::null(),
-            operator_count: 0,
-        });
+        Out::new(options, "options")?.set(varvite_open_options::defaults());
         Ok(())
     })
 }

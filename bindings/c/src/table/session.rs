@@ -1,15 +1,17 @@
 //! Sessions: opening, closing, and what concerns all tables.
 
 use std::ffi::{c_char, c_int};
+use std::sync::Arc;
 
-use varvite::{Session, Table};
+use varvite::disk::Disk;
+use varvite::{Session, SessionOptions, Table};
 
 use super::options::{
-    session_options, table_options, varvite_session_options, varvite_table_options,
+    host, session_options, table_options, varvite_session_options, varvite_table_options,
 };
 use super::update::{WritableTable, read_tables};
-use crate::arena::{fill, varvite_arena};
-use crate::args::{Out, text};
+use crate::arena::{answer, varvite_arena};
+use crate::args::{Out, room, text};
 use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
 use crate::types::{disk, varvite_disk, varvite_session, varvite_table};
@@ -32,8 +34,16 @@ pub struct varvite_session_stats {
     pub blob_written_bytes: u64,
     /// Bytes that merges read.
     pub merge_read_bytes: u64,
-    /// All bytes written, the log apart.
+    /// All bytes written, the log apart: the next four together.
     pub written_bytes: u64,
+    /// Bytes that write-outs of full buffers wrote.
+    pub write_out_bytes: u64,
+    /// Bytes that merges wrote.
+    pub merge_written_bytes: u64,
+    /// Bytes that snapshots and checkpoints wrote.
+    pub snapshot_written_bytes: u64,
+    /// Bytes that loading wrote, sorting included.
+    pub load_written_bytes: u64,
     /// Updates that the log took.
     pub log_records: u64,
     /// Bytes that the log wrote.
@@ -56,6 +66,26 @@ pub(crate) fn put_table(table: Table) -> Outcome<*mut varvite_table> {
     put(WritableTable::new(table))
 }
 
+type Opening = (
+    *mut varvite_disk,
+    *const varvite_session_options,
+    *mut *mut varvite_session,
+    *mut varvite_error,
+);
+
+fn opened(
+    (disk, options, session, error): Opening,
+    open: impl FnOnce(Arc<dyn Disk>, SessionOptions) -> varvite::Result<Session>,
+) -> c_int {
+    let host = host(options);
+    call(error, || {
+        let place = Out::new(session, "session")?;
+        let options = session_options(options, host)?;
+        place.set(put(open(crate::types::disk(disk)?, options)?)?);
+        Ok(())
+    })
+}
+
 /// Makes a session in the root folder of `disk`, which must be empty, and opens it. `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_session_create(
@@ -64,11 +94,7 @@ pub unsafe extern "C" fn varvite_session_create(
     session: *mut *mut varvite_session,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        let place = Out::new(session, "session")?;
-        place.set(put(Session::create(crate::types::disk(disk)?, session_options(options)?)?)?);
-        Ok(())
-    })
+    opened((disk, options, session, error), Session::create)
 }
 
 /// Opens a session for writing. VARVITE_MISSING when there is none, VARVITE_LOCKED when another process has it.
@@ -80,11 +106,7 @@ pub unsafe extern "C" fn varvite_session_open(
     session: *mut *mut varvite_session,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        let place = Out::new(session, "session")?;
-        place.set(put(Session::open(crate::types::disk(disk)?, session_options(options)?)?)?);
-        Ok(())
-    })
+    opened((disk, options, session, error), Session::open)
 }
 
 /// Opens a session for reading snapshots, also while another process writes. Changes nothing. `options` may
@@ -96,12 +118,7 @@ pub unsafe extern "C" fn varvite_session_open_read_only(
     session: *mut *mut varvite_session,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        let place = Out::new(session, "session")?;
-        let disk = crate::types::disk(disk)?;
-        place.set(put(Session::open_read_only(disk, session_options(options)?)?)?);
-        Ok(())
-    })
+    opened((disk, options, session, error), Session::open_read_only)
 }
 
 /// Ends a session. Live tables are durable then; of the others, what is in no snapshot is gone. Its tables and
@@ -121,9 +138,9 @@ pub unsafe extern "C" fn varvite_session_warnings(
     warnings: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, warnings, |warnings| {
         let session = self::session(session)?;
-        fill(warnings, |arena| {
+        warnings.fill(|arena| {
             session.warnings().into_iter().for_each(|it| arena.give(it));
             Ok(())
         })
@@ -170,6 +187,76 @@ pub unsafe extern "C" fn varvite_session_resume_merges(
     })
 }
 
+/// Whether merges are paused: 0 or 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_session_merges_are_paused(
+    session: *mut varvite_session,
+    are_paused: *mut c_int,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let place = Out::new(are_paused, "answer")?;
+        place.set(c_int::from(self::session(session)?.merges_are_paused()));
+        Ok(())
+    })
+}
+
+/// Where the session is: one item.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_session_root(
+    session: *mut varvite_session,
+    root: *mut varvite_arena,
+    error: *mut varvite_error,
+) -> c_int {
+    answer(error, root, |root| {
+        let session = self::session(session)?;
+        root.fill(|arena| {
+            arena.give(session.root());
+            Ok(())
+        })
+    })
+}
+
+/// How the filters of a level did.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct varvite_filter_stats {
+    /// Keys asked for.
+    pub probes: u64,
+    /// Of these, those that it let pass.
+    pub passes: u64,
+    /// Pages of the level searched in vain, also where it has no filter.
+    pub false_passes: u64,
+}
+
+/// How the filters did, of the youngest level first: `stats` is an array of `capacity` that gets those of as many levels
+/// at most; `levels` is how many there are.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_session_get_filter_stats(
+    session: *mut varvite_session,
+    stats: *mut varvite_filter_stats,
+    capacity: usize,
+    levels: *mut usize,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let place = Out::new(levels, "count")?;
+        room(stats, capacity, "statistics")?;
+        let filters = self::session(session)?.stats().filters;
+        for (index, from) in filters.iter().enumerate().take(capacity) {
+            let told = varvite_filter_stats {
+                probes: from.probes,
+                passes: from.passes,
+                false_passes: from.false_passes,
+            };
+            // SAFETY: `room` saw that it is neither NULL nor unaligned, and the caller promises `capacity` places.
+            unsafe { stats.add(index).write(told) };
+        }
+        place.set(filters.len());
+        Ok(())
+    })
+}
+
 /// What was counted since the session was opened.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_session_get_stats(
@@ -189,6 +276,10 @@ pub unsafe extern "C" fn varvite_session_get_stats(
             blob_written_bytes: from.blob_written_bytes,
             merge_read_bytes: from.merge_read_bytes,
             written_bytes: from.written_bytes(),
+            write_out_bytes: from.write_out_bytes,
+            merge_written_bytes: from.merge_written_bytes,
+            snapshot_written_bytes: from.snapshot_written_bytes,
+            load_written_bytes: from.load_written_bytes,
             log_records: from.log_records,
             log_written_bytes: from.log_written_bytes,
             log_syncs: from.log_syncs,
@@ -263,9 +354,9 @@ pub unsafe extern "C" fn varvite_session_check(
     findings: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, findings, |findings| {
         let disk = self::disk(disk)?;
-        fill(findings, |arena| {
+        findings.fill(|arena| {
             let go_on = |_| std::ops::ControlFlow::Continue(());
             for finding in varvite::table::check::check(&disk, go_on)?.findings {
                 arena.give(finding.file);

@@ -8,8 +8,8 @@ use varvite::{Snapshot, SnapshotContent, Transferred};
 use super::options::{open_snapshot, varvite_open_options, verify};
 use super::session::{put_table, session};
 use super::update::read_tables;
-use crate::arena::{Memory, fill, varvite_arena};
-use crate::args::{Out, bytes, one, text};
+use crate::arena::{Answer, Memory, answer, varvite_arena};
+use crate::args::{Out, bytes, one, text, wanted};
 use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
 use crate::types::{
@@ -110,9 +110,9 @@ pub unsafe extern "C" fn varvite_session_snapshots(
     names: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, names, |names| {
         let session = self::session(session)?;
-        fill(names, |arena| {
+        names.fill(|arena| {
             session.list_snapshots()?.into_iter().for_each(|it| arena.give(it.name));
             Ok(())
         })
@@ -129,25 +129,27 @@ pub unsafe extern "C" fn varvite_session_snapshot_info(
     texts: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, texts, |texts| {
         let (name, place) = (text(name, "name")?, Out::new(info, "information")?);
         let found = self::session(session)?.list_snapshots()?;
         let found = found.into_iter().find(|it| it.name == name).ok_or_else(|| {
             varvite::Error::missing(format!("there is no snapshot called {name}: list them"))
         })?;
-        place.set(varvite_snapshot_info {
+        let info = varvite_snapshot_info {
             sequence: found.sequence,
             payload_bytes: found.payload_bytes,
             disk_bytes: found.disk_bytes,
             tables: found.tables.len() as u64,
             is_damaged: c_int::from(found.damage.is_some()),
-        });
-        fill(texts, |arena| {
+        };
+        texts.fill(|arena| {
             arena.give(found.label);
             arena.give_optional(found.damage.map(String::into_bytes));
             found.tables.into_iter().for_each(|it| arena.give(it.name));
             Ok(())
-        })
+        })?;
+        place.set(info);
+        Ok(())
     })
 }
 
@@ -174,8 +176,9 @@ pub unsafe extern "C" fn varvite_session_export_snapshot(
 ) -> c_int {
     call(error, || {
         let (name, target) = (text(name, "name")?, disk(target)?);
-        let verify = self::verify(verify)?;
-        tell(self::session(session)?.export_snapshot(name, &target, verify)?, transferred)
+        let (verify, place) = (self::verify(verify)?, wanted(transferred, "transferred")?);
+        tell(self::session(session)?.export_snapshot(name, &target, verify)?, place);
+        Ok(())
     })
 }
 
@@ -193,20 +196,20 @@ pub unsafe extern "C" fn varvite_session_import_snapshot(
     call(error, || {
         let (name, new_name) = (text(name, "name")?, text(new_name, "new name")?);
         let (source, verify) = (disk(source)?, self::verify(verify)?);
-        let session = self::session(session)?;
-        tell(session.import_snapshot(&source, name, new_name, verify)?, transferred)
+        let (session, place) = (self::session(session)?, wanted(transferred, "transferred")?);
+        tell(session.import_snapshot(&source, name, new_name, verify)?, place);
+        Ok(())
     })
 }
 
-fn tell(moved: Transferred, place: *mut varvite_transferred) -> Outcome {
-    if !place.is_null() {
-        Out::new(place, "transferred")?.set(varvite_transferred {
+fn tell(moved: Transferred, place: Option<Out<varvite_transferred>>) {
+    if let Some(place) = place {
+        place.set(varvite_transferred {
             segments: moved.segments,
             bytes: moved.bytes,
             copied_bytes: moved.copied_bytes,
         });
     }
-    Ok(())
 }
 
 /// Takes the table `name` out of an open snapshot. It can be updated; the snapshot stays as it is.
@@ -227,11 +230,11 @@ pub unsafe extern "C" fn varvite_snapshot_take(
 
 fn tell_texts(
     snapshot: *const varvite_snapshot,
-    texts: *mut varvite_arena,
+    texts: Answer,
     give: impl FnOnce(&Snapshot, &mut Memory),
 ) -> Outcome {
     with(snapshot, |snapshot| {
-        fill(texts, |arena| {
+        texts.fill(|arena| {
             give(snapshot, arena);
             Ok(())
         })
@@ -245,7 +248,7 @@ pub unsafe extern "C" fn varvite_snapshot_label(
     label: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || tell_texts(snapshot, label, |it, arena| arena.give(&*it.label)))
+    answer(error, label, |label| tell_texts(snapshot, label, |it, arena| arena.give(&*it.label)))
 }
 
 /// The payload: one item.
@@ -255,7 +258,9 @@ pub unsafe extern "C" fn varvite_snapshot_payload(
     payload: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || tell_texts(snapshot, payload, |it, arena| arena.give(&*it.payload)))
+    answer(error, payload, |payload| {
+        tell_texts(snapshot, payload, |it, arena| arena.give(&*it.payload))
+    })
 }
 
 /// The names of the tables that were not taken yet, in the order in which they were saved.
@@ -265,7 +270,7 @@ pub unsafe extern "C" fn varvite_snapshot_tables(
     names: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, names, |names| {
         tell_texts(snapshot, names, |it, arena| {
             it.tables.iter().for_each(|it| arena.give(it.name()));
         })

@@ -7,7 +7,7 @@ use varvite::LoadOrder;
 
 use super::options::{table_options, varvite_table_options};
 use super::session::{put_table, session};
-use crate::args::{Out, array, bytes, one, text};
+use crate::args::{Out, array, bytes, one, text, wanted};
 use crate::handle::{get, put, take};
 use crate::status::{call, varvite_error};
 use crate::types::{
@@ -39,8 +39,8 @@ pub unsafe extern "C" fn varvite_session_load_table(
     })
 }
 
-/// Adds `count` keys with their values, two items each, as a range gives them. After VARVITE_INVALID those before
-/// the one that was refused are in, and `pushed` says how many; it may be NULL.
+/// Adds `count` keys with their values, two items each as a range gives them: the range's count is twice this one.
+/// After an error those before the one that was refused are in; `pushed` says how many, also then. It may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_loader_push(
     loader: *mut varvite_loader,
@@ -50,19 +50,24 @@ pub unsafe extern "C" fn varvite_loader_push(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
+        let place = wanted(pushed, "count")?;
+        let mut done = 0;
+        let tell = |done| {
+            if let Some(place) = &place {
+                place.set(done);
+            }
+        };
+        tell(done);
         let entries = array(entries.cast::<[varvite_bytes; 2]>(), count, "entries")?;
         let held = get(loader)?;
         let mut loader = held.write()?;
         let loader = loader.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut done = 0;
         let outcome = entries.iter().try_for_each(|[key, value]| {
             loader.push(bytes(*key, "key")?, bytes(*value, "value")?)?;
             done += 1;
             Ok(())
         });
-        if !pushed.is_null() {
-            Out::new(pushed, "count")?.set(done);
-        }
+        tell(done);
         outcome
     })
 }
@@ -75,9 +80,25 @@ pub unsafe extern "C" fn varvite_loader_finish(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let place = Out::new(table, "table")?;
         let loader = take(loader)?.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let place = Out::new(table, "table")?;
         place.set(put_table(loader.finish()?)?);
+        Ok(())
+    })
+}
+
+/// How many keys were pushed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_loader_count(
+    loader: *mut varvite_loader,
+    count: *mut u64,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let place = Out::new(count, "count")?;
+        let held = get(loader)?;
+        let mut loader = held.write()?;
+        place.set(loader.get_mut().unwrap_or_else(PoisonError::into_inner).count());
         Ok(())
     })
 }
@@ -129,8 +150,8 @@ pub unsafe extern "C" fn varvite_value_writer_finish(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let place = Out::new(value, "value")?;
         let writer = take(writer)?.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let place = Out::new(value, "value")?;
         place.set(put(writer.finish()?)?);
         Ok(())
     })

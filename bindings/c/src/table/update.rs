@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use varvite::{Batch, Table};
 
 use super::session::{put_table, session};
-use crate::arena::{fill, varvite_arena};
+use crate::arena::{answer, varvite_arena};
 use crate::args::{Out, array, bound, bytes, text, varvite_bound};
 use crate::handle::{Writing, get, put, take};
 use crate::status::{Fault, Outcome, call, varvite_error};
@@ -180,7 +180,9 @@ pub unsafe extern "C" fn varvite_session_apply(
                 updates.into_iter().map(|(it, _)| (&mut it.table, &it.batch)).collect();
             Ok(session.update(&mut updates)?)
         });
-        tables.iter_mut().for_each(|it| it.done());
+        for table in &mut tables {
+            table.done();
+        }
         outcome
     })
 }
@@ -263,11 +265,29 @@ pub unsafe extern "C" fn varvite_table_name(
     name: *mut varvite_arena,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
+    answer(error, name, |name| {
         let held = get(table)?;
         let table = held.read()?;
-        fill(name, |arena| {
+        name.fill(|arena| {
             arena.give(table.table.name());
+            Ok(())
+        })
+    })
+}
+
+/// The name of the table's merge operator: one item, NULL when it has none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_table_operator_name(
+    table: *mut varvite_table,
+    name: *mut varvite_arena,
+    error: *mut varvite_error,
+) -> c_int {
+    answer(error, name, |name| {
+        let held = get(table)?;
+        let table = held.read()?;
+        name.fill(|arena| {
+            let operator = table.table.options().operator.as_ref();
+            arena.give_optional(operator.map(|it| it.name().as_bytes().to_vec()));
             Ok(())
         })
     })

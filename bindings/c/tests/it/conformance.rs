@@ -40,7 +40,7 @@ fn array(items: impl IntoIterator<Item = String>) -> String {
 /// The checksum that zip files have, which every language has or has in eight lines.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ (crc & 1) * 0xedb8_8320)
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ ((crc & 1) * 0xedb8_8320))
     })
 }
 
@@ -263,7 +263,7 @@ impl ContextLines {
         if wide > 100 {
             return vec![b"wide".to_vec(), format!("{}", self.random.below(wide)).into_bytes()];
         }
-        (0..1 + self.random.index(3))
+        (0..=self.random.index(3))
             .map(|depth| format!("{}", self.random.below([2, 3, wide][depth])).into_bytes())
             .collect()
     }

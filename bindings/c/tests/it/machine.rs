@@ -287,7 +287,7 @@ impl Tables {
 
     fn union(&mut self) {
         let picked: Vec<_> =
-            (0..1 + self.random.index(3)).map(|_| self.random.index(self.tables.len())).collect();
+            (0..=self.random.index(3)).map(|_| self.random.index(self.tables.len())).collect();
         let handles: Vec<_> = picked.iter().map(|it| self.tables[*it].0).collect();
         let (name, mut union) = (text(&self.name()), slot());
         let (first, count, place) = (handles.as_ptr(), handles.len(), &raw mut union);
@@ -438,7 +438,7 @@ impl Contexts {
     }
 
     fn path(&mut self) -> Path {
-        (0..1 + self.random.index(3))
+        (0..=self.random.index(3))
             .map(|depth| format!("{}", self.random.below([3, 5, 40][depth])).into_bytes())
             .collect()
     }

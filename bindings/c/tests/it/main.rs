@@ -1,5 +1,6 @@
 //! The C face from outside, one binary.
 #![allow(unsafe_code, clippy::unwrap_used)] // it calls C's functions, and may fail at any place
+#![allow(clippy::wildcard_imports, clippy::struct_field_names)] // C's names have their prefix already
 
 mod calls; // how these tests call C's functions
 mod conformance; // what every face replays

@@ -301,13 +301,16 @@ impl Cursor {
         if !self.step(direction)? {
             return Ok(None);
         }
-        if let Err(error) = self.value() {
+        if self.blob.is_some() {
+            // Until the value is there it stands where it stood, also when the host's operator panics.
             let key = self.key.clone();
-            self.go(match direction {
+            let before = match direction {
                 Direction::Forward => Gap::Before(key),
                 Direction::Backward => Gap::After(key),
-            });
-            return Err(error);
+            };
+            let passed = (std::mem::replace(&mut self.gap, before), self.direction.take());
+            self.value()?;
+            (self.gap, self.direction) = passed;
         }
         Ok(Some((&self.key, &self.value)))
     }
