@@ -11,8 +11,8 @@ use super::changes::{Form, Since};
 use super::digest;
 use super::entry::{self, Places};
 use super::hash::{self, Hash};
-use super::node::{Base, Body, Node, Slot};
-use super::pack::{Pack, SMALL_BODY};
+use super::node::{Base, Body, Embedded, Node, Slot};
+use super::pack::{MIDDLING_BODY, Pack, SMALL_BODY};
 use super::patch::{self, PATCHES_MAX};
 use super::record::{self, Tag};
 use crate::error::Result;
@@ -20,6 +20,9 @@ use crate::format::codec::Encoder;
 
 /// Nodes that take up to about this many bytes are not worth a patch.
 const SMALL: usize = 48;
+
+/// A node that is written again after so many bytes of the pack, or fewer, is looked at soon.
+const HOT_BYTES: u64 = 2 << 20;
 
 /// Objects by hash, for a store that keeps every object once.
 pub(crate) type Objects = HashMap<Hash, u64>;
@@ -57,22 +60,28 @@ struct Settled {
 /// Where live children went. Keyed by address: the owners are kept until the batch is done.
 #[derive(Default)]
 struct Placed {
-    nodes: HashMap<*const Node, u64, BuildHasherDefault<AddressHasher>>,
+    nodes: HashMap<*const Node, Went, BuildHasherDefault<AddressHasher>>,
     values: HashMap<*const u8, u64, BuildHasherDefault<AddressHasher>>,
-    /// Directories that are within the records of their parents.
-    embedded: HashMap<*const Node, Arc<[u8]>, BuildHasherDefault<AddressHasher>>,
+}
+
+/// Where a node went.
+enum Went {
+    /// The logical offset of its record.
+    To(u64),
+    /// It is within the record of its parent, as these bytes.
+    Within(Embedded),
 }
 
 impl Placed {
     fn has(&self, node: *const Node) -> bool {
-        self.nodes.contains_key(&node) || self.embedded.contains_key(&node)
+        self.nodes.contains_key(&node)
     }
 
     /// What a node was written as.
     fn slot(&self, node: &Arc<Node>) -> Slot {
-        match self.embedded(node) {
-            Some(bytes) => Slot::Embedded(Arc::clone(bytes)),
-            None => Slot::StoredNode(self.node(node)),
+        match &self.nodes[&Arc::as_ptr(node)] {
+            Went::Within(bytes) => Slot::Embedded(bytes.clone()),
+            Went::To(offset) => Slot::StoredNode(*offset),
         }
     }
 }
@@ -99,11 +108,17 @@ impl Hasher for AddressHasher {
 
 impl Places for Placed {
     fn node(&self, node: &Arc<Node>) -> u64 {
-        self.nodes[&Arc::as_ptr(node)]
+        match self.nodes[&Arc::as_ptr(node)] {
+            Went::To(offset) => offset,
+            Went::Within(_) => unreachable!("a directory in place was asked for before"),
+        }
     }
 
-    fn embedded(&self, node: &Arc<Node>) -> Option<&Arc<[u8]>> {
-        self.embedded.get(&Arc::as_ptr(node))
+    fn embedded(&self, node: &Arc<Node>) -> Option<&Embedded> {
+        match self.nodes.get(&Arc::as_ptr(node))? {
+            Went::Within(bytes) => Some(bytes),
+            Went::To(_) => None,
+        }
     }
 
     fn value(&self, value: &Arc<[u8]>) -> u64 {
@@ -189,31 +204,31 @@ impl<'a> Batch<'a> {
                 continue;
             }
             let (node, _) = stack.pop().expect("the loop saw it");
-            let is_root = stack.is_empty();
-            self.put_node(node, is_root)?;
+            self.put_node(node, stack.last().map(|(parent, _)| &**parent))?;
         }
         Ok(self.placed.node(root))
     }
 
-    /// Adds a node whose children were added. The root has a record in any case.
-    fn put_node(&mut self, node: Arc<Node>, is_root: bool) -> Result<()> {
+    /// Adds a node whose children were added. The root, which has no parent, has a record in any case.
+    fn put_node(&mut self, node: Arc<Node>, parent: Option<&Node>) -> Result<()> {
         let key = Arc::as_ptr(&node);
         if self.placed.has(key) {
             return Ok(());
         }
         // The tree was hashed; but what was opened in place and not changed is below a hash that was known.
         let hash = digest::node(&node, Some(self.pack))?;
-        if !is_root && entry::is_embedded(&node, &self.placed) {
+        let kind =
+            parent.and_then(|parent| entry::embedded_kind(&node, parent.width(), &self.placed));
+        if let Some(kind) = kind {
             self.put_values(&node)?;
-            if let Some(bytes) = entry::embed(&node, &hash, &self.placed) {
-                self.placed.embedded.insert(key, bytes);
-                self.order.push((node, None));
-                return Ok(());
-            }
+            let bytes = entry::embed(&node, &hash, kind, &self.placed, &mut self.body);
+            self.placed.nodes.insert(key, Went::Within(bytes));
+            self.order.push((node, None));
+            return Ok(());
         }
         let back = node.base.filter(|_| node.is_back(&hash)).map(|base| base.offset);
         if let Some(offset) = self.stored(&hash).or(back) {
-            self.placed.nodes.insert(key, offset);
+            self.placed.nodes.insert(key, Went::To(offset));
             // The owner must live as long as its address is a key.
             self.order.push((node, None));
             return Ok(());
@@ -231,7 +246,7 @@ impl<'a> Batch<'a> {
         let body = out.finish();
         self.put(tag, &hash, &body);
         self.body = body;
-        self.placed.nodes.insert(key, at);
+        self.placed.nodes.insert(key, Went::To(at));
         self.order.push((node, Some(settled)));
         self.write_if_large()
     }
@@ -338,26 +353,30 @@ impl Written {
     /// have let go of them, or they are copied.
     pub(crate) fn settle(self, pack: &Pack) {
         let Written { placed, order, .. } = self;
-        let mut owners = Vec::new();
-        // Parents first: once a parent is clean it holds its children no more.
+        // Parents first: once a parent is clean, or gone, it holds its children no more. Who is asked for by
+        // address is further on in the order, and so alive.
         for (mut node, settled) in order.into_iter().rev() {
-            let Some(Settled { base, form }) = settled else {
-                owners.push(node);
-                continue;
-            };
+            let Some(Settled { base, form }) = settled else { continue };
             let own = Arc::make_mut(&mut node);
             own.settle(form, |child| placed.slot(child), |value| placed.value(value));
             let hashes = own.take_hashes();
+            let mut is_hot = false;
             if let Some(old) = own.base.replace(base) {
                 // A chain seldom looks back: the piece that this one replaces makes room at once.
-                drop(pack.objects.take(old.offset));
-                drop(pack.hashes.take(old.offset));
+                if let Some(node) = pack.objects.take(old.offset) {
+                    pack.spare.put(node);
+                }
+                if let Some(hashes) = pack.hashes.take(old.offset) {
+                    pack.spare.put_hashes(hashes);
+                }
+                is_hot = base.offset - old.offset < HOT_BYTES;
             }
             if hashes.len() > 1 {
                 pack.hashes.insert(base.offset, hashes);
             }
             // Small ones at the ends of paths are searched in their records.
-            if node.weight() > SMALL_BODY || matches!(node.body, Body::Branch(_)) {
+            let small = if node.leads_on() { SMALL_BODY } else { MIDDLING_BODY };
+            if is_hot || node.weight() > small || matches!(node.body, Body::Branch(_)) {
                 pack.objects.insert(base.offset, node);
             }
         }

@@ -131,14 +131,17 @@ impl Digester<'_> {
         let mut found: Vec<(&Node, usize, Node)> = Vec::new();
         for node in nodes {
             let Body::Leaf { leaf, .. } = &node.body else { continue };
-            for index in 0..leaf.len() {
-                if let Slot::Embedded(bytes) = leaf.slot(index)
-                    && entry::embedded_hash(bytes).is_none()
-                    && leaf.hashes().get(index).is_none()
-                {
-                    found.push((node, index, entry::embedded_node(bytes)?));
+            leaf.hashes().with(|known| {
+                for index in 0..leaf.len() {
+                    if let Slot::Embedded(bytes) = leaf.slot(index)
+                        && entry::embedded_hash(bytes).is_none()
+                        && known.get(index).is_none_or(|hash| *hash == UNKNOWN)
+                    {
+                        found.push((node, index, entry::embedded_node(bytes)?));
+                    }
                 }
-            }
+                Ok::<_, Error>(())
+            })?;
         }
         for batch in found.chunks(BATCH) {
             let inside: Vec<&Node> = batch.iter().map(|(_, _, inside)| inside).collect();

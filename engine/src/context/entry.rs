@@ -6,10 +6,11 @@
 //! refers to something, then its hash, then its entries, in which references are distances from one
 //! offset that no pack reaches. Format document: `docs/format/pack.md`.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::hash::Hash;
-use super::node::{Body, INLINE, Leaf, Node, Slot};
+use super::node::{Body, Embedded, INLINE, Leaf, Node, Slot};
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::{Decoder, Encoder};
 
@@ -17,6 +18,11 @@ use crate::format::codec::{Decoder, Encoder};
 /// [`REFERENCE`].
 const EMBEDDED_BYTES: usize = 64;
 const REFERENCE: usize = 4;
+
+/// The most children of a directory within which one that carries its hash is written: all of them are
+/// written again when a wide one is written in full, and those with a hash are several times as long as
+/// a reference.
+const HASHED_WIDTH: usize = 32;
 
 /// The most that is read, each reference counted as [`REFERENCE_AFAR`]: more than can be written. What is
 /// read is no larger in any record that it may be written into.
@@ -39,7 +45,7 @@ const _: () =
 pub(crate) trait Places {
     fn node(&self, node: &Arc<Node>) -> u64;
     /// The bytes of a directory that has no record of its own; none of another.
-    fn embedded(&self, node: &Arc<Node>) -> Option<&Arc<[u8]>>;
+    fn embedded(&self, node: &Arc<Node>) -> Option<&Embedded>;
     fn value(&self, value: &Arc<[u8]>) -> u64;
 }
 
@@ -49,6 +55,8 @@ const STORED_NODE: u8 = 17;
 const EMBEDDED: u8 = 18;
 /// The same with references, and the hash, so that it is known without reading what they lead to.
 const EMBEDDED_HASHED: u8 = 19;
+/// Where the entries of one with its hash begin.
+const HASHED: usize = 1 + size_of::<Hash>();
 /// Forms of a name, in the top three bits of an entry's first byte.
 const NAME_LONG: u8 = 0;
 const NAME_HEX: u8 = 7;
@@ -171,39 +179,92 @@ fn unpack_word(bytes: [u8; 4]) -> [u8; 8] {
     (nibbles + 0x3030_3030_3030_3030 + 39 * letters).to_le_bytes()
 }
 
-/// An entry's slot, and its name unless it has none, appended to `name`.
+/// An entry's slot; its name, unless it has none, is appended to `name`, and the bytes of a directory in
+/// place to `inside`, which is for the slot to share.
 pub(crate) fn take_entry(
     decoder: &mut Decoder<'_>,
     at: u64,
     named: bool,
     name: &mut Vec<u8>,
+    inside: &mut Vec<u8>,
 ) -> Result<Slot> {
     let start = decoder.clone();
-    let first = take_name(decoder, named, name)?;
-    take_slot(decoder, at, first, &start)
+    let first = decoder.u8()?;
+    if named {
+        take_name(decoder, first)?.append_to(name);
+    } else if first >> 5 != 0 {
+        return Err(start.corrupt("an entry without a name", first));
+    }
+    take_slot(decoder, at, first, &start, inside)
 }
 
-/// The first byte of an entry, and its name.
-fn take_name(decoder: &mut Decoder<'_>, named: bool, name: &mut Vec<u8>) -> Result<u8> {
-    let start = decoder.clone();
-    let first = decoder.u8()?;
-    let form = first >> 5;
-    name.clear();
-    match form {
-        _ if !named => {
-            if form != 0 {
-                return Err(start.corrupt("an entry without a name", first));
+/// A name as it is written.
+enum Name<'a> {
+    Plain(&'a [u8]),
+    /// The bytes that its digits stand for.
+    Hex(&'a [u8]),
+}
+
+impl Name<'_> {
+    fn append_to(&self, out: &mut Vec<u8>) {
+        match self {
+            Name::Plain(name) => out.extend_from_slice(name),
+            Name::Hex(bytes) => unpack_hex(bytes, out),
+        }
+    }
+}
+
+/// The name of an entry that begins with `first`.
+#[inline]
+fn take_name<'a>(decoder: &mut Decoder<'a>, first: u8) -> Result<Name<'a>> {
+    Ok(match first >> 5 {
+        NAME_LONG => Name::Plain(decoder.bytes_with_length()?),
+        NAME_HEX => Name::Hex(decoder.bytes_with_length()?),
+        short => Name::Plain(decoder.raw(usize::from(short))?),
+    })
+}
+
+/// A name to be looked for among entries.
+struct Wanted<'a> {
+    name: &'a [u8],
+    /// The bytes that it stands for, if it is of so many digits or fewer, and how many bytes they are.
+    packed: [u8; 64],
+    digits: Option<usize>,
+}
+
+impl Wanted<'_> {
+    fn new(name: &[u8]) -> Wanted<'_> {
+        let mut packed = [0; 64];
+        let digits = (name.len() <= 2 * packed.len() && is_hex(name)).then_some(name.len() / 2);
+        if let Some(length) = digits {
+            pack_hex(name, &mut packed[..length]);
+        }
+        Wanted { name, packed, digits }
+    }
+
+    /// How an entry's name compares to it.
+    fn compare(&self, found: &Name<'_>) -> Ordering {
+        match (found, self.digits) {
+            (Name::Plain(name), _) => (*name).cmp(self.name),
+            // Digits are in the order of what they stand for.
+            (Name::Hex(bytes), Some(length)) => (*bytes).cmp(&self.packed[..length]),
+            (Name::Hex(bytes), None) => {
+                let mut name = Vec::with_capacity(2 * bytes.len());
+                unpack_hex(bytes, &mut name);
+                (*name).cmp(self.name)
             }
         }
-        NAME_LONG => name.extend_from_slice(decoder.bytes_with_length()?),
-        NAME_HEX => unpack_hex(decoder.bytes_with_length()?, name),
-        short => name.extend_from_slice(decoder.raw(usize::from(short))?),
     }
-    Ok(first)
 }
 
 /// What an entry that begins with `first` leads to.
-fn take_slot(decoder: &mut Decoder<'_>, at: u64, first: u8, start: &Decoder<'_>) -> Result<Slot> {
+fn take_slot(
+    decoder: &mut Decoder<'_>,
+    at: u64,
+    first: u8,
+    start: &Decoder<'_>,
+    inside: &mut Vec<u8>,
+) -> Result<Slot> {
     match first & 31 {
         length if usize::from(length) <= INLINE => {
             let mut bytes = [0; INLINE];
@@ -212,35 +273,48 @@ fn take_slot(decoder: &mut Decoder<'_>, at: u64, first: u8, start: &Decoder<'_>)
         }
         STORED_VALUE => Ok(Slot::StoredValue(take_reference(decoder, at)?)),
         STORED_NODE => Ok(Slot::StoredNode(take_reference(decoder, at)?)),
-        what @ (EMBEDDED | EMBEDDED_HASHED) => take_embedded(decoder, at, what),
+        what @ (EMBEDDED | EMBEDDED_HASHED) => take_embedded(decoder, at, what, inside),
         other => Err(start.corrupt("a known kind of entry", other)),
     }
 }
 
 /// What `name` leads to among the entries from `decoder` on, which are all up to its end.
 pub(crate) fn find(mut decoder: Decoder<'_>, at: u64, name: &[u8]) -> Result<Option<Slot>> {
-    let mut found = Vec::with_capacity(64);
+    let wanted = Wanted::new(name);
     while decoder.remaining() > 0 {
         let start = decoder.clone();
-        let first = take_name(&mut decoder, true, &mut found)?;
-        match (*found).cmp(name) {
-            std::cmp::Ordering::Less => skip_slot(&mut decoder, first)?,
-            std::cmp::Ordering::Equal => {
-                return take_slot(&mut decoder, at, first, &start).map(Some);
+        let first = decoder.u8()?;
+        match wanted.compare(&take_name(&mut decoder, first)?) {
+            Ordering::Less => skip_slot(&mut decoder, first)?,
+            Ordering::Equal => {
+                let mut inside = Vec::new();
+                let slot = take_slot(&mut decoder, at, first, &start, &mut inside)?;
+                return Ok(Some(slot.share(&inside)));
             }
-            std::cmp::Ordering::Greater => break,
+            Ordering::Greater => break,
         }
     }
     Ok(None)
 }
 
+/// A leaf with room for all entries that follow, up to the first that is damaged: leaves are read so
+/// often that growing their buffers would be seen.
+pub(crate) fn leaf_for(mut decoder: Decoder<'_>) -> Leaf {
+    let (mut entries, mut names) = (0, 0);
+    while decoder.remaining() > 0 {
+        let Ok(length) = skip(&mut decoder) else { break };
+        entries += 1;
+        names += length;
+    }
+    Leaf::with_capacity(entries, names)
+}
+
 /// Passes an entry, and returns the length of its name.
-pub(crate) fn skip(decoder: &mut Decoder<'_>) -> Result<usize> {
+fn skip(decoder: &mut Decoder<'_>) -> Result<usize> {
     let first = decoder.u8()?;
-    let length = match first >> 5 {
-        NAME_LONG => decoder.bytes_with_length()?.len(),
-        NAME_HEX => 2 * decoder.bytes_with_length()?.len(),
-        short => decoder.raw(usize::from(short))?.len(),
+    let length = match take_name(decoder, first)? {
+        Name::Plain(name) => name.len(),
+        Name::Hex(bytes) => 2 * bytes.len(),
     };
     skip_slot(decoder, first)?;
     Ok(length)
@@ -270,9 +344,9 @@ pub(crate) fn take_reference(decoder: &mut Decoder<'_>, at: u64) -> Result<u64> 
         .ok_or_else(|| start.corrupt(format_args!("a distance below {at}"), distance))
 }
 
-/// Bytes of the entries of `node` within its parent, and whether they refer to anything; none when it is
-/// a piece, empty or too large, and has a record. `places` has the live directories below.
-fn embedded_size(node: &Node, places: &dyn Places) -> Option<(usize, bool)> {
+/// The kind of entry that `node` is within a directory or leaf of `width` children; none when it is a
+/// piece, empty or too large, and has a record. `places` has the live directories below.
+pub(crate) fn embedded_kind(node: &Node, width: usize, places: &dyn Places) -> Option<u8> {
     let Body::Leaf { leaf, flat: true } = &node.body else { return None };
     // A name and a byte take two at least.
     if leaf.len() == 0 || leaf.len() > EMBEDDED_BYTES / 2 {
@@ -283,11 +357,11 @@ fn embedded_size(node: &Node, places: &dyn Places) -> Option<(usize, bool)> {
         let (bytes, refers_on) = slot_size(leaf.slot(index), places);
         size += name_bytes(leaf.name(index)) + bytes;
         refers |= refers_on;
-        if size > EMBEDDED_BYTES {
+        if size > EMBEDDED_BYTES || refers && width > HASHED_WIDTH {
             return None;
         }
     }
-    Some((size, refers))
+    Some(if refers { EMBEDDED_HASHED } else { EMBEDDED })
 }
 
 /// Bytes of what stands behind a name, and whether it refers to anything.
@@ -310,46 +384,47 @@ fn slot_size(slot: &Slot, places: &dyn Places) -> (usize, bool) {
 
 /// How many references there are among entries in memory, those further within included.
 fn references(entries: &mut Decoder<'_>) -> Result<usize> {
-    let (mut count, mut name) = (0, Vec::new());
+    let mut count = 0;
     while entries.remaining() > 0 {
-        match take_name(entries, true, &mut name)? {
-            first if first & 31 == EMBEDDED_HASHED => {
-                entries.raw(size_of::<Hash>())?;
-                let inner = entries.bytes_with_length()?;
-                count += references(&mut Decoder::new("", 0, inner))?;
-            }
-            first => {
-                count += usize::from(matches!(first & 31, STORED_VALUE | STORED_NODE));
-                skip_slot(entries, first)?;
-            }
+        let first = entries.u8()?;
+        take_name(entries, first)?;
+        if first & 31 == EMBEDDED_HASHED {
+            entries.raw(size_of::<Hash>())?;
+            let inner = entries.bytes_with_length()?;
+            count += references(&mut Decoder::new("", 0, inner))?;
+        } else {
+            count += usize::from(matches!(first & 31, STORED_VALUE | STORED_NODE));
+            skip_slot(entries, first)?;
         }
     }
     Ok(count)
 }
 
-/// Whether a directory is written within its parent. `places` has the live directories below.
-pub(crate) fn is_embedded(node: &Node, places: &dyn Places) -> bool {
-    embedded_size(node, places).is_some()
-}
-
-/// The same while those below have no places yet; `false` when that depends on them.
+/// Whether a directory is written within its parent, whatever that and those below are.
 pub(crate) fn is_surely_embedded(node: &Node) -> bool {
-    embedded_size(node, &Nowhere).is_some() && node.next_live(0).is_none()
+    embedded_kind(node, usize::MAX, &Nowhere).is_some() && node.next_live(0).is_none()
 }
 
-/// The bytes of the directory `node` with the hash `hash`; none when it has a record.
-pub(crate) fn embed(node: &Node, hash: &Hash, places: &dyn Places) -> Option<Arc<[u8]>> {
-    let (size, refers) = embedded_size(node, places)?;
-    let Body::Leaf { leaf, .. } = &node.body else { return None };
-    let mut out = Encoder::over(Vec::with_capacity(size + 64));
-    out.u8(if refers { EMBEDDED_HASHED } else { EMBEDDED });
-    if refers {
+/// The bytes of the directory `node` with the hash `hash`, of which [`embedded_kind`] said `kind`. Uses
+/// the memory of `scratch`.
+pub(crate) fn embed(
+    node: &Node,
+    hash: &Hash,
+    kind: u8,
+    places: &dyn Places,
+    scratch: &mut Vec<u8>,
+) -> Embedded {
+    let Body::Leaf { leaf, .. } = &node.body else { unreachable!("branches are not embedded") };
+    let mut out = Encoder::over(std::mem::take(scratch));
+    out.u8(kind);
+    if kind == EMBEDDED_HASHED {
         out.raw(hash);
     }
     for index in 0..leaf.len() {
         put_entry(&mut out, AFAR, Some(leaf.name(index)), leaf.slot(index), places);
     }
-    Some(out.finish().into())
+    *scratch = out.finish();
+    Embedded::new(scratch)
 }
 
 /// The hash of an embedded directory, if it is with it.
@@ -360,7 +435,7 @@ pub(crate) fn embedded_hash(bytes: &[u8]) -> Option<Hash> {
 
 /// The entries of an embedded directory.
 fn entries(bytes: &[u8]) -> &[u8] {
-    let head = if bytes[0] == EMBEDDED_HASHED { 1 + size_of::<Hash>() } else { 1 };
+    let head = if bytes[0] == EMBEDDED_HASHED { HASHED } else { 1 };
     &bytes[head..]
 }
 
@@ -372,7 +447,7 @@ impl Places for Nowhere {
         unreachable!("what was read holds nothing live")
     }
 
-    fn embedded(&self, _: &Arc<Node>) -> Option<&Arc<[u8]>> {
+    fn embedded(&self, _: &Arc<Node>) -> Option<&Embedded> {
         None
     }
 
@@ -388,47 +463,89 @@ fn put_embedded(out: &mut Encoder, at: u64, bytes: &[u8]) {
         return;
     };
     out.raw(&hash);
-    let body = moved(Decoder::new("", 0, entries(bytes)), AFAR, at);
-    // All forms of names are written as short as they are read or shorter, and no reference is longer.
-    out.bytes_with_length(&body.expect("it was taken apart when it was read, or written before"));
+    let mut body = Encoder::over(Vec::with_capacity(bytes.len()));
+    let outcome = put_moved(&mut body, Decoder::new("", 0, entries(bytes)), AFAR, at);
+    // No reference is longer.
+    outcome.expect("it was taken apart when it was read, or written before");
+    out.bytes_with_length(body.bytes());
 }
 
-/// Entries whose references are distances from `from`, as distances from `to`.
-fn moved(mut decoder: Decoder<'_>, from: u64, to: u64) -> Result<Vec<u8>> {
-    let (mut out, mut name) = (Encoder::new(), Vec::new());
+/// Appends entries whose references are distances from `from`, as distances from `to`; the rest is as it
+/// was. Recursion is bounded by the length.
+fn put_moved(out: &mut Encoder, mut decoder: Decoder<'_>, from: u64, to: u64) -> Result<()> {
     while decoder.remaining() > 0 {
-        let slot = take_entry(&mut decoder, from, true, &mut name)?;
-        put_entry(&mut out, to, Some(&name), &slot, &Nowhere);
+        let (start, rest) = (decoder.clone(), decoder.remaining());
+        let first = decoder.u8()?;
+        take_name(&mut decoder, first)?;
+        let what = first & 31;
+        if matches!(what, STORED_VALUE | STORED_NODE | EMBEDDED_HASHED) {
+            let head = rest - decoder.remaining();
+            out.raw(start.clone().raw(head)?);
+        }
+        match what {
+            STORED_VALUE | STORED_NODE => out.varint(to - take_reference(&mut decoder, from)?),
+            EMBEDDED_HASHED => {
+                out.raw(decoder.raw(size_of::<Hash>())?);
+                let body = take_body(&mut decoder)?;
+                let mut inner = Encoder::over(Vec::with_capacity(EMBEDDED_MAX));
+                put_moved(&mut inner, Decoder::new("", 0, body), from, to)?;
+                fits(inner.bytes().len(), &start)?;
+                out.bytes_with_length(inner.bytes());
+            }
+            EMBEDDED => {
+                take_body(&mut decoder)?;
+                out.raw(start.clone().raw(rest - decoder.remaining())?);
+            }
+            inline if usize::from(inline) <= INLINE => {
+                decoder.raw(usize::from(inline))?;
+                out.raw(start.clone().raw(rest - decoder.remaining())?);
+            }
+            other => return Err(start.corrupt("a known kind of entry", other)),
+        }
     }
-    Ok(out.finish())
+    Ok(())
 }
 
-fn take_embedded(decoder: &mut Decoder<'_>, at: u64, what: u8) -> Result<Slot> {
-    let start = decoder.clone();
-    let mut bytes = vec![what];
-    if what == EMBEDDED_HASHED {
-        bytes.extend_from_slice(decoder.raw(size_of::<Hash>())?);
+/// `Corrupt` at `start` for entries of a directory in place that none may have.
+fn fits(length: usize, start: &Decoder<'_>) -> Result<()> {
+    if (1..=EMBEDDED_MAX).contains(&length) {
+        return Ok(());
     }
+    Err(start.corrupt(format_args!("1 to {EMBEDDED_MAX} bytes of entries"), length))
+}
+
+/// The entries of a directory in place.
+fn take_body<'a>(decoder: &mut Decoder<'a>) -> Result<&'a [u8]> {
+    let start = decoder.clone();
     let body = decoder.bytes_with_length()?;
-    let fits = |length: usize| {
-        if (1..=EMBEDDED_MAX).contains(&length) {
-            return Ok(());
-        }
-        Err(start.corrupt(format_args!("1 to {EMBEDDED_MAX} bytes of entries"), length))
-    };
-    fits(body.len())?;
+    fits(body.len(), &start)?;
+    Ok(body)
+}
+
+fn take_embedded(
+    decoder: &mut Decoder<'_>,
+    at: u64,
+    what: u8,
+    inside: &mut Vec<u8>,
+) -> Result<Slot> {
+    let (start, place) = (decoder.clone(), inside.len());
+    if inside.capacity() == 0 {
+        inside.reserve(128);
+    }
+    inside.push(what);
     if what == EMBEDDED {
         // Looked at when it is entered or hashed.
-        bytes.extend_from_slice(body);
+        inside.extend_from_slice(take_body(decoder)?);
     } else {
-        // Recursion is bounded by the length.
-        let inside = Decoder::new("", 0, body);
-        let body = moved(inside, at, AFAR)
+        inside.extend_from_slice(decoder.raw(size_of::<Hash>())?);
+        let body = Decoder::new("", 0, take_body(decoder)?);
+        let mut out = Encoder::after(std::mem::take(inside));
+        put_moved(&mut out, body, at, AFAR)
             .map_err(|error| start.corrupt("entries of a directory", error.detail()))?;
-        fits(body.len())?;
-        bytes.extend_from_slice(&body);
+        *inside = out.finish();
+        fits(inside.len() - place - HASHED, &start)?;
     }
-    Ok(Slot::Embedded(bytes.into()))
+    Ok(Slot::Embedded(Embedded::among(inside, place)))
 }
 
 fn damaged(what: &str) -> Error {
@@ -464,16 +581,20 @@ fn expect_hashed(bytes: &[u8], slot: &Slot) -> Result<()> {
 
 /// An embedded directory as a node, with its hash if that is known.
 pub(crate) fn embedded_node(bytes: &[u8]) -> Result<Node> {
-    let (mut leaf, mut name) = (Leaf::default(), Vec::new());
     let mut decoder = Decoder::new("", 0, entries(bytes));
+    let mut leaf = leaf_for(decoder.clone());
     while decoder.remaining() > 0 {
-        let slot = take_entry(&mut decoder, AFAR, true, &mut name)
+        let mut inside = Vec::new();
+        let in_order = leaf
+            .push_with(|names| {
+                let slot = take_entry(&mut decoder, AFAR, true, names, &mut inside)?;
+                Ok(slot.share(&inside))
+            })
             .map_err(|error| damaged(error.detail()))?;
-        expect_hashed(bytes, &slot)?;
-        if leaf.len() > 0 && leaf.name(leaf.len() - 1) >= &name[..] {
+        expect_hashed(bytes, leaf.slot(leaf.len() - 1))?;
+        if !in_order {
             return Err(damaged("its names are out of order"));
         }
-        leaf.push(&name, slot);
     }
     let mut node = Node::leaf(leaf, true);
     if let Some(hash) = embedded_hash(bytes) {
@@ -521,16 +642,18 @@ mod tests {
     /// Reads an entry at `at`; what can be read can be looked into, and written anywhere behind.
     fn read_and_write(bytes: &[u8], at: u64) -> Result<()> {
         let mut decoder = Decoder::new("f", 0, bytes);
-        let mut name = Vec::new();
-        let slot = take_entry(&mut decoder, at, true, &mut name)?;
+        let (mut name, mut own) = (Vec::new(), Vec::new());
+        let slot = take_entry(&mut decoder, at, true, &mut name, &mut own)?.share(&own);
         let Slot::Embedded(inside) = &slot else { return Ok(()) };
         let _ = (embedded_node(inside), find_embedded(inside, b"a"), find_embedded(inside, b"zz"));
         for to in [at, at + 1, at + 300, at + (1 << 20), OFFSET_MAX] {
             let mut out = Encoder::new();
             put_entry(&mut out, to, Some(&name), &slot, &Nowhere);
             let written = out.finish();
-            let again = take_entry(&mut Decoder::new("f", 0, &written), to, true, &mut name)?;
-            assert!(again.same(&slot), "at {at} and at {to}");
+            let mut decoder = Decoder::new("f", 0, &written);
+            let (mut again, mut own) = (Vec::new(), Vec::new());
+            let slot_again = take_entry(&mut decoder, to, true, &mut again, &mut own)?.share(&own);
+            assert!(again == name && slot_again.same(&slot), "at {at} and at {to}");
         }
         Ok(())
     }

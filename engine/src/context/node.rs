@@ -6,7 +6,13 @@
 //! Invariant: a live child is reachable only from live parents, so clean nodes hold no pointers and
 //! a cache of them is exact in bytes.
 
+mod embedded;
+mod reuse;
+
 use std::sync::{Arc, OnceLock};
+
+pub(crate) use embedded::Embedded;
+pub(crate) use reuse::Spare;
 
 use super::changes::{Changes, Form};
 use super::hash::Hash;
@@ -101,8 +107,8 @@ pub(crate) enum Slot {
     StoredNode(u64),
     Value(Arc<[u8]>),
     Node(Arc<Node>),
-    /// A small directory that is in the record of its parent, as `entry.rs` writes it.
-    Embedded(Arc<[u8]>),
+    /// A small directory that is in the record of its parent.
+    Embedded(Embedded),
 }
 
 impl Slot {
@@ -184,6 +190,11 @@ impl Hashes {
         lock(&self.0).get(index).copied().filter(|hash| *hash != UNKNOWN)
     }
 
+    /// Runs `each` on all of them; on fewer than there are children when none is known.
+    pub(crate) fn with<T>(&self, each: impl FnOnce(&[Hash]) -> T) -> T {
+        each(&lock(&self.0))
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         lock(&self.0).capacity() * size_of::<Hash>()
     }
@@ -254,14 +265,6 @@ impl Leaf {
         &mut self.entries[index].slot
     }
 
-    /// How many directories are within it, and their bytes.
-    fn embedded(&self) -> (usize, usize) {
-        self.entries.iter().fold((0, 0), |(count, sum), entry| match &entry.slot {
-            Slot::Embedded(bytes) => (count + 1, sum + bytes.len()),
-            _ => (count, sum),
-        })
-    }
-
     pub(crate) fn hashes(&self) -> &Hashes {
         &self.hashes
     }
@@ -286,6 +289,18 @@ impl Leaf {
         debug_assert!(self.entries.is_empty() || self.name(self.len() - 1) < name);
         self.names.extend_from_slice(name);
         self.entries.push(Entry { end: self.names.len() as u32, slot });
+    }
+
+    /// Adds an entry behind all others, of which `take` appends the name to the names; whether the name
+    /// is the greatest, without which the leaf is good for nothing.
+    pub(crate) fn push_with(
+        &mut self,
+        take: impl FnOnce(&mut Vec<u8>) -> Result<Slot>,
+    ) -> Result<bool> {
+        let slot = take(&mut self.names)?;
+        self.entries.push(Entry { end: self.names.len() as u32, slot });
+        let last = self.len() - 1;
+        Ok(last == 0 || self.name(last - 1) < self.name(last))
     }
 
     pub(crate) fn insert(&mut self, index: usize, name: &[u8], slot: Slot) {
@@ -539,6 +554,16 @@ impl Node {
         }
     }
 
+    /// Whether paths lead on through it to other records.
+    pub(crate) fn leads_on(&self) -> bool {
+        match &self.body {
+            Body::Leaf { leaf, .. } => {
+                leaf.entries.iter().any(|entry| matches!(entry.slot, Slot::StoredNode(_)))
+            }
+            Body::Branch(_) => true,
+        }
+    }
+
     /// About how many bytes a changed child takes in a patch.
     pub(crate) fn change_weight(&self) -> usize {
         const REFERENCE: usize = 6;
@@ -647,6 +672,7 @@ impl Node {
                         _ => continue,
                     };
                 }
+                leaf.gather();
             }
             Body::Branch(branch) => {
                 let Branch { pointers, changes, .. } = branch;
@@ -671,10 +697,10 @@ impl Node {
             + 2 * size_of::<usize>()
             + match &self.body {
                 Body::Leaf { leaf, .. } => {
-                    let (count, embedded) = leaf.embedded();
+                    let (buffers, inside) = leaf.embedded();
                     leaf.names.capacity()
-                        + embedded
-                        + count * 2 * size_of::<usize>()
+                        + inside
+                        + buffers * embedded::BUFFER
                         + leaf.entries.capacity() * size_of::<Entry>()
                         + leaf.hashes.bytes()
                         + leaf.changes.bytes()

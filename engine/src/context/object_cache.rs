@@ -89,10 +89,16 @@ impl<T: Held> ObjectCache<T> {
 
     #[inline]
     pub(crate) fn get(&self, offset: u64) -> Option<T> {
+        self.get_with(offset, T::clone)
+    }
+
+    /// What `each` makes of what is kept for an offset.
+    #[inline]
+    pub(crate) fn get_with<R>(&self, offset: u64, each: impl FnOnce(&T) -> R) -> Option<R> {
         let mut set = lock(self.set(offset)?);
         let way = set.offsets.iter().position(|known| *known == offset)?;
         set.used |= 1 << way;
-        set.held[way].clone()
+        set.held[way].as_ref().map(each)
     }
 
     /// Keeps what is for an offset, which is never 0.

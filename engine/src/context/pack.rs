@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use super::changes::{Changes, Form, Since};
 use super::files::{Chunk, Files};
 use super::hash::Hash;
-use super::node::{Base, Load, Node, Scan, Slot};
+use super::node::{Base, Load, Node, Scan, Slot, Spare};
 use super::object_cache::ObjectCache;
 use super::observer::{self, Meter};
 use super::options::Options;
@@ -34,7 +34,7 @@ const GUESS_HASH: usize = 256;
 pub(crate) const SMALL_BODY: usize = 96;
 
 /// One with a body of more bytes becomes a node when it is looked at again soon, wherever its paths lead.
-const MIDDLING_BODY: usize = 256;
+pub(crate) const MIDDLING_BODY: usize = 256;
 
 /// How many looks at small directories, and at pages that are in no cache, count as soon.
 const RECENT_NODES: usize = 4096;
@@ -56,6 +56,8 @@ pub(crate) struct Pack {
     pub(crate) objects: ObjectCache<Arc<Node>>,
     /// The hashes of the children of nodes.
     pub(crate) hashes: ObjectCache<Vec<Hash>>,
+    /// Buffers for copies of both.
+    pub(crate) spare: Spare,
     /// Small directories that were looked at, and pages.
     recent_nodes: Recent,
     recent_pages: Recent,
@@ -117,6 +119,7 @@ impl Pack {
             cache,
             objects: ObjectCache::new(options.objects_bytes),
             hashes: ObjectCache::new(options.hashes_bytes),
+            spare: Spare::default(),
             recent_nodes: Recent::new(RECENT_NODES),
             recent_pages: Recent::new(RECENT_PAGES),
         }
@@ -373,17 +376,18 @@ impl Load for Pack {
     fn take(&self, offset: u64) -> Result<Arc<Node>> {
         let node = if let Some(node) = self.objects.get(offset) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
-            Node::clone(&node)
+            self.spare.copy(&node)
         } else {
             observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
-            self.read_node(offset, PATCHES_MAX)?
+            Arc::new(self.read_node(offset, PATCHES_MAX)?)
         };
-        if let Some(hashes) = self.hashes.get(offset)
-            && hashes.len() == node.width()
-        {
+        let hashes = self.hashes.get_with(offset, |hashes| {
+            (hashes.len() == node.width()).then(|| self.spare.copy_hashes(hashes))
+        });
+        if let Some(hashes) = hashes.flatten() {
             node.hashes().put(hashes);
         }
-        Ok(Arc::new(node))
+        Ok(node)
     }
 
     fn scan(&self, offset: u64, name: &[u8]) -> Result<Scan> {

@@ -175,7 +175,7 @@ pub(crate) fn apply(node: &mut Node, tag: Tag, at: u64, mut changes: Decoder<'_>
 }
 
 fn apply_to_leaf(leaf: &mut Leaf, at: u64, changes: &mut Decoder<'_>) -> Result<()> {
-    let mut name = Vec::new();
+    let (mut name, mut inside) = (Vec::new(), Vec::new());
     let mut next = 0;
     while changes.remaining() > 0 {
         let start = changes.clone();
@@ -183,7 +183,9 @@ fn apply_to_leaf(leaf: &mut Leaf, at: u64, changes: &mut Decoder<'_>) -> Result<
         next += kept(head, leaf.len() - next, &start)?;
         match head & 3 {
             INSERT => {
-                let slot = take_entry(changes, at, true, &mut name)?;
+                name.clear();
+                inside.clear();
+                let slot = take_entry(changes, at, true, &mut name, &mut inside)?.share(&inside);
                 let above = next == 0 || leaf.name(next - 1) < &name[..];
                 let below = next == leaf.len() || &name[..] < leaf.name(next);
                 if !(above && below) {
@@ -195,12 +197,15 @@ fn apply_to_leaf(leaf: &mut Leaf, at: u64, changes: &mut Decoder<'_>) -> Result<
             _ if next == leaf.len() => return Err(start.corrupt("an entry to change", "none")),
             REMOVE => leaf.remove(next),
             REPLACE => {
-                *leaf.slot_mut(next) = take_entry(changes, at, false, &mut name)?;
+                inside.clear();
+                let slot = take_entry(changes, at, false, &mut name, &mut inside)?.share(&inside);
+                *leaf.slot_mut(next) = slot;
                 next += 1;
             }
             other => return Err(start.corrupt("a known kind of change", other)),
         }
     }
+    leaf.gather();
     Ok(())
 }
 

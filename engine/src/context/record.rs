@@ -8,7 +8,7 @@
 
 use super::entry::{self, Places, put_entry, take_entry, take_reference};
 use super::hash::Hash;
-use super::node::{Body, Branch, Leaf, Node, Pointer, Slot, Target};
+use super::node::{Body, Branch, Node, Pointer, Slot, Target};
 use crate::error::Result;
 use crate::format::checksum::{crc, crc_append, masked};
 use crate::format::codec::{Decoder, Encoder};
@@ -233,14 +233,17 @@ pub(crate) fn read<'a>(
     let mut decoder = Decoder::new(file, place, record.body);
     let body = match record.tag {
         Tag::Flat | Tag::Values => {
-            let (entries, names) = sizes(decoder.clone());
-            let mut leaf = Leaf::with_capacity(entries, names);
-            let mut name = Vec::new();
+            let mut leaf = entry::leaf_for(decoder.clone());
+            let mut inside = Vec::new();
             while decoder.remaining() > 0 {
                 let start = decoder.clone();
-                let slot = take_entry(&mut decoder, at, true, &mut name)?;
-                push_sorted(&mut leaf, &name, slot, &start)?;
+                if !leaf
+                    .push_with(|names| take_entry(&mut decoder, at, true, names, &mut inside))?
+                {
+                    return Err(start.corrupt("names in order", "a name out of order"));
+                }
             }
+            leaf.share(inside);
             Body::Leaf { leaf, flat: record.tag == Tag::Flat }
         }
         Tag::Branch => {
@@ -268,26 +271,6 @@ pub(crate) fn read<'a>(
         }
     };
     Ok(Read::Full(Node::new(body)))
-}
-
-/// How many entries follow, and how long their names are together, up to the first that is damaged.
-/// Leaves are read so often that growing their buffers would be seen.
-fn sizes(mut decoder: Decoder<'_>) -> (usize, usize) {
-    let (mut entries, mut names) = (0, 0);
-    while decoder.remaining() > 0 {
-        let Ok(length) = entry::skip(&mut decoder) else { break };
-        entries += 1;
-        names += length;
-    }
-    (entries, names)
-}
-
-fn push_sorted(leaf: &mut Leaf, name: &[u8], slot: Slot, start: &Decoder<'_>) -> Result<()> {
-    if leaf.len() > 0 && leaf.name(leaf.len() - 1) >= name {
-        return Err(start.corrupt("names in order", "a name out of order"));
-    }
-    leaf.push(name, slot);
-    Ok(())
 }
 
 fn push_pointer(

@@ -219,3 +219,54 @@ fn an_account_has_no_record_of_its_own_and_a_large_directory_has() {
         );
     }
 }
+
+#[test]
+fn one_that_refers_to_something_has_a_record_where_its_parent_is_wide() {
+    for index in [Index::Minimal, Index::Always] {
+        let disk = MemoryDisk::seeded(1);
+        let options = Options { index, ..Options::default() };
+        let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options.clone()).unwrap();
+        let (mut tree, mut node) = (store.empty_tree(), Node::empty());
+        let mut random = Random::new(5);
+        let mut commits = Vec::new();
+        // Directories on disk so far; up to 32 children they are within, and beyond what changes is not.
+        let mut before = 0;
+        for (number, width) in [20, 32, 33, 60, 45, 32, 8].into_iter().enumerate() {
+            let had = node.get(&path(&["cells"])).map_or(0, |cells| match cells {
+                Node::Directory(children) => children.len(),
+                Node::Value(_) => 0,
+            });
+            for child in 0..width.max(had) {
+                let path = path(&["cells", &format!("{child:02}"), "data"]);
+                if child >= width {
+                    tree.remove(&path).unwrap();
+                    node.remove(&path);
+                } else if child >= had || child % 3 == 0 {
+                    let value = random.bytes(40);
+                    tree.add(&path, &value).unwrap();
+                    node.put(&path, Node::Value(value));
+                }
+            }
+            let changed = (0..width).filter(|child| *child >= had || child % 3 == 0).count();
+            assert_eq!(tree.hash().unwrap(), node.hash(options.configuration));
+            let hash =
+                store.commit(&mut tree, &CommitInfo::new(&[], number as i64, "a", "b")).unwrap();
+            let all = records(&disk, "directories") + records(&disk, "patched directories");
+            let own = if width > 32 { changed as u64 } else { 0 };
+            assert_eq!(all - before, 1 + own + 1, "root, cells and its own: {number}");
+            before = all;
+            commits.push((hash, node.clone()));
+            if number % 2 == 1 {
+                store.close().unwrap();
+                let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+                store = Store::open(shared, options.clone()).unwrap();
+                tree = store.checkout(&hash).unwrap();
+            }
+        }
+        let checked = store.check().unwrap();
+        assert_eq!((checked.commits, checked.index_faults), (commits.len() as u64, Vec::new()));
+        for (hash, node) in &commits {
+            assert_eq!(values(&store.checkout(hash).unwrap()), node.values());
+        }
+    }
+}

@@ -11,7 +11,7 @@ use crate::context::entry;
 use crate::context::files::Chunk;
 use crate::context::hash::{self, Hash};
 use crate::context::hash_index::{Entries, is_damage};
-use crate::context::node::{Body, Load, Node, Slot, Target};
+use crate::context::node::{Body, Embedded, Load, Node, Slot, Target};
 use crate::context::observer::Operation;
 use crate::context::pack::Pack;
 use crate::error::{Error, Result};
@@ -257,12 +257,12 @@ impl Store {
         &self,
         pack: &Pack,
         at: u64,
-        bytes: &Arc<[u8]>,
+        bytes: &Embedded,
         seen: &mut HashSet<u64>,
         checked: &mut Checked,
         stack: &mut Vec<u64>,
     ) -> Result<()> {
-        let mut inside = vec![Arc::clone(bytes)];
+        let mut inside = vec![bytes.clone()];
         while let Some(bytes) = inside.pop() {
             let node = entry::embedded_node(&bytes)?;
             let Body::Leaf { leaf, .. } = &node.body else { unreachable!("it is a leaf") };
@@ -270,7 +270,7 @@ impl Store {
                 match leaf.slot(index) {
                     Slot::StoredNode(child) => stack.push(*child),
                     Slot::StoredValue(child) => self.check_value(pack, *child, seen, checked)?,
-                    Slot::Embedded(child) => inside.push(Arc::clone(child)),
+                    Slot::Embedded(child) => inside.push(child.clone()),
                     _ => {}
                 }
             }

@@ -1,6 +1,7 @@
 //! What only the inside of a store shows: descriptors, and stores that were collected, which no
 //! release makes yet.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{CommitInfo, Limits, Store};
@@ -8,8 +9,10 @@ use crate::context::chunk::{Opening, Seal};
 use crate::context::commit::CommitBody;
 use crate::context::configuration::Configuration;
 use crate::context::control::{Control, Horizon, State};
+use crate::context::entry;
 use crate::context::files::{FILES_AT_ONCE, FILES_MAX};
 use crate::context::hash::Hash;
+use crate::context::node::{Body, Load, Node, Slot};
 use crate::context::options::{Index, Options};
 use crate::context::paths;
 use crate::context::record::{self, Tag};
@@ -78,6 +81,61 @@ fn a_pack_of_many_chunks_keeps_few_files_open() {
     drop(old);
     assert!(!disk.exists(&paths::chunk(0, 0)).unwrap(), "and go with them");
     assert!(disk.exists(&paths::chunk(1, 0)).unwrap());
+}
+
+/// The addresses of the live branches below `root`.
+fn live_branches(root: &Slot) -> HashSet<*const Node> {
+    let Slot::Node(root) = root else { panic!("it was changed") };
+    let (mut stack, mut found) = (vec![root], HashSet::new());
+    while let Some(node) = stack.pop() {
+        if matches!(node.body, Body::Branch(_)) {
+            found.insert(Arc::as_ptr(node));
+        }
+        stack.extend((0..node.width()).filter_map(|index| node.live(index)));
+    }
+    found
+}
+
+/// What is cached of the branches below `root`.
+fn cached_branches(store: &Store, root: &Slot) -> HashSet<*const Node> {
+    let (mut stack, mut found) = (vec![root.clone()], HashSet::new());
+    while let Some(slot) = stack.pop() {
+        let node = match &slot {
+            Slot::StoredNode(offset) => store.pack.node(*offset).unwrap(),
+            Slot::Embedded(bytes) => Arc::new(entry::embedded_node(bytes).unwrap()),
+            _ => continue,
+        };
+        if matches!(node.body, Body::Branch(_)) {
+            found.insert(Arc::as_ptr(&node));
+        }
+        stack.extend((0..node.width()).map(|index| node.child(index)));
+    }
+    found
+}
+
+/// Directories in place are on the way to most of a tree, and once held it all until the last node was
+/// written: each was copied, and the copy kept.
+#[test]
+fn what_a_commit_wrote_goes_into_the_cache_without_a_copy() {
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+    let mut store = Store::create(disk, Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    for block in 0..3_u8 {
+        for number in 0..1_200_usize {
+            if block == 0 || number % 40 == 0 {
+                let path = ["data", "contracts", "index", &format!("{number:040}"), "balance"];
+                tree.add(&path, &[block; 4]).unwrap();
+            }
+        }
+        tree.hash().unwrap();
+        let live = live_branches(tree.root());
+        assert!(!live.is_empty());
+        let info = CommitInfo::new(&[], block.into(), "a", "b");
+        let hash = store.commit(&mut tree, &info).unwrap();
+        let cached = cached_branches(&store, tree.root());
+        assert!(live.is_subset(&cached), "block {block}: {} of them", live.len());
+        tree = store.checkout(&hash).unwrap();
+    }
 }
 
 /// A store of ten commits whose first five were collected, but for those `kept`.

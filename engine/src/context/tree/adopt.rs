@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Order, Tree};
 use crate::context::entry;
 use crate::context::hash::Hash;
-use crate::context::node::{Load, Node, Slot};
+use crate::context::node::{Embedded, Load, Node, Slot};
 use crate::error::Result;
 
 /// A node on its way, of which the children before `next` are done.
@@ -27,7 +27,7 @@ struct Frame {
 enum Of {
     Stored(u64),
     Live(*const Node),
-    Embedded(Arc<[u8]>),
+    Embedded(Embedded),
 }
 
 /// What becomes of a slot.
@@ -138,7 +138,7 @@ impl Adoption<'_> {
                     // It refers to nothing.
                     return Ok(Step::Done(slot.clone()));
                 }
-                let of = Of::Embedded(Arc::clone(bytes));
+                let of = Of::Embedded(bytes.clone());
                 if let Some(node) = self.copied.get(&of) {
                     return Ok(Step::Done(Slot::Node(Arc::clone(node))));
                 }
