@@ -2,11 +2,11 @@
 //!
 //! Everything here takes bytes and fails never, because the files that people look at are broken.
 
-use super::chunk::{Opening, Seal};
-use super::commit::CommitBody;
-use super::control::Control;
+use super::files::chunk::{Opening, Seal};
+use super::files::commit::CommitBody;
+use super::files::control::Control;
+use super::files::record::{self, Tag};
 use super::hash;
-use super::record::{self, Tag};
 use crate::file::append::{self, HEAD, Position};
 use crate::file::inspect;
 use crate::format::header::{self, FileKind, Header};

@@ -21,12 +21,12 @@ use memory::{Counted, ENTRY_BYTES};
 pub use merge::{Conflict, Merged, Resolution, Sides};
 
 use super::configuration::Configuration;
-use super::digest;
-use super::directory::Directories;
-use super::entry;
 use super::hash::{self, Hash};
-use super::node::{Load, Node, Slot};
 use super::observer::Operation;
+use super::pieces::digest;
+use super::pieces::directory::Directories;
+use super::pieces::entry;
+use super::pieces::node::{Load, Node, Slot};
 use crate::error::{Error, Result};
 
 /// The longest name of a child in bytes.

@@ -12,10 +12,10 @@ use super::format::schema::{Binding, Schema};
 use super::places::{Key, Places};
 use super::read::index::{HEADER as INDEX_HEADER, IndexHeader, Row};
 use crate::context::configuration::{Bucket, Configuration};
-use crate::context::digest;
-use crate::context::entry as stored;
 use crate::context::hash::{self, Hash};
-use crate::context::node::{Body, Branch, INLINE, Leaf, Load, Node, Slot, Target};
+use crate::context::pieces::digest;
+use crate::context::pieces::entry as stored;
+use crate::context::pieces::node::{Body, Branch, INLINE, Leaf, Load, Node, Slot, Target};
 use crate::context::{Commit, Store};
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
@@ -427,9 +427,10 @@ fn items(leaf: &Leaf, written: &[(u64, Hash)]) -> Vec<WrittenEntry> {
 }
 
 fn tree(branch: &Branch, written: &[(u64, Hash)]) -> Inode {
-    let pointer = |(pointer, (offset, _)): (&crate::context::node::Pointer, &(u64, Hash))| {
-        (u64::from(pointer.bucket), Address::Offset(*offset))
-    };
+    let pointer =
+        |(pointer, (offset, _)): (&crate::context::pieces::node::Pointer, &(u64, Hash))| {
+            (u64::from(pointer.bucket), Address::Offset(*offset))
+        };
     Inode::Tree {
         depth: u64::from(branch.depth),
         length: branch.count(),

@@ -12,7 +12,7 @@ use super::read::open::{Opened, Options};
 use super::read::reader::ReadCommit;
 use super::read::space::From;
 use crate::context::hash::Hash;
-use crate::context::node::Slot;
+use crate::context::pieces::node::Slot;
 use crate::context::store::history::History;
 use crate::context::{Change, CommitInfo, Order, Store, Tree};
 use crate::disk::Disk;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::context::hash::Hash;
-use crate::context::node::INLINE;
+use crate::context::pieces::node::INLINE;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::table::{Batch, Session, SessionOptions, Table, TableOptions, Values};

@@ -7,7 +7,7 @@ use super::pool::{Class, Content, Pool};
 use super::shape::wrong;
 use crate::context::Configuration;
 use crate::context::configuration::Bucket;
-use crate::context::node::{Body, Branch, Leaf, Target};
+use crate::context::pieces::node::{Body, Branch, Leaf, Target};
 use crate::error::Result;
 
 /// Checks every piece that is shown, each once.

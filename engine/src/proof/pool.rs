@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::context::Configuration;
 use crate::context::hash::{self, Hash};
-use crate::context::node::{Body, Branch, Leaf, Node, Pointer, Slot, Target};
+use crate::context::pieces::node::{Body, Branch, Leaf, Node, Pointer, Slot, Target};
 use crate::context::tree::Kind;
 
 /// What a hash is the hash of.

@@ -6,7 +6,7 @@ use super::admit::{self, Looked};
 use super::pool::{Class, Content, Pool};
 use super::shape::{Kinded, Proof, wrong};
 use crate::context::hash::{self, Hash};
-use crate::context::node::{Body, Load, Node, Slot, Target};
+use crate::context::pieces::node::{Body, Load, Node, Slot, Target};
 use crate::context::tree::Tree;
 use crate::context::{Configuration, Kind as TreeKind};
 use crate::error::{Error, Kind, Result};

@@ -2,7 +2,8 @@
 //! their `crate::` and `super::` paths.
 //!
 //! `ARCHITECTURE.md` has the layers, and for a folder the order of what is in it: a block
-//! ```` ```order table ```` for a face, ```` ```order table/merge ```` for a room in it. The file beside a
+//! ```` ```order table ```` for a face, ```` ```order table/merge ```` for a room in it, each step on a line
+//! of its own or behind an arrow. The file beside a
 //! folder is its door. It stands above all that is in the folder, unless the order places it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +25,8 @@ impl Map {
             let Some(block) = line.strip_prefix("```").filter(|name| !name.is_empty()) else {
                 continue;
             };
-            let body: Vec<_> =
-                lines.by_ref().take_while(|line| *line != "```").map(words).collect();
+            let body = lines.by_ref().take_while(|line| *line != "```");
+            let body: Vec<_> = body.flat_map(|line| line.split('→').map(words)).collect();
             if block == "layers" {
                 for (depth, line) in body.iter().rev().enumerate() {
                     map.layer.extend(line.iter().map(|name| (name.clone(), depth)));

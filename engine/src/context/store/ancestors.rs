@@ -7,7 +7,7 @@
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use super::Store;
-use crate::context::commit::Commit;
+use crate::context::files::commit::Commit;
 use crate::context::hash::Hash;
 use crate::context::observer::Operation;
 use crate::error::{Error, Result};

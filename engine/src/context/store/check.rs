@@ -4,16 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Store;
-use crate::context::chunk::{Opening, Seal};
-use crate::context::commit::CommitBody;
-use crate::context::digest;
-use crate::context::entry;
-use crate::context::files::Chunk;
+use crate::context::files::chunk::{Opening, Seal};
+use crate::context::files::chunk_files::Chunk;
+use crate::context::files::commit::CommitBody;
+use crate::context::files::hash_index::{Entries, is_damage};
+use crate::context::files::pack::Pack;
 use crate::context::hash::{self, Hash};
-use crate::context::hash_index::{Entries, is_damage};
-use crate::context::node::{Body, Embedded, Load, Node, Slot, Target};
 use crate::context::observer::Operation;
-use crate::context::pack::Pack;
+use crate::context::pieces::digest;
+use crate::context::pieces::entry;
+use crate::context::pieces::node::{Body, Embedded, Load, Node, Slot, Target};
 use crate::error::{Error, Result};
 use crate::file::append::Position;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Checked, Stats};
-use crate::context::commit::Commit;
 use crate::context::configuration::Configuration;
+use crate::context::files::commit::Commit;
 use crate::context::hash::Hash;
-use crate::context::node::{Load, Slot};
+use crate::context::pieces::node::{Load, Slot};
 use crate::error::Result;
 
 /// What a store asks of another format. Each means what the store's method of that name says.

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use super::tip::{Checkpoint, Start, Tip};
 use super::{State, Store};
-use crate::context::chunk::{Opening, Place, Seal};
-use crate::context::commit::CommitBody;
-use crate::context::control::{Control, Horizon, Row, State as ChunkState};
-use crate::context::files::{self, Chunk, Found};
+use crate::context::files::chunk::{Opening, Place, Seal};
+use crate::context::files::chunk_files::{self, Chunk, Found};
+use crate::context::files::commit::CommitBody;
+use crate::context::files::control::{Control, Horizon, Row, State as ChunkState};
+use crate::context::files::hash_index::{Covered, HashIndex, is_damage};
+use crate::context::files::paths;
+use crate::context::files::record::{self, Tag};
 use crate::context::hash::Hash;
-use crate::context::hash_index::{Covered, HashIndex, is_damage};
 use crate::context::observer::Operation;
 use crate::context::options::Options;
-use crate::context::paths;
-use crate::context::record::{self, Tag};
 use crate::disk::{Disk, Lock};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
@@ -84,8 +84,8 @@ pub(super) fn read_control(disk: &dyn Disk) -> Result<Control> {
         .collect();
     epochs.sort_unstable();
     while let Some(epoch) = epochs.pop() {
-        if let Found::Chunk(opening) = files::look_for(disk, control.store, epoch, 0)?
-            && (is_cleared || files::is_begun(disk, control.store, epoch)?)
+        if let Found::Chunk(opening) = chunk_files::look_for(disk, control.store, epoch, 0)?
+            && (is_cleared || chunk_files::is_begun(disk, control.store, epoch)?)
         {
             let Opening { configuration, index, .. } = opening;
             return Ok(Control::empty(control.store, configuration, index, epoch));
@@ -229,7 +229,7 @@ impl Store {
         let last = self.pack.last_chunk();
         let Control { store, epoch, .. } = self.control;
         let number = last.number + 1;
-        let found = files::look_for(&*self.disk, store, epoch, number)?;
+        let found = chunk_files::look_for(&*self.disk, store, epoch, number)?;
         if matches!(found, Found::Nothing) {
             return Ok(false);
         }

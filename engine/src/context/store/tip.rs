@@ -8,18 +8,18 @@
 use std::sync::Arc;
 
 use super::State;
-use crate::context::batch::{self, Batch};
-use crate::context::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
-use crate::context::control::{Control, Row, State as ChunkState};
-use crate::context::digest;
-use crate::context::files::Chunk;
-use crate::context::hash_index::{HashIndex, is_damage};
-use crate::context::node::{Load, Slot};
+use crate::context::files::batch::{self, Batch};
+use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
+use crate::context::files::chunk_files::Chunk;
+use crate::context::files::control::{Control, Row, State as ChunkState};
+use crate::context::files::hash_index::{HashIndex, is_damage};
+use crate::context::files::pack::{Pack, Spill};
+use crate::context::files::paths;
+use crate::context::files::record::{self, Tag};
 use crate::context::observer::{self, Meter, Operation, Span};
 use crate::context::options::Options;
-use crate::context::pack::{Pack, Spill};
-use crate::context::paths;
-use crate::context::record::{self, Tag};
+use crate::context::pieces::digest;
+use crate::context::pieces::node::{Load, Slot};
 use crate::disk::{Disk, Lock};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{AppendFile, HEAD, Position};

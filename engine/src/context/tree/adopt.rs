@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Order, Tree};
-use crate::context::entry;
 use crate::context::hash::Hash;
-use crate::context::node::{Embedded, Load, Node, Slot};
+use crate::context::pieces::entry;
+use crate::context::pieces::node::{Embedded, Load, Node, Slot};
 use crate::error::Result;
 
 /// A node on its way, of which the children before `next` are done.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::Kind;
 use crate::context::configuration::Configuration;
-use crate::context::digest;
-use crate::context::directory::Directories;
 use crate::context::hash::Hash;
-use crate::context::node::{Leaf, Load, Node, Slot};
+use crate::context::pieces::digest;
+use crate::context::pieces::directory::Directories;
+use crate::context::pieces::node::{Leaf, Load, Node, Slot};
 use crate::error::{Error, Result};
 
 /// Children by position instead of by place in a pack.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Tree;
-use crate::context::node::{Body, Node, Slot, Target};
 use crate::context::observer::Operation;
+use crate::context::pieces::node::{Body, Node, Slot, Target};
 use crate::error::Result;
 
 /// A value that one tree has and the other has not, or has otherwise.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Kind, Tree};
-use crate::context::node::{Body, Node, Slot, Target};
 use crate::context::observer::Operation;
+use crate::context::pieces::node::{Body, Node, Slot, Target};
 use crate::error::Result;
 
 /// Which depths below the start are visited; 0 is the start itself.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Tree;
 use crate::context::hash::Hash;
-use crate::context::node::{Body, Load, Node, Scan, Slot};
 use crate::context::observer::{Meter, Operation, Span};
+use crate::context::pieces::node::{Body, Load, Node, Scan, Slot};
 use crate::error::Result;
 use crate::sync::{AtomicU64, Ordering};
 

@@ -6,8 +6,8 @@
 
 use super::Tree;
 use super::diff::Item;
-use crate::context::node::Slot;
 use crate::context::observer::Operation;
+use crate::context::pieces::node::Slot;
 use crate::error::Result;
 
 /// A value that both sides changed, each in its own way; `None` is a value that is not there.

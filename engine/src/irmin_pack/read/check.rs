@@ -8,7 +8,7 @@ use super::reader::Reader;
 use super::space::From;
 use super::unindexed;
 use crate::context::Checked;
-use crate::context::node::{Body, Load, Node, Slot, Target};
+use crate::context::pieces::node::{Body, Load, Node, Slot, Target};
 use crate::context::store::FAULTS_MAX;
 use crate::error::{Error, Kind, Result};
 use crate::irmin_pack::format::entry::EntryKind;

@@ -11,7 +11,7 @@ use super::unindexed::{self, Unindexed};
 use crate::cache::Cache;
 use crate::context::configuration::Configuration;
 use crate::context::hash::Hash;
-use crate::context::node::{Load, Slot};
+use crate::context::pieces::node::{Load, Slot};
 use crate::context::store::history::History;
 use crate::context::{Checked, Commit, Stats, Store};
 use crate::disk::{Access, Disk, Mode};

@@ -9,8 +9,8 @@ use super::index::Index;
 use super::space::{From, Space};
 use crate::context::configuration::{Bucket, Configuration};
 use crate::context::hash::Hash;
-use crate::context::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, Target};
-use crate::context::object_cache::ObjectCache;
+use crate::context::pieces::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, Target};
+use crate::context::pieces::object_cache::ObjectCache;
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::Decoder;
 use crate::irmin_pack::format::entry::{
@@ -118,7 +118,7 @@ impl Reader {
             configuration,
             verify,
             objects: ObjectCache::new(objects_bytes),
-            identity: crate::context::pack::next_identity(),
+            identity: crate::context::files::pack::next_identity(),
             lost: Mutex::new(Vec::new()),
         }
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::{Admission, length_of};
 use crate::context::Configuration;
-use crate::context::digest;
-use crate::context::directory::Directories;
 use crate::context::hash::{self, Hash};
-use crate::context::node::{Body, Leaf, Load, Node, Slot};
+use crate::context::pieces::digest;
+use crate::context::pieces::directory::Directories;
+use crate::context::pieces::node::{Body, Leaf, Load, Node, Slot};
 use crate::error::{Error, Result};
 use crate::proof::pool::{Class, Content, Key, Pool, Shape};
 use crate::proof::shape::{Element, Extender, wrong};

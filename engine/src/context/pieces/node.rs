@@ -15,9 +15,9 @@ pub(crate) use embedded::Embedded;
 pub(crate) use reuse::Spare;
 
 use super::changes::{Changes, Form};
-use super::hash::Hash;
-use super::observer::Meter;
 use super::turnover::Turnover;
+use crate::context::hash::Hash;
+use crate::context::observer::Meter;
 use crate::error::{Error, Kind, Result};
 use crate::sync::{Mutex, lock};
 

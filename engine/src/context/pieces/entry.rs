@@ -9,8 +9,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::hash::Hash;
 use super::node::{Body, Embedded, INLINE, Leaf, Node, Slot};
+use crate::context::hash::Hash;
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::{Decoder, Encoder};
 

@@ -5,9 +5,9 @@
 
 use std::cmp::Ordering;
 
-use super::entry::{Places, put_entry, take_entry};
-use super::node::{Body, Branch, Leaf, Node, Pointer, Slot};
 use super::record::{Tag, put_pointer, take_pointer, target_offset};
+use crate::context::pieces::entry::{Places, put_entry, take_entry};
+use crate::context::pieces::node::{Body, Branch, Leaf, Node, Pointer, Slot};
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 

@@ -7,14 +7,14 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use super::changes::{Form, Since};
-use super::digest;
-use super::entry::{self, Places};
-use super::hash::{self, Hash};
-use super::node::{Base, Body, Embedded, Node, Slot};
 use super::pack::{MIDDLING_BODY, Pack, SMALL_BODY};
 use super::patch::{self, PATCHES_MAX};
 use super::record::{self, Tag};
+use crate::context::hash::{self, Hash};
+use crate::context::pieces::changes::{Form, Since};
+use crate::context::pieces::digest;
+use crate::context::pieces::entry::{self, Places};
+use crate::context::pieces::node::{Base, Body, Embedded, Node, Slot};
 use crate::error::Result;
 use crate::format::codec::Encoder;
 

@@ -168,7 +168,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::node::{Branch, Embedded, Leaf, Pointer, Slot, Target};
+    use crate::context::pieces::node::{Branch, Embedded, Leaf, Pointer, Slot, Target};
 
     fn leaf(entries: u8) -> Arc<Node> {
         let mut leaf = Leaf::with_capacity(entries.into(), 2 * usize::from(entries));

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use super::chunk::{CHUNKS_MAX, Place, chunk_end};
-use super::configuration::Configuration;
-use super::hash::Hash;
-use super::options::Index;
 use super::paths;
+use crate::context::configuration::Configuration;
+use crate::context::hash::Hash;
+use crate::context::options::Index;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::replace;
@@ -341,7 +341,7 @@ fn take_branches(from: &mut Decoder<'_>) -> Result<Vec<(Vec<u8>, Hash)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::entry::OFFSET_MAX;
+    use crate::context::pieces::entry::OFFSET_MAX;
     use crate::file::append::Position;
 
     fn row(number: u64, base: u64, length: u64, state: State) -> Row {

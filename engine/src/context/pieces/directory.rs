@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use super::configuration::{Bucket, Configuration};
 use super::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, Target};
+use crate::context::configuration::{Bucket, Configuration};
 use crate::error::{Error, Kind, Result};
 
 /// How directories are cut, and where stored pieces come from.

@@ -7,17 +7,17 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::changes::{Changes, Form, Since};
-use super::files::{Chunk, Files};
-use super::hash::Hash;
-use super::node::{Base, Load, Node, Scan, Slot, Spare};
-use super::object_cache::ObjectCache;
-use super::observer::{self, Meter};
-use super::options::Options;
+use super::chunk_files::{Chunk, Files};
 use super::patch::{self, PATCHES_MAX};
-use super::recent::Recent;
 use super::record::{self, Read, Record, Tag};
 use crate::cache::{Cache, CachedPage, PAGE};
+use crate::context::hash::Hash;
+use crate::context::observer::{self, Meter};
+use crate::context::options::Options;
+use crate::context::pieces::changes::{Changes, Form, Since};
+use crate::context::pieces::node::{Base, Load, Node, Scan, Slot, Spare};
+use crate::context::pieces::object_cache::ObjectCache;
+use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::format::hash::combine;

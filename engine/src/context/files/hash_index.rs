@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::chunk::Place;
-use super::hash::Hash;
-use super::options::{Index as Strategy, Options};
 use super::paths;
 use crate::cache::Cache;
+use crate::context::hash::Hash;
+use crate::context::options::{Index as Strategy, Options};
 use crate::disk::Disk;
 use crate::disk::subfolder::{Subfolder, Traffic};
 use crate::error::{Error, Kind, Result};

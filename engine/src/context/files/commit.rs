@@ -1,7 +1,7 @@
 //! Commits, and branches that name them.
 
-use super::entry::take_reference;
-use super::hash::Hash;
+use crate::context::hash::Hash;
+use crate::context::pieces::entry::take_reference;
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 

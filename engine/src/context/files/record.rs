@@ -6,9 +6,9 @@
 //! most take two or three bytes. A node is written in full, or as a patch of an older record of it.
 //! Format document: `docs/format/pack.md`.
 
-use super::entry::{self, Places, put_entry, take_entry, take_reference};
-use super::hash::Hash;
-use super::node::{Body, Branch, Node, Pointer, Slot, Target};
+use crate::context::hash::Hash;
+use crate::context::pieces::entry::{self, Places, put_entry, take_entry, take_reference};
+use crate::context::pieces::node::{Body, Branch, Node, Pointer, Slot, Target};
 use crate::error::Result;
 use crate::format::checksum::{crc, crc_append, masked};
 use crate::format::codec::{Decoder, Encoder};

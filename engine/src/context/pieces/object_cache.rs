@@ -11,8 +11,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::hash::Hash;
 use super::node::Node;
+use crate::context::hash::Hash;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 const WAYS: usize = 8;
@@ -184,7 +184,7 @@ impl<T: Held> fmt::Debug for ObjectCache<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::node::{Leaf, Slot};
+    use crate::context::pieces::node::{Leaf, Slot};
 
     #[test]
     fn it_keeps_to_its_budget_and_keeps_what_is_used() {

@@ -4,9 +4,9 @@
 //! So a store finds its chunks without the control file, one after the other, and a chunk alone says
 //! what store, hashes and history it is part of. Format document: `docs/format/pack.md`.
 
-use super::configuration::Configuration;
-use super::entry::OFFSET_MAX;
-use super::options::Index;
+use crate::context::configuration::Configuration;
+use crate::context::options::Index;
+use crate::context::pieces::entry::OFFSET_MAX;
 use crate::error::Result;
 use crate::file::append::{HEAD, Position};
 use crate::format::codec::{Decoder, Encoder};

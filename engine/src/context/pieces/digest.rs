@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::entry;
-use super::hash::{self, Hash};
 use super::node::{Body, Load, Node, Slot, Target, UNKNOWN};
+use crate::context::hash::{self, Hash};
 use crate::error::{Error, Result};
 
 /// Nodes hashed together: enough for every SIMD lane, few enough that the pre-images stay in cache.

@@ -1,0 +1,421 @@
+//! The files of a pack, opened when they are wanted, so many at a time.
+//!
+//! A chunk is verified when a handle first opens it: store and place by its header, content by the chain
+//! that its last batch says. One that was let go is opened again at the next read, which takes no other
+//! read. So a pack of any length takes a bounded number of descriptors.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock, Weak};
+
+use super::chunk::{Opening, Seal};
+use super::paths;
+use super::record::{self, Tag};
+use crate::cache::Cache;
+use crate::disk::{Access, Disk, File, Mode};
+use crate::error::{Error, Kind, Result};
+use crate::file::append::{self, HEAD, Position};
+use crate::format::checksum::{crc, crc_append};
+use crate::format::hash::combine;
+use crate::format::header::{self, FileKind, Header};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+
+/// The most files of all packs of a process that are open at a time, those that are appended to apart:
+/// 8 GiB in chunks of the usual length, and half of the 1,024 descriptors that most systems give a process;
+/// where they give fewer, half of those. Reads that are spread over more open a file each, which costs less
+/// than the read; longer chunks reach further. On disks without descriptors each pack has so many.
+pub(crate) const FILES_MAX: usize = 512;
+
+/// How many of them an opening opens, or a quarter of what may be open: so many cost little, and of an
+/// epoch that another process clears meanwhile they stay readable.
+pub(crate) const FILES_AT_ONCE: usize = 64;
+
+/// One file of the pack.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) number: u64,
+    /// Logical offset of the file's first byte.
+    pub(crate) base: u64,
+    pub(crate) path: String,
+    /// Of the file, part of the checksums of its batches.
+    pub(crate) identity: u64,
+    /// Its name in the page cache.
+    pub(crate) key: u64,
+    /// Bytes of it that belong to the store.
+    end: AtomicU64,
+    /// Payload checksum of the last batch of a chunk that is whole.
+    sealed: OnceLock<u32>,
+    /// This handle has seen that the file is the one that it should be.
+    verified: AtomicBool,
+    /// Nothing in it was kept, so there is no file.
+    pub(crate) is_gone: bool,
+    file: Mutex<Option<Arc<dyn File>>>,
+    /// It was read since the hand passed.
+    used: AtomicBool,
+}
+
+impl Chunk {
+    /// A chunk that is not open, of which `end` bytes belong to the store.
+    pub(crate) fn new(
+        cache: &Cache,
+        store: u64,
+        epoch: u64,
+        number: u64,
+        base: u64,
+        end: u64,
+    ) -> Chunk {
+        Chunk {
+            number,
+            base,
+            path: paths::chunk(epoch, number),
+            identity: paths::chunk_identity(store, epoch, number),
+            key: combine(cache.join(), base),
+            end: AtomicU64::new(end),
+            sealed: OnceLock::new(),
+            verified: AtomicBool::new(false),
+            is_gone: false,
+            file: Mutex::new(None),
+            used: AtomicBool::new(true),
+        }
+    }
+
+    /// The same chunk, for another pack over the same files, which verifies it again. Its pages are others.
+    pub(crate) fn again(&self, cache: &Cache) -> Chunk {
+        Chunk {
+            number: self.number,
+            base: self.base,
+            path: self.path.clone(),
+            identity: self.identity,
+            key: combine(cache.join(), self.base),
+            end: AtomicU64::new(self.end()),
+            sealed: self.sealed.clone(),
+            verified: AtomicBool::new(false),
+            is_gone: self.is_gone,
+            file: Mutex::new(None),
+            used: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Lets readers see bytes up to `end`.
+    pub(crate) fn extend(&self, end: u64) {
+        self.end.store(end, Ordering::Release);
+    }
+
+    /// It is whole, and `chain` the checksum of its last batch, as the control file says.
+    pub(crate) fn seal(&self, chain: u32) {
+        let _ = self.sealed.set(chain);
+    }
+
+    /// The same, as this handle has read or written it to its end.
+    pub(crate) fn seal_verified(&self, chain: u32) {
+        self.seal(chain);
+        self.verified.store(true, Ordering::Release);
+    }
+
+    /// The checksum of the last batch of a chunk that is whole.
+    pub(crate) fn sealed(&self) -> Option<u32> {
+        self.sealed.get().copied()
+    }
+
+    /// It is the one that is appended to: its file stays open until [`Files::count`].
+    pub(crate) fn pin(&self, file: Arc<dyn File>) {
+        *lock(&self.file) = Some(file);
+    }
+
+    fn open(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
+        if self.verified.load(Ordering::Acquire) {
+            return disk.open(&self.path, Mode::Read, Access::Buffered);
+        }
+        let (file, header) = append::open_reader(disk, &self.path, FileKind::Pack)?;
+        expect_place(&self.path, &header, store, self.identity)?;
+        if let Some(chain) = self.sealed() {
+            let end = self.end();
+            let last = end.saturating_sub(Seal::BATCH);
+            let found = append::position_after(&*file, self.identity, last)?;
+            let Some(found) = found.filter(|found| found.offset == end) else {
+                return Err(Error::corrupt(
+                    &self.path,
+                    last,
+                    "the end of the chunk",
+                    "other bytes",
+                ));
+            };
+            if found.chain != chain {
+                return Err(foreign(&self.path));
+            }
+            self.verified.store(true, Ordering::Release);
+        }
+        Ok(file)
+    }
+}
+
+/// `Invalid` when `header` is that of a file of another store, `Corrupt` when it is of another chunk.
+fn expect_place(path: &str, header: &Header, store: u64, identity: u64) -> Result<()> {
+    if header.store != store {
+        return Err(foreign(path));
+    }
+    if header.identity != identity {
+        return Err(Error::corrupt(
+            path,
+            0,
+            "the chunk of this number",
+            "another chunk of the store: put the right file in its place",
+        ));
+    }
+    Ok(())
+}
+
+fn foreign(path: &str) -> Error {
+    Error::invalid(format!("{path} belongs to another store: put the right file in its place"))
+}
+
+/// Chunks whose files are open and may be closed, in the order of the hand: those of all packs that take
+/// descriptors of the process, or of one pack on a disk that has none.
+#[derive(Debug, Default)]
+struct Pool {
+    open: Mutex<VecDeque<Weak<Chunk>>>,
+}
+
+impl Pool {
+    fn of(disk: &dyn Disk) -> Arc<Pool> {
+        static PROCESS: OnceLock<Arc<Pool>> = OnceLock::new();
+        if disk.folder().is_none() {
+            return Arc::default();
+        }
+        Arc::clone(PROCESS.get_or_init(Arc::default))
+    }
+
+    /// The file of `chunk` is open, and others make room.
+    fn count(&self, chunk: &Arc<Chunk>, most: usize) {
+        let mut open = lock(&self.open);
+        open.push_back(Arc::downgrade(chunk));
+        if open.len() > most {
+            open.retain(|chunk| chunk.strong_count() > 0);
+        }
+        while open.len() > most {
+            let oldest = open.pop_front().expect("there are more than none");
+            let Some(chunk) = oldest.upgrade() else { continue };
+            if chunk.used.swap(false, Ordering::Relaxed) {
+                open.push_back(oldest);
+            } else {
+                *lock(&chunk.file) = None;
+            }
+        }
+    }
+
+    /// Closes half of the files; returns whether there were any.
+    fn let_go(&self) -> bool {
+        let mut open = lock(&self.open);
+        open.retain(|chunk| chunk.strong_count() > 0);
+        let half = open.len().div_ceil(2);
+        open.drain(..half)
+            .filter_map(|chunk| chunk.upgrade())
+            .for_each(|chunk| *lock(&chunk.file) = None);
+        half > 0
+    }
+}
+
+/// The files of a pack that are open.
+#[derive(Debug)]
+pub(crate) struct Files {
+    disk: Arc<dyn Disk>,
+    store: u64,
+    pool: Arc<Pool>,
+    /// The most files that are open in it.
+    most: usize,
+    /// Files to remove when nobody can read them any more.
+    doomed: Mutex<Vec<String>>,
+    /// Who holds the store's lock: without it the folder may be another's by then.
+    keeper: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+}
+
+impl Files {
+    pub(crate) fn new(disk: Arc<dyn Disk>, store: u64) -> Files {
+        let half = disk.open_files_max().map_or(u64::MAX, |most| most / 2);
+        let most = half.clamp(1, FILES_MAX as u64) as usize;
+        let (pool, doomed) = (Pool::of(&*disk), Mutex::new(Vec::new()));
+        Files { disk, store, pool, most, doomed, keeper: Mutex::new(None) }
+    }
+
+    /// How many files an opening opens at once.
+    pub(crate) fn at_once(&self) -> usize {
+        FILES_AT_ONCE.min(self.most.div_ceil(4))
+    }
+
+    /// The file of `chunk`, open.
+    #[inline]
+    pub(crate) fn get(&self, chunk: &Arc<Chunk>) -> Result<Arc<dyn File>> {
+        if let Some(file) = &*lock(&chunk.file) {
+            chunk.used.store(true, Ordering::Relaxed);
+            return Ok(Arc::clone(file));
+        }
+        let file = match chunk.open(&*self.disk, self.store) {
+            // Perhaps the process has no descriptor left: what else it opens is not known here.
+            Err(error) if error.kind() == Kind::Io && self.pool.let_go() => {
+                chunk.open(&*self.disk, self.store)?
+            }
+            opened => opened?,
+        };
+        if lock(&chunk.file).replace(Arc::clone(&file)).is_none() {
+            self.count(chunk);
+        }
+        Ok(file)
+    }
+
+    /// The open file of `chunk` counts, and others make room.
+    pub(crate) fn count(&self, chunk: &Arc<Chunk>) {
+        self.pool.count(chunk, self.most);
+    }
+
+    /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.
+    pub(crate) fn read_opening(&self, chunk: &Arc<Chunk>) -> Result<Opening> {
+        let place = Position::start().offset;
+        let expected = "the opening of the chunk";
+        let file = self.get(chunk)?;
+        let Some(payload) = first_batch(&*file, chunk.identity)? else {
+            return Err(Error::corrupt(&chunk.path, place, expected, "other bytes"));
+        };
+        let found = opening(&chunk.path, &payload)?;
+        if (found.number, found.base) != (chunk.number, chunk.base) {
+            return Err(Error::corrupt(&chunk.path, place, expected, "that of another"));
+        }
+        Ok(found)
+    }
+
+    /// The end of `chunk`, if it has ended. `Corrupt` when what it says of the file is not so.
+    pub(crate) fn read_end(&self, chunk: &Arc<Chunk>) -> Result<Option<Seal>> {
+        if chunk.sealed().is_none() {
+            return Ok(None);
+        }
+        let end = chunk.end();
+        let place = end.saturating_sub(Seal::BATCH);
+        let corrupt = || Error::corrupt(&chunk.path, place, "the end of the chunk", "other bytes");
+        let file = self.get(chunk)?;
+        let found = append::position_after(&*file, chunk.identity, place)?;
+        let found = found.filter(|found| found.offset == end).ok_or_else(corrupt)?;
+        let mut payload = vec![0; Seal::BATCH as usize - HEAD];
+        file.read_exact_at(place + HEAD as u64, &mut payload)?;
+        let record = record::split(&chunk.path, place + HEAD as u64, &payload)?;
+        if record.tag != Tag::Seal || record.length != payload.len() {
+            return Err(corrupt());
+        }
+        let seal = Seal::decode(&chunk.path, place, record.body)?;
+        let is_right = seal.length == end
+            && seal.sequence.wrapping_add(1) == found.sequence
+            && crc_append(seal.chain, &payload) == found.chain
+            && chunk.sealed() == Some(found.chain);
+        if is_right { Ok(Some(seal)) } else { Err(corrupt()) }
+    }
+
+    /// Removes the files at `paths` once the last tree that may read them is gone, if `keeper`, who holds
+    /// the store's lock, is there still; else the next opening does.
+    pub(crate) fn doom(
+        &self,
+        keeper: Weak<dyn Any + Send + Sync>,
+        paths: impl IntoIterator<Item = String>,
+    ) {
+        *lock(&self.keeper) = Some(keeper);
+        lock(&self.doomed).extend(paths);
+    }
+
+    /// How many files are open, that which is appended to apart.
+    #[cfg(test)]
+    pub(crate) fn open_count(&self) -> usize {
+        lock(&self.pool.open).len()
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let keeper = lock(&self.keeper).take();
+        // Kept until all are removed.
+        let Some(_keeper) = keeper.and_then(|keeper| keeper.upgrade()) else { return };
+        for path in std::mem::take(&mut *lock(&self.doomed)) {
+            // A file that stays is removed when the store is next opened.
+            let _ = self.disk.remove(&path);
+        }
+    }
+}
+
+/// What is found where the next chunk would be.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Nothing,
+    /// A file whose first batch is not whole: nothing in it was ever durable.
+    Unfinished,
+    Chunk(Opening),
+}
+
+/// Looks for chunk `number`. `Corrupt` when what is there was durable once, `Invalid` when it is of
+/// another store.
+pub(crate) fn look_for(disk: &dyn Disk, store: u64, epoch: u64, number: u64) -> Result<Found> {
+    let path = paths::chunk(epoch, number);
+    // Not asked for first: a writer that clears the store may remove it meanwhile.
+    let Some(file) = open_if_there(disk, &path)? else { return Ok(Found::Nothing) };
+    let mut bytes = [0; header::LENGTH];
+    let found = file.read_at(0, &mut bytes)?;
+    let header = Header::expect(&path, &bytes[..found], FileKind::Pack);
+    if header.as_ref().is_err_and(|error| error.kind() == Kind::Version) {
+        // What another release wrote is not taken for what a crash left, whatever its first batch is.
+        return Err(header.expect_err("as just seen"));
+    }
+    let identity = paths::chunk_identity(store, epoch, number);
+    if let Ok(header) = &header {
+        expect_place(&path, header, store, identity)?;
+    }
+    match first_batch(&*file, identity)? {
+        Some(payload) => {
+            header?;
+            opening(&path, &payload).map(Found::Chunk)
+        }
+        None if found < bytes.len() => Ok(Found::Unfinished),
+        None => {
+            // `Corrupt` when a later batch says that this one had been synced.
+            append::scan(&*file, identity, Position::start(), |_, _| Ok(()))?;
+            Ok(Found::Unfinished)
+        }
+    }
+}
+
+fn open_if_there(disk: &dyn Disk, path: &str) -> Result<Option<Arc<dyn File>>> {
+    match disk.open(path, Mode::Read, Access::Buffered) {
+        Err(error) if error.kind() == Kind::Missing => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// Whether the first chunk of an epoch is there and has more than its first batch.
+pub(crate) fn is_begun(disk: &dyn Disk, store: u64, epoch: u64) -> Result<bool> {
+    let Some(file) = open_if_there(disk, &paths::chunk(epoch, 0))? else { return Ok(false) };
+    let identity = paths::chunk_identity(store, epoch, 0);
+    let first = append::position_after(&*file, identity, Position::start().offset)?;
+    let Some(first) = first else { return Ok(false) };
+    Ok(append::position_after(&*file, identity, first.offset)?.is_some())
+}
+
+/// The payload of the first batch of a file, if it is whole; it may be longer than an opening.
+fn first_batch(file: &dyn File, identity: u64) -> Result<Option<Vec<u8>>> {
+    let start = Position::start().offset;
+    let Some(end) = append::position_after(file, identity, start)? else { return Ok(None) };
+    if end.sequence != 1 {
+        return Ok(None);
+    }
+    let mut payload = vec![0; (end.offset - start) as usize - HEAD];
+    file.read_exact_at(start + HEAD as u64, &mut payload)?;
+    Ok((crc(&payload) == end.chain).then_some(payload))
+}
+
+/// The opening in the payload of a first batch.
+fn opening(path: &str, payload: &[u8]) -> Result<Opening> {
+    let place = Position::start().offset + HEAD as u64;
+    let record = record::split(path, place, payload)?;
+    if record.tag != Tag::Opening || record.length != payload.len() {
+        let found = format!("{:?}", record.tag);
+        return Err(Error::corrupt(path, place, "the record that begins a chunk", found));
+    }
+    Opening::decode(path, place, record.body)
+}
