@@ -167,20 +167,28 @@ impl Tree {
 
     /// How many steps of `path` lead somewhere, and what is there.
     fn walk<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<(usize, Slot)> {
-        let mut slot = self.root.clone();
-        for (index, step) in path.iter().enumerate() {
-            let next = match &slot {
-                Slot::Node(node) => self.directories().find(node, step.as_ref())?,
-                Slot::StoredNode(offset) => {
-                    self.directories().find_stored(*offset, step.as_ref())?
-                }
-                Slot::Embedded(bytes) => entry::find_embedded(bytes, step.as_ref())?,
+        let (mut few, many): ([&[u8]; 16], Vec<&[u8]>);
+        let steps = if path.len() <= 16 {
+            few = [&[]; 16];
+            few.iter_mut().zip(path).for_each(|(to, step)| *to = step.as_ref());
+            &few[..path.len()]
+        } else {
+            many = path.iter().map(AsRef::as_ref).collect();
+            &many
+        };
+        let (mut known, mut slot) = (0, self.root.clone());
+        while known < steps.len() {
+            let rest = &steps[known..];
+            let found = match &slot {
+                Slot::Node(node) => self.directories().find_path(node, rest)?,
+                Slot::StoredNode(offset) => self.directories().find_stored(*offset, rest)?,
+                Slot::Embedded(bytes) => entry::find_embedded(bytes, rest)?,
                 _ => None,
             };
-            let Some(next) = next else { return Ok((index, slot)) };
-            slot = next;
+            let Some((taken, next)) = found else { break };
+            (known, slot) = (known + taken, next);
         }
-        Ok((path.len(), slot))
+        Ok((known, slot))
     }
 
     /// The value at `path`; none when nothing is there, or a directory.

@@ -390,21 +390,21 @@ impl Load for Pack {
         Ok(node)
     }
 
-    fn scan(&self, offset: u64, name: &[u8]) -> Result<Scan> {
+    fn scan(&self, offset: u64, path: &[&[u8]]) -> Result<Scan> {
         if let Some(node) = self.objects.get(offset) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
             return Ok(Scan::Node(node));
         }
         observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
         let found = self.record(offset, |file, place, record| {
-            if let Some(slot) = record::find(file, place, offset, record, name)? {
+            if let Some(found) = record::find(file, place, offset, record, path)? {
                 // What leads further is passed often, and worth a node; a small one once that shows.
-                let leads = matches!(slot, Some(Slot::StoredNode(_)));
+                let leads = matches!(found, Some((_, Slot::StoredNode(_))));
                 let size = record.body.len();
                 let at_once = leads && size > SMALL_BODY;
                 let when_again = leads || size > MIDDLING_BODY;
                 if !(at_once || when_again && self.recent_nodes.again(offset)) {
-                    return Ok(Scan::Slot(slot));
+                    return Ok(Scan::Slot(found));
                 }
             }
             let node = self.node_of(file, place, offset, record, PATCHES_MAX)?;

@@ -199,20 +199,20 @@ pub(crate) fn put_full(out: &mut Encoder, at: u64, node: &Node, places: &dyn Pla
 /// directories, too, which has a few thousand.
 const SCANNED: usize = 4096;
 
-/// What `name` leads to in the leaf in `record`; none when it is not one, or large. Arguments as those
-/// of [`read`].
+/// What [`entry::find`] says of the leaf in `record`; none when it is not one, or large. Arguments as
+/// those of [`read`].
 #[allow(clippy::option_option)] // found to be absent is not the same as not looked for
 pub(crate) fn find(
     file: &str,
     place: u64,
     at: u64,
     record: &Record<'_>,
-    name: &[u8],
-) -> Result<Option<Option<Slot>>> {
+    path: &[&[u8]],
+) -> Result<Option<Option<(usize, Slot)>>> {
     if !matches!(record.tag, Tag::Flat | Tag::Values) || record.body.len() > SCANNED {
         return Ok(None);
     }
-    entry::find(Decoder::new(file, place, record.body), at, name).map(Some)
+    entry::find(Decoder::new(file, place, record.body), at, path).map(Some)
 }
 
 /// What a node's record says: the node, or what to change in another.

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::entry;
 use super::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, Target};
 use crate::context::configuration::{Bucket, Configuration};
 use crate::error::{Error, Kind, Result};
@@ -38,16 +39,16 @@ impl Directories<'_> {
         self.load.expect("a stored child is only reached through its pack").take(offset)
     }
 
-    /// What `name` leads to in the directory at `offset`.
-    pub(crate) fn find_stored(&self, offset: u64, name: &[u8]) -> Result<Option<Slot>> {
-        match self.scan(offset, name)? {
-            Scan::Slot(slot) => Ok(slot),
-            Scan::Node(node) => self.find(&node, name),
+    /// What [`Directories::find_path`] says of the directory at `offset`.
+    pub(crate) fn find_stored(&self, offset: u64, path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
+        match self.scan(offset, path)? {
+            Scan::Slot(found) => Ok(found),
+            Scan::Node(node) => self.find_path(&node, path),
         }
     }
 
-    fn scan(&self, offset: u64, name: &[u8]) -> Result<Scan> {
-        self.load.expect("a stored child is only reached through its pack").scan(offset, name)
+    fn scan(&self, offset: u64, path: &[&[u8]]) -> Result<Scan> {
+        self.load.expect("a stored child is only reached through its pack").scan(offset, path)
     }
 
     pub(crate) fn target(&self, target: &Target) -> Result<Arc<Node>> {
@@ -59,18 +60,36 @@ impl Directories<'_> {
 
     /// What `name` leads to.
     pub(crate) fn find(&self, root: &Arc<Node>, name: &[u8]) -> Result<Option<Slot>> {
+        Ok(self.find_path(root, &[name])?.map(|(_, slot)| slot))
+    }
+
+    /// Where the first steps of `path` lead, and how many: one, and as many as lead through directories
+    /// that are in place there. None when the first leads nowhere. A path has a step.
+    pub(crate) fn find_path(
+        &self,
+        root: &Arc<Node>,
+        path: &[&[u8]],
+    ) -> Result<Option<(usize, Slot)>> {
+        let (name, rest) = (path[0], &path[1..]);
         let mut bucket = Bucket::new(self.configuration, name);
         let mut node = Arc::clone(root);
         loop {
             let next = match &node.body {
                 Body::Leaf { leaf, .. } => {
-                    return Ok(leaf.search(name).ok().map(|index| leaf.slot(index).clone()));
+                    let Ok(index) = leaf.search(name) else { return Ok(None) };
+                    let slot = leaf.slot(index);
+                    if let Slot::Embedded(bytes) = slot
+                        && let Some((taken, inner)) = entry::find_embedded(bytes, rest)?
+                    {
+                        return Ok(Some((1 + taken, inner)));
+                    }
+                    return Ok(Some((1, slot.clone())));
                 }
                 Body::Branch(branch) => match branch.search(bucket.at(branch.depth)) {
                     Ok(index) => match &branch.pointers[index].target {
                         Target::Live(node) => Arc::clone(node),
-                        Target::Stored(offset) => match self.scan(*offset, name)? {
-                            Scan::Slot(slot) => return Ok(slot),
+                        Target::Stored(offset) => match self.scan(*offset, path)? {
+                            Scan::Slot(found) => return Ok(found),
                             Scan::Node(node) => node,
                         },
                     },

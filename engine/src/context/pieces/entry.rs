@@ -278,8 +278,20 @@ fn take_slot(
     }
 }
 
-/// What `name` leads to among the entries from `decoder` on, which are all up to its end.
-pub(crate) fn find(mut decoder: Decoder<'_>, at: u64, name: &[u8]) -> Result<Option<Slot>> {
+/// How many steps of `path` lead somewhere among the entries from `decoder` on, which are all up to its
+/// end, and where to; none when not even the first does. Small directories are passed where they lie.
+pub(crate) fn find(decoder: Decoder<'_>, at: u64, path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
+    find_among(decoder, at, path, false)
+}
+
+/// The same, of a directory that is `bare` of a hash, so that nothing in it refers to anything.
+fn find_among(
+    mut decoder: Decoder<'_>,
+    at: u64,
+    path: &[&[u8]],
+    bare: bool,
+) -> Result<Option<(usize, Slot)>> {
+    let Some((name, rest)) = path.split_first() else { return Ok(None) };
     let wanted = Wanted::new(name);
     while decoder.remaining() > 0 {
         let start = decoder.clone();
@@ -287,9 +299,26 @@ pub(crate) fn find(mut decoder: Decoder<'_>, at: u64, name: &[u8]) -> Result<Opt
         match wanted.compare(&take_name(&mut decoder, first)?) {
             Ordering::Less => skip_slot(&mut decoder, first)?,
             Ordering::Equal => {
+                let what = first & 31;
+                if bare && matches!(what, STORED_VALUE | STORED_NODE | EMBEDDED_HASHED) {
+                    return Err(start.corrupt("a directory without references", UNHASHED));
+                }
+                if !rest.is_empty() && matches!(what, EMBEDDED | EMBEDDED_HASHED) {
+                    let mut ahead = decoder.clone();
+                    if what == EMBEDDED_HASHED {
+                        ahead.raw(size_of::<Hash>())?;
+                    }
+                    let inner = Decoder::new("", 0, take_body(&mut ahead)?);
+                    let found = find_among(inner, at, rest, what == EMBEDDED);
+                    let found = found
+                        .map_err(|error| start.corrupt("entries of a directory", error.detail()))?;
+                    if let Some((taken, slot)) = found {
+                        return Ok(Some((1 + taken, slot)));
+                    }
+                }
                 let mut inside = Vec::new();
                 let slot = take_slot(&mut decoder, at, first, &start, &mut inside)?;
-                return Ok(Some(slot.share(&inside)));
+                return Ok(Some((1, slot.share(&inside))));
             }
             Ordering::Greater => break,
         }
@@ -548,6 +577,9 @@ fn take_embedded(
     Ok(Slot::Embedded(Embedded::among(inside, place)))
 }
 
+/// What is wrong with a directory in place that has references, but not the hash that it is known by.
+const UNHASHED: &str = "it refers to something and has no hash";
+
 fn damaged(what: &str) -> Error {
     Error::new(
         Kind::Corrupt,
@@ -558,12 +590,10 @@ fn damaged(what: &str) -> Error {
     )
 }
 
-/// What `name` leads to in an embedded directory.
-pub(crate) fn find_embedded(bytes: &[u8], name: &[u8]) -> Result<Option<Slot>> {
-    let found = find(Decoder::new("", 0, entries(bytes)), AFAR, name);
-    let found = found.map_err(|error| damaged(error.detail()))?;
-    found.as_ref().map_or(Ok(()), |slot| expect_hashed(bytes, slot))?;
-    Ok(found)
+/// What [`find`] says of an embedded directory.
+pub(crate) fn find_embedded(bytes: &[u8], path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
+    let entries = Decoder::new("", 0, entries(bytes));
+    find_among(entries, AFAR, path, bytes[0] == EMBEDDED).map_err(|error| damaged(error.detail()))
 }
 
 /// `Corrupt` when an embedded directory without a hash leads to `slot`, which refers to something.
@@ -574,7 +604,7 @@ fn expect_hashed(bytes: &[u8], slot: &Slot) -> Result<()> {
         _ => false,
     };
     if refers && bytes[0] == EMBEDDED {
-        return Err(damaged("it refers to something and has no hash"));
+        return Err(damaged(UNHASHED));
     }
     Ok(())
 }
@@ -645,7 +675,11 @@ mod tests {
         let (mut name, mut own) = (Vec::new(), Vec::new());
         let slot = take_entry(&mut decoder, at, true, &mut name, &mut own)?.share(&own);
         let Slot::Embedded(inside) = &slot else { return Ok(()) };
-        let _ = (embedded_node(inside), find_embedded(inside, b"a"), find_embedded(inside, b"zz"));
+        let _ = (
+            embedded_node(inside),
+            find_embedded(inside, &[b"a"]),
+            find_embedded(inside, &[b"zz", b"a"]),
+        );
         for to in [at, at + 1, at + 300, at + (1 << 20), OFFSET_MAX] {
             let mut out = Encoder::new();
             put_entry(&mut out, to, Some(&name), &slot, &Nowhere);

@@ -36,9 +36,9 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     fn take(&self, offset: u64) -> Result<Arc<Node>> {
         self.node(offset)
     }
-    /// What `name` leads to in the directory or leaf at a logical offset, if that is found without a
-    /// node of it; otherwise the node.
-    fn scan(&self, offset: u64, _name: &[u8]) -> Result<Scan> {
+    /// Where the first steps of `path` lead in the directory or leaf at a logical offset, if that is found
+    /// without a node of it; otherwise the node.
+    fn scan(&self, offset: u64, _path: &[&[u8]]) -> Result<Scan> {
         self.node(offset).map(Scan::Node)
     }
     /// The value at a logical offset.
@@ -90,8 +90,8 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
 
 /// What [`Load::scan`] found.
 pub(crate) enum Scan {
-    /// What the name leads to.
-    Slot(Option<Slot>),
+    /// How many steps lead somewhere, and where to; none when the first does not.
+    Slot(Option<(usize, Slot)>),
     /// Where to look for it.
     Node(Arc<Node>),
 }

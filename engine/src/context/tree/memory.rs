@@ -39,8 +39,8 @@ impl Load for Counted<'_> {
         Ok(node)
     }
 
-    fn scan(&self, offset: u64, name: &[u8]) -> Result<Scan> {
-        self.load.scan(offset, name)
+    fn scan(&self, offset: u64, path: &[&[u8]]) -> Result<Scan> {
+        self.load.scan(offset, path)
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {

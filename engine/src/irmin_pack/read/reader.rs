@@ -594,11 +594,12 @@ impl Load for Reader {
         Ok(node)
     }
 
-    fn scan(&self, reference: u64, name: &[u8]) -> Result<Scan> {
+    fn scan(&self, reference: u64, path: &[&[u8]]) -> Result<Scan> {
         if self.verify == Verify::Hashes {
             return self.node(reference).map(Scan::Node);
         }
-        self.walk(self.offset(reference)?, name).map(Scan::Slot)
+        let found = self.walk(self.offset(reference)?, path[0])?;
+        Ok(Scan::Slot(found.map(|slot| (1, slot))))
     }
 
     fn value(&self, reference: u64) -> Result<Arc<[u8]>> {
