@@ -323,11 +323,11 @@ pub mod tests {
         }
     }
 
-    fn mutate(name: &str) {
+    fn mutate(name: &str, rounds: u64) {
         let (_, body) = BODIES.iter().find(|(known, _)| *known == name).unwrap();
         let seeds = seeds(name);
         for seed in &seeds {
-            mutations(*body, seed, 20_000 / seeds.len() as u64);
+            mutations(*body, seed, rounds / seeds.len() as u64);
         }
     }
 
@@ -353,27 +353,27 @@ pub mod tests {
 
     #[test]
     fn no_mutation_of_a_control_file_makes_a_context_panic() {
-        mutate("context_control");
+        mutate("context_control", 20_000);
     }
 
     #[test]
     fn no_mutation_of_an_index_makes_a_context_panic() {
-        mutate("context_index");
+        mutate("context_index", 4_000); // each opens a store
     }
 
     #[test]
     fn no_mutation_of_a_pack_makes_a_context_panic() {
-        mutate("context_pack");
+        mutate("context_pack", 6_000); // each opens a store
     }
 
     #[test]
     fn no_mutation_of_records_makes_a_context_panic() {
-        mutate("context_records");
+        mutate("context_records", 8_000); // each opens a store
     }
 
     #[test]
     fn no_mutation_of_a_hash_in_letters_is_taken_for_another() {
-        mutate("context_hash");
+        mutate("context_hash", 20_000);
     }
 
     #[test]
