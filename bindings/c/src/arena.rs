@@ -79,7 +79,7 @@ pub struct Answer {
     owner: *mut varvite_arena_owner,
 }
 
-/// A [`call`] that fills an arena. It is emptied before anything can fail, and looked at before anything is done.
+/// A `call` that fills an arena. It is emptied before anything can fail, and looked at before anything is done.
 pub fn answer(
     error: *mut varvite_error,
     arena: *mut varvite_arena,

@@ -2,7 +2,7 @@
 //!
 //! What a caller must know stands in `include/varvite.h`, which is made from these sources, and in the
 //! README beside it; why it is so, in `docs/design/c.md`. Each function checks its arguments, then calls the
-//! engine's function of the same name. [`status::call`] is the only way in, so nothing unwinds into C.
+//! engine's function of the same name. `status::call` is the only way in, so nothing unwinds into C.
 
 // The names are C's, because this is where its header comes from. A function's safety is the same for
 // all, so it is said once, here: pointers are NULL where that is allowed, or lead to as much as the

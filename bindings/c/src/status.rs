@@ -1,4 +1,4 @@
-//! What a call returns, and the one way in: no panic and no unwinding leaves [`call`].
+//! What a call returns, and the one way in: no panic and no unwinding leaves `call`.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -179,7 +179,7 @@ fn returned_in_child() -> ! {
     std::process::abort()
 }
 
-/// Leaves the engine because a callback failed where the engine takes no error; [`call`] makes it one.
+/// Leaves the engine because a callback failed where the engine takes no error; `call` makes it one.
 pub fn unwind_callback(code: c_int) -> ! {
     resume_unwind(Box::new(format!("{CALLBACK_FAILED}{code}")))
 }

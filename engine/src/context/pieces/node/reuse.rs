@@ -17,18 +17,18 @@ const LOOKS: usize = 4;
 
 /// Buffers of one kind, the last to come first.
 #[derive(Debug)]
-struct Pool<T> {
+struct Shelf<T> {
     held: Vec<T>,
     bytes: usize,
 }
 
-impl<T> Default for Pool<T> {
+impl<T> Default for Shelf<T> {
     fn default() -> Self {
-        Pool { held: Vec::new(), bytes: 0 }
+        Shelf { held: Vec::new(), bytes: 0 }
     }
 }
 
-impl<T> Pool<T> {
+impl<T> Shelf<T> {
     /// Takes it in, or gives it back when there are enough.
     fn put(&mut self, one: T, bytes: usize) -> Option<T> {
         if self.bytes + bytes > KEPT_BYTES {
@@ -60,13 +60,13 @@ fn bytes_of(hashes: &Vec<Hash>) -> usize {
 /// The buffers of a pack.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
-    leaves: Mutex<Pool<Arc<Node>>>,
-    branches: Mutex<Pool<Arc<Node>>>,
-    hashes: Mutex<Pool<Vec<Hash>>>,
+    leaves: Mutex<Shelf<Arc<Node>>>,
+    branches: Mutex<Shelf<Arc<Node>>>,
+    hashes: Mutex<Shelf<Vec<Hash>>>,
 }
 
 impl Spare {
-    fn pool(&self, node: &Node) -> &Mutex<Pool<Arc<Node>>> {
+    fn shelf(&self, node: &Node) -> &Mutex<Shelf<Arc<Node>>> {
         match node.body {
             Body::Leaf { .. } => &self.leaves,
             Body::Branch(_) => &self.branches,
@@ -77,14 +77,14 @@ impl Spare {
     pub(crate) fn put(&self, mut node: Arc<Node>) {
         let Some(own) = Arc::get_mut(&mut node) else { return };
         own.empty();
-        let (pool, bytes) = (self.pool(&node), node.bytes());
-        let refused = lock(pool).put(Arc::clone(&node), bytes);
+        let (shelf, bytes) = (self.shelf(&node), node.bytes());
+        let refused = lock(shelf).put(Arc::clone(&node), bytes);
         drop((refused, node));
     }
 
     /// A copy of `node` without the hashes of its children.
     pub(crate) fn copy(&self, node: &Node) -> Arc<Node> {
-        let found = lock(self.pool(node)).take(|held| held.bytes(), |held| held.fits(node));
+        let found = lock(self.shelf(node)).take(|held| held.bytes(), |held| held.fits(node));
         if let Some(mut found) = found
             && let Some(own) = Arc::get_mut(&mut found)
         {
