@@ -2,7 +2,8 @@
 //!
 //! Layout: `session` (identity and salt), `lock`, `segments/`, `snapshots/`. What is durable is the
 //! snapshots. At open every manifest is read; segments that none names are removed, unless a
-//! manifest does not parse: then nothing is removed and [`Session::warnings`] tells.
+//! manifest does not parse or a file that one names is lost: then nothing is removed and
+//! [`Session::warnings`] tells.
 //!
 //! Format document: `docs/format/session.md`. Every write and sync: `docs/design/durability.md`.
 
@@ -203,6 +204,8 @@ impl Session {
                 .warnings
                 .push(format!("the live tables cannot be used, so no file was removed: {error}"));
         }
+        let lost = lost_file(&named, &on_disk);
+        named.warnings.extend(lost);
         for files in named.all() {
             // A file that is missing keeps its id: another must not pass for it.
             if let Some((&last, _)) = files.last_key_value() {
@@ -367,6 +370,17 @@ fn pin(store: &SegmentStore, name: &str) -> Result<(u64, Files)> {
     let manifest = read_manifest(&*store.disk, store.identity, name)?;
     let files = manifest.files().map(|(id, path)| (id, store.shared_file(id, path)));
     Ok((manifest.sequence, files.collect()))
+}
+
+/// What to say of a file that `named` has and the folder has not. Then what names it may be older than
+/// what was there, and files that nothing names now may be those that the right one names.
+fn lost_file(named: &PinnedFiles, on_disk: &BTreeMap<String, u64>) -> Option<String> {
+    let is_there = |path: &str| {
+        let name = path.strip_prefix(SEGMENTS).and_then(|name| name.strip_prefix('/'));
+        name.is_some_and(|name| on_disk.contains_key(name))
+    };
+    let lost = named.all().flat_map(Files::values).find(|file| !is_there(file.path()))?;
+    Some(format!("no file was removed: {}", folder::lost_file(lost.path())))
 }
 
 /// Removes files of the folder of segments; one that its last holder removed meanwhile is no error.
