@@ -10,7 +10,7 @@ mod hooked_disk;
 
 use std::ops::Bound::Unbounded;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use varvite::cache::Cache;
 use varvite::disk::os::OsDisk;
@@ -201,4 +201,42 @@ fn live_tables_and_their_checkpoints_stay_within_the_budget() {
     assert!(session.stats().checkpoints > 20, "{:?}", session.stats());
     // And the pages make use of what is left.
     assert!(meter.most > -(BUDGET as i64) / 3, "{} bytes", meter.most);
+}
+
+/// A record is in the log's memory until it is written. That is charged meanwhile, and a large one leaves
+/// none of it behind.
+#[test]
+fn the_log_is_charged_for_a_large_record_and_keeps_none_of_its_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = OsDisk::new(folder.path().to_str().unwrap()).unwrap();
+    let options = SessionOptions { log: Log::Written, ..SessionOptions::within_memory(BUDGET) };
+    let cache = Arc::clone(options.cache.as_ref().unwrap());
+    let charged = Arc::new(AtomicU64::new(0));
+    let (most, shared) = (Arc::clone(&charged), Arc::clone(&cache));
+    let disk = HookedDisk::new(disk, move |call, path| {
+        if call == Call::Write && path.starts_with("log/") {
+            most.fetch_max(shared.stats().charged_bytes, SeqCst);
+        }
+    });
+    let session = Session::create(disk, options).unwrap();
+    session.create_table("first", TableOptions::default()).unwrap();
+    session.delete_table("first").unwrap();
+    let (before, charged_before) = (HELD.get(), cache.stats().charged_bytes);
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    let record = 40_000 * 108;
+    for number in 0..3 {
+        let large = batch(number * 40_000, 40_000);
+        if number == 0 {
+            table.update(&large).unwrap();
+            let most = charged.load(SeqCst) - charged_before;
+            assert!(most >= record, "{most} charged while a record of {record} is written");
+        } else {
+            table.update(&large).unwrap();
+        }
+    }
+    drop(table);
+    session.delete_table("t").unwrap();
+    let (kept, charged) = (HELD.get() - before, cache.stats().charged_bytes);
+    assert!(kept < record as i64 / 4, "{kept} bytes are kept for records of {record}");
+    assert!(charged < charged_before + record / 4, "{charged} charged, {charged_before} before");
 }

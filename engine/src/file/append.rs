@@ -364,6 +364,11 @@ impl Flight {
         self.file.sync()
     }
 
+    /// The memory that they take.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// How many bytes they are.
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -581,6 +586,11 @@ impl AppendFile {
             self.synced = flight.end.offset;
         }
         Ok(flight.bytes)
+    }
+
+    /// The memory of the records pushed, and of those to come.
+    pub fn memory_bytes(&self) -> usize {
+        self.pushed.capacity()
     }
 
     /// The file was synced from outside after it was written up to `offset`.

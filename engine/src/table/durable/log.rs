@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::log_record::{LogEnd, LogPoint, LogRecord, encode_begin};
+use crate::cache::Charge;
 use crate::disk::{Access, Disk, File, remove_quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, AppendFile, HEAD, Position};
@@ -31,6 +32,9 @@ const FILL_BYTES: u64 = 1 << 20;
 /// The zeros are written in such pieces. The system may keep what one write brought as one piece of
 /// its cache, and then writes all of that again whenever a sync finds a byte of it changed.
 const ZEROS: &[u8] = &[0; 16 << 10];
+
+/// A buffer of records that needed more memory than this is not kept for the next ones.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// What was written is sent on its way to the disk in such pieces, where nobody syncs it at once.
 const WRITEBACK_BYTES: u64 = 1 << 20;
@@ -90,6 +94,10 @@ struct LogState {
     failures: Vec<Failure>,
     /// Memory for the next records.
     spare: Vec<u8>,
+    /// What the records take that are being written.
+    in_flight: usize,
+    /// The memory of all records that was charged last.
+    charged: u64,
     /// Up to where the file was filled with zeros.
     filled: u64,
     sent: u64,
@@ -102,6 +110,8 @@ pub struct LogWriter {
     state: Mutex<LogState>,
     changed: Condvar,
     is_due: AtomicBool,
+    /// For the records that are not written yet.
+    charge: Option<Charge>,
 }
 
 impl LogWriter {
@@ -128,6 +138,8 @@ impl LogWriter {
             unwritten: VecDeque::new(),
             failures: Vec::new(),
             spare: Vec::new(),
+            in_flight: 0,
+            charged: 0,
             filled: 0,
             sent: 0,
         };
@@ -137,7 +149,18 @@ impl LogWriter {
             state: Mutex::new(state),
             changed: Condvar::new(),
             is_due: AtomicBool::new(false),
+            charge: store.charge(),
         })
+    }
+
+    /// Charges what the records take by now that are not written, and the memory for the next ones.
+    fn count_in_budget(&self, state: &mut LogState) {
+        let Some(charge) = &self.charge else { return };
+        let bytes = state.file.memory_bytes() + state.spare.capacity() + state.in_flight;
+        if bytes as u64 != state.charged {
+            state.charged = bytes as u64;
+            charge.set(state.charged);
+        }
     }
 
     fn syncs(&self) -> bool {
@@ -156,6 +179,7 @@ impl LogWriter {
         self.store.write(|| {
             let mut state = lock(&self.state);
             let at = state.file.push_with(encode)?;
+            self.count_in_budget(&mut state);
             state.unwritten.extend(tables.map(|id| (at.sequence, id)));
             if !blobs.is_empty() {
                 // Nobody writes the record before the lock is free. Should that fail, they stay too.
@@ -196,6 +220,7 @@ impl LogWriter {
         let spare = std::mem::take(&mut state.spare);
         let flight = state.file.take_off(spare);
         let bytes = flight.len() as u64;
+        state.in_flight = flight.memory_bytes();
         let end = state.file.written().offset + bytes;
         let filled = state.filled;
         let fills = sync && end > filled;
@@ -214,7 +239,12 @@ impl LogWriter {
         let mut state = lock(&self.state);
         state.leading = false;
         let landed = state.file.land(flight, written, sync && synced.is_ok());
-        let outcome = synced.and(landed.map(|spare| state.spare = spare));
+        state.in_flight = 0;
+        let kept = landed.map(|spare| {
+            state.spare = if spare.capacity() > KEPT_BYTES { Vec::new() } else { spare };
+        });
+        self.count_in_budget(&mut state);
+        let outcome = synced.and(kept);
         self.store.counters.add_log_write(bytes, sync);
         match &outcome {
             Ok(()) => {
@@ -299,6 +329,7 @@ impl LogWriter {
                 state.older.push(last);
                 state.file = file;
                 (state.filled, state.sent) = (0, 0);
+                self.count_in_budget(&mut state);
                 self.is_due.store(false, Ordering::Release);
                 return Ok(());
             }
