@@ -248,7 +248,11 @@ fn a_lost_or_damaged_file_that_the_log_refers_to_is_told_by_name() {
         let finding = &report.findings[..];
         assert!(finding.len() == 1 && finding[0].file == names[0], "{report:?}");
         assert_eq!(finding[0].live_tables, ["t"]);
-        let (session, mut table) = open(&disk, Log::Synced);
+        let session = Session::open(Arc::clone(&disk), options(Log::Synced)).unwrap();
+        let warnings = session.warnings();
+        let is_told = warnings.iter().any(|warning| warning.contains(&names[0]));
+        assert_eq!(is_told, damaged.is_none(), "{warnings:?}");
+        let mut table = session.open_table("t", &OpenTable::default()).unwrap();
         let error = table.get(b"one").unwrap_err();
         let kind = if damaged.is_some() { Kind::Corrupt } else { Kind::Missing };
         assert_eq!(error.kind(), kind, "{error}");
