@@ -372,10 +372,21 @@ impl Tree {
         let names: usize = path.iter().map(|step| step.as_ref().len()).sum();
         let steps = (path.len() - known) as u64 + 1;
         self.live_bytes += (names + value) as u64 + ENTRY_BYTES * steps;
+        let most = self.configuration.stable_hash();
         self.change(|directories, root| {
             let mut slot = root;
-            for step in &path[..known] {
+            let above = known.min(path.len().saturating_sub(1));
+            for step in &path[..above] {
                 slot = directories.slot_mut(live(directories, slot)?, step.as_ref())?;
+            }
+            if let (Slot::Embedded(bytes), [name]) = (&*slot, &path[above..])
+                && let Some(bytes) = entry::with_inline(bytes, name.as_ref(), &new, most)?
+            {
+                *slot = Slot::Embedded(bytes);
+                return Ok(());
+            }
+            if above < known {
+                slot = directories.slot_mut(live(directories, slot)?, path[above].as_ref())?;
             }
             let Some(step) = path.get(known) else {
                 *slot = new;

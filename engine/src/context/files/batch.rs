@@ -293,7 +293,7 @@ impl<'a> Batch<'a> {
         let tag = if let Some(changed) = node.changes().since(since) {
             Some(patch::put_changes(out, at, node, changed, under, &self.placed))
         } else {
-            let base = self.pack.read_node(under, PATCHES_MAX)?;
+            let base = self.pack.read_node(under)?;
             patch::put_difference(out, at, node, &base, under, &self.placed)
         };
         let tag = tag.filter(|_| out.bytes().len() < node.weight() / 2);

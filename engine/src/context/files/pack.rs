@@ -15,7 +15,7 @@ use crate::context::hash::Hash;
 use crate::context::observer::{self, Meter};
 use crate::context::options::Options;
 use crate::context::pieces::changes::{Changes, Form, Since};
-use crate::context::pieces::node::{Base, Load, Node, Scan, Slot, Spare};
+use crate::context::pieces::node::{Base, Body, Load, Node, Scan, Slot, Spare};
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
@@ -314,15 +314,22 @@ impl Pack {
         each(file, body, &record)
     }
 
-    /// The node at `offset`, itself read from at most `patches` further records.
-    pub(crate) fn read_node(&self, offset: u64, patches: u8) -> Result<Node> {
-        self.record(offset, |file, place, record| {
-            self.node_of(file, place, offset, record, patches)
-        })
+    /// The node at `offset`, read from at most [`PATCHES_MAX`] records more.
+    pub(crate) fn read_node(&self, offset: u64) -> Result<Node> {
+        self.record(offset, |file, place, record| self.node_of(file, place, offset, record))
     }
 
     /// The node that `record` at `offset` says; arguments as those of [`record::read`].
-    fn node_of(
+    fn node_of(&self, file: &str, place: u64, offset: u64, record: &Record<'_>) -> Result<Node> {
+        let mut node = self.patched(file, place, offset, record, PATCHES_MAX)?;
+        if let Body::Leaf { leaf, .. } = &mut node.body {
+            leaf.gather();
+        }
+        Ok(node)
+    }
+
+    /// The same, from at most `patches` further records.
+    fn patched(
         &self,
         file: &str,
         place: u64,
@@ -343,7 +350,9 @@ impl Pack {
                 };
                 let mut node = match self.objects.get(under) {
                     Some(node) => Node::clone(&node),
-                    None => self.read_node(under, rest)?,
+                    None => self.record(under, |file, place, record| {
+                        self.patched(file, place, under, record, rest)
+                    })?,
                 };
                 let patches = node.base.map_or(0, |base| base.patches) + 1;
                 *node.changes_mut() = Changes::none();
@@ -366,7 +375,7 @@ impl Load for Pack {
             return Ok(node);
         }
         observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
-        let node = Arc::new(self.read_node(offset, PATCHES_MAX)?);
+        let node = Arc::new(self.read_node(offset)?);
         self.objects.insert(offset, Arc::clone(&node));
         Ok(node)
     }
@@ -379,7 +388,7 @@ impl Load for Pack {
             self.spare.copy(&node)
         } else {
             observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
-            Arc::new(self.read_node(offset, PATCHES_MAX)?)
+            Arc::new(self.read_node(offset)?)
         };
         let hashes = self.hashes.get_with(offset, |hashes| {
             (hashes.len() == node.width()).then(|| self.spare.copy_hashes(hashes))
@@ -407,7 +416,7 @@ impl Load for Pack {
                     return Ok(Scan::Slot(found));
                 }
             }
-            let node = self.node_of(file, place, offset, record, PATCHES_MAX)?;
+            let node = self.node_of(file, place, offset, record)?;
             Ok(Scan::Node(Arc::new(node)))
         })?;
         if let Scan::Node(node) = &found {
@@ -451,6 +460,10 @@ impl Load for Pack {
 
     fn meter(&self) -> Option<&Arc<Meter>> {
         self.meter.as_ref()
+    }
+
+    fn embeds(&self) -> bool {
+        true
     }
 
     fn budget(&self) -> u64 {

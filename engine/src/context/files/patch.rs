@@ -184,8 +184,7 @@ fn apply_to_leaf(leaf: &mut Leaf, at: u64, changes: &mut Decoder<'_>) -> Result<
         match head & 3 {
             INSERT => {
                 name.clear();
-                inside.clear();
-                let slot = take_entry(changes, at, true, &mut name, &mut inside)?.share(&inside);
+                let slot = take_entry(changes, at, true, &mut name, &mut inside)?;
                 let above = next == 0 || leaf.name(next - 1) < &name[..];
                 let below = next == leaf.len() || &name[..] < leaf.name(next);
                 if !(above && below) {
@@ -197,15 +196,13 @@ fn apply_to_leaf(leaf: &mut Leaf, at: u64, changes: &mut Decoder<'_>) -> Result<
             _ if next == leaf.len() => return Err(start.corrupt("an entry to change", "none")),
             REMOVE => leaf.remove(next),
             REPLACE => {
-                inside.clear();
-                let slot = take_entry(changes, at, false, &mut name, &mut inside)?.share(&inside);
-                *leaf.slot_mut(next) = slot;
+                *leaf.slot_mut(next) = take_entry(changes, at, false, &mut name, &mut inside)?;
                 next += 1;
             }
             other => return Err(start.corrupt("a known kind of change", other)),
         }
     }
-    leaf.gather();
+    leaf.share(inside);
     Ok(())
 }
 

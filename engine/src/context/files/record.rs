@@ -233,8 +233,7 @@ pub(crate) fn read<'a>(
     let mut decoder = Decoder::new(file, place, record.body);
     let body = match record.tag {
         Tag::Flat | Tag::Values => {
-            let mut leaf = entry::leaf_for(decoder.clone());
-            let mut inside = Vec::new();
+            let (mut leaf, mut inside) = entry::leaf_for(decoder.clone());
             while decoder.remaining() > 0 {
                 let start = decoder.clone();
                 if !leaf

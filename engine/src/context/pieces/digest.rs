@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::entry;
-use super::node::{Body, Load, Node, Slot, Target, UNKNOWN};
+use super::entry::{self, Within};
+use super::node::{Body, Leaf, Load, Node, Slot, Target, UNKNOWN};
 use crate::context::hash::{self, Hash};
 use crate::error::{Error, Result};
 
@@ -27,7 +27,7 @@ pub(crate) fn node(root: &Arc<Node>, load: Option<&dyn Load>) -> Result<Hash> {
             "the store of this tree has other hashes: it can be read, but not changed and hashed",
         ));
     }
-    let mut digester = Digester { load, bytes: Vec::new(), spans: Vec::new(), places: Vec::new() };
+    let mut digester = Digester::new(load);
     for wave in waves(root) {
         for batch in wave.chunks(BATCH) {
             digester.batch(batch)?;
@@ -40,9 +40,16 @@ pub(crate) fn node(root: &Arc<Node>, load: Option<&dyn Load>) -> Result<Hash> {
 pub(crate) fn embedded(bytes: &[u8]) -> Result<Hash> {
     match entry::embedded_hash(bytes) {
         Some(hash) => Ok(hash),
-        // Within one without a hash there are others like it at most: recursion is bounded by bytes.
-        None => node(&Arc::new(entry::embedded_node(bytes)?), None),
+        None => within(entry::entries(bytes)),
     }
+}
+
+/// The hash of the directory with the entries `entries`, which refer to nothing: others like it are within it
+/// at most, so that recursion is bounded by bytes.
+fn within(entries: &[u8]) -> Result<Hash> {
+    let (mut digester, mut hash) = (Digester::new(None), UNKNOWN);
+    digester.directories(&[entries], |_, digest| hash = digest)?;
+    Ok(hash)
 }
 
 /// The live nodes without a hash, by height.
@@ -93,9 +100,17 @@ struct Digester<'a> {
     spans: Vec<Range<usize>>,
     /// Which child of which node of the batch a span is the value of.
     places: Vec<(usize, usize)>,
+    names: [Vec<u8>; 2],
+    /// The hashes of what is in directories in place.
+    inside: Vec<Hash>,
 }
 
 impl Digester<'_> {
+    fn new(load: Option<&dyn Load>) -> Digester<'_> {
+        let (bytes, spans, places) = (Vec::new(), Vec::new(), Vec::new());
+        Digester { load, bytes, spans, places, names: [Vec::new(), Vec::new()], inside: Vec::new() }
+    }
+
     fn batch(&mut self, nodes: &[&Node]) -> Result<()> {
         self.embedded(nodes)?;
         let mut children: Vec<Vec<Hash>> = Vec::with_capacity(nodes.len());
@@ -125,10 +140,9 @@ impl Digester<'_> {
     }
 
     /// Hashes the directories within `nodes` of which no hash is known, many at once: of a leaf that is
-    /// changed for the first time they are most of what there is to hash. What is within these comes
-    /// first, by a recursion that their bytes bound.
+    /// changed for the first time they are most of what there is to hash.
     fn embedded(&mut self, nodes: &[&Node]) -> Result<()> {
-        let mut found: Vec<(&Node, usize, Node)> = Vec::new();
+        let mut found: Vec<(&Leaf, usize, &[u8])> = Vec::new();
         for node in nodes {
             let Body::Leaf { leaf, .. } = &node.body else { continue };
             leaf.hashes().with(|known| {
@@ -137,22 +151,74 @@ impl Digester<'_> {
                         && entry::embedded_hash(bytes).is_none()
                         && known.get(index).is_none_or(|hash| *hash == UNKNOWN)
                     {
-                        found.push((node, index, entry::embedded_node(bytes)?));
+                        found.push((leaf, index, entry::entries(bytes)));
                     }
                 }
-                Ok::<_, Error>(())
-            })?;
+            });
         }
+        let mut digests = [UNKNOWN; BATCH];
         for batch in found.chunks(BATCH) {
-            let inside: Vec<&Node> = batch.iter().map(|(_, _, inside)| inside).collect();
-            self.batch(&inside)?;
-            for (node, index, inside) in batch {
-                let Body::Leaf { leaf, .. } = &node.body else { unreachable!("it was one") };
+            let entries: Vec<&[u8]> = batch.iter().map(|(_, _, entries)| *entries).collect();
+            self.directories(&entries, |index, digest| digests[index] = digest)?;
+            let mut digests = digests.iter();
+            for same in batch.chunk_by(|a, b| std::ptr::eq(a.0, b.0)) {
+                let leaf = same[0].0;
                 let mut hashes = leaf.hashes().take(leaf.len());
-                hashes[*index] = *inside.hash.get().expect("the batch hashed it");
+                for ((_, index, _), digest) in same.iter().zip(&mut digests) {
+                    hashes[*index] = *digest;
+                }
                 leaf.hashes().put(hashes);
             }
         }
+        Ok(())
+    }
+
+    /// Hashes directories that refer to nothing, each given as its entries: first what is in them, then
+    /// themselves.
+    fn directories(
+        &mut self,
+        directories: &[&[u8]],
+        mut each: impl FnMut(usize, Hash),
+    ) -> Result<()> {
+        self.clear();
+        let mut inside = std::mem::take(&mut self.inside);
+        inside.clear();
+        let mut names = std::mem::take(&mut self.names);
+        for entries in directories {
+            entry::each_within(entries, &mut names, |_, what| {
+                let digest = match what {
+                    Within::Value(value) => {
+                        self.value(0, inside.len(), value);
+                        UNKNOWN
+                    }
+                    Within::Directory(entries) => within(entries)?,
+                };
+                inside.push(digest);
+                Ok(())
+            })?;
+        }
+        let places = &self.places;
+        hash::hash_spans(&self.bytes, &self.spans, |index, digest| {
+            inside[places[index].1] = digest
+        });
+        self.clear();
+        let mut hashes = inside.iter();
+        for entries in directories {
+            let start = self.bytes.len();
+            hash::put_u64(&mut self.bytes, 0);
+            let mut count = 0_u64;
+            entry::each_within(entries, &mut names, |name, what| {
+                let is_value = matches!(what, Within::Value(_));
+                let hash = hashes.next().expect("as many as were hashed");
+                hash::put_flat_entry(&mut self.bytes, name, is_value, hash);
+                count += 1;
+                Ok(())
+            })?;
+            self.bytes[start..start + 8].copy_from_slice(&count.to_be_bytes());
+            self.spans.push(start..self.bytes.len());
+        }
+        hash::hash_spans(&self.bytes, &self.spans, &mut each);
+        (self.inside, self.names) = (inside, names);
         Ok(())
     }
 

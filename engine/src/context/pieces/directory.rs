@@ -24,6 +24,12 @@ type LeafEntry = (Vec<u8>, Slot);
 impl Directories<'_> {
     /// A directory of one entry.
     pub(crate) fn single(&self, name: &[u8], slot: Slot) -> Slot {
+        if self.load.is_some_and(Load::embeds)
+            && self.configuration.stable_hash() >= 1
+            && let Some(bytes) = entry::single(name, &slot)
+        {
+            return Slot::Embedded(bytes);
+        }
         let mut leaf = Leaf::with_capacity(1, name.len());
         leaf.push(name, slot);
         Slot::Node(Arc::new(Node::leaf(leaf, self.configuration.stable_hash() >= 1)))

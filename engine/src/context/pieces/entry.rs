@@ -6,40 +6,25 @@
 //! refers to something, then its hash, then its entries, in which references are distances from one
 //! offset that no pack reaches. Format document: `docs/format/pack.md`.
 
+mod embedded;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::node::{Body, Embedded, INLINE, Leaf, Node, Slot};
+use embedded::{UNHASHED, expected_bytes, put_embedded, take_body, take_embedded};
+pub(crate) use embedded::{
+    Within, each_within, embed, embedded_hash, embedded_kind, embedded_node, entries,
+    find_embedded, is_surely_embedded, single, with_inline,
+};
+
+use super::node::{Embedded, INLINE, Leaf, Node, Slot};
 use crate::context::hash::Hash;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
-
-/// The most bytes of entries of a directory that is written within its parent, a reference counted as
-/// [`REFERENCE`].
-const EMBEDDED_BYTES: usize = 64;
-const REFERENCE: usize = 4;
-
-/// The most children of a directory within which one that carries its hash is written: all of them are
-/// written again when a wide one is written in full, and those with a hash are several times as long as
-/// a reference.
-const HASHED_WIDTH: usize = 32;
-
-/// The most that is read, each reference counted as [`REFERENCE_AFAR`]: more than can be written. What is
-/// read is no larger in any record that it may be written into.
-const EMBEDDED_MAX: usize = 255;
-
-/// What a reference takes while it is in memory, and at most in a record.
-const REFERENCE_AFAR: usize = 9;
 
 /// The logical offset that no pack passes, so that sums and distances of offsets never overflow and
 /// references take nine bytes at most.
 pub(crate) const OFFSET_MAX: u64 = 1 << 61;
-
-/// Where the references of embedded directories are distances from while they are in memory: so far
-/// that all distances are equally long.
-const AFAR: u64 = 1 << 62;
-const _: () =
-    assert!(OFFSET_MAX <= AFAR / 2 && AFAR - OFFSET_MAX >= 1 << (7 * (REFERENCE_AFAR - 1)));
 
 /// Where children of a node that is being written are.
 pub(crate) trait Places {
@@ -55,8 +40,6 @@ const STORED_NODE: u8 = 17;
 const EMBEDDED: u8 = 18;
 /// The same with references, and the hash, so that it is known without reading what they lead to.
 const EMBEDDED_HASHED: u8 = 19;
-/// Where the entries of one with its hash begin.
-const HASHED: usize = 1 + size_of::<Hash>();
 /// Forms of a name, in the top three bits of an entry's first byte.
 const NAME_LONG: u8 = 0;
 const NAME_HEX: u8 = 7;
@@ -158,6 +141,7 @@ fn pack_word(digits: [u8; 8]) -> [u8; 4] {
 
 /// Appends the hex digits of `bytes`.
 fn unpack_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    out.reserve(2 * bytes.len());
     let (words, rest) = bytes.as_chunks::<4>();
     for word in words {
         out.extend_from_slice(&unpack_word(*word));
@@ -326,27 +310,30 @@ fn find_among(
     Ok(None)
 }
 
-/// A leaf with room for all entries that follow, up to the first that is damaged: leaves are read so
-/// often that growing their buffers would be seen.
-pub(crate) fn leaf_for(mut decoder: Decoder<'_>) -> Leaf {
-    let (mut entries, mut names) = (0, 0);
+/// A leaf with room for all entries that follow, up to the first that is damaged, and a buffer with room
+/// for the directories in place: leaves are read so often that growing their buffers would be seen.
+pub(crate) fn leaf_for(mut decoder: Decoder<'_>) -> (Leaf, Vec<u8>) {
+    let (mut entries, mut names, mut within) = (0, 0, 0);
     while decoder.remaining() > 0 {
-        let Ok(length) = skip(&mut decoder) else { break };
+        let Ok((name, inside)) = skip(&mut decoder) else { break };
         entries += 1;
-        names += length;
+        names += name;
+        within += inside;
     }
-    Leaf::with_capacity(entries, names)
+    (Leaf::with_capacity(entries, names), Vec::with_capacity(within))
 }
 
-/// Passes an entry, and returns the length of its name.
-fn skip(decoder: &mut Decoder<'_>) -> Result<usize> {
+/// Passes an entry, and returns the length of its name, and about what it will take among directories in
+/// place.
+fn skip(decoder: &mut Decoder<'_>) -> Result<(usize, usize)> {
     let first = decoder.u8()?;
     let length = match take_name(decoder, first)? {
         Name::Plain(name) => name.len(),
         Name::Hex(bytes) => 2 * bytes.len(),
     };
+    let before = decoder.remaining();
     skip_slot(decoder, first)?;
-    Ok(length)
+    Ok((length, expected_bytes(first & 31, before - decoder.remaining())))
 }
 
 fn skip_slot(decoder: &mut Decoder<'_>, first: u8) -> Result<()> {
@@ -373,266 +360,6 @@ pub(crate) fn take_reference(decoder: &mut Decoder<'_>, at: u64) -> Result<u64> 
         .ok_or_else(|| start.corrupt(format_args!("a distance below {at}"), distance))
 }
 
-/// The kind of entry that `node` is within a directory or leaf of `width` children; none when it is a
-/// piece, empty or too large, and has a record. `places` has the live directories below.
-pub(crate) fn embedded_kind(node: &Node, width: usize, places: &dyn Places) -> Option<u8> {
-    let Body::Leaf { leaf, flat: true } = &node.body else { return None };
-    // A name and a byte take two at least.
-    if leaf.len() == 0 || leaf.len() > EMBEDDED_BYTES / 2 {
-        return None;
-    }
-    let (mut size, mut refers) = (0, false);
-    for index in 0..leaf.len() {
-        let (bytes, refers_on) = slot_size(leaf.slot(index), places);
-        size += name_bytes(leaf.name(index)) + bytes;
-        refers |= refers_on;
-        if size > EMBEDDED_BYTES || refers && width > HASHED_WIDTH {
-            return None;
-        }
-    }
-    Some(if refers { EMBEDDED_HASHED } else { EMBEDDED })
-}
-
-/// Bytes of what stands behind a name, and whether it refers to anything.
-fn slot_size(slot: &Slot, places: &dyn Places) -> (usize, bool) {
-    let within = match slot {
-        Slot::Inline { length, .. } => return (usize::from(*length), false),
-        Slot::Embedded(bytes) => Some(bytes),
-        Slot::Node(child) => places.embedded(child),
-        Slot::Value(_) | Slot::StoredValue(_) | Slot::StoredNode(_) => None,
-    };
-    match within.map(|bytes| (entries(bytes), bytes[0] == EMBEDDED_HASHED)) {
-        Some((body, false)) => (1 + body.len(), false),
-        Some((body, true)) => {
-            let far = references(&mut Decoder::new("", 0, body)).unwrap_or(0);
-            (1 + size_of::<Hash>() + body.len() - far * (REFERENCE_AFAR - REFERENCE), true)
-        }
-        None => (REFERENCE, true),
-    }
-}
-
-/// How many references there are among entries in memory, those further within included.
-fn references(entries: &mut Decoder<'_>) -> Result<usize> {
-    let mut count = 0;
-    while entries.remaining() > 0 {
-        let first = entries.u8()?;
-        take_name(entries, first)?;
-        if first & 31 == EMBEDDED_HASHED {
-            entries.raw(size_of::<Hash>())?;
-            let inner = entries.bytes_with_length()?;
-            count += references(&mut Decoder::new("", 0, inner))?;
-        } else {
-            count += usize::from(matches!(first & 31, STORED_VALUE | STORED_NODE));
-            skip_slot(entries, first)?;
-        }
-    }
-    Ok(count)
-}
-
-/// Whether a directory is written within its parent, whatever that and those below are.
-pub(crate) fn is_surely_embedded(node: &Node) -> bool {
-    embedded_kind(node, usize::MAX, &Nowhere).is_some() && node.next_live(0).is_none()
-}
-
-/// The bytes of the directory `node` with the hash `hash`, of which [`embedded_kind`] said `kind`. Uses
-/// the memory of `scratch`.
-pub(crate) fn embed(
-    node: &Node,
-    hash: &Hash,
-    kind: u8,
-    places: &dyn Places,
-    scratch: &mut Vec<u8>,
-) -> Embedded {
-    let Body::Leaf { leaf, .. } = &node.body else { unreachable!("branches are not embedded") };
-    let mut out = Encoder::over(std::mem::take(scratch));
-    out.u8(kind);
-    if kind == EMBEDDED_HASHED {
-        out.raw(hash);
-    }
-    for index in 0..leaf.len() {
-        put_entry(&mut out, AFAR, Some(leaf.name(index)), leaf.slot(index), places);
-    }
-    *scratch = out.finish();
-    Embedded::new(scratch)
-}
-
-/// The hash of an embedded directory, if it is with it.
-pub(crate) fn embedded_hash(bytes: &[u8]) -> Option<Hash> {
-    let hash = bytes.get(1..)?.first_chunk::<{ size_of::<Hash>() }>();
-    hash.copied().filter(|_| bytes[0] == EMBEDDED_HASHED)
-}
-
-/// The entries of an embedded directory.
-fn entries(bytes: &[u8]) -> &[u8] {
-    let head = if bytes[0] == EMBEDDED_HASHED { HASHED } else { 1 };
-    &bytes[head..]
-}
-
-/// No place to write children to: those of an embedded directory have theirs.
-struct Nowhere;
-
-impl Places for Nowhere {
-    fn node(&self, _: &Arc<Node>) -> u64 {
-        unreachable!("what was read holds nothing live")
-    }
-
-    fn embedded(&self, _: &Arc<Node>) -> Option<&Embedded> {
-        None
-    }
-
-    fn value(&self, _: &Arc<[u8]>) -> u64 {
-        unreachable!("what was read holds nothing live")
-    }
-}
-
-/// What stands behind the name of an embedded directory in a record at `at`.
-fn put_embedded(out: &mut Encoder, at: u64, bytes: &[u8]) {
-    let Some(hash) = embedded_hash(bytes) else {
-        out.bytes_with_length(entries(bytes));
-        return;
-    };
-    out.raw(&hash);
-    let mut body = Encoder::over(Vec::with_capacity(bytes.len()));
-    let outcome = put_moved(&mut body, Decoder::new("", 0, entries(bytes)), AFAR, at);
-    // No reference is longer.
-    outcome.expect("it was taken apart when it was read, or written before");
-    out.bytes_with_length(body.bytes());
-}
-
-/// Appends entries whose references are distances from `from`, as distances from `to`; the rest is as it
-/// was. Recursion is bounded by the length.
-fn put_moved(out: &mut Encoder, mut decoder: Decoder<'_>, from: u64, to: u64) -> Result<()> {
-    while decoder.remaining() > 0 {
-        let (start, rest) = (decoder.clone(), decoder.remaining());
-        let first = decoder.u8()?;
-        take_name(&mut decoder, first)?;
-        let what = first & 31;
-        if matches!(what, STORED_VALUE | STORED_NODE | EMBEDDED_HASHED) {
-            let head = rest - decoder.remaining();
-            out.raw(start.clone().raw(head)?);
-        }
-        match what {
-            STORED_VALUE | STORED_NODE => out.varint(to - take_reference(&mut decoder, from)?),
-            EMBEDDED_HASHED => {
-                out.raw(decoder.raw(size_of::<Hash>())?);
-                let body = take_body(&mut decoder)?;
-                let mut inner = Encoder::over(Vec::with_capacity(EMBEDDED_MAX));
-                put_moved(&mut inner, Decoder::new("", 0, body), from, to)?;
-                fits(inner.bytes().len(), &start)?;
-                out.bytes_with_length(inner.bytes());
-            }
-            EMBEDDED => {
-                take_body(&mut decoder)?;
-                out.raw(start.clone().raw(rest - decoder.remaining())?);
-            }
-            inline if usize::from(inline) <= INLINE => {
-                decoder.raw(usize::from(inline))?;
-                out.raw(start.clone().raw(rest - decoder.remaining())?);
-            }
-            other => return Err(start.corrupt("a known kind of entry", other)),
-        }
-    }
-    Ok(())
-}
-
-/// `Corrupt` at `start` for entries of a directory in place that none may have.
-fn fits(length: usize, start: &Decoder<'_>) -> Result<()> {
-    if (1..=EMBEDDED_MAX).contains(&length) {
-        return Ok(());
-    }
-    Err(start.corrupt(format_args!("1 to {EMBEDDED_MAX} bytes of entries"), length))
-}
-
-/// The entries of a directory in place.
-fn take_body<'a>(decoder: &mut Decoder<'a>) -> Result<&'a [u8]> {
-    let start = decoder.clone();
-    let body = decoder.bytes_with_length()?;
-    fits(body.len(), &start)?;
-    Ok(body)
-}
-
-fn take_embedded(
-    decoder: &mut Decoder<'_>,
-    at: u64,
-    what: u8,
-    inside: &mut Vec<u8>,
-) -> Result<Slot> {
-    let (start, place) = (decoder.clone(), inside.len());
-    if inside.capacity() == 0 {
-        inside.reserve(128);
-    }
-    inside.push(what);
-    if what == EMBEDDED {
-        // Looked at when it is entered or hashed.
-        inside.extend_from_slice(take_body(decoder)?);
-    } else {
-        inside.extend_from_slice(decoder.raw(size_of::<Hash>())?);
-        let body = Decoder::new("", 0, take_body(decoder)?);
-        let mut out = Encoder::after(std::mem::take(inside));
-        put_moved(&mut out, body, at, AFAR)
-            .map_err(|error| start.corrupt("entries of a directory", error.detail()))?;
-        *inside = out.finish();
-        fits(inside.len() - place - HASHED, &start)?;
-    }
-    Ok(Slot::Embedded(Embedded::among(inside, place)))
-}
-
-/// What is wrong with a directory in place that has references, but not the hash that it is known by.
-const UNHASHED: &str = "it refers to something and has no hash";
-
-fn damaged(what: &str) -> Error {
-    Error::new(
-        Kind::Corrupt,
-        format!(
-            "a directory within its parent's record is damaged: {what}; run `varvite check` and restore \
-             the store from another copy"
-        ),
-    )
-}
-
-/// What [`find`] says of an embedded directory.
-pub(crate) fn find_embedded(bytes: &[u8], path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
-    let entries = Decoder::new("", 0, entries(bytes));
-    find_among(entries, AFAR, path, bytes[0] == EMBEDDED).map_err(|error| damaged(error.detail()))
-}
-
-/// `Corrupt` when an embedded directory without a hash leads to `slot`, which refers to something.
-fn expect_hashed(bytes: &[u8], slot: &Slot) -> Result<()> {
-    let refers = match slot {
-        Slot::StoredValue(_) | Slot::StoredNode(_) => true,
-        Slot::Embedded(inner) => inner[0] == EMBEDDED_HASHED,
-        _ => false,
-    };
-    if refers && bytes[0] == EMBEDDED {
-        return Err(damaged(UNHASHED));
-    }
-    Ok(())
-}
-
-/// An embedded directory as a node, with its hash if that is known.
-pub(crate) fn embedded_node(bytes: &[u8]) -> Result<Node> {
-    let mut decoder = Decoder::new("", 0, entries(bytes));
-    let mut leaf = leaf_for(decoder.clone());
-    while decoder.remaining() > 0 {
-        let mut inside = Vec::new();
-        let in_order = leaf
-            .push_with(|names| {
-                let slot = take_entry(&mut decoder, AFAR, true, names, &mut inside)?;
-                Ok(slot.share(&inside))
-            })
-            .map_err(|error| damaged(error.detail()))?;
-        expect_hashed(bytes, leaf.slot(leaf.len() - 1))?;
-        if !in_order {
-            return Err(damaged("its names are out of order"));
-        }
-    }
-    let mut node = Node::leaf(leaf, true);
-    if let Some(hash) = embedded_hash(bytes) {
-        node.hash = hash.into();
-    }
-    Ok(node)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -655,93 +382,5 @@ mod tests {
             let digit = matches!(byte, b'0'..=b'9' | b'a'..=b'f');
             assert_eq!(is_hex(&[b'7', byte]), digit, "{byte}");
         }
-    }
-
-    /// The bytes of an entry `name` that leads to a directory in place whose entries are `body`.
-    fn entry_of(hashed: bool, body: &[u8]) -> Vec<u8> {
-        let mut out = Encoder::new();
-        out.u8(if hashed { EMBEDDED_HASHED } else { EMBEDDED } | 1 << 5);
-        out.raw(b"d");
-        if hashed {
-            out.raw(&[7; 32]);
-        }
-        out.bytes_with_length(body);
-        out.finish()
-    }
-
-    /// Reads an entry at `at`; what can be read can be looked into, and written anywhere behind.
-    fn read_and_write(bytes: &[u8], at: u64) -> Result<()> {
-        let mut decoder = Decoder::new("f", 0, bytes);
-        let (mut name, mut own) = (Vec::new(), Vec::new());
-        let slot = take_entry(&mut decoder, at, true, &mut name, &mut own)?.share(&own);
-        let Slot::Embedded(inside) = &slot else { return Ok(()) };
-        let _ = (
-            embedded_node(inside),
-            find_embedded(inside, &[b"a"]),
-            find_embedded(inside, &[b"zz", b"a"]),
-        );
-        for to in [at, at + 1, at + 300, at + (1 << 20), OFFSET_MAX] {
-            let mut out = Encoder::new();
-            put_entry(&mut out, to, Some(&name), &slot, &Nowhere);
-            let written = out.finish();
-            let mut decoder = Decoder::new("f", 0, &written);
-            let (mut again, mut own) = (Vec::new(), Vec::new());
-            let slot_again = take_entry(&mut decoder, to, true, &mut again, &mut own)?.share(&own);
-            assert!(again == name && slot_again.same(&slot), "at {at} and at {to}");
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn directories_in_place_that_nobody_wrote_are_refused_or_written_as_they_are() {
-        // As many references as there is room for, near ones: afar each takes nine bytes.
-        let references = |count: u8| -> Vec<u8> {
-            (0..count).flat_map(|name| [STORED_VALUE | 1 << 5, name, 1]).collect()
-        };
-        let (mut refused, mut taken) = (0, 0);
-        for count in 1..=85 {
-            let mut body = references(count);
-            for _ in 0..4 {
-                match read_and_write(&entry_of(true, &body), 5_000) {
-                    Ok(()) => taken += 1,
-                    Err(error) => {
-                        assert_eq!(error.kind(), Kind::Corrupt);
-                        refused += 1;
-                    }
-                }
-                body = entry_of(true, &body);
-            }
-        }
-        assert!(refused > 100 && taken > 50, "{refused} {taken}");
-        // Anything at all within.
-        let mut state = 1_u64;
-        let mut draw = |below: u64| {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            (state >> 33) % below
-        };
-        let mut whole = 0;
-        for round in 0..60_000 {
-            let mut body = Vec::new();
-            for depth in 0..draw(4) {
-                for name in 0..draw(5) as u8 {
-                    let kinds = [3, STORED_VALUE, STORED_NODE, EMBEDDED, 31];
-                    let what = kinds[draw(if round % 2 == 0 { 3 } else { 5 }) as usize];
-                    body.extend([what | 1 << 5, b'e' + name, 1 + draw(200) as u8]);
-                    body.extend((what == 3).then_some([0; 2]).into_iter().flatten());
-                }
-                if depth > 0 || draw(2) == 0 {
-                    let mut nested = entry_of(draw(3) > 0, &body);
-                    nested[1] = b'a' + depth as u8;
-                    body = nested;
-                }
-            }
-            if round % 7 == 0 && !body.is_empty() {
-                let place = draw(body.len() as u64) as usize;
-                body[place] ^= 1 << draw(8);
-            }
-            let at = [1, 200, 5_000, 1 << 40][draw(4) as usize];
-            whole += u64::from(read_and_write(&entry_of(draw(2) == 0, &body), at).is_ok());
-        }
-        assert!((10_000..55_000).contains(&whole), "{whole}");
     }
 }

@@ -72,6 +72,10 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     fn settles_late(&self) -> bool {
         false
     }
+    /// Whether small directories are in place within their parents, as they are stored.
+    fn embeds(&self) -> bool {
+        false
+    }
     /// What counts for an observer, if there is one.
     fn meter(&self) -> Option<&Arc<Meter>> {
         None

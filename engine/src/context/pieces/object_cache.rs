@@ -46,6 +46,8 @@ impl Held for Vec<Hash> {
 struct Set<T> {
     offsets: [u64; WAYS],
     held: [Option<T>; WAYS],
+    /// What each takes, so that nobody need look at it again when it goes.
+    bytes: [u32; WAYS],
     /// One bit a way: used since the hand passed.
     used: u8,
     hand: u8,
@@ -53,7 +55,7 @@ struct Set<T> {
 
 impl<T> Default for Set<T> {
     fn default() -> Self {
-        Set { offsets: [0; WAYS], held: [const { None }; WAYS], used: 0, hand: 0 }
+        Set { offsets: [0; WAYS], held: [const { None }; WAYS], bytes: [0; WAYS], used: 0, hand: 0 }
     }
 }
 
@@ -104,8 +106,9 @@ impl<T: Held> ObjectCache<T> {
     /// Keeps what is for an offset, which is never 0.
     pub(crate) fn insert(&self, offset: u64, node: T) {
         let bytes = node.bytes() as u64;
-        let Some(set) = self.set(offset).filter(|_| bytes <= self.budget_bytes / 4) else { return };
-        let evicted = {
+        let most = (self.budget_bytes / 4).min(u32::MAX.into());
+        let Some(set) = self.set(offset).filter(|_| bytes <= most) else { return };
+        let (evicted, freed) = {
             let mut set = lock(set);
             if set.offsets.contains(&offset) {
                 return;
@@ -113,9 +116,10 @@ impl<T: Held> ObjectCache<T> {
             let free = set.offsets.iter().position(|known| *known == 0);
             let way = free.unwrap_or_else(|| set.victim());
             set.offsets[way] = offset;
-            set.held[way].replace(node)
+            let freed = std::mem::replace(&mut set.bytes[way], bytes as u32);
+            (set.held[way].replace(node), u64::from(freed))
         };
-        let freed = evicted.map_or(0, |node| node.bytes() as u64);
+        drop(evicted);
         let mut total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.bytes.fetch_sub(freed, Ordering::Relaxed);
         total -= freed;
@@ -126,15 +130,15 @@ impl<T: Held> ObjectCache<T> {
 
     /// Takes a node out, because another will take its place.
     pub(crate) fn take(&self, offset: u64) -> Option<T> {
-        let node = {
+        let (node, bytes) = {
             let mut set = lock(self.set(offset)?);
             let way = set.offsets.iter().position(|known| *known == offset)?;
             set.offsets[way] = 0;
             set.used &= !(1 << way);
-            set.held[way].take()
-        }?;
-        self.bytes.fetch_sub(node.bytes() as u64, Ordering::Relaxed);
-        Some(node)
+            (set.held[way].take(), std::mem::take(&mut set.bytes[way]))
+        };
+        self.bytes.fetch_sub(bytes.into(), Ordering::Relaxed);
+        node
     }
 
     /// Evicts a node of the set under the hand, if it has one that was not used; returns what is
@@ -142,17 +146,18 @@ impl<T: Held> ObjectCache<T> {
     fn make_room(&self) -> u64 {
         let index = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len() as u64;
         let mut freed: [Option<T>; WAYS] = [const { None }; WAYS];
+        let mut bytes = 0;
         {
             let mut set = lock(&self.sets[index as usize]);
             for (way, freed) in freed.iter_mut().enumerate() {
                 if set.used & 1 << way == 0 && set.offsets[way] != 0 {
                     set.offsets[way] = 0;
+                    bytes += u64::from(std::mem::take(&mut set.bytes[way]));
                     *freed = set.held[way].take();
                 }
             }
             set.used = 0;
         }
-        let bytes = freed.iter().flatten().map(|node| node.bytes() as u64).sum();
         self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes
     }
 

@@ -62,6 +62,10 @@ impl Load for Counted<'_> {
     fn settles_late(&self) -> bool {
         self.load.settles_late()
     }
+
+    fn embeds(&self) -> bool {
+        self.load.embeds()
+    }
 }
 
 /// What a new entry or directory takes beside its name and value, about.

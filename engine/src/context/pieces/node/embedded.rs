@@ -13,15 +13,40 @@ use super::{Leaf, Slot};
 #[derive(Clone, Debug)]
 pub(crate) struct Embedded {
     /// None only while a leaf is being read. Thin, so that a slot stays small.
-    buffer: Option<Arc<Box<[u8]>>>,
+    buffer: Option<Arc<Buffer>>,
     start: u32,
     length: u16,
+}
+
+/// Bytes of one directory, or of several.
+#[derive(Debug)]
+enum Buffer {
+    /// So few that they need no memory of their own.
+    Few([u8; FEW]),
+    Many(Box<[u8]>),
+}
+
+const FEW: usize = 47;
+
+impl Buffer {
+    fn new(bytes: &[u8]) -> Arc<Buffer> {
+        let mut few = [0; FEW];
+        let Some(room) = few.get_mut(..bytes.len()) else {
+            return Arc::new(Buffer::Many(bytes.into()));
+        };
+        room.copy_from_slice(bytes);
+        Arc::new(Buffer::Few(few))
+    }
+
+    fn of(bytes: Vec<u8>) -> Arc<Buffer> {
+        Arc::new(Buffer::Many(bytes.into_boxed_slice()))
+    }
 }
 
 impl Embedded {
     pub(crate) fn new(bytes: &[u8]) -> Embedded {
         let length = u16::try_from(bytes.len()).expect("an embedded directory is short");
-        Embedded { buffer: Some(Arc::new(bytes.into())), start: 0, length }
+        Embedded { buffer: Some(Buffer::new(bytes)), start: 0, length }
     }
 
     /// The bytes from `start` on of `buffer`, which it is given by [`Leaf::share`] or [`Slot::share`].
@@ -36,8 +61,11 @@ impl Deref for Embedded {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        let buffer = self.buffer.as_ref().expect("it is shared once its leaf is read");
-        &buffer[self.start as usize..self.start as usize + usize::from(self.length)]
+        let bytes = match &**self.buffer.as_ref().expect("it is shared once its leaf is read") {
+            Buffer::Few(bytes) => &bytes[..],
+            Buffer::Many(bytes) => bytes,
+        };
+        &bytes[self.start as usize..self.start as usize + usize::from(self.length)]
     }
 }
 
@@ -59,14 +87,15 @@ impl Slot {
     /// Gives a slot that was read its bytes, if it is a small directory.
     pub(crate) fn share(mut self, bytes: &[u8]) -> Slot {
         if let Slot::Embedded(inside) = &mut self {
-            inside.buffer = Some(Arc::new(bytes.into()));
+            inside.buffer = Some(Buffer::new(bytes));
         }
         self
     }
 }
 
 impl Leaf {
-    /// How many buffers directories within it have, and their bytes.
+    /// How many buffers directories within it have, one counted again where it comes again, and their
+    /// bytes.
     pub(super) fn embedded(&self) -> (usize, usize) {
         let (mut buffers, mut bytes) = (0, 0);
         let mut last = None;
@@ -86,7 +115,7 @@ impl Leaf {
         if bytes.is_empty() {
             return;
         }
-        let buffer = Arc::new(bytes.into_boxed_slice());
+        let buffer = Buffer::of(bytes);
         for entry in &mut self.entries {
             if let Slot::Embedded(inside) = &mut entry.slot
                 && inside.buffer.is_none()
@@ -96,10 +125,10 @@ impl Leaf {
         }
     }
 
-    /// Puts the bytes of the directories within it into one buffer, unless they are.
+    /// Puts the bytes of the directories within it into one buffer, unless they are in few.
     pub(crate) fn gather(&mut self) {
         let (buffers, bytes) = self.embedded();
-        if buffers < 2 || u32::try_from(bytes).is_err() {
+        if buffers <= BUFFERS || u32::try_from(bytes).is_err() {
             return;
         }
         let mut all = Vec::with_capacity(bytes);
@@ -108,7 +137,7 @@ impl Leaf {
                 all.extend_from_slice(inside);
             }
         }
-        let buffer = Arc::new(all.into_boxed_slice());
+        let buffer = Buffer::of(all);
         let mut start = 0;
         for entry in &mut self.entries {
             if let Slot::Embedded(inside) = &mut entry.slot {
@@ -119,8 +148,13 @@ impl Leaf {
     }
 }
 
-/// Memory of a buffer beside its bytes: two counts, a pointer and a length, and what the allocator adds.
-pub(super) const BUFFER: usize = 6 * size_of::<usize>();
+/// How many buffers a leaf may have before they are put into one: one change of a directory makes two more,
+/// and to copy all of them for each would cost more than to count a few references.
+const BUFFERS: usize = 5;
+
+/// Memory of a buffer beside the bytes that are looked at: two counts, a pointer and a length, what the
+/// allocator adds, and about as many bytes as one directory takes that is looked at no more.
+pub(super) const BUFFER: usize = 6 * size_of::<usize>() + FEW;
 
 #[cfg(test)]
 mod tests {
@@ -139,9 +173,13 @@ mod tests {
         let before = leaf.clone();
         assert_eq!(leaf.embedded().0, 13);
         leaf.gather();
-        *leaf.slot_mut(4) = Slot::Embedded(Embedded::new(&[4; 5]));
-        leaf.gather();
-        assert_eq!((leaf.embedded().0, leaf.embedded().1), (1, before.embedded().1));
+        assert_eq!(leaf.embedded(), (1, before.embedded().1));
+        // Two changes are left as they are, a third one is gathered.
+        for (place, buffers) in [(4, 3), (10, 5), (16, 1)] {
+            *leaf.slot_mut(place) = Slot::Embedded(Embedded::new(&vec![place as u8; place + 1]));
+            leaf.gather();
+            assert_eq!(leaf.embedded(), (buffers, before.embedded().1));
+        }
         for index in 0..leaf.len() {
             assert!(leaf.slot(index).same(before.slot(index)), "{index}");
         }
