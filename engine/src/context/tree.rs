@@ -167,6 +167,7 @@ impl Tree {
 
     /// How many steps of `path` lead somewhere, and what is there.
     fn walk<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<(usize, Slot)> {
+        // A path of a usual length takes no memory of its own.
         let (mut few, many): ([&[u8]; 16], Vec<&[u8]>);
         let steps = if path.len() <= 16 {
             few = [&[]; 16];

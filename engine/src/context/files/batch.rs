@@ -363,13 +363,10 @@ impl Written {
             let mut is_hot = false;
             if let Some(old) = own.base.replace(base) {
                 // A chain seldom looks back: the piece that this one replaces makes room at once.
-                if let Some(node) = pack.objects.take(old.offset) {
-                    pack.spare.put(node);
-                }
-                if let Some(hashes) = pack.hashes.take(old.offset) {
-                    pack.spare.put_hashes(hashes);
-                }
-                is_hot = base.offset - old.offset < HOT_BYTES;
+                pack.objects.take(old.offset);
+                pack.hashes.take(old.offset);
+                // An offset that comes later is one of before a clearing.
+                is_hot = base.offset.checked_sub(old.offset).is_some_and(|far| far < HOT_BYTES);
             }
             if hashes.len() > 1 {
                 pack.hashes.insert(base.offset, hashes);

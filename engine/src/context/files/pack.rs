@@ -15,7 +15,7 @@ use crate::context::hash::Hash;
 use crate::context::observer::{self, Meter};
 use crate::context::options::Options;
 use crate::context::pieces::changes::{Changes, Form, Since};
-use crate::context::pieces::node::{Base, Body, Load, Node, Scan, Slot, Spare};
+use crate::context::pieces::node::{Base, Body, Load, Node, Scan, Slot};
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
@@ -56,8 +56,6 @@ pub(crate) struct Pack {
     pub(crate) objects: ObjectCache<Arc<Node>>,
     /// The hashes of the children of nodes.
     pub(crate) hashes: ObjectCache<Vec<Hash>>,
-    /// Buffers for copies of both.
-    pub(crate) spare: Spare,
     /// Small directories that were looked at, and pages.
     recent_nodes: Recent,
     recent_pages: Recent,
@@ -119,7 +117,6 @@ impl Pack {
             cache,
             objects: ObjectCache::new(options.objects_bytes),
             hashes: ObjectCache::new(options.hashes_bytes),
-            spare: Spare::default(),
             recent_nodes: Recent::new(RECENT_NODES),
             recent_pages: Recent::new(RECENT_PAGES),
         }
@@ -385,14 +382,14 @@ impl Load for Pack {
     fn take(&self, offset: u64) -> Result<Arc<Node>> {
         let node = if let Some(node) = self.objects.get(offset) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
-            self.spare.copy(&node)
+            Arc::new(Node::clone(&node))
         } else {
             observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
             Arc::new(self.read_node(offset)?)
         };
-        let hashes = self.hashes.get_with(offset, |hashes| {
-            (hashes.len() == node.width()).then(|| self.spare.copy_hashes(hashes))
-        });
+        let hashes = self
+            .hashes
+            .get_with(offset, |hashes| (hashes.len() == node.width()).then(|| hashes.clone()));
         if let Some(hashes) = hashes.flatten() {
             node.hashes().put(hashes);
         }

@@ -33,7 +33,7 @@ struct Changed {
 }
 
 /// The changes of one node.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     /// Whether the node has a record; all of it is new otherwise.
     tracked: bool,
@@ -44,25 +44,7 @@ pub(crate) struct Changes {
     list: Vec<Changed>,
 }
 
-impl Clone for Changes {
-    fn clone(&self) -> Self {
-        Changes { list: self.list.clone(), ..*self }
-    }
-
-    fn clone_from(&mut self, other: &Self) {
-        let mut list = std::mem::take(&mut self.list);
-        list.clone_from(&other.list);
-        *self = Changes { list, ..*other };
-    }
-}
-
 impl Changes {
-    /// Forgets all, but for the memory of the list.
-    pub(crate) fn forget(&mut self) {
-        self.list.clear();
-        self.tracked = false;
-    }
-
     /// Those of a node that is as its full record says.
     pub(crate) fn none() -> Changes {
         Changes { tracked: true, ..Changes::default() }

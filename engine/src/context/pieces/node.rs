@@ -7,12 +7,10 @@
 //! a cache of them is exact in bytes.
 
 mod embedded;
-mod reuse;
 
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use embedded::Embedded;
-pub(crate) use reuse::Spare;
 
 use super::changes::{Changes, Form};
 use super::turnover::Turnover;
