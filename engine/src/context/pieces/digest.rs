@@ -199,7 +199,7 @@ impl Digester<'_> {
         }
         let places = &self.places;
         hash::hash_spans(&self.bytes, &self.spans, |index, digest| {
-            inside[places[index].1] = digest
+            inside[places[index].1] = digest;
         });
         self.clear();
         let mut hashes = inside.iter();

@@ -536,27 +536,24 @@ mod tests {
                 let mut changed = model.clone();
                 changed.insert(name.to_vec(), slot.clone());
                 let mut leaf = Leaf::with_capacity(changed.len(), 0);
-                changed.iter().for_each(|(name, slot)| leaf.push(name, slot.clone()));
+                for (name, slot) in &changed {
+                    leaf.push(name, slot.clone());
+                }
                 let node = Node::leaf(leaf, true);
                 let kind = embedded_kind(&node, 1, &Nowhere);
-                match with_inline(&bytes, name, &slot, most).unwrap() {
-                    Some(edited) => {
-                        assert_eq!(kind, Some(EMBEDDED));
-                        let own = embed(&node, &[0; 32], EMBEDDED, &Nowhere, &mut Vec::new());
-                        assert_eq!(edited, own);
-                        let (found, expected) = (listed(&embedded_node(&edited).unwrap()), changed);
-                        assert!(
-                            found.iter().zip(&expected).all(|(a, b)| a.0 == *b.0 && a.1.same(b.1))
-                        );
-                        let hash = digest::embedded(&edited).unwrap();
-                        assert_eq!(hash, digest::node(&Arc::new(node), None).unwrap());
-                        (bytes, model) = (edited, expected);
-                        edits += 1;
-                    }
-                    None => {
-                        assert!(kind.is_none() || changed.len() > most);
-                        refusals += 1;
-                    }
+                if let Some(edited) = with_inline(&bytes, name, &slot, most).unwrap() {
+                    assert_eq!(kind, Some(EMBEDDED));
+                    let own = embed(&node, &[0; 32], EMBEDDED, &Nowhere, &mut Vec::new());
+                    assert_eq!(edited, own);
+                    let (found, expected) = (listed(&embedded_node(&edited).unwrap()), changed);
+                    assert!(found.iter().zip(&expected).all(|(a, b)| a.0 == *b.0 && a.1.same(b.1)));
+                    let hash = digest::embedded(&edited).unwrap();
+                    assert_eq!(hash, digest::node(&Arc::new(node), None).unwrap());
+                    (bytes, model) = (edited, expected);
+                    edits += 1;
+                } else {
+                    assert!(kind.is_none() || changed.len() > most);
+                    refusals += 1;
                 }
             }
         }
