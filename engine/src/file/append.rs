@@ -524,6 +524,8 @@ impl AppendFile {
         let length = payload.len();
         if length > PAYLOAD_MAX {
             self.pushed.truncate(start);
+            // Its memory is of a size that nothing else needs.
+            self.pushed.shrink_to_fit();
             return Err(Error::invalid(format!(
                 "a record of {length} bytes is longer than {PAYLOAD_MAX}: write it in pieces"
             )));

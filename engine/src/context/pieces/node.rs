@@ -4,7 +4,7 @@
 //! exactly as its hash is, so that a change copies and rewrites the pieces on its path and no others.
 //! Children are either live (in memory, not stored as they are) or a logical offset in the pack.
 //! Invariant: a live child is reachable only from live parents, so clean nodes hold no pointers and
-//! a cache of them is exact in bytes.
+//! a cache of them counts what they take.
 
 mod embedded;
 

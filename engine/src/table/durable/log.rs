@@ -389,8 +389,9 @@ struct Leader<'a>(&'a LogWriter);
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
-        state.leading = false;
+        (state.leading, state.in_flight) = (false, 0);
         state.file.abandon();
+        self.0.count_in_budget(&mut state);
         state.give_up(&Error::new(
             Kind::Poisoned,
             format!(

@@ -204,7 +204,7 @@ impl Session {
                 .warnings
                 .push(format!("the live tables cannot be used, so no file was removed: {error}"));
         }
-        let lost = lost_file(&named, &on_disk);
+        let lost = lost_file(disk, &named, &on_disk)?;
         named.warnings.extend(lost);
         for files in named.all() {
             // A file that is missing keeps its id: another must not pass for it.
@@ -213,7 +213,8 @@ impl Session {
             }
             on_disk.retain(|_, id| !files.contains_key(id));
         }
-        if named.warnings.is_empty() {
+        let is_certain = named.warnings.is_empty();
+        if is_certain {
             remove_files(disk, on_disk.keys())?;
             for folder in [SNAPSHOTS, ""] {
                 remove_leftovers(disk, folder, |name| paths::is_replaced(folder, name))?;
@@ -223,7 +224,9 @@ impl Session {
         let writer = match log {
             Some(log) if store.options.log != Log::None => {
                 log.save_again(disk)?;
-                log.remove_leftovers(disk)?;
+                if is_certain {
+                    log.remove_leftovers(disk)?;
+                }
                 Self::start_log(&store, &pins, log.next, log.files)?
             }
             _ => None,
@@ -374,13 +377,24 @@ fn pin(store: &SegmentStore, name: &str) -> Result<(u64, Files)> {
 
 /// What to say of a file that `named` has and the folder has not. Then what names it may be older than
 /// what was there, and files that nothing names now may be those that the right one names.
-fn lost_file(named: &PinnedFiles, on_disk: &BTreeMap<String, u64>) -> Option<String> {
-    let is_there = |path: &str| {
+fn lost_file(
+    disk: &dyn Disk,
+    named: &PinnedFiles,
+    on_disk: &BTreeMap<String, u64>,
+) -> Result<Option<String>> {
+    for file in named.all().flat_map(Files::values) {
+        let path = file.path();
         let name = path.strip_prefix(SEGMENTS).and_then(|name| name.strip_prefix('/'));
-        name.is_some_and(|name| on_disk.contains_key(name))
-    };
-    let lost = named.all().flat_map(Files::values).find(|file| !is_there(file.path()))?;
-    Some(format!("no file was removed: {}", folder::lost_file(lost.path())))
+        // Numbers beyond those that new files get are not listed.
+        if name.is_none_or(|name| !on_disk.contains_key(name)) && !disk.exists(path)? {
+            return Ok(Some(format!(
+                "no file was removed, and none will be until this session is opened without what names \
+                 a lost one: {}, or delete the snapshot or table that needs it",
+                folder::lost_file(path)
+            )));
+        }
+    }
+    Ok(None)
 }
 
 /// Removes files of the folder of segments; one that its last holder removed meanwhile is no error.

@@ -38,6 +38,13 @@ impl Buffer {
         Arc::new(Buffer::Few(few))
     }
 
+    fn len(&self) -> usize {
+        match self {
+            Buffer::Few(_) => FEW,
+            Buffer::Many(bytes) => bytes.len(),
+        }
+    }
+
     fn of(bytes: Vec<u8>) -> Arc<Buffer> {
         Arc::new(Buffer::Many(bytes.into_boxed_slice()))
     }
@@ -110,6 +117,15 @@ impl Leaf {
         (buffers, bytes)
     }
 
+    /// The size of the largest buffer that directories within it have.
+    fn largest(&self) -> usize {
+        let sizes = self.entries.iter().map(|entry| match &entry.slot {
+            Slot::Embedded(inside) => inside.buffer.as_ref().map_or(0, |buffer| buffer.len()),
+            _ => 0,
+        });
+        sizes.max().unwrap_or(0)
+    }
+
     /// Gives the directories that were read into `bytes` that buffer.
     pub(crate) fn share(&mut self, bytes: Vec<u8>) {
         if bytes.is_empty() {
@@ -128,7 +144,8 @@ impl Leaf {
     /// Puts the bytes of the directories within it into one buffer, unless they are in few.
     pub(crate) fn gather(&mut self) {
         let (buffers, bytes) = self.embedded();
-        if buffers <= BUFFERS || u32::try_from(bytes).is_err() {
+        let is_wasteful = self.largest() > 2 * (bytes + FEW);
+        if !is_wasteful && buffers <= BUFFERS || u32::try_from(bytes).is_err() {
             return;
         }
         let mut all = Vec::with_capacity(bytes);
@@ -183,5 +200,11 @@ mod tests {
         for index in 0..leaf.len() {
             assert!(leaf.slot(index).same(before.slot(index)), "{index}");
         }
+        // Few that are left do not keep the memory of many.
+        assert!(leaf.largest() > 2 * (2 + FEW));
+        (2..leaf.len()).rev().for_each(|index| leaf.remove(index));
+        leaf.gather();
+        assert_eq!((leaf.embedded(), leaf.largest()), ((1, 2), 2));
+        assert!(leaf.slot(1).same(before.slot(1)));
     }
 }
