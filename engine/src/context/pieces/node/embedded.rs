@@ -1,7 +1,7 @@
 //! Small directories within the record of their parent, as the bytes that `entry.rs` writes.
 //!
-//! Those of one leaf share a buffer, so that a copy of the leaf touches one count of references and not
-//! one an entry.
+//! Those of one leaf share a buffer or a few, so that a copy of the leaf touches a few counts of references
+//! and not one an entry.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
