@@ -254,31 +254,35 @@ fn an_empty_log_file_stays_for_the_checkpoint_that_names_it() {
     let small = TableOptions { write_buffer_bytes: 400, ..TableOptions::default() };
     let disk = MemoryDisk::seeded(1);
     let session = Session::create(disk.clone(), options.clone()).unwrap();
+    // Needs the log's first file to the end.
+    let mut kept = session.create_table("kept", TableOptions::default()).unwrap();
+    kept.update(Batch::new().insert(b"first", b"1")).unwrap();
     let mut table = session.create_table("t", small).unwrap();
     for number in 0..20_u8 {
         table.update(Batch::new().insert(&[number], &[number; 40])).unwrap();
     }
     session.publish(&mut table.duplicate("p").unwrap()).unwrap();
     let older = disk.bytes("checkpoint").unwrap();
-    table.update(Batch::new().insert(b"last", b"1")).unwrap();
-    drop(table);
+    drop((kept, table));
     session.close().unwrap();
     // The file of this session gets no record.
     let session = Session::open(disk.clone(), options.clone()).unwrap();
     for name in ["p", "t"] {
         session.delete_table(name).unwrap();
     }
-    session.create_table("u", TableOptions::default()).unwrap();
     session.close().unwrap();
     let newer = disk.bytes("checkpoint").unwrap();
     disk.replace("checkpoint", older).unwrap();
     let session = Session::open(disk.clone(), options.clone()).unwrap();
-    assert!(!session.warnings().is_empty(), "segments of tables that were deleted are not there");
+    let warning = session.warnings().concat();
+    assert!(warning.contains("no file was removed, and none will be"), "{warning}");
     drop(session);
     disk.replace("checkpoint", newer).unwrap();
     let session = Session::open(disk.clone(), options).unwrap();
     assert_eq!(session.warnings(), Vec::<String>::new());
-    assert_eq!(session.open_all(&OpenTable::default()).unwrap().len(), 1);
+    let tables = session.open_all(&OpenTable::default()).unwrap();
+    assert_eq!(tables.len(), 1);
+    assert!(tables[0].get(b"first").unwrap().is_some());
 }
 
 /// What is found of a context store: its commits and branches.
