@@ -59,7 +59,7 @@ pub struct Options {
     pub index: Index,
     /// When a commit is durable.
     pub durability: Durability,
-    /// Memory for materialised nodes, in bytes.
+    /// Memory for nodes, most leaves among them as bytes.
     pub objects_bytes: u64,
     /// Memory for hashes of the children of nodes, in bytes. What changes is hashed with those of all
     /// its siblings; each that is not in memory is a read.
@@ -106,8 +106,8 @@ impl Default for Options {
             configuration: Configuration::TEZOS,
             index: Index::Minimal,
             durability: Durability::Synced,
-            objects_bytes: 96 << 20,
-            hashes_bytes: 24 << 20,
+            objects_bytes: 84 << 20,
+            hashes_bytes: 36 << 20,
             pages_bytes: 16 << 20,
             index_bytes: 16 << 20,
             cache: None,

@@ -8,6 +8,7 @@ pub(crate) mod changes;
 pub(crate) mod digest;
 pub(crate) mod directory;
 pub(crate) mod entry;
+pub(crate) mod kept;
 pub(crate) mod node;
 pub(crate) mod object_cache;
 pub(crate) mod recent;

@@ -53,10 +53,10 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "memory")]
     dir: Option<PathBuf>,
     /// Memory for nodes, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 96)]
+    #[arg(long, value_name = "MIB", default_value_t = 84)]
     objects_mib: u64,
     /// Memory for hashes of the children of nodes, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 24)]
+    #[arg(long, value_name = "MIB", default_value_t = 36)]
     hashes_mib: u64,
     /// Memory for pages, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 16)]

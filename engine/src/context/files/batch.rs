@@ -14,6 +14,7 @@ use crate::context::hash::{self, Hash};
 use crate::context::pieces::changes::{Form, Since};
 use crate::context::pieces::digest;
 use crate::context::pieces::entry::{self, Places};
+use crate::context::pieces::kept::Kept;
 use crate::context::pieces::node::{Base, Body, Embedded, Node, Slot};
 use crate::error::Result;
 use crate::format::codec::Encoder;
@@ -353,6 +354,7 @@ impl Written {
     /// have let go of them, or they are copied.
     pub(crate) fn settle(self, pack: &Pack) {
         let Written { placed, order, .. } = self;
+        let mut scratch = Vec::new();
         // Parents first: once a parent is clean, or gone, it holds its children no more. Who is asked for by
         // address is further on in the order, and so alive.
         for (mut node, settled) in order.into_iter().rev() {
@@ -374,7 +376,7 @@ impl Written {
             // Small ones at the ends of paths are searched in their records.
             let small = if node.leads_on() { SMALL_BODY } else { MIDDLING_BODY };
             if is_hot || node.weight() > small || matches!(node.body, Body::Branch(_)) {
-                pack.objects.insert(base.offset, node);
+                pack.objects.insert(base.offset, Kept::new(&mut node, &mut scratch));
             }
         }
     }

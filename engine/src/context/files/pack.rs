@@ -15,7 +15,8 @@ use crate::context::hash::Hash;
 use crate::context::observer::{self, Meter};
 use crate::context::options::Options;
 use crate::context::pieces::changes::{Changes, Form, Since};
-use crate::context::pieces::node::{Base, Body, Load, Node, Scan, Slot};
+use crate::context::pieces::kept::Kept;
+use crate::context::pieces::node::{Base, Load, Node, Scan, Slot};
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
@@ -53,7 +54,7 @@ pub(crate) struct Pack {
     chunks: Mutex<Vec<Arc<Chunk>>>,
     pub(crate) files: Arc<Files>,
     cache: Arc<Cache>,
-    pub(crate) objects: ObjectCache<Arc<Node>>,
+    pub(crate) objects: ObjectCache<Kept>,
     /// The hashes of the children of nodes.
     pub(crate) hashes: ObjectCache<Vec<Hash>>,
     /// Small directories that were looked at, and pages.
@@ -313,19 +314,22 @@ impl Pack {
 
     /// The node at `offset`, read from at most [`PATCHES_MAX`] records more.
     pub(crate) fn read_node(&self, offset: u64) -> Result<Node> {
-        self.record(offset, |file, place, record| self.node_of(file, place, offset, record))
+        self.record(offset, |file, place, record| {
+            self.patched(file, place, offset, record, PATCHES_MAX)
+        })
     }
 
-    /// The node that `record` at `offset` says; arguments as those of [`record::read`].
-    fn node_of(&self, file: &str, place: u64, offset: u64, record: &Record<'_>) -> Result<Node> {
-        let mut node = self.patched(file, place, offset, record, PATCHES_MAX)?;
-        if let Body::Leaf { leaf, .. } = &mut node.body {
-            leaf.gather();
-        }
-        Ok(node)
+    /// Keeps the node at `offset` in the cache.
+    fn keep(&self, offset: u64, node: Node) -> Arc<Node> {
+        let mut node = Arc::new(node);
+        // Most leaves are shorter.
+        let mut scratch = Vec::with_capacity(4096);
+        self.objects.insert(offset, Kept::new(&mut node, &mut scratch));
+        node
     }
 
-    /// The same, from at most `patches` further records.
+    /// The node that `record` at `offset` says, from at most `patches` further records; other arguments as
+    /// those of [`record::read`].
     fn patched(
         &self,
         file: &str,
@@ -346,7 +350,7 @@ impl Pack {
                     );
                 };
                 let mut node = match self.objects.get(under) {
-                    Some(node) => Node::clone(&node),
+                    Some(kept) => kept.own(under),
                     None => self.record(under, |file, place, record| {
                         self.patched(file, place, under, record, rest)
                     })?,
@@ -367,22 +371,20 @@ impl Pack {
 
 impl Load for Pack {
     fn node(&self, offset: u64) -> Result<Arc<Node>> {
-        if let Some(node) = self.objects.get(offset) {
+        if let Some(kept) = self.objects.get(offset) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
-            return Ok(node);
+            return Ok(kept.node(offset));
         }
         observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
-        let node = Arc::new(self.read_node(offset)?);
-        self.objects.insert(offset, Arc::clone(&node));
-        Ok(node)
+        Ok(self.keep(offset, self.read_node(offset)?))
     }
 
     /// A copy of what the caches hold: nobody knows whether the tree that changes it is ever committed.
     /// If it is, what it is written as takes the place of the old; if it is dropped, nothing is missing.
     fn take(&self, offset: u64) -> Result<Arc<Node>> {
-        let node = if let Some(node) = self.objects.get(offset) {
+        let node = if let Some(kept) = self.objects.get(offset) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
-            Arc::new(Node::clone(&node))
+            Arc::new(kept.own(offset))
         } else {
             observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
             Arc::new(self.read_node(offset)?)
@@ -397,12 +399,15 @@ impl Load for Pack {
     }
 
     fn scan(&self, offset: u64, path: &[&[u8]]) -> Result<Scan> {
-        if let Some(node) = self.objects.get(offset) {
+        if let Some(kept) = self.objects.get(offset) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
-            return Ok(Scan::Node(node));
+            return match kept {
+                Kept::Node(node) => Ok(Scan::Node(node)),
+                Kept::Leaf(leaf) => leaf.find(path).map(Scan::Slot),
+            };
         }
         observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
-        let found = self.record(offset, |file, place, record| {
+        self.record(offset, |file, place, record| {
             if let Some(found) = record::find(file, place, offset, record, path)? {
                 // What leads further is passed often, and worth a node; a small one once that shows.
                 let leads = matches!(found, Some((_, Slot::StoredNode(_))));
@@ -413,13 +418,9 @@ impl Load for Pack {
                     return Ok(Scan::Slot(found));
                 }
             }
-            let node = self.node_of(file, place, offset, record)?;
-            Ok(Scan::Node(Arc::new(node)))
-        })?;
-        if let Scan::Node(node) = &found {
-            self.objects.insert(offset, Arc::clone(node));
-        }
-        Ok(found)
+            let node = self.patched(file, place, offset, record, PATCHES_MAX)?;
+            Ok(Scan::Node(self.keep(offset, node)))
+        })
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {

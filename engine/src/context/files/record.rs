@@ -7,7 +7,7 @@
 //! Format document: `docs/format/pack.md`.
 
 use crate::context::hash::Hash;
-use crate::context::pieces::entry::{self, Places, put_entry, take_entry, take_reference};
+use crate::context::pieces::entry::{self, Places, take_reference};
 use crate::context::pieces::node::{Body, Branch, Node, Pointer, Slot, Target};
 use crate::error::Result;
 use crate::format::checksum::{crc, crc_append, masked};
@@ -174,9 +174,7 @@ pub(super) fn take_pointer(decoder: &mut Decoder<'_>, at: u64, bucket: u16) -> R
 pub(crate) fn put_full(out: &mut Encoder, at: u64, node: &Node, places: &dyn Places) -> Tag {
     match &node.body {
         Body::Leaf { leaf, flat } => {
-            for index in 0..leaf.len() {
-                put_entry(out, at, Some(leaf.name(index)), leaf.slot(index), places);
-            }
+            entry::put_leaf(out, at, leaf, places);
             if *flat { Tag::Flat } else { Tag::Values }
         }
         Body::Branch(branch) => {
@@ -233,17 +231,7 @@ pub(crate) fn read<'a>(
     let mut decoder = Decoder::new(file, place, record.body);
     let body = match record.tag {
         Tag::Flat | Tag::Values => {
-            let (mut leaf, mut inside) = entry::leaf_for(decoder.clone());
-            while decoder.remaining() > 0 {
-                let start = decoder.clone();
-                if !leaf
-                    .push_with(|names| take_entry(&mut decoder, at, true, names, &mut inside))?
-                {
-                    return Err(start.corrupt("names in order", "a name out of order"));
-                }
-            }
-            leaf.share(inside);
-            Body::Leaf { leaf, flat: record.tag == Tag::Flat }
+            Body::Leaf { leaf: entry::take_leaf(decoder, at)?, flat: record.tag == Tag::Flat }
         }
         Tag::Branch => {
             let start = decoder.clone();

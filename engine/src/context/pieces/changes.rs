@@ -5,6 +5,9 @@
 //! node's own record (those are *recent*: only they can be live), and since the base of that record,
 //! so that the next patch can be of the same base and the chain stays short.
 
+use crate::error::Result;
+use crate::format::codec::{Decoder, Encoder};
+
 /// The moment since which changes are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Since {
@@ -50,7 +53,7 @@ impl Changes {
         Changes { tracked: true, ..Changes::default() }
     }
 
-    fn search(&self, index: usize) -> Result<usize, usize> {
+    fn search(&self, index: usize) -> std::result::Result<usize, usize> {
         self.list.binary_search_by_key(&(index as u32), |changed| changed.index)
     }
 
@@ -164,6 +167,27 @@ impl Changes {
         for changed in &mut self.list {
             (changed.recent, changed.added_recently) = (false, false);
         }
+    }
+
+    /// Appends those of a clean node: how many there are, then each one's place and whether it is new.
+    pub(crate) fn put(&self, out: &mut Encoder) {
+        debug_assert!(self.tracked && self.list.iter().all(|changed| !changed.recent));
+        out.varint((self.list.len() as u64) << 1 | u64::from(self.removed));
+        for changed in &self.list {
+            out.varint(u64::from(changed.index) << 1 | u64::from(changed.added));
+        }
+    }
+
+    /// Takes what [`Changes::put`] appended.
+    pub(crate) fn take(from: &mut Decoder<'_>) -> Result<Changes> {
+        let head = from.varint()?;
+        let mut list = Vec::with_capacity((head >> 1).min(from.remaining() as u64) as usize);
+        for _ in 0..head >> 1 {
+            let one = from.varint()?;
+            let (index, added) = ((one >> 1) as u32, one & 1 == 1);
+            list.push(Changed { index, recent: false, added, added_recently: false });
+        }
+        Ok(Changes { removed: head & 1 == 1, list, ..Changes::none() })
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -147,9 +147,10 @@ impl Digester<'_> {
             let Body::Leaf { leaf, .. } = &node.body else { continue };
             leaf.hashes().with(|known| {
                 for index in 0..leaf.len() {
-                    if let Slot::Embedded(bytes) = leaf.slot(index)
+                    // Those that are known first: to look at bytes costs more.
+                    if known.get(index).is_none_or(|hash| *hash == UNKNOWN)
+                        && let Slot::Embedded(bytes) = leaf.slot(index)
                         && entry::embedded_hash(bytes).is_none()
-                        && known.get(index).is_none_or(|hash| *hash == UNKNOWN)
                     {
                         found.push((leaf, index, entry::entries(bytes)));
                     }

@@ -109,14 +109,14 @@ fn name_bytes(name: &[u8]) -> usize {
     }
 }
 
-fn is_hex(name: &[u8]) -> bool {
+pub(crate) fn is_hex(name: &[u8]) -> bool {
     // Without an early end, so that the compiler compares many at once.
     name.len().is_multiple_of(2)
         && name.iter().fold(true, |all, byte| all & matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Writes the bytes that the hex digits `name` stand for, eight digits at a time.
-fn pack_hex(name: &[u8], out: &mut [u8]) {
+pub(crate) fn pack_hex(name: &[u8], out: &mut [u8]) {
     let (words, rest) = name.as_chunks::<8>();
     let (whole, last) = out.split_at_mut(4 * words.len());
     for (digits, out) in words.iter().zip(whole.chunks_exact_mut(4)) {
@@ -140,7 +140,7 @@ fn pack_word(digits: [u8; 8]) -> [u8; 4] {
 }
 
 /// Appends the hex digits of `bytes`.
-fn unpack_hex(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn unpack_hex(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(2 * bytes.len());
     let (words, rest) = bytes.as_chunks::<4>();
     for word in words {
@@ -310,9 +310,29 @@ fn find_among(
     Ok(None)
 }
 
+/// Appends all entries of a leaf, for a record at `at`.
+pub(crate) fn put_leaf(out: &mut Encoder, at: u64, leaf: &Leaf, places: &dyn Places) {
+    for index in 0..leaf.len() {
+        put_entry(out, at, Some(leaf.name(index)), leaf.slot(index), places);
+    }
+}
+
+/// The leaf of the entries from `decoder` on, which are all up to its end.
+pub(crate) fn take_leaf(mut decoder: Decoder<'_>, at: u64) -> Result<Leaf> {
+    let (mut leaf, mut inside) = leaf_for(decoder.clone());
+    while decoder.remaining() > 0 {
+        let start = decoder.clone();
+        if !leaf.push_with(|names| take_entry(&mut decoder, at, true, names, &mut inside))? {
+            return Err(start.corrupt("names in order", "a name out of order"));
+        }
+    }
+    leaf.share(inside);
+    Ok(leaf)
+}
+
 /// A leaf with room for all entries that follow, up to the first that is damaged, and a buffer with room
 /// for the directories in place: leaves are read so often that growing their buffers would be seen.
-pub(crate) fn leaf_for(mut decoder: Decoder<'_>) -> (Leaf, Vec<u8>) {
+fn leaf_for(mut decoder: Decoder<'_>) -> (Leaf, Vec<u8>) {
     let (mut entries, mut names, mut within) = (0, 0, 0);
     while decoder.remaining() > 0 {
         let Ok((name, inside)) = skip(&mut decoder) else { break };

@@ -7,17 +7,18 @@
 //! a cache of them counts what they take.
 
 mod embedded;
+mod leaf;
 
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use embedded::Embedded;
+pub(crate) use leaf::{Hashes, Leaf};
 
 use super::changes::{Changes, Form};
 use super::turnover::Turnover;
 use crate::context::hash::Hash;
 use crate::context::observer::Meter;
 use crate::error::{Error, Kind, Result};
-use crate::sync::{Mutex, lock};
 
 /// Values up to this many bytes live in their parent.
 pub(crate) const INLINE: usize = 15;
@@ -145,192 +146,6 @@ impl Slot {
             (Slot::Embedded(a), Slot::Embedded(b)) => a == b,
             _ => false,
         }
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    /// Where the name ends in the leaf's names; it begins where the one before ends.
-    end: u32,
-    slot: Slot,
-}
-
-/// Entries in byte order of their names, which lie side by side in one buffer.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Leaf {
-    names: Vec<u8>,
-    entries: Vec<Entry>,
-    hashes: Hashes,
-    changes: Changes,
-}
-
-/// The hashes of a node's children as far as they are known; empty when none is.
-#[derive(Debug, Default)]
-pub(crate) struct Hashes(Mutex<Vec<Hash>>);
-
-impl Clone for Hashes {
-    fn clone(&self) -> Self {
-        Hashes(Mutex::new(lock(&self.0).clone()))
-    }
-}
-
-impl Hashes {
-    /// Takes them out, to be completed and put back; one place per child.
-    pub(crate) fn take(&self, count: usize) -> Vec<Hash> {
-        let mut hashes = std::mem::take(&mut *lock(&self.0));
-        hashes.resize(count, UNKNOWN);
-        hashes
-    }
-
-    /// Puts back what is known; one place per child.
-    pub(crate) fn put(&self, hashes: Vec<Hash>) {
-        *lock(&self.0) = hashes;
-    }
-
-    /// The hash of one child, if it is known.
-    pub(crate) fn get(&self, index: usize) -> Option<Hash> {
-        lock(&self.0).get(index).copied().filter(|hash| *hash != UNKNOWN)
-    }
-
-    /// Runs `each` on all of them; on fewer than there are children when none is known.
-    pub(crate) fn with<T>(&self, each: impl FnOnce(&[Hash]) -> T) -> T {
-        each(&lock(&self.0))
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        lock(&self.0).capacity() * size_of::<Hash>()
-    }
-
-    fn own(&mut self) -> &mut Vec<Hash> {
-        #[cfg(not(shuttle))]
-        return self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        #[cfg(shuttle)]
-        return self.0.get_mut().expect("no thread panics with it");
-    }
-
-    fn forget(&mut self, index: usize) {
-        if let Some(hash) = self.own().get_mut(index) {
-            *hash = UNKNOWN;
-        }
-    }
-
-    fn insert(&mut self, index: usize) {
-        let own = self.own();
-        if index <= own.len() && !own.is_empty() {
-            make_room(own, 1);
-            own.insert(index, UNKNOWN);
-        }
-    }
-
-    fn remove(&mut self, index: usize) {
-        let own = self.own();
-        if index < own.len() {
-            own.remove(index);
-        }
-    }
-}
-
-/// Room for `more` in a buffer that will be kept: to double it would waste a cache's memory.
-fn make_room<T>(buffer: &mut Vec<T>, more: usize) {
-    if buffer.capacity() - buffer.len() < more {
-        buffer.reserve_exact(more.max(buffer.len() / 4));
-    }
-}
-
-impl Leaf {
-    pub(crate) fn with_capacity(entries: usize, names: usize) -> Leaf {
-        Leaf {
-            names: Vec::with_capacity(names),
-            entries: Vec::with_capacity(entries),
-            ..Leaf::default()
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    #[inline]
-    pub(crate) fn name(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { 0 } else { self.entries[index - 1].end as usize };
-        &self.names[start..self.entries[index].end as usize]
-    }
-
-    pub(crate) fn slot(&self, index: usize) -> &Slot {
-        &self.entries[index].slot
-    }
-
-    /// The slot, to change it: what was known of its hash is forgotten.
-    pub(crate) fn slot_mut(&mut self, index: usize) -> &mut Slot {
-        self.hashes.forget(index);
-        self.changes.replace(index);
-        &mut self.entries[index].slot
-    }
-
-    pub(crate) fn hashes(&self) -> &Hashes {
-        &self.hashes
-    }
-
-    /// Where `name` is, or where it would be.
-    #[inline]
-    pub(crate) fn search(&self, name: &[u8]) -> std::result::Result<usize, usize> {
-        let (mut low, mut high) = (0, self.entries.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            match self.name(middle).cmp(name) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Equal => return Ok(middle),
-                std::cmp::Ordering::Greater => high = middle,
-            }
-        }
-        Err(low)
-    }
-
-    /// Adds an entry behind all others; its name must be the greatest.
-    pub(crate) fn push(&mut self, name: &[u8], slot: Slot) {
-        debug_assert!(self.entries.is_empty() || self.name(self.len() - 1) < name);
-        self.names.extend_from_slice(name);
-        self.entries.push(Entry { end: self.names.len() as u32, slot });
-    }
-
-    /// Adds an entry behind all others, of which `take` appends the name to the names; whether the name
-    /// is the greatest, without which the leaf is good for nothing.
-    pub(crate) fn push_with(
-        &mut self,
-        take: impl FnOnce(&mut Vec<u8>) -> Result<Slot>,
-    ) -> Result<bool> {
-        let slot = take(&mut self.names)?;
-        self.entries.push(Entry { end: self.names.len() as u32, slot });
-        let last = self.len() - 1;
-        Ok(last == 0 || self.name(last - 1) < self.name(last))
-    }
-
-    pub(crate) fn insert(&mut self, index: usize, name: &[u8], slot: Slot) {
-        let start = if index == 0 { 0 } else { self.entries[index - 1].end as usize };
-        make_room(&mut self.names, name.len());
-        make_room(&mut self.entries, 1);
-        let end = self.names.len();
-        self.names.resize(end + name.len(), 0);
-        self.names.copy_within(start..end, start + name.len());
-        self.names[start..start + name.len()].copy_from_slice(name);
-        for entry in &mut self.entries[index..] {
-            entry.end += name.len() as u32;
-        }
-        self.entries.insert(index, Entry { end: (start + name.len()) as u32, slot });
-        self.hashes.insert(index);
-        self.changes.insert(index);
-    }
-
-    pub(crate) fn remove(&mut self, index: usize) {
-        let length = self.name(index).len();
-        let end = self.entries[index].end as usize;
-        self.names.drain(end - length..end);
-        self.entries.remove(index);
-        for entry in &mut self.entries[index..] {
-            entry.end -= length as u32;
-        }
-        self.hashes.remove(index);
-        self.changes.remove(index);
     }
 }
 
@@ -551,7 +366,7 @@ impl Node {
     pub(crate) fn weight(&self) -> usize {
         match &self.body {
             // Half of a name, because most are hex digits; a byte and a reference beside it.
-            Body::Leaf { leaf, .. } => leaf.names.len() / 2 + 5 * leaf.len() + leaf.embedded().1,
+            Body::Leaf { leaf, .. } => leaf.names().len() / 2 + 5 * leaf.len() + leaf.embedded().1,
             Body::Branch(branch) => 4 * branch.pointers.len(),
         }
     }
@@ -674,7 +489,6 @@ impl Node {
                         _ => continue,
                     };
                 }
-                leaf.gather();
             }
             Body::Branch(branch) => {
                 let Branch { pointers, changes, .. } = branch;
@@ -700,12 +514,7 @@ impl Node {
             + match &self.body {
                 Body::Leaf { leaf, .. } => {
                     let (buffers, inside) = leaf.embedded();
-                    leaf.names.capacity()
-                        + inside
-                        + buffers * embedded::BUFFER
-                        + leaf.entries.capacity() * size_of::<Entry>()
-                        + leaf.hashes.bytes()
-                        + leaf.changes.bytes()
+                    leaf.bytes() + inside + buffers * embedded::BUFFER
                 }
                 Body::Branch(branch) => {
                     branch.pointers.capacity() * size_of::<Pointer>()
@@ -759,25 +568,11 @@ impl Drop for Node {
 
 #[cfg(test)]
 mod tests {
+    use super::leaf::Entry;
     use super::*;
 
     #[test]
     fn slots_and_pointers_stay_small() {
         assert!(size_of::<Slot>() <= 24 && size_of::<Entry>() <= 32 && size_of::<Pointer>() <= 24);
-    }
-
-    #[test]
-    fn a_leaf_keeps_names_and_slots_together() {
-        let mut leaf = Leaf::default();
-        for name in [&b"bb"[..], b"a", b"cccc", b"", b"b"] {
-            let at = leaf.search(name).unwrap_err();
-            leaf.insert(at, name, Slot::value(name));
-        }
-        let names: Vec<_> = (0..leaf.len()).map(|index| leaf.name(index).to_vec()).collect();
-        assert_eq!(names, [&b""[..], b"a", b"b", b"bb", b"cccc"]);
-        leaf.remove(2);
-        leaf.remove(0);
-        assert_eq!(leaf.name(1), b"bb");
-        assert!(leaf.slot(1).same(&Slot::value(b"bb")));
     }
 }

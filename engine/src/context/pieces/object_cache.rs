@@ -1,10 +1,8 @@
-//! Materialised nodes by logical offset, and the hashes of their children; bounded in bytes, kept
-//! across commits.
+//! Nodes by logical offset, and the hashes of their children; bounded in bytes, kept across commits.
 //!
-//! Nodes in it are clean: they hold no live child, so what one takes is exact. Their children's
-//! hashes are kept apart, because they are wanted only when a node changes, and a node without them
-//! takes a third less. Set-associative, as
-//! the page cache is: a lookup looks at one set, each with its own lock. A set that is full, or the
+//! Nodes in it are clean: they hold no live child, so what one takes is known. Their children's
+//! hashes are kept apart, because they are wanted only when a node changes. Set-associative, as the page
+//! cache is: a lookup looks at one set, each with its own lock. A set that is full, or the
 //! whole when it is past its budget, evicts by second chance: what was used since the hand last
 //! passed stays for another round. Source: Corbató 1968 (CLOCK).
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{
     EMBEDDED, EMBEDDED_HASHED, OFFSET_MAX, Places, STORED_NODE, STORED_VALUE, Wanted, find_among,
-    leaf_for, name_bytes, put_entry, skip_slot, take_entry, take_name, take_reference,
+    leaf_for, name_bytes, put_entry, put_leaf, skip_slot, take_entry, take_name, take_reference,
 };
 use crate::context::hash::Hash;
 use crate::context::pieces::node::{Body, Embedded, INLINE, Node, Slot};
@@ -116,9 +116,7 @@ pub(crate) fn embed(
     if kind == EMBEDDED_HASHED {
         out.raw(hash);
     }
-    for index in 0..leaf.len() {
-        put_entry(&mut out, AFAR, Some(leaf.name(index)), leaf.slot(index), places);
-    }
+    put_leaf(&mut out, AFAR, leaf, places);
     *scratch = out.finish();
     Embedded::new(scratch)
 }
@@ -147,12 +145,12 @@ pub(crate) fn entries(bytes: &[u8]) -> &[u8] {
     &bytes[head..]
 }
 
-/// No place to write children to: those of an embedded directory have theirs.
+/// No place to write children to: those of a clean node have theirs.
 struct Nowhere;
 
 impl Places for Nowhere {
     fn node(&self, _: &Arc<Node>) -> u64 {
-        unreachable!("what was read holds nothing live")
+        unreachable!("what is clean holds nothing live")
     }
 
     fn embedded(&self, _: &Arc<Node>) -> Option<&Embedded> {
@@ -160,7 +158,7 @@ impl Places for Nowhere {
     }
 
     fn value(&self, _: &Arc<[u8]>) -> u64 {
-        unreachable!("what was read holds nothing live")
+        unreachable!("what is clean holds nothing live")
     }
 }
 

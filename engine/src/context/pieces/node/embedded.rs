@@ -4,7 +4,7 @@
 //! and not one an entry.
 
 use std::hash::{Hash, Hasher};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::{Leaf, Slot};
@@ -24,7 +24,12 @@ enum Buffer {
     /// So few that they need no memory of their own.
     Few([u8; FEW]),
     Many(Box<[u8]>),
+    /// Those of a leaf that is kept as bytes.
+    Kept(Arc<[u8]>),
 }
+
+/// Bytes that directories share.
+pub(crate) struct Shared(Arc<Buffer>);
 
 const FEW: usize = 47;
 
@@ -42,6 +47,7 @@ impl Buffer {
         match self {
             Buffer::Few(_) => FEW,
             Buffer::Many(bytes) => bytes.len(),
+            Buffer::Kept(bytes) => bytes.len(),
         }
     }
 
@@ -54,6 +60,17 @@ impl Embedded {
     pub(crate) fn new(bytes: &[u8]) -> Embedded {
         let length = u16::try_from(bytes.len()).expect("an embedded directory is short");
         Embedded { buffer: Some(Buffer::new(bytes)), start: 0, length }
+    }
+
+    /// Bytes that directories are within, for [`Embedded::within`].
+    pub(crate) fn shared(bytes: &Arc<[u8]>) -> Shared {
+        Shared(Arc::new(Buffer::Kept(Arc::clone(bytes))))
+    }
+
+    /// The bytes `range` of `shared`.
+    pub(crate) fn within(shared: &Shared, range: Range<usize>) -> Embedded {
+        let length = u16::try_from(range.len()).expect("an embedded directory is short");
+        Embedded { buffer: Some(Arc::clone(&shared.0)), start: range.start as u32, length }
     }
 
     /// The bytes from `start` on of `buffer`, which it is given by [`Leaf::share`] or [`Slot::share`].
@@ -71,6 +88,7 @@ impl Deref for Embedded {
         let bytes = match &**self.buffer.as_ref().expect("it is shared once its leaf is read") {
             Buffer::Few(bytes) => &bytes[..],
             Buffer::Many(bytes) => bytes,
+            Buffer::Kept(bytes) => bytes,
         };
         &bytes[self.start as usize..self.start as usize + usize::from(self.length)]
     }

@@ -1,0 +1,431 @@
+//! What the cache of nodes keeps: most leaves as bytes, which take half of what a node takes; anything else
+//! as the node it is.
+//!
+//! A leaf in bytes is searched as it is, and becomes a node to be changed or walked: a copy of its names, and
+//! of small directories not even that. The bytes never leave the process:
+//!
+//! ```text
+//! how many entries; what flags say; patches and base of its record; its hash
+//! for each entry: what it is (one byte), where its bytes and where its name end (two each)
+//! the bytes of all entries: a short value, the offset of a record, or a small directory
+//! all names, two digits a byte where all are of pairs of hex digits
+//! its changes since its base
+//! ```
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::changes::Changes;
+use super::entry;
+use super::node::{Base, Body, Embedded, Leaf, Node, Slot};
+use super::object_cache::Held;
+use crate::context::hash::Hash;
+use crate::error::Result;
+use crate::format::codec::{Decoder, Encoder};
+
+/// The most bytes of entries or names.
+const BYTES_MAX: usize = u16::MAX as usize;
+
+/// What an entry is: the length of a short value, or
+const STORED_VALUE: u8 = 16;
+const STORED_NODE: u8 = 17;
+const EMBEDDED: u8 = 18;
+
+/// Bytes that say what an entry is and where it ends.
+const ENTRY: usize = 5;
+
+/// A clean node.
+#[derive(Clone)]
+pub(crate) enum Kept {
+    Node(Arc<Node>),
+    Leaf(KeptLeaf),
+}
+
+/// A leaf in bytes.
+#[derive(Clone)]
+pub(crate) struct KeptLeaf(Arc<[u8]>);
+
+impl Held for Kept {
+    const USUAL: u64 = 384;
+
+    fn bytes(&self) -> usize {
+        match self {
+            Kept::Node(node) => Node::bytes(node),
+            // Two counts, and what the allocator adds.
+            Kept::Leaf(leaf) => leaf.0.len() + 3 * size_of::<usize>(),
+        }
+    }
+}
+
+impl Kept {
+    /// The clean node `node`, which was read from or written to where its base says. Uses the memory of
+    /// `scratch`.
+    pub(crate) fn new(node: &mut Arc<Node>, scratch: &mut Vec<u8>) -> Kept {
+        if let Some(leaf) = KeptLeaf::new(node, scratch) {
+            return Kept::Leaf(leaf);
+        }
+        if let Some(own) = Arc::get_mut(node)
+            && let Body::Leaf { leaf, .. } = &mut own.body
+        {
+            leaf.gather();
+        }
+        Kept::Node(Arc::clone(node))
+    }
+
+    /// The node at logical offset `offset`, which may be shared.
+    pub(crate) fn node(&self, offset: u64) -> Arc<Node> {
+        match self {
+            Kept::Node(node) => Arc::clone(node),
+            Kept::Leaf(leaf) => Arc::new(leaf.node(offset)),
+        }
+    }
+
+    /// The same, not shared.
+    pub(crate) fn own(&self, offset: u64) -> Node {
+        match self {
+            Kept::Node(node) => Node::clone(node),
+            Kept::Leaf(leaf) => leaf.node(offset),
+        }
+    }
+}
+
+/// Whether the leaf is flat, and whether its names are pairs of digits.
+const FLAT: u8 = 1;
+const DIGITS: u8 = 2;
+
+/// Bytes before the entries.
+const HEAD: usize = 2 + 1 + 1 + 8 + size_of::<Hash>();
+
+impl KeptLeaf {
+    /// A leaf that is better kept in bytes; none of another node.
+    fn new(node: &Node, scratch: &mut Vec<u8>) -> Option<KeptLeaf> {
+        let Body::Leaf { leaf, flat } = &node.body else { return None };
+        // Paths lead through whole directories more often than they end in a piece of one.
+        if *flat && node.leads_on() || leaf.len() > BYTES_MAX || leaf.names().len() > BYTES_MAX {
+            return None;
+        }
+        let (base, hash) = (node.base?, node.hash.get()?);
+        let digits =
+            entry::is_hex(leaf.names()) && (0..leaf.len()).all(|index| leaf.end(index) % 2 == 0);
+        scratch.clear();
+        scratch.extend_from_slice(&(leaf.len() as u16).to_le_bytes());
+        scratch.extend([(u8::from(*flat) * FLAT) | (u8::from(digits) * DIGITS), base.patches]);
+        scratch.extend_from_slice(&base.under.to_le_bytes());
+        scratch.extend_from_slice(hash);
+        let start = HEAD + leaf.len() * ENTRY;
+        scratch.resize(start, 0);
+        for index in 0..leaf.len() {
+            let what = put_slot(leaf.slot(index), scratch);
+            let (end, name) = (scratch.len() - start, leaf.end(index) >> u8::from(digits));
+            let entry = &mut scratch[HEAD + index * ENTRY..][..ENTRY];
+            entry[0] = what;
+            entry[1..3].copy_from_slice(&(end as u16).to_le_bytes());
+            entry[3..].copy_from_slice(&(name as u16).to_le_bytes());
+        }
+        if scratch.len() - start > BYTES_MAX {
+            return None;
+        }
+        if digits {
+            let names = scratch.len();
+            scratch.resize(names + leaf.names().len() / 2, 0);
+            entry::pack_hex(leaf.names(), &mut scratch[names..]);
+        } else {
+            scratch.extend_from_slice(leaf.names());
+        }
+        let mut out = Encoder::after(std::mem::take(scratch));
+        node.changes().put(&mut out);
+        *scratch = out.finish();
+        Some(KeptLeaf(Arc::from(&scratch[..])))
+    }
+
+    fn count(&self) -> usize {
+        usize::from(u16::from_le_bytes([self.0[0], self.0[1]]))
+    }
+
+    fn digits(&self) -> bool {
+        self.0[2] & DIGITS != 0
+    }
+
+    /// What entry `index` is, and where its bytes and its name end among those of all.
+    #[inline]
+    fn entry(&self, index: usize) -> (u8, usize, usize) {
+        let entry = &self.0[HEAD + index * ENTRY..][..ENTRY];
+        let end = |at: usize| usize::from(u16::from_le_bytes([entry[at], entry[at + 1]]));
+        (entry[0], end(1), end(3))
+    }
+
+    /// Where the bytes of entry `index` and its name are among those of all.
+    #[inline]
+    fn ranges(&self, index: usize) -> (u8, Range<usize>, Range<usize>) {
+        let (_, start, name) = if index == 0 { (0, 0, 0) } else { self.entry(index - 1) };
+        let (what, end, name_end) = self.entry(index);
+        (what, start..end, name..name_end)
+    }
+
+    /// Where the bytes of all entries begin, all names, and the changes.
+    fn starts(&self) -> (usize, usize, usize) {
+        let count = self.count();
+        let (_, end, name) = if count == 0 { (0, 0, 0) } else { self.entry(count - 1) };
+        let start = HEAD + count * ENTRY;
+        (start, start + end, start + end + name)
+    }
+
+    /// What [`entry::find`] says of it.
+    pub(crate) fn find(&self, path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
+        let Some((name, rest)) = path.split_first() else { return Ok(None) };
+        let (mut few, mut many) = ([0; 64], Vec::new());
+        let wanted = if !self.digits() {
+            *name
+        } else if entry::is_hex(name) {
+            let length = name.len() / 2;
+            let room = few.get_mut(..length).unwrap_or_else(|| {
+                many.resize(length, 0);
+                &mut many
+            });
+            entry::pack_hex(name, room);
+            room
+        } else {
+            return Ok(None);
+        };
+        let (start, names, end) = self.starts();
+        let names = &self.0[names..end];
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let middle = low.midpoint(high);
+            let (what, bytes, name) = self.ranges(middle);
+            match names[name].cmp(wanted) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => {
+                    let bytes = &self.0[start + bytes.start..start + bytes.end];
+                    if what == EMBEDDED
+                        && let Some((taken, slot)) = entry::find_embedded(bytes, rest)?
+                    {
+                        return Ok(Some((1 + taken, slot)));
+                    }
+                    return Ok(Some((1, slot(what, bytes, || Embedded::new(bytes)))));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The node, which was at logical offset `offset`. Its small directories stay where they are.
+    fn node(&self, offset: u64) -> Node {
+        let (start, names, changes) = self.starts();
+        let mut all = Vec::new();
+        let digits = self.digits();
+        if digits {
+            entry::unpack_hex(&self.0[names..changes], &mut all);
+        } else {
+            all.extend_from_slice(&self.0[names..changes]);
+        }
+        let mut leaf = Leaf::named(all, self.count());
+        let mut shared = None;
+        for index in 0..self.count() {
+            let (what, range, name) = self.ranges(index);
+            let range = start + range.start..start + range.end;
+            let slot = slot(what, &self.0[range.clone()], || {
+                Embedded::within(shared.get_or_insert_with(|| Embedded::shared(&self.0)), range)
+            });
+            leaf.push_slot(name.end << u8::from(digits), slot);
+        }
+        let mut node = Node::leaf(leaf, self.0[2] & FLAT != 0);
+        let (under, hash) = self.0[4..HEAD].split_at(8);
+        let under = u64::from_le_bytes(under.try_into().expect("eight bytes"));
+        node.base = Some(Base { offset, patches: self.0[3], under });
+        node.hash = Hash::try_from(hash).expect("as long as a hash").into();
+        let mut from = Decoder::new("", 0, &self.0[changes..]);
+        *node.changes_mut() = Changes::take(&mut from).expect("they are as they were put there");
+        node
+    }
+}
+
+/// Appends the bytes of an entry, and returns what it is.
+fn put_slot(slot: &Slot, out: &mut Vec<u8>) -> u8 {
+    match slot {
+        Slot::Inline { length, bytes } => {
+            out.extend_from_slice(&bytes[..usize::from(*length)]);
+            *length
+        }
+        Slot::StoredValue(offset) => {
+            out.extend_from_slice(&offset.to_le_bytes());
+            STORED_VALUE
+        }
+        Slot::StoredNode(offset) => {
+            out.extend_from_slice(&offset.to_le_bytes());
+            STORED_NODE
+        }
+        Slot::Embedded(bytes) => {
+            out.extend_from_slice(bytes);
+            EMBEDDED
+        }
+        Slot::Value(_) | Slot::Node(_) => unreachable!("a clean node holds nothing live"),
+    }
+}
+
+/// The entry that is `what` and has the bytes `bytes`.
+fn slot(what: u8, bytes: &[u8], embedded: impl FnOnce() -> Embedded) -> Slot {
+    let offset = || u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    match what {
+        STORED_VALUE => Slot::StoredValue(offset()),
+        STORED_NODE => Slot::StoredNode(offset()),
+        EMBEDDED => Slot::Embedded(embedded()),
+        _ => Slot::value(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::pieces::changes::{Form, Since};
+    use crate::context::pieces::node::INLINE;
+
+    struct Draw(u64);
+
+    impl Draw {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (self.0 >> 33) as usize % bound
+        }
+
+        fn name(&mut self, digits: bool) -> Vec<u8> {
+            let length = [0, 1, 2, 20, 44, 150][self.below(6)];
+            let from: &[u8] = if digits { b"0123456789abcdef" } else { b"0123456789abcdefxyz" };
+            (0..length).map(|_| from[self.below(from.len())]).collect()
+        }
+
+        fn slot(&mut self) -> Slot {
+            let offset = self.below(1 << 30) as u64 + 1;
+            match self.below(5) {
+                0 => Slot::StoredValue(offset),
+                1 => Slot::StoredNode(offset),
+                2 => {
+                    let name = self.name(true);
+                    let inside = entry::single(&name[..name.len().min(20)], &Slot::value(b"1"));
+                    Slot::Embedded(inside.expect("it is short"))
+                }
+                _ => Slot::value(&[7; INLINE][..self.below(INLINE + 1)]),
+            }
+        }
+
+        /// A clean leaf with changes since its base.
+        fn node(&mut self) -> Node {
+            let digits = self.below(3) > 0;
+            let mut names: Vec<_> = (0..self.below(40)).map(|_| self.name(digits)).collect();
+            names.retain(|name| !digits || name.len() % 2 == 0);
+            names.sort();
+            names.dedup();
+            let mut leaf = Leaf::default();
+            for name in &names {
+                leaf.push(name, self.slot());
+            }
+            let mut node = Node::leaf(leaf, false);
+            *node.changes_mut() = Changes::none();
+            let Body::Leaf { leaf, .. } = &mut node.body else { unreachable!() };
+            for _ in 0..self.below(5) {
+                let name = self.name(digits);
+                match leaf.search(&name) {
+                    Ok(index) if self.below(2) == 0 => leaf.remove(index),
+                    Ok(index) => *leaf.slot_mut(index) = self.slot(),
+                    Err(index) => leaf.insert(index, &name, self.slot()),
+                }
+            }
+            node.changes_mut().settle(Form::Patch(Since::Base));
+            node.take_hashes();
+            let base = Base { offset: 1 << 40, patches: self.below(9) as u8, under: self.0 >> 20 };
+            node.base = Some(base);
+            node.hash = [self.below(256) as u8; 32].into();
+            node
+        }
+    }
+
+    fn leaf(node: &Node) -> &Leaf {
+        let Body::Leaf { leaf, .. } = &node.body else { panic!("it is a leaf") };
+        leaf
+    }
+
+    fn changes(node: &Node) -> Option<Vec<(usize, bool)>> {
+        node.changes().since(Since::Base).map(Iterator::collect)
+    }
+
+    #[test]
+    fn a_leaf_in_bytes_is_the_leaf_it_was() {
+        let (mut draw, mut digits) = (Draw(3), 0);
+        let mut scratch = Vec::new();
+        for round in 0..if cfg!(miri) { 20 } else { 3_000 } {
+            let before = Arc::new(draw.node());
+            let kept = Kept::new(&mut Arc::clone(&before), &mut scratch);
+            let Kept::Leaf(bytes) = &kept else {
+                panic!("round {round}: a piece is kept in bytes")
+            };
+            digits += usize::from(bytes.digits());
+            assert!(Held::bytes(&kept) <= before.bytes(), "round {round}");
+            let after = kept.own(1 << 40);
+            let (a, b) = (leaf(&before), leaf(&after));
+            assert_eq!((a.len(), a.names()), (b.len(), b.names()), "round {round}");
+            for index in 0..a.len() {
+                assert_eq!(a.name(index), b.name(index));
+                assert!(a.slot(index).same(b.slot(index)), "round {round}, entry {index}");
+            }
+            assert_eq!((before.base, &before.hash), (after.base, &after.hash));
+            assert_eq!(changes(&before), changes(&after), "round {round}");
+            assert_eq!(before.changes().added(), after.changes().added());
+            let absent: Vec<_> = (0..5).map(|_| draw.name(round % 2 == 0)).collect();
+            let names = (0..a.len()).map(|index| a.name(index).to_vec()).chain(absent);
+            for name in names {
+                let found = bytes.find(&[&name]).unwrap();
+                let expected = a.search(&name).ok().map(|index| a.slot(index));
+                assert_eq!(found.is_some(), expected.is_some(), "{name:?}");
+                assert!(
+                    found.is_none_or(|(taken, slot)| taken == 1 && slot.same(expected.unwrap()))
+                );
+            }
+        }
+        assert!(digits > if cfg!(miri) { 3 } else { 1_000 }, "{digits}");
+    }
+
+    #[test]
+    fn a_path_leads_through_small_directories_of_a_leaf_in_bytes() {
+        let mut leaf = Leaf::default();
+        leaf.push(b"0a", Slot::Embedded(entry::single(b"x", &Slot::value(b"1")).unwrap()));
+        leaf.push(b"0b", Slot::value(b"2"));
+        let mut node = Node::leaf(leaf, false);
+        node.base = Some(Base { offset: 9, patches: 0, under: 0 });
+        node.hash = [1; 32].into();
+        *node.changes_mut() = Changes::none();
+        let kept = KeptLeaf::new(&node, &mut Vec::new()).unwrap();
+        let found = |path: &[&[u8]]| kept.find(path).unwrap();
+        assert!(matches!(found(&[b"0a", b"x"]), Some((2, Slot::Inline { length: 1, .. }))));
+        assert!(matches!(found(&[b"0a", b"y"]), Some((1, Slot::Embedded(_)))));
+        assert!(matches!(found(&[b"0a"]), Some((1, Slot::Embedded(_)))));
+        assert!(matches!(found(&[b"0b", b"x"]), Some((1, Slot::Inline { length: 1, .. }))));
+        assert!(found(&[b"0A"]).is_none() && found(&[b"0"]).is_none() && found(&[b""]).is_none());
+        assert!(found(&[&[b'0'; 300]]).is_none() && found(&[]).is_none());
+    }
+
+    #[test]
+    fn what_is_passed_often_or_is_too_large_stays_a_node() {
+        let clean = |leaf: Leaf, flat| {
+            let mut node = Node::leaf(leaf, flat);
+            node.base = Some(Base { offset: 9, patches: 0, under: 0 });
+            node.hash = [1; 32].into();
+            *node.changes_mut() = Changes::none();
+            KeptLeaf::new(&node, &mut Vec::new()).is_none()
+        };
+        let mut leads_on = Leaf::default();
+        leads_on.push(b"a", Slot::StoredNode(3));
+        assert!(clean(leads_on.clone(), true) && !clean(leads_on, false));
+        for (name, is_node) in [(BYTES_MAX, false), (BYTES_MAX + 1, true)] {
+            let mut leaf = Leaf::default();
+            leaf.push(&vec![b'n'; name], Slot::value(b""));
+            assert_eq!(clean(leaf, true), is_node);
+        }
+        // Of their bytes, too, no more than an end can say.
+        let mut leaf = Leaf::default();
+        for name in 0..8_192_u16 {
+            leaf.push(&name.to_be_bytes(), Slot::StoredValue(1));
+        }
+        assert!(clean(leaf, false));
+    }
+}

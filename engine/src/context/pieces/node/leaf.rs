@@ -1,0 +1,242 @@
+//! Leaves: names and what they lead to, side by side.
+
+use super::{Slot, UNKNOWN};
+use crate::context::hash::Hash;
+use crate::context::pieces::changes::Changes;
+use crate::error::Result;
+use crate::sync::{Mutex, lock};
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Where the name ends in the leaf's names; it begins where the one before ends.
+    end: u32,
+    pub(super) slot: Slot,
+}
+
+/// Entries in byte order of their names, which lie side by side in one buffer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leaf {
+    names: Vec<u8>,
+    pub(super) entries: Vec<Entry>,
+    pub(super) hashes: Hashes,
+    pub(super) changes: Changes,
+}
+
+/// Room for `more` in a buffer that will be kept: to double it would waste a cache's memory.
+fn make_room<T>(buffer: &mut Vec<T>, more: usize) {
+    if buffer.capacity() - buffer.len() < more {
+        buffer.reserve_exact(more.max(buffer.len() / 4));
+    }
+}
+
+impl Leaf {
+    pub(crate) fn with_capacity(entries: usize, names: usize) -> Leaf {
+        Leaf {
+            names: Vec::with_capacity(names),
+            entries: Vec::with_capacity(entries),
+            ..Leaf::default()
+        }
+    }
+
+    /// A leaf of the names `names`, with room for `entries`, which [`Leaf::push_slot`] adds.
+    pub(crate) fn named(names: Vec<u8>, entries: usize) -> Leaf {
+        Leaf { names, entries: Vec::with_capacity(entries), ..Leaf::default() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// All names, one after the other.
+    pub(crate) fn names(&self) -> &[u8] {
+        &self.names
+    }
+
+    /// Where name `index` ends among all.
+    pub(crate) fn end(&self, index: usize) -> usize {
+        self.entries[index].end as usize
+    }
+
+    #[inline]
+    pub(crate) fn name(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.entries[index - 1].end as usize };
+        &self.names[start..self.entries[index].end as usize]
+    }
+
+    pub(crate) fn slot(&self, index: usize) -> &Slot {
+        &self.entries[index].slot
+    }
+
+    /// The slot, to change it: what was known of its hash is forgotten.
+    pub(crate) fn slot_mut(&mut self, index: usize) -> &mut Slot {
+        self.hashes.forget(index);
+        self.changes.replace(index);
+        &mut self.entries[index].slot
+    }
+
+    pub(crate) fn hashes(&self) -> &Hashes {
+        &self.hashes
+    }
+
+    /// Where `name` is, or where it would be.
+    #[inline]
+    pub(crate) fn search(&self, name: &[u8]) -> std::result::Result<usize, usize> {
+        let (mut low, mut high) = (0, self.entries.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.name(middle).cmp(name) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Ok(middle),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Err(low)
+    }
+
+    /// Adds an entry behind all others; its name must be the greatest.
+    pub(crate) fn push(&mut self, name: &[u8], slot: Slot) {
+        debug_assert!(self.entries.is_empty() || self.name(self.len() - 1) < name);
+        self.names.extend_from_slice(name);
+        self.entries.push(Entry { end: self.names.len() as u32, slot });
+    }
+
+    /// Adds an entry behind all others, whose name ends at `end` of the names that are there.
+    pub(crate) fn push_slot(&mut self, end: usize, slot: Slot) {
+        debug_assert!(end <= self.names.len());
+        self.entries.push(Entry { end: end as u32, slot });
+    }
+
+    /// Adds an entry behind all others, of which `take` appends the name to the names; whether the name
+    /// is the greatest, without which the leaf is good for nothing.
+    pub(crate) fn push_with(
+        &mut self,
+        take: impl FnOnce(&mut Vec<u8>) -> Result<Slot>,
+    ) -> Result<bool> {
+        let slot = take(&mut self.names)?;
+        self.entries.push(Entry { end: self.names.len() as u32, slot });
+        let last = self.len() - 1;
+        Ok(last == 0 || self.name(last - 1) < self.name(last))
+    }
+
+    /// Memory that it takes, without small directories.
+    pub(super) fn bytes(&self) -> usize {
+        self.names.capacity()
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.hashes.bytes()
+            + self.changes.bytes()
+    }
+
+    pub(crate) fn insert(&mut self, index: usize, name: &[u8], slot: Slot) {
+        let start = if index == 0 { 0 } else { self.entries[index - 1].end as usize };
+        make_room(&mut self.names, name.len());
+        make_room(&mut self.entries, 1);
+        let end = self.names.len();
+        self.names.resize(end + name.len(), 0);
+        self.names.copy_within(start..end, start + name.len());
+        self.names[start..start + name.len()].copy_from_slice(name);
+        for entry in &mut self.entries[index..] {
+            entry.end += name.len() as u32;
+        }
+        self.entries.insert(index, Entry { end: (start + name.len()) as u32, slot });
+        self.hashes.insert(index);
+        self.changes.insert(index);
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) {
+        let length = self.name(index).len();
+        let end = self.entries[index].end as usize;
+        self.names.drain(end - length..end);
+        self.entries.remove(index);
+        for entry in &mut self.entries[index..] {
+            entry.end -= length as u32;
+        }
+        self.hashes.remove(index);
+        self.changes.remove(index);
+    }
+}
+
+/// The hashes of a node's children as far as they are known; empty when none is.
+#[derive(Debug, Default)]
+pub(crate) struct Hashes(Mutex<Vec<Hash>>);
+
+impl Clone for Hashes {
+    fn clone(&self) -> Self {
+        Hashes(Mutex::new(lock(&self.0).clone()))
+    }
+}
+
+impl Hashes {
+    /// Takes them out, to be completed and put back; one place per child.
+    pub(crate) fn take(&self, count: usize) -> Vec<Hash> {
+        let mut hashes = std::mem::take(&mut *lock(&self.0));
+        hashes.resize(count, UNKNOWN);
+        hashes
+    }
+
+    /// Puts back what is known; one place per child.
+    pub(crate) fn put(&self, hashes: Vec<Hash>) {
+        *lock(&self.0) = hashes;
+    }
+
+    /// The hash of one child, if it is known.
+    pub(crate) fn get(&self, index: usize) -> Option<Hash> {
+        lock(&self.0).get(index).copied().filter(|hash| *hash != UNKNOWN)
+    }
+
+    /// Runs `each` on all of them; on fewer than there are children when none is known.
+    pub(crate) fn with<T>(&self, each: impl FnOnce(&[Hash]) -> T) -> T {
+        each(&lock(&self.0))
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        lock(&self.0).capacity() * size_of::<Hash>()
+    }
+
+    pub(super) fn own(&mut self) -> &mut Vec<Hash> {
+        #[cfg(not(shuttle))]
+        return self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        #[cfg(shuttle)]
+        return self.0.get_mut().expect("no thread panics with it");
+    }
+
+    pub(super) fn forget(&mut self, index: usize) {
+        if let Some(hash) = self.own().get_mut(index) {
+            *hash = UNKNOWN;
+        }
+    }
+
+    pub(super) fn insert(&mut self, index: usize) {
+        let own = self.own();
+        if index <= own.len() && !own.is_empty() {
+            make_room(own, 1);
+            own.insert(index, UNKNOWN);
+        }
+    }
+
+    pub(super) fn remove(&mut self, index: usize) {
+        let own = self.own();
+        if index < own.len() {
+            own.remove(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leaf_keeps_names_and_slots_together() {
+        let mut leaf = Leaf::default();
+        for name in [&b"bb"[..], b"a", b"cccc", b"", b"b"] {
+            let at = leaf.search(name).unwrap_err();
+            leaf.insert(at, name, Slot::value(name));
+        }
+        let names: Vec<_> = (0..leaf.len()).map(|index| leaf.name(index).to_vec()).collect();
+        assert_eq!(names, [&b""[..], b"a", b"b", b"bb", b"cccc"]);
+        leaf.remove(2);
+        leaf.remove(0);
+        assert_eq!(leaf.name(1), b"bb");
+        assert!(leaf.slot(1).same(&Slot::value(b"bb")));
+    }
+}
