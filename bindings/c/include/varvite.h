@@ -713,7 +713,7 @@ typedef struct varvite_store_options {
     uint32_t index;
     // When a commit is durable: one of VARVITE_DURABILITY_….
     uint32_t durability;
-    // Memory for materialised nodes, in bytes.
+    // Memory for nodes, in bytes.
     uint64_t objects_bytes;
     // Memory for hashes of the children of nodes, in bytes.
     uint64_t hashes_bytes;
@@ -797,7 +797,7 @@ typedef struct varvite_store_stats {
     uint64_t syncs;
     // Those of them that the index asked for.
     uint64_t index_syncs;
-    // Memory that materialised nodes take.
+    // Memory that nodes take.
     uint64_t objects_bytes;
     // Chunks of the pack.
     uint64_t chunks;

@@ -59,7 +59,7 @@ pub struct Options {
     pub index: Index,
     /// When a commit is durable.
     pub durability: Durability,
-    /// Memory for nodes, most leaves among them as bytes.
+    /// Memory for nodes, in bytes.
     pub objects_bytes: u64,
     /// Memory for hashes of the children of nodes, in bytes. What changes is hashed with those of all
     /// its siblings; each that is not in memory is a read.

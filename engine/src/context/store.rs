@@ -61,7 +61,7 @@ pub struct Stats {
     pub syncs: u64,
     /// Those of them that the index asked for: none for a commit, some for a checkpoint.
     pub index_syncs: u64,
-    /// Memory that materialised nodes take.
+    /// Memory that nodes take.
     pub objects_bytes: u64,
     /// Chunks of the pack.
     pub chunks: u64,

@@ -149,7 +149,7 @@ pub struct varvite_store_options {
     pub index: u32,
     /// When a commit is durable: one of VARVITE_DURABILITY_….
     pub durability: u32,
-    /// Memory for materialised nodes, in bytes.
+    /// Memory for nodes, in bytes.
     pub objects_bytes: u64,
     /// Memory for hashes of the children of nodes, in bytes.
     pub hashes_bytes: u64,

@@ -66,7 +66,7 @@ pub struct varvite_store_stats {
     pub syncs: u64,
     /// Those of them that the index asked for.
     pub index_syncs: u64,
-    /// Memory that materialised nodes take.
+    /// Memory that nodes take.
     pub objects_bytes: u64,
     /// Chunks of the pack.
     pub chunks: u64,

@@ -344,11 +344,9 @@ impl Pack {
                 (node, Base { offset, patches: 0, under: 0 })
             }
             Read::Patch(under, changes) => {
-                let Some(rest) = patches.checked_sub(1) else {
-                    return Err(
-                        changes.corrupt(format_args!("at most {PATCHES_MAX} patches"), "another")
-                    );
-                };
+                let too_many =
+                    || changes.corrupt(format_args!("at most {PATCHES_MAX} patches"), "another");
+                let rest = patches.checked_sub(1).ok_or_else(too_many)?;
                 let mut node = match self.objects.get(under) {
                     Some(kept) => kept.own(under),
                     None => self.record(under, |file, place, record| {
@@ -356,6 +354,10 @@ impl Pack {
                     })?,
                 };
                 let patches = node.base.map_or(0, |base| base.patches) + 1;
+                // What was kept has a chain of its own.
+                if patches > PATCHES_MAX {
+                    return Err(too_many());
+                }
                 *node.changes_mut() = Changes::none();
                 patch::apply(&mut node, record.tag, offset, changes)?;
                 // What the patch says is known of the base, and nothing was changed since.

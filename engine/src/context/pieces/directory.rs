@@ -89,7 +89,7 @@ impl Directories<'_> {
                     {
                         return Ok(Some((1 + taken, inner)));
                     }
-                    return Ok(Some((1, slot.clone())));
+                    return Ok(Some((1, slot.apart())));
                 }
                 Body::Branch(branch) => match branch.search(bucket.at(branch.depth)) {
                     Ok(index) => match &branch.pointers[index].target {
@@ -428,7 +428,7 @@ impl Directories<'_> {
                 let count = (leaf.len() as u64 - start).min(*left);
                 *left -= count;
                 for index in start as usize..(start + count) as usize {
-                    out.push((leaf.name(index).to_vec(), leaf.slot(index).clone()));
+                    out.push((leaf.name(index).to_vec(), leaf.slot(index).apart()));
                 }
             }
             Body::Branch(branch) => {

@@ -23,8 +23,12 @@ use crate::context::hash::Hash;
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 
-/// The most bytes of entries or names.
-const BYTES_MAX: usize = u16::MAX as usize;
+/// More entries are not made a node of each time that one of them is looked at, and bytes of so few have
+/// ends that two bytes can say.
+const WIDTH_MAX: usize = 64;
+
+/// The most bytes of names.
+const NAMES_MAX: usize = u16::MAX as usize;
 
 /// What an entry is: the length of a short value, or
 const STORED_VALUE: u8 = 16;
@@ -101,7 +105,8 @@ impl KeptLeaf {
     fn new(node: &Node, scratch: &mut Vec<u8>) -> Option<KeptLeaf> {
         let Body::Leaf { leaf, flat } = &node.body else { return None };
         // Paths lead through whole directories more often than they end in a piece of one.
-        if *flat && node.leads_on() || leaf.len() > BYTES_MAX || leaf.names().len() > BYTES_MAX {
+        let is_large = leaf.len() > WIDTH_MAX || leaf.names().len() > NAMES_MAX;
+        if is_large || *flat && node.leads_on() {
             return None;
         }
         let (base, hash) = (node.base?, node.hash.get()?);
@@ -122,9 +127,7 @@ impl KeptLeaf {
             entry[1..3].copy_from_slice(&(end as u16).to_le_bytes());
             entry[3..].copy_from_slice(&(name as u16).to_le_bytes());
         }
-        if scratch.len() - start > BYTES_MAX {
-            return None;
-        }
+        debug_assert!(u16::try_from(scratch.len() - start).is_ok());
         if digits {
             let names = scratch.len();
             scratch.resize(names + leaf.names().len() / 2, 0);
@@ -295,11 +298,11 @@ mod tests {
             (0..length).map(|_| from[self.below(from.len())]).collect()
         }
 
-        fn slot(&mut self) -> Slot {
+        fn slot(&mut self, flat: bool) -> Slot {
             let offset = self.below(1 << 30) as u64 + 1;
             match self.below(5) {
                 0 => Slot::StoredValue(offset),
-                1 => Slot::StoredNode(offset),
+                1 if !flat => Slot::StoredNode(offset),
                 2 => {
                     let name = self.name(true);
                     let inside = entry::single(&name[..name.len().min(20)], &Slot::value(b"1"));
@@ -311,24 +314,24 @@ mod tests {
 
         /// A clean leaf with changes since its base.
         fn node(&mut self) -> Node {
-            let digits = self.below(3) > 0;
+            let (digits, flat) = (self.below(3) > 0, self.below(2) == 0);
             let mut names: Vec<_> = (0..self.below(40)).map(|_| self.name(digits)).collect();
             names.retain(|name| !digits || name.len() % 2 == 0);
             names.sort();
             names.dedup();
             let mut leaf = Leaf::default();
             for name in &names {
-                leaf.push(name, self.slot());
+                leaf.push(name, self.slot(flat));
             }
-            let mut node = Node::leaf(leaf, false);
+            let mut node = Node::leaf(leaf, flat);
             *node.changes_mut() = Changes::none();
             let Body::Leaf { leaf, .. } = &mut node.body else { unreachable!() };
             for _ in 0..self.below(5) {
                 let name = self.name(digits);
                 match leaf.search(&name) {
                     Ok(index) if self.below(2) == 0 => leaf.remove(index),
-                    Ok(index) => *leaf.slot_mut(index) = self.slot(),
-                    Err(index) => leaf.insert(index, &name, self.slot()),
+                    Ok(index) => *leaf.slot_mut(index) = self.slot(flat),
+                    Err(index) => leaf.insert(index, &name, self.slot(flat)),
                 }
             }
             node.changes_mut().settle(Form::Patch(Since::Base));
@@ -340,7 +343,15 @@ mod tests {
         }
     }
 
-    fn leaf(node: &Node) -> &Leaf {
+    fn clean(leaf: Leaf, flat: bool) -> Node {
+        let mut node = Node::leaf(leaf, flat);
+        node.base = Some(Base { offset: 9, patches: 0, under: 0 });
+        node.hash = [1; 32].into();
+        *node.changes_mut() = Changes::none();
+        node
+    }
+
+    fn leaf_of(node: &Node) -> &Leaf {
         let Body::Leaf { leaf, .. } = &node.body else { panic!("it is a leaf") };
         leaf
     }
@@ -362,7 +373,7 @@ mod tests {
             digits += usize::from(bytes.digits());
             assert!(Held::bytes(&kept) <= before.bytes(), "round {round}");
             let after = kept.own(1 << 40);
-            let (a, b) = (leaf(&before), leaf(&after));
+            let (a, b) = (leaf_of(&before), leaf_of(&after));
             assert_eq!((a.len(), a.names()), (b.len(), b.names()), "round {round}");
             for index in 0..a.len() {
                 assert_eq!(a.name(index), b.name(index));
@@ -390,11 +401,7 @@ mod tests {
         let mut leaf = Leaf::default();
         leaf.push(b"0a", Slot::Embedded(entry::single(b"x", &Slot::value(b"1")).unwrap()));
         leaf.push(b"0b", Slot::value(b"2"));
-        let mut node = Node::leaf(leaf, false);
-        node.base = Some(Base { offset: 9, patches: 0, under: 0 });
-        node.hash = [1; 32].into();
-        *node.changes_mut() = Changes::none();
-        let kept = KeptLeaf::new(&node, &mut Vec::new()).unwrap();
+        let kept = KeptLeaf::new(&clean(leaf, false), &mut Vec::new()).unwrap();
         let found = |path: &[&[u8]]| kept.find(path).unwrap();
         assert!(matches!(found(&[b"0a", b"x"]), Some((2, Slot::Inline { length: 1, .. }))));
         assert!(matches!(found(&[b"0a", b"y"]), Some((1, Slot::Embedded(_)))));
@@ -406,26 +413,52 @@ mod tests {
 
     #[test]
     fn what_is_passed_often_or_is_too_large_stays_a_node() {
-        let clean = |leaf: Leaf, flat| {
-            let mut node = Node::leaf(leaf, flat);
-            node.base = Some(Base { offset: 9, patches: 0, under: 0 });
-            node.hash = [1; 32].into();
-            *node.changes_mut() = Changes::none();
-            KeptLeaf::new(&node, &mut Vec::new()).is_none()
-        };
+        let is_node = |leaf, flat| KeptLeaf::new(&clean(leaf, flat), &mut Vec::new()).is_none();
         let mut leads_on = Leaf::default();
         leads_on.push(b"a", Slot::StoredNode(3));
-        assert!(clean(leads_on.clone(), true) && !clean(leads_on, false));
-        for (name, is_node) in [(BYTES_MAX, false), (BYTES_MAX + 1, true)] {
+        assert!(is_node(leads_on.clone(), true) && !is_node(leads_on, false));
+        for (name, expected) in [(NAMES_MAX, false), (NAMES_MAX + 1, true)] {
             let mut leaf = Leaf::default();
             leaf.push(&vec![b'n'; name], Slot::value(b""));
-            assert_eq!(clean(leaf, true), is_node);
+            assert_eq!(is_node(leaf, true), expected);
         }
-        // Of their bytes, too, no more than an end can say.
+        // The largest directories that may be in place.
+        let inside = Slot::Embedded(Embedded::new(&[EMBEDDED; 1 + 32 + 255]));
         let mut leaf = Leaf::default();
-        for name in 0..8_192_u16 {
-            leaf.push(&name.to_be_bytes(), Slot::StoredValue(1));
+        for name in 0..WIDTH_MAX as u8 {
+            leaf.push(&[name], inside.clone());
         }
-        assert!(clean(leaf, false));
+        assert!(!is_node(leaf.clone(), true));
+        leaf.push(b"x", inside);
+        assert!(is_node(leaf, true));
+    }
+
+    #[test]
+    fn what_is_copied_from_a_leaf_keeps_nothing_else_of_it() {
+        let mut leaf = Leaf::default();
+        leaf.push(b"a", Slot::Embedded(entry::single(b"x", &Slot::value(b"1")).unwrap()));
+        leaf.push(&vec![b'n'; 60_000], Slot::value(b""));
+        let node = clean(leaf, true);
+        let kept = KeptLeaf::new(&node, &mut Vec::new()).unwrap();
+        let again = kept.node(9);
+        assert_eq!(Arc::strong_count(&kept.0), 2);
+        assert!(again.bytes() > 2 * 60_000, "the bytes are counted as long as they are held");
+        let copy = leaf_of(&again).slot(0).apart();
+        drop(again);
+        assert_eq!(Arc::strong_count(&kept.0), 1);
+        assert!(copy.same(leaf_of(&node).slot(0)));
+    }
+
+    #[test]
+    fn directories_of_a_node_that_stays_one_are_gathered() {
+        let mut leaf = Leaf::default();
+        for name in 0..10_u8 {
+            leaf.push(&[name], Slot::Embedded(entry::single(b"x", &Slot::value(b"1")).unwrap()));
+        }
+        leaf.push(b"z", Slot::StoredNode(3));
+        let mut node = Arc::new(clean(leaf, true));
+        let before = node.bytes();
+        let kept = Kept::new(&mut node, &mut Vec::new());
+        assert!(matches!(kept, Kept::Node(_)) && Held::bytes(&kept) < before);
     }
 }

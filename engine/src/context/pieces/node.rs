@@ -366,7 +366,9 @@ impl Node {
     pub(crate) fn weight(&self) -> usize {
         match &self.body {
             // Half of a name, because most are hex digits; a byte and a reference beside it.
-            Body::Leaf { leaf, .. } => leaf.names().len() / 2 + 5 * leaf.len() + leaf.embedded().1,
+            Body::Leaf { leaf, .. } => {
+                leaf.names().len() / 2 + 5 * leaf.len() + leaf.inside_bytes()
+            }
             Body::Branch(branch) => 4 * branch.pointers.len(),
         }
     }
@@ -385,7 +387,7 @@ impl Node {
     pub(crate) fn change_weight(&self) -> usize {
         const REFERENCE: usize = 6;
         match &self.body {
-            Body::Leaf { leaf, .. } => REFERENCE + leaf.embedded().1 / leaf.len().max(1),
+            Body::Leaf { leaf, .. } => REFERENCE + leaf.inside_bytes() / leaf.len().max(1),
             Body::Branch(_) => REFERENCE,
         }
     }
@@ -512,10 +514,7 @@ impl Node {
         size_of::<Node>()
             + 2 * size_of::<usize>()
             + match &self.body {
-                Body::Leaf { leaf, .. } => {
-                    let (buffers, inside) = leaf.embedded();
-                    leaf.bytes() + inside + buffers * embedded::BUFFER
-                }
+                Body::Leaf { leaf, .. } => leaf.bytes() + leaf.buffers().1,
                 Body::Branch(branch) => {
                     branch.pointers.capacity() * size_of::<Pointer>()
                         + branch.hashes.bytes()

@@ -10,6 +10,7 @@ use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::{FILES_AT_ONCE, FILES_MAX};
 use crate::context::files::commit::CommitBody;
 use crate::context::files::control::{Control, Horizon, State};
+use crate::context::files::patch::PATCHES_MAX;
 use crate::context::files::paths;
 use crate::context::files::record::{self, Tag};
 use crate::context::hash::Hash;
@@ -354,8 +355,9 @@ fn a_check_reads_what_each_chunk_says_of_itself() {
     assert!(error.detail().contains("continues the chunk before"), "{error}");
 }
 
-#[test]
-fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
+/// A store with the records that `records` appends to its pack, given where the first one will be, and a commit
+/// of the root that it returns.
+fn made_up(records: impl FnOnce(&mut Encoder, u64) -> u64) -> Store {
     let disk = MemoryDisk::seeded(1);
     let shared = Arc::clone(&disk) as Arc<dyn Disk>;
     drop(Store::create(Arc::clone(&shared), options(Index::Minimal)).unwrap());
@@ -367,22 +369,12 @@ fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
     append
         .push_with(|out| {
             let from = out.bytes().len();
-            let at = |out: &Encoder| start + (out.bytes().len() - from) as u64;
-            // One entry: a value of one byte, in place, with a name of one byte.
-            record::put(out, 5, start, Tag::Flat, &[1; 32], &[1 << 5 | 1, b'a', 7]);
-            let branch = at(out);
-            let mut body = Encoder::new();
-            body.varint(1);
-            (0..32).for_each(|_| {
-                body.varint(20);
-                body.varint(branch - start);
-            });
-            record::put(out, 5, branch, Tag::Branch, &[2; 32], body.bytes());
-            let commit = at(out);
+            let root = records(out, start);
+            let commit = start + (out.bytes().len() - from) as u64;
             let body = CommitBody {
                 sequence: 0,
                 previous: 0,
-                root: branch,
+                root,
                 extent: commit - start,
                 parents: Vec::new(),
                 date: 0,
@@ -393,7 +385,56 @@ fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
         })
         .unwrap();
     append.write().unwrap();
-    let store = Store::open(shared, options(Index::Minimal)).unwrap();
+    Store::open(shared, options(Index::Minimal)).unwrap()
+}
+
+/// The body of a directory with one entry: a value of one byte, in place, with a name of one byte.
+const ONE_ENTRY: [u8; 3] = [1 << 5 | 1, b'a', 7];
+
+#[test]
+fn a_chain_of_patches_is_as_long_as_it_may_be_whatever_was_read_before() {
+    let mut places = Vec::new();
+    let store = made_up(|out, start| {
+        let from = out.bytes().len();
+        record::put(out, 5, start, Tag::Flat, &[1; 32], &ONE_ENTRY);
+        places.push(start);
+        for round in 0..300_u64 {
+            let at = start + (out.bytes().len() - from) as u64;
+            let mut body = Encoder::new();
+            body.varint(at - places[places.len() - 1]);
+            // Its first entry is replaced.
+            body.varint(0);
+            body.raw(&[1, round as u8]);
+            record::put(out, 5, at, Tag::FlatPatch, &[2; 32], body.bytes());
+            places.push(at);
+        }
+        start
+    });
+    for (patches, place) in places.into_iter().enumerate() {
+        let node = store.pack.node(place);
+        if patches <= usize::from(PATCHES_MAX) {
+            assert_eq!(node.unwrap().count(), 1);
+        } else {
+            assert_eq!(node.unwrap_err().kind(), Kind::Corrupt, "{patches} patches");
+        }
+    }
+}
+
+#[test]
+fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
+    let store = made_up(|out, start| {
+        let from = out.bytes().len();
+        record::put(out, 5, start, Tag::Flat, &[1; 32], &ONE_ENTRY);
+        let branch = start + (out.bytes().len() - from) as u64;
+        let mut body = Encoder::new();
+        body.varint(1);
+        (0..32).for_each(|_| {
+            body.varint(20);
+            body.varint(branch - start);
+        });
+        record::put(out, 5, branch, Tag::Branch, &[2; 32], body.bytes());
+        branch
+    });
     let tree = store.checkout(&[3; 32]).unwrap();
     let acts: [fn(&mut Tree, &str) -> Result<()>; 3] = [
         |tree, name| tree.add(&[name], b"v"),

@@ -129,7 +129,7 @@ impl Tree {
             *next += 1;
             match &node.body {
                 Body::Leaf { leaf, .. } if index < leaf.len() => {
-                    return Ok(Some((leaf.name(index).to_vec(), leaf.slot(index).clone())));
+                    return Ok(Some((leaf.name(index).to_vec(), leaf.slot(index).apart())));
                 }
                 Body::Branch(branch) if index < branch.pointers.len() => {
                     let piece = match &branch.pointers[index].target {

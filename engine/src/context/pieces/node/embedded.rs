@@ -109,6 +109,14 @@ impl Hash for Embedded {
 }
 
 impl Slot {
+    /// A copy to be kept for long: it keeps no other entries in memory, as a clone of a directory would.
+    pub(crate) fn apart(&self) -> Slot {
+        match self {
+            Slot::Embedded(bytes) => Slot::Embedded(Embedded::new(bytes)),
+            other => other.clone(),
+        }
+    }
+
     /// Gives a slot that was read its bytes, if it is a small directory.
     pub(crate) fn share(mut self, bytes: &[u8]) -> Slot {
         if let Slot::Embedded(inside) = &mut self {
@@ -119,17 +127,26 @@ impl Slot {
 }
 
 impl Leaf {
-    /// How many buffers directories within it have, one counted again where it comes again, and their
-    /// bytes.
-    pub(super) fn embedded(&self) -> (usize, usize) {
-        let (mut buffers, mut bytes) = (0, 0);
-        let mut last = None;
-        for entry in &self.entries {
-            if let Slot::Embedded(inside) = &entry.slot {
-                bytes += usize::from(inside.length);
-                let buffer = inside.buffer.as_ref().map(Arc::as_ptr);
-                buffers += usize::from(buffer != last);
-                last = buffer;
+    fn inside(&self) -> impl Iterator<Item = &Embedded> {
+        self.entries.iter().filter_map(|entry| match &entry.slot {
+            Slot::Embedded(inside) => Some(inside),
+            _ => None,
+        })
+    }
+
+    /// The bytes of the directories within it.
+    pub(super) fn inside_bytes(&self) -> usize {
+        self.inside().map(|inside| usize::from(inside.length)).sum()
+    }
+
+    /// How many buffers directories within it have, one counted again where it comes again, and what they
+    /// take of memory.
+    pub(super) fn buffers(&self) -> (usize, usize) {
+        let (mut buffers, mut bytes, mut last) = (0, 0, None);
+        for buffer in self.inside().filter_map(|inside| inside.buffer.as_ref()) {
+            if last.replace(Arc::as_ptr(buffer)) != Some(Arc::as_ptr(buffer)) {
+                buffers += 1;
+                bytes += BUFFER + buffer.len();
             }
         }
         (buffers, bytes)
@@ -137,11 +154,8 @@ impl Leaf {
 
     /// The size of the largest buffer that directories within it have.
     fn largest(&self) -> usize {
-        let sizes = self.entries.iter().map(|entry| match &entry.slot {
-            Slot::Embedded(inside) => inside.buffer.as_ref().map_or(0, |buffer| buffer.len()),
-            _ => 0,
-        });
-        sizes.max().unwrap_or(0)
+        let buffers = self.inside().filter_map(|inside| inside.buffer.as_ref());
+        buffers.map(|buffer| buffer.len()).max().unwrap_or(0)
     }
 
     /// Gives the directories that were read into `bytes` that buffer.
@@ -161,17 +175,13 @@ impl Leaf {
 
     /// Puts the bytes of the directories within it into one buffer, unless they are in few.
     pub(crate) fn gather(&mut self) {
-        let (buffers, bytes) = self.embedded();
+        let (buffers, bytes) = (self.buffers().0, self.inside_bytes());
         let is_wasteful = self.largest() > 2 * (bytes + FEW);
         if !is_wasteful && buffers <= BUFFERS || u32::try_from(bytes).is_err() {
             return;
         }
         let mut all = Vec::with_capacity(bytes);
-        for entry in &self.entries {
-            if let Slot::Embedded(inside) = &entry.slot {
-                all.extend_from_slice(inside);
-            }
-        }
+        self.inside().for_each(|inside| all.extend_from_slice(inside));
         let buffer = Buffer::of(all);
         let mut start = 0;
         for entry in &mut self.entries {
@@ -187,9 +197,8 @@ impl Leaf {
 /// and to copy all of them for each would cost more than to count a few references.
 const BUFFERS: usize = 5;
 
-/// Memory of a buffer beside the bytes that are looked at: two counts, a pointer and a length, what the
-/// allocator adds, and about as many bytes as one directory takes that is looked at no more.
-pub(super) const BUFFER: usize = 6 * size_of::<usize>() + FEW;
+/// Memory of a buffer beside its bytes: two counts, a pointer and a length, and what the allocator adds.
+const BUFFER: usize = 6 * size_of::<usize>();
 
 #[cfg(test)]
 mod tests {
@@ -206,14 +215,14 @@ mod tests {
             leaf.push(&[name], slot);
         }
         let before = leaf.clone();
-        assert_eq!(leaf.embedded().0, 13);
+        assert_eq!(leaf.buffers().0, 13);
         leaf.gather();
-        assert_eq!(leaf.embedded(), (1, before.embedded().1));
+        assert_eq!((leaf.buffers().0, leaf.inside_bytes()), (1, before.inside_bytes()));
         // Two changes are left as they are, a third one is gathered.
         for (place, buffers) in [(4, 3), (10, 5), (16, 1)] {
             *leaf.slot_mut(place) = Slot::Embedded(Embedded::new(&vec![place as u8; place + 1]));
             leaf.gather();
-            assert_eq!(leaf.embedded(), (buffers, before.embedded().1));
+            assert_eq!((leaf.buffers().0, leaf.inside_bytes()), (buffers, before.inside_bytes()));
         }
         for index in 0..leaf.len() {
             assert!(leaf.slot(index).same(before.slot(index)), "{index}");
@@ -222,7 +231,7 @@ mod tests {
         assert!(leaf.largest() > 2 * (2 + FEW));
         (2..leaf.len()).rev().for_each(|index| leaf.remove(index));
         leaf.gather();
-        assert_eq!((leaf.embedded(), leaf.largest()), ((1, 2), 2));
+        assert_eq!((leaf.buffers().0, leaf.inside_bytes(), leaf.largest()), (1, 2, 2));
         assert!(leaf.slot(1).same(before.slot(1)));
     }
 }
