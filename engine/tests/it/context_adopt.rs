@@ -164,6 +164,50 @@ fn a_copy_that_went_another_way_is_never_referred_to_by_mistake() {
     assert!(shorter >= 12, "{shorter} commits referred to what both have");
 }
 
+/// A directory in place is known by its hash; what it refers to in the other store is not there with it.
+#[test]
+fn a_directory_in_place_of_a_copy_is_adopted_with_what_is_below() {
+    let fill = |tree: &mut Tree, at: &[&str]| {
+        for number in 0..3_u8 {
+            let name = format!("{}{number}", "n".repeat(40));
+            let path: Vec<&str> = at.iter().copied().chain([&*name]).collect();
+            tree.add(&path, &[number; 10]).unwrap();
+        }
+    };
+    let disk = MemoryDisk::seeded(1);
+    let options = Options { index: Index::Always, ..Options::default() };
+    let mut left = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let mut tree = left.empty_tree();
+    tree.add(&["k"], b"v").unwrap();
+    let first = commit(&mut left, &mut tree, None);
+    left.close().unwrap();
+    let copy = disk.snapshot();
+    let (mut left, mut right) = (open(&disk), open(&copy));
+    let mut theirs = left.checkout(&first).unwrap();
+    // "b" is in the record of "a", with its hash, and refers to "c".
+    fill(&mut theirs, &["a", "b", "c"]);
+    let theirs = commit(&mut left, &mut theirs, Some(first));
+    let theirs = left.checkout(&theirs).unwrap().find_tree(&["a"]).unwrap().unwrap();
+    // This store has what "c" has, at another offset.
+    let mut tree = right.checkout(&first).unwrap();
+    tree.add(&["pad"], &[9; 500]).unwrap();
+    let base = commit(&mut right, &mut tree, Some(first));
+    fill(&mut tree, &["other"]);
+    let base = commit(&mut right, &mut tree, Some(base));
+    let mut tree = right.checkout(&base).unwrap();
+    tree.add_tree(&["z"], &theirs).unwrap();
+    let expected = rebuilt(&tree);
+    let name = format!("{}0", "n".repeat(40));
+    let (_, found) =
+        varvite::proof::record(&tree, |tree| tree.find(&["z", "b", "c", &name])).unwrap();
+    assert_eq!(found, Some(vec![0; 10]));
+    let before = right.stats().objects;
+    let last = commit(&mut right, &mut tree, Some(base));
+    assert_eq!(right.stats().objects, before + 1, "the root: what \"c\" has was there");
+    assert_eq!(rebuilt(&right.checkout(&last).unwrap()), expected);
+    assert!(right.check().unwrap().index_faults.is_empty());
+}
+
 #[test]
 fn a_tree_from_before_the_store_was_cleared_is_copied() {
     let disk = MemoryDisk::seeded(1);

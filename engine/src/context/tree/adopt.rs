@@ -142,8 +142,9 @@ impl Adoption<'_> {
                 if let Some(node) = self.copied.get(&of) {
                     return Ok(Step::Done(Slot::Node(Arc::clone(node))));
                 }
-                // What is there is written within its parent again.
-                let node = entry::embedded_node(bytes)?;
+                // What is there is written within its parent again. Its hash is not taken over: what has
+                // one has no live node below it without.
+                let node = entry::embedded_node(bytes)?.anew();
                 self.bytes += node.bytes() as u64;
                 Step::Copy(Box::new(Frame { of, node, next: 0 }))
             }
