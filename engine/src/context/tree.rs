@@ -290,6 +290,7 @@ impl Tree {
         if tree.is_empty()? {
             return self.remove(path);
         }
+        let mut live_bytes = tree.live_bytes;
         let root = match (&self.load, &tree.load) {
             (_, None) => tree.root.clone(),
             (None, Some(load)) => {
@@ -297,9 +298,13 @@ impl Tree {
                 tree.root.clone()
             }
             (Some(own), Some(load)) if own.identity() == load.identity() => tree.root.clone(),
-            (Some(own), Some(_)) => tree.taken_over(own)?.root,
+            (Some(own), Some(_)) => {
+                let taken = tree.taken_over(own)?;
+                live_bytes = taken.live_bytes;
+                taken.root
+            }
         };
-        self.live_bytes = self.live_bytes.saturating_add(tree.live_bytes);
+        self.live_bytes = self.live_bytes.saturating_add(live_bytes);
         let (known, slot) = self.walk(path)?;
         if known == path.len() && slot.same(&root) {
             return Ok(());

@@ -124,7 +124,7 @@ impl RecordedSource {
                         None => self.hash_in(slot)?,
                     };
                     entries.push((leaf.name(index).to_vec(), kind, hash));
-                    slots.push(slot.clone());
+                    slots.push(slot.apart());
                 }
                 Shape::Leaf(entries)
             }

@@ -209,6 +209,31 @@ fn a_directory_in_place_of_a_copy_is_adopted_with_what_is_below() {
 }
 
 #[test]
+fn what_is_adopted_counts_towards_the_memory_of_the_tree() {
+    let disk = MemoryDisk::seeded(1);
+    let (left, first) = store(&disk, Index::Minimal);
+    let copy = disk.snapshot();
+    drop(left);
+    let mut left = open(&disk);
+    let options = Options { tree_bytes: 256 << 10, ..Options::default() };
+    let mut right = Store::open(copy as Arc<dyn Disk>, options).unwrap();
+    let mut tree = right.checkout(&first).unwrap();
+    let spilled = written(&mut right, |_| {
+        for number in 0..40 {
+            let mut theirs = left.checkout(&first).unwrap();
+            change(&mut theirs, number);
+            let theirs = commit(&mut left, &mut theirs, Some(first));
+            let part = left.checkout(&theirs).unwrap().find_tree(&["index"]).unwrap().unwrap();
+            tree.add_tree(&[format!("{number}")], &part).unwrap();
+        }
+    });
+    assert!(spilled > 0, "more than the tree may hold was added");
+    let expected = rebuilt(&tree);
+    let last = commit(&mut right, &mut tree, Some(first));
+    assert_eq!(right.checkout(&last).unwrap().hash().unwrap(), expected);
+}
+
+#[test]
 fn a_tree_from_before_the_store_was_cleared_is_copied() {
     let disk = MemoryDisk::seeded(1);
     let (mut store, first) = store(&disk, Index::Minimal);

@@ -17,7 +17,7 @@ use crate::context::hash::Hash;
 use crate::context::options::{Index, Options};
 use crate::context::pieces::entry;
 use crate::context::pieces::node::{Body, Load, Node, Slot};
-use crate::context::tree::Tree;
+use crate::context::tree::{Depth, Order, Tree};
 use crate::disk::memory::MemoryDisk;
 use crate::disk::sim::{Fault, SimDisk};
 use crate::disk::{Access, Disk, Mode};
@@ -353,6 +353,36 @@ fn a_check_reads_what_each_chunk_says_of_itself() {
     // One that does not continue the chunk before.
     let error = check(forged(&disk, |end, opening| opening.chain = end.chain)).unwrap_err();
     assert!(error.detail().contains("continues the chunk before"), "{error}");
+}
+
+/// What is given out of a leaf that is cached as bytes is a copy: all of the leaf is uncounted there.
+#[test]
+fn a_directory_from_a_cached_leaf_keeps_nothing_else_of_it() {
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+    let mut store = Store::create(disk, Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..1_000 {
+        tree.add(&["d", &format!("{number:040}"), "balance"], b"7").unwrap();
+    }
+    let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    let tree = store.checkout(&hash).unwrap();
+    let mut looked = 0;
+    let mut look = |tree: &Tree| {
+        let Slot::Embedded(bytes) = tree.root() else { panic!("it is small") };
+        assert!(bytes.held() < 64, "{} bytes for {}", bytes.held(), bytes.len());
+        looked += 1;
+    };
+    for (name, listed) in tree.list(&["d"], 0, 1_000).unwrap() {
+        look(&listed);
+        let name = String::from_utf8(name).unwrap();
+        look(&tree.find_tree(&["d", &name]).unwrap().unwrap());
+    }
+    tree.fold::<&str>(&[], Some(Depth::Eq(2)), Order::Undefined, |_, tree| {
+        look(tree);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(looked, 3_000);
 }
 
 /// A store with the records that `records` appends to its pack, given where the first one will be, and a commit

@@ -51,6 +51,16 @@ impl Buffer {
         }
     }
 
+    /// Memory that it takes: two counts beside it, and what the allocator adds to each piece.
+    fn bytes(&self) -> usize {
+        const OWN: usize = size_of::<Buffer>() + 3 * size_of::<usize>();
+        match self {
+            Buffer::Few(_) => OWN,
+            Buffer::Many(bytes) => OWN + size_of::<usize>() + bytes.len(),
+            Buffer::Kept(bytes) => OWN + 3 * size_of::<usize>() + bytes.len(),
+        }
+    }
+
     fn of(bytes: Vec<u8>) -> Arc<Buffer> {
         Arc::new(Buffer::Many(bytes.into_boxed_slice()))
     }
@@ -77,6 +87,14 @@ impl Embedded {
     pub(crate) fn among(buffer: &[u8], start: usize) -> Embedded {
         let length = u16::try_from(buffer.len() - start).expect("an embedded directory is short");
         Embedded { buffer: None, start: start as u32, length }
+    }
+}
+
+#[cfg(test)]
+impl Embedded {
+    /// The size of the buffer that it keeps in memory.
+    pub(crate) fn held(&self) -> usize {
+        self.buffer.as_ref().map_or(0, |buffer| buffer.len())
     }
 }
 
@@ -142,11 +160,22 @@ impl Leaf {
     /// How many buffers directories within it have, one counted again where it comes again, and what they
     /// take of memory.
     pub(super) fn buffers(&self) -> (usize, usize) {
-        let (mut buffers, mut bytes, mut last) = (0, 0, None);
+        let (mut buffers, mut bytes, mut last) = (0, 0, std::ptr::null());
+        // Shared ones come early and again between others, which have one directory each.
+        let (mut seen, mut known) = ([std::ptr::null(); 8], 0);
         for buffer in self.inside().filter_map(|inside| inside.buffer.as_ref()) {
-            if last.replace(Arc::as_ptr(buffer)) != Some(Arc::as_ptr(buffer)) {
-                buffers += 1;
-                bytes += BUFFER + buffer.len();
+            let address = Arc::as_ptr(buffer);
+            if std::mem::replace(&mut last, address) == address {
+                continue;
+            }
+            buffers += 1;
+            if seen[..known].contains(&address) {
+                continue;
+            }
+            bytes += buffer.bytes();
+            if let Some(place) = seen.get_mut(known) {
+                *place = address;
+                known += 1;
             }
         }
         (buffers, bytes)
@@ -197,9 +226,6 @@ impl Leaf {
 /// and to copy all of them for each would cost more than to count a few references.
 const BUFFERS: usize = 5;
 
-/// Memory of a buffer beside its bytes: two counts, a pointer and a length, and what the allocator adds.
-const BUFFER: usize = 6 * size_of::<usize>();
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +253,14 @@ mod tests {
         for index in 0..leaf.len() {
             assert!(leaf.slot(index).same(before.slot(index)), "{index}");
         }
+        // One that comes again between others is held once.
+        let mut mixed = leaf.clone();
+        let whole = mixed.buffers().1;
+        for place in (1..mixed.len()).step_by(3) {
+            *mixed.slot_mut(place) = Slot::Embedded(Embedded::new(&[7]));
+        }
+        let ones = mixed.buffers().1 - whole;
+        assert!(mixed.buffers().0 > 10 && ones == 7 * Buffer::new(&[7]).bytes(), "{ones}");
         // Few that are left do not keep the memory of many.
         assert!(leaf.largest() > 2 * (2 + FEW));
         (2..leaf.len()).rev().for_each(|index| leaf.remove(index));
