@@ -1,9 +1,10 @@
 //! The two forms in which a table is dumped and loaded: JSON lines, and lengths and bytes.
 //!
-//! Binary: the line `varvite dump 1`, then for each entry the length of the key as a varint (seven bits
-//! a byte, the least first), the key, the length of the value, the value; then a zero byte, the count of
+//! Binary: the line `varvite dump 2`, then for each entry the length of the key plus one as a varint (seven
+//! bits a byte, the least first), the key, the length of the value, the value; then a zero byte, the count of
 //! entries as 8 bytes and the CRC-32C of everything before it as 4, both little-endian. A dump that was
-//! cut short has no end, which JSON lines cannot tell.
+//! cut short has no end, which JSON lines cannot tell. In `varvite dump 1`, which is read too, lengths of keys
+//! are as they are: it has no empty key.
 
 use std::io::{self, BufRead, Write};
 
@@ -14,7 +15,8 @@ use varvite::{Error, Kind, Result};
 
 use crate::text::Notation;
 
-const MAGIC: &[u8] = b"varvite dump 1\n";
+const MAGIC: &[u8] = b"varvite dump 2\n";
+const MAGIC_1: &[u8] = b"varvite dump 1\n";
 
 /// Writes the binary form.
 pub struct Writer<W> {
@@ -34,8 +36,8 @@ impl<W: Write> Writer<W> {
     /// Adds an entry.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         self.frame.clear();
-        for bytes in [key, value] {
-            let mut length = bytes.len();
+        // A length of 0 is the end.
+        for (bytes, mut length) in [(key, key.len() + 1), (value, value.len())] {
             while length >= 0x80 {
                 self.frame.push(length as u8 | 0x80);
                 length >>= 7;
@@ -76,9 +78,10 @@ pub fn read(
     let failed = |error: &io::Error| Error::new(Kind::Io, format!("reading {name}: {error}"));
     let mut line = Vec::new();
     from.read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
-    if line == MAGIC {
-        let offset = MAGIC.len() as u64;
-        return Binary { name, from, offset, crc: crc_append(0, MAGIC) }.read(each);
+    if [MAGIC, MAGIC_1].contains(&&line[..]) {
+        let offset = line.len() as u64;
+        let added = usize::from(line == MAGIC);
+        return Binary { name, from, offset, crc: crc_append(0, &line), added }.read(each);
     }
     let (mut number, mut count) = (0, 0);
     while !line.is_empty() {
@@ -109,6 +112,8 @@ struct Binary<'a, R> {
     from: R,
     offset: u64,
     crc: u32,
+    /// How much greater than a key's length its number is.
+    added: usize,
 }
 
 impl<R: BufRead> Binary<'_, R> {
@@ -160,11 +165,11 @@ impl<R: BufRead> Binary<'_, R> {
     fn read(mut self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<u64> {
         let (mut key, mut value, mut count) = (Vec::new(), Vec::new(), 0u64);
         loop {
-            let length = self.length(&mut key, KEY_BYTES_MAX)?;
+            let length = self.length(&mut key, KEY_BYTES_MAX + self.added)?;
             if length == 0 {
                 break;
             }
-            self.take(&mut key, length)?;
+            self.take(&mut key, length - self.added)?;
             let length = self.length(&mut value, VALUE_BYTES_MAX)?;
             self.take(&mut value, length)?;
             each(&key, &value)?;
@@ -210,15 +215,15 @@ mod tests {
     #[test]
     fn the_bytes_are_as_the_guide_says() {
         let bytes = written(&[(b"k".to_vec(), b"v".to_vec())]);
-        assert_eq!(bytes[..15], *b"varvite dump 1\n");
-        assert_eq!(bytes[15..28], [1, b'k', 1, b'v', 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[..15], *b"varvite dump 2\n");
+        assert_eq!(bytes[15..28], [2, b'k', 1, b'v', 0, 1, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes.len(), 32);
     }
 
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
         let list: Vec<_> = (0..=255u8)
-            .map(|byte| (vec![byte; 1 + usize::from(byte)], vec![byte; usize::from(byte) * 200]))
+            .map(|byte| (vec![byte; usize::from(byte)], vec![byte; usize::from(byte) * 200]))
             .collect();
         let bytes = written(&list);
         assert_eq!(entries(&bytes).unwrap(), list);
@@ -230,6 +235,13 @@ mod tests {
             flipped[at] ^= 4;
             assert!(entries(&flipped).is_err(), "flipped at {at}");
         }
+    }
+
+    #[test]
+    fn a_dump_of_before_is_read() {
+        let mut bytes = [MAGIC_1, &[1, b'k', 1, b'v', 0, 1, 0, 0, 0, 0, 0, 0, 0]].concat();
+        bytes.extend(crc_append(0, &bytes).to_le_bytes());
+        assert_eq!(entries(&bytes).unwrap(), [(b"k".to_vec(), b"v".to_vec())]);
     }
 
     #[test]

@@ -209,7 +209,7 @@ fn updates_of_several_tables_are_one_record() {
         let mut one = session.create_table("one", table_options()).unwrap();
         let mut two = session.create_table("two", table_options()).unwrap();
         let mut apart = one.duplicate("apart").unwrap();
-        let refused = Batch::new().insert(b"", b"empty key").clone();
+        let refused = Batch::new().insert(&[7; 4_001], b"a long key").clone();
         let outcome = session.update(&mut [(&mut one, &batch(1)), (&mut two, &refused)]);
         assert_eq!(outcome.unwrap_err().kind(), Kind::Invalid);
         assert!(content(&one).is_empty());

@@ -36,6 +36,7 @@ mod context_threads; // readers of a context beside a writer: in threads, and at
 mod corpus; // what the fuzz targets begin with, written by command
 mod crash; // the power goes at every write and sync
 mod determinism; // same operations, same seed, same bytes
+mod empty_keys; // the empty key: everywhere, like any other
 mod exclusive; // two writers of one folder
 mod faults; // every call fails once, in every way
 mod hooked_disk; // a disk that tells of calls before they are made

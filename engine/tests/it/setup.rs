@@ -102,6 +102,9 @@ impl Setup {
         let hash = mix(index);
         match self.keys {
             Keys::Short => {
+                if index == 5 {
+                    return Vec::new();
+                }
                 let digits = [index % 7, index / 7 % 16, index / 112 % 256].map(|it| it as u8);
                 digits[..=((index % 3) as usize)].to_vec()
             }
@@ -113,7 +116,7 @@ impl Setup {
             }
             Keys::Alike => [b"the same 20 bytes - ", &index.to_be_bytes()[4..]].concat(),
             Keys::Long => {
-                let length = if hash.is_multiple_of(50) { 4_000 } else { 1 + hash as usize % 200 };
+                let length = if hash.is_multiple_of(50) { 4_000 } else { hash as usize % 200 };
                 let mut key = vec![b'k'; length];
                 let end = index.to_be_bytes();
                 let take = length.min(3);
@@ -126,7 +129,7 @@ impl Setup {
     /// A key that was perhaps never used.
     pub fn any_key(&self, random: &mut Random) -> Vec<u8> {
         if random.one_in(8) {
-            let length = 1 + random.index(40);
+            let length = random.index(41);
             return random.bytes(length);
         }
         self.key(random.below(self.key_count))

@@ -101,7 +101,7 @@ impl Batch {
     }
 
     fn push(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> &mut Self {
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        if key.len() > KEY_BYTES_MAX {
             self.refused.get_or_insert(("key", key.len()));
         } else if value.len() > VALUE_BYTES_MAX {
             self.refused.get_or_insert(("value", value.len()));
@@ -150,10 +150,9 @@ impl Batch {
     pub(in crate::table) fn check(&self, has_operator: bool) -> Result<()> {
         if let Some((what, length)) = self.refused {
             let limit = if what == "key" { KEY_BYTES_MAX } else { VALUE_BYTES_MAX };
-            return Err(Error::invalid(match length {
-                0 => "a key is empty: keys have 1 to 4000 bytes".to_owned(),
-                _ => format!("a {what} of {length} bytes is too long: the limit is {limit} bytes"),
-            }));
+            return Err(Error::invalid(format!(
+                "a {what} of {length} bytes is too long: the limit is {limit} bytes"
+            )));
         }
         if self.has_upserts && !has_operator {
             return Err(Error::invalid(

@@ -57,7 +57,7 @@ impl EntryKind {
 pub struct EntryRef<'a> {
     /// What it does.
     pub kind: EntryKind,
-    /// 1 to [`KEY_BYTES_MAX`] bytes.
+    /// Up to [`KEY_BYTES_MAX`] bytes.
     pub key: &'a [u8],
     /// Up to [`VALUE_BYTES_MAX`] bytes; empty in a delete, a reference in a blob.
     pub value: &'a [u8],

@@ -425,7 +425,6 @@ impl Index {
             && ties.ends.is_sorted()
             && ties.ends.last() == Some(&(tie_bytes as u32))
             && skip <= ties.ends[0] as usize
-            && ties.ends[0] > 0
             && ties.key(0) <= &last_key[..]
             && pages < u32::MAX;
         if !ordered || !numbered || !tied {

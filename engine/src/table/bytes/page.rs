@@ -303,7 +303,8 @@ impl<'a> Page<'a> {
         if used > BODY_BYTES || self.end < self.start || (overflowing && used == 0) {
             return Err((4, "an end of data inside the page"));
         }
-        if self.key_bytes == 0 || (overflowing && self.key_bytes == VARIABLE) {
+        // Keys ascend strictly, so one of them at most is empty.
+        if (self.key_bytes == 0 && self.count != 1) || (overflowing && self.key_bytes == VARIABLE) {
             return Err((2, "a key length"));
         }
         if self.offset(0) != 0 {
@@ -319,8 +320,8 @@ impl<'a> Page<'a> {
             }
             let key_end = if self.key_bytes != VARIABLE {
                 from + self.key_bytes
-            } else if from + 2 < to {
-                from + 2 + get(self.bytes, self.start + from).max(1)
+            } else if from + 2 <= to {
+                from + 2 + get(self.bytes, self.start + from)
             } else {
                 usize::MAX
             };
@@ -331,7 +332,8 @@ impl<'a> Page<'a> {
             if is_blob && (overflowing || to - key_end != REFERENCE_BYTES) {
                 return Err((at, "a blob with a reference of 24 bytes"));
             }
-            if self.key_bytes == VARIABLE && get(self.bytes, self.start + from) == 0 {
+            let is_empty = self.key_bytes == VARIABLE && get(self.bytes, self.start + from) == 0;
+            if is_empty && i > 0 {
                 return Err((self.start + from, "a key length"));
             }
         }

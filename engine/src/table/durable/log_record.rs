@@ -26,8 +26,8 @@ const BLOB_BYTES_MIN: usize = 29;
 /// Blob files have no larger numbers, so that there is always a next one.
 const BLOB_NUMBER_MAX: u64 = 1 << 62;
 
-/// Shortest operation: a head and a key, of one byte each.
-const OPERATION_BYTES_MIN: usize = 2;
+/// Shortest operation: the head of a delete of the empty key.
+const OPERATION_BYTES_MIN: usize = 1;
 
 /// A place in the log: before operation `skip` of a table in record `sequence` of file `file`.
 /// Points are ordered as what they point at.
@@ -240,8 +240,8 @@ fn decode_head(from: &mut Decoder<'_>, has_blobs: bool) -> Result<(EntryKind, us
         .filter(|&kind| kind != EntryKind::Blob || has_blobs)
         .ok_or_else(|| from.corrupt("an operation of kind 0 to 2", head & 3))?;
     let key_length = head >> 2;
-    if key_length == 0 || key_length > KEY_BYTES_MAX as u64 {
-        return Err(from.corrupt("a key of 1 to 4000 bytes", key_length));
+    if key_length > KEY_BYTES_MAX as u64 {
+        return Err(from.corrupt("a key of at most 4000 bytes", key_length));
     }
     let value_length = if kind == EntryKind::Delete { 0 } else { from.varint()? };
     if value_length > VALUE_BYTES_MAX as u64 {

@@ -261,10 +261,10 @@ impl Segment {
         };
         let mut segment = Self::new(meta, file);
         segment.meta.blobs = segment.read_blob_list()?;
-        let index = segment.index()?;
-        let (first_key, last_key) = (index.first_key().to_vec(), index.last_key().to_vec());
-        segment.meta.first_key = first_key;
-        segment.meta.last_key = last_key;
+        let index = segment.read_index()?;
+        segment.meta.first_key = index.first_key().to_vec();
+        segment.meta.last_key = index.last_key().to_vec();
+        let _ = segment.index.set(index);
         Ok(segment)
     }
 
@@ -327,8 +327,8 @@ impl Segment {
         self.index.get()
     }
 
-    #[cold]
-    fn load_index(&self) -> Result<&Index> {
+    /// Reads the index and compares it with the footer.
+    fn read_index(&self) -> Result<Index> {
         let footer = &self.meta.footer;
         let buffer = self.read_region(footer.index_page, footer.index_bytes)?;
         let bytes = &buffer.as_slice()[..footer.index_bytes as usize];
@@ -338,12 +338,15 @@ impl Segment {
             let offset = page_offset(footer.index_page);
             return Err(Error::corrupt(path, offset, footer.pages, index.pages()));
         }
-        // The manifest's keys choose the segment before anything of it is read. Without a manifest
-        // there are none yet.
-        let known = !self.meta.first_key.is_empty();
-        let keys = (&*self.meta.first_key, &*self.meta.last_key);
-        if known && (index.first_key(), index.last_key()) != keys {
-            let offset = page_offset(footer.index_page);
+        Ok(index)
+    }
+
+    #[cold]
+    fn load_index(&self) -> Result<&Index> {
+        let index = self.read_index()?;
+        // The manifest's keys choose the segment before anything of it is read.
+        if (index.first_key(), index.last_key()) != (self.first_key(), self.last_key()) {
+            let (path, offset) = (self.file.path(), page_offset(self.meta.footer.index_page));
             return Err(Error::corrupt(path, offset, "the keys that the manifest has", "others"));
         }
         Ok(self.index.get_or_init(|| {

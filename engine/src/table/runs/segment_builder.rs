@@ -60,7 +60,7 @@ pub struct SegmentBuilder {
     buffer_page: u32,
     written_back: u64,
     page: PageBuilder,
-    /// Where the last key lies in the page in work; empty when the page is.
+    /// Where the last key lies in the page in work; empty when the page, or that key, is.
     last: std::ops::Range<usize>,
     /// The last key of the page before.
     last_before: Vec<u8>,
@@ -199,7 +199,8 @@ impl SegmentBuilder {
     /// of 94 bytes. `Io`; `Corrupt` for a key that is not above the last one.
     #[inline]
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
-        if self.last_key() >= entry.key {
+        // What is not above nothing is the empty key, which comes first.
+        if self.last_key() >= entry.key && self.counts.entries() > 0 {
             return Err(self.disorder());
         }
         if self.page.count() > 0 {

@@ -296,7 +296,7 @@ impl SegmentMeta {
         let start = decoder.clone();
         let first_key = decoder.bytes_with_length()?.to_vec();
         let last_key = decoder.bytes_with_length()?.to_vec();
-        if first_key.is_empty() || first_key > last_key {
+        if first_key > last_key {
             return Err(start.corrupt("a first key not above the last", "one above it"));
         }
         let mut blobs = footer.take_blobs(decoder)?;

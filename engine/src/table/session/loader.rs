@@ -110,7 +110,7 @@ impl Loader {
     /// another. After `Io` the loader is of no use.
     #[inline]
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if key.is_empty() || key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+        if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
             return Err(self.unfit(key, value));
         }
         if self.failed {
@@ -137,8 +137,8 @@ impl Loader {
     #[cold]
     fn unfit(&self, key: &[u8], value: &[u8]) -> Error {
         Error::invalid(format!(
-            "entry {} has a key of {} bytes and a value of {}: keys have 1 to {KEY_BYTES_MAX} bytes, \
-             values at most {VALUE_BYTES_MAX}",
+            "entry {} has a key of {} bytes and a value of {}: keys have at most \
+             {KEY_BYTES_MAX} bytes, values {VALUE_BYTES_MAX}",
             self.count + 1,
             key.len(),
             value.len()
