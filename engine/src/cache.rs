@@ -553,6 +553,15 @@ impl CachedFile {
         self.cache.prefetch_place(self.file, page + 1);
     }
 
+    /// See [`Cache::insert`]; of a page below the count. Also whether the cache keeps the page, which counts
+    /// in its budget then.
+    #[must_use]
+    pub fn hold(&self, page: u32, bytes: &[u8; PAGE]) -> (CachedPage, bool) {
+        let held = self.cache.insert(self.file, page, bytes);
+        let is_kept = Arc::strong_count(&held.0) > 1;
+        (held, is_kept)
+    }
+
     /// See [`Cache::insert`]; of a page below the count.
     pub fn keep(&self, page: u32, bytes: &[u8; PAGE]) {
         self.cache.insert(self.file, page, bytes);

@@ -4,6 +4,7 @@ mod blob;
 pub mod context;
 mod load;
 mod proof;
+mod range;
 mod upsert;
 pub mod utxo;
 
@@ -17,6 +18,8 @@ use crate::print::Format;
 pub enum Command {
     #[command(subcommand)]
     Utxo(utxo::Command),
+    #[command(subcommand)]
+    Range(range::Command),
     Load(load::Arguments),
     Blob(blob::Arguments),
     Upsert(upsert::Arguments),
@@ -28,6 +31,7 @@ pub enum Command {
 pub fn run(command: Command, format: Format) -> Outcome {
     match command {
         Command::Utxo(command) => utxo::run(command, format),
+        Command::Range(command) => range::run(command, format),
         Command::Load(arguments) => load::run(&arguments, format),
         Command::Blob(arguments) => blob::run(&arguments, format),
         Command::Upsert(arguments) => upsert::run(&arguments, format),

@@ -9,24 +9,22 @@ use std::sync::Arc;
 
 use super::loser_tree::LoserTree;
 use super::view::View;
-use crate::cache::Charge;
+use crate::disk::{Buffer, Read, read_batch};
 use crate::error::Result;
 use crate::table::buffer::BufferStream;
-use crate::table::bytes::{EntryKind, EntryRef, PAGE_BYTES, operator, prefix};
+use crate::table::bytes::{EntryKind, EntryRef, PAGE_BYTES, common_prefix, operator, prefix};
 use crate::table::merge::{Binding, Input};
 use crate::table::runs::blob::HeldBlob;
-use crate::table::runs::{Run, RunPlace};
-
-/// Up to so many sources their pages, a page each, are not charged to the budget: short scans are many, and
-/// hold that for a moment. What is read ahead always is.
-const SOURCES_UNCHARGED: usize = 16;
+use crate::table::runs::{PlaceMemory, Run, RunPlace, Seek, page_offset};
+use crate::table::shared::SegmentStore;
 
 enum CursorSource {
     Buffer(BufferStream),
-    Run(Box<RunPlace>),
+    Run(RunPlace),
 }
 
 impl CursorSource {
+    #[inline]
     fn peek(&self) -> Option<EntryRef<'_>> {
         match self {
             CursorSource::Buffer(stream) => stream.peek(),
@@ -34,81 +32,38 @@ impl CursorSource {
         }
     }
 
-    fn step(&mut self, direction: Direction) -> Result<()> {
+    #[inline]
+    fn step(&mut self, direction: Direction, memory: &mut PlaceMemory) -> Result<()> {
         match (self, direction) {
             (CursorSource::Buffer(stream), Direction::Forward) => stream.next(),
             (CursorSource::Buffer(stream), Direction::Backward) => stream.previous(),
-            (CursorSource::Run(place), Direction::Forward) => place.next()?,
-            (CursorSource::Run(place), Direction::Backward) => place.previous()?,
+            (CursorSource::Run(place), Direction::Forward) => place.next(memory)?,
+            (CursorSource::Run(place), Direction::Backward) => place.previous(memory)?,
         }
         Ok(())
     }
+}
 
-    /// Moves to the first entry after the gap.
-    fn place_after(&mut self, gap: &Gap) -> Result<()> {
-        match (self, gap) {
-            (CursorSource::Buffer(stream), Gap::Start) => stream.seek_first(),
-            (CursorSource::Run(place), Gap::Start) => place.seek_first()?,
-            (CursorSource::Buffer(stream), Gap::End) => {
-                stream.seek_last();
+/// Moves a place in a buffer to an entry behind or before a gap.
+fn place_in_buffer(stream: &mut BufferStream, seek: Seek<'_>) {
+    match seek {
+        Seek::First => stream.seek_first(),
+        Seek::Last => stream.seek_last(),
+        Seek::AtOrAfter(key) => stream.seek(key),
+        Seek::After(key) => {
+            stream.seek(key);
+            if stream.peek().is_some_and(|entry| entry.key == key) {
                 stream.next();
             }
-            (CursorSource::Run(place), Gap::End) => {
-                place.seek_last()?;
-                place.next()?;
-            }
-            (source, Gap::Before(key)) => source.seek_at_or_after(key)?,
-            (source, Gap::After(key)) => {
-                source.seek_at_or_after(key)?;
-                if source.peek().is_some_and(|entry| entry.key == &key[..]) {
-                    source.step(Direction::Forward)?;
-                }
+        }
+        Seek::AtOrBefore(key) | Seek::Before(key) => {
+            stream.seek(key);
+            match stream.peek().map(|entry| entry.key == key) {
+                None => stream.seek_last(),
+                Some(true) if matches!(seek, Seek::AtOrBefore(_)) => {}
+                Some(_) => stream.previous(),
             }
         }
-        Ok(())
-    }
-
-    /// Moves to the last entry before the gap.
-    fn place_before(&mut self, gap: &Gap) -> Result<()> {
-        match (self, gap) {
-            (CursorSource::Buffer(stream), Gap::End) => stream.seek_last(),
-            (CursorSource::Run(place), Gap::End) => place.seek_last()?,
-            (source, Gap::Start) => {
-                source.place_after(&Gap::Start)?;
-                source.step(Direction::Backward)?;
-            }
-            (source, Gap::After(key)) => source.seek_at_or_before(key)?,
-            (source, Gap::Before(key)) => {
-                source.seek_at_or_before(key)?;
-                if source.peek().is_some_and(|entry| entry.key == &key[..]) {
-                    source.step(Direction::Backward)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
-        match self {
-            CursorSource::Buffer(stream) => stream.seek(key),
-            CursorSource::Run(place) => place.seek_at_or_after(key)?,
-        }
-        Ok(())
-    }
-
-    fn seek_at_or_before(&mut self, key: &[u8]) -> Result<()> {
-        match self {
-            CursorSource::Buffer(stream) => {
-                stream.seek(key);
-                match stream.peek().map(|entry| entry.key == key) {
-                    Some(true) => {}
-                    Some(false) => stream.previous(),
-                    None => stream.seek_last(),
-                }
-            }
-            CursorSource::Run(place) => place.seek_at_or_before(key)?,
-        }
-        Ok(())
     }
 }
 
@@ -118,20 +73,21 @@ enum Direction {
     Backward,
 }
 
-/// Where the cursor stands between keys.
-#[derive(Clone, Debug)]
+/// Where the cursor stands between keys: at an end, or beside the key that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gap {
     Start,
-    Before(Vec<u8>),
-    After(Vec<u8>),
+    Before,
+    After,
     End,
 }
 
 /// A place between the keys of a table at one moment; later updates do not move it.
 ///
 /// [`Cursor::next`] gives the binding after the gap and passes it, [`Cursor::previous`] the one
-/// before: after `next` gave a key, `previous` gives the same one. Moving along costs one read for
-/// 16 pages of every run; a seek costs one page of every run.
+/// before: after `next` gave a key, `previous` gives the same one. A seek costs one page of every run,
+/// all of them read together; moving along costs one read for 16 pages of a run. Pages that are in the
+/// session's cache are not read. All that it holds counts in the session's memory.
 ///
 /// ```
 /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
@@ -158,14 +114,16 @@ pub struct Cursor {
     gap: Gap,
     /// None until the sources are placed.
     direction: Option<Direction>,
+    /// The key that the gap is beside; after a step the one that it gave.
     key: Vec<u8>,
+    /// The key in work, until the step is done.
+    next_key: Vec<u8>,
     value: Vec<u8>,
     /// What the key is bound to, or the upserts in `value` join, when that is not fetched yet.
     blob: Option<HeldBlob>,
     /// Whether `value` holds upserts that join `blob`.
     joins: bool,
-    /// For the pages that the sources hold, where they are more than a few.
-    _charge: Option<Charge>,
+    memory: PlaceMemory,
     /// Last, as in a view.
     view: View,
 }
@@ -183,14 +141,11 @@ fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
 impl Cursor {
     pub(in crate::table) fn new(view: View, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Self {
         let (sources, ends) = sources(&view);
-        let many = sources.len() > SOURCES_UNCHARGED;
-        let charge = if many { view.store.charge() } else { None };
-        if let Some(charge) = &charge {
-            charge.set((sources.len() * (PAGE_BYTES + size_of::<RunPlace>())) as u64);
-        }
+        let bytes = sources.len() * (size_of::<CursorSource>() + 2 * size_of::<u64>());
         let mut cursor = Cursor {
+            memory: PlaceMemory::new(view.store.charge(), bytes as u64),
             view,
-            heads: NextKeys { words: vec![0; sources.len()], ..NextKeys::default() },
+            heads: NextKeys::new(sources.len(), shared_prefix(lower, upper)),
             order: LoserTree::default(),
             sources,
             ends,
@@ -199,36 +154,50 @@ impl Cursor {
             gap: Gap::Start,
             direction: None,
             key: Vec::new(),
+            next_key: Vec::new(),
             value: Vec::new(),
             blob: None,
             joins: false,
-            _charge: charge,
         };
         cursor.seek_first();
         cursor
     }
 
-    fn go(&mut self, gap: Gap) {
+    fn go(&mut self, gap: Gap, key: &[u8]) {
         self.gap = gap;
         self.direction = None;
+        self.key.clear();
+        self.key.extend_from_slice(key);
     }
 
     /// Moves before the first key within the bounds. Reads nothing yet.
     pub fn seek_first(&mut self) {
-        self.go(match &self.lower {
-            Bound::Unbounded => Gap::Start,
-            Bound::Included(key) => Gap::Before(key.clone()),
-            Bound::Excluded(key) => Gap::After(key.clone()),
-        });
+        match std::mem::replace(&mut self.lower, Bound::Unbounded) {
+            Bound::Unbounded => self.go(Gap::Start, b""),
+            Bound::Included(key) => {
+                self.go(Gap::Before, &key);
+                self.lower = Bound::Included(key);
+            }
+            Bound::Excluded(key) => {
+                self.go(Gap::After, &key);
+                self.lower = Bound::Excluded(key);
+            }
+        }
     }
 
     /// Moves after the last key within the bounds. Reads nothing yet.
     pub fn seek_last(&mut self) {
-        self.go(match &self.upper {
-            Bound::Unbounded => Gap::End,
-            Bound::Included(key) => Gap::After(key.clone()),
-            Bound::Excluded(key) => Gap::Before(key.clone()),
-        });
+        match std::mem::replace(&mut self.upper, Bound::Unbounded) {
+            Bound::Unbounded => self.go(Gap::End, b""),
+            Bound::Included(key) => {
+                self.go(Gap::After, &key);
+                self.upper = Bound::Included(key);
+            }
+            Bound::Excluded(key) => {
+                self.go(Gap::Before, &key);
+                self.upper = Bound::Excluded(key);
+            }
+        }
     }
 
     /// Moves before the first key within the bounds that is `key` or greater. Reads nothing yet.
@@ -236,7 +205,7 @@ impl Cursor {
         if !self.is_after_lower(key) {
             self.seek_first();
         } else if self.is_before_upper(key) {
-            self.go(Gap::Before(key.to_vec()));
+            self.go(Gap::Before, key);
         } else {
             self.seek_last();
         }
@@ -303,10 +272,9 @@ impl Cursor {
         }
         if self.blob.is_some() {
             // Until the value is there it stands where it stood, also when the host's operator panics.
-            let key = self.key.clone();
             let before = match direction {
-                Direction::Forward => Gap::Before(key),
-                Direction::Backward => Gap::After(key),
+                Direction::Forward => Gap::Before,
+                Direction::Backward => Gap::After,
             };
             let passed = (std::mem::replace(&mut self.gap, before), self.direction.take());
             self.value()?;
@@ -320,14 +288,7 @@ impl Cursor {
         self.view.store.check_open()?;
         self.turn(direction)?;
         loop {
-            if !self.take_key() {
-                return Ok(false);
-            }
-            let within = match direction {
-                Direction::Forward => self.is_before_upper(&self.key),
-                Direction::Backward => self.is_after_lower(&self.key),
-            };
-            if !within {
+            if !self.take_key(direction) {
                 return Ok(false);
             }
             // Until it is done the sources do not stand together; after an error they are placed anew.
@@ -338,15 +299,10 @@ impl Cursor {
                 self.pass_key_of_union(direction)?
             };
             self.direction = Some(direction);
-            // In the memory of the key before, since every step comes here.
-            let mut key = match std::mem::replace(&mut self.gap, Gap::Start) {
-                Gap::Before(key) | Gap::After(key) => key,
-                Gap::Start | Gap::End => Vec::new(),
-            };
-            key.clone_from(&self.key);
+            std::mem::swap(&mut self.key, &mut self.next_key);
             self.gap = match direction {
-                Direction::Forward => Gap::After(key),
-                Direction::Backward => Gap::Before(key),
+                Direction::Forward => Gap::After,
+                Direction::Backward => Gap::Before,
             };
             if bound {
                 return Ok(true);
@@ -355,30 +311,96 @@ impl Cursor {
     }
 
     /// Places all sources for `direction`, unless they are.
+    #[inline]
     fn turn(&mut self, direction: Direction) -> Result<()> {
         if self.direction == Some(direction) {
             return Ok(());
         }
         self.direction = None;
-        for source in &mut self.sources {
-            match direction {
-                Direction::Forward => source.place_after(&self.gap)?,
-                Direction::Backward => source.place_before(&self.gap)?,
-            }
-        }
+        self.place(direction)?;
         let Cursor { sources, heads, order, .. } = self;
-        heads.read(sources, direction);
+        let limit = match direction {
+            Direction::Forward => &self.upper,
+            Direction::Backward => &self.lower,
+        };
+        heads.begin(direction, limit);
+        (0..sources.len()).for_each(|source| heads.read(sources, source));
         order.rebuild(sources.len(), |one, other| heads.is_before(sources, one, other));
         self.direction = Some(direction);
         Ok(())
     }
 
-    /// Copies the next key; false when no source has one.
-    fn take_key(&mut self) -> bool {
-        let first = self.order.first().and_then(|first| self.sources[first].peek());
-        let Some(entry) = first else { return false };
-        self.key.clear();
-        self.key.extend_from_slice(entry.key);
+    /// Places all sources at the gap: finds their pages in memory, reads those that are in no cache, all of
+    /// them together, and looks in them. A second round is for places whose entry is in the next page.
+    fn place(&mut self, direction: Direction) -> Result<()> {
+        let Cursor { sources, memory, view, key, gap, lower, upper, .. } = self;
+        let seek = match (direction, gap) {
+            (Direction::Forward, Gap::Start) => Seek::First,
+            (Direction::Forward, Gap::Before) => Seek::AtOrAfter(key),
+            (Direction::Forward, Gap::After) => Seek::After(key),
+            (Direction::Backward, Gap::End) => Seek::Last,
+            (Direction::Backward, Gap::After) => Seek::AtOrBefore(key),
+            (Direction::Backward, Gap::Before) => Seek::Before(key),
+            // Nothing is behind everything, so that this finds nothing.
+            (Direction::Forward, Gap::End) | (Direction::Backward, Gap::Start) => {
+                return Ok(self.place_nowhere(direction));
+            }
+        };
+        let far = match if direction == Direction::Forward { upper } else { lower } {
+            Bound::Unbounded => None,
+            Bound::Included(key) | Bound::Excluded(key) => Some(&key[..]),
+        };
+        for source in &mut *sources {
+            match source {
+                CursorSource::Buffer(stream) => place_in_buffer(stream, seek),
+                CursorSource::Run(place) => place.aim(seek, far)?,
+            }
+        }
+        let mut settled = false;
+        while !settled {
+            read_missing(&view.store, sources, memory)?;
+            places(sources).for_each(|place| place.prefetch());
+            settled = true;
+            for place in places(sources) {
+                settled &= place.settle(seek, memory)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Places all sources where nothing follows in `direction`.
+    fn place_nowhere(&mut self, direction: Direction) {
+        for source in &mut self.sources {
+            match (source, direction) {
+                (CursorSource::Run(place), _) => place.leave(),
+                (CursorSource::Buffer(stream), Direction::Forward) => {
+                    stream.seek_last();
+                    stream.next();
+                }
+                (CursorSource::Buffer(stream), Direction::Backward) => {
+                    stream.seek_first();
+                    stream.previous();
+                }
+            }
+        }
+    }
+
+    /// Copies the next key; false when no source has one within the bounds.
+    #[inline]
+    fn take_key(&mut self, direction: Direction) -> bool {
+        let Some(first) = self.order.first() else { return false };
+        let Some(entry) = self.sources[first].peek() else { return false };
+        if self.heads.words[first] >= self.heads.limit {
+            let within = match direction {
+                Direction::Forward => self.is_before_upper(entry.key),
+                Direction::Backward => self.is_after_lower(entry.key),
+            };
+            if !within {
+                return false;
+            }
+        }
+        self.next_key.clear();
+        self.next_key.extend_from_slice(entry.key);
         true
     }
 
@@ -386,23 +408,36 @@ impl Cursor {
     #[inline]
     fn at_key(&self) -> Option<usize> {
         let first = self.order.first()?;
-        self.sources[first].peek().filter(|entry| entry.key == self.key).map(|_| first)
+        self.sources[first].peek().filter(|entry| entry.key == self.next_key).map(|_| first)
     }
 
-    /// Moves the first source on.
-    fn advance(&mut self, first: usize, direction: Direction) -> Result<()> {
-        let Cursor { sources, heads, order, .. } = self;
-        sources[first].step(direction)?;
-        heads.read_one(sources, first);
+    /// Moves the first source on; whether another one may stand at the key that it stood at.
+    #[inline]
+    fn advance(&mut self, first: usize, direction: Direction) -> Result<bool> {
+        let Cursor { sources, heads, order, memory, .. } = self;
+        let passed = heads.words[first];
+        sources[first].step(direction, memory)?;
+        heads.read(sources, first);
+        if heads.words[first] < heads.rival {
+            // It is first still, as mostly where one source has most of the entries.
+            return Ok(false);
+        }
         order.replay(|one, other| heads.is_before(sources, one, other));
-        Ok(())
+        let now = order.first().expect("there is a source");
+        heads.rival = 0;
+        if now == first {
+            heads.rival = order.losers().map(|loser| heads.words[loser]).min().unwrap_or(u64::MAX);
+        }
+        Ok(heads.words[now] == passed)
     }
 
     /// Joins what the sources say of the key, newest first, and moves them past it; whether it is bound.
     fn pass_key(&mut self, direction: Direction) -> Result<bool> {
         (self.blob, self.joins) = (None, false);
         let mut newest: Option<EntryKind> = None;
-        while let Some(source) = self.at_key() {
+        // The first source stands at the key.
+        let mut at_key = self.order.first();
+        while let Some(source) = at_key {
             let entry = self.sources[source].peek().expect("it stands at the key");
             match newest {
                 None | Some(EntryKind::Upsert) if entry.kind == EntryKind::Blob => {
@@ -416,7 +451,7 @@ impl Cursor {
                     self.value.extend_from_slice(entry.value);
                 }
                 Some(kind @ EntryKind::Upsert) => {
-                    let newer = EntryRef { kind, key: &self.key, value: &self.value };
+                    let newer = EntryRef { kind, key: &self.next_key, value: &self.value };
                     let joined = operator::combine(self.view.operator.as_ref(), entry, newer);
                     let (kind, value) = joined.expect("an upsert joins what is older");
                     newest = Some(kind);
@@ -424,7 +459,7 @@ impl Cursor {
                 }
                 Some(_) => {}
             }
-            self.advance(source, direction)?;
+            at_key = if self.advance(source, direction)? { self.at_key() } else { None };
         }
         Ok(newest != Some(EntryKind::Delete))
     }
@@ -436,10 +471,11 @@ impl Cursor {
         let operator = self.view.operator.clone();
         let fetch = |reference: &[u8]| store.fetch(reference);
         let mut binding = Binding::new(operator.as_ref(), &fetch);
-        while let Some(source) = self.at_key() {
+        let mut at_key = self.order.first();
+        while let Some(source) = at_key {
             let entry = self.sources[source].peek().expect("it stands at the key");
             binding.take(source, self.ends[source], entry)?;
-            self.advance(source, direction)?;
+            at_key = if self.advance(source, direction)? { self.at_key() } else { None };
         }
         let bound = binding.finish();
         if let Some((EntryKind::Blob, reference)) = &bound {
@@ -449,28 +485,57 @@ impl Cursor {
     }
 }
 
-/// The first eight bytes of each source's key, so that few comparisons look at the sources.
+/// Eight bytes of each source's key, so that few comparisons look at the sources.
 #[derive(Default)]
 struct NextKeys {
-    /// Less is nearer; the greatest number where there is no key.
+    /// Less is nearer; the greatest number where there is no key, or one that is beyond the bounds.
     words: Vec<u64>,
+    /// The bytes that all keys within the bounds begin with, which words leave out.
+    shared: Vec<u8>,
     /// All ones when the cursor moves backward, else zeros.
     flip: u64,
+    /// Keys with a lesser word are within the bounds.
+    limit: u64,
+    /// No other source than the first has a lesser word; 0 where that is not known.
+    rival: u64,
     /// How often two sources were compared.
     #[cfg(test)]
     compared: std::cell::Cell<u64>,
 }
 
+/// What all keys between the bounds begin with.
+fn shared_prefix(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Vec<u8> {
+    let (Bound::Included(lower) | Bound::Excluded(lower)) = lower else { return Vec::new() };
+    let (Bound::Included(upper) | Bound::Excluded(upper)) = upper else { return Vec::new() };
+    lower[..common_prefix(lower, upper)].to_vec()
+}
+
 impl NextKeys {
-    fn read(&mut self, sources: &[CursorSource], direction: Direction) {
+    fn new(sources: usize, shared: Vec<u8>) -> NextKeys {
+        NextKeys { words: vec![0; sources], shared, ..NextKeys::default() }
+    }
+
+    fn begin(&mut self, direction: Direction, limit: &Bound<Vec<u8>>) {
         self.flip = if direction == Direction::Backward { u64::MAX } else { 0 };
-        (0..sources.len()).for_each(|source| self.read_one(sources, source));
+        self.rival = 0;
+        self.limit = match limit {
+            // The greatest number is a key's too.
+            Bound::Unbounded => u64::MAX,
+            Bound::Included(key) | Bound::Excluded(key) => self.word(key),
+        };
     }
 
     #[inline]
-    fn read_one(&mut self, sources: &[CursorSource], source: usize) {
-        let entry = sources[source].peek();
-        self.words[source] = entry.map_or(u64::MAX, |entry| prefix(entry.key) ^ self.flip);
+    fn word(&self, key: &[u8]) -> u64 {
+        if self.shared.is_empty() {
+            return prefix(key) ^ self.flip;
+        }
+        key.strip_prefix(&self.shared[..]).map_or(u64::MAX, |rest| prefix(rest) ^ self.flip)
+    }
+
+    #[inline]
+    fn read(&mut self, sources: &[CursorSource], source: usize) {
+        self.words[source] = sources[source].peek().map_or(u64::MAX, |entry| self.word(entry.key));
     }
 
     /// Whether the cursor comes to the key of `one` before that of `other`; of equal keys the newest one's
@@ -492,6 +557,50 @@ impl NextKeys {
             (a, b) => (a.is_none(), one) < (b.is_none(), other),
         }
     }
+}
+
+/// The places in runs among the sources.
+fn places(sources: &mut [CursorSource]) -> impl Iterator<Item = &mut RunPlace> {
+    sources.iter_mut().filter_map(|source| match source {
+        CursorSource::Run(place) => Some(place),
+        CursorSource::Buffer(_) => None,
+    })
+}
+
+/// Reads the pages that places miss, as many at a time as the queue takes.
+fn read_missing(
+    store: &SegmentStore,
+    sources: &mut [CursorSource],
+    memory: &mut PlaceMemory,
+) -> Result<()> {
+    places(sources).for_each(|place| place.prefetch_place());
+    let mut reads = Vec::new();
+    let mut scratch = None;
+    for (number, place) in places(sources).enumerate() {
+        let Some((segment, page)) = place.missing()? else { continue };
+        let (file, is_cached) = (Arc::clone(segment.file()), segment.cached().is_some());
+        if scratch.is_none() {
+            scratch = Some(store.take_scratch()?);
+        }
+        let own = if is_cached { None } else { place.take_buffer() };
+        let buffer = match (own, &mut scratch) {
+            (Some(buffer), _) => buffer,
+            (None, Some(scratch)) if is_cached => scratch.buffer(),
+            _ => Buffer::new(PAGE_BYTES),
+        };
+        let (offset, tag) = (page_offset(page), number as u64);
+        reads.push(Read { file, offset, length: PAGE_BYTES, buffer, tag });
+    }
+    let Some(mut scratch) = scratch else { return Ok(()) };
+    let mut waiting: Vec<_> = places(sources).collect();
+    let mut spare = Vec::new();
+    read_batch(&mut *scratch.queue, reads, |read| {
+        spare.extend(waiting[read.tag as usize].take_page(read.buffer, memory)?);
+        Ok(())
+    })?;
+    spare.into_iter().for_each(|buffer| scratch.give_back(buffer));
+    store.put_scratch(scratch);
+    Ok(())
 }
 
 impl View {
@@ -532,10 +641,10 @@ impl View {
 /// table that each is of, else with an empty list.
 fn sources(view: &View) -> (Vec<CursorSource>, Vec<usize>) {
     let run = |run: &Arc<Run>, after: Option<Arc<[u8]>>, up_to: Option<Arc<[u8]>>| {
-        let charge = view.store.charge();
-        CursorSource::Run(Box::new(RunPlace::new(Arc::clone(run), after, up_to, charge)))
+        CursorSource::Run(RunPlace::new(Arc::clone(run), after, up_to))
     };
-    let mut sources = vec![CursorSource::Buffer(view.active.stream())];
+    let mut sources = Vec::with_capacity(32);
+    sources.push(CursorSource::Buffer(view.active.stream()));
     sources.extend(view.base.iter().map(|base| run(base, None, None)));
     for sealed in view.shape.sealed.iter().rev() {
         sources.push(CursorSource::Buffer(sealed.buffer.stream()));

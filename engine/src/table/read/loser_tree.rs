@@ -58,6 +58,20 @@ impl LoserTree {
     }
 }
 
+impl LoserTree {
+    /// Those that lost against the first one: of all others, one of them is the first.
+    #[inline]
+    pub fn losers(&self) -> impl Iterator<Item = usize> {
+        let length = self.nodes.len();
+        let mut node = self.first().map_or(0, |first| length.midpoint(first));
+        std::iter::from_fn(move || {
+            let loser = (node > 0).then(|| self.nodes[node] as usize)?;
+            node /= 2;
+            Some(loser)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -220,6 +220,12 @@ impl Run {
         reaches.then_some(number)
     }
 
+    /// How many segments begin at or below `key`. Reads nothing.
+    #[must_use]
+    pub fn begun_by(&self, key: &[u8]) -> usize {
+        self.begun(self.word(key), key)
+    }
+
     /// The number of the first segment with a key not below `key`; the number of segments when there
     /// is none. Reads nothing.
     #[must_use]

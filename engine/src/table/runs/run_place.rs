@@ -1,25 +1,85 @@
 //! A place in a run for cursors: moves either way, and reads ahead when it moves along.
 //!
-//! Invariant: `at` names an entry within the limits, or is `None` past either end.
+//! A seek has three steps, so that a cursor's places take each together: [`RunPlace::aim`] finds the page
+//! in memory, [`RunPlace::missing`] says what must be read of it, [`RunPlace::settle`] looks in the page.
+//! Pages come from the cache where they are in it. Invariant: a place that stands does so at an entry
+//! within the limits, in a checked page.
 
 use std::sync::Arc;
 
 use super::run::Run;
+use super::segment::Segment;
 use super::segment_meta::page_offset;
-use crate::cache::Charge;
+use crate::cache::{CachedPage, Charge};
 use crate::disk::Buffer;
 use crate::error::Result;
-use crate::table::bytes::{EntryRef, FIRST_PAGE, Index, PAGE_BYTES, Page};
+use crate::table::bytes::{EntryKind, EntryRef, FIRST_PAGE, PAGE_BYTES, Page};
 
-/// Pages read at once when the place moves from page to page.
+/// Pages read at once at most when the place moves from page to page: from two on twice as many each
+/// time, because most ranges are short.
 const READ_AHEAD: u32 = 16;
+/// Up to so many pages read ahead at once are kept in the cache: of more, the place is on a long way, and
+/// who comes next will hardly begin there.
+const KEPT_AHEAD: u32 = 4;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct At {
+/// Where a place is to stand: at an entry after a gap between keys, or before one.
+#[derive(Clone, Copy, Debug)]
+pub enum Seek<'a> {
+    /// At the first entry.
+    First,
+    /// At the first entry with this key or a greater one.
+    AtOrAfter(&'a [u8]),
+    /// At the first entry with a greater key.
+    After(&'a [u8]),
+    /// At the last entry.
+    Last,
+    /// At the last entry with this key or a smaller one.
+    AtOrBefore(&'a [u8]),
+    /// At the last entry with a smaller key.
+    Before(&'a [u8]),
+}
+
+/// A page that a place is to stand in, and where.
+#[derive(Clone, Copy, Debug)]
+struct Goal {
     segment: usize,
     /// Which head page of the segment.
     head: usize,
-    entry: usize,
+    page: u32,
+    at: GoalEntry,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum GoalEntry {
+    First,
+    Last,
+    Searched,
+}
+
+/// The memory that the places of a cursor take, which is charged while it lives.
+#[derive(Debug, Default)]
+pub struct PlaceMemory {
+    charge: Option<Charge>,
+    bytes: u64,
+}
+
+impl PlaceMemory {
+    /// Counted in `charge`, if there is one, from `bytes` on.
+    pub fn new(charge: Option<Charge>, bytes: u64) -> PlaceMemory {
+        let mut memory = PlaceMemory { charge, bytes: 0 };
+        memory.change(0, bytes);
+        memory
+    }
+
+    /// What took `before` bytes takes `after`.
+    fn change(&mut self, before: u64, after: u64) {
+        self.bytes = self.bytes - before + after;
+        if let Some(charge) = &self.charge
+            && before != after
+        {
+            charge.set(self.bytes);
+        }
+    }
 }
 
 /// A place in a run.
@@ -29,254 +89,438 @@ pub struct RunPlace {
     after: Option<Arc<[u8]>>,
     /// Only keys up to this count.
     up_to: Option<Arc<[u8]>>,
-    at: Option<At>,
+    /// Where a seek leads that is under way.
+    goal: Option<Goal>,
+    /// Whether it stands at an entry; the next ones are of that then.
+    stands: bool,
+    /// Segment, head page and entry.
+    segment: usize,
+    head: usize,
+    entry: usize,
+    /// How many entries the page has.
+    count: usize,
+    kind: EntryKind,
+    /// Where in the page key and value begin, and where the value ends.
+    spans: (usize, usize, usize),
+    page: HeldPage,
     window: Window,
+    /// Pages that are read when it moves along next.
+    ahead: u32,
     /// The value of the entry at the place, if it lies over several pages.
     large: Vec<u8>,
+    /// What is charged for this place.
+    charged_bytes: u64,
+}
+
+/// The page at hand, which was checked.
+enum HeldPage {
+    None,
+    /// Of the cache, of this segment and number.
+    Cached(CachedPage, usize, u32),
+    /// In the window, from this byte on.
+    Window(usize),
 }
 
 /// Consecutive pages of one segment.
+#[derive(Default)]
 struct Window {
-    buffer: Buffer,
-    /// For the buffer once it has more than one page, which few cursors that read a little come to.
-    charge: Option<Charge>,
+    buffer: Option<Buffer>,
     segment: usize,
     first: u32,
     count: u32,
+    /// A bit for each page that was checked.
+    checked: u32,
 }
 
 impl Window {
-    fn holds(&self, segment: usize, page: u32) -> bool {
-        self.segment == segment && page >= self.first && page - self.first < self.count
+    fn bytes(&self) -> &[u8] {
+        self.buffer.as_ref().map_or(&[], Buffer::as_slice)
     }
 
-    fn page(&self, page: u32) -> &[u8] {
-        let start = (page - self.first) as usize * PAGE_BYTES;
-        &self.buffer.as_slice()[start..start + PAGE_BYTES]
+    fn holds(&self, segment: usize, page: u32) -> bool {
+        self.count > 0
+            && self.segment == segment
+            && page >= self.first
+            && page - self.first < self.count
     }
 }
 
 impl RunPlace {
-    /// A place in `run`, of which only keys after `after` and up to `up_to` count. What it reads ahead
-    /// counts in `charge`.
-    pub fn new(
-        run: Arc<Run>,
-        after: Option<Arc<[u8]>>,
-        up_to: Option<Arc<[u8]>>,
-        charge: Option<Charge>,
-    ) -> Self {
-        let buffer = Buffer::new(PAGE_BYTES);
-        let window = Window { buffer, charge, segment: 0, first: 0, count: 0 };
-        RunPlace { run, after, up_to, at: None, window, large: Vec::new() }
+    /// A place in `run`, of which only keys after `after` and up to `up_to` count.
+    pub fn new(run: Arc<Run>, after: Option<Arc<[u8]>>, up_to: Option<Arc<[u8]>>) -> Self {
+        RunPlace {
+            run,
+            after,
+            up_to,
+            goal: None,
+            stands: false,
+            segment: 0,
+            head: 0,
+            entry: 0,
+            count: 0,
+            kind: EntryKind::Insert,
+            spans: (0, 0, 0),
+            page: HeldPage::None,
+            window: Window::default(),
+            ahead: 0,
+            large: Vec::new(),
+            charged_bytes: 0,
+        }
     }
 
     /// The entry here.
+    #[inline]
     pub fn peek(&self) -> Option<EntryRef<'_>> {
-        let entry = self.raw_entry(self.at?);
-        Some(if self.large.is_empty() { entry } else { EntryRef { value: &self.large, ..entry } })
-    }
-
-    /// The entry as it lies in its page, which the window holds and has checked.
-    fn raw_entry(&self, at: At) -> EntryRef<'_> {
-        Page::view(self.window.page(self.page_number(at))).entry(at.entry)
-    }
-
-    /// The index of a segment in which the place has been.
-    fn index(&self, segment: usize) -> &Index {
-        self.run.segments()[segment].loaded_index().expect("the place loaded it to get there")
-    }
-
-    fn page_number(&self, at: At) -> u32 {
-        self.index(at.segment).span(at.head).page
-    }
-
-    /// Moves to the first entry with `key` or a greater one.
-    pub fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
-        let after = self.after.clone();
-        if let Some(after) = after.as_deref().filter(|after| *after >= key) {
-            self.find(after)?;
-            self.skip_while(|found| found <= after, Self::step_forward)?;
-        } else {
-            self.find(key)?;
-            self.skip_while(|found| found < key, Self::step_forward)?;
+        if !self.stands {
+            return None;
         }
-        self.arrive()
+        let page = self.bytes();
+        let (from, middle, to) = self.spans;
+        let value = if self.large.is_empty() { &page[middle..to] } else { &self.large };
+        Some(EntryRef { kind: self.kind, key: &page[from..middle], value })
     }
 
-    /// Moves to the last entry with `key` or a smaller one.
-    pub fn seek_at_or_before(&mut self, key: &[u8]) -> Result<()> {
-        let up_to = self.up_to.clone();
-        let key = up_to.as_deref().filter(|up_to| *up_to < key).unwrap_or(key);
-        self.find(key)?;
-        if self.at.is_none() {
-            self.last()?;
+    /// The page at hand.
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match &self.page {
+            HeldPage::Cached(page, ..) => &page[..],
+            HeldPage::Window(start) => &self.window.bytes()[*start..*start + PAGE_BYTES],
+            HeldPage::None => &[],
         }
-        self.skip_while(|found| found > key, Self::step_back)?;
-        self.arrive()
     }
 
-    /// Moves to the first entry.
-    pub fn seek_first(&mut self) -> Result<()> {
-        self.seek_at_or_after(b"")
-    }
-
-    /// Moves to the last entry.
-    pub fn seek_last(&mut self) -> Result<()> {
-        if let Some(up_to) = self.up_to.clone() {
-            return self.seek_at_or_before(&up_to);
-        }
-        self.last()?;
-        self.arrive()
-    }
-
-    /// Moves to the next entry.
-    pub fn next(&mut self) -> Result<()> {
-        self.step_forward()?;
-        self.arrive()
-    }
-
-    /// Moves to the previous entry.
-    pub fn previous(&mut self) -> Result<()> {
-        self.step_back()?;
-        self.arrive()
-    }
-
-    /// Checks the limits and fetches a value that lies over several pages.
-    fn arrive(&mut self) -> Result<()> {
-        self.large.clear();
-        let Some(at) = self.at else { return Ok(()) };
-        let key = self.raw_entry(at).key;
-        let too_early = self.after.as_deref().is_some_and(|after| key <= after);
-        let too_late = self.up_to.as_deref().is_some_and(|up_to| key > up_to);
-        if too_early || too_late {
-            self.at = None;
-            return Ok(());
-        }
-        let segment = &self.run.segments()[at.segment];
-        let number = self.page_number(at);
-        let page = Page::view(self.window.page(number));
-        if page.overflow() > 0 {
-            self.large = segment.read_large(number, &page)?;
-        }
+    /// Begins to seek: finds the page in memory, but for indexes at their first use. Nothing beyond `far`, in
+    /// the direction of the seek, is wanted. `Io`, `Corrupt`.
+    pub fn aim(&mut self, seek: Seek<'_>, far: Option<&[u8]>) -> Result<()> {
+        (self.stands, self.goal, self.ahead) = (false, None, 1);
+        self.goal = match self.limited(seek) {
+            Seek::First => self.first_of(0, far)?,
+            Seek::AtOrAfter(key) => self.goal_after(key, false, far)?,
+            Seek::After(key) => self.goal_after(key, true, far)?,
+            Seek::Last => self.last_before(self.run.segments().len(), far)?,
+            Seek::AtOrBefore(key) => self.goal_before(key, false, far)?,
+            Seek::Before(key) => self.goal_before(key, true, far)?,
+        };
         Ok(())
     }
 
-    fn skip_while(
-        &mut self,
-        unwanted: impl Fn(&[u8]) -> bool,
-        step: impl Fn(&mut Self) -> Result<()>,
-    ) -> Result<()> {
-        while let Some(at) = self.at {
-            if !unwanted(self.raw_entry(at).key) {
-                break;
+    /// Leaves the entry, for nothing beyond either end.
+    pub fn leave(&mut self) {
+        (self.stands, self.goal) = (false, None);
+    }
+
+    /// The seek within the limits.
+    fn limited<'a>(&'a self, seek: Seek<'a>) -> Seek<'a> {
+        match (seek, self.after.as_deref(), self.up_to.as_deref()) {
+            (Seek::First, Some(after), _) => Seek::After(after),
+            (Seek::AtOrAfter(key) | Seek::After(key), Some(after), _) if key <= after => {
+                Seek::After(after)
             }
-            step(self)?;
+            (Seek::Last, _, Some(up_to)) => Seek::AtOrBefore(up_to),
+            (Seek::AtOrBefore(key) | Seek::Before(key), _, Some(up_to)) if key > up_to => {
+                Seek::AtOrBefore(up_to)
+            }
+            _ => seek,
         }
-        Ok(())
     }
 
-    /// Moves to the first entry of the page that may hold `key`, or in it near `key`.
-    fn find(&mut self, key: &[u8]) -> Result<()> {
-        self.at = None;
-        let segments = self.run.segments();
-        if segments.is_empty() {
-            return Ok(());
+    fn goal(&self, segment: usize, head: usize, at: GoalEntry) -> Result<Goal> {
+        let page = self.run.segments()[segment].index()?.span(head).page;
+        Ok(Goal { segment, head, page, at })
+    }
+
+    /// The first entry of a segment, if there is that segment and it is not beyond `far`.
+    fn first_of(&self, segment: usize, far: Option<&[u8]>) -> Result<Option<Goal>> {
+        let Some(found) = self.run.segments().get(segment) else { return Ok(None) };
+        if far.is_some_and(|far| found.first_key() > far) {
+            return Ok(None);
         }
-        // The last segment that begins at or before the key, else the first.
-        let segment = segments.partition_point(|it| it.first_key() <= key).saturating_sub(1);
-        let head = segments[segment].index()?.seek(key);
-        self.load(At { segment, head, entry: 0 })?;
-        let at = At { segment, head, entry: 0 };
-        let page = Page::view(self.window.page(self.page_number(at)));
-        let entry = page.seek(key).min(page.count() - 1);
-        self.at = Some(At { entry, ..at });
-        Ok(())
+        self.goal(segment, 0, GoalEntry::First).map(Some)
     }
 
-    fn last(&mut self) -> Result<()> {
-        self.at = None;
-        let Some(segment) = self.run.segments().len().checked_sub(1) else { return Ok(()) };
-        let head = self.run.segments()[segment].index()?.heads() - 1;
-        self.enter_at_end(segment, head)
-    }
-
-    fn enter_at_end(&mut self, segment: usize, head: usize) -> Result<()> {
-        let at = At { segment, head, entry: 0 };
-        self.load(at)?;
-        let count = Page::view(self.window.page(self.page_number(at))).count();
-        self.at = Some(At { entry: count - 1, ..at });
-        Ok(())
-    }
-
-    fn step_forward(&mut self) -> Result<()> {
-        let Some(at) = self.at else { return Ok(()) };
-        let count = Page::view(self.window.page(self.page_number(at))).count();
-        if at.entry + 1 < count {
-            self.at = Some(At { entry: at.entry + 1, ..at });
-            return Ok(());
+    /// The same of the last entry of the segment before.
+    fn last_before(&self, segment: usize, far: Option<&[u8]>) -> Result<Option<Goal>> {
+        let Some(segment) = segment.checked_sub(1) else { return Ok(None) };
+        let found = &self.run.segments()[segment];
+        if far.is_some_and(|far| found.last_key() < far) {
+            return Ok(None);
         }
-        let heads = self.index(at.segment).heads();
-        let next = if at.head + 1 < heads {
-            At { head: at.head + 1, entry: 0, ..at }
-        } else if at.segment + 1 < self.run.segments().len() {
-            At { segment: at.segment + 1, head: 0, entry: 0 }
-        } else {
-            self.at = None;
-            return Ok(());
+        let head = found.index()?.heads() - 1;
+        self.goal(segment, head, GoalEntry::Last).map(Some)
+    }
+
+    fn goal_after(&self, key: &[u8], passes: bool, far: Option<&[u8]>) -> Result<Option<Goal>> {
+        let segment = self.run.seek(key);
+        let Some(found) = self.run.segments().get(segment) else { return Ok(None) };
+        if passes && found.last_key() == key {
+            return self.first_of(segment + 1, far);
+        }
+        if key < found.first_key() {
+            return self.first_of(segment, far);
+        }
+        let head = found.index()?.seek(key);
+        self.goal(segment, head, GoalEntry::Searched).map(Some)
+    }
+
+    fn goal_before(&self, key: &[u8], passes: bool, far: Option<&[u8]>) -> Result<Option<Goal>> {
+        let begun = self.run.begun_by(key);
+        let Some(segment) = begun.checked_sub(1) else { return Ok(None) };
+        let found = &self.run.segments()[segment];
+        if passes && found.first_key() == key {
+            return self.last_before(segment, far);
+        }
+        if found.last_key() < key {
+            return self.last_before(begun, far);
+        }
+        let head = found.index()?.seek(key);
+        self.goal(segment, head, GoalEntry::Searched).map(Some)
+    }
+
+    /// Asks for the memory where [`RunPlace::missing`] looks in the cache.
+    #[inline]
+    pub fn prefetch_place(&self) {
+        if let Some(goal) = &self.goal
+            && let Some(cached) = self.run.segments()[goal.segment].cached()
+        {
+            cached.prefetch_place(goal.page);
+        }
+    }
+
+    /// What must be read before the place can settle: a page of a segment. `Corrupt`.
+    pub fn missing(&mut self) -> Result<Option<(&Arc<Segment>, u32)>> {
+        let Some(goal) = self.goal else { return Ok(None) };
+        if self.take_at_hand(goal.segment, goal.page)? {
+            return Ok(None);
+        }
+        Ok(Some((&self.run.segments()[goal.segment], goal.page)))
+    }
+
+    /// Takes the page that was missing. Gives the buffer back where the cache has the page now. `Corrupt`.
+    pub fn take_page(&mut self, buffer: Buffer, memory: &mut PlaceMemory) -> Result<Option<Buffer>> {
+        let Some(Goal { segment, page, .. }) = self.goal else { return Ok(Some(buffer)) };
+        let from = &self.run.segments()[segment];
+        let bytes = &buffer.as_slice()[..PAGE_BYTES];
+        from.check_page(page, bytes)?;
+        if let Some(cached) = from.cached() {
+            let (held, is_kept) = cached.hold(page, bytes.try_into().expect("a page was read"));
+            self.page = HeldPage::Cached(held, segment, page);
+            self.charge(if is_kept { 0 } else { PAGE_BYTES as u64 }, memory);
+            return Ok(Some(buffer));
+        }
+        self.window = Window { buffer: Some(buffer), segment, first: page, count: 1, checked: 1 };
+        self.page = HeldPage::Window(0);
+        self.charge(0, memory);
+        Ok(None)
+    }
+
+    /// Memory that the place has and that the missing page may be read into, unless a cache is to have it.
+    pub fn take_buffer(&mut self) -> Option<Buffer> {
+        self.page = HeldPage::None;
+        self.window.count = 0;
+        self.window.buffer.take()
+    }
+
+    /// Counts the memory of the place, `more` beside its window and its large value.
+    fn charge(&mut self, more: u64, memory: &mut PlaceMemory) {
+        let window = self.window.buffer.as_ref().map_or(0, Buffer::capacity);
+        let bytes = (window + self.large.capacity()) as u64 + more;
+        memory.change(std::mem::replace(&mut self.charged_bytes, bytes), bytes);
+    }
+
+    /// Asks for the memory where [`RunPlace::settle`] looks.
+    #[inline]
+    pub fn prefetch(&self) {
+        if self.goal.is_some() {
+            Page::prefetch(self.bytes(), 1 << 15);
+        }
+    }
+
+    /// Ends a seek in the page that is at hand now; whether it does: else the entry is in a neighbour, for
+    /// which something may be missing. `Io` and `Corrupt` for a large value.
+    pub fn settle(&mut self, seek: Seek<'_>, memory: &mut PlaceMemory) -> Result<bool> {
+        let Some(goal) = self.goal.take() else { return Ok(true) };
+        let page = Page::view(self.bytes());
+        let entry = match (goal.at, self.limited(seek)) {
+            (GoalEntry::First, _) | (GoalEntry::Searched, Seek::First) => Some(0),
+            (GoalEntry::Last, _) | (GoalEntry::Searched, Seek::Last) => Some(page.count() - 1),
+            (GoalEntry::Searched, Seek::AtOrAfter(key)) => Some(page.seek(key)),
+            (GoalEntry::Searched, Seek::After(key)) => {
+                Some(page.search(key).map_or_else(|entry| entry, |entry| entry + 1))
+            }
+            (GoalEntry::Searched, Seek::AtOrBefore(key)) => match page.search(key) {
+                Ok(entry) => Some(entry),
+                Err(entry) => entry.checked_sub(1),
+            },
+            (GoalEntry::Searched, Seek::Before(key)) => page.seek(key).checked_sub(1),
         };
-        self.load(next)?;
-        self.at = Some(next);
+        let count = page.count();
+        match entry {
+            Some(entry) if entry < count => {
+                (self.segment, self.head) = (goal.segment, goal.head);
+                self.stand(entry, memory)?;
+                Ok(true)
+            }
+            Some(_) => {
+                self.goal = self.head_after(goal.segment, goal.head)?;
+                Ok(self.goal.is_none())
+            }
+            None => {
+                self.goal = self.head_before(goal.segment, goal.head)?;
+                Ok(self.goal.is_none())
+            }
+        }
+    }
+
+    fn head_after(&self, segment: usize, head: usize) -> Result<Option<Goal>> {
+        if head + 1 < self.run.segments()[segment].index()?.heads() {
+            return self.goal(segment, head + 1, GoalEntry::First).map(Some);
+        }
+        self.first_of(segment + 1, None)
+    }
+
+    fn head_before(&self, segment: usize, head: usize) -> Result<Option<Goal>> {
+        match head.checked_sub(1) {
+            Some(head) => self.goal(segment, head, GoalEntry::Last).map(Some),
+            None => self.last_before(segment, None),
+        }
+    }
+
+    /// Stands at an entry of the page at hand, if it is within the limits.
+    fn stand(&mut self, entry: usize, memory: &mut PlaceMemory) -> Result<()> {
+        let page = Page::view(self.bytes());
+        let overflow = page.overflow();
+        self.count = page.count();
+        self.decode(entry);
+        if !self.large.is_empty() {
+            self.large = Vec::new();
+            self.charge(0, memory);
+        }
+        if self.is_within() && overflow > 0 {
+            self.stands = false;
+            let segment = &self.run.segments()[self.segment];
+            let number = segment.index()?.span(self.head).page;
+            self.large = segment.read_large(number, &Page::view(self.bytes()))?;
+            self.charge(0, memory);
+        }
+        self.stands = self.is_within();
         Ok(())
     }
 
-    fn step_back(&mut self) -> Result<()> {
-        let Some(at) = self.at else { return Ok(()) };
-        if at.entry > 0 {
-            self.at = Some(At { entry: at.entry - 1, ..at });
-            return Ok(());
-        }
-        if at.head > 0 {
-            return self.enter_at_end(at.segment, at.head - 1);
-        }
-        let Some(segment) = at.segment.checked_sub(1) else {
-            self.at = None;
-            return Ok(());
-        };
-        let head = self.run.segments()[segment].index()?.heads() - 1;
-        self.enter_at_end(segment, head)
+    #[inline]
+    fn decode(&mut self, entry: usize) {
+        let page = Page::view(self.bytes());
+        let (kind, spans) = (page.kind(entry), page.place(entry));
+        (self.entry, self.kind, self.spans, self.stands) = (entry, kind, spans, true);
     }
 
-    /// Brings the page of `at` into the window; with its neighbours when the place moves along.
-    fn load(&mut self, at: At) -> Result<()> {
-        let segment = &self.run.segments()[at.segment];
-        let page = segment.index()?.span(at.head).page;
-        if self.window.holds(at.segment, page) {
-            segment.check_page(page, self.window.page(page))?;
+    /// Whether the entry in work is within the limits.
+    fn is_within(&self) -> bool {
+        let (from, to, _) = self.spans;
+        let key = &self.bytes()[from..to];
+        self.after.as_deref().is_none_or(|after| key > after)
+            && self.up_to.as_deref().is_none_or(|up_to| key <= up_to)
+    }
+
+    /// Goes on to the next entry; does nothing past either end. `Io`, `Corrupt`.
+    #[inline]
+    pub fn next(&mut self, memory: &mut PlaceMemory) -> Result<()> {
+        if self.stands && self.entry + 1 < self.count {
+            self.decode(self.entry + 1);
+            self.stands = self.up_to.is_none() || self.is_within();
             return Ok(());
         }
-        let window = &mut self.window;
-        let same = window.segment == at.segment && window.count > 0;
-        let end = FIRST_PAGE + segment.meta().footer.pages;
-        let (first, count) = if same && page == window.first + window.count {
-            (page, READ_AHEAD.min(end - page))
-        } else if same && page + 1 == window.first {
-            let count = READ_AHEAD.min(page + 1 - FIRST_PAGE);
-            (page + 1 - count, count)
+        self.move_along(true, memory)
+    }
+
+    /// Goes back to the previous entry; does nothing past either end. `Io`, `Corrupt`.
+    #[inline]
+    pub fn previous(&mut self, memory: &mut PlaceMemory) -> Result<()> {
+        if self.stands && self.entry > 0 {
+            self.decode(self.entry - 1);
+            self.stands = self.after.is_none() || self.is_within();
+            return Ok(());
+        }
+        self.move_along(false, memory)
+    }
+
+    /// Goes on to the neighbouring page, which is read with those that come behind it.
+    fn move_along(&mut self, forward: bool, memory: &mut PlaceMemory) -> Result<()> {
+        if !std::mem::take(&mut self.stands) {
+            return Ok(());
+        }
+        let goal = if forward {
+            self.head_after(self.segment, self.head)?
         } else {
-            (page, 1)
+            self.head_before(self.segment, self.head)?
+        };
+        let Some(goal) = goal else { return Ok(()) };
+        if !self.take_at_hand(goal.segment, goal.page)? {
+            self.read_ahead(&goal, forward, memory)?;
+        }
+        (self.segment, self.head) = (goal.segment, goal.head);
+        let last = Page::view(self.bytes()).count() - 1;
+        self.stand(if forward { 0 } else { last }, memory)
+    }
+
+    /// Has this page at hand, if that takes no read. `Corrupt`.
+    fn take_at_hand(&mut self, segment: usize, page: u32) -> Result<bool> {
+        if let HeldPage::Cached(_, of, number) = &self.page
+            && (*of, *number) == (segment, page)
+        {
+            return Ok(true);
+        }
+        if self.window.holds(segment, page) {
+            let number = page - self.window.first;
+            let start = number as usize * PAGE_BYTES;
+            if self.window.checked >> number & 1 == 0 {
+                let bytes = &self.window.bytes()[start..start + PAGE_BYTES];
+                let from = &self.run.segments()[segment];
+                from.check_page(page, bytes)?;
+                if self.window.count <= KEPT_AHEAD
+                    && let Some(cached) = from.cached()
+                {
+                    cached.keep(page, bytes.try_into().expect("it is one page"));
+                }
+                self.window.checked |= 1 << number;
+            }
+            self.page = HeldPage::Window(start);
+            return Ok(true);
+        }
+        let found = self.run.segments()[segment].cached().and_then(|cached| cached.get(page));
+        let is_found = found.is_some();
+        if let Some(found) = found {
+            self.page = HeldPage::Cached(found, segment, page);
+        }
+        Ok(is_found)
+    }
+
+    /// Reads the page of `goal` and its neighbours on the way, and has it at hand.
+    fn read_ahead(&mut self, goal: &Goal, forward: bool, memory: &mut PlaceMemory) -> Result<()> {
+        let segment = &self.run.segments()[goal.segment];
+        self.ahead = (2 * self.ahead).min(READ_AHEAD);
+        let (first, count) = if forward {
+            let end = FIRST_PAGE + segment.meta().footer.pages;
+            (goal.page, self.ahead.min(end - goal.page))
+        } else {
+            let count = self.ahead.min(goal.page + 1 - FIRST_PAGE);
+            (goal.page + 1 - count, count)
         };
         let length = count as usize * PAGE_BYTES;
-        if window.buffer.capacity() < length {
-            if let Some(charge) = &window.charge {
-                charge.set(length as u64);
-            }
-            window.buffer = Buffer::new(length);
+        // What is at hand may be in the memory that is read into.
+        (self.page, self.window.count) = (HeldPage::None, 0);
+        if self.window.bytes().len() < length {
+            self.window.buffer = Some(Buffer::new(length));
+            self.charge(0, memory);
         }
-        window.count = 0;
-        let bytes = &mut window.buffer.as_mut_slice()[..length];
+        let segment = &self.run.segments()[goal.segment];
+        let buffer = self.window.buffer.as_mut().expect("it was just made");
+        let bytes = &mut buffer.as_mut_slice()[..length];
         segment.file().read_exact_at(page_offset(first), bytes)?;
-        (window.segment, window.first, window.count) = (at.segment, first, count);
-        segment.check_page(page, window.page(page))?;
+        let buffer = self.window.buffer.take();
+        self.window = Window { buffer, segment: goal.segment, first, count, checked: 0 };
+        let is_held = self.take_at_hand(goal.segment, goal.page)?;
+        assert!(is_held, "the page was just read");
         Ok(())
     }
 }
