@@ -274,7 +274,7 @@ impl RunPlace {
         }
         window.count = 0;
         let bytes = &mut window.buffer.as_mut_slice()[..length];
-        segment.file().read_exact_at(page_offset(first), bytes)?;
+        segment.file()?.read_exact_at(page_offset(first), bytes)?;
         (window.segment, window.first, window.count) = (at.segment, first, count);
         segment.check_page(page, window.page(page))?;
         Ok(())
