@@ -15,6 +15,7 @@
 mod buffer;
 pub(crate) mod entropy;
 pub mod memory;
+pub(crate) mod open_files;
 pub mod os;
 pub(crate) mod path;
 pub mod sim;

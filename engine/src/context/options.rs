@@ -78,6 +78,10 @@ pub struct Options {
     /// A chunk longer than this is followed by another; at most 2^40. Collection and archives take whole
     /// chunks.
     pub chunk_bytes: u64,
+    /// The most files of chunks that it has open, beside the one that is written. `None`: all stores and
+    /// sessions of the process together have as many files open as the system lets the process have, less
+    /// a reserve (see [`crate::SessionOptions::max_open_files`]).
+    pub max_open_files: Option<usize>,
     /// Identity of a store that is created, which no other store may have. `None` has the disk draw it
     /// ([`crate::disk::Disk::entropy`]); only tests give it. `Some(0)` is refused.
     pub seed: Option<u64>,
@@ -114,6 +118,7 @@ impl Default for Options {
             tree_bytes: 128 << 20,
             observer: None,
             chunk_bytes: 16 << 20,
+            max_open_files: None,
             seed: None,
         }
     }
@@ -133,6 +138,7 @@ impl fmt::Debug for Options {
             .field("tree_bytes", &self.tree_bytes)
             .field("observer", &self.observer.is_some())
             .field("chunk_bytes", &self.chunk_bytes)
+            .field("max_open_files", &self.max_open_files)
             .field("seed", &self.seed)
             .finish()
     }

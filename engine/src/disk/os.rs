@@ -12,6 +12,7 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::open_files::with_descriptor;
 use super::{Access, Disk, File, Linked, Lock, Mode, Queue, SerialQueue, path as paths};
 use crate::error::{Error, Result};
 use file::OsFile;
@@ -130,8 +131,8 @@ impl OsDisk {
             }
             Err(_) => {}
         }
-        let mut reader =
-            fs::File::open(&source).map_err(|error| self.error("copy", from, error))?;
+        let mut reader = with_descriptor(|| fs::File::open(&source))
+            .map_err(|error| self.error("copy", from, error))?;
         let mut writer = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -149,7 +150,7 @@ impl OsDisk {
 /// Clones `from` into a new file `to`, or leaves no such file.
 #[cfg(target_os = "linux")]
 fn reflink(from: &Path, to: &Path) -> io::Result<()> {
-    let source = fs::File::open(from)?;
+    let source = with_descriptor(|| fs::File::open(from))?;
     let target = OpenOptions::new().write(true).create_new(true).open(to)?;
     if let Err(error) = rustix::fs::ioctl_ficlone(&target, &source) {
         fs::remove_file(to)?;
@@ -174,7 +175,8 @@ impl Disk for OsDisk {
             Mode::Create => options.write(true).create_new(true),
         };
         let action = if mode == Mode::Create { "create" } else { "open" };
-        let file = options.open(full).map_err(|error| self.error(action, path, error))?;
+        let file = with_descriptor(|| options.open(&full));
+        let file = file.map_err(|error| self.error(action, path, error))?;
         if mode == Mode::Read {
             // Opening a folder to read succeeds, reading it does not.
             let metadata = file.metadata().map_err(|error| self.error(action, path, error))?;
@@ -198,7 +200,8 @@ impl Disk for OsDisk {
     fn list(&self, directory: &str) -> Result<Vec<String>> {
         let failed = |error| self.error("list the folder", directory, error);
         let mut names = Vec::new();
-        for entry in fs::read_dir(self.full_directory(directory)?).map_err(failed)? {
+        let full = self.full_directory(directory)?;
+        for entry in with_descriptor(|| fs::read_dir(&full)).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             // A name that is not UTF-8 cannot be ours, and no call of this interface could use it.
             names.extend(name.into_string());
@@ -228,7 +231,9 @@ impl Disk for OsDisk {
         let full = self.full_directory(path)?;
         let failed = |error| self.error("sync the folder", path, error);
         if cfg!(unix) {
-            fs::File::open(full).and_then(|folder| folder.sync_all()).map_err(failed)
+            with_descriptor(|| fs::File::open(&full))
+                .and_then(|folder| folder.sync_all())
+                .map_err(failed)
         } else {
             // Elsewhere a folder cannot be opened as a file; names are durable with their files.
             fs::metadata(full).map(drop).map_err(failed)
@@ -237,13 +242,9 @@ impl Disk for OsDisk {
 
     fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>> {
         let failed = |error| self.error("lock", path, error);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(self.full(path)?)
-            .map_err(failed)?;
+        let (full, mut options) = (self.full(path)?, OpenOptions::new());
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = with_descriptor(|| options.open(&full)).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -272,7 +273,7 @@ impl Disk for OsDisk {
     fn lock_directory(&self, path: &str) -> Result<Option<Box<dyn Lock>>> {
         let full = self.full_directory(path)?;
         let failed = |error| self.error("lock the folder", path, error);
-        let file = fs::File::open(&full).map_err(failed)?;
+        let file = with_descriptor(|| fs::File::open(&full)).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(OsLock { file, path: full, name: self.shown(path) }))),
             Err(TryLockError::WouldBlock) => {

@@ -15,65 +15,92 @@ use std::sync::{Arc, OnceLock};
 
 use super::removals::Removals;
 use super::spare::SpareFiles;
+use crate::disk::open_files::{OpenFiles, Slot};
 use crate::disk::{Access, Disk, File, Mode};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::sync::{AtomicBool, Ordering};
 
-/// A counted file, opened at its first use.
+/// What the counted files of a store share.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    disk: Arc<dyn Disk>,
+    removals: Arc<Removals>,
+    files: OpenFiles,
+    /// Another process may remove files.
+    is_reader: bool,
+}
+
+impl Counted {
+    /// Files on `disk`, of which at most `files_max` are open, or the store's part of what the process
+    /// may open. No file goes once `removals` are stopped.
+    pub fn new(disk: &Arc<dyn Disk>, removals: &Arc<Removals>, files_max: Option<usize>) -> Self {
+        let files = OpenFiles::new(&**disk, files_max);
+        let (disk, removals) = (Arc::clone(disk), Arc::clone(removals));
+        Counted { disk, removals, files, is_reader: false }
+    }
+
+    /// The same beside another process, which may remove any of them.
+    #[must_use]
+    pub fn of_reader(self) -> Self {
+        Counted { is_reader: true, ..self }
+    }
+
+    /// The most files that are open.
+    pub fn files_max(&self) -> usize {
+        self.files.most()
+    }
+
+    /// Whether half of the files that may be open are not durable yet, so that they cannot be closed.
+    pub fn has_many_unsynced(&self) -> bool {
+        self.files.are_many_pinned()
+    }
+}
+
+/// A counted file, opened at its first use, and again at its next when it was closed for others.
 #[derive(Debug)]
 pub struct SharedFile {
-    disk: Arc<dyn Disk>,
+    counted: Counted,
     path: String,
     access: Access,
-    handle: OnceLock<Arc<dyn File>>,
+    slot: Arc<Slot>,
+    /// It stays open, since it is not durable.
+    is_pinned: AtomicBool,
     kept: AtomicBool,
     /// Where the file goes instead of being removed, unless it was kept at any time.
     spares: OnceLock<Arc<SpareFiles>>,
     was_kept: AtomicBool,
-    removals: Arc<Removals>,
 }
 
 impl SharedFile {
     /// A file that something durable names. It stays unless it is released. No disk access.
-    ///
-    /// No file goes once `removals` are stopped.
-    pub fn kept(
-        disk: &Arc<dyn Disk>,
-        path: impl Into<String>,
-        access: Access,
-        removals: &Arc<Removals>,
-    ) -> Arc<SharedFile> {
-        Self::with(disk, path.into(), access, OnceLock::new(), true, removals)
+    pub fn kept(counted: &Counted, path: impl Into<String>, access: Access) -> Arc<SharedFile> {
+        Self::with(counted, path.into(), access, Arc::default(), true)
     }
 
     /// A file just made, open as `handle`, that nothing durable names yet: it goes with its last
-    /// count unless [`SharedFile::keep`] is called.
-    pub fn unkept(
-        disk: &Arc<dyn Disk>,
-        handle: Arc<dyn File>,
-        removals: &Arc<Removals>,
-    ) -> Arc<SharedFile> {
+    /// count unless [`SharedFile::keep`] is called. It stays open until [`SharedFile::note_synced`].
+    pub fn unkept(counted: &Counted, handle: Arc<dyn File>) -> Arc<SharedFile> {
         let (path, access) = (handle.path().to_owned(), handle.access());
-        Self::with(disk, path, access, OnceLock::from(handle), false, removals)
+        counted.files.pin();
+        Self::with(counted, path, access, Arc::new(Slot::pinned(handle)), false)
     }
 
     fn with(
-        disk: &Arc<dyn Disk>,
+        counted: &Counted,
         path: String,
         access: Access,
-        handle: OnceLock<Arc<dyn File>>,
+        slot: Arc<Slot>,
         kept: bool,
-        removals: &Arc<Removals>,
     ) -> Arc<SharedFile> {
         Arc::new(SharedFile {
-            disk: Arc::clone(disk),
+            counted: counted.clone(),
             path,
             access,
-            handle,
+            slot,
+            is_pinned: AtomicBool::new(!kept),
             kept: AtomicBool::new(kept),
             spares: OnceLock::new(),
             was_kept: AtomicBool::new(kept),
-            removals: Arc::clone(removals),
         })
     }
 
@@ -83,20 +110,68 @@ impl SharedFile {
         let _ = self.spares.set(Arc::clone(spares));
     }
 
-    /// The open file; opens it to read at the first call. An error is not remembered: the next call
-    /// tries again.
-    pub fn file(&self) -> Result<&Arc<dyn File>> {
-        if let Some(handle) = self.handle.get() {
-            return Ok(handle);
+    fn open(&self) -> Result<Arc<dyn File>> {
+        self.counted.disk.open(&self.path, Mode::Read, self.access)
+    }
+
+    /// The file, opened to be read if it is not open; then, and where nobody did yet, `check` says
+    /// whether it is the one that it should be. An error is not remembered: the next call tries again.
+    #[inline]
+    pub fn file(&self, check: impl FnOnce(&Arc<dyn File>) -> Result<()>) -> Result<Arc<dyn File>> {
+        self.counted.files.get(&self.slot, || self.open_again(), check)
+    }
+
+    /// Opens what was there before.
+    fn open_again(&self) -> Result<Arc<dyn File>> {
+        self.open().map_err(|error| match error.kind() {
+            Kind::Missing if self.counted.is_reader => Error::missing(format!(
+                "{} is gone, since another process removed it after it was closed here: reload, or open \
+                 the snapshot or the table again; a greater max_open_files keeps more files open",
+                self.path
+            )),
+            Kind::Missing => Error::new(
+                Kind::Corrupt,
+                format!(
+                    "{} is not there any more, but what the session keeps is in it: \
+                     put the file back, then try again",
+                    self.path
+                ),
+            ),
+            _ => error,
+        })
+    }
+
+    /// The same for who checks it, and then says so by [`SharedFile::note_checked`].
+    pub fn unchecked(&self) -> Result<Arc<dyn File>> {
+        self.counted.files.get_unchecked(&self.slot, || self.open())
+    }
+
+    /// Notes that `file` is the one that it should be.
+    pub fn note_checked(&self, file: &Arc<dyn File>) {
+        self.slot.note_checked(file);
+    }
+
+    /// Has the next use of the file check it.
+    pub fn doubt(&self) {
+        self.slot.doubt();
+    }
+
+    /// The file, if it is open.
+    pub fn open_file(&self) -> Option<Arc<dyn File>> {
+        self.slot.open_file()
+    }
+
+    /// The file is durable now, so that it may be closed while others are read.
+    pub fn note_synced(&self) {
+        if self.is_pinned.swap(false, Ordering::AcqRel) {
+            self.counted.files.unpin();
+            self.counted.files.count(&self.slot);
         }
-        // Two threads may both open it; one handle wins and the other closes.
-        let opened = self.disk.open(&self.path, Mode::Read, self.access)?;
-        Ok(self.handle.get_or_init(|| opened))
     }
 
     /// Writes to the file just made, in the room of the spare files where there is no other.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let file = self.file()?;
+        let file = self.unchecked()?;
         match self.spares.get() {
             Some(spares) => spares.make_room(|| file.write_at(offset, bytes)),
             None => file.write_at(offset, bytes),
@@ -127,22 +202,29 @@ impl SharedFile {
 
 impl Drop for SharedFile {
     fn drop(&mut self) {
+        if self.is_pinned.load(Ordering::Acquire) {
+            self.counted.files.unpin();
+        }
         if self.is_kept() {
             return;
         }
-        let (disk, path) = (Arc::clone(&self.disk), std::mem::take(&mut self.path));
+        let (disk, path) = (Arc::clone(&self.counted.disk), std::mem::take(&mut self.path));
         let was_kept = self.was_kept.load(Ordering::Acquire);
         let spares = self.spares.take().filter(|_| !was_kept);
-        // It stays open as long, since closing what has no name any more is what frees its blocks.
-        let handle = self.handle.take();
-        self.removals.leave(move || {
-            if let (Some(spares), Some(handle)) = (&spares, &handle)
-                && spares.offer(&path, handle)
-            {
-                return;
+        // It may stay open as long, since closing what has no name any more is what frees its blocks.
+        let slot = Arc::clone(&self.slot);
+        self.counted.removals.leave(move || {
+            if let Some(spares) = &spares {
+                let open = || disk.open(&path, Mode::Read, Access::Buffered);
+                let file = slot.open_file().map_or_else(open, Ok);
+                if file.and_then(|file| file.len()).is_ok_and(|length| spares.offer(&path, length))
+                {
+                    return;
+                }
             }
             // Best effort, as the header says: the next opening finds what stays.
             let _ = disk.remove(&path);
+            drop(slot);
         });
     }
 }
@@ -152,35 +234,36 @@ impl Drop for SharedFile {
 mod tests {
     use super::*;
     use crate::disk::memory::MemoryDisk;
-    use crate::error::Kind;
 
-    fn disk() -> (Arc<MemoryDisk>, Arc<dyn Disk>, Arc<Removals>) {
+    fn disk() -> (Arc<MemoryDisk>, Counted, Arc<Removals>) {
         let memory = MemoryDisk::new();
         memory.replace("a", b"bytes").unwrap();
-        (Arc::clone(&memory), memory, Removals::new(true))
+        let removals = Removals::new(true);
+        let disk: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
+        (memory, Counted::new(&disk, &removals, Some(2)), removals)
     }
 
     #[test]
     fn a_file_goes_with_its_last_count_unless_it_is_kept() {
-        let (memory, disk, removals) = disk();
-        let first = SharedFile::kept(&disk, "a", Access::Buffered, &removals);
+        let (memory, counted, removals) = disk();
+        let first = SharedFile::kept(&counted, "a", Access::Buffered);
         first.release();
         let second = Arc::clone(&first);
         drop(first);
         assert!(memory.exists("a").unwrap());
-        let handle = Arc::clone(second.file().unwrap());
+        let handle = second.unchecked().unwrap();
         drop(second);
         assert!(memory.exists("a").unwrap(), "whoever drops it has no time to remove it");
         assert_eq!(removals.collect(1), 1);
         assert!(!memory.exists("a").unwrap());
         assert_eq!(handle.len().unwrap(), 5);
 
-        let made = disk.open("b", Mode::Create, Access::Buffered).unwrap();
-        drop(SharedFile::unkept(&disk, Arc::clone(&made), &removals));
+        let made = memory.open("b", Mode::Create, Access::Buffered).unwrap();
+        drop(SharedFile::unkept(&counted, Arc::clone(&made)));
         assert_eq!(removals.collect(usize::MAX), 1);
         assert!(!memory.exists("b").unwrap());
-        let made = disk.open("b", Mode::Create, Access::Buffered).unwrap();
-        let kept = SharedFile::unkept(&disk, made, &removals);
+        let made = memory.open("b", Mode::Create, Access::Buffered).unwrap();
+        let kept = SharedFile::unkept(&counted, made);
         kept.keep();
         drop(kept);
         assert_eq!(removals.collect(usize::MAX), 0);
@@ -189,8 +272,8 @@ mod tests {
 
     #[test]
     fn nothing_is_removed_once_removals_are_stopped() {
-        let (memory, disk, removals) = disk();
-        let file = SharedFile::kept(&disk, "a", Access::Buffered, &removals);
+        let (memory, counted, removals) = disk();
+        let file = SharedFile::kept(&counted, "a", Access::Buffered);
         file.release();
         removals.stop();
         drop(file);
@@ -200,8 +283,8 @@ mod tests {
 
     #[test]
     fn what_waits_stays_when_removals_are_stopped() {
-        let (memory, disk, removals) = disk();
-        let file = SharedFile::kept(&disk, "a", Access::Buffered, &removals);
+        let (memory, counted, removals) = disk();
+        let file = SharedFile::kept(&counted, "a", Access::Buffered);
         file.release();
         drop(file);
         removals.stop();
@@ -211,12 +294,80 @@ mod tests {
 
     #[test]
     fn a_file_is_opened_at_its_first_use_and_an_error_is_not_remembered() {
-        let (memory, disk, removals) = disk();
-        let file = SharedFile::kept(&disk, "later", Access::Buffered, &removals);
-        assert_eq!(file.file().unwrap_err().kind(), Kind::Missing);
+        let (memory, counted, _) = disk();
+        let file = SharedFile::kept(&counted, "later", Access::Buffered);
+        let sound = |_: &Arc<dyn File>| Ok(());
+        assert_eq!(file.file(sound).unwrap_err().kind(), Kind::Missing);
         memory.replace("later", b"x").unwrap();
-        assert_eq!(file.file().unwrap().len().unwrap(), 1);
-        assert!(Arc::ptr_eq(file.file().unwrap(), file.file().unwrap()));
+        assert_eq!(file.file(sound).unwrap().len().unwrap(), 1);
+        let unwanted = |_: &Arc<dyn File>| panic!("it was checked");
+        assert!(Arc::ptr_eq(&file.file(unwanted).unwrap(), &file.file(unwanted).unwrap()));
+    }
+
+    #[test]
+    fn files_are_closed_for_others_and_checked_when_they_are_opened_again() {
+        let (memory, counted, _) = disk();
+        let files: Vec<_> = (0..4)
+            .map(|number| {
+                let path = format!("{number}");
+                memory.replace(&path, path.as_bytes()).unwrap();
+                SharedFile::kept(&counted, path, Access::Buffered)
+            })
+            .collect();
+        let checks = std::cell::Cell::new(0);
+        let read = |file: &Arc<SharedFile>| {
+            let handle = file.file(|handle| {
+                checks.set(checks.get() + 1);
+                let mut found = [0; 1];
+                handle.read_exact_at(0, &mut found)?;
+                let is_right = found == file.path().as_bytes();
+                let other = || crate::Error::corrupt(file.path(), 0, "the file", "another");
+                is_right.then_some(()).ok_or_else(other)
+            })?;
+            Ok::<_, crate::Error>(handle)
+        };
+        let open = || files.iter().filter(|file| file.open_file().is_some()).count();
+        let held = read(&files[0]).unwrap();
+        for round in 1..=3 {
+            for file in &files {
+                read(file).unwrap();
+                assert!(open() <= 2);
+            }
+            assert!(checks.get() <= 4 * round + 1);
+        }
+        assert_eq!(held.len().unwrap(), 1, "who has it may go on reading");
+        // Another file under the name: told at each try, until the right one is back.
+        let closed = files.iter().find(|file| file.open_file().is_none()).unwrap();
+        memory.replace(closed.path(), b"other").unwrap();
+        for _ in 0..2 {
+            assert_eq!(read(closed).unwrap_err().kind(), Kind::Corrupt);
+        }
+        memory.replace(closed.path(), closed.path()).unwrap();
+        read(closed).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_durable_stays_open() {
+        let (memory, counted, _) = disk();
+        let made: Vec<_> = (0..5)
+            .map(|number| {
+                let path = format!("{number}");
+                let handle = memory.open(&path, Mode::Create, Access::Buffered).unwrap();
+                SharedFile::unkept(&counted, handle)
+            })
+            .collect();
+        assert!(made.iter().all(|file| file.open_file().is_some()) && counted.has_many_unsynced());
+        made.iter().for_each(|file| file.note_synced());
+        made[0].note_synced();
+        assert_eq!(made.iter().filter(|file| file.open_file().is_some()).count(), 2);
+        assert!(!counted.has_many_unsynced());
+        let handle = memory.open("more", Mode::Create, Access::Buffered).unwrap();
+        let more = SharedFile::unkept(&counted, handle);
+        let another = memory.open("another", Mode::Create, Access::Buffered).unwrap();
+        let another = SharedFile::unkept(&counted, another);
+        assert!(counted.has_many_unsynced());
+        drop((more, another));
+        assert!(!counted.has_many_unsynced(), "what is given up does not count");
     }
 }
 
@@ -237,19 +388,23 @@ mod interleavings {
                     memory.replace("a", b"bytes").expect("memory takes it");
                     let disk: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
                     let removals = Removals::new(true);
-                    let file = SharedFile::kept(&disk, "a", Access::Buffered, &removals);
+                    let counted = Counted::new(&disk, &removals, Some(1));
+                    let file = SharedFile::kept(&counted, "a", Access::Buffered);
                     let threads: Vec<_> = (0..3)
                         .map(|number| {
                             let (file, removals) = (Arc::clone(&file), Arc::clone(&removals));
                             shuttle::thread::spawn(move || {
-                                assert_eq!(file.file().expect("it is there").len().expect("5"), 5);
+                                assert_eq!(
+                                    file.unchecked().expect("it is there").len().expect("5"),
+                                    5
+                                );
                                 shuttle::thread::yield_now();
                                 if number == 0 && stopped {
                                     removals.stop();
                                 }
                                 file.release();
                                 shuttle::thread::yield_now();
-                                assert!(file.disk.exists("a").expect("memory answers"));
+                                assert!(file.counted.disk.exists("a").expect("memory answers"));
                             })
                         })
                         .collect();

@@ -29,10 +29,10 @@ pub struct SpareFiles {
     removals: Arc<Removals>,
 }
 
+/// Not open: the next file of the kind opens it, and what is shed may be opened for that.
 #[derive(Debug)]
 struct Spare {
     path: String,
-    file: Arc<dyn File>,
     length: u64,
 }
 
@@ -48,14 +48,13 @@ impl SpareFiles {
         })
     }
 
-    /// Takes `file` at `path` in, if there is room; otherwise it is the caller's as before, who has
-    /// the right to remove it.
-    pub fn offer(&self, path: &str, file: &Arc<dyn File>) -> bool {
-        let Ok(length) = file.len() else { return false };
+    /// Takes the file of `length` bytes at `path` in, if there is room; otherwise it is the caller's as
+    /// before, who has the right to remove it.
+    pub fn offer(&self, path: &str, length: u64) -> bool {
         let mut files = lock(&self.files);
         let fits = held(&files) + length <= 2 * self.bytes_max;
         if fits {
-            files.push(Spare { path: path.to_owned(), file: Arc::clone(file), length });
+            files.push(Spare { path: path.to_owned(), length });
         }
         fits
     }
@@ -105,24 +104,24 @@ impl SpareFiles {
     }
 
     fn shed_piece(&self) {
-        let (path, file, length) = {
+        // Out of the list meanwhile, so that nobody takes it and writes to what is cut.
+        let mut oldest = {
             let mut files = lock(&self.files);
             if held(&files) <= self.bytes_max {
                 return;
             }
-            let oldest = &mut files[0];
-            if oldest.length > SHED_BYTES {
-                oldest.length -= SHED_BYTES;
-                (oldest.path.clone(), Arc::clone(&oldest.file), oldest.length)
-            } else {
-                let Spare { path, file, .. } = files.remove(0);
-                (path, file, 0)
-            }
+            files.remove(0)
         };
-        if length == 0 || file.set_len(length).is_err() {
-            // Best effort, as all removals.
-            remove_quietly(&*self.disk, &path);
+        if oldest.length > SHED_BYTES {
+            oldest.length -= SHED_BYTES;
+            let file = self.disk.open(&oldest.path, Mode::Write, Access::Buffered);
+            if file.and_then(|file| file.set_len(oldest.length)).is_ok() {
+                lock(&self.files).insert(0, oldest);
+                return;
+            }
         }
+        // Best effort, as all removals.
+        remove_quietly(&*self.disk, &oldest.path);
     }
 
     /// Does `write`, and once more without the spare files, and those that wait to be removed, when there
@@ -167,7 +166,7 @@ impl Drop for SpareFiles {
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
-    use super::super::shared::SharedFile;
+    use super::super::shared::{Counted, SharedFile};
     use super::*;
     use crate::disk::memory::MemoryDisk;
 
@@ -183,7 +182,8 @@ mod tests {
         let removals = Removals::new(true);
         let spares = SpareFiles::new(&disk, 1_000, &removals);
         for (path, keeps) in [("a", false), ("b", true)] {
-            let shared = SharedFile::unkept(&disk, made(&disk, path, 400), &removals);
+            let shared =
+                SharedFile::unkept(&Counted::new(&disk, &removals, None), made(&disk, path, 400));
             shared.spare_in(&spares);
             if keeps {
                 shared.keep();
@@ -206,7 +206,10 @@ mod tests {
         let mebi = SHED_BYTES as usize;
         let spares = SpareFiles::new(&disk, 3 * SHED_BYTES, &removals);
         for (path, length) in [("a", 2 * mebi), ("b", mebi), ("c", 2 * mebi), ("d", 2 * mebi)] {
-            let shared = SharedFile::unkept(&disk, made(&disk, path, length), &removals);
+            let shared = SharedFile::unkept(
+                &Counted::new(&disk, &removals, None),
+                made(&disk, path, length),
+            );
             shared.spare_in(&spares);
         }
         removals.collect(usize::MAX);
@@ -234,7 +237,8 @@ mod tests {
             if path == "b" {
                 removals.stop();
             }
-            let shared = SharedFile::unkept(&disk, made(&disk, path, 400), &removals);
+            let shared =
+                SharedFile::unkept(&Counted::new(&disk, &removals, None), made(&disk, path, 400));
             shared.spare_in(&spares);
         }
         assert!(spares.take("c", Access::Buffered, 0).unwrap().is_none());
@@ -247,7 +251,8 @@ mod tests {
         let sim = crate::disk::sim::SimDisk::new(1);
         let disk: Arc<dyn Disk> = Arc::clone(&sim) as Arc<dyn Disk>;
         let spares = SpareFiles::new(&disk, 100_000, &Removals::new(true));
-        assert!(spares.offer("a", &made(&disk, "a", 60_000)));
+        made(&disk, "a", 60_000);
+        assert!(spares.offer("a", 60_000));
         let file = made(&disk, "b", 10);
         sim.capacity(Some(sim.total_bytes() + 1_000));
         spares.make_room(|| file.write_at(0, &[1; 1_000])).unwrap();

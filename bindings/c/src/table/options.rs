@@ -135,6 +135,7 @@ pub(crate) fn session_options(
         },
         cache,
         queue_depth: given.queue_depth as usize,
+        max_open_files: None,
         segment_bytes: given.segment_bytes,
         log: choose(given.log, &[Log::None, Log::Written, Log::Synced], "log")?,
         log_file_bytes: given.log_file_bytes,

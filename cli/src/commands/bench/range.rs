@@ -381,9 +381,7 @@ impl Load {
         if reverse {
             cursor.seek_last();
         }
-        while let Some((key, value)) =
-            if reverse { cursor.previous()? } else { cursor.next()? }
-        {
+        while let Some((key, value)) = if reverse { cursor.previous()? } else { cursor.next()? } {
             found.take(key, value.len(), reverse);
         }
         self.note(&found, found.entries == self.plan.entries);

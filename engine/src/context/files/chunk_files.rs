@@ -5,13 +5,13 @@
 //! read. So a pack of any length takes a bounded number of descriptors.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
 use super::paths;
 use super::record::{self, Tag};
 use crate::cache::Cache;
+use crate::disk::open_files::{OpenFiles, Slot};
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
@@ -20,13 +20,7 @@ use crate::format::hash::combine;
 use crate::format::header::{self, FileKind, Header};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
-/// The most files of all packs of a process that are open at a time, those that are appended to apart:
-/// 8 GiB in chunks of the usual length, and half of the 1,024 descriptors that most systems give a process;
-/// where they give fewer, half of those. Reads that are spread over more open a file each, which costs less
-/// than the read; longer chunks reach further. On disks without descriptors each pack has so many.
-pub(crate) const FILES_MAX: usize = 512;
-
-/// How many of them an opening opens, or a quarter of what may be open: so many cost little, and of an
+/// How many files an opening opens, or a quarter of what may be open: so many cost little, and of an
 /// epoch that another process clears meanwhile they stay readable.
 pub(crate) const FILES_AT_ONCE: usize = 64;
 
@@ -49,9 +43,7 @@ pub(crate) struct Chunk {
     verified: AtomicBool,
     /// Nothing in it was kept, so there is no file.
     pub(crate) is_gone: bool,
-    file: Mutex<Option<Arc<dyn File>>>,
-    /// It was read since the hand passed.
-    used: AtomicBool,
+    slot: Arc<Slot>,
 }
 
 impl Chunk {
@@ -74,8 +66,7 @@ impl Chunk {
             sealed: OnceLock::new(),
             verified: AtomicBool::new(false),
             is_gone: false,
-            file: Mutex::new(None),
-            used: AtomicBool::new(true),
+            slot: Arc::default(),
         }
     }
 
@@ -91,8 +82,7 @@ impl Chunk {
             sealed: self.sealed.clone(),
             verified: AtomicBool::new(false),
             is_gone: self.is_gone,
-            file: Mutex::new(None),
-            used: AtomicBool::new(false),
+            slot: Arc::default(),
         }
     }
 
@@ -123,7 +113,7 @@ impl Chunk {
 
     /// It is the one that is appended to: its file stays open until [`Files::count`].
     pub(crate) fn pin(&self, file: Arc<dyn File>) {
-        *lock(&self.file) = Some(file);
+        self.slot.pin(file);
     }
 
     fn open(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
@@ -173,60 +163,12 @@ fn foreign(path: &str) -> Error {
     Error::invalid(format!("{path} belongs to another store: put the right file in its place"))
 }
 
-/// Chunks whose files are open and may be closed, in the order of the hand: those of all packs that take
-/// descriptors of the process, or of one pack on a disk that has none.
-#[derive(Debug, Default)]
-struct Pool {
-    open: Mutex<VecDeque<Weak<Chunk>>>,
-}
-
-impl Pool {
-    fn of(disk: &dyn Disk) -> Arc<Pool> {
-        static PROCESS: OnceLock<Arc<Pool>> = OnceLock::new();
-        if disk.folder().is_none() {
-            return Arc::default();
-        }
-        Arc::clone(PROCESS.get_or_init(Arc::default))
-    }
-
-    /// The file of `chunk` is open, and others make room.
-    fn count(&self, chunk: &Arc<Chunk>, most: usize) {
-        let mut open = lock(&self.open);
-        open.push_back(Arc::downgrade(chunk));
-        if open.len() > most {
-            open.retain(|chunk| chunk.strong_count() > 0);
-        }
-        while open.len() > most {
-            let oldest = open.pop_front().expect("there are more than none");
-            let Some(chunk) = oldest.upgrade() else { continue };
-            if chunk.used.swap(false, Ordering::Relaxed) {
-                open.push_back(oldest);
-            } else {
-                *lock(&chunk.file) = None;
-            }
-        }
-    }
-
-    /// Closes half of the files; returns whether there were any.
-    fn let_go(&self) -> bool {
-        let mut open = lock(&self.open);
-        open.retain(|chunk| chunk.strong_count() > 0);
-        let half = open.len().div_ceil(2);
-        open.drain(..half)
-            .filter_map(|chunk| chunk.upgrade())
-            .for_each(|chunk| *lock(&chunk.file) = None);
-        half > 0
-    }
-}
-
 /// The files of a pack that are open.
 #[derive(Debug)]
 pub(crate) struct Files {
     disk: Arc<dyn Disk>,
     store: u64,
-    pool: Arc<Pool>,
-    /// The most files that are open in it.
-    most: usize,
+    open: OpenFiles,
     /// Files to remove when nobody can read them any more.
     doomed: Mutex<Vec<String>>,
     /// Who holds the store's lock: without it the folder may be another's by then.
@@ -234,41 +176,27 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(disk: Arc<dyn Disk>, store: u64) -> Files {
-        let half = disk.open_files_max().map_or(u64::MAX, |most| most / 2);
-        let most = half.clamp(1, FILES_MAX as u64) as usize;
-        let (pool, doomed) = (Pool::of(&*disk), Mutex::new(Vec::new()));
-        Files { disk, store, pool, most, doomed, keeper: Mutex::new(None) }
+    pub(crate) fn new(disk: Arc<dyn Disk>, store: u64, most: Option<usize>) -> Files {
+        let (open, doomed) = (OpenFiles::new(&*disk, most), Mutex::new(Vec::new()));
+        Files { disk, store, open, doomed, keeper: Mutex::new(None) }
     }
 
     /// How many files an opening opens at once.
     pub(crate) fn at_once(&self) -> usize {
-        FILES_AT_ONCE.min(self.most.div_ceil(4))
+        FILES_AT_ONCE.min(self.open.most().div_ceil(4))
     }
 
     /// The file of `chunk`, open.
     #[inline]
     pub(crate) fn get(&self, chunk: &Arc<Chunk>) -> Result<Arc<dyn File>> {
-        if let Some(file) = &*lock(&chunk.file) {
-            chunk.used.store(true, Ordering::Relaxed);
-            return Ok(Arc::clone(file));
-        }
-        let file = match chunk.open(&*self.disk, self.store) {
-            // Perhaps the process has no descriptor left: what else it opens is not known here.
-            Err(error) if error.kind() == Kind::Io && self.pool.let_go() => {
-                chunk.open(&*self.disk, self.store)?
-            }
-            opened => opened?,
-        };
-        if lock(&chunk.file).replace(Arc::clone(&file)).is_none() {
-            self.count(chunk);
-        }
-        Ok(file)
+        let open = || chunk.open(&*self.disk, self.store);
+        // Whoever opens it checks it.
+        self.open.get(&chunk.slot, open, |_| Ok(()))
     }
 
     /// The open file of `chunk` counts, and others make room.
     pub(crate) fn count(&self, chunk: &Arc<Chunk>) {
-        self.pool.count(chunk, self.most);
+        self.open.count(&chunk.slot);
     }
 
     /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.
@@ -325,7 +253,7 @@ impl Files {
     /// How many files are open, that which is appended to apart.
     #[cfg(test)]
     pub(crate) fn open_count(&self) -> usize {
-        lock(&self.pool.open).len()
+        self.open.open_count()
     }
 }
 

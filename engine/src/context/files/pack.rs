@@ -103,7 +103,7 @@ impl Pack {
         cache: Arc<Cache>,
         options: &Options,
     ) -> Pack {
-        Pack::over(Arc::new(Files::new(disk, store)), store, cache, options)
+        Pack::over(Arc::new(Files::new(disk, store, options.max_open_files)), store, cache, options)
     }
 
     fn over(files: Arc<Files>, store: u64, cache: Arc<Cache>, options: &Options) -> Pack {

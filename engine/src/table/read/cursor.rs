@@ -574,11 +574,12 @@ fn read_missing(
     memory: &mut PlaceMemory,
 ) -> Result<()> {
     places(sources).for_each(|place| place.prefetch_place());
-    let mut reads = Vec::new();
+    let mut missing = Vec::new();
     let mut scratch = None;
     for (number, place) in places(sources).enumerate() {
         let Some((segment, page)) = place.missing()? else { continue };
-        let (file, is_cached) = (Arc::clone(segment.file()), segment.cached().is_some());
+        let segment = Arc::clone(segment);
+        let is_cached = segment.cached().is_some();
         if scratch.is_none() {
             scratch = Some(store.take_scratch()?);
         }
@@ -588,16 +589,23 @@ fn read_missing(
             (None, Some(scratch)) if is_cached => scratch.buffer(),
             _ => Buffer::new(PAGE_BYTES),
         };
-        let (offset, tag) = (page_offset(page), number as u64);
-        reads.push(Read { file, offset, length: PAGE_BYTES, buffer, tag });
+        missing.push((number as u64, segment, page, buffer));
     }
     let Some(mut scratch) = scratch else { return Ok(()) };
     let mut waiting: Vec<_> = places(sources).collect();
-    let mut spare = Vec::new();
+    let (mut spare, mut failed) = (Vec::new(), None);
+    // Opened as its turn comes, so that no more are open than reads are under way.
+    let reads = missing.into_iter().map_while(|(tag, segment, page, buffer)| {
+        let opened = segment.file().map_err(|error| failed = Some(error)).ok();
+        opened.map(|file| Read { file, offset: page_offset(page), length: PAGE_BYTES, buffer, tag })
+    });
     read_batch(&mut *scratch.queue, reads, |read| {
         spare.extend(waiting[read.tag as usize].take_page(read.buffer, memory)?);
         Ok(())
     })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
     spare.into_iter().for_each(|buffer| scratch.give_back(buffer));
     store.put_scratch(scratch);
     Ok(())

@@ -542,7 +542,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
             self.complete()?;
         }
         let read = Read {
-            file: Arc::clone(at.segment.file()),
+            file: at.segment.file()?,
             offset: page_offset(at.page),
             length: PAGE_BYTES,
             buffer: self.scratch.buffer(),

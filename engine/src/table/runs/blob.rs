@@ -9,6 +9,7 @@
 //!
 //! Format document: `docs/format/blob.md`.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::disk::{Buffer, File, Queue, Read, read_batch};
@@ -194,8 +195,6 @@ pub struct BlobFile {
     synced: SyncOnce,
     /// Its name was made durable as well.
     named: AtomicBool,
-    /// Header, footer and length were checked, or written by this process.
-    checked: AtomicBool,
     /// The session was closed.
     closed: Arc<AtomicBool>,
 }
@@ -205,8 +204,7 @@ impl BlobFile {
     #[must_use]
     pub fn new(meta: BlobMeta, shared: Arc<SharedFile>, closed: &Arc<AtomicBool>) -> Self {
         let (synced, named) = (SyncOnce::new(true), AtomicBool::new(true));
-        let (checked, closed) = (AtomicBool::new(false), Arc::clone(closed));
-        BlobFile { meta, shared, synced, named, checked, closed }
+        BlobFile { meta, shared, synced, named, closed: Arc::clone(closed) }
     }
 
     /// The same, which was not made durable here.
@@ -241,7 +239,19 @@ impl BlobFile {
 
     /// Makes the file durable unless it is. Its name needs a sync of the folder too.
     pub fn sync(&self) -> Result<()> {
-        self.synced.sync(self.shared.path(), || self.shared.file()?.sync())
+        self.synced.sync(self.shared.path(), || self.shared.unchecked()?.sync())?;
+        self.shared.note_synced();
+        Ok(())
+    }
+
+    /// The same unless somebody is at it; whether it had to be done, and was.
+    pub fn sync_if_free(&self) -> Result<bool> {
+        let sync = || self.shared.unchecked()?.sync();
+        let was_free = self.synced.sync_if_free(self.shared.path(), sync)?;
+        if was_free {
+            self.shared.note_synced();
+        }
+        Ok(was_free)
     }
 
     /// Whether the file is durable with its name.
@@ -255,8 +265,9 @@ impl BlobFile {
         self.named.store(true, Ordering::Release);
     }
 
-    /// The open file, whose header, footer and length were compared with the meta data.
-    pub fn file(&self) -> Result<&Arc<dyn File>> {
+    /// The file, opened if it was closed; then its header, footer and length are compared with the meta
+    /// data.
+    pub fn file(&self) -> Result<Arc<dyn File>> {
         if self.closed.load(Ordering::Acquire) {
             let path = self.shared.path();
             return Err(Error::new(
@@ -264,21 +275,13 @@ impl BlobFile {
                 format!("the session of {path} was closed: open it again"),
             ));
         }
-        let file = self.shared.file()?;
-        if !self.checked.load(Ordering::Acquire) {
-            let found = read_meta(&**file, self.meta.id)?;
-            if found != self.meta {
-                let path = self.shared.path();
-                return Err(Error::corrupt(
-                    path,
-                    0,
-                    "the blob file that is referred to",
-                    "another",
-                ));
+        self.shared.file(|file| {
+            if read_meta(&**file, self.meta.id)? == self.meta {
+                return Ok(());
             }
-            self.checked.store(true, Ordering::Release);
-        }
-        Ok(file)
+            let path = self.shared.path();
+            Err(Error::corrupt(path, 0, "the blob file that is referred to", "another"))
+        })
     }
 
     /// `Corrupt` unless `span` lies inside the file.
@@ -351,7 +354,7 @@ impl BlobFile {
 
     /// Reads and checks every page.
     pub fn verify(&self) -> Result<()> {
-        self.checked.store(false, Ordering::Release);
+        self.shared.doubt();
         let whole = BlobSpan { file: self.meta.identity, offset: 0, length: self.meta.bytes };
         let mut checksum = 0;
         self.read(&whole, 0, whole.length, |piece| checksum = crc_append(checksum, piece))?;
@@ -383,17 +386,18 @@ pub fn fetch(
     blobs: &[HeldBlob],
     mut each: impl FnMut(usize, u64, &[u8]),
 ) -> Result<()> {
-    for HeldBlob { span, file } in blobs {
-        file.check_span(span)?;
-        file.file()?;
-    }
+    blobs.iter().try_for_each(|HeldBlob { span, file }| file.check_span(span))?;
+    let failed = Cell::new(None);
+    let failed = &failed;
     let reads = blobs.iter().enumerate().flat_map(|(number, HeldBlob { span, file })| {
         let (first, count) = span.pages();
         let chunks = (0..count).step_by(READ_PAGES as usize);
         chunks.filter_map(move |chunk| {
             let length = ((count - chunk).min(READ_PAGES) * PAGE) as usize;
+            // Opened as its turn comes, so that no more are open than reads are under way.
+            let opened = file.file().map_err(|error| failed.set(Some(error)));
             Some(Read {
-                file: Arc::clone(file.file().ok()?),
+                file: opened.ok()?,
                 offset: (first + chunk) * PAGE,
                 length,
                 buffer: Buffer::new(length),
@@ -407,8 +411,8 @@ pub fn fetch(
         let bytes = &read.buffer.as_slice()[..read.length];
         file.pieces(span, read.offset / PAGE, bytes, |at, piece| each(number, at, piece))
     })?;
-    // Whoever closed the session meanwhile made some reads not begin.
-    blobs.iter().try_for_each(|blob| blob.file.file().map(|_| ()))
+    // Some reads did not begin, perhaps since somebody closed the session meanwhile.
+    failed.take().map_or(Ok(()), Err)
 }
 
 /// Reads header, footer and length of the blob file `id`; `Corrupt` when they do not agree.
@@ -580,7 +584,6 @@ impl BlobBuilder {
             shared: self.shared,
             synced: SyncOnce::new(false),
             named: AtomicBool::new(false),
-            checked: AtomicBool::new(true),
             closed: self.closed,
         }))
     }

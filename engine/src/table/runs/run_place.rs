@@ -297,7 +297,11 @@ impl RunPlace {
     }
 
     /// Takes the page that was missing. Gives the buffer back where the cache has the page now. `Corrupt`.
-    pub fn take_page(&mut self, buffer: Buffer, memory: &mut PlaceMemory) -> Result<Option<Buffer>> {
+    pub fn take_page(
+        &mut self,
+        buffer: Buffer,
+        memory: &mut PlaceMemory,
+    ) -> Result<Option<Buffer>> {
         let Some(Goal { segment, page, .. }) = self.goal else { return Ok(Some(buffer)) };
         let from = &self.run.segments()[segment];
         let bytes = &buffer.as_slice()[..PAGE_BYTES];
@@ -516,7 +520,7 @@ impl RunPlace {
         let segment = &self.run.segments()[goal.segment];
         let buffer = self.window.buffer.as_mut().expect("it was just made");
         let bytes = &mut buffer.as_mut_slice()[..length];
-        segment.file().read_exact_at(page_offset(first), bytes)?;
+        segment.file()?.read_exact_at(page_offset(first), bytes)?;
         let buffer = self.window.buffer.take();
         self.window = Window { buffer, segment: goal.segment, first, count, checked: 0 };
         let is_held = self.take_at_hand(goal.segment, goal.page)?;

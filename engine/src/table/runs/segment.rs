@@ -25,17 +25,24 @@ pub struct Segment {
     meta: SegmentMeta,
     /// Of the filter, ready to hash with: not the session's where the segment was imported.
     salt: Salt,
-    file: Arc<dyn File>,
+    file: SegmentFile,
     index: OnceLock<Index>,
     /// The inner `None` is a segment without a filter.
     filter: OnceLock<Option<Filter>>,
-    /// Counts the file among its other owners; `None` for one opened by path.
-    shared: Option<Arc<SharedFile>>,
     synced: SyncOnce,
     /// The blob files that it refers to, held as long as it is.
     blobs: Vec<Arc<BlobFile>>,
     /// Its pages in the session's cache.
     cached: Option<CachedFile>,
+}
+
+/// Where its bytes are.
+#[derive(Debug)]
+enum SegmentFile {
+    /// Opened by path, and open as long as the segment.
+    Own(Arc<dyn File>),
+    /// Counted among its other owners, and closed when others are used.
+    Shared(Arc<SharedFile>),
 }
 
 /// The number of whole pages of a file; `Corrupt` when it is too short or not whole.
@@ -69,13 +76,16 @@ impl Segment {
     /// A segment whose meta data come from a manifest. Reads nothing.
     #[must_use]
     pub fn new(meta: SegmentMeta, file: Arc<dyn File>) -> Self {
+        Self::with_file(meta, SegmentFile::Own(file))
+    }
+
+    fn with_file(meta: SegmentMeta, file: SegmentFile) -> Self {
         Segment {
             salt: Salt::new(meta.footer.salt),
             meta,
             file,
             index: OnceLock::new(),
             filter: OnceLock::new(),
-            shared: None,
             synced: SyncOnce::new(true),
             blobs: Vec::new(),
             cached: None,
@@ -90,47 +100,50 @@ impl Segment {
         index: Index,
         filter: Option<Filter>,
     ) -> Self {
-        let segment = Self::new(meta, file);
-        segment.index.set(index).expect("nobody else has the segment");
-        segment.filter.set(filter).expect("nobody else has the segment");
-        segment
+        Self::new(meta, file).with_loaded(index, filter)
+    }
+
+    fn with_loaded(self, index: Index, filter: Option<Filter>) -> Self {
+        self.index.set(index).expect("nobody else has the segment");
+        self.filter.set(filter).expect("nobody else has the segment");
+        self
     }
 
     /// Opens the file at `path` for the meta data of a manifest and checks that the footer agrees.
     /// Reads two pages. `Missing`, `Corrupt`, `Version`, `Io`.
     pub fn open(disk: &dyn Disk, path: &str, meta: SegmentMeta, access: Access) -> Result<Self> {
-        Self::described(meta, disk.open(path, Mode::Read, access)?)
+        let file = disk.open(path, Mode::Read, access)?;
+        Self::check_is(&meta, &*file)?;
+        Ok(Self::new(meta, file))
     }
 
-    fn described(meta: SegmentMeta, file: Arc<dyn File>) -> Result<Self> {
-        let (header, footer) = Self::read_footer(&*file)?;
-        if (header.identity, footer) != (meta.identity, meta.footer) {
-            return Err(another(file.path()));
+    /// `Corrupt` unless `file` is the one that `meta` describes. Reads two pages.
+    fn check_is(meta: &SegmentMeta, file: &dyn File) -> Result<()> {
+        let (header, footer) = Self::read_footer(file)?;
+        if (header.identity, footer) == (meta.identity, meta.footer) {
+            return Ok(());
         }
-        Ok(Self::new(meta, file))
+        Err(another(file.path()))
     }
 
     /// A segment just finished, in its counted file. Not synced.
     #[must_use]
     pub fn adopt(
         meta: SegmentMeta,
-        file: Arc<dyn File>,
         index: Index,
         filter: Option<Filter>,
         shared: Arc<SharedFile>,
     ) -> Self {
-        let mut segment = Self::with_parts(meta, file, index, filter);
-        segment.shared = Some(shared);
-        segment.synced = SyncOnce::new(false);
-        segment
+        Self::with_file(meta, SegmentFile::Shared(shared)).with_loaded(index, filter).unsynced()
     }
 
     /// A segment that a manifest names, in its counted file; checks that header and footer agree
     /// with the manifest. Reads two pages. `Missing`, `Corrupt`, `Version`, `Io`.
     pub fn open_shared(meta: SegmentMeta, shared: Arc<SharedFile>) -> Result<Self> {
-        let mut segment = Self::described(meta, Arc::clone(shared.file()?))?;
-        segment.shared = Some(shared);
-        Ok(segment)
+        let file = shared.unchecked()?;
+        Self::check_is(&meta, &*file)?;
+        shared.note_checked(&file);
+        Ok(Self::with_file(meta, SegmentFile::Shared(shared)))
     }
 
     /// The same for many, in their order, with all reads in flight together.
@@ -138,21 +151,26 @@ impl Segment {
         listed: Vec<(&SegmentMeta, Arc<SharedFile>)>,
         queue: &mut dyn Queue,
     ) -> Result<Vec<Segment>> {
-        let mut places = Vec::with_capacity(2 * listed.len());
-        for (number, (_, shared)) in listed.iter().enumerate() {
-            let file = shared.file()?;
-            let last = whole_pages(&**file)? - 1;
-            places.extend([0, last].map(|page| (number, Arc::clone(file), page)));
-        }
-        let reads = places.into_iter().map(|(number, file, page)| Read {
+        let mut failed = None;
+        let mut places = listed.iter().enumerate().flat_map(|(number, (_, shared))| {
+            // Opened as its turn comes, so that no more are open than reads are under way.
+            let opened = shared.unchecked().and_then(|file| Ok((whole_pages(&*file)?, file)));
+            let found = opened.map_err(|error| failed = Some(error)).ok();
+            let pages =
+                found.map(|(pages, file)| [0, pages - 1].map(|page| (Arc::clone(&file), page)));
+            pages.into_iter().flatten().map(move |(file, page)| (number, file, page))
+        });
+        let reads = std::iter::from_fn(|| places.next()).map(|(number, file, page)| Read {
             file,
             offset: page_offset(page),
             length: PAGE_BYTES,
             buffer: Buffer::new(PAGE_BYTES),
             tag: number as u64,
         });
+        let mut half_seen = vec![false; listed.len()];
         read_batch(queue, reads, |read| {
-            let (meta, _) = &listed[read.tag as usize];
+            let number = read.tag as usize;
+            let (meta, shared) = &listed[number];
             let (path, page) = (read.file.path(), &read.buffer.as_slice()[..PAGE_BYTES]);
             let is_listed = if read.offset == 0 {
                 decode_header(path, page)?.identity == meta.identity
@@ -160,14 +178,22 @@ impl Segment {
                 let pages = (read.offset / PAGE_BYTES as u64) as u32 + 1;
                 Footer::decode(path, meta.identity, pages, page)? == meta.footer
             };
-            if is_listed { Ok(()) } else { Err(another(path)) }
+            if !is_listed {
+                return Err(another(path));
+            }
+            if std::mem::replace(&mut half_seen[number], true) {
+                shared.note_checked(&read.file);
+            }
+            Ok(())
         })?;
+        drop(places);
+        if let Some(error) = failed {
+            return Err(error);
+        }
         let segment = |(meta, shared): (&SegmentMeta, Arc<SharedFile>)| {
-            let mut segment = Self::new(meta.clone(), Arc::clone(shared.file()?));
-            segment.shared = Some(shared);
-            Ok(segment)
+            Self::with_file(meta.clone(), SegmentFile::Shared(shared))
         };
-        listed.into_iter().map(segment).collect()
+        Ok(listed.into_iter().map(segment).collect())
     }
 
     /// The segment in a file that is not known to be durable.
@@ -203,7 +229,7 @@ impl Segment {
         let bytes = footer.blob_files * blob::USE_BYTES as u32;
         let buffer = self.read_region(footer.blob_page(), bytes)?;
         let at = page_offset(footer.blob_page());
-        footer.take_blobs(&mut Decoder::new(self.file.path(), at, buffer.as_slice()))
+        footer.take_blobs(&mut Decoder::new(self.path(), at, buffer.as_slice()))
     }
 
     /// The segment with the blob files of its meta data.
@@ -229,7 +255,10 @@ impl Segment {
     /// The counted file of a segment of a session.
     #[must_use]
     pub fn shared(&self) -> &Arc<SharedFile> {
-        self.shared.as_ref().expect("the segments of a session are counted")
+        match &self.file {
+            SegmentFile::Shared(shared) => shared,
+            SegmentFile::Own(_) => panic!("the segments of a session are counted"),
+        }
     }
 
     /// Whether the file is durable, perhaps without its name.
@@ -239,12 +268,25 @@ impl Segment {
 
     /// Makes the file durable unless it is. Its name needs a sync of the folder too.
     pub fn sync(&self) -> Result<()> {
-        self.synced.sync(self.file.path(), || self.file.sync())
+        self.synced.sync(self.path(), || self.file()?.sync())?;
+        self.note_synced();
+        Ok(())
+    }
+
+    /// It may be closed when others are read.
+    fn note_synced(&self) {
+        if let SegmentFile::Shared(shared) = &self.file {
+            shared.note_synced();
+        }
     }
 
     /// The same unless somebody is at it; whether it had to be done, and was.
     pub fn sync_if_free(&self) -> Result<bool> {
-        self.synced.sync_if_free(self.file.path(), || self.file.sync())
+        let was_free = self.synced.sync_if_free(self.path(), || self.file()?.sync())?;
+        if was_free {
+            self.note_synced();
+        }
+        Ok(was_free)
     }
 
     /// Opens a file that no manifest describes: reads header, footer and index.
@@ -287,27 +329,49 @@ impl Segment {
         &self.meta
     }
 
-    /// The open file.
+    /// The file, opened if it was closed; then its header and footer are compared with the meta data.
+    #[inline]
+    pub fn file(&self) -> Result<Arc<dyn File>> {
+        match &self.file {
+            SegmentFile::Own(file) => Ok(Arc::clone(file)),
+            SegmentFile::Shared(shared) => shared.file(|file| Self::check_is(&self.meta, &**file)),
+        }
+    }
+
+    /// The file, if it is open.
+    #[must_use]
+    pub fn open_file(&self) -> Option<Arc<dyn File>> {
+        match &self.file {
+            SegmentFile::Own(file) => Some(Arc::clone(file)),
+            SegmentFile::Shared(shared) => shared.open_file(),
+        }
+    }
+
+    /// Where the file is, for messages.
     #[inline]
     #[must_use]
-    pub fn file(&self) -> &Arc<dyn File> {
-        &self.file
+    pub fn path(&self) -> &str {
+        match &self.file {
+            SegmentFile::Own(file) => file.path(),
+            SegmentFile::Shared(shared) => shared.path(),
+        }
     }
 
     fn read_region(&self, page: u32, bytes: u32) -> Result<Buffer> {
         // Compared with the file before the memory is taken: a damaged length asks for nothing.
         let end = page_offset(page) + u64::from(bytes);
-        let length = self.file.len()?;
+        let file = self.file()?;
+        let length = file.len()?;
         if end > length {
             return Err(Error::corrupt(
-                self.file.path(),
+                file.path(),
                 length,
                 format_args!("{end} bytes or more"),
                 "the end of the file",
             ));
         }
         let mut buffer = Buffer::new(bytes as usize);
-        self.file.read_exact_at(page_offset(page), buffer.as_mut_slice())?;
+        file.read_exact_at(page_offset(page), buffer.as_mut_slice())?;
         Ok(buffer)
     }
 
@@ -332,7 +396,7 @@ impl Segment {
         let footer = &self.meta.footer;
         let buffer = self.read_region(footer.index_page, footer.index_bytes)?;
         let bytes = &buffer.as_slice()[..footer.index_bytes as usize];
-        let path = self.file.path();
+        let path = self.path();
         let index = Index::decode(path, footer.index_page, self.meta.identity, bytes)?;
         if index.pages() != footer.pages {
             let offset = page_offset(footer.index_page);
@@ -346,7 +410,7 @@ impl Segment {
         let index = self.read_index()?;
         // The manifest's keys choose the segment before anything of it is read.
         if (index.first_key(), index.last_key()) != (self.first_key(), self.last_key()) {
-            let (path, offset) = (self.file.path(), page_offset(self.meta.footer.index_page));
+            let (path, offset) = (self.path(), page_offset(self.meta.footer.index_page));
             return Err(Error::corrupt(path, offset, "the keys that the manifest has", "others"));
         }
         Ok(self.index.get_or_init(|| {
@@ -372,7 +436,7 @@ impl Segment {
         }
         let buffer = self.read_region(footer.filter_page, footer.filter_bytes)?;
         let bytes = &buffer.as_slice()[..footer.filter_bytes as usize];
-        let path = self.file.path();
+        let path = self.path();
         let filter = Filter::decode(path, footer.filter_page, self.meta.identity, bytes)?;
         if filter.salt() != footer.salt {
             let offset = page_offset(footer.filter_page);
@@ -435,12 +499,12 @@ impl Segment {
     /// Checks a page of entries that was read from this segment.
     #[inline]
     pub fn check_page<'a>(&self, page: u32, bytes: &'a [u8]) -> Result<Page<'a>> {
-        Page::check(self.file.path(), page, self.meta.identity, bytes)
+        Page::check(self.path(), page, self.meta.identity, bytes)
     }
 
     /// Reads page `page` into `buffer` and checks it. One page read. `Corrupt`, `Io`.
     pub fn read_page<'a>(&self, page: u32, buffer: &'a mut Buffer) -> Result<Page<'a>> {
-        self.file.read_exact_at(page_offset(page), &mut buffer.as_mut_slice()[..PAGE_BYTES])?;
+        self.file()?.read_exact_at(page_offset(page), &mut buffer.as_mut_slice()[..PAGE_BYTES])?;
         self.check_page(page, &buffer.as_slice()[..PAGE_BYTES])
     }
 
@@ -451,7 +515,7 @@ impl Segment {
         let last = FIRST_PAGE + self.meta.footer.pages;
         if u64::from(page) + u64::from(count) >= u64::from(last) {
             return Err(Error::corrupt(
-                self.file.path(),
+                self.path(),
                 page_offset(page),
                 format_args!("overflow pages before page {last}"),
                 format_args!("{count} of them"),
@@ -474,7 +538,7 @@ impl Segment {
         total: usize,
         value: &mut Vec<u8>,
     ) -> Result<()> {
-        check_seal(self.file.path(), page, self.meta.identity, bytes)?;
+        check_seal(self.path(), page, self.meta.identity, bytes)?;
         let length = (total - value.len()).min(BODY_BYTES);
         value.extend_from_slice(&bytes[..length]);
         Ok(())

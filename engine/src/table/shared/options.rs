@@ -134,6 +134,12 @@ pub struct SessionOptions {
     pub cache: Option<Arc<Cache>>,
     /// How many page reads a lookup keeps in flight.
     pub queue_depth: usize,
+    /// The most segment and blob files that are open, beside those that are being written and the log.
+    /// `None`: all sessions and context stores of the process together have as many open as the system
+    /// lets the process have, less 256, or less half where that is fewer; 512 on a disk that does not
+    /// know. What was not used for longest is closed, and opened again at its next use, which checks that
+    /// it is the same file.
+    pub max_open_files: Option<usize>,
     /// Bytes of pages at which a segment file ends, at most 4 GiB. Smaller ones give space back sooner
     /// and lose less of a merge that is interrupted, and make more files.
     pub segment_bytes: u64,
@@ -169,6 +175,7 @@ impl Default for SessionOptions {
             access: Access::Buffered,
             cache: None,
             queue_depth: 64,
+            max_open_files: None,
             segment_bytes: SEGMENT_BYTES,
             log: Log::None,
             log_file_bytes: 64 << 20,
@@ -185,6 +192,7 @@ impl fmt::Debug for SessionOptions {
             .field("access", &self.access)
             .field("cache", &self.cache.is_some())
             .field("queue_depth", &self.queue_depth)
+            .field("max_open_files", &self.max_open_files)
             .field("segment_bytes", &self.segment_bytes)
             .field("log", &self.log)
             .field("log_file_bytes", &self.log_file_bytes)

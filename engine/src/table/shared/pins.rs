@@ -131,6 +131,7 @@ mod interleavings {
     use crate::disk::Access;
     use crate::disk::memory::MemoryDisk;
     use crate::file::removals::Removals;
+    use crate::file::shared::Counted;
 
     /// A snapshot lets a file go that a checkpoint begins to name: in every order, it stays.
     #[test]
@@ -138,12 +139,8 @@ mod interleavings {
         crate::sync::check_schedules(
             || {
                 let removals = Removals::new(true);
-                let file = SharedFile::kept(
-                    &(MemoryDisk::seeded(1) as _),
-                    "segments/1",
-                    Access::Buffered,
-                    &removals,
-                );
+                let counted = Counted::new(&(MemoryDisk::seeded(1) as _), &removals, None);
+                let file = SharedFile::kept(&counted, "segments/1", Access::Buffered);
                 let files = || Files::from([(1, Arc::clone(&file))]);
                 let pins = Arc::new(Pins::default());
                 pins.pin("s", files());

@@ -4,7 +4,7 @@
 //! removed by whoever writes next, or with the store, unless the session was closed or poisoned meanwhile. Then it stays, and the next open
 //! removes it after every manifest was read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::counters::{Counters, Purpose};
@@ -14,7 +14,7 @@ use crate::cache::{Cache, CachedFile, Charge};
 use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue, quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::removals::Removals;
-use crate::file::shared::SharedFile;
+use crate::file::shared::{Counted, SharedFile};
 use crate::file::spare::SpareFiles;
 use crate::format::hash::{Salt, combine};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, lock};
@@ -39,6 +39,9 @@ pub struct SegmentStore {
     pub(in crate::table) counters: Counters,
     /// Stopped when the session is closed or poisoned.
     removals: Arc<Removals>,
+    counted: Counted,
+    /// What was finished and is not durable, oldest first, with some that is by now, or is gone.
+    unsynced: Mutex<VecDeque<Unsynced>>,
     pub(in crate::table) spares: Arc<SpareFiles>,
     /// Of this opening of the store, in the cache.
     cache_number: u64,
@@ -76,6 +79,26 @@ impl Drop for SegmentStore {
     fn drop(&mut self) {
         self.spares.clear();
         self.removals.stop();
+    }
+}
+
+/// How many files are made durable at most where so many are not that they take too many descriptors. More
+/// than one, so that those that others pinned meanwhile become fewer.
+const SYNCED_AT_ONCE: usize = 2;
+
+/// A file that was finished and perhaps is not durable.
+enum Unsynced {
+    Segment(Weak<Segment>),
+    Blob(Weak<BlobFile>),
+}
+
+impl Unsynced {
+    /// Whether it is there and to be made durable, some time.
+    fn is_wanted(&self) -> bool {
+        match self {
+            Unsynced::Segment(it) => it.upgrade().is_some_and(|it| !it.is_synced()),
+            Unsynced::Blob(it) => it.upgrade().is_some_and(|it| !it.is_synced()),
+        }
     }
 }
 
@@ -130,7 +153,11 @@ impl SegmentStore {
         let (lock, seed) = lock.unzip();
         let cache_number = options.cache.as_ref().map_or(0, |cache| cache.join());
         let removals = Removals::new(lock.is_some());
+        let counted = Counted::new(&disk, &removals, options.max_open_files);
+        let counted = if lock.is_none() { counted.of_reader() } else { counted };
         Arc::new(SegmentStore {
+            counted,
+            unsynced: Mutex::default(),
             spares: SpareFiles::new(&disk, SPARE_BYTES_MAX, &removals),
             disk,
             options,
@@ -307,6 +334,7 @@ impl SegmentStore {
     /// none any more.
     pub fn build_segment(&self, filter_bits: u8, about_bytes: u64) -> Result<SegmentBuilder> {
         self.check_writable()?;
+        self.keep_unsynced_few()?;
         let id = self.new_id();
         let options = SegmentOptions {
             id,
@@ -322,7 +350,7 @@ impl SegmentStore {
             None => SegmentBuilder::new(&*self.disk, &path, options)?,
         };
         builder.count_file(|file| {
-            let shared = SharedFile::unkept(&self.disk, file, &self.removals);
+            let shared = SharedFile::unkept(&self.counted, file);
             shared.spare_in(&self.spares);
             shared
         });
@@ -372,10 +400,11 @@ impl SegmentStore {
     /// A builder of a new blob file.
     pub fn build_blob(&self) -> Result<BlobBuilder> {
         self.check_writable()?;
+        self.keep_unsynced_few()?;
         self.remove_some();
         let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
         let file = self.disk.open(&paths::blob(id), Mode::Create, self.options.access)?;
-        let shared = SharedFile::unkept(&self.disk, Arc::clone(&file), &self.removals);
+        let shared = SharedFile::unkept(&self.counted, Arc::clone(&file));
         // Entries name it by this, so a copy of the store, opened with another seed, uses another.
         let identity = combine(combine(self.identity, id), self.seed);
         Ok(BlobBuilder::new(
@@ -394,6 +423,7 @@ impl SegmentStore {
         self.counters.add_blob_written(file.meta().file_bytes());
         remember(&self.files, file.meta().id, file.shared());
         self.remember_blob(&file)?;
+        self.note_unsynced(Unsynced::Blob(Arc::downgrade(&file)));
         Ok(file)
     }
 
@@ -476,7 +506,7 @@ impl SegmentStore {
             ));
         }
         if self.read_only {
-            file.shared().file()?;
+            file.file()?;
         }
         Ok(file)
     }
@@ -490,13 +520,14 @@ impl SegmentStore {
     ) -> Arc<Segment> {
         self.counters.add_written(purpose, finished.meta.file_bytes());
         let id = finished.meta.id;
-        let Finished { meta, index, filter, file, cached, counted } = finished;
+        let Finished { meta, index, filter, cached, counted, .. } = finished;
         let cached = cached.or_else(|| self.cached(&meta)).inspect(|it| charge_open(it, &meta));
         let shared = counted.expect("the files of a session are counted");
         remember(&self.files, id, &shared);
-        let segment = Segment::adopt(meta, file, index, filter, shared).with_cache(cached);
+        let segment = Segment::adopt(meta, index, filter, shared).with_cache(cached);
         let segment = Arc::new(segment.with_blobs(blobs));
         remember(&self.segments, id, &segment);
+        self.note_unsynced(Unsynced::Segment(Arc::downgrade(&segment)));
         segment
     }
 
@@ -505,7 +536,7 @@ impl SegmentStore {
         if let Some(file) = lock(&self.files).get(&id).and_then(Weak::upgrade) {
             return file;
         }
-        let file = SharedFile::kept(&self.disk, path, self.options.access, &self.removals);
+        let file = SharedFile::kept(&self.counted, path, self.options.access);
         remember_first(&self.files, id, file)
     }
 
@@ -519,7 +550,7 @@ impl SegmentStore {
     fn take_in(&self, id: u64, path: &str) -> Result<Arc<SharedFile>> {
         let opened = self.disk.open(path, Mode::Read, self.options.access);
         let file = opened.inspect_err(|_| drop(self.disk.remove(path)))?;
-        let shared = SharedFile::unkept(&self.disk, file, &self.removals);
+        let shared = SharedFile::unkept(&self.counted, file);
         remember(&self.files, id, &shared);
         Ok(shared)
     }
@@ -528,19 +559,23 @@ impl SegmentStore {
     /// last holder, also when it is not what `meta` says.
     pub fn adopt_file(&self, meta: &SegmentMeta) -> Result<Arc<Segment>> {
         let shared = self.take_in(meta.id, &paths::segment(meta.id))?;
+        self.keep_unsynced_few()?;
         let segment = Segment::open_shared(meta.clone(), shared)?.unsynced();
         let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
         let cached = self.cached(meta).inspect(|it| charge_open(it, meta));
         let segment = Arc::new(segment.with_cache(cached).with_blobs(blobs));
         remember(&self.segments, meta.id, &segment);
+        self.note_unsynced(Unsynced::Segment(Arc::downgrade(&segment)));
         Ok(segment)
     }
 
     /// The same for a blob file.
     pub fn adopt_blob_file(&self, meta: &BlobMeta) -> Result<Arc<BlobFile>> {
         let shared = self.take_in(meta.id, &paths::blob(meta.id))?;
+        self.keep_unsynced_few()?;
         let file = Arc::new(BlobFile::new(*meta, shared, &self.closed).unsynced());
         self.remember_blob(&file)?;
+        self.note_unsynced(Unsynced::Blob(Arc::downgrade(&file)));
         Ok(file)
     }
 
@@ -668,6 +703,41 @@ impl SegmentStore {
         outcome
     }
 
+    /// Notes what is finished and not durable.
+    fn note_unsynced(&self, file: Unsynced) {
+        let mut unsynced = lock(&self.unsynced);
+        if unsynced.len() == unsynced.capacity() {
+            unsynced.retain(Unsynced::is_wanted);
+        }
+        unsynced.push_back(file);
+    }
+
+    /// Makes some of the oldest files durable that are not, if so many are that half of those that may be
+    /// open cannot be closed: what is not durable stays open. A failure poisons the session.
+    fn keep_unsynced_few(&self) -> Result<()> {
+        let mut left = SYNCED_AT_ONCE;
+        while left > 0 && self.counted.has_many_unsynced() {
+            // Let go only after the lock, since that may remove a file.
+            let oldest = lock(&self.unsynced).pop_front();
+            let Some(oldest) = oldest else { break };
+            let is_done = match oldest {
+                Unsynced::Segment(segment) => match segment.upgrade() {
+                    Some(segment) => self.sync_ahead(&segment)?,
+                    None => false,
+                },
+                Unsynced::Blob(blob) => match blob.upgrade().filter(|blob| !blob.is_synced()) {
+                    Some(blob) => {
+                        self.owe_name();
+                        self.or_poison(|| blob.sync_if_free())?
+                    }
+                    None => false,
+                },
+            };
+            left -= usize::from(is_done);
+        }
+        Ok(())
+    }
+
     /// Makes one segment durable, without its name, unless somebody else is at it; whether that was to be
     /// done, and was.
     pub fn sync_ahead(&self, segment: &Segment) -> Result<bool> {
@@ -684,7 +754,8 @@ impl SegmentStore {
         if let Some(scratch) = lock(&self.scratches).pop() {
             return Ok(scratch);
         }
-        let depth = self.options.queue_depth.max(1);
+        // Each read under way holds its file: keys that are in more files than that go in groups.
+        let depth = self.options.queue_depth.min(self.counted.files_max() / 4).max(1);
         let (queue, charge) = (self.disk.queue(depth)?, self.charge());
         if let Some(charge) = &charge {
             charge.set(depth as u64 * READ_BYTES);

@@ -1,0 +1,282 @@
+//! Files that are open to be read, so many at a time: those that were not used for longest are closed, and
+//! opened again at their next use.
+//!
+//! A process may have a limited number of files open, and a store may have any number of them. So whoever
+//! keeps files puts each into a [`Slot`], and all slots of a process that take its descriptors share one
+//! list, unless a store is told to keep to a number of its own. Rules:
+//! - what is not durable yet is **pinned**: it stays open until it is, since the system tells of lost writes
+//!   only who has the file open. Pinned files count too, and whoever writes keeps them few;
+//! - who is given a file holds it as long as he reads, also when it is closed here meanwhile;
+//! - a file that was opened again may be another by then: its owner says what to check of it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock, Weak};
+
+use super::{Disk, File};
+use crate::error::{Kind, Result};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+
+/// How many files stay open on a disk that does not say how many may be.
+pub(crate) const FILES_MAX: usize = 512;
+
+/// So many descriptors of the process are for others, or half of them where there are few: files in the
+/// making, locks, logs, reads of files that were closed meanwhile, and all that the host has.
+const RESERVE: u64 = 256;
+
+/// A file that may be open.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    held: Mutex<Option<Held>>,
+    /// It was used since the hand passed.
+    used: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Held {
+    file: Arc<dyn File>,
+    /// It was seen to be the one that it should be.
+    is_checked: bool,
+}
+
+impl Slot {
+    /// A slot with a file that is known, which stays open until it is counted.
+    pub(crate) fn pinned(file: Arc<dyn File>) -> Slot {
+        let held = Mutex::new(Some(Held { file, is_checked: true }));
+        Slot { held, used: AtomicBool::new(true) }
+    }
+
+    /// Puts in a file that is known, which stays open until it is counted.
+    pub(crate) fn pin(&self, file: Arc<dyn File>) {
+        let before = lock(&self.held).replace(Held { file, is_checked: true });
+        drop(before);
+    }
+
+    /// The file, if it is open.
+    pub(crate) fn open_file(&self) -> Option<Arc<dyn File>> {
+        lock(&self.held).as_ref().map(|held| Arc::clone(&held.file))
+    }
+
+    /// Looks at the file again before its next use.
+    pub(crate) fn doubt(&self) {
+        if let Some(held) = &mut *lock(&self.held) {
+            held.is_checked = false;
+        }
+    }
+
+    /// Notes that `file`, if it still is the one that is open, is the one that it should be.
+    pub(crate) fn note_checked(&self, file: &Arc<dyn File>) {
+        if let Some(held) = &mut *lock(&self.held)
+            && Arc::ptr_eq(&held.file, file)
+        {
+            held.is_checked = true;
+        }
+    }
+
+    /// The file, if it is open and known.
+    #[inline]
+    fn checked(&self) -> Option<Arc<dyn File>> {
+        let file = match &*lock(&self.held) {
+            Some(held) if held.is_checked => Arc::clone(&held.file),
+            _ => return None,
+        };
+        self.note_used();
+        Some(file)
+    }
+
+    fn note_used(&self) {
+        // Looked at first: a store would take the line from whoever else reads the file.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn take(&self) -> Option<Held> {
+        lock(&self.held).take()
+    }
+}
+
+/// Slots whose files are open and may be closed, in the order of the hand.
+#[derive(Debug, Default)]
+struct Pool {
+    open: Mutex<VecDeque<Weak<Slot>>>,
+    /// The most files that are open.
+    most: AtomicU64,
+    /// Files that are open and may not be closed.
+    pinned: AtomicU64,
+}
+
+impl Pool {
+    fn most(&self) -> usize {
+        usize::try_from(self.most.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+    }
+
+    /// The file in `slot` is open, and others make room.
+    fn count(&self, slot: &Arc<Slot>) {
+        let mut closed = Vec::new();
+        let mut open = lock(&self.open);
+        open.push_back(Arc::downgrade(slot));
+        let pinned = self.pinned.load(Ordering::Relaxed) as usize;
+        let most = self.most().saturating_sub(pinned).max(1);
+        if open.len() > most {
+            open.retain(|slot| slot.strong_count() > 0);
+        }
+        while open.len() > most {
+            let oldest = open.pop_front().expect("there are more than none");
+            let Some(slot) = oldest.upgrade() else { continue };
+            if slot.used.swap(false, Ordering::Relaxed) {
+                open.push_back(oldest);
+            } else {
+                closed.push(slot.take());
+            }
+        }
+        drop(open);
+        // What a disk does to close a file is nothing to be locked for.
+        drop(closed);
+    }
+
+    /// Closes half of the files; returns whether there were any.
+    fn let_go(&self) -> bool {
+        let mut open = lock(&self.open);
+        open.retain(|slot| slot.strong_count() > 0);
+        let half = open.len().div_ceil(2);
+        let slots: Vec<_> = open.drain(..half).filter_map(|slot| slot.upgrade()).collect();
+        drop(open);
+        slots.iter().for_each(|slot| drop(slot.take()));
+        half > 0
+    }
+}
+
+/// Of all stores that take descriptors of the process and keep to no number of their own.
+fn process() -> &'static Arc<Pool> {
+    static PROCESS: OnceLock<Arc<Pool>> = OnceLock::new();
+    PROCESS.get_or_init(Arc::default)
+}
+
+/// Does `open` once more with half of the files closed that may be, when it finds that the process, or the
+/// system, has no descriptor left.
+#[cfg(unix)]
+pub(super) fn with_descriptor<T>(
+    mut open: impl FnMut() -> std::io::Result<T>,
+) -> std::io::Result<T> {
+    use rustix::io::Errno;
+    match open() {
+        Err(error)
+            if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE))
+                && process().let_go() =>
+        {
+            open()
+        }
+        opened => opened,
+    }
+}
+
+/// Elsewhere nobody counts what a process has open.
+#[cfg(not(unix))]
+pub(super) fn with_descriptor<T>(
+    mut open: impl FnMut() -> std::io::Result<T>,
+) -> std::io::Result<T> {
+    open()
+}
+
+/// What a store may have open.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenFiles {
+    pool: Arc<Pool>,
+}
+
+impl OpenFiles {
+    /// Of a store on `disk`: `most` files of its own, or its part of what all stores of the process have
+    /// open together.
+    pub(crate) fn new(disk: &dyn Disk, most: Option<usize>) -> OpenFiles {
+        let limit = disk.open_files_max();
+        let limit = limit.map_or(FILES_MAX as u64, |limit| limit - RESERVE.min(limit / 2));
+        let is_shared = most.is_none() && disk.folder().is_some();
+        let pool = if is_shared { Arc::clone(process()) } else { Arc::default() };
+        let most = most.map_or(limit, |most| most as u64);
+        // A host may have changed the limit since.
+        pool.most.store(most.max(1), Ordering::Relaxed);
+        OpenFiles { pool }
+    }
+
+    /// The most files that are open.
+    pub(crate) fn most(&self) -> usize {
+        self.pool.most()
+    }
+
+    /// The file in `slot`, opened if it is not, and checked by `check` if it is not known.
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        slot: &Arc<Slot>,
+        open: impl Fn() -> Result<Arc<dyn File>>,
+        check: impl FnOnce(&Arc<dyn File>) -> Result<()>,
+    ) -> Result<Arc<dyn File>> {
+        match slot.checked() {
+            Some(file) => Ok(file),
+            None => self.get_checked(slot, open, check),
+        }
+    }
+
+    #[cold]
+    fn get_checked(
+        &self,
+        slot: &Arc<Slot>,
+        open: impl Fn() -> Result<Arc<dyn File>>,
+        check: impl FnOnce(&Arc<dyn File>) -> Result<()>,
+    ) -> Result<Arc<dyn File>> {
+        let file = self.get_unchecked(slot, open)?;
+        // One that is not what it should be does not stay: the right one may be put in its place.
+        check(&file).inspect_err(|_| drop(slot.take()))?;
+        slot.note_checked(&file);
+        Ok(file)
+    }
+
+    /// The file in `slot`, opened if it is not. Whoever asks checks it.
+    pub(crate) fn get_unchecked(
+        &self,
+        slot: &Arc<Slot>,
+        open: impl Fn() -> Result<Arc<dyn File>>,
+    ) -> Result<Arc<dyn File>> {
+        slot.note_used();
+        if let Some(file) = slot.open_file() {
+            return Ok(file);
+        }
+        let file = match open() {
+            // Perhaps there is no descriptor left: what else the process opens is not known here.
+            Err(error) if error.kind() == Kind::Io && self.pool.let_go() => open()?,
+            opened => opened?,
+        };
+        let held = Held { file: Arc::clone(&file), is_checked: false };
+        let before = lock(&slot.held).replace(held);
+        if before.is_none() {
+            self.count(slot);
+        }
+        Ok(file)
+    }
+
+    /// The open file in `slot` counts, and others make room.
+    pub(crate) fn count(&self, slot: &Arc<Slot>) {
+        self.pool.count(slot);
+    }
+
+    /// One file more is open that may not be closed, until it is unpinned.
+    pub(crate) fn pin(&self) {
+        self.pool.pinned.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One file less.
+    pub(crate) fn unpin(&self) {
+        self.pool.pinned.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether half of the files that may be open may not be closed.
+    pub(crate) fn are_many_pinned(&self) -> bool {
+        self.pool.pinned.load(Ordering::Relaxed) > self.pool.most.load(Ordering::Relaxed) / 2
+    }
+
+    /// How many files are open that may be closed.
+    #[cfg(test)]
+    pub(crate) fn open_count(&self) -> usize {
+        lock(&self.pool.open).iter().filter(|slot| slot.strong_count() > 0).count()
+    }
+}
