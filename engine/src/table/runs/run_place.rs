@@ -297,7 +297,11 @@ impl RunPlace {
     }
 
     /// Takes the page that was missing. Gives the buffer back where the cache has the page now. `Corrupt`.
-    pub fn take_page(&mut self, buffer: Buffer, memory: &mut PlaceMemory) -> Result<Option<Buffer>> {
+    pub fn take_page(
+        &mut self,
+        buffer: Buffer,
+        memory: &mut PlaceMemory,
+    ) -> Result<Option<Buffer>> {
         let Some(Goal { segment, page, .. }) = self.goal else { return Ok(Some(buffer)) };
         let from = &self.run.segments()[segment];
         let bytes = &buffer.as_slice()[..PAGE_BYTES];
