@@ -16,10 +16,10 @@ pub mod table;
 pub use error::{Error, Kind, Result};
 pub use table::raw;
 pub use table::{
-    Batch, Cursor, Executor, LoadOrder, Loader, Log, Lookups, MergeOperator, Observer,
-    OpenSnapshot, OpenTable, Operation, Session, SessionOptions, SessionStats, Snapshot,
-    SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats, Transferred, Value,
-    ValueWriter, Values, Verify, View,
+    Batch, Bytes, Cursor, Executor, KeyBounds, Keys, LoadOrder, Loader, Log, Lookups,
+    MergeOperator, Observer, OpenSnapshot, OpenTable, Operation, Range, Session, SessionOptions,
+    SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats,
+    Transferred, Value, ValueWriter, Values, Verify, View,
 };
 
 /// The examples of the README and of the guide compile and run with the tests.

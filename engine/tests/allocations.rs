@@ -167,6 +167,49 @@ fn a_session_holds_no_more_memory_than_its_budget_says() {
     assert!(meter.most > -(BUDGET as i64) / 3, "{} bytes", meter.most);
 }
 
+/// A single lookup and a step of a range allocate what they give, and nothing where that is short.
+#[test]
+fn a_get_allocates_its_value_and_a_step_of_a_range_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = OsDisk::new(folder.path().to_str().unwrap()).unwrap();
+    let session = Session::create(disk, SessionOptions::default()).unwrap();
+    let options = TableOptions { write_buffer_bytes: 60_000, ..TableOptions::default() };
+    let mut table = session.create_table("t", options).unwrap();
+    for first in (0..20_000).step_by(50) {
+        let mut batch = Batch::new();
+        (first..first + 50).for_each(|number| {
+            batch.insert(&key(number), &[7; 60]);
+        });
+        table.update(&batch).unwrap();
+    }
+    // Filters and indexes are loaded by the first, and what reads go through is made.
+    let gets = |table: &Table| (0..2_000).all(|it| table.get(&key(it * 10)).unwrap().is_some());
+    assert!(gets(&table));
+    ALLOCATED.set(0);
+    assert!(gets(&table));
+    assert_eq!(ALLOCATED.get(), 2_000 * 60, "a value of 60 bytes each");
+    ALLOCATED.set(0);
+    let view = table.view();
+    assert!((0..2_000).all(|it| view.get(&key(it * 10)).unwrap().is_some()));
+    assert_eq!(ALLOCATED.get(), 2_000 * 60);
+    let scan = |reverse: bool| {
+        ALLOCATED.set(0);
+        let mut range = table.iter();
+        let mut step = || if reverse { range.next_back() } else { range.next() };
+        let mut count = 0;
+        while step().transpose().unwrap().is_some() {
+            count += 1;
+        }
+        assert_eq!(count, 20_000);
+        ALLOCATED.get()
+    };
+    // Places, pages and what is read ahead of each run: bounded, however many entries there are.
+    let sources = 24;
+    for allocated in [scan(false), scan(true)] {
+        assert!(allocated < sources * (128 << 10), "{allocated} bytes for 20,000 entries");
+    }
+}
+
 /// Live tables of many small segments, whose records make a checkpoint large, while lookups fill the
 /// cache: nothing of what a checkpoint needs comes on top of the budget.
 #[test]

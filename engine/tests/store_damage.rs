@@ -96,7 +96,12 @@ fn answers(disk: &Arc<MemoryDisk>) -> Result<(String, Vec<u8>, Entries), Error> 
 
 /// Each entry forward, backward and by its key.
 fn entries_of(view: &View) -> Result<Entries, Error> {
-    let entries = view.range(Bound::Unbounded, Bound::Unbounded)?;
+    let entries = view.iter().map(|entry| entry.map(|(key, value)| (key.into(), value.into())));
+    let entries = entries.collect::<Result<Entries, Error>>()?;
+    let mut keys: Vec<Vec<u8>> =
+        view.iter().keys().rev().map(|key| key.map(Vec::from)).collect::<Result<_, Error>>()?;
+    keys.reverse();
+    assert!(keys.iter().eq(entries.iter().map(|(key, _)| key)), "keys alone differ");
     let mut cursor = view.cursor(Bound::Unbounded, Bound::Unbounded)?;
     cursor.seek_last();
     for (key, value) in entries.iter().rev() {

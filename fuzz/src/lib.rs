@@ -7,6 +7,8 @@ pub mod decoders;
 #[path = "../../engine/tests/it/irmin_files.rs"]
 #[allow(dead_code)]
 pub mod irmin_files;
+#[path = "../../engine/tests/it/listed.rs"]
+mod listed;
 #[path = "../../engine/tests/it/log_files.rs"]
 #[allow(dead_code)]
 pub mod log_files;

@@ -47,8 +47,11 @@ fn try_round(table: &mut Table, number: u8) -> crate::Result<()> {
 
 /// All bindings, the same by lookup and by range.
 fn content(view: &super::View) -> Vec<(Vec<u8>, Vec<u8>)> {
-    use std::ops::Bound::Unbounded;
-    let all = view.range(Unbounded, Unbounded).expect("memory does not fail");
+    let entry = |entry: crate::Result<(crate::Bytes, crate::Bytes)>| {
+        let (key, value) = entry.expect("memory does not fail");
+        (key.into(), value.into())
+    };
+    let all: Vec<(Vec<u8>, Vec<u8>)> = view.iter().map(entry).collect();
     let keys: Vec<_> = all.iter().map(|(key, _)| key).collect();
     let found = view.lookup(&keys).expect("memory does not fail");
     for ((_, value), found) in all.iter().zip(found.iter()) {

@@ -5,14 +5,20 @@
 //! or changes anything. Relies on `merge` for the shape, and on what that stands on.
 
 mod cursor;
+mod get;
 mod lookup;
 mod loser_tree;
+mod owned_bytes;
+mod range;
 pub mod stats;
 mod value;
 mod values;
 mod view;
 
 pub use cursor::Cursor;
+pub use get::Moment;
+pub use owned_bytes::Bytes;
+pub use range::{KeyBounds, Keys, Range};
 pub use value::{Value, ValueLocation, ValueWriter};
 pub use values::Values;
 pub use view::View;

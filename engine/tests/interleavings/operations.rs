@@ -73,7 +73,7 @@ fn batch(generation: u8, number: u8) -> Batch {
 
 /// The generation and the rounds of a table, which has all of each of them.
 fn rounds(table: &Table) -> (Option<u8>, u8) {
-    let all = table.range(Unbounded, Unbounded).unwrap();
+    let all: Vec<_> = table.iter().map(Result::unwrap).collect();
     let count = (all.len() as u8).saturating_sub(1);
     let generation = all.first().map(|(_, value)| value[0]);
     let whole = (0..count).map(|number| (vec![number], vec![generation.unwrap(); 30]));
@@ -218,7 +218,7 @@ fn save_and_delete(session: &Session, copy: &Table, told: &Shared) {
 /// Readers of this process look at what others change and delete, and let go in the middle of it.
 fn look(session: &Session, views: Vec<View>) {
     for view in views {
-        let all = || view.range(Unbounded, Unbounded).unwrap();
+        let all = || view.iter().map(Result::unwrap).collect::<Vec<_>>();
         let before = all();
         for name in SNAPSHOTS {
             check_snapshot(session, name);

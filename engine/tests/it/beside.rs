@@ -18,6 +18,7 @@ use varvite::{
 };
 
 use crate::hooked_disk::{Call, HookedDisk};
+use crate::listed::Listed as _;
 use crate::log_crash::{ACTS, Act, BLOB_ACTS, Live, Tale, equal, opening, options};
 use crate::random::setting;
 
@@ -196,7 +197,7 @@ fn numbered(number: u64) -> Batch {
 /// The number of the update that a table has come to; it must have it whole.
 fn number_in(table: &Table) -> varvite::Result<u64> {
     let all: BTreeMap<_, _> =
-        table.range(Bound::Unbounded, Bound::Unbounded)?.into_iter().collect();
+        table.listed(Bound::Unbounded, Bound::Unbounded)?.into_iter().collect();
     let [first, last] = [b"a", b"z"].map(|key| all.get(&key[..]).cloned());
     assert_eq!(first, last, "half an update");
     Ok(first.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap())))

@@ -14,6 +14,7 @@ use varvite::{
     SnapshotContent, Table, TableOptions, Value, Verify,
 };
 
+use crate::listed::Listed;
 use crate::random::{Random, mix};
 
 const VALUE: usize = 6_000;
@@ -255,7 +256,7 @@ fn live_tables_find_their_large_values_again() {
     drop((own, table, session));
     let session = Session::open(Arc::clone(&disk), options()).unwrap();
     let table = session.open_table("live", &OpenTable::default()).unwrap();
-    let found = table.view().range(Bound::Unbounded, Bound::Unbounded).unwrap();
+    let found = table.view().listed(Bound::Unbounded, Bound::Unbounded).unwrap();
     assert!(found.into_iter().eq(expected));
     assert!(table.stats().unwrap().blob_files > 0);
 }
@@ -274,7 +275,7 @@ fn a_load_stores_large_values_once() {
         let written = session.stats().blob_written_bytes - before;
         let all = KEYS * VALUE as u64;
         assert!((all..all + all / 8).contains(&written), "{written} of {all}");
-        let found = table.range(Bound::Unbounded, Bound::Unbounded).unwrap();
+        let found = table.listed(Bound::Unbounded, Bound::Unbounded).unwrap();
         assert!((0..KEYS).zip(found).all(|(number, (_, found))| found == value(number, VALUE)));
         table.close().unwrap();
     }

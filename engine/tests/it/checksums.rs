@@ -16,6 +16,7 @@ use varvite::{
 };
 
 use crate::context_files::record_length;
+use crate::listed::Listed;
 
 const PACK: &str = "0000-000000.pack";
 
@@ -166,9 +167,9 @@ fn answers(disk: &Arc<MemoryDisk>) -> Result<(Vec<u8>, Content, Content), Error>
     let session = Session::open_read_only(disk, SessionOptions::default())?;
     let options = OpenSnapshot { verify: Verify::Full, ..OpenSnapshot::default() };
     let mut snapshot = session.open_snapshot("one", &options)?;
-    let saved = snapshot.take("live")?.range(Bound::Unbounded, Bound::Unbounded)?;
+    let saved = snapshot.take("live")?.listed(Bound::Unbounded, Bound::Unbounded)?;
     let live = session.open_table("live", &OpenTable::default())?;
-    Ok((snapshot.payload, saved, live.range(Bound::Unbounded, Bound::Unbounded)?))
+    Ok((snapshot.payload, saved, live.listed(Bound::Unbounded, Bound::Unbounded)?))
 }
 
 /// The pieces of a file that carry a checksum of their own, but for those in a pack's batches.
@@ -380,6 +381,6 @@ fn no_successor_of_a_lost_update_joins_one_of_the_same_length() {
     let options = SessionOptions { log: Log::Written, ..SessionOptions::default() };
     let session = Session::open(Arc::clone(&new) as Arc<dyn Disk>, options).unwrap();
     let table = session.open_table("t", &OpenTable::default()).unwrap();
-    let found = table.range(Bound::Unbounded, Bound::Unbounded).unwrap();
+    let found = table.listed(Bound::Unbounded, Bound::Unbounded).unwrap();
     assert_eq!(found, [(vec![0], vec![b'a'; 20]), (vec![1], vec![b'c'; 20])]);
 }

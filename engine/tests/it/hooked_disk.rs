@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use varvite::disk::{Access, Disk, File, Linked, Lock, Mode};
+use varvite::disk::{Access, Completion, Disk, File, Linked, Lock, Mode, Queue, Read, SerialQueue};
 use varvite::{Error, Kind, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,15 @@ pub enum Call {
     SetLen,
     Preallocate,
     Len,
+    /// A read given to a queue, which does it when it is asked for a completion.
+    Submit,
 }
 
 impl Call {
     /// Whether it changes what is on the disk, or makes a change durable.
     pub fn changes(self) -> bool {
-        let reads = [Call::Open(Mode::Read), Call::List, Call::Exists, Call::Read, Call::Len];
+        let reads =
+            [Call::Open(Mode::Read), Call::List, Call::Exists, Call::Read, Call::Len, Call::Submit];
         !reads.contains(&self)
     }
 }
@@ -148,12 +151,47 @@ impl Disk for HookedDisk {
         self.inner.link_or_copy(from, to)
     }
 
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
+        let before = Arc::clone(&self.before);
+        Ok(Box::new(HookedQueue { inner: SerialQueue::new(depth), before }))
+    }
+
     fn entropy(&self) -> Result<u64> {
         self.inner.entropy()
     }
 
     fn root(&self) -> &str {
         self.inner.root()
+    }
+}
+
+struct HookedQueue {
+    inner: SerialQueue,
+    before: Hook,
+}
+
+impl fmt::Debug for HookedQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HookedQueue")
+    }
+}
+
+impl Queue for HookedQueue {
+    fn depth(&self) -> usize {
+        self.inner.depth()
+    }
+
+    fn pending(&self) -> usize {
+        self.inner.pending()
+    }
+
+    fn submit(&mut self, read: Read) -> Result<()> {
+        (self.before)(Call::Submit, read.file.path());
+        self.inner.submit(read)
+    }
+
+    fn complete(&mut self) -> Result<Option<Completion>> {
+        self.inner.complete()
     }
 }
 

@@ -14,6 +14,7 @@ use varvite::{
     TableOptions, Value,
 };
 
+use crate::listed::Listed;
 use crate::random::Random;
 
 fn options(log: Log) -> SessionOptions {
@@ -203,7 +204,7 @@ fn several_tables_share_a_value_in_one_update_or_none_of_them_has_it() {
     let session = Session::open(Arc::clone(&disk), options(Log::Synced)).unwrap();
     let tables = session.open_all(&OpenTable::default()).unwrap();
     let found: Vec<_> =
-        tables.iter().map(|it| it.range(Bound::Unbounded, Bound::Unbounded).unwrap()).collect();
+        tables.iter().map(|it| it.listed(Bound::Unbounded, Bound::Unbounded).unwrap()).collect();
     let bound = |key: &[u8]| (key.to_vec(), vec![5; 3_000]);
     let [sums, table, other] = &found[..] else { panic!("{found:?}") };
     assert!(sums.is_empty());
@@ -260,7 +261,7 @@ fn a_lost_or_damaged_file_that_the_log_refers_to_is_told_by_name() {
         assert!(table.get(b"two").unwrap().unwrap() == bytes(2, 9_000));
         // The table goes on, and is whole once the key is bound anew.
         table.update(Batch::new().insert(b"one", b"1")).unwrap();
-        assert_eq!(table.view().range(Bound::Unbounded, Bound::Unbounded).unwrap().len(), 2);
+        assert_eq!(table.view().listed(Bound::Unbounded, Bound::Unbounded).unwrap().len(), 2);
         drop((table, session));
     }
 }

@@ -14,12 +14,13 @@ use varvite::{
 };
 
 use crate::hooked_disk::{Call, HookedDisk};
+use crate::listed::Listed;
 use crate::log::options;
 
 type Content = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn content(table: &Table) -> Content {
-    table.range(Unbounded, Unbounded).unwrap()
+    table.listed(Unbounded, Unbounded).unwrap()
 }
 
 fn insert(table: &mut Table, key: &[u8]) -> varvite::Result<()> {

@@ -14,10 +14,11 @@ use varvite::{
 };
 
 use crate::hooked_disk::{Call, HookedDisk};
+use crate::listed::Listed;
 use crate::log::options;
 
 fn content(table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
-    table.range(Unbounded, Unbounded).unwrap()
+    table.listed(Unbounded, Unbounded).unwrap()
 }
 
 /// What is wrong with a table when a checkpoint wants to write it out.

@@ -15,6 +15,7 @@ use varvite::{
 };
 
 use crate::hooked_disk::{Call, HookedDisk};
+use crate::listed::Listed;
 
 #[test]
 fn the_last_handle_removes_files_before_the_lock_goes() {
@@ -196,7 +197,7 @@ fn close_at(n: u64) -> bool {
     let session = Session::open(inner, options).unwrap();
     assert_eq!(session.warnings(), Vec::<String>::new());
     let table = session.open_table("t", &OpenTable::default()).unwrap();
-    let found = table.range(Unbounded, Unbounded).unwrap();
+    let found = table.listed(Unbounded, Unbounded).unwrap();
     let rounds = rounds.load(SeqCst);
     assert!([rounds, rounds + 1].iter().any(|rounds| found == after(*rounds)), "{rounds} rounds");
     stood

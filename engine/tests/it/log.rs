@@ -13,6 +13,7 @@ use varvite::{
 };
 
 use crate::hooked_disk::{Call, HookedDisk};
+use crate::listed::Listed;
 
 type Content = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -27,7 +28,7 @@ fn table_options() -> TableOptions {
 }
 
 fn content(table: &Table) -> Content {
-    table.range(Bound::Unbounded, Bound::Unbounded).unwrap()
+    table.listed(Bound::Unbounded, Bound::Unbounded).unwrap()
 }
 
 fn create(disk: &Arc<MemoryDisk>, log: Log) -> Session {

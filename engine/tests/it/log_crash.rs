@@ -15,6 +15,7 @@ use varvite::{
 };
 
 use crate::faults::is_failed_sync;
+use crate::listed::Listed;
 use crate::model::table as model;
 use crate::random::{Random, setting};
 use crate::story::{SETUP, is_poisoned};
@@ -180,7 +181,7 @@ fn range(keys: Option<(u64, u64)>) -> KeyRange {
 
 pub fn equal(table: &Table, model: &model::Table) -> Result<bool, Error> {
     let all = (Bound::Unbounded, Bound::Unbounded);
-    Ok(table.range(all.0, all.1)? == model.range(all.0, all.1))
+    Ok(table.listed(all.0, all.1)? == model.range(all.0, all.1))
 }
 
 pub struct Tale {

@@ -13,6 +13,8 @@ use varvite::format::header::FileKind;
 use varvite::raw::{Checkpoint, LogRecord, encode_begin, encode_delete_range, encode_update};
 use varvite::{Batch, Error, Log, MergeOperator, OpenTable, Session, SessionOptions, TableOptions};
 
+use crate::listed::Listed;
+
 const FIRST: &str = "log/0000000000000001.log";
 
 const CHECKPOINT: &str = "checkpoint";
@@ -118,7 +120,7 @@ type Content = Vec<Vec<(Vec<u8>, Vec<u8>)>>;
 
 fn answers_in(session: &Session) -> Result<Content, Error> {
     let tables = session.open_all(&OpenTable::default())?;
-    tables.iter().map(|table| table.range(Bound::Unbounded, Bound::Unbounded)).collect()
+    tables.iter().map(|table| table.listed(Bound::Unbounded, Bound::Unbounded)).collect()
 }
 
 /// What a reader finds, and, the same, what a writer finds.
@@ -159,7 +161,7 @@ fn open_all(disk: &Arc<MemoryDisk>) {
     if let Ok(tables) = session.open_all(&OpenTable::default()) {
         for mut table in tables {
             drop(table.get(b"sum"));
-            drop(table.range(Bound::Unbounded, Bound::Unbounded));
+            drop(table.listed(Bound::Unbounded, Bound::Unbounded));
             drop(table.update(&batch(9)));
             drop(table.stats());
         }

@@ -42,6 +42,7 @@ mod faults; // every call fails once, in every way
 mod hooked_disk; // a disk that tells of calls before they are made
 mod identities; // whose a file is, drawn or given; what a creation finds is never removed
 mod irmin_files; // a store of Irmin: read, damaged, growing; bodies of fuzz targets
+mod listed; // ranges in vectors, as the model has them
 mod listing; // snapshots listed while a writer replaces them
 mod live_blobs; // values in pieces in live tables: found again, held by the log, given back, damaged
 mod live_faults; // live tables where threads meet a disk that fails or panics
@@ -61,6 +62,7 @@ mod proof_bytes; // encoded proofs: golden, changed, any bytes; bodies of fuzz t
 mod proof_machine; // random functions on random trees: what is recorded verifies
 mod put_back; // an older version of any one file: noticed, or acknowledged once
 mod random; // numbers that follow from a seed
+mod ranges; // iterators and single gets, by example, with failing reads
 mod removals; // files go when the session is used, not where a view is dropped
 mod reopened; // a fault, an opening, more updates, and then the power goes
 mod schedule; // the work of updates against the model of levels, and its bound

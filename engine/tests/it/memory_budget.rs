@@ -151,22 +151,34 @@ fn a_value_in_pieces_is_charged_while_it_is_written() {
 /// A cursor that moves along reads ahead in every run, and is charged for it.
 #[test]
 fn what_a_cursor_reads_ahead_is_charged() {
-    let options = SessionOptions::within_memory(BUDGET);
-    let cache = Arc::clone(options.cache.as_ref().unwrap());
+    // Too small for the pages: most are read.
+    let cache = Cache::new(2 << 20);
+    let options = SessionOptions { cache: Some(Arc::clone(&cache)), ..Default::default() };
     let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
     let order = LoadOrder::Sorted;
     let mut loader = session.load_table("t", TableOptions::default(), order).unwrap();
-    for number in 0_u64..20_000 {
+    for number in 0_u64..40_000 {
         loader.push(&number.to_be_bytes(), &[7; 100]).unwrap();
     }
     let table = loader.finish().unwrap();
     table.get(&7_u64.to_be_bytes()).unwrap();
+    let before = charged(&cache);
     let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
     assert!(cursor.next().unwrap().is_some());
-    let before = charged(&cache);
+    let placed = charged(&cache);
+    assert!(placed > before, "the places themselves");
     while cursor.next().unwrap().is_some() {}
-    assert_eq!(charged(&cache) - before, 64 << 10);
+    assert_eq!(charged(&cache) - placed, 64 << 10);
     drop(cursor);
+    assert_eq!(charged(&cache), before);
+    // The same of an iterator, of each end that is used, until it is over.
+    let mut range = table.iter();
+    assert_eq!(charged(&cache), before);
+    range.next().unwrap().unwrap();
+    range.next_back().unwrap().unwrap();
+    assert_eq!(charged(&cache) - before, 2 * (placed - before));
+    assert!(range.by_ref().skip(20_000).all(|entry| entry.is_ok()));
+    assert!(range.next_back().is_none());
     assert_eq!(charged(&cache), before);
 }
 
@@ -208,10 +220,15 @@ fn a_cursor_over_many_sources_is_charged_for_their_pages() {
         .collect();
     let tables: Vec<_> = tables.iter().collect();
     let united = session.incremental_union("all", &tables).unwrap();
-    let before = cache.stats().charged_bytes;
+    // The pages are the cache's own; the places are charged.
+    let taken = || cache.stats().charged_bytes + cache.stats().pages * 4096;
+    let (before, taken_before) = (cache.stats().charged_bytes, taken());
     let mut cursor = united.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
-    let charged = cache.stats().charged_bytes - before;
-    assert!(charged >= 200 * 4096, "{charged}");
+    assert!(cache.stats().charged_bytes - before >= 200 * 100);
+    assert!(cursor.next().unwrap().is_some());
+    cursor.seek_first();
+    assert!(taken() - taken_before >= 200 * 100, "{}", taken());
+    assert!(cache.stats().pages >= 200, "{:?}", cache.stats());
     let mut count = 0;
     while cursor.next().unwrap().is_some() {
         count += 1;

@@ -11,6 +11,8 @@ use varvite::{
     TableOptions,
 };
 
+use crate::listed::Listed;
+
 const BUFFER_BYTES: u64 = 4_000;
 /// What an entry of these tests costs.
 const COST: u64 = 8 + 70 + 16;
@@ -218,7 +220,7 @@ fn lookups_go_through_more_buffers_than_sixteen_bits_count() {
         assert_eq!(table.get(b"hidden").unwrap().as_deref(), Some(&b"2"[..]));
         assert_eq!(table.get(b"absent").unwrap(), None);
         let last = (BUFFERS - 1).to_be_bytes();
-        let range = table.range(Bound::Included(&last), Bound::Unbounded).unwrap();
+        let range = table.listed(Bound::Included(&last), Bound::Unbounded).unwrap();
         let keys: Vec<_> = range.iter().map(|(key, _)| &key[..]).collect();
         assert_eq!(keys, [&last[..], b"hidden", b"oldest"]);
         session.resume_merges();

@@ -12,6 +12,7 @@ use varvite::{
     TableOptions,
 };
 
+use crate::listed::Listed;
 use crate::log::options;
 
 /// Appends, but to nothing a value with a `!`.
@@ -39,7 +40,7 @@ fn session(disk: &Arc<MemoryDisk>, log: Log) -> Session {
 }
 
 fn content(table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
-    table.range(Bound::Unbounded, Bound::Unbounded).unwrap()
+    table.listed(Bound::Unbounded, Bound::Unbounded).unwrap()
 }
 
 /// Forty operations that join values and fill several buffers; `shout` is the place of the one that

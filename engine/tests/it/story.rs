@@ -14,6 +14,7 @@ use varvite::{
     Table, Verify, View,
 };
 
+use crate::listed::Listed;
 use crate::model::table::{self as model, Snapshot, Snapshots};
 use crate::setup::{DiskKind, Help, Keys, Setup, Upserts};
 
@@ -455,7 +456,7 @@ pub fn opening(verify: Verify) -> OpenSnapshot {
 }
 
 pub fn equal(view: &View, model: &model::Table) -> Result<(), Error> {
-    let found = view.range(Bound::Unbounded, Bound::Unbounded)?;
+    let found = view.listed(Bound::Unbounded, Bound::Unbounded)?;
     assert!(found == model.range(Bound::Unbounded, Bound::Unbounded), "another content");
     let mut cursor = view.cursor(Bound::Unbounded, Bound::Unbounded)?;
     cursor.seek_last();

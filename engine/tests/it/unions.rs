@@ -10,6 +10,8 @@ use varvite::{
     TableOptions,
 };
 
+use crate::listed::Listed;
+
 const SEGMENT_BYTES: u64 = 20_000;
 
 fn options() -> SessionOptions {
@@ -40,7 +42,7 @@ fn table(session: &Session, name: &str, keys: impl Iterator<Item = u64>) -> Tabl
 }
 
 fn all(table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
-    table.range(Bound::Unbounded, Bound::Unbounded).unwrap()
+    table.listed(Bound::Unbounded, Bound::Unbounded).unwrap()
 }
 
 fn segments(disk: &MemoryDisk) -> u64 {

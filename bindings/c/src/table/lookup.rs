@@ -95,9 +95,8 @@ fn range(
     upper: *const varvite_bound,
     arena: &mut Memory,
 ) -> Outcome {
-    let entries = view.range(bound(lower)?, bound(upper)?)?;
-    arena.reserve(entries.len() * 2);
-    for (key, value) in entries {
+    for entry in view.range((bound(lower)?, bound(upper)?)) {
+        let (key, value) = entry?;
         arena.give(key);
         arena.give(value);
     }

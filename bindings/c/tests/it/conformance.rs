@@ -161,7 +161,11 @@ impl TableLines {
         let to = upper.as_ref().map_or(Bound::Unbounded, |it| Bound::Excluded(&it[..]));
         let (table, model) = &self.tables[name];
         let expected = model.range(from, to);
-        assert_eq!(table.range(from, to).unwrap(), expected);
+        let entries = table.range((from, to)).map(|entry| {
+            let (key, value) = entry.unwrap();
+            (key.into(), value.into())
+        });
+        assert_eq!(entries.collect::<Vec<(Vec<u8>, Vec<u8>)>>(), expected);
         let found = array(expected.iter().flat_map(|it| [quoted(&it.0), quoted(&it.1)]));
         let (from, to) = (optional(lower.as_deref()), optional(upper.as_deref()));
         self.line(&format!(

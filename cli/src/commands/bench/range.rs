@@ -3,13 +3,15 @@
 //! A key is the 32 bytes of a transaction, which look random, and the number of an output in two; a value
 //! has 60 bytes. Every answer is compared with what must come.
 
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use varvite::{
-    Batch, Error, Kind, Result, Session, SnapshotContent, Table, TableOptions, Verify, View,
+    Batch, Cursor, Error, Kind, Range, Result, Session, SnapshotContent, Table, TableOptions,
+    Verify, View,
 };
 
 use crate::exit::{Outcome, Verdict};
@@ -79,8 +81,12 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Form {
-    /// A cursor, which lends its memory
+    /// Iterators, which give keys and values of their own
     #[default]
+    Iterator,
+    /// Iterators of keys alone
+    Keys,
+    /// A cursor, which lends its memory
     Cursor,
 }
 
@@ -316,7 +322,7 @@ impl Load {
         let (clock, mut entries) = (Clock::start(), 0);
         for number in 0..count {
             let key = self.plan.key(draw(seed, number) % self.plan.entries);
-            let found = self.read(&key, None, length)?;
+            let found = self.read(&key, length)?;
             // Of the last keys there are fewer behind.
             let is_short = found.entries < length && key[0] < 0xff;
             self.note(&found, found.entries > 0 && !is_short);
@@ -350,41 +356,67 @@ fn draw(seed: u64, number: u64) -> u64 {
 }
 
 impl Load {
-    fn read(&self, from: &[u8], to: Option<&[u8]>, length: u64) -> Result<Found> {
-        use std::ops::Bound;
-        let mut found = Found::new();
-        let upper = to.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut cursor = self.view.cursor(Bound::Included(from), upper)?;
-        while found.entries < length {
-            let Some((key, value)) = cursor.next()? else { break };
-            found.take(key, value.len(), false);
+    fn read(&self, from: &[u8], length: u64) -> Result<Found> {
+        if self.form == Form::Cursor {
+            let mut cursor = self.view.cursor(Bound::Included(from), Bound::Unbounded)?;
+            return taken(&mut cursor, length, false);
         }
-        Ok(found)
+        self.found(self.view.range(from..), length, false)
     }
 
     fn read_prefix(&self, prefix: &[u8]) -> Result<Found> {
-        let mut end = prefix.to_vec();
-        while let Some(last) = end.pop() {
-            if last < u8::MAX {
-                end.push(last + 1);
-                break;
-            }
+        if self.form == Form::Cursor {
+            let last = [prefix, &[u8::MAX; KEY_BYTES - TRANSACTION_BYTES]].concat();
+            let mut cursor = self.view.cursor(Bound::Included(prefix), Bound::Included(&last))?;
+            return taken(&mut cursor, u64::MAX, false);
         }
-        self.read(prefix, (!end.is_empty()).then_some(&end[..]), u64::MAX)
+        self.found(self.view.prefix(prefix), u64::MAX, false)
     }
 
     fn scan(&mut self, reverse: bool) -> Result<Figures> {
-        use std::ops::Bound;
         let clock = Clock::start();
-        let mut found = Found::new();
-        let mut cursor = self.view.cursor(Bound::Unbounded, Bound::Unbounded)?;
-        if reverse {
-            cursor.seek_last();
-        }
-        while let Some((key, value)) = if reverse { cursor.previous()? } else { cursor.next()? } {
-            found.take(key, value.len(), reverse);
-        }
+        let found = if self.form == Form::Cursor {
+            let mut cursor = self.view.cursor(Bound::Unbounded, Bound::Unbounded)?;
+            if reverse {
+                cursor.seek_last();
+            }
+            taken(&mut cursor, u64::MAX, reverse)?
+        } else {
+            self.found(self.view.iter(), u64::MAX, reverse)?
+        };
         self.note(&found, found.entries == self.plan.entries);
         Ok(clock.stop(1, found.entries))
     }
+
+    fn found(&self, range: Range, length: u64, reverse: bool) -> Result<Found> {
+        let mut found = Found::new();
+        if self.form == Form::Keys {
+            let mut keys = range.keys();
+            while found.entries < length
+                && let Some(key) = if reverse { keys.next_back() } else { keys.next() }
+            {
+                found.take(&key?, VALUE_BYTES, reverse);
+            }
+            return Ok(found);
+        }
+        let mut range = range;
+        while found.entries < length
+            && let Some(entry) = if reverse { range.next_back() } else { range.next() }
+        {
+            let (key, value) = entry?;
+            found.take(&key, value.len(), reverse);
+        }
+        Ok(found)
+    }
+}
+
+/// What a cursor gives from where it stands.
+fn taken(cursor: &mut Cursor, length: u64, reverse: bool) -> Result<Found> {
+    let mut found = Found::new();
+    while found.entries < length
+        && let Some((key, value)) = if reverse { cursor.previous()? } else { cursor.next()? }
+    {
+        found.take(key, value.len(), reverse);
+    }
+    Ok(found)
 }

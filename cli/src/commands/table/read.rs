@@ -5,10 +5,10 @@ use std::ops::Bound;
 
 use clap::Args;
 use serde::Serialize;
-use varvite::{Cursor, Result, Value};
+use varvite::Value;
 
 use super::from::From;
-use super::range::{KeyRange, as_slice, bounds};
+use super::range::{KeyRange, bounds};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -113,14 +113,13 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
     let notation = Notation::new(arguments.range.hex);
     let (lower, upper) = bounds(&arguments.range, notation)?;
     let (_session, table) = arguments.from.open()?;
-    let mut cursor = table.cursor(as_slice(&lower), as_slice(&upper))?;
-    if arguments.reverse {
-        cursor.seek_last();
-    }
+    let mut range = table.range((lower, upper));
+    let mut next = || if arguments.reverse { range.next_back() } else { range.next() };
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut printed = 0;
     while arguments.limit.is_none_or(|limit| printed < limit) {
-        let Some(entry) = step(&mut cursor, arguments.reverse, notation)? else { break };
+        let Some((key, value)) = next().transpose()? else { break };
+        let entry = Entry { key: notation.show(&key), value: notation.show(&value) };
         match format {
             Format::Table => writeln!(out, "{}\t{}", entry.key, entry.value)?,
             Format::Json => {
@@ -135,11 +134,6 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
     }
     out.flush()?;
     Ok(Verdict::Yes)
-}
-
-fn step(cursor: &mut Cursor, reverse: bool, notation: Notation) -> Result<Option<Entry>> {
-    let found = if reverse { cursor.previous()? } else { cursor.next()? };
-    Ok(found.map(|(key, value)| Entry { key: notation.show(key), value: notation.show(value) }))
 }
 
 /// Runs `dump`.
@@ -167,7 +161,8 @@ pub fn dump(arguments: &Dump) -> Outcome {
         writer.finish()?;
         return Ok(Verdict::Yes);
     }
-    while let Some(entry) = step(&mut cursor, false, notation)? {
+    while let Some((key, value)) = cursor.next()? {
+        let entry = Entry { key: notation.show(key), value: notation.show(value) };
         tell();
         serde_json::to_writer(&mut out, &entry).map_err(io::Error::from)?;
         out.write_all(b"\n")?;

@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::loser_tree::LoserTree;
+use super::owned_bytes::Bytes;
 use super::view::View;
 use crate::disk::{Buffer, Read, read_batch};
 use crate::error::Result;
@@ -139,18 +140,18 @@ fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
 }
 
 impl Cursor {
-    pub(in crate::table) fn new(view: View, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Self {
+    fn new(view: View, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Self {
         let (sources, ends) = sources(&view);
         let bytes = sources.len() * (size_of::<CursorSource>() + 2 * size_of::<u64>());
         let mut cursor = Cursor {
             memory: PlaceMemory::new(view.store.charge(), bytes as u64),
             view,
-            heads: NextKeys::new(sources.len(), shared_prefix(lower, upper)),
+            heads: NextKeys::new(sources.len(), shared_prefix(&lower, &upper)),
             order: LoserTree::default(),
             sources,
             ends,
-            lower: owned(lower),
-            upper: owned(upper),
+            lower,
+            upper,
             gap: Gap::Start,
             direction: None,
             key: Vec::new(),
@@ -263,6 +264,23 @@ impl Cursor {
         };
         self.blob = None;
         Ok(&self.value)
+    }
+
+    /// The key that the last step gave.
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// As [`Cursor::value`], once.
+    #[inline]
+    pub(super) fn take_value(&mut self) -> Result<Bytes> {
+        if self.blob.is_none() {
+            return Ok(Bytes::from(&self.value[..]));
+        }
+        // Read for this call: its memory is not kept for the next value.
+        self.value()?;
+        Ok(Bytes::from(std::mem::take(&mut self.value)))
     }
 
     /// A step with the value, which fails as if it had not been made.
@@ -504,7 +522,7 @@ struct NextKeys {
 }
 
 /// What all keys between the bounds begin with.
-fn shared_prefix(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Vec<u8> {
+fn shared_prefix(lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> Vec<u8> {
     let (Bound::Included(lower) | Bound::Excluded(lower)) = lower else { return Vec::new() };
     let (Bound::Included(upper) | Bound::Excluded(upper)) = upper else { return Vec::new() };
     lower[..common_prefix(lower, upper)].to_vec()
@@ -612,23 +630,16 @@ fn read_missing(
 }
 
 impl View {
-    /// Every key between the bounds with its value, in key order, all of them in memory. Reads each
-    /// page between the bounds, 64 KiB at a time. `Io`, `Corrupt`, `Closed`.
-    pub fn range(
-        &self,
-        lower: Bound<&[u8]>,
-        upper: Bound<&[u8]>,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let mut cursor = self.cursor(lower, upper)?;
-        let mut found = Vec::new();
-        while let Some((key, value)) = cursor.next()? {
-            found.push((key.to_vec(), value.to_vec()));
-        }
-        Ok(found)
-    }
-
     /// A cursor before the first key between the bounds. Reads nothing yet. `Closed`.
     pub fn cursor(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Result<Cursor> {
+        self.cursor_between(owned(lower), owned(upper))
+    }
+
+    pub(super) fn cursor_between(
+        &self,
+        lower: Bound<Vec<u8>>,
+        upper: Bound<Vec<u8>>,
+    ) -> Result<Cursor> {
         self.store.check_open()?;
         Ok(Cursor::new(self.clone(), lower, upper))
     }

@@ -129,11 +129,6 @@ impl View {
         let count = keys.len() as u64;
         self.store.observe(Operation::Lookup, count, || lookup(self, keys, values))
     }
-
-    /// The value of `key`. Several keys are cheaper together, with [`View::lookup`].
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.lookup(&[key])?.get(0).map(<[u8]>::to_vec))
-    }
 }
 
 /// A value that is in a blob file, with the upserts that join it.

@@ -10,7 +10,7 @@ use crate::table::buffer::WriteBuffer;
 use crate::table::durable::{LiveWriter, LogPoint, TableState};
 use crate::table::merge::{Schedule, Shape};
 use crate::table::read::stats::{self, TableStats};
-use crate::table::read::{Cursor, Values, View};
+use crate::table::read::{Bytes, Cursor, KeyBounds, Moment, Range, Values, View};
 use crate::table::runs::Run;
 use crate::table::shared::{Operation, SegmentStore, TableOptions, paths};
 
@@ -214,16 +214,30 @@ impl Table {
 
     /// See [`View::get`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.view().get(key)
+        if self.shape.union.is_some() {
+            return self.view().get_of_union(key);
+        }
+        let Table { active, base, shape, options, store, .. } = self;
+        let (base, operator) = (base.as_ref(), options.operator.as_ref());
+        Moment { active, base, shape, operator, store }.get(key)
     }
 
     /// See [`View::range`].
-    pub fn range(
-        &self,
-        lower: Bound<&[u8]>,
-        upper: Bound<&[u8]>,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        self.view().range(lower, upper)
+    #[must_use]
+    pub fn range(&self, range: impl KeyBounds) -> Range {
+        self.view().range(range)
+    }
+
+    /// See [`View::prefix`].
+    #[must_use]
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.view().prefix(prefix)
+    }
+
+    /// See [`View::iter`].
+    #[must_use]
+    pub fn iter(&self) -> Range {
+        self.view().iter()
     }
 
     /// See [`View::cursor`].
@@ -244,6 +258,15 @@ impl Table {
         drop(self);
         store.remove_all();
         store.check_open()
+    }
+}
+
+impl IntoIterator for &Table {
+    type Item = Result<(Bytes, Bytes)>;
+    type IntoIter = Range;
+
+    fn into_iter(self) -> Range {
+        self.iter()
     }
 }
 

@@ -16,11 +16,12 @@ use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, SimDisk};
 use varvite::table::check::check;
 use varvite::{
-    Batch, Cursor, Error, Executor, Kind, OpenSnapshot, Session, SessionOptions, SnapshotContent,
-    Table, TableOptions, Value, Verify, View,
+    Batch, Bytes, Cursor, Error, Executor, Kind, OpenSnapshot, Range, Session, SessionOptions,
+    SnapshotContent, Table, TableOptions, Value, Verify, View,
 };
 
 use super::step::Step;
+use crate::listed::Listed;
 use crate::model::table as model;
 use crate::random::Random;
 use crate::setup::{DiskKind, Help, Setup};
@@ -258,6 +259,12 @@ impl World {
         for (key, found) in keys.iter().zip(found.iter()) {
             same(&format!("the value of {key:?}"), &found, &model.get(key))?;
         }
+        let view = table.view();
+        for key in keys.iter().take(8) {
+            let what = format!("the value of {key:?} alone");
+            same(&what, &ok(table.get(key))?.as_deref(), &model.get(key))?;
+            same(&what, &ok(view.get(key))?.as_deref(), &model.get(key))?;
+        }
         Ok(())
     }
 
@@ -315,7 +322,14 @@ impl World {
         let (lower, upper) = self.bounds(&mut Random::new(seed));
         let (lower, upper) = (lower.as_ref().map(|it| &it[..]), upper.as_ref().map(|it| &it[..]));
         let (table, model) = &self.tables[index];
-        same("a range", &ok(table.range(lower, upper))?, &model.range(lower, upper))
+        same("a range", &ok(table.listed(lower, upper))?, &model.range(lower, upper))?;
+        let mut random = Random::new(seed ^ 1);
+        from_both_ends("a range", table.range((lower, upper)), model.range(lower, upper), seed)?;
+        let key = self.setup.any_key(&mut random);
+        let prefix = &key[..random.index(key.len() + 1)];
+        let begins = |(key, _): &(Vec<u8>, Vec<u8>)| key.starts_with(prefix);
+        let all = model.range(Bound::Unbounded, Bound::Unbounded).into_iter();
+        from_both_ends("a prefix", table.prefix(prefix), all.filter(begins).collect(), seed)
     }
 
     fn cursor(&mut self, index: usize, seed: u64) -> Outcome {
@@ -650,11 +664,46 @@ fn options(setup: &Setup, later: &Arc<Later>, cache: Option<&Arc<Cache>>) -> Ses
     }
 }
 
+/// Takes a range from both ends, in an order that `seed` says, with values or keys alone, until they meet.
+fn from_both_ends(
+    what: &str,
+    range: Range,
+    expected: Vec<(Vec<u8>, Vec<u8>)>,
+    seed: u64,
+) -> Outcome {
+    let mut random = Random::new(seed);
+    let (backward, keys_alone) = (random.below(3), random.one_in(2));
+    let mut expected = expected.into_iter().map(|(key, value)| (key, Some(value)));
+    let whole = |entry: Result<(Bytes, Bytes), Error>| {
+        entry.map(|(key, value)| (Vec::from(key), Some(Vec::from(value))))
+    };
+    type Entries<'a> = dyn DoubleEndedIterator<Item = Result<Entry, Error>> + Send + 'a;
+    let mut found: Box<Entries<'_>> = if keys_alone {
+        Box::new(range.keys().map(|key| key.map(|key| (key.into(), None))))
+    } else {
+        Box::new(range.map(whole))
+    };
+    // A range is fused: both ends are asked again when it is over.
+    let mut after_end = 0;
+    while after_end < 3 {
+        let is_back = random.below(2) < backward;
+        let wanted = if is_back { expected.next_back() } else { expected.next() };
+        let wanted = wanted.map(|(key, value)| (key, value.filter(|_| !keys_alone)));
+        let found = if is_back { found.next_back() } else { found.next() };
+        after_end += u32::from(wanted.is_none());
+        same(what, &found.map(ok).transpose()?, &wanted)?;
+    }
+    Ok(())
+}
+
+/// A key, and its value where that was asked for.
+type Entry = (Vec<u8>, Option<Vec<u8>>);
+
 /// All of it, forward and backward.
 fn compare(what: &str, view: &View, model: &model::Table) -> Outcome {
     let all = (Bound::Unbounded, Bound::Unbounded);
     let expected = model.range(all.0, all.1);
-    same(what, &ok(view.range(all.0, all.1))?, &expected)?;
+    same(what, &ok(view.listed(all.0, all.1))?, &expected)?;
     let mut cursor = ok(view.cursor(all.0, all.1))?;
     cursor.seek_last();
     for (key, value) in expected.iter().rev() {

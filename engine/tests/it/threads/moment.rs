@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use varvite::{Batch, Table, View};
 
+use crate::listed::Listed;
 use crate::random::Random;
 
 /// Keys are numbers below this.
@@ -82,7 +83,7 @@ impl Model {
         let from = random.below(KEYS);
         let to = from + random.below(40);
         let mut expected = self.versions.range(from..=to);
-        for (found, bytes) in view.range(Included(&key(from)), Included(&key(to)))? {
+        for (found, bytes) in view.listed(Included(&key(from)), Included(&key(to)))? {
             let (&number, &version) = expected.next().expect("no key that the model has not");
             assert!(found == key(number) && bytes == value(version, self.value_bytes), "{number}");
         }
@@ -107,7 +108,7 @@ impl Model {
 
     /// All of it.
     pub fn check_all(&self, view: &View) -> varvite::Result<()> {
-        let found = view.range(Unbounded, Unbounded)?;
+        let found = view.listed(Unbounded, Unbounded)?;
         assert_eq!(found.len(), self.versions.len());
         for ((key_, bytes), (&number, &version)) in found.iter().zip(&*self.versions) {
             assert!(key_ == &key(number) && bytes == &value(version, self.value_bytes), "{number}");
