@@ -13,6 +13,7 @@ mod golden; // the files in `golden/`: read, written again, equal
 mod manifests; // golden manifests and session files, and what is refused in spite of its checksum
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
+mod batch_ranges; // ranges that a batch deletes among other operations; batches that are joined
 mod beside; // readers, checks and inspections at every call of a writer, and the other way round
 mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
 mod check_beside; // checks beside a writer that replaces what is checked, and lost files

@@ -167,7 +167,27 @@ impl Setup {
                 _ => Change::Insert(key, self.value(&mut random)),
             }
         };
-        (0..count).map(&mut draw).collect()
+        let mut changes: Vec<_> = (0..count).map(&mut draw).collect();
+        let mut random = Random::new(seed ^ 0x007a_49e5);
+        while random.one_in(9) {
+            let at = random.index(changes.len() + 1);
+            changes.insert(at, self.range_change(&mut random));
+        }
+        changes
+    }
+
+    /// A range that is deleted among other changes: mostly a small one.
+    fn range_change(&self, random: &mut Random) -> Change {
+        let index = random.below(self.key_count);
+        let (mut key, other) = (self.key(index), self.key(index + 1 + random.below(5)));
+        match random.below(4) {
+            0 => {
+                key.truncate(key.len().saturating_sub(random.index(3)));
+                Change::DeletePrefix(key)
+            }
+            1 => Change::DeleteRange(key, self.any_key(random)),
+            _ => Change::DeleteRange(key.clone().min(other.clone()), key.max(other)),
+        }
     }
 
     pub fn table_options(&self) -> TableOptions {

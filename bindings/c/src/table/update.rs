@@ -1,6 +1,7 @@
 //! Tables: what changes them, and what is asked of them beside lookups.
 
 use std::ffi::{c_char, c_int};
+use std::ops::Bound;
 
 use varvite::{Batch, Table};
 
@@ -20,15 +21,21 @@ pub const VARVITE_UPSERT: u32 = 2;
 /// Binds the key to the value `held`, without a copy of it.
 pub const VARVITE_INSERT_VALUE: u32 = 3;
 
+/// Unbinds every key from `key` on and before `value`; keys that later operations bind in it stay.
+pub const VARVITE_DELETE_RANGE: u32 = 4;
+/// Unbinds every key that begins with `key`, as VARVITE_DELETE_RANGE does.
+pub const VARVITE_DELETE_PREFIX: u32 = 5;
+
 /// One operation of a batch.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct varvite_operation {
-    /// VARVITE_INSERT, VARVITE_DELETE, VARVITE_UPSERT or VARVITE_INSERT_VALUE.
+    /// VARVITE_INSERT, VARVITE_DELETE, VARVITE_UPSERT, VARVITE_INSERT_VALUE, VARVITE_DELETE_RANGE or
+    /// VARVITE_DELETE_PREFIX.
     pub kind: u32,
-    /// The key.
+    /// The key, the first one of a range, or the prefix.
     pub key: varvite_bytes,
-    /// The value to insert or to upsert; else nothing is read here.
+    /// The value to insert or to upsert, or the key before which a range ends; else nothing is read here.
     pub value: varvite_bytes,
     /// The value of VARVITE_INSERT_VALUE; else nothing is read here.
     pub held: *mut varvite_value,
@@ -106,9 +113,14 @@ impl WritableTable {
                     let held = get(operation.held)?;
                     self.batch.insert_value(key, &*held.read()?)
                 }
+                VARVITE_DELETE_RANGE => {
+                    let before = bytes(operation.value, "value")?;
+                    self.batch.delete_range(Bound::Included(key), Bound::Excluded(before))
+                }
+                VARVITE_DELETE_PREFIX => self.batch.delete_prefix(key),
                 other => {
                     return Err(Fault::invalid(format!(
-                        "the kind of an operation is {other}: it can be 0 to 3"
+                        "the kind of an operation is {other}: it can be 0 to 5"
                     )));
                 }
             };

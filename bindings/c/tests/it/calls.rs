@@ -77,6 +77,8 @@ pub fn operation(change: &Change) -> varvite_operation {
         Change::Insert(key, value) => (VARVITE_INSERT, key, bytes(value)),
         Change::Delete(key) => (VARVITE_DELETE, key, NOTHING),
         Change::Upsert(key, value) => (VARVITE_UPSERT, key, bytes(value)),
+        Change::DeleteRange(from, before) => (VARVITE_DELETE_RANGE, from, bytes(before)),
+        Change::DeletePrefix(prefix) => (VARVITE_DELETE_PREFIX, prefix, NOTHING),
     };
     varvite_operation { kind, key: bytes(key), value, held }
 }

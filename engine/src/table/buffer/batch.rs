@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::table::bytes::{EntryKind, EntryRef, KEY_BYTES_MAX, VALUE_BYTES_MAX, cost};
+use crate::table::bytes::{EntryKind, EntryRef, KEY_BYTES_MAX, KeyRange, VALUE_BYTES_MAX, cost};
 use crate::table::runs::blob::{BlobFile, BlobSpan, HeldBlob};
 
 /// Operations to apply in order; those on one key in one batch act one after the other.
@@ -19,11 +20,20 @@ use crate::table::runs::blob::{BlobFile, BlobSpan, HeldBlob};
 pub struct Batch {
     bytes: Vec<u8>,
     operations: Vec<BatchOperation>,
+    /// In the order in which they act.
+    ranges: Vec<RangeDelete>,
     cost: u64,
     has_upserts: bool,
     held: Vec<HeldBlobFile>,
     /// The first key or value that is too long, with its length.
     refused: Option<(&'static str, usize)>,
+}
+
+/// A range whose keys are unbound, and how many operations on single keys come before.
+#[derive(Clone, Debug)]
+pub struct RangeDelete {
+    pub at: usize,
+    pub range: KeyRange,
 }
 
 /// A blob file that an operation refers to.
@@ -56,6 +66,95 @@ impl Batch {
     /// Unbinds `key`; nothing happens when it is not bound.
     pub fn delete(&mut self, key: &[u8]) -> &mut Self {
         self.push(EntryKind::Delete, key, b"")
+    }
+
+    /// Unbinds every key between the bounds, those that earlier operations of the batch bind too; later ones
+    /// bind keys in it as ever. Bounds that cross are an empty range, which does nothing.
+    ///
+    /// The update looks for the keys that are bound in the range, with the reads of a cursor over it, and
+    /// deletes them; segments that lie wholly in it go unread. See [`Table::delete_range`](crate::Table::delete_range).
+    ///
+    /// ```
+    /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
+    /// use std::ops::Bound::{Included, Unbounded};
+    /// # let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
+    /// # let mut table = session.create_table("t", TableOptions::default())?;
+    /// table.update(Batch::new().insert(b"epoch 1/a", b"old").insert(b"epoch 2/a", b"old"))?;
+    /// let mut batch = Batch::new();
+    /// batch.delete_range(Included(b"epoch 2"), Unbounded).insert(b"epoch 2/b", b"new");
+    /// table.update(&batch)?; // all of it or nothing
+    /// assert_eq!(table.get(b"epoch 2/a")?, None);
+    /// assert_eq!(table.get(b"epoch 2/b")?.as_deref(), Some(&b"new"[..]));
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn delete_range(&mut self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> &mut Self {
+        self.push_range(KeyRange::new(lower, upper))
+    }
+
+    /// Unbinds every key that begins with `prefix`, as [`Batch::delete_range`] does. With an empty prefix
+    /// that is every key.
+    pub fn delete_prefix(&mut self, prefix: &[u8]) -> &mut Self {
+        self.push_range(KeyRange::of_prefix(prefix))
+    }
+
+    /// Puts the operations of `other` behind those of this one: on a key that both touch, they act last.
+    /// `other` stays as it is.
+    ///
+    /// ```
+    /// let (mut block, mut fees) = (varvite::Batch::new(), varvite::Batch::new());
+    /// block.insert(b"pool", b"1").insert(b"tx", b"5");
+    /// fees.delete(b"pool");
+    /// block.append(&fees); // inserts of "pool" and "tx", then the delete of "pool"
+    /// assert_eq!(block.len(), 3);
+    /// ```
+    pub fn append(&mut self, other: &Batch) -> &mut Self {
+        let before = self.operations.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.operations.extend_from_slice(&other.operations);
+        self.ranges.extend(
+            other.ranges.iter().map(|it| RangeDelete { at: before + it.at, range: it.range.clone() }),
+        );
+        self.held.extend_from_slice(&other.held);
+        self.cost += other.cost;
+        self.has_upserts |= other.has_upserts;
+        self.refused = self.refused.or(other.refused);
+        self
+    }
+
+    pub(in crate::table) fn push_range(&mut self, range: KeyRange) -> &mut Self {
+        if !range.is_empty() {
+            self.ranges.push(RangeDelete { at: self.operations.len(), range });
+        }
+        self
+    }
+
+    /// The ranges that it deletes, in order.
+    pub(in crate::table) fn ranges(&self) -> &[RangeDelete] {
+        &self.ranges
+    }
+
+    /// The one range that it deletes, if it does nothing else.
+    pub(in crate::table) fn only_range(&self) -> Option<&KeyRange> {
+        match &self.ranges[..] {
+            [only] if self.operations.is_empty() => Some(&only.range),
+            _ => None,
+        }
+    }
+
+    /// How many operations on single keys it has.
+    pub(in crate::table) fn point_count(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// An empty batch that holds the same blob files.
+    pub(in crate::table) fn emptied(&self) -> Batch {
+        Batch { held: self.held.clone(), ..Batch::default() }
+    }
+
+    /// Adds one operation on a key, whatever it does.
+    pub(in crate::table) fn push_entry(&mut self, entry: EntryRef<'_>) {
+        self.has_upserts |= entry.kind == EntryKind::Upsert;
+        self.push(entry.kind, entry.key, entry.value);
     }
 
     /// Joins `value` to what `key` is bound to, by the table's merge operator; binds it when unbound.
@@ -121,19 +220,20 @@ impl Batch {
     /// How many operations it holds.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.operations.len()
+        self.operations.len() + self.ranges.len()
     }
 
     /// Whether it holds none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.operations.is_empty()
+        self.operations.is_empty() && self.ranges.is_empty()
     }
 
     /// Empties it and keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.operations.clear();
+        self.ranges.clear();
         self.held.clear();
         (self.cost, self.has_upserts, self.refused) = (0, false, None);
     }
@@ -168,6 +268,7 @@ impl Batch {
         &self.bytes
     }
 
+    /// The operations on single keys, in order.
     pub(in crate::table) fn entries(&self) -> impl Iterator<Item = EntryRef<'_>> {
         let mut rest = &self.bytes[..];
         self.operations.iter().map(move |operation| {

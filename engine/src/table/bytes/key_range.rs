@@ -27,6 +27,20 @@ impl KeyRange {
         KeyRange { lower: lower.map(<[u8]>::to_vec), upper: upper.map(<[u8]>::to_vec) }
     }
 
+    /// The range of all keys that begin with `prefix`.
+    #[must_use]
+    pub fn of_prefix(prefix: &[u8]) -> KeyRange {
+        let upper = match prefix.iter().rposition(|byte| *byte != 0xff) {
+            Some(last) => {
+                let mut above = prefix[..=last].to_vec();
+                above[last] += 1;
+                Bound::Excluded(above)
+            }
+            None => Bound::Unbounded,
+        };
+        KeyRange { lower: Bound::Included(prefix.to_vec()), upper }
+    }
+
     /// Its bounds, borrowed.
     #[must_use]
     pub fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {

@@ -20,12 +20,10 @@ use crate::disk::Access;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
 use crate::format::checksum::crc;
-use crate::format::codec::Encoder;
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
 use crate::table::buffer::Batch;
-use crate::table::bytes::KeyRange;
 use crate::table::merge::{Input, Shape};
 use crate::table::read::View;
 use crate::table::runs::blob::BlobUse;
@@ -349,6 +347,12 @@ impl LiveTables {
         parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
     ) -> Result<LogPoint> {
         let tables = parts.clone().map(|(id, _)| id);
+        let mut only = parts.clone();
+        if let (Some((id, batch)), None) = (only.next(), only.next())
+            && let Some(range) = batch.only_range()
+        {
+            return self.log_writer()?.append(tables, &[], |to| encode_delete_range(to, id, range));
+        }
         let mut blobs: Vec<_> =
             parts.clone().flat_map(|(_, batch)| batch.blobs().cloned()).collect();
         // Copies of one file have the same identity; any of them will do.
@@ -356,12 +360,6 @@ impl LiveTables {
         blobs.dedup_by_key(|blob| blob.meta().identity);
         let metas: Vec<_> = blobs.iter().map(|blob| *blob.meta()).collect();
         self.log_writer()?.append(tables, &blobs, |to| encode_update(to, parts, &metas))
-    }
-
-    /// Appends the record of a range that is deleted from table `id`.
-    pub fn log_delete_range(&self, id: u64, range: &KeyRange) -> Result<LogPoint> {
-        let encode = |to: &mut Encoder| encode_delete_range(to, id, range);
-        self.log_writer()?.append(std::iter::once(id), &[], encode)
     }
 
     /// Gives the right to update the live table `name`, or all of them, in the order of their names.

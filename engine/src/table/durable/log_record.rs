@@ -3,7 +3,8 @@
 //! A record begins with its kind: the first of each file names the file before it and where that
 //! one ended; every other one is an update of one or several tables, or the deletion of a range of
 //! keys of one, whole or not there. Each part of an update has the heads of its operations first and
-//! then all their bytes, so that a batch is logged in one copy. An update that binds keys to values of
+//! then all their bytes, so that a batch is logged in one copy; in a record of its own kind the ranges come
+//! first that it deletes. An update that binds keys to values of
 //! blob files lists these files first, each whole and durable before the record is written.
 //!
 //! Format document: `docs/format/log.md`.
@@ -19,6 +20,10 @@ const BEGIN: u8 = 1;
 const UPDATE: u8 = 2;
 const DELETE_RANGE: u8 = 3;
 const UPDATE_WITH_BLOBS: u8 = 4;
+const UPDATE_WITH_RANGES: u8 = 5;
+
+/// Shortest range that is deleted: its place and two bounds, of one byte each.
+const RANGE_BYTES_MIN: usize = 3;
 
 /// Shortest description of a blob file.
 const BLOB_BYTES_MIN: usize = 29;
@@ -111,22 +116,29 @@ pub fn encode_begin(to: &mut Encoder, before: Option<LogEnd>) {
 /// to, in the order of their identities.
 pub fn encode_update<'a>(
     to: &mut Encoder,
-    parts: impl Iterator<Item = (u64, &'a Batch)>,
+    parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
     blobs: &[BlobMeta],
 ) {
-    if blobs.is_empty() {
+    let has_ranges = parts.clone().any(|(_, batch)| !batch.ranges().is_empty());
+    if has_ranges {
+        to.u8(UPDATE_WITH_RANGES);
+        encode_blobs(to, blobs);
+    } else if blobs.is_empty() {
         to.u8(UPDATE);
     } else {
         to.u8(UPDATE_WITH_BLOBS);
-        to.varint(blobs.len() as u64);
-        for blob in blobs {
-            blob.encode(to);
-            to.varint(blob.id);
-        }
+        encode_blobs(to, blobs);
     }
     for (id, batch) in parts {
         to.varint(id);
-        to.varint(batch.len() as u64);
+        if has_ranges {
+            to.varint(batch.ranges().len() as u64);
+            for it in batch.ranges() {
+                to.varint(it.at as u64);
+                it.range.encode(to);
+            }
+        }
+        to.varint(batch.point_count() as u64);
         to.varint(batch.bytes().len() as u64);
         for entry in batch.entries() {
             to.varint((entry.key.len() as u64) << 2 | entry.kind as u64);
@@ -135,6 +147,14 @@ pub fn encode_update<'a>(
             }
         }
         to.raw(batch.bytes());
+    }
+}
+
+fn encode_blobs(to: &mut Encoder, blobs: &[BlobMeta]) {
+    to.varint(blobs.len() as u64);
+    for blob in blobs {
+        blob.encode(to);
+        to.varint(blob.id);
     }
 }
 
@@ -170,27 +190,31 @@ impl LogRecord {
                 from.clone().finish()?;
                 Ok(LogRecord::Begin(Some(before)))
             }
-            UPDATE => decode_update(from, wanted, Vec::new()),
+            UPDATE => decode_update(from, wanted, Vec::new(), false),
             UPDATE_WITH_BLOBS => {
                 let blobs = decode_blobs(from)?;
-                decode_update(from, wanted, blobs)
+                if blobs.is_empty() {
+                    return Err(from.corrupt("a blob file", "none"));
+                }
+                decode_update(from, wanted, blobs, false)
+            }
+            UPDATE_WITH_RANGES => {
+                let blobs = decode_blobs(from)?;
+                decode_update(from, wanted, blobs, true)
             }
             DELETE_RANGE => {
                 let (id, range) = (from.varint()?, KeyRange::decode(from)?);
                 from.clone().finish()?;
                 Ok(LogRecord::DeleteRange(id, range))
             }
-            other => Err(from.corrupt("a record of kind 1 to 4", other)),
+            other => Err(from.corrupt("a record of kind 1 to 5", other)),
         }
     }
 }
 
-/// The blob files that an update refers to; at least one.
+/// The blob files that an update refers to.
 fn decode_blobs(from: &mut Decoder<'_>) -> Result<Vec<BlobMeta>> {
     let count = from.count(BLOB_BYTES_MIN)?;
-    if count == 0 {
-        return Err(from.corrupt("a blob file", "none"));
-    }
     let mut blobs: Vec<BlobMeta> = Vec::with_capacity(count);
     for _ in 0..count {
         let blob = BlobMeta::decode(from)?;
@@ -210,25 +234,47 @@ fn decode_update(
     from: &mut Decoder<'_>,
     wanted: &dyn Fn(u64) -> bool,
     blobs: Vec<BlobMeta>,
+    has_ranges: bool,
 ) -> Result<LogRecord> {
-    let mut parts: Vec<(u64, _)> = Vec::new();
+    let (mut parts, mut ranges) = (Vec::<(u64, _)>::new(), 0);
     while from.remaining() > 0 {
-        let (id, batch) = decode_part(from, wanted, &blobs)?;
+        let (id, batch) = decode_part(from, wanted, &blobs, has_ranges.then_some(&mut ranges))?;
         if parts.last().is_some_and(|(before, _)| *before >= id) {
             return Err(from.corrupt("tables in ascending order", id));
         }
         parts.push((id, batch));
     }
+    if has_ranges && ranges == 0 {
+        return Err(from.corrupt("a range that is deleted", "none"));
+    }
     Ok(LogRecord::Update { parts, blobs })
 }
 
-/// How many operations a part has, and the bytes of their keys and values.
-fn part_size(from: &mut Decoder<'_>) -> Result<(usize, usize)> {
+/// The ranges that a part deletes, each with how many other operations come before.
+fn decode_ranges(from: &mut Decoder<'_>) -> Result<Vec<(u64, KeyRange)>> {
+    let count = from.count(RANGE_BYTES_MIN)?;
+    let mut ranges: Vec<(u64, KeyRange)> = Vec::new();
+    for _ in 0..count {
+        let at = from.varint()?;
+        if ranges.last().is_some_and(|(before, _)| *before > at) {
+            return Err(from.corrupt("ranges in the order in which they act", at));
+        }
+        let range = KeyRange::decode(from)?;
+        if range.is_empty() {
+            return Err(from.corrupt("a range that a key may lie in", "bounds that cross"));
+        }
+        ranges.push((at, range));
+    }
+    Ok(ranges)
+}
+
+/// How many operations on single keys a part has, at least `least`, and the bytes of their keys and values.
+fn part_size(from: &mut Decoder<'_>, least: u64) -> Result<(usize, usize)> {
     let count = from.varint()?;
     let length = from.count(1)?;
     let room = from.remaining() / OPERATION_BYTES_MIN;
-    if count == 0 || count > room as u64 {
-        return Err(from.corrupt(format_args!("1 to {room} operations"), count));
+    if count < least || count > room as u64 {
+        return Err(from.corrupt(format_args!("{least} to {room} operations"), count));
     }
     Ok((count as usize, length))
 }
@@ -255,9 +301,18 @@ fn decode_part(
     from: &mut Decoder<'_>,
     wanted: &dyn Fn(u64) -> bool,
     blobs: &[BlobMeta],
+    ranges_found: Option<&mut usize>,
 ) -> Result<(u64, Option<Box<Batch>>)> {
     let id = from.varint()?;
-    let (count, length) = part_size(from)?;
+    let mut ranges = Vec::new();
+    if let Some(found) = ranges_found {
+        ranges = decode_ranges(from)?;
+        *found += ranges.len();
+    }
+    let (count, length) = part_size(from, u64::from(ranges.is_empty()))?;
+    if let Some((at, _)) = ranges.last().filter(|(at, _)| *at > count as u64) {
+        return Err(from.corrupt(format_args!("a range before operation {count}"), at));
+    }
     let mut heads = from.clone();
     let mut total = 0;
     let has_blobs = !blobs.is_empty();
@@ -274,8 +329,11 @@ fn decode_part(
     if !wanted(id) {
         return Ok((id, None));
     }
-    let mut batch = Batch::new();
-    for _ in 0..count {
+    let (mut batch, mut ranges) = (Batch::new(), ranges.into_iter().peekable());
+    for number in 0..count as u64 {
+        while let Some((_, range)) = ranges.next_if(|(at, _)| *at == number) {
+            batch.push_range(range);
+        }
         let (kind, key_length, value_length) = decode_head(&mut heads, has_blobs)?;
         let (key, value) = (bytes.raw(key_length)?, bytes.raw(value_length)?);
         match kind {
@@ -290,6 +348,9 @@ fn decode_part(
             }
         };
     }
+    ranges.for_each(|(_, range)| {
+        batch.push_range(range);
+    });
     Ok((id, Some(Box::new(batch))))
 }
 

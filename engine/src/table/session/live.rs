@@ -61,7 +61,7 @@ impl Replay {
     /// a part of it already.
     fn delete_range(&mut self, range: &KeyRange, at: LogPoint) -> Result<()> {
         if self.lacks(at) {
-            self.begun.extend(self.table.replay_delete_range(range, at)?);
+            self.begun.extend(self.table.replay(Batch::new().push_range(range.clone()), at)?);
             self.applied = at.after();
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Deletes a whole range of keys: segments that lie in it go at once, the rest key by key.
+//! Deletes whole ranges of keys: segments that lie in one go at once, the rest key by key.
 //!
 //! What goes at once may uncover older entries of the same keys in segments at the edges of the range.
 //! So what is still bound in the range is looked for afterwards, in the buffers and in those segments,
@@ -7,22 +7,22 @@
 //!
 //! Invariant: views, duplicates and snapshots hold the old runs and merges, which stay as they were.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use super::table::Table;
-use super::update::write_checkpoint_if_due;
 use crate::error::Result;
 use crate::table::buffer::Batch;
-use crate::table::bytes::KeyRange;
+use crate::table::bytes::{EntryKind, KeyRange};
 use crate::table::durable::LogPoint;
 use crate::table::merge::{Input, MergeJob, MergeState, Merging, Shape};
 use crate::table::runs::{Run, Segment};
-use crate::table::shared::{Operation, SegmentStore};
+use crate::table::shared::SegmentStore;
 
-/// Takes what a range covers out of the parts of a table.
+/// Takes what ranges cover out of the parts of a table.
 struct Cut<'a> {
-    range: &'a KeyRange,
+    ranges: &'a [&'a KeyRange],
     store: &'a Arc<SegmentStore>,
     /// Where the table's clock stands.
     clock: u64,
@@ -34,7 +34,8 @@ impl Cut<'_> {
     /// The run without the segments that it covers, if there are any; `keep` stays in any case.
     fn run(&self, run: &Run, keep: Option<&Arc<Segment>>) -> Option<Arc<Run>> {
         let stays = |segment: &&Arc<Segment>| {
-            !self.range.covers(segment.first_key(), segment.last_key())
+            let (first, last) = (segment.first_key(), segment.last_key());
+            !self.ranges.iter().any(|range| range.covers(first, last))
                 || keep.is_some_and(|kept| Arc::ptr_eq(kept, segment))
         };
         let left: Vec<_> = run.segments().iter().filter(stays).cloned().collect();
@@ -108,18 +109,32 @@ impl Cut<'_> {
     }
 }
 
-/// A table that is cut; as it was before unless that is forgotten, also when the host's operator
-/// panics. Merges that both share may stand further then, which changes nothing.
-struct Attempt<'a> {
-    table: &'a mut Table,
-    before: Option<Arc<Shape>>,
+/// A batch with deletes of single keys in the place of its ranges.
+pub(super) struct Expanded {
+    pub(super) points: Batch,
+    /// Whether segments went at once.
+    pub(super) is_cut: bool,
+    /// Operations of the batch that are left out.
+    skipped: u64,
+    /// Of each range, where among the points its deletes begin, and how many they are.
+    spans: Vec<(usize, usize)>,
 }
 
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        if let Some(before) = self.before.take() {
-            self.table.shape = before;
+impl Expanded {
+    /// How many operations of the batch are done once so many points are. A range that is half done is not.
+    fn done(&self, points: u64) -> u64 {
+        let points = points as usize;
+        let (mut single, mut ranges) = (points, 0);
+        for &(start, count) in &self.spans {
+            single -= points.saturating_sub(start).min(count);
+            ranges += usize::from(start + count <= points);
         }
+        self.skipped + (single + ranges) as u64
+    }
+
+    /// Says in operations of the batch where new buffers begin, which is known in points.
+    pub(super) fn place(&self, begun: &mut [LogPoint]) {
+        begun.iter_mut().for_each(|point| point.skip = self.done(point.skip));
     }
 }
 
@@ -147,68 +162,64 @@ impl Table {
     /// ```
     pub fn delete_range(&mut self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Result<()> {
         self.store.check_writable()?;
-        let range = KeyRange::new(lower, upper);
-        if range.is_empty() {
+        let mut batch = Batch::new();
+        if batch.delete_range(lower, upper).is_empty() {
             return Ok(());
         }
-        let store = Arc::clone(&self.store);
-        store.observe(Operation::Update, 1, || {
-            store.remove_some();
-            // Not after the cut, which no checkpoint may have before the log has it.
-            write_checkpoint_if_due(&std::iter::once(&*self))?;
-            self.cut(&range, |table, batch| {
-                table.pay(batch)?;
-                let at = table.log_delete_range(&range)?;
-                table.apply(batch, None, at);
-                Ok(())
-            })
-        })
+        self.update(&batch)
     }
 
-    /// Deletes a range that the log has at `at`; pays for it unless the session only reads.
-    pub(in crate::table) fn replay_delete_range(
-        &mut self,
-        range: &KeyRange,
-        at: LogPoint,
-    ) -> Result<Vec<LogPoint>> {
-        let mut begun = Vec::new();
-        if !range.is_empty() {
-            self.cut(range, |table, batch| {
-                begun = table.replay(batch, at)?;
-                Ok(())
-            })?;
-        }
-        Ok(begun)
-    }
-
-    /// Takes out what `range` covers, then has `finish` apply the deletes of what is still bound in it,
-    /// unless the range was empty already. After an error the table is as it was.
-    fn cut(
-        &mut self,
-        range: &KeyRange,
-        finish: impl FnOnce(&mut Table, &Batch) -> Result<()>,
-    ) -> Result<()> {
-        let mut cut = Cut { range, store: &self.store, clock: self.clock(), changed: false };
+    /// Takes out what the ranges of `batch` cover, but for those among its first `skip` operations, and finds
+    /// what else they delete. What `batch` does is then what the points do. After an error the table is half
+    /// cut, and is to be forgotten or given its shape again.
+    pub(super) fn expand(&mut self, batch: &Batch, skip: u64) -> Result<Expanded> {
+        let ranges_skipped = (batch.ranges().iter().enumerate())
+            .take_while(|(number, it)| ((it.at + number) as u64) < skip)
+            .count();
+        let points_skipped = skip as usize - ranges_skipped;
+        let deletes = &batch.ranges()[ranges_skipped..];
+        let ranges: Vec<_> = deletes.iter().map(|it| &it.range).collect();
+        let mut cut =
+            Cut { ranges: &ranges, store: &self.store, clock: self.clock(), changed: false };
         let shape = cut.shape(&self.shape);
         let is_cut = cut.changed;
-        let before = std::mem::replace(&mut self.shape, Arc::new(shape));
-        let mut attempt = Attempt { table: self, before: Some(before) };
-        let batch = attempt.table.bound_in(range)?;
-        if is_cut || !batch.is_empty() {
-            finish(attempt.table, &batch)?;
-        }
-        attempt.before = None;
-        Ok(())
-    }
+        self.shape = Arc::new(shape);
 
-    /// Deletes of all keys that are bound in `range`.
-    fn bound_in(&self, range: &KeyRange) -> Result<Batch> {
-        let (lower, upper) = range.bounds();
-        let mut batch = Batch::new();
-        let mut cursor = self.view().cursor(lower, upper)?;
-        while let Some(key) = cursor.next_key()? {
-            batch.delete(key);
+        let view = self.view();
+        let mut expanded = Expanded {
+            points: batch.emptied(),
+            is_cut,
+            skipped: skip,
+            spans: Vec::with_capacity(deletes.len()),
+        };
+        let points = &mut expanded.points;
+        let mut rest = batch.entries().enumerate().skip(points_skipped).peekable();
+        // What the operations before a range have bound.
+        let mut bound = BTreeSet::new();
+        for delete in deletes {
+            while let Some((_, entry)) = rest.next_if(|(number, _)| *number < delete.at) {
+                points.push_entry(entry);
+                match entry.kind {
+                    EntryKind::Delete => bound.remove(entry.key),
+                    _ => bound.insert(entry.key),
+                };
+            }
+            let start = points.point_count();
+            let (lower, upper) = delete.range.bounds();
+            let here: Vec<&[u8]> = bound.range::<[u8], _>((lower, upper)).copied().collect();
+            for key in &here {
+                bound.remove(key);
+                points.delete(key);
+            }
+            let mut cursor = view.cursor(lower, upper)?;
+            while let Some(key) = cursor.next_key()? {
+                if here.binary_search(&key).is_err() {
+                    points.delete(key);
+                }
+            }
+            expanded.spans.push((start, points.point_count() - start));
         }
-        Ok(batch)
+        rest.for_each(|(_, entry)| points.push_entry(entry));
+        Ok(expanded)
     }
 }

@@ -3,18 +3,19 @@
 //! What can fail comes before what changes a table. First the blob files are made durable that the log
 //! is to name, and the merges are paid, whose work stays when the update fails; then a checkpoint is
 //! written if one is due; then one record for all tables goes to the log. From there on only memory
-//! changes. An operator of the host may panic where entries meet, so it is called on a draft before the
+//! changes. Ranges that a batch deletes are taken out of the shape, which nobody else sees before the update
+//! stands, and become deletes of single keys. An operator of the host may panic where entries meet, so it is called on a draft before the
 //! log has anything. Design: `docs/design/table.md`.
 
 use std::sync::Arc;
 
+use super::range_delete::Expanded;
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::table::buffer::{Batch, PREFETCHED, WriteBuffer};
-use crate::table::bytes::KeyRange;
 use crate::table::bytes::operator::{self, MergeOperator};
 use crate::table::durable::{LiveWriter, LogPoint};
-use crate::table::merge::Schedule;
+use crate::table::merge::{Schedule, Shape};
 use crate::table::shared::{Operation, SegmentStore};
 
 /// One update on its way; a method is a phase.
@@ -27,7 +28,20 @@ struct Update<'a, 'p> {
 struct Part<'a> {
     table: &'a mut Table,
     batch: &'a Batch,
+    /// The batch without ranges, if it has some.
+    expanded: Option<Expanded>,
+    /// The shape before ranges were taken out of it, which the table gets back unless that is forgotten, also
+    /// when the host's operator panics. Merges that both share may stand further then, which changes nothing.
+    before: Option<Arc<Shape>>,
     draft: Option<Draft>,
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.table.shape = before;
+        }
+    }
 }
 
 /// A table after an update, and where its buffers begin. Nobody sees it yet.
@@ -38,7 +52,7 @@ pub(super) struct Draft {
 
 /// Applies each batch to its table, all of them or none; in the log they are one record.
 pub fn update_all(store: &Arc<SegmentStore>, updates: &mut [(&mut Table, &Batch)]) -> Result<()> {
-    let parts = updates.iter_mut().map(|(table, batch)| Part { table, batch, draft: None });
+    let parts = updates.iter_mut().map(|(table, batch)| Part::new(table, batch));
     Update { store, parts: &mut parts.collect::<Vec<_>>() }.run()
 }
 
@@ -49,8 +63,15 @@ impl Update<'_, '_> {
         store.observe(Operation::Update, count, || {
             store.remove_some();
             self.make_blobs_durable()?;
-            self.pay()?;
-            self.write_checkpoint_if_due()?;
+            if self.parts.iter().any(|part| !part.batch.ranges().is_empty()) {
+                // Not after the cut, which no checkpoint may have before the log has it.
+                self.write_checkpoint_if_due()?;
+                self.expand()?;
+                self.pay()?;
+            } else {
+                self.pay()?;
+                self.write_checkpoint_if_due()?;
+            }
             self.draft();
             let at = self.log()?;
             self.apply(at);
@@ -78,9 +99,22 @@ impl Update<'_, '_> {
         self.store.write(|| self.store.sync_blobs(blobs.clone()))
     }
 
+    /// Takes out what ranges cover, and finds the keys that they delete.
+    fn expand(&mut self) -> Result<()> {
+        for part in self.parts.iter_mut().filter(|part| !part.batch.ranges().is_empty()) {
+            part.before = Some(Arc::clone(&part.table.shape));
+            part.expanded = Some(part.table.expand(part.batch, 0)?);
+        }
+        Ok(())
+    }
+
     /// Does the merge work that is due before the batches are applied.
     fn pay(&mut self) -> Result<()> {
-        self.parts.iter_mut().try_for_each(|part| part.table.pay(part.batch))
+        let pay = |part: &mut Part<'_>| match &part.expanded {
+            Some(expanded) => part.table.pay(&expanded.points),
+            None => part.table.pay(part.batch),
+        };
+        self.parts.iter_mut().try_for_each(pay)
     }
 
     fn write_checkpoint_if_due(&self) -> Result<()> {
@@ -91,7 +125,7 @@ impl Update<'_, '_> {
     /// Calls the host's operators, as long as a panic of theirs leaves everything as it was.
     fn draft(&mut self) {
         for part in &mut *self.parts {
-            part.draft = part.table.draft(part.batch);
+            part.draft = part.table.draft(part.points());
         }
     }
 
@@ -110,15 +144,29 @@ impl Update<'_, '_> {
     fn apply(&mut self, at: Option<LogPoint>) {
         for part in &mut *self.parts {
             let at = at.filter(|_| part.log().is_some());
-            part.table.apply(part.batch, part.draft.take(), at);
+            let (batch, expanded) = (part.batch, part.expanded.as_ref());
+            part.table.apply(batch, expanded, part.draft.take(), at);
+            part.before = None;
         }
     }
 }
 
 impl Part<'_> {
-    /// The log's side of the table, if its batch goes to the log.
+    /// What a batch is to do to a table.
+    fn new<'a>(table: &'a mut Table, batch: &'a Batch) -> Part<'a> {
+        Part { table, batch, expanded: None, before: None, draft: None }
+    }
+
+    /// The operations on single keys.
+    fn points(&self) -> &Batch {
+        self.expanded.as_ref().map_or(self.batch, |expanded| &expanded.points)
+    }
+
+    /// The log's side of the table, if its batch goes to the log. One that does nothing does not.
     fn log(&self) -> Option<&LiveWriter> {
-        self.table.live.as_ref().filter(|_| !self.batch.is_empty())
+        let expanded = self.expanded.as_ref();
+        let is_idle = expanded.is_some_and(|it| !it.is_cut && it.points.is_empty());
+        self.table.live.as_ref().filter(|_| !self.batch.is_empty() && !is_idle)
     }
 }
 
@@ -150,7 +198,7 @@ impl Table {
     /// Cost: amortised O(log(n) / page entries) page writes an operation; none waits for a whole merge.
     pub fn update(&mut self, batch: &Batch) -> Result<()> {
         let store = &Arc::clone(&self.store);
-        Update { store, parts: &mut [Part { table: self, batch, draft: None }] }.run()
+        Update { store, parts: &mut [Part::new(self, batch)] }.run()
     }
 
     pub(in crate::table) fn check_batch(&self, batch: &Batch) -> Result<()> {
@@ -189,24 +237,28 @@ impl Table {
         })
     }
 
-    /// Logs that `range` is deleted, if the table is live.
-    pub(super) fn log_delete_range(&self, range: &KeyRange) -> Result<Option<LogPoint>> {
-        let Some(live) = &self.live else { return Ok(None) };
-        let log = || live.tables().log_delete_range(live.id(), range);
-        self.store.observe(Operation::Log, 1, log).map(Some)
-    }
-
-    /// Applies `batch`, which is at `at` in the log if it is in it, or takes on the draft of that. What
+    /// Applies `batch`, which is at `at` in the log if it is in it, or takes on the draft of that; with ranges
+    /// as they were expanded. What
     /// others see of a live table is gone meanwhile, so that nothing is copied.
-    pub(super) fn apply(&mut self, batch: &Batch, draft: Option<Draft>, at: Option<LogPoint>) {
+    pub(super) fn apply(
+        &mut self,
+        batch: &Batch,
+        expanded: Option<&Expanded>,
+        draft: Option<Draft>,
+        at: Option<LogPoint>,
+    ) {
         if let (Some(live), Some(_)) = (&self.live, at) {
             live.clear_state();
         }
         let begins = at.unwrap_or_default();
-        let begun = match draft {
-            Some(draft) => self.install(draft, begins),
-            None => self.put(batch, begins),
+        let mut begun = match (draft, expanded) {
+            (Some(draft), _) => self.install(draft, begins),
+            (None, Some(expanded)) => self.put(&expanded.points, begins),
+            (None, None) => self.put(batch, begins),
         };
+        if let Some(expanded) = expanded {
+            expanded.place(&mut begun);
+        }
         self.count_in_budget(begun.len());
         if let (Some(live), Some(at)) = (&self.live, at) {
             live.publish(self.state(), begun, Some(at.after()));
@@ -281,10 +333,21 @@ impl Table {
         batch: &Batch,
         at: LogPoint,
     ) -> Result<Vec<LogPoint>> {
+        let expanded = match batch.ranges() {
+            [] => None,
+            _ => Some(self.expand(batch, at.skip)?),
+        };
+        let (points, from) = match &expanded {
+            Some(expanded) => (&expanded.points, LogPoint { skip: 0, ..at }),
+            None => (batch, at),
+        };
         if !self.store.read_only {
-            self.pay(batch)?;
+            self.pay(points)?;
         }
-        let begun = self.put(batch, at);
+        let mut begun = self.put(points, from);
+        if let Some(expanded) = &expanded {
+            expanded.place(&mut begun);
+        }
         self.count_in_budget(begun.len());
         Ok(begun)
     }

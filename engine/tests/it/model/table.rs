@@ -14,16 +14,30 @@ pub enum Change {
     Insert(Bytes, Bytes),
     Delete(Bytes),
     Upsert(Bytes, Bytes),
+    /// From the first key up to the second one, which stays.
+    DeleteRange(Bytes, Bytes),
+    DeletePrefix(Bytes),
 }
 
-/// The same changes for the real table.
+/// The same changes for the real table, in two batches that are joined.
 pub fn batch(changes: &[Change]) -> varvite::Batch {
+    let (first, last) = changes.split_at(changes.len() / 2);
+    let mut batch = half(first);
+    batch.append(&half(last));
+    batch
+}
+
+fn half(changes: &[Change]) -> varvite::Batch {
     let mut batch = varvite::Batch::new();
     for change in changes {
         match change {
             Change::Insert(key, value) => batch.insert(key, value),
             Change::Delete(key) => batch.delete(key),
             Change::Upsert(key, value) => batch.upsert(key, value),
+            Change::DeleteRange(from, before) => {
+                batch.delete_range(Bound::Included(from), Bound::Excluded(before))
+            }
+            Change::DeletePrefix(prefix) => batch.delete_prefix(prefix),
         };
     }
     batch
@@ -48,6 +62,8 @@ impl Table {
                     };
                     map.insert(key.clone(), joined);
                 }
+                Change::DeleteRange(from, before) => map.retain(|key, _| key < from || key >= before),
+                Change::DeletePrefix(prefix) => map.retain(|key, _| !key.starts_with(prefix)),
             }
         }
     }

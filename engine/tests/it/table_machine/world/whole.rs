@@ -46,7 +46,7 @@ impl World {
             last = Some(key.clone());
             model.update(&[model::Change::Insert(key, value)], None);
         }
-        refused("a key without bytes", loader.push(b"", b"no"), Kind::Invalid)?;
+        refused("a key that is too long", loader.push(&[0; 4_001], b"no"), Kind::Invalid)?;
         if random.one_in(8) {
             drop(loader);
             return Ok(());
