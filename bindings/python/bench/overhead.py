@@ -59,14 +59,14 @@ class Side:
         self.entries, self.accounts = entries, accounts
         self.session = varvite.Session.create(varvite.Disk.memory(1))
         self.table = self.session.create_table("t", preset="utxo")
-        self.values = numpy.full((BATCH, 60), 7, numpy.uint8)
+        self.values: Any = numpy.full((BATCH, 60), 7, numpy.uint8)
         for first in range(0, entries, BATCH):
             keys = keys_of(numpy.arange(first, min(first + BATCH, entries), dtype=numpy.uint64))
             self.table.insert(keys, self.values[: len(keys)])
         self.store = varvite.Store.create(varvite.Disk.memory(1))
         tree = self.store.empty_tree()
-        numbers = numpy.arange(accounts, dtype=numpy.uint64)
-        balances = numbers.astype(">u8").view(numpy.uint8).reshape(-1, 8)
+        numbers: Any = numpy.arange(accounts, dtype=numpy.uint64)
+        balances: Any = numbers.astype(">u8").view(numpy.uint8).reshape(-1, 8)
         tree.add_each("data/contracts", names_of(numbers), balances, "balance")
         self.tree = self.store.checkout(self.store.commit(tree))
 

@@ -85,7 +85,8 @@ impl Rust {
     }
 
     fn run(&mut self, task: &str, round: u64) -> u64 {
-        let of = if task.contains("find") || task == "commit" { self.accounts } else { self.entries };
+        let of =
+            if task.contains("find") || task == "commit" { self.accounts } else { self.entries };
         let picked = pick(round, of);
         let keys: Vec<_> = picked.iter().map(|it| key(*it)).collect();
         let names: Vec<_> = picked.iter().map(|it| name(*it)).collect();

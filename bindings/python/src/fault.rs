@@ -68,9 +68,7 @@ pub fn invalid(py: Python<'_>, detail: impl Into<String>) -> PyErr {
 fn exception(py: Python<'_>, kind: &str, sentence: String) -> PyErr {
     static CLASSES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let found = CLASSES
-        .get_or_try_init(py, || {
-            Ok(py.import("varvite._errors")?.getattr("BY_KIND")?.unbind())
-        })
+        .get_or_try_init(py, || Ok(py.import("varvite._errors")?.getattr("BY_KIND")?.unbind()))
         .and_then(|classes| classes.bind(py).get_item(kind))
         .and_then(|class| Ok(class.cast_into::<PyType>()?));
     match found {

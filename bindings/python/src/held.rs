@@ -81,7 +81,10 @@ impl<T: Send + Sync + 'static> Held<T> {
         }
         Err(Fault::Engine(Error::new(
             Kind::Closed,
-            format!("the {} belongs to the process that this one was forked from: open it here", self.name),
+            format!(
+                "the {} belongs to the process that this one was forked from: open it here",
+                self.name
+            ),
         )))
     }
 

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::ffi::CStr;
 use std::ops::Bound as KeyBound;
 
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::conversion::FromPyObjectOwned;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use varvite::context::Hash;
 
@@ -22,8 +22,9 @@ impl Raw {
         let mut raw = Raw(Box::new(ffi::Py_buffer::new()));
         // SAFETY: the interpreter is attached, the object is alive, and the place is one for a view; what it says
         // stays until it is released.
-        let failed =
-            unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *raw.0, ffi::PyBUF_FULL_RO) };
+        let failed = unsafe {
+            ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *raw.0, ffi::PyBUF_FULL_RO)
+        };
         if failed != 0 {
             return Err(PyErr::fetch(object.py()));
         }
@@ -87,7 +88,9 @@ pub fn bytes<'a>(object: &'a Bound<'_, PyAny>, what: &str) -> PyResult<Cow<'a, [
         return Err(no_text(what));
     }
     let raw = Raw::of(object).map_err(|_| {
-        PyTypeError::new_err(format!("the {what} is no buffer: pass bytes, bytearray, memoryview or an array"))
+        PyTypeError::new_err(format!(
+            "the {what} is no buffer: pass bytes, bytearray, memoryview or an array"
+        ))
     })?;
     Ok(Cow::Owned(raw.bytes(object.py())?))
 }
@@ -135,10 +138,11 @@ pub fn flat(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Flat> {
     if let Ok(values) = object.cast::<Values>() {
         return whole(values.get(), what);
     }
-    if let Ok(pair) = object.cast::<PyTuple>() {
-        if pair.len() == 2 && is_array(&pair.get_item(0)?) {
-            return from_offsets(&pair.get_item(0)?, &pair.get_item(1)?, what);
-        }
+    if let Ok(pair) = object.cast::<PyTuple>()
+        && pair.len() == 2
+        && is_array(&pair.get_item(0)?)
+    {
+        return from_offsets(&pair.get_item(0)?, &pair.get_item(1)?, what);
     }
     if object.is_instance_of::<PyString>() {
         return Err(no_text(what));
@@ -194,11 +198,7 @@ fn whole(values: &Values, what: &str) -> PyResult<Flat> {
     Ok(flat)
 }
 
-fn from_offsets(
-    offsets: &Bound<'_, PyAny>,
-    data: &Bound<'_, PyAny>,
-    what: &str,
-) -> PyResult<Flat> {
+fn from_offsets(offsets: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>, what: &str) -> PyResult<Flat> {
     let raw = Raw::of(offsets)?;
     let bytes = raw.bytes(offsets.py())?;
     let numbers: Vec<i64> = match (raw.format().trim_ascii_start(), raw.0.itemsize) {
@@ -218,7 +218,9 @@ fn from_offsets(
     let in_order = numbers.windows(2).all(|it| it[0] <= it[1]);
     let inside = |it: i64| usize::try_from(it).is_ok_and(|it| it <= data.len());
     let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
-        return Err(PyValueError::new_err("there are no offsets: pass one more than there are items"));
+        return Err(PyValueError::new_err(
+            "there are no offsets: pass one more than there are items",
+        ));
     };
     if !in_order || !inside(first) || !inside(last) {
         return Err(PyValueError::new_err(format!(
@@ -253,7 +255,9 @@ fn extend_path(flat: &mut Flat, object: &Bound<'_, PyAny>) -> PyResult<()> {
         split(flat, text.as_bytes());
     } else {
         let steps = object.try_iter().map_err(|_| {
-            PyTypeError::new_err("a path is a str, bytes, or a sequence of steps that are str or buffers")
+            PyTypeError::new_err(
+                "a path is a str, bytes, or a sequence of steps that are str or buffers",
+            )
         })?;
         for step in steps {
             push_step(flat, &step?)?;
@@ -329,10 +333,7 @@ pub fn bound(object: Option<&Bound<'_, PyAny>>, is_start: bool) -> PyResult<KeyB
 /// Both bounds of a range.
 pub type Range = (KeyBound<Vec<u8>>, KeyBound<Vec<u8>>);
 
-pub fn range(
-    start: Option<&Bound<'_, PyAny>>,
-    stop: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Range> {
+pub fn range(start: Option<&Bound<'_, PyAny>>, stop: Option<&Bound<'_, PyAny>>) -> PyResult<Range> {
     Ok((bound(start, true)?, bound(stop, false)?))
 }
 
@@ -351,7 +352,10 @@ pub fn hash(object: &Bound<'_, PyAny>) -> PyResult<Hash> {
     found.as_ref().try_into().map_err(|_| {
         crate::fault::invalid(
             object.py(),
-            format!("a hash has 32 bytes, and this one has {}: pass 32 bytes or a text", found.len()),
+            format!(
+                "a hash has 32 bytes, and this one has {}: pass 32 bytes or a text",
+                found.len()
+            ),
         )
     })
 }
@@ -363,12 +367,20 @@ pub fn hashes(object: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Hash>> {
 }
 
 /// One of several words.
-pub fn choose<T: Copy>(py: Python<'_>, what: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
+pub fn choose<T: Copy>(
+    py: Python<'_>,
+    what: &str,
+    given: &str,
+    words: &[(&str, T)],
+) -> PyResult<T> {
     if let Some((_, found)) = words.iter().find(|(word, _)| *word == given) {
         return Ok(*found);
     }
     let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-    Err(crate::fault::invalid(py, format!("{what} is {given:?}: choose one of {}", known.join(", "))))
+    Err(crate::fault::invalid(
+        py,
+        format!("{what} is {given:?}: choose one of {}", known.join(", ")),
+    ))
 }
 
 /// Memory that a program gives the library for something. Part of it is taken at once, so a number that cannot be is
@@ -385,7 +397,8 @@ pub fn budget(py: Python<'_>, bytes: u64, name: &str) -> PyResult<u64> {
     if bytes <= most {
         return Ok(bytes);
     }
-    let detail = format!("{name} is {bytes}, and this machine has {most} bytes of memory: pass less");
+    let detail =
+        format!("{name} is {bytes}, and this machine has {most} bytes of memory: pass less");
     Err(crate::fault::invalid(py, detail))
 }
 

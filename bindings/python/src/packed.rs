@@ -105,7 +105,7 @@ impl Values {
     }
 
     fn __repr__(&self) -> String {
-        let found = self.0.found.iter().filter(|it| **it == 1).count();
+        let found = self.0.iter().flatten().count();
         format!("Values({} items, {found} found, {} bytes)", self.0.len(), self.0.data.len())
     }
 
@@ -154,7 +154,11 @@ impl Values {
         let buffers = (valid, buffer(Part::Offsets)?, buffer(Part::Data)?);
         arrow.getattr("Array")?.call_method1(
             "from_buffers",
-            (arrow.call_method0("large_binary")?, self.0.len(), PyList::new(py, [buffers.0, buffers.1, buffers.2])?),
+            (
+                arrow.call_method0("large_binary")?,
+                self.0.len(),
+                PyList::new(py, [buffers.0, buffers.1, buffers.2])?,
+            ),
         )
     }
 }
@@ -168,7 +172,10 @@ pub struct Entries {
 
 impl Entries {
     pub fn new(py: Python<'_>, keys: Packed, values: Packed) -> PyResult<Entries> {
-        Ok(Entries { keys: Py::new(py, Values::new(keys))?, values: Py::new(py, Values::new(values))? })
+        Ok(Entries {
+            keys: Py::new(py, Values::new(keys))?,
+            values: Py::new(py, Values::new(values))?,
+        })
     }
 
     fn at<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyTuple>> {

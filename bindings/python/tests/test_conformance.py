@@ -120,9 +120,10 @@ class Replay:
         return {"hash": self.trees[it["tree"]].hash().hex()}
 
     def commit(self, it: dict[str, Any]) -> dict[str, Any]:
-        info = {"parents": it["parents"], "date": it["date"]}
-        texts = {key: some(it[key]) for key in ("author", "message")}
-        return {"hash": self.store.commit(self.trees[it["tree"]], **info, **texts).hex()}
+        author, message = some(it["author"]), some(it["message"])
+        tree, parents = self.trees[it["tree"]], it["parents"]
+        commit = self.store.commit(tree, parents=parents, date=it["date"], author=author, message=message)
+        return {"hash": commit.hex()}
 
     def set_branch(self, it: dict[str, Any]) -> None:
         self.store.set_branch(some(it["branch"]), it["commit"])

@@ -17,6 +17,10 @@ from varvite import Configuration, Disk, Store, Tree
 
 Model = dict[tuple[bytes, ...], bytes]
 
+# How long an example takes says nothing on a machine that does other things too.
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+EXAMPLES = int(os.environ.get("VARVITE_EXAMPLES", "60"))
+
 STEPS = st.sampled_from([b"a", b"b", b"c", b"0", b"1", "ü".encode(), b"x" * 40])
 PATHS = st.lists(STEPS, min_size=1, max_size=4).map(tuple)
 VALUES = st.binary(max_size=40)
@@ -121,6 +125,11 @@ class Machine(RuleBasedStateMachine):
     @rule(target=commits, it=trees)
     def commit(self, it: tuple[Tree, Model]) -> tuple[bytes, Model]:
         self.date += 1
+        if not it[1]:
+            with pytest.raises(varvite.InvalidError, match="add a value first"):
+                self.store.commit(it[0])
+            it[0].add("something", b"1")
+            it[1][(b"something",)] = b"1"
         expected = self.store.hash(it[0], date=self.date, author="me", message=b"why")
         assert self.store.commit(it[0], date=self.date, author="me", message=b"why") == expected
         info = self.store.commit_info(expected)
@@ -133,7 +142,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(it=trees, paths=st.lists(PATHS, min_size=1, max_size=4), stream=st.booleans(), data=st.data())
     def prove(self, it: tuple[Tree, Model], paths: Any, stream: bool, data: st.DataObject) -> None:
-        encoding = data.draw(st.sampled_from(["v1", "v2", "irmin", "json"]))
+        encoding: Any = data.draw(st.sampled_from(["v1", "v2", "json"] + ["irmin"] * (not stream)))
 
         def look(tree: Tree) -> list[bytes | None]:
             tree.add(("new",), b"1")
@@ -160,7 +169,7 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=EXAMPLES, stateful_step_count=30, deadline=None, suppress_health_check=QUIET, derandomize=True
 )
 TestContext = Machine.TestCase
 

@@ -130,6 +130,7 @@ def test_one_iterator_of_several_threads() -> None:
     with Session.create(Disk.memory()) as session:
         table = session.create_table("t")
         table.insert([b"%05d" % it for it in range(3_000)], [b"v"] * 3_000)
-        items, seen = table.items(), []
+        items = table.items()
+        seen: list[bytes] = []
         together(*[lambda: seen.extend(key for key, _ in items)] * 4)
         assert sorted(seen) == [b"%05d" % it for it in range(3_000)]

@@ -17,8 +17,8 @@ const OPTIONS: &[&str] = &["configuration", "verify", "lower", "objects_bytes", 
 
 fn options(py: Python<'_>, given: Option<Given<'_, '_>>) -> PyResult<(Options, Option<Place>)> {
     let given = Keywords::new(given, OPTIONS)?;
-    let mut options = Options::default();
-    options.configuration = or_tezos(given.get::<Configuration>("configuration")?);
+    let configuration = or_tezos(given.get::<Configuration>("configuration")?);
+    let mut options = Options { configuration, ..Options::default() };
     let verifies = [("hashes", Verify::Hashes), ("trust", Verify::Trust)];
     given.choose(py, "verify", &verifies, &mut options.verify)?;
     given.budget(py, "objects_bytes", &mut options.objects_bytes)?;
@@ -75,8 +75,7 @@ pub fn migrate_irmin(
         };
         let source = source.disk(false)?;
         let mut target = target.0.write()?;
-        let outcome =
-            irmin_pack::migrate(source, &options, &mut target, &choice, &mut watching);
+        let outcome = irmin_pack::migrate(source, &options, &mut target, &choice, &mut watching);
         Ok(tell_migrated(&answers.outcome(outcome)?))
     })
 }

@@ -65,7 +65,7 @@ pub struct Conflict {
     theirs: Option<Py<Tree>>,
 }
 
-/// What came of a merge: "unchanged", "fast_forward", "merged" or "conflicts"; the merged tree, which has our side where
+/// What came of a merge: `unchanged`, `fast_forward`, `merged` or `conflicts`; the merged tree, which has our side where
 /// there are conflicts; and the commit that was made of it, if one was.
 #[pyclass(frozen, get_all, module = "varvite")]
 pub struct Merge {

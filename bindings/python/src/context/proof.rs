@@ -51,7 +51,10 @@ fn root(object: &Bound<'_, PyAny>) -> PyResult<Kinded> {
     let py = object.py();
     if let Ok((word, found)) = object.extract::<(String, Bound<'_, PyAny>)>() {
         let kinds = [("value", Kind::Value), ("directory", Kind::Directory)];
-        return Ok(Kinded { kind: choose(py, "the kind of the root", &word, &kinds)?, hash: hash(&found)? });
+        return Ok(Kinded {
+            kind: choose(py, "the kind of the root", &word, &kinds)?,
+            hash: hash(&found)?,
+        });
     }
     Ok(Kinded::directory(hash(object)?))
 }

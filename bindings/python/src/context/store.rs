@@ -221,9 +221,10 @@ impl Store {
         let (ours, theirs, limits) = (hash(ours)?, hash(theirs)?, limits(commits, bases));
         let merge = call(py, || {
             let mut resolver = Resolver::new(resolve, true);
-            let outcome = self.0.read()?.merge_commits(&ours, &theirs, limits, |path, sides| {
-                resolver.ask(path, sides)
-            });
+            let outcome = self
+                .0
+                .read()?
+                .merge_commits(&ours, &theirs, limits, |path, sides| resolver.ask(path, sides));
             resolver.answers.outcome(outcome)
         })?;
         match merge {
@@ -257,13 +258,10 @@ impl Store {
         let (info, limits) = (commit_info(None, date, author, message)?, limits(commits, bases));
         let merge = call(py, || {
             let mut resolver = Resolver::new(resolve, true);
-            let outcome = self.0.write()?.merge_branch(
-                &branch,
-                &theirs,
-                &info,
-                limits,
-                |path, sides| resolver.ask(path, sides),
-            );
+            let outcome =
+                self.0.write()?.merge_branch(&branch, &theirs, &info, limits, |path, sides| {
+                    resolver.ask(path, sides)
+                });
             resolver.answers.outcome(outcome)
         })?;
         match merge {

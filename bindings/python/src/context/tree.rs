@@ -63,7 +63,11 @@ impl Paths {
         names: &Bound<'_, PyAny>,
         suffix: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Paths> {
-        Ok(Paths { before: path(prefix)?, names: flat(names, "name")?, after: optional_path(suffix)? })
+        Ok(Paths {
+            before: path(prefix)?,
+            names: flat(names, "name")?,
+            after: optional_path(suffix)?,
+        })
     }
 
     /// Calls `each` with the place and path of every name.
@@ -81,6 +85,8 @@ impl Paths {
 }
 
 type Difference = (Path, Option<Vec<u8>>, Option<Vec<u8>>);
+/// The same as Python sees it.
+type Told<'py> = (Bound<'py, PyTuple>, Option<Vec<u8>>, Option<Vec<u8>>);
 
 #[pymethods]
 impl Tree {
@@ -252,7 +258,8 @@ impl Tree {
         let paths = Paths::of(prefix, names, suffix)?;
         let values = flat(values, "value")?;
         if values.len() != paths.names.len() {
-            let detail = format!("there are {} names and {} values", paths.names.len(), values.len());
+            let detail =
+                format!("there are {} names and {} values", paths.names.len(), values.len());
             return Err(invalid(py, format!("{detail}: pass as many of each")));
         }
         call(py, || {
@@ -326,12 +333,7 @@ impl Tree {
     /// An iterator over everything below a path, with its path from there and the tree that it is, a directory before
     /// its children, the start first.
     #[pyo3(signature = (path = None, *, order = "sorted"))]
-    fn walk(
-        &self,
-        py: Python<'_>,
-        path: Option<&Bound<'_, PyAny>>,
-        order: &str,
-    ) -> PyResult<Walk> {
+    fn walk(&self, py: Python<'_>, path: Option<&Bound<'_, PyAny>>, order: &str) -> PyResult<Walk> {
         let (path, order) = (optional_path(path)?, choose(py, "order", order, ORDERS)?);
         call(py, || Walk::new(&*self.0.read()?, &path, order, false))
     }
@@ -367,7 +369,7 @@ impl Tree {
         py: Python<'py>,
         after: PyRef<'py, Tree>,
         each: Option<Py<PyAny>>,
-    ) -> PyResult<Option<Vec<(Bound<'py, PyTuple>, Option<Vec<u8>>, Option<Vec<u8>>)>>> {
+    ) -> PyResult<Option<Vec<Told<'py>>>> {
         let after = &*after;
         let gather = each.is_none();
         let found = call(py, || {
@@ -392,7 +394,8 @@ impl Tree {
         if !gather {
             return Ok(None);
         }
-        let told = found.into_iter().map(|(path, before, after)| Ok((tuple(py, &path)?, before, after)));
+        let told =
+            found.into_iter().map(|(path, before, after)| Ok((tuple(py, &path)?, before, after)));
         Ok(Some(told.collect::<PyResult<_>>()?))
     }
 

@@ -34,17 +34,13 @@ pub fn gather(batch: &mut varvite::Batch, kind: Kind, keys: &Flat, values: &Flat
 
 /// Keys with as many values.
 pub fn pairs(keys: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>) -> PyResult<(Flat, Flat)> {
+    let py = keys.py();
     let (keys, values) = (flat(keys, "key")?, flat(values, "value")?);
     if keys.len() == values.len() {
         return Ok((keys, values));
     }
-    // The caller's fault is told before anything is done.
-    Python::attach(|py| {
-        Err(invalid(
-            py,
-            format!("there are {} keys and {} values: pass as many of each", keys.len(), values.len()),
-        ))
-    })
+    let (keys, values) = (keys.len(), values.len());
+    Err(invalid(py, format!("there are {keys} keys and {values} values: pass as many of each")))
 }
 
 impl Batch {

@@ -43,7 +43,10 @@ pub fn session(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Se
     given.budget(py, "memory_bytes", &mut memory_bytes)?;
     options.cache = match cache {
         Some(_) if memory_bytes > 0 => {
-            return Err(invalid(py, "memory_bytes is for a session without a cache: give one of both"));
+            return Err(invalid(
+                py,
+                "memory_bytes is for a session without a cache: give one of both",
+            ));
         }
         Some(cache) => Some(cache.get().shared(py)?),
         None => (memory_bytes > 0).then(|| varvite::cache::Cache::new(memory_bytes)),

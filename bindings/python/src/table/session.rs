@@ -69,13 +69,21 @@ impl Session {
     /// Opens a session to read its snapshots, also while another process writes. Changes nothing.
     #[staticmethod]
     #[pyo3(signature = (place, **options))]
-    fn open_read_only(place: &Bound<'_, PyAny>, options: Option<Given<'_, '_>>) -> PyResult<Session> {
+    fn open_read_only(
+        place: &Bound<'_, PyAny>,
+        options: Option<Given<'_, '_>>,
+    ) -> PyResult<Session> {
         Session::opened(place, options, false, varvite::Session::open_read_only)
     }
 
     /// A new, empty table. In a session with a log it is live: durable, and found again by `open_table`.
     #[pyo3(signature = (name, **options))]
-    fn create_table(&self, py: Python<'_>, name: &str, options: Option<Given<'_, '_>>) -> PyResult<Table> {
+    fn create_table(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        options: Option<Given<'_, '_>>,
+    ) -> PyResult<Table> {
         let options = options::table(py, options)?;
         call(py, || Ok(Table::new(self.session()?.create_table(name, options)?)))
     }
@@ -141,8 +149,10 @@ impl Session {
         }
         call(py, || {
             let session = self.session()?;
-            let batches =
-                given.iter().map(|(_, it)| Ok(it.0.read()?.clone())).collect::<Outcome<Vec<_>>>()?;
+            let batches = given
+                .iter()
+                .map(|(_, it)| Ok(it.0.read()?.clone()))
+                .collect::<Outcome<Vec<_>>>()?;
             let mut locked = order
                 .iter()
                 .map(|it| Ok((*it, given[*it].0.0.write()?)))
