@@ -1,0 +1,177 @@
+//! What Python does for the engine: merge operators, observers, executors. They are called from the engine's middle.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use varvite::context;
+
+use crate::answer::Cost;
+use crate::fault::{Outcome, call, inner_callback, invalid, unwind, unwind_operator};
+use crate::held::Held;
+use crate::input::bytes;
+
+/// How upserts join older values: `join(older, newer)` gives the joined value. It must be associative and give the same
+/// for the same values; it is called on any thread that calls varvite, and must not call varvite itself. When it raises,
+/// the call that needed it raises the same and changes nothing.
+#[pyclass(frozen, module = "varvite")]
+pub struct MergeOperator(pub varvite::MergeOperator);
+
+#[pymethods]
+impl MergeOperator {
+    #[new]
+    fn new(name: &str, join: Py<PyAny>) -> MergeOperator {
+        let join = Arc::new(join);
+        let function = move |older: &[u8], newer: &[u8]| {
+            // The exception is kept aside, and nothing unwinds through Python.
+            let joined = inner_callback(|py| {
+                let joined = join
+                    .call1(py, (PyBytes::new(py, older), PyBytes::new(py, newer)))
+                    .and_then(|it| Ok(bytes(it.bind(py), "joined value")?.into_owned()));
+                joined.map_err(|error| unwind_operator(py, error))
+            });
+            joined.unwrap_or_else(|text| unwind(text))
+        };
+        MergeOperator(varvite::MergeOperator::new(name, function))
+    }
+
+    /// A built-in operator: "add-u64", "max" or "append".
+    #[staticmethod]
+    fn built_in(py: Python<'_>, name: &str) -> PyResult<MergeOperator> {
+        varvite::MergeOperator::built_in(name).map(MergeOperator).ok_or_else(|| {
+            let known = "there are add-u64, max and append";
+            invalid(py, format!("no merge operator is called {name:?}: {known}"))
+        })
+    }
+
+    /// Its name in what is stored.
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("MergeOperator({:?})", self.0.name())
+    }
+}
+
+/// The operators that a table to be opened may have.
+pub fn operators(given: &[PyRef<'_, MergeOperator>]) -> Vec<varvite::MergeOperator> {
+    given.iter().map(|it| it.0.clone()).collect()
+}
+
+/// The host's clock of observers.
+fn now_ns() -> u64 {
+    // SAFETY: a time is numbers, for which zeros are values.
+    let mut now: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: it is a place for a time. Where there is no such clock it stays zero.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Calls a function whose failure concerns nobody: Python tells it as it tells those of finalisers.
+fn tell(function: &Py<PyAny>, arguments: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyTuple>>) {
+    inner_callback(|py| {
+        let done = arguments(py).and_then(|it| function.call1(py, it));
+        if let Err(error) = done {
+            error.write_unraisable(py, Some(function.bind(py)));
+        }
+    });
+}
+
+/// Tells Python what operations of a session took.
+pub struct TableObserver(pub Py<PyAny>);
+
+impl varvite::Observer for TableObserver {
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+
+    fn record(&self, operation: varvite::Operation, duration_ns: u64, count: u64) {
+        use varvite::Operation::{
+            Checkpoint, Log, Lookup, Merge, OpenSnapshot, SaveSnapshot, Update,
+        };
+        let name = match operation {
+            Lookup => "lookup",
+            Update => "update",
+            Merge => "merge",
+            SaveSnapshot => "save_snapshot",
+            OpenSnapshot => "open_snapshot",
+            Log => "log",
+            Checkpoint => "checkpoint",
+            _ => "other",
+        };
+        tell(&self.0, |py| (name, duration_ns, count).into_pyobject(py));
+    }
+}
+
+/// Tells Python what operations of a context took and cost.
+pub struct ContextObserver(pub Py<PyAny>);
+
+impl context::Observer for ContextObserver {
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+
+    fn record(
+        &self,
+        operation: context::Operation,
+        prefix: &[Vec<u8>],
+        duration_ns: u64,
+        from: &context::Cost,
+    ) {
+        let cost = Cost {
+            bytes_read: from.bytes_read,
+            bytes_written: from.bytes_written,
+            node_hits: from.node_hits,
+            node_misses: from.node_misses,
+            page_hits: from.page_hits,
+            page_misses: from.page_misses,
+            sync_ns: from.sync_ns,
+        };
+        let name = snake(&format!("{operation:?}"));
+        tell(&self.0, |py| {
+            let prefix = PyTuple::new(py, prefix.iter().map(|it| PyBytes::new(py, it)))?;
+            (name, prefix, duration_ns, cost).into_pyobject(py)
+        });
+    }
+}
+
+/// `FindTree` as `find_tree`.
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for (at, letter) in name.char_indices() {
+        if letter.is_ascii_uppercase() && at > 0 {
+            out.push('_');
+        }
+        out.push(letter.to_ascii_lowercase());
+    }
+    out
+}
+
+/// Passes merging on: to `submit` of a pool of threads, for example.
+pub struct HostExecutor(pub Py<PyAny>);
+
+impl varvite::Executor for HostExecutor {
+    fn execute(&self, work: Box<dyn FnOnce() + Send>) {
+        // What is not called is dropped, which is safe: the writer does it.
+        tell(&self.0, |py| (Work(Held::new("work", Mutex::new(work))),).into_pyobject(py));
+    }
+}
+
+/// A piece of merging: call it once, on any thread but the one that is told of it. Dropped, the writer does it.
+#[pyclass(frozen, module = "varvite")]
+pub struct Work(Held<Mutex<Box<dyn FnOnce() + Send>>>);
+
+#[pymethods]
+impl Work {
+    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        call(py, || {
+            // Called once more it does nothing, as a pool may that retries.
+            if let Some(work) = self.0.take()? {
+                work.into_inner().unwrap_or_else(PoisonError::into_inner)();
+            }
+            Outcome::Ok(())
+        })
+    }
+}

@@ -1,0 +1,11 @@
+//! The table: sessions, tables, what is read of them, snapshots.
+
+pub mod batch;
+pub mod cursor;
+pub mod options;
+pub mod session;
+pub mod snapshot;
+pub mod stream;
+#[expect(clippy::module_inception, reason = "the table of the room of tables")]
+pub mod table;
+pub mod view;

@@ -1,0 +1,460 @@
+//! Sessions.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use varvite::{LoadOrder, OpenSnapshot, OpenTable, SnapshotContent};
+
+use crate::answer::{FilterStats, Finding, SessionStats, SnapshotInfo, Transferred};
+use crate::callback::{MergeOperator, operators};
+use crate::disk::Place;
+use crate::fault::{Fault, Outcome, call, invalid};
+use crate::held::{Held, Writing};
+use crate::input::bytes;
+use crate::packed::{Packed, Values};
+use crate::table::batch::Batch;
+use crate::table::options::{self, VERIFY};
+use crate::table::snapshot::Snapshot;
+use crate::table::stream::{Loader, Value, ValueWriter};
+use crate::table::table::{Table, read_tables};
+
+/// A folder of tables, open.
+#[pyclass(frozen, module = "varvite")]
+pub struct Session(Held<varvite::Session>);
+
+type Given<'a, 'py> = &'a Bound<'py, PyDict>;
+type Tables<'py> = Vec<PyRef<'py, Table>>;
+
+impl Session {
+    /// The session, in O(1): for calls that must not keep others from closing it.
+    fn session(&self) -> Outcome<varvite::Session> {
+        Ok(self.0.read()?.clone())
+    }
+
+    fn opened(
+        place: &Bound<'_, PyAny>,
+        keywords: Option<Given<'_, '_>>,
+        create: bool,
+        open: fn(
+            std::sync::Arc<dyn varvite::disk::Disk>,
+            varvite::SessionOptions,
+        ) -> varvite::Result<varvite::Session>,
+    ) -> PyResult<Session> {
+        let py = place.py();
+        let options = options::session(py, keywords)?;
+        let place = Place::of(py, place)?;
+        call(py, || Ok(Session(Held::new("session", open(place.disk(create)?, options)?))))
+    }
+}
+
+fn borrowed<'a>(tables: &'a Tables<'_>) -> Vec<&'a Table> {
+    tables.iter().map(|it| &**it).collect()
+}
+
+#[pymethods]
+impl Session {
+    /// Makes a session in an empty folder, and opens it.
+    #[staticmethod]
+    #[pyo3(signature = (place, **options))]
+    fn create(place: &Bound<'_, PyAny>, options: Option<Given<'_, '_>>) -> PyResult<Session> {
+        Session::opened(place, options, true, varvite::Session::create)
+    }
+
+    /// Opens a session for writing.
+    #[staticmethod]
+    #[pyo3(signature = (place, **options))]
+    fn open(place: &Bound<'_, PyAny>, options: Option<Given<'_, '_>>) -> PyResult<Session> {
+        Session::opened(place, options, false, varvite::Session::open)
+    }
+
+    /// Opens a session to read its snapshots, also while another process writes. Changes nothing.
+    #[staticmethod]
+    #[pyo3(signature = (place, **options))]
+    fn open_read_only(
+        place: &Bound<'_, PyAny>,
+        options: Option<Given<'_, '_>>,
+    ) -> PyResult<Session> {
+        Session::opened(place, options, false, varvite::Session::open_read_only)
+    }
+
+    /// A new, empty table. In a session with a log it is live: durable, and found again by `open_table`.
+    #[pyo3(signature = (name, **options))]
+    fn create_table(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        options: Option<Given<'_, '_>>,
+    ) -> PyResult<Table> {
+        let options = options::table(py, options)?;
+        call(py, || Ok(Table::new(self.session()?.create_table(name, options)?)))
+    }
+
+    /// The names of the live tables, in order.
+    fn live_tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        call(py, || Ok(self.session()?.live_tables()?))
+    }
+
+    /// Opens a live table as it was last updated.
+    #[pyo3(signature = (name, *, verify = "quick", operators = Vec::new()))]
+    fn open_table(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        verify: &str,
+        operators: Vec<PyRef<'_, MergeOperator>>,
+    ) -> PyResult<Table> {
+        let options = open_table(py, verify, &operators)?;
+        call(py, || Ok(Table::new(self.session()?.open_table(name, &options)?)))
+    }
+
+    /// Opens every live table, in the order of their names, in one pass over the log.
+    #[pyo3(signature = (*, verify = "quick", operators = Vec::new()))]
+    fn open_all(
+        &self,
+        py: Python<'_>,
+        verify: &str,
+        operators: Vec<PyRef<'_, MergeOperator>>,
+    ) -> PyResult<Vec<Table>> {
+        let options = open_table(py, verify, &operators)?;
+        call(py, || {
+            let tables = self.session()?.open_all(&options)?;
+            Ok(tables.into_iter().map(Table::new).collect())
+        })
+    }
+
+    /// Makes `table` live under its name: for duplicates, and for tables from snapshots.
+    fn publish(&self, py: Python<'_>, table: PyRef<'_, Table>) -> PyResult<()> {
+        let table = &*table;
+        call(py, || Ok(self.session()?.publish(&mut *table.0.write()?)?))
+    }
+
+    /// Deletes a live table, to which no handle may be open.
+    fn delete_table(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        call(py, || Ok(self.session()?.delete_table(name)?))
+    }
+
+    /// Applies to each table its batch, all of them or none, also through a crash.
+    fn update(
+        &self,
+        py: Python<'_>,
+        updates: Vec<(PyRef<'_, Table>, PyRef<'_, Batch>)>,
+    ) -> PyResult<()> {
+        let given: Vec<(&Table, &Batch)> =
+            updates.iter().map(|(table, batch)| (&**table, &**batch)).collect();
+        // Always in the order of the addresses, so that two threads do not wait for each other.
+        let place = |it: usize| std::ptr::from_ref(given[it].0).addr();
+        let mut order: Vec<usize> = (0..given.len()).collect();
+        order.sort_by_key(|it| place(*it));
+        if order.windows(2).any(|it| place(it[0]) == place(it[1])) {
+            return Err(invalid(py, "a table is given twice: join its operations in one batch"));
+        }
+        call(py, || {
+            let session = self.session()?;
+            let batches = given
+                .iter()
+                .map(|(_, it)| Ok(it.0.read()?.clone()))
+                .collect::<Outcome<Vec<_>>>()?;
+            let mut locked = order
+                .iter()
+                .map(|it| Ok((*it, given[*it].0.0.write()?)))
+                .collect::<Outcome<Vec<(usize, Writing<'_, varvite::Table>)>>>()?;
+            // The session applies them in the order given.
+            locked.sort_by_key(|it| it.0);
+            let mut updates: Vec<(&mut varvite::Table, &varvite::Batch)> =
+                locked.iter_mut().map(|(at, table)| (&mut **table, &batches[*at])).collect();
+            Ok(session.update(&mut updates)?)
+        })
+    }
+
+    /// A table that binds every key that one of `tables` binds. A key of several gets their values joined by the merge
+    /// operator, the leftmost as the newest; without one, the leftmost's. With `incremental` it is merged bit by bit,
+    /// by later updates.
+    #[pyo3(signature = (name, tables, *, incremental = false))]
+    fn union(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        tables: Tables<'_>,
+        incremental: bool,
+    ) -> PyResult<Table> {
+        let tables = borrowed(&tables);
+        call(py, || {
+            let session = self.session()?;
+            read_tables(&tables, |tables| {
+                Ok(Table::new(if incremental {
+                    session.incremental_union(name, tables)?
+                } else {
+                    session.union(name, tables)?
+                }))
+            })
+        })
+    }
+
+    /// Begins a table that is loaded whole. With `sort_bytes` keys come in any order and are sorted with about so much
+    /// memory; without, they come in order.
+    #[pyo3(signature = (name, *, sort_bytes = None, **options))]
+    fn load_table(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        sort_bytes: Option<u64>,
+        options: Option<Given<'_, '_>>,
+    ) -> PyResult<Loader> {
+        let options = options::table(py, options)?;
+        let order = match sort_bytes {
+            None => LoadOrder::Sorted,
+            Some(memory_bytes) => LoadOrder::Any {
+                memory_bytes: crate::input::budget(py, memory_bytes, "sort_bytes")?,
+            },
+        };
+        call(py, || {
+            let loader = self.session()?.load_table(name, options, order)?;
+            Ok(Loader(Held::new("loader", std::sync::Mutex::new(loader))))
+        })
+    }
+
+    /// Begins a value that comes in pieces.
+    fn write_value(&self, py: Python<'_>) -> PyResult<ValueWriter> {
+        call(py, || {
+            let writer = self.session()?.write_value()?;
+            Ok(ValueWriter(Held::new("value writer", std::sync::Mutex::new(writer))))
+        })
+    }
+
+    /// The bytes of several values of this session.
+    fn read_values(&self, py: Python<'_>, values: Vec<PyRef<'_, Value>>) -> PyResult<Values> {
+        let values: Vec<&Value> = values.iter().map(|it| &**it).collect();
+        call(py, || {
+            let wanted =
+                values.iter().map(|it| Ok(it.0.read()?.clone())).collect::<Outcome<Vec<_>>>()?;
+            Ok(Values::new(Packed::of(&self.session()?.read_values(&wanted)?)))
+        })
+    }
+
+    /// Saves tables as the snapshot `name`, whole or not at all.
+    #[pyo3(signature = (name, tables, *, label = "", payload = None))]
+    fn save_snapshot(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        tables: Tables<'_>,
+        label: &str,
+        payload: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let tables = borrowed(&tables);
+        let payload = payload.map(|it| bytes(it, "payload")).transpose()?.unwrap_or_default();
+        call(py, || {
+            let session = self.session()?;
+            read_tables(&tables, |tables| {
+                let content = SnapshotContent { label, payload: &payload, tables };
+                Ok(session.save_snapshot(name, content)?)
+            })
+        })
+    }
+
+    /// Opens the snapshot `name`; `label` is the one that it must have.
+    #[pyo3(signature = (name, *, label = None, verify = "quick", operators = Vec::new()))]
+    fn open_snapshot(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        label: Option<String>,
+        verify: &str,
+        operators: Vec<PyRef<'_, MergeOperator>>,
+    ) -> PyResult<Snapshot> {
+        let OpenTable { verify, operators } = open_table(py, verify, &operators)?;
+        let options = OpenSnapshot { verify, label, operators };
+        call(py, || Ok(Snapshot::new(self.session()?.open_snapshot(name, &options)?)))
+    }
+
+    /// What is known of all snapshots, by name, without opening them.
+    fn snapshots(&self, py: Python<'_>) -> PyResult<Vec<SnapshotInfo>> {
+        call(py, || {
+            let found = self.session()?.list_snapshots()?;
+            Ok(found
+                .into_iter()
+                .map(|it| SnapshotInfo {
+                    name: it.name,
+                    label: it.label,
+                    sequence: it.sequence,
+                    payload_bytes: it.payload_bytes,
+                    disk_bytes: it.disk_bytes,
+                    tables: it.tables.into_iter().map(|it| it.name).collect(),
+                    damage: it.damage,
+                })
+                .collect())
+        })
+    }
+
+    /// Deletes a snapshot. Tables opened from it stay usable.
+    fn delete_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        call(py, || Ok(self.session()?.delete_snapshot(name)?))
+    }
+
+    /// Exports a snapshot to an empty folder, which becomes a session with that one snapshot.
+    #[pyo3(signature = (name, target, *, verify = "quick"))]
+    fn export_snapshot(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        target: &Bound<'_, PyAny>,
+        verify: &str,
+    ) -> PyResult<Transferred> {
+        let verify = crate::input::choose(py, "verify", verify, VERIFY)?;
+        let target = Place::of(py, target)?;
+        call(py, || {
+            let session = self.session()?;
+            Ok(moved(session.export_snapshot(name, &target.disk(true)?, verify)?))
+        })
+    }
+
+    /// Imports a snapshot of the session in `source`, as `new_name` if that is given.
+    #[pyo3(signature = (source, name, new_name = None, *, verify = "quick"))]
+    fn import_snapshot(
+        &self,
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        name: &str,
+        new_name: Option<&str>,
+        verify: &str,
+    ) -> PyResult<Transferred> {
+        let verify = crate::input::choose(py, "verify", verify, VERIFY)?;
+        let source = Place::of(py, source)?;
+        call(py, || {
+            let (session, source) = (self.session()?, source.disk(false)?);
+            Ok(moved(session.import_snapshot(&source, name, new_name.unwrap_or(name), verify)?))
+        })
+    }
+
+    /// What was found wrong at opening, and which live tables the last checkpoint could not write.
+    #[getter]
+    fn warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        call(py, || Ok(self.session()?.warnings()))
+    }
+
+    /// Whether a sync failed, so that updates raise `PoisonedError`.
+    #[getter]
+    fn is_poisoned(&self, py: Python<'_>) -> PyResult<bool> {
+        call(py, || Ok(self.session()?.is_poisoned()))
+    }
+
+    /// Has updates do no merging; one that would have a table hold more than so many bytes in memory is refused.
+    fn pause_merges(&self, py: Python<'_>, buffered_bytes_max: u64) -> PyResult<()> {
+        call(py, || {
+            self.session()?.pause_merges(buffered_bytes_max);
+            Ok(())
+        })
+    }
+
+    /// Has updates merge again.
+    fn resume_merges(&self, py: Python<'_>) -> PyResult<()> {
+        call(py, || {
+            self.session()?.resume_merges();
+            Ok(())
+        })
+    }
+
+    /// Whether merges are paused.
+    #[getter]
+    fn merges_are_paused(&self, py: Python<'_>) -> PyResult<bool> {
+        call(py, || Ok(self.session()?.merges_are_paused()))
+    }
+
+    /// Where the session is.
+    #[getter]
+    fn root(&self, py: Python<'_>) -> PyResult<String> {
+        call(py, || Ok(self.session()?.root().to_owned()))
+    }
+
+    /// What was counted since it was opened.
+    fn stats(&self, py: Python<'_>) -> PyResult<SessionStats> {
+        call(py, || Ok(tell(&self.session()?.stats())))
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// Ends the session. Live tables are durable then; of the others, what is in no snapshot is gone. Its tables and
+    /// views raise `ClosedError` from now on.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        call(py, || match self.0.take()? {
+            Some(session) => Ok(session.close()?),
+            None => Ok(()),
+        })
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
+    }
+}
+
+fn open_table(
+    py: Python<'_>,
+    verify: &str,
+    given: &[PyRef<'_, MergeOperator>],
+) -> PyResult<OpenTable> {
+    let verify = crate::input::choose(py, "verify", verify, VERIFY)?;
+    Ok(OpenTable { verify, operators: operators(given) })
+}
+
+fn moved(from: varvite::Transferred) -> Transferred {
+    Transferred { segments: from.segments, bytes: from.bytes, copied_bytes: from.copied_bytes }
+}
+
+fn tell(from: &varvite::SessionStats) -> SessionStats {
+    SessionStats {
+        keys_looked_up: from.keys_looked_up,
+        pages_read: from.pages_read,
+        cache_hits: from.cache_hits,
+        blobs_read: from.blobs_read,
+        blob_read_bytes: from.blob_read_bytes,
+        blob_written_bytes: from.blob_written_bytes,
+        merge_read_bytes: from.merge_read_bytes,
+        written_bytes: from.written_bytes(),
+        write_out_bytes: from.write_out_bytes,
+        merge_written_bytes: from.merge_written_bytes,
+        snapshot_written_bytes: from.snapshot_written_bytes,
+        load_written_bytes: from.load_written_bytes,
+        log_records: from.log_records,
+        log_written_bytes: from.log_written_bytes,
+        log_syncs: from.log_syncs,
+        checkpoints: from.checkpoints,
+        filters: from
+            .filters
+            .iter()
+            .map(|it| FilterStats {
+                probes: it.probes,
+                passes: it.passes,
+                false_passes: it.false_passes,
+            })
+            .collect(),
+    }
+}
+
+/// Checks every byte that snapshots and live tables of a session need, also beside its writer: what is wrong, or nothing.
+#[pyfunction]
+pub fn check(py: Python<'_>, place: &Bound<'_, PyAny>) -> PyResult<Vec<Finding>> {
+    let place = Place::of(py, place)?;
+    call(py, || {
+        let disk = place.disk(false)?;
+        let go_on = |_| std::ops::ControlFlow::Continue(());
+        let report = varvite::table::check::check(&disk, go_on).map_err(Fault::from)?;
+        Ok(report
+            .findings
+            .into_iter()
+            .map(|it| Finding {
+                file: it.file,
+                detail: it.detail,
+                snapshots: it.snapshots,
+                live_tables: it.live_tables,
+            })
+            .collect())
+    })
+}

@@ -1,0 +1,160 @@
+"""The operations that every face replays: the same answers, and in the end the same bytes in the same files."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import varvite
+
+FILES = Path(os.environ.get("VARVITE_CONFORMANCE", Path(__file__).parents[2] / "conformance"))
+
+
+def unhex(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
+
+
+def some(text: str) -> bytes:
+    return bytes.fromhex(text)
+
+
+def hexed(found: bytes | None) -> str | None:
+    return None if found is None else found.hex()
+
+
+def files(folder: Path) -> list[list[Any]]:
+    found = []
+    for path in sorted(it for it in folder.rglob("*") if it.is_file() and it.name != "lock"):
+        data = path.read_bytes()
+        found.append([path.relative_to(folder).as_posix(), len(data), zlib.crc32(data)])
+    return sorted(found)
+
+
+class Replay:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.session: varvite.Session
+        self.store: varvite.Store
+        self.tables: dict[str, varvite.Table] = {}
+        self.trees: dict[str, varvite.Tree] = {}
+
+    def step(self, it: dict[str, Any]) -> dict[str, Any]:
+        answer = getattr(self, it["do"])(it)
+        return answer if isinstance(answer, dict) else {}
+
+    def create_session(self, it: dict[str, Any]) -> None:
+        self.session = varvite.Session.create(self.folder, seed=it["seed"])
+
+    def open_session(self, it: dict[str, Any]) -> None:
+        self.session = varvite.Session.open(self.folder, seed=it["seed"])
+
+    def create_table(self, it: dict[str, Any]) -> None:
+        operator = it["operator"] and varvite.MergeOperator.built_in(it["operator"])
+        options = {key: it[key] for key in ("write_buffer_bytes", "size_ratio", "blob_min_bytes")}
+        self.tables[it["table"]] = self.session.create_table(it["table"], operator=operator, **options)
+
+    def update(self, it: dict[str, Any]) -> None:
+        batch = varvite.Batch()
+        for operation, key, *value in it["operations"]:
+            getattr(batch, operation)(some(key), *map(some, value))
+        self.tables[it["table"]].update(batch)
+
+    def lookup(self, it: dict[str, Any]) -> dict[str, Any]:
+        found = self.tables[it["table"]].lookup([some(key) for key in it["keys"]])
+        return {"found": [hexed(value) for value in found]}
+
+    def range(self, it: dict[str, Any]) -> dict[str, Any]:
+        bounds = [unhex(it["from"]), unhex(it["before"])]
+        table = self.tables[it["table"]]
+        found = [part.hex() for entry in table.range(*bounds) for part in entry]
+        assert found == [part.hex() for entry in table.items(*bounds) for part in entry]
+        return {"found": found}
+
+    def union(self, it: dict[str, Any]) -> None:
+        self.tables[it["table"]] = self.session.union(it["table"], [self.tables[name] for name in it["of"]])
+
+    def save_snapshot(self, it: dict[str, Any]) -> None:
+        tables = [self.tables[name] for name in it["tables"]]
+        payload = it["payload"]
+        self.session.save_snapshot(it["snapshot"], tables, label=it["label"], payload=some(payload))
+
+    def open_snapshot(self, it: dict[str, Any]) -> None:
+        with self.session.open_snapshot(it["snapshot"]) as snapshot:
+            self.tables[it["take"]] = snapshot.take(it["take"])
+
+    def close_session(self, _: dict[str, Any]) -> dict[str, Any]:
+        for table in self.tables.values():
+            table.close()
+        self.tables = {}
+        self.session.close()
+        return {"files": files(self.folder)}
+
+    def create_store(self, it: dict[str, Any]) -> None:
+        self.store = varvite.Store.create(self.folder, seed=it["seed"])
+
+    def empty_tree(self, it: dict[str, Any]) -> None:
+        self.trees[it["tree"]] = self.store.empty_tree()
+
+    def checkout(self, it: dict[str, Any]) -> None:
+        self.trees[it["tree"]] = self.store.checkout(it["commit"])
+
+    def add(self, it: dict[str, Any]) -> None:
+        self.trees[it["tree"]].add([some(step) for step in it["path"]], some(it["value"]))
+
+    def remove(self, it: dict[str, Any]) -> None:
+        self.trees[it["tree"]].remove([some(step) for step in it["path"]])
+
+    def find(self, it: dict[str, Any]) -> dict[str, Any]:
+        found = self.trees[it["tree"]].find([some(step) for step in it["path"]])
+        return {"found": hexed(found)}
+
+    def list(self, it: dict[str, Any]) -> dict[str, Any]:
+        found = self.trees[it["tree"]].list([some(step) for step in it["path"]])
+        return {"found": [part for name, child in found for part in (name.hex(), child.kind)]}
+
+    def hash(self, it: dict[str, Any]) -> dict[str, Any]:
+        return {"hash": self.trees[it["tree"]].hash().hex()}
+
+    def commit(self, it: dict[str, Any]) -> dict[str, Any]:
+        author, message = some(it["author"]), some(it["message"])
+        tree, parents = self.trees[it["tree"]], it["parents"]
+        commit = self.store.commit(tree, parents=parents, date=it["date"], author=author, message=message)
+        return {"hash": commit.hex()}
+
+    def set_branch(self, it: dict[str, Any]) -> None:
+        self.store.set_branch(some(it["branch"]), it["commit"])
+
+    def prove_finds(self, it: dict[str, Any]) -> dict[str, Any]:
+        tree, paths = self.trees[it["tree"]], [[some(step) for step in path] for path in it["paths"]]
+
+        def look(tree: varvite.Tree) -> list[bytes | None]:
+            return [tree.find(path) for path in paths]
+
+        proof, seen = varvite.prove(tree, look, stream=it["stream"])
+        encoded = proof.encode(it["encoding"])
+        assert varvite.Proof.decode(encoded, it["encoding"]).verify(tree.hash(), look) == seen
+        return {"proof": encoded.hex()}
+
+    def close_store(self, _: dict[str, Any]) -> dict[str, Any]:
+        for tree in self.trees.values():
+            tree.close()
+        self.store.close()
+        return {"files": files(self.folder)}
+
+
+@pytest.mark.parametrize("name", ["table", "context"])
+def test_conformance(name: str, tmp_path: Path) -> None:
+    replay = Replay(tmp_path / name)
+    lines = (FILES / f"{name}.jsonl").read_text().splitlines()
+    compared = 0
+    for number, line in enumerate(lines, 1):
+        it = json.loads(line)
+        for key, answer in replay.step(it).items():
+            expected = sorted(it[key]) if key == "files" else it[key]
+            assert answer == expected, f"line {number}: {line[:200]}"
+            compared += 1
+    assert compared >= 18
