@@ -35,15 +35,24 @@ static int close_handle(enum face_kind kind, void *handle, varvite_error *error)
     return VARVITE_INVALID;
 }
 
-static void finalise(value block) {
-    struct face_held *held = HELD(block);
-    if (atomic_load(&held->is_closed)) return;
+static void leave_to_close(enum face_kind kind, void *handle) {
     struct left *left = malloc(sizeof *left);
     if (!left) return; /* without memory the handle stays open */
-    left->handle = held->handle;
-    left->kind = held->kind;
+    left->handle = handle;
+    left->kind = kind;
     left->next = atomic_load(&all_left);
     while (!atomic_compare_exchange_weak(&all_left, &left->next, left)) {
+    }
+}
+
+static void finalise(value block) {
+    struct face_held *held = HELD(block);
+    if (held->kind != FACE_SESSION && !atomic_load(&held->is_closed)) leave_to_close(held->kind, held->handle);
+    struct face_owner *owner = held->owner;
+    if (owner && atomic_fetch_sub(&owner->blocks, 1) == 1) {
+        /* That it may have been closed long ago does no harm: an old handle is an error. */
+        leave_to_close(FACE_SESSION, owner->session);
+        free(owner);
     }
 }
 
@@ -52,7 +61,7 @@ static struct custom_operations operations = {
     custom_deserialize_default, NULL,     NULL,
 };
 
-value face_block(enum face_kind kind, void *handle) {
+static value block_of(enum face_kind kind, void *handle, struct face_owner *owner) {
     /* About what a version of a tree takes beside the one before it, so that dropped ones are found in time. */
     value block = caml_alloc_custom_mem(&operations, sizeof(struct face_held), kind == FACE_TREE ? 1024 : 256);
     struct face_held *held = HELD(block);
@@ -60,7 +69,26 @@ value face_block(enum face_kind kind, void *handle) {
     held->kind = kind;
     atomic_init(&held->is_closed, 0);
     atomic_init(&held->is_in_use, 0);
+    held->owner = owner;
     return block;
+}
+
+value face_block(enum face_kind kind, void *handle) {
+    if (kind != FACE_SESSION) return block_of(kind, handle, NULL);
+    struct face_owner *owner = malloc(sizeof *owner);
+    if (!owner) {
+        leave_to_close(kind, handle);
+        caml_raise_out_of_memory();
+    }
+    owner->session = handle;
+    atomic_init(&owner->blocks, 1);
+    return block_of(kind, handle, owner);
+}
+
+value face_child(enum face_kind kind, void *handle, value in) {
+    struct face_owner *owner = HELD(in)->owner;
+    atomic_fetch_add(&owner->blocks, 1);
+    return block_of(kind, handle, owner);
 }
 
 value varvite_ocaml_close(value block) {
@@ -130,7 +158,13 @@ void face_emptied(varvite_arena *arena) {
 /* ---- calls ---- */
 
 static void close_left(void) {
-    struct left *left = atomic_exchange(&all_left, NULL);
+    struct left *left = NULL, *newest = atomic_exchange(&all_left, NULL);
+    while (newest) { /* the oldest first: a session was left after what is in it */
+        struct left *next = newest->next;
+        newest->next = left;
+        left = newest;
+        newest = next;
+    }
     while (left) {
         struct left *next = left->next;
         close_handle(left->kind, left->handle, NULL);

@@ -47,6 +47,14 @@ struct face_held {
     enum face_kind kind;
     atomic_int is_closed;
     atomic_int is_in_use; /* a cursor whose bytes are being copied */
+    struct face_owner *owner;
+};
+
+/* A session that its block and the blocks of what is in it share: it is closed after all of them, because what is in it
+ * would be closed with it. */
+struct face_owner {
+    void *session;
+    atomic_size_t blocks;
 };
 
 #define HELD(block) ((struct face_held *)Data_custom_val(block))
@@ -54,6 +62,8 @@ struct face_held {
 
 /* A block for a handle, which its finaliser closes. */
 value face_block(enum face_kind kind, void *handle);
+/* The same, of something in the session that `in` is, or is in. */
+value face_child(enum face_kind kind, void *handle, value in);
 
 /* Around a call of the library: gives the runtime lock away and takes it back. Neither raises nor runs OCaml's code. */
 void face_leave(void);

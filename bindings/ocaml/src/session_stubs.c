@@ -298,7 +298,7 @@ value varvite_ocaml_session_create_table(value session, value name, value given,
     LIBRARY(varvite_session_create_table(handle, text, &options, &table, &error));
     face_free(&memory);
     CHECK(status);
-    CAMLreturn(face_block(FACE_TABLE, table));
+    CAMLreturn(face_child(FACE_TABLE, table, session));
 }
 
 value varvite_ocaml_session_union(value session, value name, value tables, value incremental) {
@@ -317,7 +317,7 @@ value varvite_ocaml_session_union(value session, value name, value tables, value
                            : varvite_session_union(handle, text, all, count, &table, &error));
     face_free(&memory);
     CHECK(status);
-    CAMLreturn(face_block(FACE_TABLE, table));
+    CAMLreturn(face_child(FACE_TABLE, table, session));
 }
 
 /* A table by its name: of the session, of a snapshot, or a duplicate. */
@@ -351,7 +351,7 @@ value varvite_ocaml_table_by_name(value how, value of, value name, value operato
     LIBRARY(table_by_name(which, handle, text, all, count, &table, &error));
     face_free(&memory);
     CHECK(status);
-    CAMLreturn(face_block(FACE_TABLE, table));
+    CAMLreturn(face_child(FACE_TABLE, table, of));
 }
 
 value varvite_ocaml_session_publish(value session, value table) {
@@ -432,7 +432,7 @@ value varvite_ocaml_session_open_snapshot(value session, value name, value given
     LIBRARY(varvite_session_open_snapshot(handle, text, &options, &snapshot, &error));
     face_free(&memory);
     CHECK(status);
-    CAMLreturn(face_block(FACE_SNAPSHOT, snapshot));
+    CAMLreturn(face_child(FACE_SNAPSHOT, snapshot, session));
 }
 
 /* Between a session and a disk: exports `name`, or imports it as `new_name`. */

@@ -110,7 +110,7 @@ value varvite_ocaml_table_view(value table) {
     void *handle = HANDLE(table);
     LIBRARY(varvite_table_view(handle, &view, &error));
     CHECK(status);
-    CAMLreturn(face_block(FACE_VIEW, view));
+    CAMLreturn(face_child(FACE_VIEW, view, table));
 }
 
 value varvite_ocaml_lookup(value of, value keys) {
@@ -197,7 +197,7 @@ value varvite_ocaml_find_values(value of, value keys) {
     for (size_t it = 0; it < count; it++) {
         one = Val_none;
         if (found[it]) {
-            one = face_block(FACE_VALUE, found[it]);
+            one = face_child(FACE_VALUE, found[it], of);
             one = caml_alloc_some(one);
         }
         Store_field(answer, it, one);
@@ -251,7 +251,7 @@ value varvite_ocaml_write_value(value session) {
     void *handle = HANDLE(session);
     LIBRARY(varvite_session_write_value(handle, &writer, &error));
     CHECK(status);
-    CAMLreturn(face_block(FACE_VALUE_WRITER, writer));
+    CAMLreturn(face_child(FACE_VALUE_WRITER, writer, session));
 }
 
 value varvite_ocaml_writer_write(value writer, value piece) {
@@ -276,7 +276,7 @@ value varvite_ocaml_writer_finish(value writer) {
     void *handle = HANDLE(writer);
     LIBRARY(varvite_value_writer_finish(handle, &made, &error));
     CHECK(status);
-    CAMLreturn(face_block(FACE_VALUE, made));
+    CAMLreturn(face_child(FACE_VALUE, made, writer));
 }
 
 /* ---- loading ---- */
@@ -295,7 +295,7 @@ value varvite_ocaml_load_table(value session, value name, value sort_bytes) {
     LIBRARY(varvite_session_load_table(handle, text, NULL, bytes, &loader, &error));
     face_free(&memory);
     CHECK(status);
-    CAMLreturn(face_block(FACE_LOADER, loader));
+    CAMLreturn(face_child(FACE_LOADER, loader, session));
 }
 
 value varvite_ocaml_loader_push(value loader, value entries) {
@@ -321,7 +321,7 @@ value varvite_ocaml_loader_finish(value loader) {
     void *handle = HANDLE(loader);
     LIBRARY(varvite_loader_finish(handle, &table, &error));
     CHECK(status);
-    CAMLreturn(face_block(FACE_TABLE, table));
+    CAMLreturn(face_child(FACE_TABLE, table, loader));
 }
 
 /* ---- cursors ---- */
@@ -340,7 +340,7 @@ value varvite_ocaml_cursor(value of, value from, value to) {
                     : varvite_table_cursor(handle, &lower, &upper, &cursor, &error));
     face_free(&memory);
     CHECK(status);
-    CAMLreturn(face_block(FACE_CURSOR, cursor));
+    CAMLreturn(face_child(FACE_CURSOR, cursor, of));
 }
 
 /* What a step gives lies with the cursor until its next call, so one thread at a time has it. */

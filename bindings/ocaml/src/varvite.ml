@@ -7,3 +7,6 @@ module Cache = Cache
 module Table = Table
 module Context_sigs = Context_sigs
 module Context = Context
+module Duo = Duo
+module Reference = Reference
+module Blake2b = Blake2b
