@@ -286,6 +286,9 @@ let checkout_exn index hash =
 let hash ~time ?(message = "") context = commit_hash context.tree context.parents time "Tezos" message
 
 let commit ~time ?message context =
+  (match context.tree.node with
+  | Directory children when not (Names.is_empty children) -> ()
+  | _ -> raise (Error (Invalid, "only a directory with something in it can be committed: add a value first")));
   let hash = hash ~time ?message context in
   Hashtbl.replace (commits context.index) hash context.tree;
   hash
