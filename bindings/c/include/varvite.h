@@ -1754,6 +1754,17 @@ int varvite_tree_list(struct varvite_tree *tree,
                       struct varvite_arena *children,
                       struct varvite_error *error);
 
+// As `varvite_tree_list`, of at most `capacity` children, with what they are: `trees`, an array of `capacity`, gets a
+// handle for each child, as many as half the items of `children`. Each is to be closed.
+int varvite_tree_list_trees(struct varvite_tree *tree,
+                            const struct varvite_bytes *path,
+                            size_t steps,
+                            uint64_t offset,
+                            size_t capacity,
+                            struct varvite_arena *children,
+                            struct varvite_tree **trees,
+                            struct varvite_error *error);
+
 // Binds `value` at a path. A directory there is replaced, and so is a value on the way, by a directory.
 int varvite_tree_add(struct varvite_tree *tree,
                      const struct varvite_bytes *path,

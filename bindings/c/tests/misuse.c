@@ -312,6 +312,8 @@ static void extremes(varvite_session *session) {
     OK(varvite_tree_empty(NULL, &tree, &error));
     FAILS(VARVITE_INVALID, varvite_tree_find_many(tree, NULL, huge, &found, &error));
     OK(varvite_tree_list(tree, NULL, 0, 0, UINT64_MAX, &found, &error));
+    FAILS(VARVITE_INVALID, varvite_tree_list_trees(tree, NULL, 0, 0, huge, &found, NULL, &error));
+    FAILS(VARVITE_INVALID, varvite_tree_list_trees(tree, NULL, 0, 0, 1, &found, NULL, &error));
     OK(varvite_tree_close(tree, &error));
     OK(varvite_arena_free(&found, &error));
 

@@ -320,6 +320,16 @@ int main(int count, char **arguments) {
     varvite_arena found = {0};
     OK(varvite_tree_list(tree, &contracts, 1, 1, 5, &found, &error));
     CHECK(found.count == 2 && same(found.items[0], "bob") && found.items[1].data[0] == VARVITE_DIRECTORY);
+    varvite_tree *children[5] = {NULL};
+    OK(varvite_tree_list_trees(tree, &contracts, 1, 0, 5, &found, children, &error));
+    CHECK(found.count == 4 && same(found.items[0], "alice") && same(found.items[2], "bob"));
+    CHECK(children[0] && children[1] && !children[2]);
+    varvite_bytes balance = varvite_text("balance");
+    OK(varvite_tree_find(children[1], &balance, 1, &found, &error));
+    CHECK(same(found.items[0], "2"));
+    for (int it = 0; it < 2; it++) OK(varvite_tree_close(children[it], &error));
+    OK(varvite_tree_list_trees(tree, &contracts, 1, 1, 0, &found, NULL, &error));
+    CHECK(found.count == 0);
     varvite_bytes bob[3];
     memcpy(bob, path_of("bob"), sizeof bob);
     varvite_path paths[] = {{path_of("alice"), 3}, {bob, 3}, {bob, 2}};

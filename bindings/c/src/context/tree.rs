@@ -7,7 +7,7 @@ use varvite::context::{Kind, Tree};
 use super::options::{configuration, tell_configuration, varvite_configuration};
 use super::store::tell;
 use crate::arena::{answer, varvite_arena};
-use crate::args::{Out, Piece, array, bytes, one, path, steps};
+use crate::args::{Out, Piece, array, bytes, one, path, room, steps};
 use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
 use crate::types::{varvite_bytes, varvite_hash, varvite_path, varvite_tree};
@@ -221,6 +221,54 @@ pub unsafe extern "C" fn varvite_tree_list(
             Ok(())
         })
     })
+}
+
+/// As `varvite_tree_list`, of at most `capacity` children, with what they are: `trees`, an array of `capacity`, gets a
+/// handle for each child, as many as half the items of `children`. Each is to be closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_tree_list_trees(
+    tree: *mut varvite_tree,
+    path: *const varvite_bytes,
+    steps: usize,
+    offset: u64,
+    capacity: usize,
+    children: *mut varvite_arena,
+    trees: *mut *mut varvite_tree,
+    error: *mut varvite_error,
+) -> c_int {
+    answer(error, children, |children| {
+        let path = self::path(path, steps)?;
+        if capacity > 0 {
+            room(trees, capacity, "trees")?;
+        }
+        let held = get(tree)?;
+        let page = held.read()?.list(path, offset, capacity as u64)?;
+        let mut handles = Handles(Vec::with_capacity(page.len()));
+        children.fill(|arena| {
+            for (name, child) in page {
+                arena.give(name);
+                arena.give(vec![kind(child.kind()) as u8]);
+                handles.0.push(put::<varvite_tree>(child)?);
+            }
+            Ok(())
+        })?;
+        for (at, handle) in std::mem::take(&mut handles.0).into_iter().enumerate() {
+            // SAFETY: there is room for `capacity` of them, and a page has no more.
+            unsafe { trees.add(at).write(handle) };
+        }
+        Ok(())
+    })
+}
+
+/// Handles that are closed again unless the call gets to its end.
+struct Handles(Vec<*mut varvite_tree>);
+
+impl Drop for Handles {
+    fn drop(&mut self) {
+        for handle in self.0.drain(..) {
+            drop(take(handle));
+        }
+    }
 }
 
 /// Binds `value` at a path. A directory there is replaced, and so is a value on the way, by a directory.

@@ -1,0 +1,244 @@
+let texts array = List.filter_map Fun.id (Array.to_list array)
+let text array = match array with [| Some text |] -> text | _ -> ""
+let pairs flat = Array.init (Array.length flat / 2) (fun at -> (flat.(2 * at), flat.((2 * at) + 1)))
+
+module Operator = struct
+  type t = Raw.handle
+
+  let make ~name join = Raw.operator_new name join
+  let add_u64 () = Raw.operator_built_in "add-u64"
+  let max () = Raw.operator_built_in "max"
+  let append () = Raw.operator_built_in "append"
+  let close = Raw.close
+end
+
+module Value = struct
+  type t = Raw.handle
+  type bigstring = Raw.bigstring
+
+  let length = Raw.value_length
+  let read_at value ~offset buffer = Raw.value_read_at value offset buffer
+  let close = Raw.close
+end
+
+type operation = Raw.operation =
+  | Insert of string * string
+  | Delete of string
+  | Upsert of string * string
+  | Insert_value of string * Value.t
+
+type bound = Raw.bound = Unbounded | Included of string | Excluded of string
+
+module Cursor = struct
+  type t = Raw.handle
+
+  let binding = function [| key; value |] -> Some (key, value) | _ -> None
+  let single = function [| text |] -> Some text | _ -> None
+  let next cursor = binding (Raw.cursor_step cursor 0)
+  let previous cursor = binding (Raw.cursor_step cursor 1)
+  let next_key cursor = single (Raw.cursor_step cursor 2)
+  let previous_key cursor = single (Raw.cursor_step cursor 3)
+  let value cursor = single (Raw.cursor_step cursor 4)
+  let next_many cursor limit = pairs (Raw.cursor_next_many cursor limit)
+  let seek = Raw.cursor_seek
+  let seek_first cursor = Raw.cursor_seek_end cursor 0
+  let seek_last cursor = Raw.cursor_seek_end cursor 1
+  let close = Raw.close
+end
+
+module type READS = sig
+  type t
+
+  val get : t -> string -> string option
+  val lookups : t -> string array -> string option array
+  val range : ?lower:bound -> ?upper:bound -> t -> (string * string) array
+  val find : t -> string array -> Value.t option array
+  val cursor : ?lower:bound -> ?upper:bound -> t -> Cursor.t
+  val close : t -> unit
+end
+
+(* The stubs tell a table from a view by the handle. *)
+module Reads = struct
+  let get = Raw.get
+  let lookups = Raw.lookup
+  let range ?(lower = Unbounded) ?(upper = Unbounded) from = pairs (Raw.range from lower upper)
+  let find = Raw.find_values
+  let cursor ?(lower = Unbounded) ?(upper = Unbounded) from = Raw.cursor from lower upper
+  let close = Raw.close
+end
+
+module View = struct
+  type t = Raw.handle
+
+  include Reads
+
+  let count = Raw.view_count
+end
+
+type t = Raw.handle
+
+type stats = {
+  logical_entries : int;
+  logical_entries_min : int;
+  logical_entries_max : int;
+  physical_entries : int;
+  disk_bytes : int;
+  blob_files : int;
+  blob_disk_bytes : int;
+  buffer_bytes : int;
+  filter_memory_bytes : int;
+  index_memory_bytes : int;
+  debt_bytes : int;
+  union_debt_bytes : int;
+  levels : int;
+}
+
+include Reads
+
+let apply = Raw.table_apply
+let insert table key value = apply table [| Insert (key, value) |]
+let delete table key = apply table [| Delete key |]
+let upsert table key value = apply table [| Upsert (key, value) |]
+let delete_range ?(lower = Unbounded) ?(upper = Unbounded) table = Raw.table_delete_range table lower upper
+let view = Raw.table_view
+let duplicate table ~name = Raw.table_by_name 2 table name [||]
+let name table = text (Raw.table_name table)
+let operator_name table = match Raw.table_operator_name table with [| name |] -> name | _ -> None
+let is_live = Raw.table_is_live
+let work table ~credits = Raw.table_work table credits
+let last_work = Raw.table_last_work
+let remaining_union_debt = Raw.table_union_debt
+let supply_union_credits = Raw.table_supply_credits
+
+let stats table =
+  match Raw.table_stats table with
+  | [| logical_entries; logical_entries_min; logical_entries_max; physical_entries; disk_bytes; blob_files;
+       blob_disk_bytes; buffer_bytes; filter_memory_bytes; index_memory_bytes; debt_bytes; union_debt_bytes; levels |] ->
+    { logical_entries; logical_entries_min; logical_entries_max; physical_entries; disk_bytes; blob_files;
+      blob_disk_bytes; buffer_bytes; filter_memory_bytes; index_memory_bytes; debt_bytes; union_debt_bytes; levels }
+  | _ -> assert false
+
+(* What makes something of itself is closed by that, also when it fails. *)
+let finish how handle =
+  Fun.protect ~finally:(fun () -> Raw.finished handle) (fun () -> how handle)
+
+module Loader = struct
+  type t = Raw.handle
+
+  let push loader entries =
+    let flat = Array.make (2 * Array.length entries) "" in
+    Array.iteri
+      (fun at (key, value) ->
+        flat.(2 * at) <- key;
+        flat.((2 * at) + 1) <- value)
+      entries;
+    Raw.loader_push loader flat
+
+  let count = Raw.loader_count
+  let finish loader = finish Raw.loader_finish loader
+  let close = Raw.close
+end
+
+module Writer = struct
+  type t = Raw.handle
+
+  let write = Raw.writer_write
+  let finish writer = finish Raw.writer_finish writer
+  let close = Raw.close
+end
+
+module Snapshot = struct
+  type t = Raw.handle
+
+  let label snapshot = text (Raw.snapshot_label snapshot)
+  let payload snapshot = text (Raw.snapshot_payload snapshot)
+  let tables snapshot = texts (Raw.snapshot_tables snapshot)
+  let take snapshot name = Raw.table_by_name 1 snapshot name [||]
+  let close = Raw.close
+end
+
+module Session = struct
+  type t = Raw.handle
+  type log = [ `None | `Written | `Synced ]
+
+  type stats = {
+    keys_looked_up : int;
+    pages_read : int;
+    cache_hits : int;
+    blobs_read : int;
+    blob_read_bytes : int;
+    blob_written_bytes : int;
+    merge_read_bytes : int;
+    written_bytes : int;
+    write_out_bytes : int;
+    merge_written_bytes : int;
+    snapshot_written_bytes : int;
+    load_written_bytes : int;
+    log_records : int;
+    log_written_bytes : int;
+    log_syncs : int;
+    checkpoints : int;
+  }
+
+  let opened how ?log ?seed ?direct ?queue_depth ?memory_bytes ?segment_bytes ?log_file_bytes ?cache (Disk.Disk disk) =
+    let log = Option.map (function `None -> 0 | `Written -> 1 | `Synced -> 2) log in
+    let number = Options.number in
+    Raw.session disk how
+      [| number log; number seed; Options.flag direct; number queue_depth; number memory_bytes; number segment_bytes;
+         number log_file_bytes |]
+      (Option.map (fun (Cache.Cache cache) -> cache) cache)
+
+  let create = opened 0
+  let open_ = opened 1
+  let open_read_only = opened 2
+  let close = Raw.close
+
+  let create_table ?(utxo = false) ?within_memory ?size_ratio ?write_buffer_bytes ?filter_bytes_max ?filter_bits ?lookups
+      ?blob_min_bytes ?operator session name =
+    let number = Options.number in
+    let lookups = Option.map (function `Mixed -> 0 | `Mostly_hit -> 1) lookups in
+    Raw.session_create_table session name
+      ( utxo, number within_memory, number size_ratio, number write_buffer_bytes, number filter_bytes_max,
+        number filter_bits, number lookups, number blob_min_bytes )
+      operator
+
+  let open_table ?(operators = []) session name = Raw.table_by_name 0 session name (Array.of_list operators)
+  let live_tables session = texts (Raw.session_live_tables session)
+  let publish = Raw.session_publish
+  let delete_table session name = Raw.session_delete session false name
+  let apply = Raw.session_apply
+  let union session name tables = Raw.session_union session name (Array.of_list tables) false
+  let incremental_union session name tables = Raw.session_union session name (Array.of_list tables) true
+
+  let save_snapshot ?(label = "") ?(payload = "") session name tables =
+    Raw.session_save_snapshot session name (label, payload) (Array.of_list tables)
+
+  let open_snapshot ?(verify = false) ?label ?(operators = []) session name =
+    Raw.session_open_snapshot session name (verify, label, Array.of_list operators)
+
+  let snapshots session = texts (Raw.session_snapshots session)
+  let delete_snapshot session name = Raw.session_delete session true name
+  let export_snapshot session name (Disk.Disk target) = Raw.session_transfer session target name None
+  let import_snapshot session (Disk.Disk source) ~name ~new_name = Raw.session_transfer session source name (Some new_name)
+  let load_table ?(sort_bytes = 0) session name = Raw.load_table session name sort_bytes
+  let write_value = Raw.write_value
+  let read_values = Raw.read_values
+  let warnings session = texts (Raw.session_warnings session)
+  let is_poisoned = Raw.session_is_poisoned
+  let pause_merges session bytes = Raw.session_pause session (max bytes 0)
+  let resume_merges session = Raw.session_pause session (-1)
+  let merges_are_paused = Raw.session_merges_are_paused
+
+  let stats session =
+    match Raw.session_stats session with
+    | [| keys_looked_up; pages_read; cache_hits; blobs_read; blob_read_bytes; blob_written_bytes; merge_read_bytes;
+         written_bytes; write_out_bytes; merge_written_bytes; snapshot_written_bytes; load_written_bytes; log_records;
+         log_written_bytes; log_syncs; checkpoints |] ->
+      { keys_looked_up; pages_read; cache_hits; blobs_read; blob_read_bytes; blob_written_bytes; merge_read_bytes;
+        written_bytes; write_out_bytes; merge_written_bytes; snapshot_written_bytes; load_written_bytes; log_records;
+        log_written_bytes; log_syncs; checkpoints }
+    | _ -> assert false
+
+  let check (Disk.Disk disk) =
+    Array.to_list (pairs (Array.map (Option.value ~default:"") (Raw.session_check disk)))
+end

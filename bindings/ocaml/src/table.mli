@@ -1,0 +1,310 @@
+(** Tables: one logical map from keys to values each, in a session, which is a folder.
+
+    Keys and values are strings of any bytes. Every operation may raise {!Errors.Error}. Handles are closed by their
+    [close], or by the collector some time after nothing leads to them; a handle that was closed gives [Closed]. Any
+    thread may use any handle. *)
+
+(** How upserts join older values. *)
+module Operator : sig
+  type t
+
+  (** Called [name] in what is stored: give it again where a table that has it is opened. The function gets the older
+      value, then the newer one. It must be associative and give the same answer for the same values; it may be called on
+      any thread that uses the library, and every call of the library is refused in it. When it raises, the update or
+      the lookup that needed it raises [Error (Callback, _)], and nothing is changed. *)
+  val make : name:string -> (string -> string -> string) -> t
+
+  val add_u64 : unit -> t
+  val max : unit -> t
+  val append : unit -> t
+  val close : t -> unit
+end
+
+(** A value that was found and not read yet. *)
+module Value : sig
+  type t
+
+  type bigstring = (char, Bigarray.int8_unsigned_elt, Bigarray.c_layout) Bigarray.Array1.t
+
+  val length : t -> int
+
+  (** Fills the buffer with the bytes from [offset] on, without another copy, and says how many there were. *)
+  val read_at : t -> offset:int -> bigstring -> int
+
+  val close : t -> unit
+end
+
+(** One operation of a batch. *)
+type operation =
+  | Insert of string * string  (** Binds the key to the value, whatever was there. *)
+  | Delete of string  (** Unbinds the key. *)
+  | Upsert of string * string  (** Joins the value to what the key is bound to, by the table's merge operator. *)
+  | Insert_value of string * Value.t  (** Binds the key to a value that is stored already. *)
+
+(** Where a range of keys begins or ends. *)
+type bound = Unbounded | Included of string | Excluded of string
+
+(** A place between the keys of a table. One thread at a time steps it; another gets [Invalid_argument]. *)
+module Cursor : sig
+  type t
+
+  (** The next binding, which is passed; [None] at the upper bound. *)
+  val next : t -> (string * string) option
+
+  (** The binding before, which is passed; [None] at the lower bound. *)
+  val previous : t -> (string * string) option
+
+  (** Without reading values in blob files. *)
+  val next_key : t -> string option
+
+  val previous_key : t -> string option
+
+  (** The value of the key that the last step gave. *)
+  val value : t -> string option
+
+  (** Up to [limit] bindings from here on, which are passed. None only at the upper bound. *)
+  val next_many : t -> int -> (string * string) array
+
+  (** Before the first key that is this one or greater. *)
+  val seek : t -> string -> unit
+
+  val seek_first : t -> unit
+  val seek_last : t -> unit
+  val close : t -> unit
+end
+
+(** What reads keys. *)
+module type READS = sig
+  type t
+
+  (** The value of one key. Several are cheaper together. *)
+  val get : t -> string -> string option
+
+  (** The values of the keys, in their order. All page reads of the batch are in flight together. *)
+  val lookups : t -> string array -> string option array
+
+  (** Every binding between the bounds, in key order, all in memory at once. *)
+  val range : ?lower:bound -> ?upper:bound -> t -> (string * string) array
+
+  (** As {!lookups}, without reading values that are in blob files. *)
+  val find : t -> string array -> Value.t option array
+
+  val cursor : ?lower:bound -> ?upper:bound -> t -> Cursor.t
+  val close : t -> unit
+end
+
+(** A table's content at one moment, for readers that never wait for the writer. *)
+module View : sig
+  include READS
+
+  (** How many keys are bound, exactly. Reads every page. *)
+  val count : t -> int
+end
+
+type t
+
+type stats = {
+  logical_entries : int;
+  logical_entries_min : int;
+  logical_entries_max : int;
+  physical_entries : int;
+  disk_bytes : int;
+  blob_files : int;
+  blob_disk_bytes : int;
+  buffer_bytes : int;
+  filter_memory_bytes : int;
+  index_memory_bytes : int;
+  debt_bytes : int;
+  union_debt_bytes : int;
+  levels : int;
+}
+
+include READS with type t := t
+
+(** Applies the operations in order, all or none of them. After an error the table is as it was. *)
+val apply : t -> operation array -> unit
+
+val insert : t -> string -> string -> unit
+val delete : t -> string -> unit
+val upsert : t -> string -> string -> unit
+
+(** Unbinds every key between the bounds, all or none of them. *)
+val delete_range : ?lower:bound -> ?upper:bound -> t -> unit
+
+(** The content of this moment. O(1). *)
+val view : t -> View.t
+
+(** A table with the same content, independent from now on. O(1). *)
+val duplicate : t -> name:string -> t
+
+val name : t -> string
+val operator_name : t -> string option
+
+(** Whether the session's log has its updates. *)
+val is_live : t -> bool
+
+(** Works ahead on merges by up to [credits] bytes of entries; says how much is left. *)
+val work : t -> credits:int -> int
+
+val last_work : t -> int
+val remaining_union_debt : t -> int
+
+(** Merges at least so many bytes of the union that the table is; says what remains of the credits. *)
+val supply_union_credits : t -> int -> int
+
+val stats : t -> stats
+
+(** A table that is loaded whole from a stream. *)
+module Loader : sig
+  type table := t
+  type t
+
+  val push : t -> (string * string) array -> unit
+  val count : t -> int
+  val finish : t -> table
+  val close : t -> unit
+end
+
+(** A value that comes in pieces. *)
+module Writer : sig
+  type t
+
+  val write : t -> string -> unit
+  val finish : t -> Value.t
+  val close : t -> unit
+end
+
+(** A state of tables with a name of its own, durable. *)
+module Snapshot : sig
+  type table := t
+  type t
+
+  val label : t -> string
+  val payload : t -> string
+
+  (** The names of the tables that were not taken yet. *)
+  val tables : t -> string list
+
+  (** Takes a table out. It can be updated; the snapshot stays as it is. *)
+  val take : t -> string -> table
+
+  val close : t -> unit
+end
+
+(** A folder of tables. *)
+module Session : sig
+  type table := t
+  type t
+
+  (** What is promised of updates: [`None], what is in no snapshot is gone when the session ends; [`Written], they outlive
+      the process; [`Synced], they outlive a power cut. *)
+  type log = [ `None | `Written | `Synced ]
+
+  type stats = {
+    keys_looked_up : int;
+    pages_read : int;
+    cache_hits : int;
+    blobs_read : int;
+    blob_read_bytes : int;
+    blob_written_bytes : int;
+    merge_read_bytes : int;
+    written_bytes : int;
+    write_out_bytes : int;
+    merge_written_bytes : int;
+    snapshot_written_bytes : int;
+    load_written_bytes : int;
+    log_records : int;
+    log_written_bytes : int;
+    log_syncs : int;
+    checkpoints : int;
+  }
+
+  type 'a with_options :=
+    ?log:log ->
+    ?seed:int ->
+    ?direct:bool ->
+    ?queue_depth:int ->
+    ?memory_bytes:int ->
+    ?segment_bytes:int ->
+    ?log_file_bytes:int ->
+    ?cache:Cache.t ->
+    'a
+
+  (** Makes a session in the root folder of the disk, which must be empty, and opens it. *)
+  val create : (Disk.t -> t) with_options
+
+  (** Opens one. [Missing] when there is none, [Locked] when another process has it. *)
+  val open_ : (Disk.t -> t) with_options
+
+  (** Opens one to read its snapshots, also while another process writes. *)
+  val open_read_only : (Disk.t -> t) with_options
+
+  (** Live tables are durable then; of the others, what is in no snapshot is gone. *)
+  val close : t -> unit
+
+  val create_table :
+    ?utxo:bool ->
+    ?within_memory:int ->
+    ?size_ratio:int ->
+    ?write_buffer_bytes:int ->
+    ?filter_bytes_max:int ->
+    ?filter_bits:int ->
+    ?lookups:[ `Mixed | `Mostly_hit ] ->
+    ?blob_min_bytes:int ->
+    ?operator:Operator.t ->
+    t ->
+    string ->
+    table
+
+  (** A live table as it was last updated. *)
+  val open_table : ?operators:Operator.t list -> t -> string -> table
+
+  val live_tables : t -> string list
+
+  (** Makes a duplicate, or a table from a snapshot, live under its name. *)
+  val publish : t -> table -> unit
+
+  val delete_table : t -> string -> unit
+
+  (** Applies a batch to each of several tables, all of them or none, also through a crash. *)
+  val apply : t -> (table * operation array) array -> unit
+
+  (** A table that binds every key that one of the tables binds; the leftmost has the newest values. *)
+  val union : t -> string -> table list -> table
+
+  (** The same, merged bit by bit: updates pay for it, or {!supply_union_credits}. *)
+  val incremental_union : t -> string -> table list -> table
+
+  (** Saves tables whole or not at all. *)
+  val save_snapshot : ?label:string -> ?payload:string -> t -> string -> table list -> unit
+
+  val open_snapshot : ?verify:bool -> ?label:string -> ?operators:Operator.t list -> t -> string -> Snapshot.t
+  val snapshots : t -> string list
+  val delete_snapshot : t -> string -> unit
+
+  (** To the root folder of another disk, which must be empty. *)
+  val export_snapshot : t -> string -> Disk.t -> unit
+
+  val import_snapshot : t -> Disk.t -> name:string -> new_name:string -> unit
+
+  (** With [sort_bytes] the keys come in any order, else in order. *)
+  val load_table : ?sort_bytes:int -> t -> string -> Loader.t
+
+  val write_value : t -> Writer.t
+
+  (** The bytes of several values, read together. *)
+  val read_values : t -> Value.t array -> string array
+
+  val warnings : t -> string list
+  val is_poisoned : t -> bool
+
+  (** Has updates do no merging; one that would have a table hold more than so many bytes in memory is refused. *)
+  val pause_merges : t -> int -> unit
+
+  val resume_merges : t -> unit
+  val merges_are_paused : t -> bool
+  val stats : t -> stats
+
+  (** Checks every byte that snapshots and live tables need, also beside the writer: files and what is wrong with them. *)
+  val check : Disk.t -> (string * string) list
+end

@@ -1,0 +1,190 @@
+(* Replays the conformance files: the same answers, and the same bytes on disk. *)
+
+open Varvite
+open Json
+
+let crc32 text =
+  let crc = ref 0xffffffff in
+  String.iter
+    (fun letter ->
+      crc := !crc lxor Char.code letter;
+      for _ = 1 to 8 do
+        crc := (!crc lsr 1) lxor (0xedb88320 land -(!crc land 1))
+      done)
+    text;
+  !crc lxor 0xffffffff
+
+let compare_files folder line =
+  let expected =
+    List.map
+      (fun it ->
+        match list it with
+        | [ path; length; crc ] -> (text path, number length, number crc)
+        | _ -> failwith "a file has three members")
+      (list (member "files" line))
+  in
+  let found =
+    List.filter_map
+      (fun path ->
+        if Filename.basename path = "lock" then None
+        else
+          let content = Folders.content (Filename.concat folder path) in
+          Some (path, String.length content, crc32 content))
+      (Folders.files folder)
+  in
+  Alcotest.(check (list (triple string int int))) "the files" (List.sort compare expected) (List.sort compare found)
+
+let found line = List.map optional (list (member "found" line))
+let values = Alcotest.(list (option string))
+
+let table_line folder =
+  let disk = Disk.folder folder in
+  let session = ref None and tables = Hashtbl.create 8 in
+  let the_session () = Option.get !session in
+  let table ?(of_ = "table") line = Hashtbl.find tables (text (member of_ line)) in
+  fun what line ->
+    match what with
+    | "create_session" -> session := Some (Table.Session.create ~seed:(number (member "seed" line)) disk)
+    | "open_session" -> session := Some (Table.Session.open_ ~seed:(number (member "seed" line)) disk)
+    | "create_table" ->
+      let option name = number (member name line) in
+      let operator =
+        match text (member "operator" line) with
+        | "append" -> Table.Operator.append ()
+        | "max" -> Table.Operator.max ()
+        | "add-u64" -> Table.Operator.add_u64 ()
+        | name -> failwith name
+      in
+      let name = text (member "table" line) in
+      Hashtbl.replace tables name
+        (Table.Session.create_table ~write_buffer_bytes:(option "write_buffer_bytes") ~size_ratio:(option "size_ratio")
+           ~blob_min_bytes:(option "blob_min_bytes") ~operator (the_session ()) name);
+      Table.Operator.close operator
+    | "update" ->
+      let operation it : Table.operation =
+        match list it with
+        | [ Text "insert"; key; value ] -> Insert (bytes key, bytes value)
+        | [ Text "upsert"; key; value ] -> Upsert (bytes key, bytes value)
+        | [ Text "delete"; key ] -> Delete (bytes key)
+        | _ -> failwith "an operation that nobody knows"
+      in
+      Table.apply (table line) (Array.of_list (List.map operation (list (member "operations" line))))
+    | "lookup" ->
+      let keys = Array.of_list (List.map bytes (list (member "keys" line))) in
+      Alcotest.check values "a lookup" (found line) (Array.to_list (Table.lookups (table line) keys))
+    | "range" ->
+      let bound name wrap = match member name line with Null -> Table.Unbounded | it -> wrap (bytes it) in
+      let lower = bound "from" (fun it -> Table.Included it) and upper = bound "before" (fun it -> Table.Excluded it) in
+      let range = Array.to_list (Table.range ~lower ~upper (table line)) in
+      Alcotest.check values "a range" (found line) (List.concat_map (fun (key, value) -> [ Some key; Some value ]) range)
+    | "union" ->
+      let of_ = List.map (fun it -> Hashtbl.find tables (text it)) (list (member "of" line)) in
+      let name = text (member "table" line) in
+      Hashtbl.replace tables name (Table.Session.union (the_session ()) name of_)
+    | "save_snapshot" ->
+      Table.Session.save_snapshot ~label:(text (member "label" line)) ~payload:(bytes (member "payload" line))
+        (the_session ())
+        (text (member "snapshot" line))
+        (List.map (fun it -> Hashtbl.find tables (text it)) (list (member "tables" line)))
+    | "open_snapshot" ->
+      let snapshot = Table.Session.open_snapshot (the_session ()) (text (member "snapshot" line)) in
+      let name = text (member "take" line) in
+      Hashtbl.replace tables name (Table.Snapshot.take snapshot name);
+      Table.Snapshot.close snapshot
+    | "close_session" ->
+      Hashtbl.iter (fun _ table -> Table.close table) tables;
+      Hashtbl.reset tables;
+      Table.Session.close (the_session ());
+      compare_files folder line
+    | what -> failwith ("nobody knows how to do " ^ what)
+
+let context_line folder =
+  let disk = Disk.folder folder in
+  let store = ref None and trees = Hashtbl.create 8 in
+  let the_store () = Option.get !store in
+  let tree line = Hashtbl.find trees (text (member "tree" line)) in
+  let keep line tree = Hashtbl.replace trees (text (member "tree" line)) tree in
+  let path line = List.map bytes (list (member "path" line)) in
+  let hash it = Hash.of_string_exn (bytes it) in
+  let same_hash line found =
+    Alcotest.(check string) "a hash" (text (member "hash" line)) (Hash.to_hex found)
+  in
+  fun what line ->
+    match what with
+    | "create_store" -> store := Some (Context.create ~seed:(number (member "seed" line)) disk)
+    | "empty_tree" -> keep line (Context.tree_of (Context.empty (the_store ())))
+    | "checkout" -> keep line (Context.tree_of (Context.checkout_exn (the_store ()) (hash (member "commit" line))))
+    | "add" -> keep line (Context.Tree.add (tree line) (path line) (Bytes.of_string (bytes (member "value" line))))
+    | "remove" -> keep line (Context.Tree.remove (tree line) (path line))
+    | "find" ->
+      let answer = Option.map Bytes.to_string (Context.Tree.find (tree line) (path line)) in
+      Alcotest.(check (option string)) "a find" (optional (member "found" line)) answer
+    | "list" ->
+      let rec expected = function
+        | [] -> []
+        | name :: kind :: rest -> (bytes name, text kind) :: expected rest
+        | _ -> failwith "a list has names and kinds"
+      in
+      let kind tree = match Context.Tree.kind tree with `Value -> "value" | `Tree -> "directory" in
+      let answer = List.map (fun (name, tree) -> (name, kind tree)) (Context.Tree.list (tree line) (path line)) in
+      Alcotest.(check (list (pair string string))) "a list" (expected (list (member "found" line))) answer
+    | "hash" -> same_hash line (Context.Tree.hash (tree line))
+    | "commit" ->
+      same_hash line
+        (Context.commit_with (the_store ())
+           ~parents:(List.map hash (list (member "parents" line)))
+           ~time:(Int64.of_int (number (member "date" line)))
+           ~author:(bytes (member "author" line))
+           ~message:(bytes (member "message" line))
+           (tree line))
+    | "set_branch" ->
+      Context.set_branch (the_store ()) (bytes (member "branch" line)) (hash (member "commit" line))
+    | "prove_finds" ->
+      let finds tree =
+        List.iter
+          (fun path -> ignore (Context.Tree.find tree (List.map bytes (list path))))
+          (list (member "paths" line));
+        (tree, ())
+      in
+      let encoding =
+        match text (member "encoding" line) with
+        | "v1" -> `V1
+        | "v2" -> `V2
+        | "irmin" -> `Irmin
+        | "json" -> `Json
+        | name -> failwith name
+      in
+      let is_stream = number (member "stream" line) = 1 in
+      let produce = if is_stream then Context.produce_stream_proof else Context.produce_tree_proof in
+      let verify = if is_stream then Context.verify_stream_proof else Context.verify_tree_proof in
+      let proof, () = produce (the_store ()) (tree line) finds in
+      let encoded = Context.Proof.encode proof encoding in
+      Alcotest.(check string) "a proof" (bytes (member "proof" line)) encoded;
+      let root = `Node (Context.Tree.hash (tree line)) in
+      (match verify ~root (Context.Proof.decode encoding encoded) finds with
+      | Ok _ -> ()
+      | Error (`Proof_mismatch sentence) -> Alcotest.fail sentence)
+    | "close_store" ->
+      Hashtbl.iter (fun _ tree -> Context.close_tree tree) trees;
+      Context.close (the_store ());
+      compare_files folder line
+    | what -> failwith ("nobody knows how to do " ^ what)
+
+let replay name do_line () =
+  let file = open_in (Filename.concat (Sys.getenv "VARVITE_CONFORMANCE") (name ^ ".jsonl")) in
+  let do_line = do_line (Folders.fresh ()) in
+  let rec go count =
+    match input_line file with
+    | exception End_of_file -> count
+    | text ->
+      let line = read text in
+      (try do_line (Json.text (member "do" line)) line
+       with Varvite.Error _ as raised ->
+         Alcotest.failf "line %d of %s: %s" (count + 1) name (Printexc.to_string raised));
+      go (count + 1)
+  in
+  Alcotest.(check bool) "the file has lines" true (go 0 > 20)
+
+let tests =
+  [ Alcotest.test_case "of tables" `Quick (replay "table" table_line);
+    Alcotest.test_case "of contexts" `Quick (replay "context" context_line) ]

@@ -1,0 +1,9 @@
+let () =
+  Alcotest.run ~compact:true "varvite"
+    [ ("hashes", Hashes.tests);
+      ("forks and threads", Concurrent.tests);
+      ("conformance", Conformance.tests);
+      ("properties", Properties.tests);
+      ("stories", Stories.tests);
+      ("pairs", Pairs.tests);
+      ("misuse", Misuse.tests) ]

@@ -1,0 +1,123 @@
+(* Duo: what differs is found at its call, and named. *)
+
+open Varvite
+
+let value = Bytes.of_string
+
+(* A reference with faults, one at a time. *)
+module Faulty = struct
+  include Reference
+
+  let fault = ref ""
+
+  let remove context key = if !fault = "remove" && key = [ "data"; "b"; "7" ] then context else Reference.remove context key
+  let length context key = Reference.length context key + if !fault = "length" then 1 else 0
+  let find context key = if !fault = "find" then None else Reference.find context key
+
+  let list context ?offset ?length key =
+    let all = Reference.list context ?offset ?length key in
+    if !fault = "list" then List.rev all else all
+
+  let fold ?depth context key ~order ~init ~f =
+    if !fault = "fold" then f [ "ghost" ] (Reference.Tree.empty context) init
+    else Reference.fold ?depth context key ~order ~init ~f
+
+  let commit ~time ?message context =
+    if !fault = "commit" then Reference.commit ~time:(Int64.add time 1L) ?message context
+    else Reference.commit ~time ?message context
+
+  let mem context key = if !fault = "raise" then failwith "out of order" else Reference.mem context key
+end
+
+module Pair = Duo.Make (Context) (Faulty)
+
+let story pair =
+  let rec filled context at =
+    if at = 40 then context
+    else filled (Pair.add context [ "data"; (if at mod 2 = 0 then "a" else "b"); string_of_int at ] (value "v")) (at + 1)
+  in
+  let context = filled (Pair.empty pair) 0 in
+  ignore (Pair.find context [ "data"; "a"; "2" ]);
+  ignore (Pair.mem context [ "data"; "a"; "2" ]);
+  ignore (Pair.length context [ "data"; "a" ]);
+  ignore (Pair.list context [ "data"; "b" ]);
+  ignore (Pair.fold context [ "data" ] ~order:`Sorted ~init:0 ~f:(fun _ _ n -> n + 1));
+  let context = Pair.remove context [ "data"; "b"; "7" ] in
+  let hash = Pair.commit ~time:5L ~message:"block" context in
+  let context = Pair.checkout_exn pair hash in
+  ignore (Pair.find context [ "data"; "b"; "7" ])
+
+let couple () = Pair.couple (Context.create (Disk.memory ~seed:1 ())) (Faulty.init "")
+
+let alike () =
+  Faulty.fault := "";
+  let pair = couple () in
+  story pair;
+  Alcotest.(check bool) "nothing differs" true (Pair.stopped pair = None);
+  let timings = Pair.timings pair in
+  let adds =
+    List.find (fun (it : Duo.timing) -> it.operation = "add" && it.prefix = [ "data"; "a" ]) timings
+  in
+  Alcotest.(check int) "adds below data/a" 20 adds.calls;
+  Alcotest.(check bool) "times" true (adds.a_total > 0. && adds.b_total >= adds.b_max);
+  let shown = Format.asprintf "%a" Pair.pp_timings pair in
+  Alcotest.(check bool) shown true (String.length shown > 200)
+
+let injected () =
+  List.iter
+    (fun (fault, operation, key) ->
+      Faulty.fault := fault;
+      let pair = couple () in
+      (match story pair with
+      | () -> Alcotest.failf "%s was not found" fault
+      | exception Duo.Difference it ->
+        Alcotest.(check string) fault operation it.operation;
+        Alcotest.(check (list string)) fault key it.key;
+        Alcotest.(check bool) "two answers" true (it.a <> it.b);
+        Alcotest.(check bool) "what was before" true (List.length it.before = 8);
+        Alcotest.(check bool) "it stays stopped" true (Pair.stopped pair = Some it);
+        (match Pair.empty pair with
+        | _ -> Alcotest.fail "it goes on"
+        | exception Duo.Difference again -> Alcotest.(check bool) "the same" true (again = it)));
+      Pair.close pair)
+    [ ("remove", "remove", [ "data"; "b"; "7" ]);
+      ("length", "length", [ "data"; "a" ]);
+      ("find", "find", [ "data"; "a"; "2" ]);
+      ("list", "list", [ "data"; "b" ]);
+      ("fold", "fold", [ "data" ]);
+      ("commit", "commit", []);
+      ("raise", "mem", [ "data"; "a"; "2" ]) ];
+  Faulty.fault := ""
+
+(* A fault between comparisons of hashes is found by the next. *)
+let rarely () =
+  Faulty.fault := "remove";
+  let pair = Pair.couple ~hash_every:0 (Context.create (Disk.memory ~seed:1 ())) (Faulty.init "") in
+  (match story pair with
+  | () -> Alcotest.fail "it was not found"
+  | exception Duo.Difference it -> Alcotest.(check string) "by the commit" "commit" it.operation);
+  Faulty.fault := ""
+
+(* Both stores on folders, opened again. *)
+module Twins = Duo.Make (Context) (Context)
+
+let twins () =
+  let folder = Folders.fresh () in
+  let pair = Twins.init folder in
+  let hash = Twins.commit ~time:1L (Twins.add (Twins.empty pair) [ "a"; "b" ] (value "1")) in
+  Twins.close pair;
+  let pair = Twins.init ~readonly:true folder in
+  Twins.sync pair;
+  let context = Twins.checkout_exn pair hash in
+  Alcotest.(check bool) "both" true (Twins.find context [ "a"; "b" ] = Some (value "1"));
+  (match Twins.commit ~time:2L context with
+  | _ -> Alcotest.fail "a reader does not commit"
+  | exception Error _ -> ());
+  Alcotest.(check bool) "errors alike" true (Twins.stopped pair = None);
+  Twins.close pair
+
+let tests =
+  [ Alcotest.test_case "alike" `Quick alike;
+    Alcotest.test_case "injected differences" `Quick injected;
+    Alcotest.test_case "hashes compared rarely" `Quick rarely;
+    Alcotest.test_case "on folders" `Quick twins ]
