@@ -335,6 +335,7 @@ pub(crate) fn store_options(
         observer: host.map(observer).transpose()?,
         chunk_bytes: given.chunk_bytes,
         seed: (given.seed != 0).then_some(given.seed),
+        max_open_files: None,
     })
 }
 
