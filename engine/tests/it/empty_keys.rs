@@ -4,6 +4,7 @@ use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::listed::Listed;
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::table::check::check;
@@ -45,7 +46,7 @@ fn has(table: &Table, value: Option<&[u8]>, others: usize) {
         ((Unbounded, Excluded(b"")), 0),
     ];
     for ((lower, upper), expected) in ranges {
-        let found = table.range(lower, upper).unwrap();
+        let found = table.listed(lower, upper).unwrap();
         assert_eq!(found.len(), expected, "{lower:?} {upper:?}");
         let mut cursor = table.cursor(lower, upper).unwrap();
         cursor.seek_last();
