@@ -65,7 +65,7 @@ impl Moment<'_> {
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.store.check_open()?;
         self.store.observe(Operation::Lookup, 1, || {
-            let mut search = Search {
+            let mut search = KeySearch {
                 moment: *self,
                 key,
                 hash: self.store.salt.hash(key),
@@ -86,7 +86,7 @@ impl Moment<'_> {
     }
 }
 
-struct Search<'a> {
+struct KeySearch<'a> {
     moment: Moment<'a>,
     key: &'a [u8],
     hash: u64,
@@ -98,7 +98,7 @@ struct Search<'a> {
     counts: LookupCounts,
 }
 
-impl Search<'_> {
+impl KeySearch<'_> {
     /// Looks everywhere, from newest to oldest, until what the key is bound to is settled; whether it is.
     fn search(&mut self) -> Result<bool> {
         let Moment { active, base, shape, .. } = self.moment;
