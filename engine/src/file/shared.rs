@@ -129,14 +129,10 @@ impl SharedFile {
                  the snapshot or the table again; a greater max_open_files keeps more files open",
                 self.path
             )),
-            Kind::Missing => Error::new(
-                Kind::Corrupt,
-                format!(
-                    "{} is not there any more, but what the session keeps is in it: \
-                     put the file back, then try again",
-                    self.path
-                ),
-            ),
+            Kind::Missing => Error::missing(format!(
+                "{} is not there, but what the session keeps is in it: put the file back, then try again",
+                self.path
+            )),
             _ => error,
         })
     }

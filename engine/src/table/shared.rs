@@ -9,6 +9,7 @@ mod options;
 pub mod paths;
 mod pins;
 mod segment_store;
+mod unsynced;
 
 pub use counters::{FilterStats, LookupCounts, Purpose, SessionStats};
 pub use options::{

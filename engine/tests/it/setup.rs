@@ -57,6 +57,7 @@ pub struct Setup {
     pub access: Access,
     pub queue_depth: usize,
     pub segment_bytes: u64,
+    pub max_open_files: Option<usize>,
     pub helper: Help,
     pub keys: Keys,
     pub key_count: u64,
@@ -95,6 +96,7 @@ impl Setup {
             },
             log_file_bytes: random.choose(&[600, 5_000, 64 << 20]),
             blob_min_bytes: random.choose(&[None, None, None, Some(32), Some(300), Some(5_000)]),
+            max_open_files: random.choose(&[None, None, Some(1), Some(5)]),
         }
     }
 

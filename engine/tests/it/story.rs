@@ -31,6 +31,7 @@ pub const SETUP: Setup = Setup {
     access: Access::Buffered,
     queue_depth: 8,
     segment_bytes: 12_288,
+    max_open_files: Some(3),
     helper: Help::None,
     keys: Keys::Hashed,
     key_count: 60,
@@ -42,7 +43,12 @@ pub const SETUP: Setup = Setup {
 
 pub fn options() -> SessionOptions {
     let (seed, segment_bytes) = (Some(SETUP.seed), SETUP.segment_bytes);
-    SessionOptions { seed, segment_bytes, ..SessionOptions::default() }
+    SessionOptions {
+        seed,
+        segment_bytes,
+        max_open_files: SETUP.max_open_files,
+        ..SessionOptions::default()
+    }
 }
 
 /// One call, or a few that change nothing.

@@ -130,6 +130,7 @@ fn interpreted_steps_agree_with_the_model() {
             filter_bytes_max: 1 << 20,
             cache_bytes,
             queue_depth: 64,
+            max_open_files: None,
             segment_bytes: 8_192,
             helper: Help::AtOnce,
             keys: Keys::Hashed,

@@ -145,6 +145,8 @@ struct Ahead {
     /// How often the live tables are still to be asked for theirs. Merges go on meanwhile; asking at each
     /// update would be work that grows with the tables.
     rounds: u8,
+    /// The log and the names of what was synced were made durable since, for the same reason.
+    is_log_synced: bool,
 }
 
 /// Once when a log file begins, and once for what was merged while that was synced.
@@ -421,18 +423,28 @@ impl LiveTables {
         let writer = self.writer(name, &entry.live)?;
         entries.insert(name.to_owned(), entry);
         self.write(entries, id + 1, &named)?;
+        log.remove_unneeded(usize::MAX);
         Ok(writer)
     }
 
     /// Ends a table's being live. `Locked` while somebody has it open. Writes a checkpoint.
     pub fn remove(self: &Arc<Self>, name: &str) -> Result<()> {
-        self.log_writer()?;
+        let log = self.log_writer()?;
         let _changing = lock(&self.changing);
         // Nobody opens it meanwhile.
         let _opened = self.open(Some(name))?;
         let (mut entries, next_id) = self.entries();
         entries.remove(name);
-        self.write(entries, next_id, &NamedSegments::new())
+        self.write(entries, next_id, &NamedSegments::new())?;
+        log.remove_unneeded(usize::MAX);
+        Ok(())
+    }
+
+    /// Removes the log files that no checkpoint needs, at the end of the session.
+    pub fn remove_unneeded(&self) {
+        if let Some(log) = &self.log {
+            log.remove_unneeded(usize::MAX);
+        }
     }
 
     fn entries(&self) -> (LiveTableMap, u64) {
@@ -443,10 +455,13 @@ impl LiveTables {
     /// Whether a log file is full; then the tables leave their states and call the next.
     pub fn is_checkpoint_due(&self) -> bool {
         let is_due = self.log.as_ref().is_some_and(LogWriter::is_due);
-        is_due || self.is_owed.load(Ordering::Acquire)
+        let is_late = || self.log.as_ref().is_some_and(LogWriter::has_unneeded);
+        is_due || self.is_owed.load(Ordering::Acquire) || is_late()
     }
 
-    /// Begins the next log file and writes a checkpoint, unless somebody is at it.
+    /// Takes the next step towards a checkpoint, unless somebody is at it. Each update takes one, since each
+    /// waits for the disk: the next log file begins, one segment after another is made durable, then the
+    /// log and the names, the checkpoint is replaced, and log files go that it does not need.
     pub fn write_checkpoint(&self) -> Result<()> {
         let Some(mut ahead) = try_lock(&self.changing) else { return Ok(()) };
         let log = self.log_writer()?;
@@ -455,10 +470,17 @@ impl LiveTables {
             // Updates that make segments faster than they are synced ahead would put it off for ever.
             is_late = self.is_owed.load(Ordering::Acquire);
             self.store.write(|| log.roll())?;
-            *ahead = Ahead { segments: Vec::new(), rounds: ROUNDS };
+            *ahead = Ahead { rounds: ROUNDS, ..Ahead::default() };
             self.is_owed.store(true, Ordering::Release);
+            if !is_late {
+                return Ok(());
+            }
         }
-        if self.is_owed.load(Ordering::Acquire) && (is_late || !self.sync_ahead(&mut ahead)?) {
+        if !self.is_owed.load(Ordering::Acquire) {
+            log.remove_unneeded(1);
+        } else if is_late || !self.prepare(log, &mut ahead)? {
+            // Those of the checkpoint before, where no update had time for them.
+            log.remove_unneeded(usize::MAX);
             let (entries, next_id) = self.entries();
             let count = entries.len() as u64;
             self.store.observe(Operation::Checkpoint, count, || {
@@ -473,6 +495,18 @@ impl LiveTables {
             self.is_owed.store(false, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Makes something durable that the checkpoint needs; whether there was something to do.
+    fn prepare(&self, log: &LogWriter, ahead: &mut Ahead) -> Result<bool> {
+        if self.sync_ahead(ahead)? {
+            return Ok(true);
+        }
+        if std::mem::replace(&mut ahead.is_log_synced, true) {
+            return Ok(false);
+        }
+        self.store.write(|| log.sync().and_then(|_| self.store.sync_names()))?;
+        Ok(true)
     }
 
     /// Makes one segment of the live tables durable; whether there was one to do.

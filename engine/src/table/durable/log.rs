@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::log_record::{LogEnd, LogPoint, LogRecord, encode_begin};
 use crate::cache::Charge;
-use crate::disk::{Access, Disk, File, remove_quietly};
+use crate::disk::{Access, Disk, File};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, AppendFile, HEAD, Position};
 use crate::file::replace::Replacement;
@@ -110,6 +110,10 @@ pub struct LogWriter {
     state: Mutex<LogState>,
     changed: Condvar,
     is_due: AtomicBool,
+    /// Files that no checkpoint needs any more, oldest first, and whether there are any. Freeing one takes
+    /// as long as dozens of updates.
+    unneeded: Mutex<VecDeque<u64>>,
+    has_unneeded: AtomicBool,
     /// For the records that are not written yet.
     charge: Option<Charge>,
 }
@@ -149,6 +153,8 @@ impl LogWriter {
             state: Mutex::new(state),
             changed: Condvar::new(),
             is_due: AtomicBool::new(false),
+            unneeded: Mutex::default(),
+            has_unneeded: AtomicBool::new(false),
             charge: store.charge(),
         })
     }
@@ -363,22 +369,38 @@ impl LogWriter {
         LogPoint { file: state.current.number, sequence, skip: 0 }
     }
 
-    /// Removes the older files that are not in `needed`, and lets their blob files go. What stays in
-    /// spite of it goes when the session is opened again.
+    /// Leaves the older files that are not in `needed` to [`LogWriter::remove_unneeded`].
     pub fn retain(&self, needed: &[u64]) {
-        let mut gone = Vec::new();
+        let mut unneeded = lock(&self.unneeded);
         lock(&self.state).older.retain(|file| {
             let is_needed = needed.contains(&file.number);
             if !is_needed {
-                gone.push(file.number);
+                unneeded.push_back(file.number);
             }
             is_needed
         });
-        for number in &gone {
-            // Best effort, as said.
-            remove_quietly(&*self.store.disk, &paths::log_file(*number));
+        self.has_unneeded.store(!unneeded.is_empty(), Ordering::Release);
+    }
+
+    /// Whether there are files that wait to be removed.
+    pub fn has_unneeded(&self) -> bool {
+        self.has_unneeded.load(Ordering::Acquire)
+    }
+
+    /// Removes up to `most` of the files that no checkpoint needs, and lets their blob files go. What stays
+    /// in spite of it goes when the session is opened again.
+    pub fn remove_unneeded(&self, most: usize) {
+        let numbers: Vec<_> = {
+            let mut unneeded = lock(&self.unneeded);
+            let count = unneeded.len().min(most);
+            let numbers = unneeded.drain(..count).collect();
+            self.has_unneeded.store(!unneeded.is_empty(), Ordering::Release);
+            numbers
+        };
+        for number in &numbers {
+            self.store.remove_quietly(&paths::log_file(*number));
         }
-        self.pins.unpin_logged(&gone);
+        self.pins.unpin_logged(&numbers);
     }
 }
 

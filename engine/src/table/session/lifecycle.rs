@@ -254,6 +254,7 @@ impl Session {
     pub fn close(self) -> Result<()> {
         let _changing = lock(&self.changing);
         self.store.check_open()?;
+        self.live.remove_unneeded();
         self.store.close();
         // Only now, when nothing is acknowledged any more and no sync fails elsewhere.
         let is_sound = self.store.is_sound();

@@ -4,14 +4,15 @@
 //! removed by whoever writes next, or with the store, unless the session was closed or poisoned meanwhile. Then it stays, and the next open
 //! removes it after every manifest was read.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::counters::{Counters, Purpose};
 use super::options::{Executor, Operation, SessionOptions};
 use super::paths::{self, SEGMENTS, SESSION};
+use super::unsynced::{Unsynced, UnsyncedFiles};
 use crate::cache::{Cache, CachedFile, Charge};
-use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue, quietly};
+use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue, quietly, remove_quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::removals::Removals;
 use crate::file::shared::{Counted, SharedFile};
@@ -40,8 +41,7 @@ pub struct SegmentStore {
     /// Stopped when the session is closed or poisoned.
     removals: Arc<Removals>,
     counted: Counted,
-    /// What was finished and is not durable, oldest first, with some that is by now, or is gone.
-    unsynced: Mutex<VecDeque<Unsynced>>,
+    unsynced: UnsyncedFiles,
     pub(in crate::table) spares: Arc<SpareFiles>,
     /// Of this opening of the store, in the cache.
     cache_number: u64,
@@ -85,22 +85,6 @@ impl Drop for SegmentStore {
 /// How many files are made durable at most where so many are not that they take too many descriptors. More
 /// than one, so that those that others pinned meanwhile become fewer.
 const SYNCED_AT_ONCE: usize = 2;
-
-/// A file that was finished and perhaps is not durable.
-enum Unsynced {
-    Segment(Weak<Segment>),
-    Blob(Weak<BlobFile>),
-}
-
-impl Unsynced {
-    /// Whether it is there and to be made durable, some time.
-    fn is_wanted(&self) -> bool {
-        match self {
-            Unsynced::Segment(it) => it.upgrade().is_some_and(|it| !it.is_synced()),
-            Unsynced::Blob(it) => it.upgrade().is_some_and(|it| !it.is_synced()),
-        }
-    }
-}
 
 /// Tells the next opening that the names it finds may not be durable, as far as that can be.
 pub fn tell_doubt(disk: &dyn Disk) {
@@ -157,7 +141,7 @@ impl SegmentStore {
         let counted = if lock.is_none() { counted.of_reader() } else { counted };
         Arc::new(SegmentStore {
             counted,
-            unsynced: Mutex::default(),
+            unsynced: UnsyncedFiles::default(),
             spares: SpareFiles::new(&disk, SPARE_BYTES_MAX, &removals),
             disk,
             options,
@@ -275,6 +259,12 @@ impl SegmentStore {
     /// Removes some of the files whose last holder let them go, for whoever has to be quick.
     pub fn remove_some(&self) {
         self.removals.collect_some(REMOVED_AT_ONCE);
+    }
+
+    /// Removes the file at `path`, which is none of them, unless no file goes any more. Best effort: what
+    /// stays goes at the next opening.
+    pub fn remove_quietly(&self, path: &str) {
+        self.removals.unless_stopped(|| remove_quietly(&*self.disk, path));
     }
 
     /// Removes all of them.
@@ -423,7 +413,7 @@ impl SegmentStore {
         self.counters.add_blob_written(file.meta().file_bytes());
         remember(&self.files, file.meta().id, file.shared());
         self.remember_blob(&file)?;
-        self.note_unsynced(Unsynced::Blob(Arc::downgrade(&file)));
+        self.unsynced.note(&file);
         Ok(file)
     }
 
@@ -527,7 +517,7 @@ impl SegmentStore {
         let segment = Segment::adopt(meta, index, filter, shared).with_cache(cached);
         let segment = Arc::new(segment.with_blobs(blobs));
         remember(&self.segments, id, &segment);
-        self.note_unsynced(Unsynced::Segment(Arc::downgrade(&segment)));
+        self.unsynced.note(&segment);
         segment
     }
 
@@ -565,7 +555,7 @@ impl SegmentStore {
         let cached = self.cached(meta).inspect(|it| charge_open(it, meta));
         let segment = Arc::new(segment.with_cache(cached).with_blobs(blobs));
         remember(&self.segments, meta.id, &segment);
-        self.note_unsynced(Unsynced::Segment(Arc::downgrade(&segment)));
+        self.unsynced.note(&segment);
         Ok(segment)
     }
 
@@ -575,7 +565,7 @@ impl SegmentStore {
         self.keep_unsynced_few()?;
         let file = Arc::new(BlobFile::new(*meta, shared, &self.closed).unsynced());
         self.remember_blob(&file)?;
-        self.note_unsynced(Unsynced::Blob(Arc::downgrade(&file)));
+        self.unsynced.note(&file);
         Ok(file)
     }
 
@@ -677,7 +667,7 @@ impl SegmentStore {
 
     /// Makes the names durable of all files that were synced before, unless they are. A failure poisons
     /// the session.
-    fn sync_names(&self) -> Result<()> {
+    pub fn sync_names(&self) -> Result<()> {
         let _naming = lock(&self.naming);
         // A sync of the folder that failed was told of names that another would not be told of.
         self.check_writable()?;
@@ -703,23 +693,12 @@ impl SegmentStore {
         outcome
     }
 
-    /// Notes what is finished and not durable.
-    fn note_unsynced(&self, file: Unsynced) {
-        let mut unsynced = lock(&self.unsynced);
-        if unsynced.len() == unsynced.capacity() {
-            unsynced.retain(Unsynced::is_wanted);
-        }
-        unsynced.push_back(file);
-    }
-
     /// Makes some of the oldest files durable that are not, if so many are that half of those that may be
     /// open cannot be closed: what is not durable stays open. A failure poisons the session.
     fn keep_unsynced_few(&self) -> Result<()> {
         let mut left = SYNCED_AT_ONCE;
         while left > 0 && self.counted.has_many_unsynced() {
-            // Let go only after the lock, since that may remove a file.
-            let oldest = lock(&self.unsynced).pop_front();
-            let Some(oldest) = oldest else { break };
+            let Some(oldest) = self.unsynced.take() else { break };
             let is_done = match oldest {
                 Unsynced::Segment(segment) => match segment.upgrade() {
                     Some(segment) => self.sync_ahead(&segment)?,

@@ -652,6 +652,7 @@ fn options(setup: &Setup, later: &Arc<Later>, cache: Option<&Arc<Cache>>) -> Ses
         access: setup.access,
         cache: cache.cloned(),
         queue_depth: setup.queue_depth,
+        max_open_files: setup.max_open_files,
         segment_bytes: setup.segment_bytes,
         executor,
         log: setup.log,
