@@ -16,7 +16,7 @@ pub mod table;
 pub use error::{Error, Kind, Result};
 pub use table::raw;
 pub use table::{
-    Batch, Cursor, Executor, LoadOrder, Loader, Log, Lookups, MergeOperator, Observer,
+    Batch, Cursor, Executor, Follower, LoadOrder, Loader, Log, Lookups, MergeOperator, Observer,
     OpenSnapshot, OpenTable, Operation, Session, SessionOptions, SessionStats, Snapshot,
     SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats, Transferred, Value,
     ValueWriter, Values, Verify, View,
