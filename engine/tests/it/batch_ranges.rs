@@ -94,7 +94,9 @@ fn a_range_without_a_key_costs_no_record() {
     let mut table = filled(&session, "t", 3);
     let records = session.stats().log_records;
     let mut crossing = Batch::new();
-    crossing.delete_range(Included(b"b"), Excluded(b"b")).delete_range(Excluded(b"z"), Included(b"a"));
+    crossing
+        .delete_range(Included(b"b"), Excluded(b"b"))
+        .delete_range(Excluded(b"z"), Included(b"a"));
     assert!(crossing.is_empty());
     table.update(&crossing).unwrap();
     table.update(Batch::new().delete_prefix(b"nothing")).unwrap();
@@ -176,7 +178,8 @@ fn checkpoints_inside_a_record_with_ranges_replay_to_the_same() {
             let expected = content(&table);
             if round % 3 == case % 3 {
                 drop((table, session));
-                session = Session::open(Arc::clone(&disk) as Arc<dyn Disk>, options.clone()).unwrap();
+                session =
+                    Session::open(Arc::clone(&disk) as Arc<dyn Disk>, options.clone()).unwrap();
                 table = session.open_table("t", &OpenTable::default()).unwrap();
                 assert_eq!(content(&table), expected, "case {case}, round {round}");
             }

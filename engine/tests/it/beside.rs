@@ -14,7 +14,8 @@ use varvite::format::header::{FileKind, Header};
 use varvite::table::check::check;
 use varvite::table::inspect;
 use varvite::{
-    Batch, Follower, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions,
+    Batch, Follower, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table,
+    TableOptions,
 };
 
 use crate::hooked_disk::{Call, HookedDisk};
@@ -93,7 +94,8 @@ impl Watch {
     /// Goes on with the followers, each of which is to have what a reader may find.
     fn follow(&mut self, session: &Session, what: &str) {
         while self.followers.len() < 2 {
-            self.followers.push(session.follow(&opening()).unwrap_or_else(|error| panic!("{what}: {error}")));
+            self.followers
+                .push(session.follow(&opening()).unwrap_or_else(|error| panic!("{what}: {error}")));
         }
         let looks = self.looks;
         for (number, follower) in self.followers.iter_mut().enumerate() {
@@ -101,7 +103,8 @@ impl Watch {
                 continue;
             }
             let reloaded = follower.reload();
-            let moved = reloaded.unwrap_or_else(|error| panic!("{what}: follower {number}: {error}"));
+            let moved =
+                reloaded.unwrap_or_else(|error| panic!("{what}: follower {number}: {error}"));
             self.moved += u64::from(moved);
             let is_one = |live: &Live| {
                 live.len() == follower.tables().len()
@@ -330,7 +333,10 @@ fn a_writer_at_any_call_of_a_follower_leaves_it_one_acknowledged_state() {
                     };
                     let (found, calls, before, after) = busy.beside((call, end, steps), reload);
                     let (found, moved) = found.unwrap_or_else(|error| panic!("{what:?}: {error}"));
-                    assert!((before..=after).contains(&found), "{what:?}: {found}, {before} to {after}");
+                    assert!(
+                        (before..=after).contains(&found),
+                        "{what:?}: {found}, {before} to {after}"
+                    );
                     assert_eq!(moved, found != last, "{what:?}");
                     last = found;
                     most = calls.max(2).min(120);

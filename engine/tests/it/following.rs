@@ -15,7 +15,13 @@ use varvite::{
 
 fn options(log_file_bytes: u64) -> SessionOptions {
     let (log, segment_bytes) = (Log::Synced, 8_192);
-    SessionOptions { seed: Some(1), log, log_file_bytes, segment_bytes, ..SessionOptions::default() }
+    SessionOptions {
+        seed: Some(1),
+        log,
+        log_file_bytes,
+        segment_bytes,
+        ..SessionOptions::default()
+    }
 }
 
 fn table_options() -> TableOptions {
@@ -30,7 +36,10 @@ fn follow(disk: &Arc<dyn Disk>) -> Follower {
 
 fn numbered(number: u64) -> Batch {
     let (mut batch, bytes) = (Batch::new(), number.to_be_bytes());
-    batch.insert(b"a", &bytes).insert(&[b'k', number as u8], &[number as u8; 30]).insert(b"z", &bytes);
+    batch
+        .insert(b"a", &bytes)
+        .insert(&[b'k', number as u8], &[number as u8; 30])
+        .insert(b"z", &bytes);
     batch
 }
 
@@ -59,7 +68,8 @@ fn tables_that_are_made_updated_and_deleted_are_followed() {
     assert!(!follower.reload().unwrap());
     let view = follower.table("one").unwrap().view();
     one.delete_range(Unbounded, Unbounded).unwrap();
-    two.update(Batch::new().delete_prefix(b"k").insert(b"a", &[0; 8]).insert(b"z", &[0; 8])).unwrap();
+    two.update(Batch::new().delete_prefix(b"k").insert(b"a", &[0; 8]).insert(b"z", &[0; 8]))
+        .unwrap();
     assert!(follower.reload().unwrap());
     assert_eq!(follower.table("one").unwrap().view().count().unwrap(), 0);
     assert_eq!(follower.table("two").unwrap().view().count().unwrap(), 2);

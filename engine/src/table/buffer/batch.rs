@@ -112,7 +112,10 @@ impl Batch {
         self.bytes.extend_from_slice(&other.bytes);
         self.operations.extend_from_slice(&other.operations);
         self.ranges.extend(
-            other.ranges.iter().map(|it| RangeDelete { at: before + it.at, range: it.range.clone() }),
+            other
+                .ranges
+                .iter()
+                .map(|it| RangeDelete { at: before + it.at, range: it.range.clone() }),
         );
         self.held.extend_from_slice(&other.held);
         self.cost += other.cost;

@@ -135,7 +135,8 @@ impl Followed {
         if read_tag(disk)? != self.tag {
             return Ok(None);
         }
-        let mut next = Followed { tables: self.tables.iter().map(Replay::copied).collect(), ..*self };
+        let mut next =
+            Followed { tables: self.tables.iter().map(Replay::copied).collect(), ..*self };
         let read = log_files::go_on(disk, identity, place, &mut |at, payload| {
             self.check_known(&mut payload.clone())?;
             session.replay_record(&mut next.tables, at, payload)
@@ -143,7 +144,9 @@ impl Followed {
         match read {
             Ok(place) => next.place = Some(place),
             // What the writer did meanwhile, or damage: the checkpoint tells which.
-            Err(error) if [Kind::Missing, Kind::Corrupt].contains(&error.kind()) => return Ok(None),
+            Err(error) if [Kind::Missing, Kind::Corrupt].contains(&error.kind()) => {
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         }
         // A table that was made or deleted meanwhile was there, or not, before some of these records.

@@ -14,8 +14,8 @@ use crate::table::bytes::operator::MergeOperator;
 use crate::table::durable::folder::lost_among;
 use crate::table::durable::snapshot::{TableRecord, named_files};
 use crate::table::durable::{
-    Checkpoint, LiveRecord, LogPlace, LogPoint, LogRecord, Opened, log_files, no_live_table, read_checkpoint,
-    scan,
+    Checkpoint, LiveRecord, LogPlace, LogPoint, LogRecord, Opened, log_files, no_live_table,
+    read_checkpoint, scan,
 };
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::{OpenSnapshot, Verify, paths};

@@ -62,7 +62,9 @@ impl Table {
                     };
                     map.insert(key.clone(), joined);
                 }
-                Change::DeleteRange(from, before) => map.retain(|key, _| key < from || key >= before),
+                Change::DeleteRange(from, before) => {
+                    map.retain(|key, _| key < from || key >= before)
+                }
                 Change::DeletePrefix(prefix) => map.retain(|key, _| !key.starts_with(prefix)),
             }
         }
