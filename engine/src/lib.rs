@@ -16,7 +16,7 @@ pub mod table;
 pub use error::{Error, Kind, Result};
 pub use table::raw;
 pub use table::{
-    Batch, Bytes, Cursor, Executor, KeyBounds, Keys, LoadOrder, Loader, Log, Lookups,
+    Batch, Bytes, Cursor, Executor, Follower, KeyBounds, Keys, LoadOrder, Loader, Log, Lookups,
     MergeOperator, Observer, OpenSnapshot, OpenTable, Operation, Range, Session, SessionOptions,
     SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats,
     Transferred, Value, ValueWriter, Values, Verify, View,

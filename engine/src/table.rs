@@ -23,7 +23,9 @@ pub use bytes::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use durable::snapshot::{SnapshotInfo, SnapshotTable};
 pub use read::stats::{LevelStats, MergeStats, TableStats};
 pub use read::{Bytes, Cursor, KeyBounds, Keys, Range, Value, ValueWriter, Values, View};
-pub use session::{LoadOrder, Loader, OpenTable, Session, Snapshot, SnapshotContent, Transferred};
+pub use session::{
+    Follower, LoadOrder, Loader, OpenTable, Session, Snapshot, SnapshotContent, Transferred,
+};
 pub use shared::{
     Executor, FilterStats, Log, Lookups, Observer, OpenSnapshot, Operation, SessionOptions,
     SessionStats, TableOptions, Verify,

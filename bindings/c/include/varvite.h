@@ -136,6 +136,12 @@
 // Binds the key to the value `held`, without a copy of it.
 #define VARVITE_INSERT_VALUE 3
 
+// Unbinds every key from `key` on and before `value`; keys that later operations bind in it stay.
+#define VARVITE_DELETE_RANGE 4
+
+// Unbinds every key that begins with `key`, as VARVITE_DELETE_RANGE does.
+#define VARVITE_DELETE_PREFIX 5
+
 // A commit is durable when the call returns.
 #define VARVITE_DURABILITY_SYNCED 0
 
@@ -564,11 +570,12 @@ typedef struct varvite_session_stats {
 
 // One operation of a batch.
 typedef struct varvite_operation {
-    // VARVITE_INSERT, VARVITE_DELETE, VARVITE_UPSERT or VARVITE_INSERT_VALUE.
+    // VARVITE_INSERT, VARVITE_DELETE, VARVITE_UPSERT, VARVITE_INSERT_VALUE, VARVITE_DELETE_RANGE or
+    // VARVITE_DELETE_PREFIX.
     uint32_t kind;
-    // The key.
+    // The key, the first one of a range, or the prefix.
     struct varvite_bytes key;
-    // The value to insert or to upsert; else nothing is read here.
+    // The value to insert or to upsert, or the key before which a range ends; else nothing is read here.
     struct varvite_bytes value;
     // The value of VARVITE_INSERT_VALUE; else nothing is read here.
     struct varvite_value *held;

@@ -4,6 +4,7 @@
 //! a write does with it: see [`crate::store::tables`].
 
 mod change;
+mod follow;
 mod from;
 mod load;
 mod range;
@@ -33,6 +34,7 @@ pub enum Command {
     Scan(read::Scan),
     Stat(stat::Arguments),
     Dump(read::Dump),
+    Follow(follow::Follow),
     Load(load::Arguments),
     #[command(subcommand)]
     Snapshot(snapshot::Command),
@@ -49,6 +51,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Scan(arguments) => read::scan(&arguments, format),
         Command::Stat(arguments) => stat::run(&arguments, format),
         Command::Dump(arguments) => read::dump(&arguments),
+        Command::Follow(arguments) => follow::run(&arguments, format),
         Command::Load(arguments) => load::run(&arguments, format),
         Command::Snapshot(command) => snapshot::run(command, format),
     }

@@ -14,6 +14,8 @@ mod binary;
 mod context;
 /// `replay blocks` that is killed, and what the context commands refuse.
 mod context_replay;
+/// `table follow` beside a process that writes.
+mod follow;
 /// Stores of Irmin as they are.
 mod irmin;
 /// The same, damaged.

@@ -15,9 +15,9 @@ mod opening;
 pub mod snapshot;
 pub mod verify;
 
-pub use checkpoint::{Checkpoint, LiveRecord, read_checkpoint};
+pub use checkpoint::{Checkpoint, CheckpointTag, LiveRecord, read_checkpoint, read_tag};
 pub use live_tables::{LiveTables, LiveWriter, Opened, TableState, no_live_table};
-pub use log::{LogFile, LogWriter, scan};
+pub use log::{LogFile, LogPlace, LogWriter, scan};
 pub use log_record::{
     LogEnd, LogPoint, LogRecord, encode_begin, encode_delete_range, encode_update,
 };

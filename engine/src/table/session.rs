@@ -1,8 +1,9 @@
 //! A session: a folder of tables, and everything that is done with one as a whole.
 //!
-//! Opening and closing it; saving, opening and deleting snapshots; opening live tables and updating several at
-//! once; loading, uniting and moving tables between sessions. Relies on all rooms but `tools`.
+//! Opening and closing it; saving, opening and deleting snapshots; opening live tables, updating several at
+//! once, and following those of another process; loading, uniting and moving tables between sessions. Relies on all rooms but `tools`.
 
+mod follow;
 mod lifecycle;
 mod live;
 mod loader;
@@ -11,6 +12,7 @@ mod transfer;
 mod union;
 mod values;
 
+pub use follow::Follower;
 pub use lifecycle::Session;
 pub use live::OpenTable;
 pub use loader::{LoadOrder, Loader};

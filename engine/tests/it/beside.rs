@@ -14,7 +14,8 @@ use varvite::format::header::{FileKind, Header};
 use varvite::table::check::check;
 use varvite::table::inspect;
 use varvite::{
-    Batch, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions,
+    Batch, Follower, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table,
+    TableOptions,
 };
 
 use crate::hooked_disk::{Call, HookedDisk};
@@ -60,6 +61,10 @@ struct Watch {
     begun: bool,
     looks: u64,
     news: u64,
+    /// One that goes on at each look, and one that does so now and then.
+    followers: Vec<Follower>,
+    /// Times that a follower came to another moment.
+    moved: u64,
 }
 
 impl Watch {
@@ -81,7 +86,35 @@ impl Watch {
         let found = self.allowed.iter().position(is_one);
         let found = found.unwrap_or_else(|| panic!("{what}: neither what was nor what is"));
         self.news += found as u64;
+        self.follow(&session, what);
         assert_eq!(wrong(disk), Vec::<String>::new(), "{what}");
+    }
+}
+
+impl Watch {
+    /// Goes on with the followers, each of which is to have what a reader may find.
+    fn follow(&mut self, session: &Session, what: &str) {
+        while self.followers.len() < 2 {
+            self.followers
+                .push(session.follow(&opening()).unwrap_or_else(|error| panic!("{what}: {error}")));
+        }
+        let looks = self.looks;
+        for (number, follower) in self.followers.iter_mut().enumerate() {
+            if number > 0 && looks % 7 != 0 {
+                continue;
+            }
+            let reloaded = follower.reload();
+            let moved =
+                reloaded.unwrap_or_else(|error| panic!("{what}: follower {number}: {error}"));
+            self.moved += u64::from(moved);
+            let is_one = |live: &Live| {
+                live.len() == follower.tables().len()
+                    && follower.tables().zip(live).all(|(table, (name, model))| {
+                        table.name() == name && equal(table, model).unwrap()
+                    })
+            };
+            assert!(self.allowed.iter().any(is_one), "{what}: follower {number} has another state");
+        }
     }
 }
 
@@ -117,6 +150,7 @@ fn look_at_every_call(acts: &[Act], log: Log, failing: Option<u64>) -> (u64, u64
         }
     }
     let watch = watch.lock().unwrap();
+    assert!(watch.followers.is_empty() || watch.moved > 3 || failing.is_some(), "{}", watch.moved);
     (watch.looks, watch.news)
 }
 
@@ -279,6 +313,42 @@ fn a_writer_at_any_call_of_a_reader_leaves_it_one_acknowledged_state() {
             assert!(call > 10, "{call}");
         }
         assert_eq!(wrong(&busy.raw), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_writer_at_any_call_of_a_follower_leaves_it_one_acknowledged_state() {
+    for log in [Log::Written, Log::Synced] {
+        let busy = Busy::new(log);
+        let session = Session::open_read_only(Arc::clone(&busy.disk), SessionOptions::default());
+        let mut follower = session.unwrap().follow(&OpenTable::default()).unwrap();
+        let mut last = 0;
+        for steps in [0, 1, 3, 40] {
+            let (mut call, mut most) = (1, u64::MAX);
+            while call <= most {
+                for end in [call, call + 20] {
+                    let what = (log, steps, call, end);
+                    let reload = || {
+                        let moved = follower.reload()?;
+                        number_in(follower.table("t")?).map(|number| (number, moved))
+                    };
+                    let (found, calls, before, after) = busy.beside((call, end, steps), reload);
+                    let (found, moved) = found.unwrap_or_else(|error| panic!("{what:?}: {error}"));
+                    assert!(
+                        (before..=after).contains(&found),
+                        "{what:?}: {found}, {before} to {after}"
+                    );
+                    assert_eq!(moved, found != last, "{what:?}");
+                    last = found;
+                    most = calls.max(2).min(120);
+                }
+                call += 1;
+            }
+        }
+        // When nothing was written it reads next to nothing.
+        follower.reload().unwrap();
+        let (_, calls, ..) = busy.beside((0, 0, 0), || follower.reload().unwrap());
+        assert!(calls < 20, "{calls} calls");
     }
 }
 

@@ -139,9 +139,7 @@ impl TableLines {
             Change::Insert(key, value) => format!("[\"insert\",{},{}]", quoted(key), quoted(value)),
             Change::Delete(key) => format!("[\"delete\",{}]", quoted(key)),
             Change::Upsert(key, value) => format!("[\"upsert\",{},{}]", quoted(key), quoted(value)),
-            Change::DeleteRange(..) | Change::DeletePrefix(_) => {
-                unreachable!("none is drawn above")
-            }
+            Change::DeleteRange(..) | Change::DeletePrefix(..) => unreachable!("none was drawn"),
         });
         let operations = array(operations);
         self.line(&format!(r#""do":"update","table":"{name}","operations":{operations}"#));

@@ -120,8 +120,11 @@ impl Tables {
             let length = self.random.index(70);
             let value = self.random.bytes(length);
             changes.push(match self.random.below(4) {
+                0 if self.random.one_in(9) => Change::DeleteRange(key, self.key()),
+                0 if self.random.one_in(9) => Change::DeletePrefix(key[..key.len() - 1].to_vec()),
                 0 => Change::Delete(key),
                 1 => Change::Upsert(key, value),
+                2 if self.random.one_in(9) => Change::Insert(Vec::new(), value),
                 _ => Change::Insert(key, value),
             });
         }

@@ -151,7 +151,22 @@ pub fn read_any_checkpoint(disk: &dyn Disk) -> Result<Option<Checkpoint>> {
     Checkpoint::decode(paths::CHECKPOINT, &bytes).map(Some)
 }
 
-/// The same, of the session `identity`. `Corrupt` when the file is that of another session.
+/// What tells a checkpoint from another without reading all of it: its length and checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointTag(u64, [u8; 4]);
+
+/// The tag of the checkpoint that is there; `None` where no table was ever live.
+pub fn read_tag(disk: &dyn Disk) -> Result<Option<CheckpointTag>> {
+    let file = match disk.open(paths::CHECKPOINT, Mode::Read, Access::Buffered) {
+        Err(error) if error.kind() == Kind::Missing => return Ok(None),
+        opened => opened?,
+    };
+    let (length, mut end) = (file.len()?, [0; 4]);
+    file.read_exact_at(length.saturating_sub(4), &mut end)?;
+    Ok(Some(CheckpointTag(length, end)))
+}
+
+/// The checkpoint of the session `identity`. `Corrupt` when the file is that of another session.
 pub fn read_checkpoint(disk: &dyn Disk, identity: u64) -> Result<Option<Checkpoint>> {
     let checkpoint = read_any_checkpoint(disk)?;
     match &checkpoint {

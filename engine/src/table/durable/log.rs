@@ -56,6 +56,11 @@ impl LogFile {
         LogFile { number, end: Position::start(), tables: BTreeMap::new(), blob_bytes: 0 }
     }
 
+    /// A file that ends there.
+    pub fn ended(end: LogEnd) -> LogFile {
+        LogFile { end: end.position, ..LogFile::empty(end.file) }
+    }
+
     pub fn end(&self) -> LogEnd {
         LogEnd { file: self.number, position: self.end }
     }
@@ -495,6 +500,23 @@ pub struct Scanned {
     pub tail_bytes: u64,
     /// Up to where it was durable, as its records say.
     pub synced: u64,
+    /// Where its last record begins; 0 without one.
+    pub last: u64,
+}
+
+/// Where somebody stopped reading a log file, to go on later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPlace {
+    pub end: LogEnd,
+    /// Where the last record begins that was read.
+    pub last: u64,
+}
+
+impl LogPlace {
+    /// Where a scan from here came to.
+    pub fn then(self, scanned: &Scanned) -> LogPlace {
+        LogPlace { end: LogEnd { position: scanned.end, ..self.end }, last: scanned.last }
+    }
 }
 
 /// Reads log file `number` of the store `identity` and calls `each` with place and content of every
@@ -503,6 +525,27 @@ pub fn scan(
     disk: &dyn Disk,
     identity: u64,
     number: u64,
+    each: impl FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
+) -> Result<Scanned> {
+    scan_file(disk, identity, number, None, each)
+}
+
+/// The same from `place` on. `Corrupt` when the record before it is not the one that was read there: its
+/// write had failed, and its writer took it back.
+pub fn scan_on(
+    disk: &dyn Disk,
+    identity: u64,
+    place: LogPlace,
+    each: impl FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
+) -> Result<Scanned> {
+    scan_file(disk, identity, place.end.file, Some(place), each)
+}
+
+fn scan_file(
+    disk: &dyn Disk,
+    identity: u64,
+    number: u64,
+    place: Option<LogPlace>,
     mut each: impl FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
 ) -> Result<Scanned> {
     let path = paths::log_file(number);
@@ -516,8 +559,17 @@ pub fn scan(
         let found = "another log file of the session, copied or renamed";
         return Err(Error::corrupt(&path, 0, "the log file of this number", found));
     }
-    let mut before = None;
-    let scan = append::scan(&*file, header.identity, Position::start(), |at, payload| {
+    let place = place.filter(|place| place.end.position != Position::start());
+    let from = place.map_or(Position::start(), |place| place.end.position);
+    if let Some(LogPlace { last, .. }) = place
+        && append::position_after(&*file, header.identity, last)? != Some(from)
+    {
+        let expected = "the record that was read last";
+        return Err(Error::corrupt(&path, last, expected, "another: it was taken back"));
+    }
+    let (mut before, mut last) = (None, place.map_or(0, |place| place.last));
+    let scan = append::scan(&*file, header.identity, from, |at, payload| {
+        last = at.offset;
         let mut from = Decoder::new(&path, at.offset + HEAD as u64, payload);
         if at.sequence > 0 {
             return each(LogPoint { file: number, sequence: at.sequence, skip: 0 }, &mut from);
@@ -530,7 +582,7 @@ pub fn scan(
     })?;
     let is_empty = scan.end == Position::start();
     let append::Scan { end, tail_bytes, synced } = scan;
-    Ok(Scanned { end, is_empty, before, tail_bytes, synced })
+    Ok(Scanned { end, is_empty, before, tail_bytes, synced, last })
 }
 
 /// Fills `file` with zeros from `at` to `end`.

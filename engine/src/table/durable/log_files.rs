@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::checkpoint::{Checkpoint, read_checkpoint};
-use super::log::{LogFile, scan};
+use super::log::{LogFile, LogPlace, scan, scan_on};
 use super::log_record::{LogEnd, LogPoint, LogRecord};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
@@ -32,6 +32,8 @@ pub struct FoundLog {
     pub tail_bytes: u64,
     /// Up to where the last file is known to be durable.
     pub synced: u64,
+    /// Where the last record of the last file begins.
+    pub last: u64,
 }
 
 /// How often a reader begins again because of what its writer did meanwhile.
@@ -88,12 +90,7 @@ pub fn find(
     checkpoint: Option<&Checkpoint>,
     each: &mut dyn FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
 ) -> Result<FoundLog> {
-    let names = match disk.list(LOG) {
-        Err(error) if error.kind() == Kind::Missing => Vec::new(),
-        names => names?,
-    };
-    let mut numbers: Vec<_> = names.iter().filter_map(|name| paths::log_number(name)).collect();
-    numbers.sort_unstable();
+    let numbers = log_numbers(disk)?;
     let listed = checkpoint.map_or(&[][..], |checkpoint| &checkpoint.files);
     for end in listed {
         if numbers.binary_search(&end.file).is_err() {
@@ -143,6 +140,7 @@ pub fn find(
             None => check_follows(&file, scanned.before, found.files.last())?,
         }
         found.tail_bytes = scanned.tail_bytes;
+        found.last = scanned.last;
         // The log was synced before the checkpoint that names it.
         found.synced = scanned.synced.max(named.map_or(0, |named| named.position.offset));
         if !blobs.is_empty() {
@@ -160,6 +158,47 @@ pub fn find(
         ));
     }
     Ok(found)
+}
+
+/// Goes on from `place`, through the files that were begun since; calls `each` with place and content of every
+/// record. Gives where that ends. `Corrupt` and `Missing` also when the writer beside it took a record back, or
+/// removed a file: then all is to be read anew, with the checkpoint.
+pub fn go_on(
+    disk: &dyn Disk,
+    identity: u64,
+    mut place: LogPlace,
+    each: &mut dyn FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
+) -> Result<LogPlace> {
+    loop {
+        let later = log_numbers(disk)?.into_iter().filter(|number| *number > place.end.file);
+        let later: Vec<_> = later.collect();
+        place = place.then(&scan_on(disk, identity, place, &mut *each)?);
+        let mut begun = None;
+        for number in later {
+            // One without a record may be there before the last one has its end.
+            if !scan(disk, identity, number, |_, _| Ok(()))?.is_empty {
+                begun = Some(number);
+                break;
+            }
+        }
+        let Some(number) = begun else { return Ok(place) };
+        place = place.then(&scan_on(disk, identity, place, &mut *each)?);
+        let scanned = scan(disk, identity, number, &mut *each)?;
+        let end = LogEnd { file: number, position: scanned.end };
+        check_follows(&LogFile::ended(end), scanned.before, Some(&LogFile::ended(place.end)))?;
+        place = LogPlace { end, last: scanned.last };
+    }
+}
+
+/// The numbers of the log files that are there, in order.
+fn log_numbers(disk: &dyn Disk) -> Result<Vec<u64>> {
+    let names = match disk.list(LOG) {
+        Err(error) if error.kind() == Kind::Missing => Vec::new(),
+        names => names?,
+    };
+    let mut numbers: Vec<_> = names.iter().filter_map(|name| paths::log_number(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 /// `Corrupt` unless a file ends where the checkpoint says, or beyond it if it was the last one.
@@ -195,6 +234,11 @@ fn check_follows(file: &LogFile, named: Option<LogEnd>, before: Option<&LogFile>
 }
 
 impl FoundLog {
+    /// Where its records end; none without a file.
+    pub fn place(&self) -> Option<LogPlace> {
+        Some(LogPlace { end: self.files.last()?.end(), last: self.last })
+    }
+
     /// Makes durable what was found, so that nothing that comes later outlives it. Those before the
     /// last file are: they were synced before one came after them. Of the last one, what nothing says
     /// was synced is written again, for its sync may have failed.

@@ -213,6 +213,11 @@ impl Session {
             }
             on_disk.retain(|_, id| !files.contains_key(id));
         }
+        if let Some(log) = &log
+            && store.options.log != Log::None
+        {
+            store.number_above(first_number(log.next));
+        }
         let is_certain = named.warnings.is_empty();
         if is_certain {
             remove_files(disk, on_disk.keys())?;
@@ -367,6 +372,13 @@ impl Session {
     pub fn root(&self) -> &str {
         self.store.disk.root()
     }
+}
+
+/// Above which number the files of an opening begin whose first log file has the number `log`: none is given
+/// twice, since who follows live tables may hold what its writers removed long ago. The numbers of a
+/// log's life have room for 2^36 openings.
+fn first_number(log: u64) -> u64 {
+    if log < 1 << 36 { log << 24 } else { 0 }
 }
 
 /// Which save a snapshot is, and the files of the segments that it names. None is opened.

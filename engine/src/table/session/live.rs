@@ -14,8 +14,8 @@ use crate::table::bytes::operator::MergeOperator;
 use crate::table::durable::folder::lost_among;
 use crate::table::durable::snapshot::{TableRecord, named_files};
 use crate::table::durable::{
-    Checkpoint, LiveRecord, LogPoint, LogRecord, Opened, log_files, no_live_table, read_checkpoint,
-    scan,
+    Checkpoint, LiveRecord, LogPlace, LogPoint, LogRecord, Opened, log_files, no_live_table,
+    read_checkpoint, scan,
 };
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::{OpenSnapshot, Verify, paths};
@@ -31,15 +31,21 @@ pub struct OpenTable {
 }
 
 /// A table on its way back to where its log ends.
-struct Replay {
-    id: u64,
+pub(super) struct Replay {
+    pub(super) id: u64,
     from: LogPoint,
-    table: Table,
+    pub(super) table: Table,
     begun: Vec<LogPoint>,
     applied: LogPoint,
 }
 
 impl Replay {
+    /// The same, to be changed apart from this one, whose buffers nobody records.
+    pub(super) fn copied(&self) -> Replay {
+        let table = self.table.copy_as(self.table.name().to_owned());
+        Replay { table, begun: Vec::new(), ..*self }
+    }
+
     /// Whether the table lacks some of the record at `at`.
     fn lacks(&self, at: LogPoint) -> bool {
         at.after() > self.from
@@ -173,14 +179,25 @@ impl Session {
 
     /// The same without a log of its own, beside whoever writes.
     fn read_live(&self, name: Option<&str>, options: &OpenTable) -> Result<Vec<Table>> {
+        let (_, (replays, _)) = self.read_beside(name, options)?;
+        Ok(replays.into_iter().map(|replay| replay.table).collect())
+    }
+
+    /// The live table `name`, or all, as checkpoint and log have them at one moment, and where that is in the log.
+    pub(super) fn read_beside(
+        &self,
+        name: Option<&str>,
+        options: &OpenTable,
+    ) -> Result<(Option<Checkpoint>, (Vec<Replay>, Option<LogPlace>))> {
         let (disk, identity) = (&*self.store.disk, self.store.identity);
-        let (checkpoint, tables) = log_files::beside_writer(disk, identity, |checkpoint| {
+        let (checkpoint, read) = log_files::beside_writer(disk, identity, |checkpoint| {
             self.read_once(checkpoint, name, options)
         })?;
-        tables.map_err(|error| {
+        let read = read.map_err(|error| {
             let segments = checkpoint.iter().flat_map(Checkpoint::segments);
             lost_among(disk, named_files(segments), error)
-        })
+        })?;
+        Ok((checkpoint, read))
     }
 
     fn read_once(
@@ -188,7 +205,7 @@ impl Session {
         checkpoint: Option<&Checkpoint>,
         name: Option<&str>,
         options: &OpenTable,
-    ) -> Result<Vec<Table>> {
+    ) -> Result<(Vec<Replay>, Option<LogPlace>)> {
         let mut replays = Vec::new();
         for record in checkpoint.map_or(&[][..], |checkpoint| &checkpoint.tables) {
             if name.is_none_or(|name| name == record.table.name) {
@@ -201,14 +218,14 @@ impl Session {
             return Err(no_live_table(name, names));
         }
         let (disk, identity) = (&*self.store.disk, self.store.identity);
-        log_files::find(disk, identity, checkpoint, &mut |at, payload| {
+        let found = log_files::find(disk, identity, checkpoint, &mut |at, payload| {
             self.replay_record(&mut replays, at, payload)
         })?;
-        Ok(replays.into_iter().map(|replay| replay.table).collect())
+        Ok((replays, found.place()))
     }
 
     /// Applies what a record of the log has for each table.
-    fn replay_record(
+    pub(super) fn replay_record(
         &self,
         replays: &mut [Replay],
         at: LogPoint,

@@ -189,7 +189,7 @@ impl Table {
         Ok(self.copy_as(name.to_owned()))
     }
 
-    pub(super) fn copy_as(&self, name: String) -> Table {
+    pub(in crate::table) fn copy_as(&self, name: String) -> Table {
         Table {
             store: Arc::clone(&self.store),
             name,

@@ -51,7 +51,12 @@ fn record(file: &str, at: Position, payload: &[u8]) -> Outline {
             parts.iter().fold(outline, |outline, (id, batch)| {
                 let count = batch.as_ref().map_or(0, |batch| batch.len());
                 let part = Outline::new(format!("table {id}"), span.clone());
-                outline.child(part.field("operations", count))
+                let ranges = batch.iter().flat_map(|batch| batch.ranges()).zip(1..);
+                let part = part.field("operations", count);
+                outline.child(ranges.fold(part, |part, (it, number)| {
+                    let range = printed_range(&it.range);
+                    part.field(format!("deleted_range_{number}"), range)
+                }))
             })
         }
         Ok(LogRecord::DeleteRange(id, range)) => {

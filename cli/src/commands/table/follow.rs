@@ -1,0 +1,84 @@
+//! `varvite table follow`: print values of a live table as another process updates it.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use varvite::{OpenTable, SessionOptions};
+
+use crate::exit::{Outcome, Verdict};
+use crate::print::Format;
+use crate::store::tables;
+use crate::text::Notation;
+
+/// Print the values of keys of a live table, and again whenever one changes
+///
+/// Takes no lock, so another process may update the table meanwhile; that is what it is for. All lines that are
+/// printed together are of one moment. Ends when it is stopped, or after --changes.
+#[derive(Debug, Args)]
+pub struct Follow {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the live table
+    table: String,
+    /// The keys, as text (`\xNN` for any byte)
+    #[arg(required = true)]
+    keys: Vec<String>,
+    /// Keys and values are hexadecimal
+    #[arg(long)]
+    hex: bool,
+    /// Milliseconds between two looks at the log
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    every_ms: u64,
+    /// End after so many changes, the first values not counted
+    #[arg(long, value_name = "N")]
+    changes: Option<u64>,
+}
+
+/// Runs `follow`.
+pub fn run(arguments: &Follow, format: Format) -> Outcome {
+    let notation = Notation::new(arguments.hex);
+    let keys = arguments.keys.iter().map(|key| notation.parse("key", key));
+    let keys = keys.collect::<varvite::Result<Vec<_>>>()?;
+    let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
+    let options = OpenTable { operators: tables::operators(), ..OpenTable::default() };
+    let mut follower = session.follow(&options)?;
+    let mut before: Vec<Option<Option<Vec<u8>>>> = vec![None; keys.len()];
+    let mut changes = 0;
+    loop {
+        let found = follower.table(&arguments.table)?.lookup(&keys)?;
+        let mut out = io::stdout().lock();
+        let mut is_changed = false;
+        for ((key, value), before) in arguments.keys.iter().zip(found.iter()).zip(&mut before) {
+            let value = value.map(<[u8]>::to_vec);
+            if before.as_ref() == Some(&value) {
+                continue;
+            }
+            is_changed |= before.is_some();
+            let shown = value.as_ref().map(|value| notation.show(value));
+            match (format, &shown) {
+                (Format::Json, _) => {
+                    let line = serde_json::json!({ "key": key, "value": shown });
+                    writeln!(out, "{line}")?;
+                }
+                (Format::Table, Some(shown)) => writeln!(out, "{key}\t{shown}")?,
+                (Format::Table, None) => writeln!(out, "{key} is not there")?,
+            }
+            *before = Some(value);
+        }
+        out.flush()?;
+        drop(out);
+        changes += u64::from(is_changed);
+        if arguments.changes.is_some_and(|most| changes >= most) {
+            return Ok(Verdict::of(true));
+        }
+        loop {
+            thread::sleep(Duration::from_millis(arguments.every_ms));
+            if follower.reload()? {
+                break;
+            }
+        }
+    }
+}
