@@ -1,7 +1,7 @@
 """What Python's calls cost over Rust's: processor time of the same work on two equal stores in memory, by turns.
 
     cargo build --release -p varvite-python --lib --example beside
-    bindings/python/bench/overhead.py TARGET/release [ENTRIES ACCOUNTS]
+    bindings/python/bench/overhead.py TARGET/release [ENTRIES ACCOUNTS ROUNDS]
 
 The Rust side is `examples/beside.rs`, a process of its own that does a round when it is asked. What a round looks at is made
 before it on both sides, and not counted. Shown is the lower quartile of the rounds.
@@ -25,7 +25,6 @@ import varvite
 
 BATCH = 256
 BATCHES = 100
-ROUNDS = 41
 
 
 def mix(number: Any) -> Any:
@@ -126,7 +125,7 @@ TASKS = [
 ]
 
 
-def main(target: str, entries: int = 1_000_000, accounts: int = 100_000) -> None:
+def main(target: str, entries: int = 1_000_000, accounts: int = 100_000, rounds: int = 41) -> None:
     program = [str(Path(target, "examples", "beside")), str(entries), str(accounts)]
     rust = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert rust.stdin and rust.stdout
@@ -142,11 +141,11 @@ def main(target: str, entries: int = 1_000_000, accounts: int = 100_000) -> None
     print(f"{'processor time of':<34} {'Rust':>12} {'Python':>12} {'more':>10} {'overhead':>9}")
     for task, what, count in TASKS:
         times: tuple[list[float], list[float]] = ([], [])
-        for number in range(1, ROUNDS + 1):
+        for number in range(1, rounds + 1):
             for side in (0, 1) if number % 2 else (1, 0):
                 spent = python.run(task, number) if side else ask(task, number)
                 times[side].append(spent / count)
-        one, two = (sorted(it)[ROUNDS // 4] for it in times)
+        one, two = (sorted(it)[rounds // 4] for it in times)
         print(f"{what:<34} {one:>9.1f} ns {two:>9.1f} ns {two - one:>7.1f} ns {(two / one - 1) * 100:>+7.1f} %", flush=True)
     rust.stdin.close()
     rust.wait()

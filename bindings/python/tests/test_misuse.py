@@ -205,6 +205,30 @@ def test_an_operator_that_raises_changes_nothing(session: Session) -> None:
     assert table.get(b"a") == found + b"3"
 
 
+@pytest.mark.parametrize("kind", [MemoryError, RecursionError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_whatever_a_callback_raises_the_caller_gets(session: Session, kind: type[BaseException]) -> None:
+    def fail(*_: object) -> bytes:
+        raise kind
+
+    table = small(session, fail)
+    with pytest.raises(kind):
+        for _ in range(50):
+            table.upsert([b"a"], [b"2"])
+            table.get(b"a")
+    tree = Tree()
+    tree["a"] = b"1"
+    other = tree.duplicate()
+    other["a"] = b"2"
+    for call in (
+        lambda: tree.fold(fail),
+        lambda: tree.diff(other, each=fail),
+        lambda: tree.merge(Tree(), other, fail),
+        lambda: varvite.prove(tree, fail),
+    ):
+        with pytest.raises(kind):
+            call()
+
+
 @pytest.mark.parametrize("answer", [None, 7, "text"])
 def test_an_operator_that_gives_no_bytes(session: Session, answer: object) -> None:
     table = small(session, lambda older, newer: answer)
