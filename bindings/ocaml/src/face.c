@@ -265,11 +265,15 @@ void *face_take(struct face_memory *memory, size_t bytes) {
 }
 
 varvite_bytes face_bytes(struct face_memory *memory, value text) {
-    size_t length = caml_string_length(text);
-    unsigned char *copy = face_take(memory, length + 1);
-    memcpy(copy, String_val(text), length);
-    copy[length] = 0;
-    return (varvite_bytes){copy, length};
+    enum { FEW_WORDS = 8 };
+    size_t words = Wosize_val(text), length = caml_string_length(text);
+    value *copy = face_take(memory, words * sizeof(value));
+    if (words <= FEW_WORDS) {
+        for (size_t it = 0; it < words; it++) copy[it] = Field(text, it);
+    } else {
+        memcpy(copy, String_val(text), words * sizeof(value));
+    }
+    return (varvite_bytes){(const uint8_t *)copy, length};
 }
 
 void face_free(struct face_memory *memory) {
