@@ -84,11 +84,10 @@ let () =
     let rec go at total = if at = batches then total else go (at + 1) (total +. f ((number * batches) + at)) in
     go 0 0. *. 1e9 /. float_of_int (batch * batches)
   in
-  let is_some it = it <> None in
   let lookup round =
     each round (fun number ->
         let keys = Array.map key (picked number entries) in
-        spent (fun () -> assert (Array.for_all is_some (Table.lookups table keys))))
+        spent (fun () -> assert (Array.for_all Option.is_some (Table.lookups table keys))))
   in
   let value = String.make 60 '\007' in
   let update round =
@@ -99,12 +98,12 @@ let () =
   let find_many round =
     each round (fun number ->
         let keys = Array.map account (picked number accounts) in
-        spent (fun () -> assert (Array.for_all is_some (Context.find_many !state keys))))
+        spent (fun () -> assert (Array.for_all Option.is_some (Context.find_many !state keys))))
   in
   let find round =
     each round (fun number ->
         let keys = Array.map account (picked number accounts) in
-        spent (fun () -> Array.iter (fun key -> assert (is_some (Context.find !state key))) keys))
+        spent (fun () -> Array.iter (fun key -> assert (Option.is_some (Context.find !state key))) keys))
   in
   let commit round =
     let value = big_endian (round * batches) in

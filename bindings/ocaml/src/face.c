@@ -124,6 +124,10 @@ struct own {
     int depth; /* callbacks that the thread is in */
     int is_known;
     varvite_arena arenas[DEPTHS];
+    /* Memory for the copies of batches, kept because giving much back to the system and getting it again is dear. */
+    unsigned char *copies;
+    size_t copies_bytes;
+    int copies_are_taken;
     char raised[512];
 };
 static __thread struct own own;
@@ -133,18 +137,22 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void end_thread(void *its) {
     struct own *of = its;
     for (int depth = 0; depth < DEPTHS; depth++) varvite_arena_free(&of->arenas[depth], NULL);
+    free(of->copies);
 }
 
 static void make_key(void) {
     pthread_key_create(&ending, end_thread);
 }
 
+static void know_thread(void) {
+    if (own.is_known) return;
+    pthread_once(&once, make_key);
+    pthread_setspecific(ending, &own);
+    own.is_known = 1;
+}
+
 varvite_arena *face_arena(void) {
-    if (!own.is_known) {
-        pthread_once(&once, make_key);
-        pthread_setspecific(ending, &own);
-        own.is_known = 1;
-    }
+    know_thread();
     if (own.depth >= DEPTHS) caml_invalid_argument("Varvite: callbacks are nested too deep");
     return &own.arenas[own.depth];
 }
@@ -231,9 +239,22 @@ void face_raise(int status, const varvite_error *error) {
 
 /* ---- copies ---- */
 
+/* The thread's own memory, unless a call that this one is nested in has it, or it is too much to keep. */
+static unsigned char *much(size_t bytes) {
+    if (own.copies_are_taken || bytes > KEPT_BYTES) return malloc(bytes);
+    if (bytes > own.copies_bytes) {
+        know_thread();
+        free(own.copies);
+        own.copies = malloc(bytes * 2);
+        own.copies_bytes = own.copies ? bytes * 2 : 0;
+    }
+    own.copies_are_taken = own.copies != NULL;
+    return own.copies;
+}
+
 void face_reserve(struct face_memory *memory, size_t bytes) {
     memory->used = 0;
-    memory->start = bytes <= FACE_NEAR_BYTES ? (unsigned char *)memory->near : malloc(bytes);
+    memory->start = bytes <= FACE_NEAR_BYTES ? (unsigned char *)memory->near : much(bytes);
     if (!memory->start) caml_raise_out_of_memory();
 }
 
@@ -244,15 +265,21 @@ void *face_take(struct face_memory *memory, size_t bytes) {
 }
 
 varvite_bytes face_bytes(struct face_memory *memory, value text) {
-    size_t length = caml_string_length(text);
-    unsigned char *copy = face_take(memory, length + 1);
-    memcpy(copy, String_val(text), length);
-    copy[length] = 0;
-    return (varvite_bytes){copy, length};
+    enum { FEW_WORDS = 8 };
+    size_t words = Wosize_val(text), length = caml_string_length(text);
+    value *copy = face_take(memory, words * sizeof(value));
+    if (words <= FEW_WORDS) {
+        for (size_t it = 0; it < words; it++) copy[it] = Field(text, it);
+    } else {
+        memcpy(copy, String_val(text), words * sizeof(value));
+    }
+    return (varvite_bytes){(const uint8_t *)copy, length};
 }
 
 void face_free(struct face_memory *memory) {
-    if (memory->start != (unsigned char *)memory->near) free(memory->start);
+    if (memory->start == (unsigned char *)memory->near) return;
+    if (memory->start == own.copies) own.copies_are_taken = 0;
+    else free(memory->start);
 }
 
 size_t face_path_size(value path) {

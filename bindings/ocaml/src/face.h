@@ -106,8 +106,9 @@ void face_free(struct face_memory *memory);
 static inline size_t face_aligned(size_t bytes) {
     return (bytes + 7) & ~(size_t)7;
 }
+/* A text is copied by the words that it lies in, which end in a NUL behind its last byte. */
 static inline size_t face_size(value text) {
-    return face_aligned(caml_string_length(text) + 1);
+    return Bosize_val(text);
 }
 size_t face_path_size(value path);
 varvite_bytes *face_path(struct face_memory *memory, value path, size_t *steps);

@@ -118,6 +118,19 @@ let operators () =
       at 0
     in
     Alcotest.(check bool) sentence true (has "Mine(7)"));
+  (* Memory and stack that are not there. *)
+  List.iter
+    (fun (name, fault) ->
+      let bad = Table.Operator.make ~name (fun _ _ -> fault ()) in
+      let table = Table.Session.create_table ~operator:bad session name in
+      Table.insert table "a" "1";
+      fails Callback (fun () ->
+          Table.upsert table "a" "2";
+          ignore (Table.get table "a")))
+    [ ("memory", fun () -> Bytes.to_string (Bytes.create (Sys.max_string_length / 2)));
+      ("stack", fun () ->
+        let rec deep at = if at < 0 then "" else deep (at + 1) ^ "x" in
+        deep 0) ];
   is_bad := false;
   let found = Table.get table "a" in
   Alcotest.(check bool) "whole" true (found = Some "12" || found = Some "123");
