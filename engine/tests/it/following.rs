@@ -4,6 +4,7 @@ use std::ops::Bound::Unbounded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use crate::listed::Listed;
 use varvite::cache::Cache;
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -103,8 +104,8 @@ fn a_follower_outlives_its_writers() {
                 assert!(follower.reload().unwrap());
             }
             if number % 35 == 0 {
-                let found = follower.table("t").unwrap().range(Unbounded, Unbounded).unwrap();
-                assert_eq!(found, table.range(Unbounded, Unbounded).unwrap(), "{number}");
+                let found = follower.table("t").unwrap().listed(Unbounded, Unbounded).unwrap();
+                assert_eq!(found, table.listed(Unbounded, Unbounded).unwrap(), "{number}");
             }
         }
         drop(table);
