@@ -16,7 +16,7 @@ pub mod table;
 pub use error::{Error, Kind, Result};
 pub use table::raw;
 pub use table::{
-    Batch, Cursor, Executor, LoadOrder, Loader, Log, Lookups, MergeOperator, Observer,
+    BackedUp, Batch, Cursor, Executor, LoadOrder, Loader, Log, Lookups, MergeOperator, Observer,
     OpenSnapshot, OpenTable, Operation, Session, SessionOptions, SessionStats, Snapshot,
     SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats, Transferred, Value,
     ValueWriter, Values, Verify, View,
@@ -29,6 +29,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../docs/guide/table.md")]
     struct Guide;
+    #[doc = include_str!("../../docs/guide/backup.md")]
+    struct Backups;
     #[doc = include_str!("../../docs/guide/coming-from.md")]
     struct ComingFrom;
     #[doc = include_str!("../../docs/guide/coming-from-irmin.md")]

@@ -23,10 +23,12 @@ pub use bytes::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use durable::snapshot::{SnapshotInfo, SnapshotTable};
 pub use read::stats::{LevelStats, MergeStats, TableStats};
 pub use read::{Cursor, Value, ValueWriter, Values, View};
-pub use session::{LoadOrder, Loader, OpenTable, Session, Snapshot, SnapshotContent, Transferred};
+pub use session::{
+    BackedUp, LoadOrder, Loader, OpenTable, Session, Snapshot, SnapshotContent, Transferred,
+};
 pub use shared::{
     Executor, FilterStats, Log, Lookups, Observer, OpenSnapshot, Operation, SessionOptions,
     SessionStats, TableOptions, Verify,
 };
-pub use tools::{check, inspect, raw};
+pub use tools::{check, inspect, raw, repair};
 pub use write::Table;

@@ -3,16 +3,21 @@
 //! Opening and closing it; saving, opening and deleting snapshots; opening live tables and updating several at
 //! once; loading, uniting and moving tables between sessions. Relies on all rooms but `tools`.
 
+mod backup;
+mod intake;
 mod lifecycle;
 mod live;
 mod loader;
+mod new_store;
 mod snapshots;
 mod transfer;
 mod union;
 mod values;
 
+pub use backup::BackedUp;
 pub use lifecycle::Session;
 pub use live::OpenTable;
 pub use loader::{LoadOrder, Loader};
+pub use new_store::{Made, NewStore};
 pub use snapshots::{Snapshot, SnapshotContent};
 pub use transfer::Transferred;

@@ -83,6 +83,8 @@ struct LogState {
     before: Option<LogEnd>,
     /// Older files that are still there, oldest first.
     older: Vec<LogFile>,
+    /// By how many they are held, so that none of them goes.
+    holds: u32,
     /// Somebody writes or syncs; others wait.
     leading: bool,
     /// Records pushed, and those of them that were written or given up, since the log was opened.
@@ -132,6 +134,7 @@ impl LogWriter {
             current: LogFile::empty(number),
             before,
             older,
+            holds: 0,
             leading: false,
             pushed: 0,
             done: 0,
@@ -363,17 +366,26 @@ impl LogWriter {
         LogPoint { file: state.current.number, sequence, skip: 0 }
     }
 
-    /// Removes the older files that are not in `needed`, and lets their blob files go. What stays in
-    /// spite of it goes when the session is opened again.
+    /// Begins or ends a time in which no file goes, since somebody copies them.
+    pub fn hold(&self, begins: bool) {
+        let mut state = lock(&self.state);
+        state.holds = if begins { state.holds + 1 } else { state.holds - 1 };
+    }
+
+    /// Removes the older files that are not in `needed`, unless they are held, and lets their blob files
+    /// go. What stays in spite of it goes when the session is opened again.
     pub fn retain(&self, needed: &[u64]) {
         let mut gone = Vec::new();
-        lock(&self.state).older.retain(|file| {
-            let is_needed = needed.contains(&file.number);
-            if !is_needed {
+        let mut state = lock(&self.state);
+        let is_held = state.holds > 0;
+        state.older.retain(|file| {
+            let stays = is_held || needed.contains(&file.number);
+            if !stays {
                 gone.push(file.number);
             }
-            is_needed
+            stays
         });
+        drop(state);
         for number in &gone {
             // Best effort, as said.
             remove_quietly(&*self.store.disk, &paths::log_file(*number));
@@ -445,7 +457,7 @@ impl LogState {
 }
 
 /// Makes an empty log file, durable with its name.
-fn create(store: &Arc<SegmentStore>, number: u64) -> Result<AppendFile> {
+pub(super) fn create(store: &Arc<SegmentStore>, number: u64) -> Result<AppendFile> {
     let path = paths::log_file(number);
     paths::check_number(store.disk.root(), &path, number)?;
     let identity = combine(store.identity, crc(path.as_bytes()).into());

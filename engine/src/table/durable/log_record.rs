@@ -160,6 +160,59 @@ impl LogRecord {
         if let LogRecord::Update { blobs, .. } = self { blobs } else { &[] }
     }
 
+    /// The payload in `from` as a record of another store, behind `to`: with those tables alone that `keeps`
+    /// names, and with the blob files that `renumber` gives. Whether there are any of these tables; else it is
+    /// no record.
+    pub(in crate::table) fn rewrite(
+        from: Decoder<'_>,
+        keeps: &dyn Fn(u64) -> bool,
+        renumber: &mut dyn FnMut(&BlobMeta) -> Result<BlobMeta>,
+        to: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let whole = from.clone();
+        let record = LogRecord::decode(&mut from.clone(), &|_| false)?;
+        let (parts, blobs) = match &record {
+            LogRecord::Begin(_) => return Err(from.corrupt("an update", "a file's beginning")),
+            LogRecord::DeleteRange(id, range) if keeps(*id) => {
+                let mut range_to = Encoder::after(std::mem::take(to));
+                encode_delete_range(&mut range_to, *id, range);
+                *to = range_to.finish();
+                return Ok(true);
+            }
+            LogRecord::DeleteRange(..) => return Ok(false),
+            LogRecord::Update { parts, blobs } => (&parts[..], &blobs[..]),
+        };
+        if !parts.iter().any(|(id, _)| keeps(*id)) {
+            return Ok(false);
+        }
+        let mut out = Encoder::after(std::mem::take(to));
+        if blobs.is_empty() {
+            out.u8(UPDATE);
+        } else {
+            out.u8(UPDATE_WITH_BLOBS);
+            out.varint(blobs.len() as u64);
+            for blob in blobs {
+                let blob = renumber(blob)?;
+                blob.encode(&mut out);
+                out.varint(blob.id);
+            }
+        }
+        let mut from = whole;
+        if from.u8()? == UPDATE_WITH_BLOBS {
+            decode_blobs(&mut from)?;
+        }
+        while from.remaining() > 0 {
+            let (mut part, before) = (from.clone(), from.remaining());
+            let (id, _) = decode_part(&mut from, &|_| false, blobs)?;
+            let bytes = part.raw(before - from.remaining())?;
+            if keeps(id) {
+                out.raw(bytes);
+            }
+        }
+        *to = out.finish();
+        Ok(true)
+    }
+
     /// Decodes the payload of a record, with the operations on the tables that `wanted` names.
     /// Allocates a small multiple of its bytes.
     pub fn decode(from: &mut Decoder<'_>, wanted: &dyn Fn(u64) -> bool) -> Result<LogRecord> {
