@@ -52,6 +52,7 @@ struct LiveTable {
     whole: bool,
     log_records: u64,
     left_out: u64,
+    ends_within_update: bool,
 }
 
 #[derive(Serialize)]
@@ -101,6 +102,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         whole: table.is_whole,
         log_records: table.log_records,
         left_out: table.left_out,
+        ends_within_update: table.ends_within_update,
     });
     let report = Report {
         whole: losses.is_empty(),

@@ -104,7 +104,7 @@ fn a_crash_leaves_no_backup_or_the_one_before_or_the_new_one() {
                     outcome.unwrap();
                     break;
                 }
-                for (crash, image) in sim.crash_images(3, 4) {
+                for (crash, image) in sim.crash_images(2, 2) {
                     let what = (round, n, crash);
                     let image = image as Arc<dyn Disk>;
                     match Session::open_read_only(Arc::clone(&image), options(Log::None)) {

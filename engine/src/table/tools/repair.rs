@@ -66,6 +66,9 @@ pub struct RepairedTable {
     pub left_out: u64,
     /// Whether it has all updates, as far as can be known.
     pub is_whole: bool,
+    /// Whether it ends in the middle of an update: its segments have the first operations, and the rest was in
+    /// the part of the log that is lost.
+    pub ends_within_update: bool,
 }
 
 /// What a repair kept and lost.

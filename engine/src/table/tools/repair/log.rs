@@ -80,11 +80,12 @@ impl Repairer<'_> {
             }
         }
         let repaired = kept.iter().map(|record| {
-            let Reading { is_cut, kept, left_out, .. } = tables[&record.id];
+            let Reading { from, is_cut, kept, left_out } = tables[&record.id];
+            let ends_within_update = is_cut && kept == 0 && from.skip > 0;
             let name = record.table.name.clone();
             let has_all = |loss: &super::Loss| !loss.live_tables.contains(&name);
             let is_whole = !is_cut && self.report.losses.iter().all(has_all);
-            RepairedTable { name, log_records: kept, left_out, is_whole }
+            RepairedTable { name, log_records: kept, left_out, is_whole, ends_within_update }
         });
         Ok((log, repaired.collect()))
     }
