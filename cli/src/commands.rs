@@ -5,6 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::exit::Outcome;
 use crate::print::Format;
 
+mod backup;
 mod bench;
 mod check;
 mod completions;
@@ -13,6 +14,7 @@ mod context;
 mod demo;
 mod inspect;
 mod proof;
+mod repair;
 mod replay;
 mod table;
 mod trace;
@@ -46,6 +48,8 @@ enum Command {
     #[command(subcommand)]
     Trace(trace::Command),
     Check(check::Arguments),
+    Backup(backup::Arguments),
+    Repair(repair::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -63,6 +67,8 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Inspect(arguments) => inspect::run(&arguments, format),
         Command::Trace(command) => trace::run(&command, format),
         Command::Check(arguments) => check::run(&arguments, format),
+        Command::Backup(arguments) => backup::run(&arguments, format),
+        Command::Repair(arguments) => repair::run(&arguments, format),
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
     }
 }

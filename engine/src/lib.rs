@@ -16,10 +16,10 @@ pub mod table;
 pub use error::{Error, Kind, Result};
 pub use table::raw;
 pub use table::{
-    Batch, Bytes, Cursor, Executor, Follower, KeyBounds, Keys, LoadOrder, Loader, Log, Lookups,
-    MergeOperator, Observer, OpenSnapshot, OpenTable, Operation, Range, Session, SessionOptions,
-    SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats,
-    Transferred, Value, ValueWriter, Values, Verify, View,
+    BackedUp, Batch, Bytes, Cursor, Executor, Follower, KeyBounds, Keys, LoadOrder, Loader, Log,
+    Lookups, MergeOperator, Observer, OpenSnapshot, OpenTable, Operation, Range, Session,
+    SessionOptions, SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table, TableOptions,
+    TableStats, Transferred, Value, ValueWriter, Values, Verify, View,
 };
 
 /// The examples of the README and of the guide compile and run with the tests.
@@ -29,6 +29,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../docs/guide/table.md")]
     struct Guide;
+    #[doc = include_str!("../../docs/guide/backup.md")]
+    struct Backups;
     #[doc = include_str!("../../docs/guide/coming-from.md")]
     struct ComingFrom;
     #[doc = include_str!("../../docs/guide/coming-from-irmin.md")]

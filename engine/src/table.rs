@@ -24,11 +24,12 @@ pub use durable::snapshot::{SnapshotInfo, SnapshotTable};
 pub use read::stats::{LevelStats, MergeStats, TableStats};
 pub use read::{Bytes, Cursor, KeyBounds, Keys, Range, Value, ValueWriter, Values, View};
 pub use session::{
-    Follower, LoadOrder, Loader, OpenTable, Session, Snapshot, SnapshotContent, Transferred,
+    BackedUp, Follower, LoadOrder, Loader, OpenTable, Session, Snapshot, SnapshotContent,
+    Transferred,
 };
 pub use shared::{
     Executor, FilterStats, Log, Lookups, Observer, OpenSnapshot, Operation, SessionOptions,
     SessionStats, TableOptions, Verify,
 };
-pub use tools::{check, inspect, raw};
+pub use tools::{check, inspect, raw, repair};
 pub use write::Table;

@@ -81,7 +81,15 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let report = Report { sound: report.findings.is_empty(), ..report };
     match format {
         Format::Json => print::json(&report)?,
-        Format::Table => show(&report)?,
+        Format::Table => {
+            show(&report)?;
+            if !report.sound {
+                print::line(&format!(
+                    "varvite repair {} OUT makes a new store in the folder OUT of what is whole",
+                    arguments.dir.display()
+                ))?;
+            }
+        }
     }
     Ok(Verdict::of(report.sound))
 }

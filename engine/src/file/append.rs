@@ -204,6 +204,22 @@ pub fn position_after(file: &dyn File, identity: u64, before: u64) -> Result<Opt
     }))
 }
 
+/// How many records seem to lie behind `end`, where the records of a file end: their heads are those of this
+/// place, so they were written here, but what they were written after is not there. For whoever tells what
+/// was lost.
+pub fn count_behind(file: &dyn File, identity: u64, end: u64) -> Result<u64> {
+    let mut window = Window::new(file, file.len()?);
+    let (mut next, mut count) = (end, 0);
+    while next.saturating_add(HEAD as u64) <= window.file_end {
+        // No record is empty, and most of what is behind an end is zeros.
+        let may_be = window.at(next, HEAD)?.get(8..12).is_some_and(|length| length != [0; 4]);
+        let head = if may_be { window.head(identity, next)? } else { None };
+        count += u64::from(head.is_some());
+        next += head.map_or(1, |head| HEAD as u64 + u64::from(head.length));
+    }
+    Ok(count)
+}
+
 /// Up to where a later record says that the file was synced, if that is beyond `end`.
 fn synced_beyond(window: &mut Window<'_>, identity: u64, end: u64) -> Result<Option<u64>> {
     let file_end = window.file_end;

@@ -9,15 +9,17 @@ mod checkpoint;
 pub mod folder;
 mod live_tables;
 mod log;
+mod log_copy;
 pub mod log_files;
 mod log_record;
 mod opening;
 pub mod snapshot;
 pub mod verify;
 
-pub use checkpoint::{Checkpoint, CheckpointTag, LiveRecord, read_checkpoint, read_tag};
-pub use live_tables::{LiveTables, LiveWriter, Opened, TableState, no_live_table};
+pub use checkpoint::{Checkpoint, CheckpointTag, LiveRecord, Origin, read_checkpoint, read_tag};
+pub use live_tables::{Frozen, LiveTables, LiveWriter, Opened, TableState, no_live_table};
 pub use log::{LogFile, LogPlace, LogWriter, scan};
+pub use log_copy::LogCopy;
 pub use log_record::{
     LogEnd, LogPoint, LogRecord, encode_begin, encode_delete_range, encode_update,
 };

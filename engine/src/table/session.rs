@@ -3,18 +3,23 @@
 //! Opening and closing it; saving, opening and deleting snapshots; opening live tables, updating several at
 //! once, and following those of another process; loading, uniting and moving tables between sessions. Relies on all rooms but `tools`.
 
+mod backup;
 mod follow;
+mod intake;
 mod lifecycle;
 mod live;
 mod loader;
+mod new_store;
 mod snapshots;
 mod transfer;
 mod union;
 mod values;
 
+pub use backup::BackedUp;
 pub use follow::Follower;
 pub use lifecycle::Session;
 pub use live::OpenTable;
 pub use loader::{LoadOrder, Loader};
+pub use new_store::{Made, NewStore};
 pub use snapshots::{Snapshot, SnapshotContent};
 pub use transfer::Transferred;

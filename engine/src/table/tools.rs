@@ -1,7 +1,9 @@
 //! Looking at files from outside: what is in one, whether all are sound, and their pieces for programs.
 //!
-//! Nothing imports this room. It opens nothing for writing and survives what is damaged.
+//! Nothing imports this room. It writes nothing to what it looks at and survives what is damaged; a repair makes
+//! another session of what is whole.
 
 pub mod check;
 pub mod inspect;
 pub mod raw;
+pub mod repair;

@@ -238,7 +238,7 @@ impl Tale {
         live
     }
 
-    fn session(&self) -> &Session {
+    pub fn session(&self) -> &Session {
         self.session.as_ref().expect("the tale begins with a session")
     }
 

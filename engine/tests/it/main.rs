@@ -13,6 +13,7 @@ mod golden; // the files in `golden/`: read, written again, equal
 mod manifests; // golden manifests and session files, and what is refused in spite of its checksum
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
+mod backup; // live tables of one moment in another folder: crashes, faults, refusals, what is copied
 mod batch_ranges; // ranges that a batch deletes among other operations; batches that are joined
 mod beside; // readers, checks and inspections at every call of a writer, and the other way round
 mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
@@ -68,6 +69,7 @@ mod random; // numbers that follow from a seed
 mod ranges; // iterators and single gets, by example, with failing reads
 mod removals; // files go when the session is used, not where a view is dropped
 mod reopened; // a fault, an opening, more updates, and then the power goes
+mod repair; // every file of a store damaged or lost, then repaired: what can be saved is, and is told
 mod schedule; // the work of updates against the model of levels, and its bound
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
 mod shrinking; // fewer steps that still fail

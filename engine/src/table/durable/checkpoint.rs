@@ -12,7 +12,9 @@ use super::log_record::{LogEnd, LogPoint};
 use super::snapshot::{TableRecord, decode_tables, encode_tables};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
+use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum};
 use crate::table::runs::SegmentMeta;
 use crate::table::shared::paths;
@@ -57,7 +59,25 @@ pub struct Checkpoint {
     pub tables: Vec<LiveRecord>,
 }
 
+/// Who wrote a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The session that it is of.
+    Own,
+    /// A backup or a repair, from what another session had. Nothing was written to its live tables since.
+    Copied,
+}
+
 impl Checkpoint {
+    /// The header of a checkpoint of the session `store`.
+    pub fn header(store: u64, origin: Origin) -> Header {
+        let text = match origin {
+            Origin::Own => paths::CHECKPOINT,
+            Origin::Copied => "copied checkpoint",
+        };
+        Header::new(FileKind::Checkpoint, combine(store, crc(text.as_bytes()).into()), store)
+    }
+
     /// The bytes of the file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

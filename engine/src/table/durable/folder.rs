@@ -51,7 +51,17 @@ impl Claim {
         disk.sync_directory("")?;
         left.iter().try_for_each(|path| disk.remove(path))?;
         make_folders(&**disk)?;
+        end_copying(&**disk)?;
         Ok((Claim { disk: Arc::clone(disk) }, lock))
+    }
+
+    /// The same for a copy of another session with log and checkpoint. Should it be cut short, they are
+    /// removed by the next claim, since a mark of its own says that they are nothing yet.
+    pub fn begin_copying(disk: &Arc<dyn Disk>) -> Result<(Claim, Box<dyn Lock>)> {
+        let (claim, lock) = Claim::begin(disk)?;
+        disk.open(&paths::half_copied(), Mode::Create, Access::Buffered)?.sync()?;
+        disk.sync_directory("")?;
+        Ok((claim, lock))
     }
 
     /// Claims the root folder of `disk`, whatever session is there: that ends with the rename of its own
@@ -113,6 +123,19 @@ impl Claim {
 /// opening is told.
 fn sync_names(disk: &dyn Disk, folder: &str) -> Result<()> {
     disk.sync_directory(folder).inspect_err(|_| tell_doubt(disk))
+}
+
+/// Removes the mark of a copy that was cut short, once nothing of it can come back.
+fn end_copying(disk: &dyn Disk) -> Result<()> {
+    let mark = paths::half_copied();
+    if !disk.exists(&mark)? {
+        return Ok(());
+    }
+    if disk.exists(LOG)? {
+        disk.sync_directory(LOG)?;
+    }
+    disk.sync_directory("")?;
+    disk.remove(&mark)
 }
 
 fn mark() -> String {
@@ -325,13 +348,14 @@ fn expect_free(disk: &dyn Disk) -> Result<bool> {
             format!("{} holds a session already: open it instead", disk.root()),
         ));
     }
-    let mark = mark();
+    let (mark, copying) = (mark(), paths::half_copied());
     for name in &names {
-        if name == CHECKPOINT {
+        let is_of_copy = is_checkpoint(name) && names.contains(&copying);
+        if name == CHECKPOINT && !is_of_copy {
             return Err(lost_session(disk, name));
         }
-        let is_ours = *name == mark
-            || *name == paths::in_doubt()
+        let is_ours = is_of_copy
+            || [&mark, &copying, &paths::in_doubt()].contains(&name)
             || [LOCK, SEGMENTS, SNAPSHOTS, LOG].contains(&name.as_str());
         if !is_ours {
             return Err(foreign(disk, name));
@@ -340,10 +364,20 @@ fn expect_free(disk: &dyn Disk) -> Result<bool> {
     Ok(names.contains(&mark))
 }
 
+/// Whether a file in the root folder is the checkpoint, or one that is being written.
+fn is_checkpoint(name: &str) -> bool {
+    replace::unfinished(name).unwrap_or(name) == CHECKPOINT
+}
+
 /// The files in the folders of a session that is none. All of them may go when the folder is marked,
 /// but a log with a record, which nothing that was cut short leaves.
 fn left_over(disk: &dyn Disk, is_marked: bool) -> Result<Vec<String>> {
     let mut left = Vec::new();
+    let is_copy = disk.exists(&paths::half_copied())?;
+    if is_copy {
+        let names = disk.list("")?;
+        left.extend(names.into_iter().filter(|name| is_checkpoint(name)));
+    }
     for folder in [SEGMENTS, SNAPSHOTS, LOG] {
         let names = match disk.list(folder) {
             Err(error) if error.kind() == Kind::Missing => continue,
@@ -357,7 +391,7 @@ fn left_over(disk: &dyn Disk, is_marked: bool) -> Result<Vec<String>> {
             let is_log = folder == LOG && paths::log_number(&name).is_some();
             let has_records =
                 is_log && disk.open(&path, Mode::Read, Access::Buffered)?.len()? > LENGTH as u64;
-            if !is_marked || has_records {
+            if !is_marked || (has_records && !is_copy) {
                 return Err(lost_session(disk, &path));
             }
             left.push(path);

@@ -7,11 +7,15 @@
 //!
 //! Every write and sync: `docs/design/durability.md`.
 
+mod frozen;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
-use super::checkpoint::{Checkpoint, LiveRecord};
+pub use frozen::Frozen;
+
+use super::checkpoint::{Checkpoint, LiveRecord, Origin};
 use super::log::LogWriter;
 use super::log_record::{LogEnd, LogPoint, encode_delete_range, encode_update};
 use super::snapshot::{NamedSegments, TableRecord, files_of, named_files};
@@ -19,9 +23,6 @@ use crate::cache::Charge;
 use crate::disk::Access;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
-use crate::format::checksum::crc;
-use crate::format::hash::combine;
-use crate::format::header::{FileKind, Header};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
 use crate::table::buffer::Batch;
 use crate::table::merge::{Input, Shape};
@@ -618,8 +619,7 @@ impl LiveTables {
             let ends = needed(log, &entries, end);
             let numbers: Vec<_> = ends.iter().map(|end| end.file).collect();
             let records = entries.values().map(|entry| (*entry.record).clone()).collect();
-            let identity = combine(self.store.identity, crc(CHECKPOINT.as_bytes()).into());
-            let header = Header::new(FileKind::Checkpoint, identity, self.store.identity);
+            let header = Checkpoint::header(self.store.identity, Origin::Own);
             let checkpoint = Checkpoint { header, next_id, files: ends, tables: records };
             let bytes = checkpoint.segments().map(record_bytes).sum();
             let working = self.store.charge();

@@ -88,6 +88,8 @@ struct LogState {
     before: Option<LogEnd>,
     /// Older files that are still there, oldest first.
     older: Vec<LogFile>,
+    /// By how many they are held, so that none of them goes.
+    holds: u32,
     /// Somebody writes or syncs; others wait.
     leading: bool,
     /// Records pushed, and those of them that were written or given up, since the log was opened.
@@ -141,6 +143,7 @@ impl LogWriter {
             current: LogFile::empty(number),
             before,
             older,
+            holds: 0,
             leading: false,
             pushed: 0,
             done: 0,
@@ -374,6 +377,12 @@ impl LogWriter {
         LogPoint { file: state.current.number, sequence, skip: 0 }
     }
 
+    /// Begins or ends a time in which no file goes, since somebody copies them.
+    pub fn hold(&self, begins: bool) {
+        let mut state = lock(&self.state);
+        state.holds = if begins { state.holds + 1 } else { state.holds - 1 };
+    }
+
     /// Leaves the older files that are not in `needed` to [`LogWriter::remove_unneeded`].
     pub fn retain(&self, needed: &[u64]) {
         let mut unneeded = lock(&self.unneeded);
@@ -392,11 +401,14 @@ impl LogWriter {
         self.has_unneeded.load(Ordering::Acquire)
     }
 
-    /// Removes up to `most` of the files that no checkpoint needs, and lets their blob files go. What stays
+    /// Removes up to `most` of the files that no checkpoint needs, unless they are held, and lets their blob files go. What stays
     /// in spite of it goes when the session is opened again.
     pub fn remove_unneeded(&self, most: usize) {
         let numbers: Vec<_> = {
             let mut unneeded = lock(&self.unneeded);
+            if lock(&self.state).holds > 0 {
+                return;
+            }
             let count = unneeded.len().min(most);
             let numbers = unneeded.drain(..count).collect();
             self.has_unneeded.store(!unneeded.is_empty(), Ordering::Release);
@@ -472,7 +484,7 @@ impl LogState {
 }
 
 /// Makes an empty log file, durable with its name.
-fn create(store: &Arc<SegmentStore>, number: u64) -> Result<AppendFile> {
+pub(super) fn create(store: &Arc<SegmentStore>, number: u64) -> Result<AppendFile> {
     let path = paths::log_file(number);
     paths::check_number(store.disk.root(), &path, number)?;
     let identity = combine(store.identity, crc(path.as_bytes()).into());

@@ -11,9 +11,12 @@ use super::log::{LogFile, LogPlace, scan, scan_on};
 use super::log_record::{LogEnd, LogPoint, LogRecord};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
-use crate::file::append::{self, HEAD};
+use crate::file::append::{self, HEAD, Position};
 use crate::file::replace::remove_leftovers;
+use crate::format::checksum::{crc, crc_append};
 use crate::format::codec::Decoder;
+use crate::format::hash::combine;
+use crate::format::header::FileKind;
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::paths::{self, LOG};
 
@@ -111,6 +114,10 @@ pub fn find(
             found.leftovers.push(number);
             continue;
         }
+        if named.is_none() && is_alone(disk, identity, number) {
+            found.leftovers.push(number);
+            continue;
+        }
         let (mut tables, mut blobs) = (BTreeMap::new(), BTreeMap::new());
         let scanned = scan(disk, identity, number, |at, payload| {
             let start = payload.clone();
@@ -199,6 +206,116 @@ fn log_numbers(disk: &dyn Disk) -> Result<Vec<u64>> {
     let mut numbers: Vec<_> = names.iter().filter_map(|name| paths::log_number(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// Whether log file `number` says that it follows itself: a copy has all in it that its tables need, and counts
+/// only where a checkpoint names it. One that cannot be read says nothing.
+pub fn is_alone(disk: &dyn Disk, identity: u64, number: u64) -> bool {
+    let path = paths::log_file(number);
+    let Ok((file, header)) = append::open_reader(disk, &path, FileKind::Log) else { return false };
+    if (header.store, header.identity) != (identity, combine(identity, crc(path.as_bytes()).into()))
+    {
+        return false;
+    }
+    let mut is_alone = false;
+    // Its first record is enough.
+    let _ = append::scan(&*file, header.identity, Position::start(), |_, payload| {
+        let mut from = Decoder::new(&path, 0, payload);
+        if let Ok(LogRecord::Begin(Some(before))) = LogRecord::decode(&mut from, &|_| false) {
+            is_alone = before.file == number;
+        }
+        Err(Error::invalid("the first record"))
+    });
+    is_alone
+}
+
+/// What can be read of a log file that may be damaged.
+#[derive(Debug)]
+pub struct Salvaged {
+    /// After the last record that is whole.
+    pub end: Position,
+    /// Where the file before it ended, as its first record says.
+    pub before: Option<LogEnd>,
+    /// Why there is nothing more, unless the file ends there by its own word.
+    pub damage: Option<Error>,
+    /// How many records seem to lie behind the end.
+    pub behind: u64,
+}
+
+/// Reads log file `number` of the store `identity` up to its first bad record; calls `each` with the others.
+/// An error is of `each` alone.
+pub fn salvage(
+    disk: &dyn Disk,
+    identity: u64,
+    number: u64,
+    each: &mut dyn FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
+) -> Result<Salvaged> {
+    let (mut end, mut before, mut failed) = (Position::start(), None, None);
+    let path = paths::log_file(number);
+    let own = combine(identity, crc(path.as_bytes()).into());
+    let mut read = || {
+        let (file, header) = append::open_reader(disk, &path, FileKind::Log)?;
+        if (header.store, header.identity) != (identity, own) {
+            return Err(Error::corrupt(&path, 0, "the log file of this number", "another one"));
+        }
+        append::scan(&*file, own, Position::start(), |at, payload| {
+            let mut from = Decoder::new(&path, at.offset + HEAD as u64, payload);
+            if at.sequence == 0 {
+                if let LogRecord::Begin(named) = LogRecord::decode(&mut from, &|_| false)? {
+                    before = named;
+                }
+            } else {
+                LogRecord::decode(&mut from.clone(), &|_| false)?;
+                let point = LogPoint { file: number, sequence: at.sequence, skip: 0 };
+                if let Err(error) = each(point, &mut from) {
+                    failed = Some(error);
+                    return Err(Error::invalid("the caller's"));
+                }
+            }
+            let length = (HEAD + payload.len()) as u64;
+            let chain = crc_append(at.chain, payload);
+            end = Position { offset: at.offset + length, sequence: at.sequence + 1, chain };
+            Ok(())
+        })
+    };
+    let read = read();
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let file = disk.open(&path, Mode::Read, Access::Buffered);
+    let behind = file.and_then(|file| append::count_behind(&*file, own, end.offset)).unwrap_or(0);
+    Ok(Salvaged { end, before, damage: read.err(), behind })
+}
+
+/// Calls `each` with place and content of every record of the log file that ends at `end`, or has gone on
+/// since: beside its writer, too.
+pub fn read_to(
+    disk: &dyn Disk,
+    identity: u64,
+    end: LogEnd,
+    each: &mut dyn FnMut(LogPoint, &mut Decoder<'_>) -> Result<()>,
+) -> Result<()> {
+    let last = end.position.sequence.saturating_sub(1);
+    let mut is_read = last == 0;
+    if is_read {
+        return Ok(());
+    }
+    let scanned = scan(disk, identity, end.file, |at, payload| {
+        each(at, payload)?;
+        is_read = at.sequence == last;
+        // What is behind it, its writer may take back at any time.
+        if is_read { Err(Error::invalid("the end")) } else { Ok(()) }
+    });
+    match scanned {
+        _ if is_read => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) => Err(Error::corrupt(
+            &paths::log_file(end.file),
+            found.end.offset,
+            format_args!("{} records", end.position.sequence),
+            format_args!("{} valid ones", found.end.sequence),
+        )),
+    }
 }
 
 /// `Corrupt` unless a file ends where the checkpoint says, or beyond it if it was the last one.

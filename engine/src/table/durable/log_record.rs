@@ -180,6 +180,74 @@ impl LogRecord {
         if let LogRecord::Update { blobs, .. } = self { blobs } else { &[] }
     }
 
+    /// The payload in `from` as a record of another store, behind `to`: with those tables alone that `keeps`
+    /// names, and with the blob files that `renumber` gives. Whether there are any of these tables; else it is
+    /// no record.
+    pub(in crate::table) fn rewrite(
+        from: Decoder<'_>,
+        keeps: &dyn Fn(u64) -> bool,
+        renumber: &mut dyn FnMut(&BlobMeta) -> Result<BlobMeta>,
+        to: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let whole = from.clone();
+        let record = LogRecord::decode(&mut from.clone(), &|_| false)?;
+        let (parts, blobs) = match &record {
+            LogRecord::Begin(_) => return Err(from.corrupt("an update", "a file's beginning")),
+            LogRecord::DeleteRange(id, range) if keeps(*id) => {
+                let mut range_to = Encoder::after(std::mem::take(to));
+                encode_delete_range(&mut range_to, *id, range);
+                *to = range_to.finish();
+                return Ok(true);
+            }
+            LogRecord::DeleteRange(..) => return Ok(false),
+            LogRecord::Update { parts, blobs } => (&parts[..], &blobs[..]),
+        };
+        if !parts.iter().any(|(id, _)| keeps(*id)) {
+            return Ok(false);
+        }
+        let mut from = whole;
+        let kind = from.u8()?;
+        if kind != UPDATE {
+            decode_blobs(&mut from)?;
+        }
+        let (mut kept, mut ranges) = (Vec::new(), 0);
+        while from.remaining() > 0 {
+            let mut part = from.clone();
+            let mut found = 0;
+            let counts = (kind == UPDATE_WITH_RANGES).then_some(&mut found);
+            let (id, _) = decode_part(&mut from, &|_| false, blobs, counts)?;
+            if keeps(id) {
+                let bytes = part.raw(part.remaining() - from.remaining())?;
+                kept.push((id, bytes));
+                ranges += found;
+            }
+        }
+        let mut out = Encoder::after(std::mem::take(to));
+        out.u8(match (ranges, blobs.is_empty()) {
+            (0, true) => UPDATE,
+            (0, false) => UPDATE_WITH_BLOBS,
+            _ => UPDATE_WITH_RANGES,
+        });
+        if ranges > 0 || !blobs.is_empty() {
+            let blobs = blobs.iter().map(renumber).collect::<Result<Vec<_>>>()?;
+            encode_blobs(&mut out, &blobs);
+        }
+        for (id, bytes) in kept {
+            if kind == UPDATE_WITH_RANGES && ranges == 0 {
+                // It says that it has no ranges, which records of the other kinds leave out.
+                let mut part = Decoder::new("", 0, bytes);
+                part.varint()?;
+                decode_ranges(&mut part)?;
+                out.varint(id);
+                out.raw(part.raw(part.remaining())?);
+            } else {
+                out.raw(bytes);
+            }
+        }
+        *to = out.finish();
+        Ok(true)
+    }
+
     /// Decodes the payload of a record, with the operations on the tables that `wanted` names.
     /// Allocates a small multiple of its bytes.
     pub fn decode(from: &mut Decoder<'_>, wanted: &dyn Fn(u64) -> bool) -> Result<LogRecord> {

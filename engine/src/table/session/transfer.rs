@@ -37,7 +37,7 @@ pub struct Transferred {
 }
 
 impl Transferred {
-    fn add(&mut self, file_bytes: u64, linked: Linked) {
+    pub(super) fn add(&mut self, file_bytes: u64, linked: Linked) {
         self.segments += 1;
         self.bytes += file_bytes;
         self.copied_bytes += if linked == Linked::Copy { file_bytes } else { 0 };
@@ -240,7 +240,7 @@ impl Session {
     }
 }
 
-fn check(segment: &Arc<Segment>, verify: Verify) -> Result<()> {
+pub(super) fn check(segment: &Arc<Segment>, verify: Verify) -> Result<()> {
     match verify {
         Verify::Quick => Ok(()),
         Verify::Full => verify::segment(segment),
@@ -248,7 +248,7 @@ fn check(segment: &Arc<Segment>, verify: Verify) -> Result<()> {
 }
 
 /// Header, footer and length, and with [`Verify::Full`] every byte.
-fn check_blob(blob: &BlobFile, verify: Verify) -> Result<()> {
+pub(super) fn check_blob(blob: &BlobFile, verify: Verify) -> Result<()> {
     blob.file()?;
     match verify {
         Verify::Quick => Ok(()),

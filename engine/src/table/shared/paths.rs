@@ -16,6 +16,10 @@ pub const SNAPSHOTS: &str = "snapshots";
 /// a power cut does not matter: the names that are in doubt do not.
 pub const IN_DOUBT: &str = "in-doubt";
 
+/// Put into the root folder while a first copy of another session is made there: what is there then is
+/// nothing yet, log and checkpoint too.
+pub const HALF_COPIED: &str = "half-copied";
+
 /// Folder of log files.
 pub const LOG: &str = "log";
 /// The file that says which tables are live.
@@ -47,6 +51,11 @@ pub fn check_number(root: &str, path: &str, number: u64) -> Result<()> {
 /// The path of [`IN_DOUBT`], which no session keeps.
 pub fn in_doubt() -> String {
     format!("{IN_DOUBT}{}", replace::SUFFIX)
+}
+
+/// The path of [`HALF_COPIED`], which no session keeps.
+pub fn half_copied() -> String {
+    format!("{HALF_COPIED}{}", replace::SUFFIX)
 }
 
 /// The path of segment `id`.
@@ -113,7 +122,7 @@ pub fn saved_number(name: &str) -> Option<u64> {
 /// Whether a session replaces a file of this name in `folder` whole.
 pub fn is_replaced(folder: &str, name: &str) -> bool {
     match folder {
-        "" => [SESSION, CHECKPOINT, IN_DOUBT].contains(&name),
+        "" => [SESSION, CHECKPOINT, IN_DOUBT, HALF_COPIED].contains(&name),
         SNAPSHOTS => {
             snapshot_name(name).or(deleted_name(name)).is_some() || saved_number(name).is_some()
         }

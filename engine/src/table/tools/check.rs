@@ -122,7 +122,7 @@ pub fn check(
 /// The identity of a session whose own file is damaged or lost, as `error` says, and that error: what
 /// most of its other files say, and 0 when none does. Where they contradict each other, the error tells.
 /// `error` when there is no session.
-fn told_identity(disk: &dyn Disk, error: Error) -> Result<(u64, Error)> {
+pub(super) fn told_identity(disk: &dyn Disk, error: Error) -> Result<(u64, Error)> {
     if ![Kind::Corrupt, Kind::Missing].contains(&error.kind()) {
         return Err(error);
     }

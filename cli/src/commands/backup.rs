@@ -1,0 +1,78 @@
+//! `varvite backup`: the live tables of a store, as they are at one moment, in a folder of their own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use varvite::disk::Disk;
+use varvite::disk::os::OsDisk;
+use varvite::{BackedUp, Error, SessionOptions, Verify};
+
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::store::{folder, tables};
+
+/// Back up the live tables of a store to another folder, all at one moment
+///
+/// Works while another process writes, and changes nothing in the store. The folder is missing, empty, or
+/// has an earlier backup of the same store, which becomes the new one: files that are there already are
+/// not copied again. The result is a store of its own. Snapshots travel by `varvite table snapshot export`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Folder of the store
+    dir: PathBuf,
+    /// Folder of the backup
+    out: PathBuf,
+    /// Read every byte of the backup
+    #[arg(long)]
+    full: bool,
+}
+
+/// Makes the backup and prints what came.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    if folder::is_context(&arguments.dir) {
+        return Err(Error::invalid(format!(
+            "{} holds a context, which is not backed up by this command: copy its folder while nobody \
+             writes to it",
+            arguments.dir.display()
+        ))
+        .into());
+    }
+    let session = tables::open_read_only(&arguments.dir, SessionOptions::default())?;
+    // Before a folder is made for nothing.
+    if session.live_tables()?.is_empty() {
+        return Err(Error::missing(format!(
+            "{} has no live tables to back up; snapshots travel by `varvite table snapshot export`",
+            arguments.dir.display()
+        ))
+        .into());
+    }
+    let target: Arc<dyn Disk> = OsDisk::create(&arguments.out)?;
+    let verify = if arguments.full { Verify::Full } else { Verify::Quick };
+    done(&session.backup(&target, verify)?, format)
+}
+
+fn done(backed_up: &BackedUp, format: Format) -> Outcome {
+    let BackedUp { tables, moved, kept, log_records, log_bytes, .. } = *backed_up;
+    match format {
+        Format::Json => print::json(&serde_json::json!({
+            "live_tables": tables,
+            "segments": moved.segments,
+            "bytes": moved.bytes,
+            "copied_bytes": moved.copied_bytes,
+            "kept_segments": kept.segments,
+            "kept_bytes": kept.bytes,
+            "log_records": log_records,
+            "log_bytes": log_bytes,
+        }))?,
+        Format::Table => print::line(&format!(
+            "{} backed up: {} new, of which {} had to be copied, {} there already, {} in the log",
+            print::counted(tables, "live table", "live tables"),
+            print::bytes(moved.bytes),
+            print::bytes(moved.copied_bytes),
+            print::bytes(kept.bytes),
+            print::counted(log_records, "update", "updates"),
+        ))?,
+    }
+    Ok(Verdict::Yes)
+}

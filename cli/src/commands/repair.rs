@@ -1,0 +1,160 @@
+//! `varvite repair`: a new store of what is whole in a damaged one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+use varvite::Error;
+use varvite::disk::Disk;
+use varvite::disk::os::OsDisk;
+use varvite::table::repair::{self, RepairOptions};
+
+use crate::exit::{Outcome, Verdict};
+use crate::hex;
+use crate::print::{self, Format};
+use crate::store::folder;
+
+/// Make a new store of what is whole in a damaged one, and say what was lost
+///
+/// The damaged store stays as it is; nobody may write to it meanwhile. Kept are snapshots and live
+/// tables whose files are sound, and the log up to its first bad record. Exit code 1 when something was
+/// lost.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Folder of the damaged store
+    dir: PathBuf,
+    /// Folder of the new store; missing or empty
+    out: PathBuf,
+    /// Keep tables with damaged segments without the entries of these: keys in their ranges may be missing,
+    /// older, or back that were deleted
+    #[arg(long)]
+    skip_damaged: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    whole: bool,
+    session_was_lost: bool,
+    snapshots: Vec<String>,
+    live_tables: Vec<LiveTable>,
+    losses: Vec<Loss>,
+    segments: u64,
+    bytes: u64,
+    copied_bytes: u64,
+    log_records: u64,
+    log_records_behind: u64,
+}
+
+#[derive(Serialize)]
+struct LiveTable {
+    name: String,
+    whole: bool,
+    log_records: u64,
+    left_out: u64,
+    ends_within_update: bool,
+}
+
+#[derive(Serialize)]
+struct Loss {
+    file: String,
+    detail: String,
+    snapshots: Vec<String>,
+    live_tables: Vec<String>,
+    /// In hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_key: Option<String>,
+    entries: u64,
+}
+
+/// Repairs and prints what was kept and lost.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    if folder::is_context(&arguments.dir) {
+        return Err(Error::invalid(format!(
+            "{} holds a context, and only tables can be repaired so far: `varvite check` says what is damaged \
+             in it; restore a copy of its folder",
+            arguments.dir.display()
+        ))
+        .into());
+    }
+    let source: Arc<dyn Disk> = folder::disk(&arguments.dir)?;
+    let target: Arc<dyn Disk> = OsDisk::create(&arguments.out)?;
+    let options =
+        RepairOptions { skip_damaged: arguments.skip_damaged, ..RepairOptions::default() };
+    let found = repair::repair(&source, &target, &options)?;
+    let losses = found.losses.into_iter().map(|loss| {
+        let (first_key, last_key) = loss.keys.unzip();
+        Loss {
+            file: loss.file,
+            detail: loss.detail,
+            snapshots: loss.snapshots,
+            live_tables: loss.live_tables,
+            first_key: first_key.map(|key| hex::encode(&key)),
+            last_key: last_key.map(|key| hex::encode(&key)),
+            entries: loss.entries,
+        }
+    });
+    let losses: Vec<_> = losses.collect();
+    let live_tables = found.live_tables.into_iter().map(|table| LiveTable {
+        name: table.name,
+        whole: table.is_whole,
+        log_records: table.log_records,
+        left_out: table.left_out,
+        ends_within_update: table.ends_within_update,
+    });
+    let report = Report {
+        whole: losses.is_empty(),
+        session_was_lost: found.session_was_lost,
+        snapshots: found.snapshots,
+        live_tables: live_tables.collect(),
+        losses,
+        segments: found.moved.segments,
+        bytes: found.moved.bytes,
+        copied_bytes: found.moved.copied_bytes,
+        log_records: found.log_records,
+        log_records_behind: found.log_records_behind,
+    };
+    match format {
+        Format::Json => print::json(&report)?,
+        Format::Table => show(&report)?,
+    }
+    Ok(Verdict::of(report.whole))
+}
+
+fn show(report: &Report) -> std::io::Result<()> {
+    for loss in &report.losses {
+        let live = loss.live_tables.iter().map(|name| format!("live table {name}"));
+        let snapshots = loss.snapshots.iter().map(|name| format!("snapshot {name}"));
+        let users: Vec<_> = snapshots.chain(live).collect();
+        let of =
+            if users.is_empty() { "nothing that is known".to_owned() } else { users.join(", ") };
+        let what = match (&loss.first_key, &loss.last_key) {
+            (Some(first), Some(last)) => {
+                let entries = print::counted(loss.entries, "entry", "entries");
+                format!("{entries} from key {first} to {last}, of {of}")
+            }
+            _ => of,
+        };
+        print::line(&format!("lost: {what}: {}", loss.detail))?;
+    }
+    for table in report.live_tables.iter().filter(|table| !table.whole) {
+        let left_out = print::counted(table.left_out, "later update", "later updates");
+        print::line(&format!("live table {} is not whole; {left_out} of it left out", table.name))?;
+    }
+    let names: Vec<_> = report.live_tables.iter().map(|table| table.name.as_str()).collect();
+    let verdict = if report.whole { "nothing was lost ✓" } else { "not all was kept ✗" };
+    let session = if report.session_was_lost { "made anew, it was lost" } else { "sound" };
+    let rows = [
+        ("verdict", verdict.to_owned()),
+        ("the file session", session.to_owned()),
+        ("snapshots kept", report.snapshots.join(", ")),
+        ("live tables kept", names.join(", ")),
+        ("updates in the log kept", print::count(report.log_records)),
+        ("behind a bad record", print::count(report.log_records_behind)),
+        ("read and kept", print::bytes(report.bytes)),
+        ("of which had to be copied", print::bytes(report.copied_bytes)),
+    ];
+    print::line(&print::record(&rows).to_string())
+}

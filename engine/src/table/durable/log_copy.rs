@@ -1,0 +1,106 @@
+//! A log that is written whole, as one file, from the records of another session's.
+//!
+//! The file says that it follows itself, so it counts only where a checkpoint names it: until that one
+//! appears, it is left over, whatever is in it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::log::create;
+use super::log_record::{LogEnd, LogPoint, encode_begin};
+use crate::error::{Kind, Result};
+use crate::file::append::{AppendFile, Position};
+use crate::table::shared::SegmentStore;
+use crate::table::shared::paths::LOG;
+
+/// Records are written in pieces of about so many bytes.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// See the module.
+pub struct LogCopy {
+    store: Arc<SegmentStore>,
+    number: u64,
+    file: AppendFile,
+    /// For each table, where it begins in the log that is copied, and in this one, if that is known.
+    tables: Vec<(LogPoint, Option<LogPoint>)>,
+    /// The numbers of the blob files that its records list.
+    blobs: BTreeSet<u64>,
+}
+
+impl LogCopy {
+    /// Begins log file `number` of `store`, for tables that begin at `from` in the log that is copied.
+    pub fn begin(
+        store: &Arc<SegmentStore>,
+        number: u64,
+        from: impl Iterator<Item = LogPoint>,
+    ) -> Result<LogCopy> {
+        match store.disk.list(LOG) {
+            Err(error) if error.kind() == Kind::Missing => {
+                store.disk.create_directory(LOG)?;
+                store.or_poison(|| store.disk.sync_directory(""))?;
+            }
+            listed => drop(listed?),
+        }
+        let mut file = create(store, number)?;
+        let itself = LogEnd { file: number, position: Position::start() };
+        file.push_with(|to| encode_begin(to, Some(itself)))?;
+        Ok(LogCopy {
+            store: Arc::clone(store),
+            number,
+            file,
+            blobs: BTreeSet::new(),
+            tables: from.map(|from| (from, None)).collect(),
+        })
+    }
+
+    /// How many records it has beside the first.
+    pub fn records(&self) -> u64 {
+        self.file.end().sequence - 1
+    }
+
+    /// Its length so far.
+    pub fn bytes(&self) -> u64 {
+        self.file.end().offset
+    }
+
+    /// Notes that the next record lists blob file `number`.
+    pub fn add_blob(&mut self, number: u64) {
+        self.blobs.insert(number);
+    }
+
+    /// The numbers of the blob files that its records list.
+    pub fn blobs(&self) -> impl Iterator<Item = u64> {
+        self.blobs.iter().copied()
+    }
+
+    /// Adds the record that is at `at` in the log that is copied. They come in their order; those that no table
+    /// needs may be left out.
+    pub fn push(&mut self, at: LogPoint, payload: &[u8]) -> Result<()> {
+        let next = LogPoint { file: self.number, sequence: self.file.end().sequence, skip: 0 };
+        for (from, place) in &mut self.tables {
+            if place.is_none() && at.after() > *from {
+                let is_same = (at.file, at.sequence) == (from.file, from.sequence);
+                *place = Some(LogPoint { skip: if is_same { from.skip } else { 0 }, ..next });
+            }
+        }
+        self.file.push(payload)?;
+        if self.bytes() - self.file.written().offset >= PIECE_BYTES {
+            self.file.write()?;
+        }
+        Ok(())
+    }
+
+    /// Where each of the tables begins in it.
+    pub fn places(&self) -> Vec<LogPoint> {
+        let end = LogPoint { file: self.number, sequence: self.file.end().sequence, skip: 0 };
+        self.tables.iter().map(|(_, place)| place.unwrap_or(end)).collect()
+    }
+
+    /// Makes it durable, and says where it ends.
+    pub fn finish(&mut self) -> Result<LogEnd> {
+        self.file.write()?;
+        let (store, file) = (&self.store, &mut self.file);
+        store.or_poison(|| file.sync())?;
+        Ok(LogEnd { file: self.number, position: self.file.end() })
+    }
+}

@@ -1,0 +1,196 @@
+//! What a repair keeps of the log: for each table its updates before the first bad record that it may need.
+//!
+//! A table whose place in the log lies behind a bad file needs nothing of that, so it loses nothing. Any other
+//! ends before the bad record, since an update that is missing in the middle leaves a state that never was.
+
+use std::collections::BTreeMap;
+
+use super::{Repaired, RepairedTable, Repairer, User};
+use crate::error::{Error, Kind, Result};
+use crate::table::durable::{
+    Checkpoint, LiveRecord, LogCopy, LogEnd, LogPoint, LogRecord, log_files,
+};
+use crate::table::shared::paths::{self, LOG};
+
+/// A live table while the log is read.
+struct Reading {
+    from: LogPoint,
+    /// The rest of the log is not for it.
+    is_cut: bool,
+    kept: u64,
+    left_out: u64,
+}
+
+impl Repairer<'_> {
+    /// Copies the log behind `checkpoint` for the tables `kept`, as far as it can be read.
+    pub(super) fn copy_log(
+        &mut self,
+        checkpoint: &Checkpoint,
+        kept: &[LiveRecord],
+    ) -> Result<(LogCopy, Vec<RepairedTable>)> {
+        let mut log = self.new.begin_log(kept.iter().map(|record| record.from))?;
+        let reading = |record: &LiveRecord| {
+            let reading = Reading { from: record.from, is_cut: false, kept: 0, left_out: 0 };
+            (record.id, reading)
+        };
+        let mut tables: BTreeMap<u64, Reading> = kept.iter().map(reading).collect();
+        let mut before: Option<LogEnd> = None;
+        for number in self.log_numbers(checkpoint)? {
+            let listed = checkpoint.files.iter().find(|end| end.file == number).copied();
+            let is_last_listed = checkpoint.files.last().is_some_and(|end| end.file == number);
+            // Looked at first: what follows nothing that is there is not to be applied.
+            let source = self.source;
+            let identity = self.store.identity;
+            let found = log_files::salvage(source, identity, number, &mut |_, _| Ok(()))?;
+            let is_new = listed.is_none();
+            let is_empty = found.end.sequence <= 1 && found.damage.is_none();
+            if is_new && (is_empty || log_files::is_alone(source, identity, number)) {
+                continue;
+            }
+            if is_new && found.damage.is_none() && found.before != before {
+                let gap = Error::new(
+                    Kind::Corrupt,
+                    format!("{} does not follow what is before it", paths::log_file(number)),
+                );
+                self.cut(kept, &mut tables, number - 1, &gap);
+            }
+            log_files::salvage(source, identity, number, &mut |at, payload| {
+                self.record(kept, &mut tables, at, payload.clone(), &mut log)
+            })?;
+            before = Some(LogEnd { file: number, position: found.end });
+            self.report.log_records_behind += found.behind;
+            let is_short = listed.is_some_and(|end| {
+                let (found, named) = (found.end, end.position);
+                found != named && !(is_last_listed && found.offset > named.offset)
+            });
+            let damage = found.damage.or_else(|| {
+                is_short.then(|| {
+                    let path = paths::log_file(number);
+                    let end = listed.map_or(0, |end| end.position.offset);
+                    Error::corrupt(
+                        &path,
+                        found.end.offset,
+                        format_args!("records up to byte {end}"),
+                        "less",
+                    )
+                })
+            });
+            if let Some(error) = damage {
+                self.cut(kept, &mut tables, number, &error);
+            }
+        }
+        let repaired = kept.iter().map(|record| {
+            let Reading { from, is_cut, kept, left_out } = tables[&record.id];
+            let ends_within_update = is_cut && kept == 0 && from.skip > 0;
+            let name = record.table.name.clone();
+            let has_all = |loss: &super::Loss| !loss.live_tables.contains(&name);
+            let is_whole = !is_cut && self.report.losses.iter().all(has_all);
+            RepairedTable { name, log_records: kept, left_out, is_whole, ends_within_update }
+        });
+        Ok((log, repaired.collect()))
+    }
+
+    /// The numbers of the log files that count, those that are lost among them.
+    fn log_numbers(&self, checkpoint: &Checkpoint) -> Result<Vec<u64>> {
+        let names = match self.source.list(LOG) {
+            Err(error) if error.kind() == Kind::Missing => Vec::new(),
+            names => names?,
+        };
+        let last = checkpoint.files.last().map_or(0, |end| end.file);
+        let newer = names.iter().filter_map(|name| paths::log_number(name));
+        let mut numbers: Vec<_> = newer.filter(|number| *number > last).collect();
+        numbers.extend(checkpoint.files.iter().map(|end| end.file));
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Ends all tables that need the log up to file `number`.
+    fn cut(
+        &mut self,
+        kept: &[LiveRecord],
+        tables: &mut BTreeMap<u64, Reading>,
+        number: u64,
+        error: &Error,
+    ) {
+        let mut is_said = false;
+        for record in kept {
+            let table = tables.get_mut(&record.id).expect("each is there");
+            if table.from.file <= number && !table.is_cut {
+                table.is_cut = true;
+                let file = paths::log_file(number);
+                self.report.lose(&file, error, &User::Live(&record.table.name), None);
+                is_said = true;
+            }
+        }
+        if !is_said {
+            self.report.lose(&paths::log_file(number), error, &User::Nobody, None);
+        }
+    }
+
+    /// Keeps of a record what is for tables that go on.
+    fn record(
+        &mut self,
+        kept: &[LiveRecord],
+        tables: &mut BTreeMap<u64, Reading>,
+        at: LogPoint,
+        payload: crate::format::codec::Decoder<'_>,
+        log: &mut LogCopy,
+    ) -> Result<()> {
+        let record = LogRecord::decode(&mut payload.clone(), &|_| false)?;
+        let ids = record.tables();
+        let bad = record.blobs().iter().find_map(|blob| self.blob(blob));
+        if let Some((file, detail)) = bad {
+            // Without its values it is no update: the tables end before it.
+            let error = Error::new(Kind::Corrupt, detail);
+            for it in kept.iter().filter(|it| ids.contains(&it.id)) {
+                let table = tables.get_mut(&it.id).expect("each is there");
+                if at.after() > table.from && !table.is_cut {
+                    table.is_cut = true;
+                    self.report.lose(&file, &error, &User::Live(&it.table.name), None);
+                }
+            }
+        }
+        for id in &ids {
+            let Some(table) = tables.get_mut(id).filter(|it| at.after() > it.from) else {
+                continue;
+            };
+            *(if table.is_cut { &mut table.left_out } else { &mut table.kept }) += 1;
+        }
+        let goes_on =
+            |id| tables.get(&id).is_some_and(|it: &Reading| !it.is_cut && at.after() > it.from);
+        let mut bytes = Vec::new();
+        let (source, intake) = (self.source, &mut self.new.intake);
+        let renumber = &mut |blob: &_| intake.blob(source, blob).inspect(|it| log.add_blob(it.id));
+        if LogRecord::rewrite(payload, &goes_on, renumber, &mut bytes)? {
+            log.push(at, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Says what a log has whose checkpoint is gone.
+    pub(super) fn log_without_checkpoint(&mut self) -> Result<()> {
+        let names = match self.source.list(LOG) {
+            Err(error) if error.kind() == Kind::Missing => return Ok(()),
+            names => names?,
+        };
+        let mut records = 0;
+        for number in names.iter().filter_map(|name| paths::log_number(name)) {
+            let (source, identity) = (self.source, self.store.identity);
+            log_files::salvage(source, identity, number, &mut |_, _| {
+                records += 1;
+                Ok(())
+            })?;
+        }
+        let report: &mut Repaired = &mut self.report;
+        if records > 0 {
+            report.log_records_behind = records;
+            let detail = format!(
+                "{} is not there, so it is not known which tables were live; the log has {records} updates of \
+                 them",
+                paths::CHECKPOINT
+            );
+            report.lose(paths::CHECKPOINT, &Error::new(Kind::Corrupt, detail), &User::Nobody, None);
+        }
+        Ok(())
+    }
+}
