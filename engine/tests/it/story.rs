@@ -14,7 +14,6 @@ use varvite::{
     Table, Verify, View,
 };
 
-use crate::listed::Listed;
 use crate::model::table::{self as model, Snapshot, Snapshots};
 use crate::setup::{DiskKind, Help, Keys, Setup, Upserts};
 
@@ -462,7 +461,8 @@ pub fn opening(verify: Verify) -> OpenSnapshot {
 }
 
 pub fn equal(view: &View, model: &model::Table) -> Result<(), Error> {
-    let found = view.listed(Bound::Unbounded, Bound::Unbounded)?;
+    let entries = view.iter().map(|entry| entry.map(|(key, value)| (key.into(), value.into())));
+    let found = entries.collect::<Result<Vec<(Vec<u8>, Vec<u8>)>, Error>>()?;
     assert!(found == model.range(Bound::Unbounded, Bound::Unbounded), "another content");
     let mut cursor = view.cursor(Bound::Unbounded, Bound::Unbounded)?;
     cursor.seek_last();

@@ -361,7 +361,8 @@ impl Cursor {
             (Direction::Backward, Gap::Before) => Seek::Before(key),
             // Nothing is behind everything, so that this finds nothing.
             (Direction::Forward, Gap::End) | (Direction::Backward, Gap::Start) => {
-                return Ok(self.place_nowhere(direction));
+                self.place_nowhere(direction);
+                return Ok(());
             }
         };
         let far = match if direction == Direction::Forward { upper } else { lower } {
@@ -624,7 +625,9 @@ fn read_missing(
     if let Some(error) = failed {
         return Err(error);
     }
-    spare.into_iter().for_each(|buffer| scratch.give_back(buffer));
+    for buffer in spare {
+        scratch.give_back(buffer);
+    }
     store.put_scratch(scratch);
     Ok(())
 }

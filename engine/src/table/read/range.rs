@@ -189,10 +189,6 @@ fn entry(cursor: &mut Cursor) -> Result<(Bytes, Bytes)> {
     Ok((Bytes::from(cursor.key()), value))
 }
 
-fn key(cursor: &mut Cursor) -> Result<Bytes> {
-    Ok(Bytes::from(cursor.key()))
-}
-
 impl Iterator for Range {
     type Item = Result<(Bytes, Bytes)>;
 
@@ -220,14 +216,14 @@ impl Iterator for Keys {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.give(Range::step_front, key)
+        self.0.give(Range::step_front, |cursor| Ok(Bytes::from(cursor.key())))
     }
 }
 
 impl DoubleEndedIterator for Keys {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.give(Range::step_back, key)
+        self.0.give(Range::step_back, |cursor| Ok(Bytes::from(cursor.key())))
     }
 }
 

@@ -674,8 +674,7 @@ fn from_both_ends(
     let whole = |entry: Result<(Bytes, Bytes), Error>| {
         entry.map(|(key, value)| (Vec::from(key), Some(Vec::from(value))))
     };
-    type Entries<'a> = dyn DoubleEndedIterator<Item = Result<Entry, Error>> + Send + 'a;
-    let mut found: Box<Entries<'_>> = if keys_alone {
+    let mut found: Entries = if keys_alone {
         Box::new(range.keys().map(|key| key.map(|key| (key.into(), None))))
     } else {
         Box::new(range.map(whole))
@@ -695,6 +694,9 @@ fn from_both_ends(
 
 /// A key, and its value where that was asked for.
 type Entry = (Vec<u8>, Option<Vec<u8>>);
+
+/// Owned, as what a range gives is promised to be.
+type Entries = Box<dyn DoubleEndedIterator<Item = Result<Entry, Error>> + Send>;
 
 /// All of it, forward and backward.
 fn compare(what: &str, view: &View, model: &model::Table) -> Outcome {
