@@ -74,6 +74,9 @@ let injected () =
         Alcotest.(check string) fault operation it.operation;
         Alcotest.(check (list string)) fault key it.key;
         Alcotest.(check bool) "two answers" true (it.a <> it.b);
+        if fault = "length" then
+          Alcotest.(check (list string)) "as the README shows it" [ "43"; "20"; "21"; "mem /data/a/2"; "find /data/a/2" ]
+            (string_of_int it.call :: it.a :: it.b :: List.filteri (fun at _ -> at < 2) it.before);
         Alcotest.(check bool) "what was before" true (List.length it.before = 8);
         Alcotest.(check bool) "it stays stopped" true (Pair.stopped pair = Some it);
         (match Pair.empty pair with
