@@ -19,7 +19,7 @@ Model = dict[tuple[bytes, ...], bytes]
 
 # How long an example takes says nothing on a machine that does other things too.
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-EXAMPLES = int(os.environ.get("VARVITE_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("VARVITE_EXAMPLES", "40"))
 
 STEPS = st.sampled_from([b"a", b"b", b"c", b"0", b"1", "ü".encode(), b"x" * 40])
 PATHS = st.lists(STEPS, min_size=1, max_size=4).map(tuple)

@@ -23,7 +23,7 @@ Model = dict[bytes, bytes]
 
 # How long an example takes says nothing on a machine that does other things too.
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-EXAMPLES = int(os.environ.get("VARVITE_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("VARVITE_EXAMPLES", "40"))
 
 
 def apply(model: Model, operations: list[tuple[str, bytes, bytes]]) -> None:
