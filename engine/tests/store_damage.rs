@@ -10,8 +10,6 @@ mod context;
 #[path = "it/context_story.rs"]
 #[allow(dead_code)]
 mod context_story;
-#[path = "it/listed.rs"]
-mod listed;
 #[path = "it/model"]
 #[allow(dead_code)]
 mod model {

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
+use crate::listed::Listed;
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -228,7 +229,7 @@ fn last_round(disk: &Arc<dyn Disk>) -> u64 {
     let session = Session::open_read_only(Arc::clone(disk), SessionOptions::default()).unwrap();
     let tables = session.open_all(&OpenTable::default()).unwrap();
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-    let ranges: Vec<_> = tables.iter().map(|table| table.range(all.0, all.1).unwrap()).collect();
+    let ranges: Vec<_> = tables.iter().map(|table| table.listed(all.0, all.1).unwrap()).collect();
     assert!(ranges.len() == 2 && ranges[0] == ranges[1], "the two are not of one moment");
     let round = ranges[0].iter().find(|(key, _)| key == b"round").expect("it has been updated");
     let last = u64::from_be_bytes(round.1[..].try_into().unwrap());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use crate::listed::Listed;
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
@@ -186,7 +187,7 @@ fn the_log_is_kept_up_to_its_first_bad_record() {
             assert_eq!(report.log_records_behind, behind as u64, "{round} {report:?}");
             let session = Session::open(out, crate::log_crash::options(Log::Synced)).unwrap();
             let mut table = session.open_table("t", &OpenTable::default()).unwrap();
-            let found = table.range(Bound::Unbounded, Bound::Unbounded).unwrap();
+            let found = table.listed(Bound::Unbounded, Bound::Unbounded).unwrap();
             let expected: Vec<_> = (0..round as u8).map(|it| (vec![it], vec![it; 20])).collect();
             assert_eq!(found, expected);
             table.update(Batch::new().insert(b"goes on", b"")).unwrap();
@@ -251,7 +252,7 @@ fn without_damaged_segments_all_other_keys_are_as_they_were() {
                     };
                     let expected = sound(model.range(Bound::Unbounded, Bound::Unbounded));
                     for _ in 0..2 {
-                        let all = table.range(Bound::Unbounded, Bound::Unbounded).unwrap();
+                        let all = table.listed(Bound::Unbounded, Bound::Unbounded).unwrap();
                         assert_eq!(sound(all), expected, "{name}, {snapshot}, {is_removed}");
                         // Merges go on to their ends.
                         table.work(u64::MAX).unwrap();
