@@ -22,7 +22,7 @@ const KEYS: u64 = 1_000;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options(most: usize) -> SessionOptions {
-    SessionOptions { max_open_files: Some(most), segment_bytes: 8 << 10, ..Default::default() }
+    SessionOptions { max_open_files: Some(most), segment_bytes: 16 << 10, ..Default::default() }
 }
 
 fn small() -> TableOptions {
@@ -211,8 +211,11 @@ fn another_file_under_the_name_of_one_that_was_closed_is_told() {
     let table = &snapshot.tables[0];
     compare(table, &model).unwrap();
     let mut told = 0;
-    let names = disk.list("segments").unwrap();
-    for (name, other) in names.iter().zip(names.iter().skip(1)) {
+    let mut names = disk.list("segments").unwrap();
+    names.sort_by_key(|name| name.ends_with("blob"));
+    let pairs = names.iter().zip(names.iter().skip(1));
+    let alike = pairs.filter(|(name, other)| name.ends_with("blob") == other.ends_with("blob"));
+    for (name, other) in alike.take(25) {
         let path = format!("segments/{name}");
         let right = bytes(&*disk, &path).unwrap();
         let wrong = bytes(&*disk, &format!("segments/{other}")).unwrap();
