@@ -10,10 +10,11 @@
 //! - a file that was opened again may be another by then: its owner says what to check of it.
 
 use std::collections::VecDeque;
+use std::ptr;
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::{Disk, File};
-use crate::error::{Kind, Result};
+use crate::error::Result;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 /// How many files stay open on a disk that does not say how many may be.
@@ -29,6 +30,8 @@ pub(crate) struct Slot {
     held: Mutex<Option<Held>>,
     /// It was used since the hand passed.
     used: AtomicBool,
+    /// The pool has it. Changes under the pool's lock.
+    is_listed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -42,7 +45,7 @@ impl Slot {
     /// A slot with a file that is known, which stays open until it is counted.
     pub(crate) fn pinned(file: Arc<dyn File>) -> Slot {
         let held = Mutex::new(Some(Held { file, is_checked: true }));
-        Slot { held, used: AtomicBool::new(true) }
+        Slot { held, used: AtomicBool::new(true), is_listed: AtomicBool::new(false) }
     }
 
     /// Puts in a file that is known, which stays open until it is counted.
@@ -93,12 +96,36 @@ impl Slot {
     fn take(&self) -> Option<Held> {
         lock(&self.held).take()
     }
+
+    /// Closes the file unless it is pinned: then it may have been written, and a sync of another descriptor
+    /// would not be told of what was lost.
+    pub(crate) fn reject(&self) {
+        if self.is_listed.load(Ordering::Relaxed) {
+            drop(self.take());
+        }
+    }
 }
 
-/// Slots whose files are open and may be closed, in the order of the hand.
+#[derive(Debug, Default)]
+struct Listed {
+    /// In the order of the hand.
+    slots: VecDeque<Weak<Slot>>,
+    /// How many were added since slots were looked through for those that are gone.
+    added: usize,
+}
+
+impl Listed {
+    /// Forgets the slots that are gone.
+    fn shed(&mut self) {
+        self.added = 0;
+        self.slots.retain(|slot| slot.strong_count() > 0);
+    }
+}
+
+/// Slots whose files are open and may be closed.
 #[derive(Debug, Default)]
 struct Pool {
-    open: Mutex<VecDeque<Weak<Slot>>>,
+    open: Mutex<Listed>,
     /// The most files that are open.
     most: AtomicU64,
     /// Files that are open and may not be closed.
@@ -112,34 +139,43 @@ impl Pool {
 
     /// The file in `slot` is open, and others make room.
     fn count(&self, slot: &Arc<Slot>) {
-        let mut closed = Vec::new();
+        let (mut closed, mut passed) = (Vec::new(), Vec::new());
         let mut open = lock(&self.open);
-        open.push_back(Arc::downgrade(slot));
-        let pinned = self.pinned.load(Ordering::Relaxed) as usize;
-        let most = self.most().saturating_sub(pinned).max(1);
-        if open.len() > most {
-            open.retain(|slot| slot.strong_count() > 0);
+        if slot.is_listed.swap(true, Ordering::Relaxed) {
+            return;
         }
-        while open.len() > most {
-            let oldest = open.pop_front().expect("there are more than none");
+        open.slots.push_back(Arc::downgrade(slot));
+        open.added += 1;
+        let pinned = self.pinned.load(Ordering::Relaxed) as usize;
+        let all = self.most();
+        let most = all.saturating_sub(pinned).max(all / 4).max(1);
+        // A part of them at a time, so that a file opened costs no look at all others.
+        if open.slots.len() > most && open.added > most / 2 {
+            open.shed();
+        }
+        while open.slots.len() > most {
+            let oldest = open.slots.pop_front().expect("there are more than none");
             let Some(slot) = oldest.upgrade() else { continue };
             if slot.used.swap(false, Ordering::Relaxed) {
-                open.push_back(oldest);
+                open.slots.push_back(oldest);
+                passed.push(slot);
             } else {
-                closed.push(slot.take());
+                slot.is_listed.store(false, Ordering::Relaxed);
+                closed.push((slot.take(), slot));
             }
         }
         drop(open);
-        // What a disk does to close a file is nothing to be locked for.
-        drop(closed);
+        // What a disk does to close a file is nothing to be locked for, and each may be the last to have it.
+        drop((closed, passed));
     }
 
     /// Closes half of the files; returns whether there were any.
     fn let_go(&self) -> bool {
         let mut open = lock(&self.open);
-        open.retain(|slot| slot.strong_count() > 0);
-        let half = open.len().div_ceil(2);
-        let slots: Vec<_> = open.drain(..half).filter_map(|slot| slot.upgrade()).collect();
+        open.shed();
+        let half = open.slots.len().div_ceil(2);
+        let slots: Vec<_> = open.slots.drain(..half).filter_map(|slot| slot.upgrade()).collect();
+        slots.iter().for_each(|slot| slot.is_listed.store(false, Ordering::Relaxed));
         drop(open);
         slots.iter().for_each(|slot| drop(slot.take()));
         half > 0
@@ -152,30 +188,16 @@ fn process() -> &'static Arc<Pool> {
     PROCESS.get_or_init(Arc::default)
 }
 
-/// Does `open` once more with half of the files closed that may be, when it finds that the process, or the
-/// system, has no descriptor left.
-#[cfg(unix)]
-pub(super) fn with_descriptor<T>(
-    mut open: impl FnMut() -> std::io::Result<T>,
-) -> std::io::Result<T> {
-    use rustix::io::Errno;
-    match open() {
-        Err(error)
-            if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE))
-                && process().let_go() =>
-        {
-            open()
-        }
-        opened => opened,
-    }
+/// All pools whose files take descriptors of the process.
+fn pools() -> &'static Mutex<Vec<Weak<Pool>>> {
+    static POOLS: OnceLock<Mutex<Vec<Weak<Pool>>>> = OnceLock::new();
+    POOLS.get_or_init(Mutex::default)
 }
 
-/// Elsewhere nobody counts what a process has open.
-#[cfg(not(unix))]
-pub(super) fn with_descriptor<T>(
-    mut open: impl FnMut() -> std::io::Result<T>,
-) -> std::io::Result<T> {
-    open()
+/// Closes half of the files that may be, whichever store they are of; returns whether there were any.
+pub(super) fn let_go() -> bool {
+    let pools: Vec<_> = lock(pools()).iter().filter_map(Weak::upgrade).collect();
+    pools.iter().fold(false, |any, pool| pool.let_go() | any)
 }
 
 /// What a store may have open.
@@ -192,6 +214,11 @@ impl OpenFiles {
         let limit = limit.map_or(FILES_MAX as u64, |limit| limit - RESERVE.min(limit / 2));
         let is_shared = most.is_none() && disk.folder().is_some();
         let pool = if is_shared { Arc::clone(process()) } else { Arc::default() };
+        if disk.folder().is_some() {
+            let mut pools = lock(pools());
+            pools.retain(|other| other.strong_count() > 0 && !ptr::eq(other.as_ptr(), &*pool));
+            pools.push(Arc::downgrade(&pool));
+        }
         let most = most.map_or(limit, |most| most as u64);
         // A host may have changed the limit since.
         pool.most.store(most.max(1), Ordering::Relaxed);
@@ -226,7 +253,7 @@ impl OpenFiles {
     ) -> Result<Arc<dyn File>> {
         let file = self.get_unchecked(slot, open)?;
         // One that is not what it should be does not stay: the right one may be put in its place.
-        check(&file).inspect_err(|_| drop(slot.take()))?;
+        check(&file).inspect_err(|_| slot.reject())?;
         slot.note_checked(&file);
         Ok(file)
     }
@@ -241,11 +268,7 @@ impl OpenFiles {
         if let Some(file) = slot.open_file() {
             return Ok(file);
         }
-        let file = match open() {
-            // Perhaps there is no descriptor left: what else the process opens is not known here.
-            Err(error) if error.kind() == Kind::Io && self.pool.let_go() => open()?,
-            opened => opened?,
-        };
+        let file = open()?;
         let held = Held { file: Arc::clone(&file), is_checked: false };
         let before = lock(&slot.held).replace(held);
         if before.is_none() {
@@ -277,6 +300,6 @@ impl OpenFiles {
     /// How many files are open that may be closed.
     #[cfg(test)]
     pub(crate) fn open_count(&self) -> usize {
-        lock(&self.pool.open).iter().filter(|slot| slot.strong_count() > 0).count()
+        lock(&self.pool.open).slots.iter().filter(|slot| slot.strong_count() > 0).count()
     }
 }

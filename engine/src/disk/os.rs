@@ -5,6 +5,7 @@
 //! and length durable; names are durable after `fsync` of their folder.
 //! What each call promises: `docs/design/durability.md`.
 
+mod descriptors;
 mod file;
 
 use std::fs::{self, OpenOptions, TryLockError};
@@ -12,9 +13,9 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::open_files::with_descriptor;
 use super::{Access, Disk, File, Linked, Lock, Mode, Queue, SerialQueue, path as paths};
 use crate::error::{Error, Result};
+use descriptors::with_descriptor;
 use file::OsFile;
 
 /// A folder of the operating system.

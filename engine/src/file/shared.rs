@@ -147,6 +147,11 @@ impl SharedFile {
         self.slot.note_checked(file);
     }
 
+    /// Notes that the file is another one: the right one may be put in its place.
+    pub fn reject(&self) {
+        self.slot.reject();
+    }
+
     /// Has the next use of the file check it.
     pub fn doubt(&self) {
         self.slot.doubt();
@@ -198,10 +203,9 @@ impl SharedFile {
 
 impl Drop for SharedFile {
     fn drop(&mut self) {
-        if self.is_pinned.load(Ordering::Acquire) {
-            self.counted.files.unpin();
-        }
+        let files = self.is_pinned.load(Ordering::Acquire).then(|| self.counted.files.clone());
         if self.is_kept() {
+            files.inspect(OpenFiles::unpin);
             return;
         }
         let (disk, path) = (Arc::clone(&self.counted.disk), std::mem::take(&mut self.path));
@@ -221,6 +225,7 @@ impl Drop for SharedFile {
             // Best effort, as the header says: the next opening finds what stays.
             let _ = disk.remove(&path);
             drop(slot);
+            files.inspect(OpenFiles::unpin);
         });
     }
 }

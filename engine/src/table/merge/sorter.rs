@@ -116,7 +116,9 @@ impl Sorter {
         let key = |place: &ArenaSpan| &arena[place.at as usize..][..usize::from(place.key_bytes)];
         self.places.sort_unstable_by(|a, b| {
             let by_prefix = a.prefix.cmp(&b.prefix);
-            by_prefix.then_with(|| key(a).cmp(key(b))).then(a.at.cmp(&b.at))
+            let by_key = by_prefix.then_with(|| key(a).cmp(key(b)));
+            // Where an empty key has an empty value, the next entry begins at the same place.
+            by_key.then(a.at.cmp(&b.at)).then(a.value_bytes.cmp(&b.value_bytes))
         });
         let next = self.places.iter().skip(1).map(Some).chain([None]);
         for (place, next) in self.places.iter().zip(next) {

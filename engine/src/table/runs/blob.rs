@@ -392,7 +392,7 @@ pub fn fetch(
     let reads = blobs.iter().enumerate().flat_map(|(number, HeldBlob { span, file })| {
         let (first, count) = span.pages();
         let chunks = (0..count).step_by(READ_PAGES as usize);
-        chunks.filter_map(move |chunk| {
+        chunks.map(move |chunk| {
             let length = ((count - chunk).min(READ_PAGES) * PAGE) as usize;
             // Opened as its turn comes, so that no more are open than reads are under way.
             let opened = file.file().map_err(|error| failed.set(Some(error)));
@@ -405,6 +405,7 @@ pub fn fetch(
             })
         })
     });
+    let reads = reads.map_while(std::convert::identity);
     read_batch(queue, reads, |read| {
         let number = read.tag as usize;
         let HeldBlob { span, file } = &blobs[number];

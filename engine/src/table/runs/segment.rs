@@ -141,7 +141,7 @@ impl Segment {
     /// with the manifest. Reads two pages. `Missing`, `Corrupt`, `Version`, `Io`.
     pub fn open_shared(meta: SegmentMeta, shared: Arc<SharedFile>) -> Result<Self> {
         let file = shared.unchecked()?;
-        Self::check_is(&meta, &*file)?;
+        Self::check_is(&meta, &*file).inspect_err(|_| shared.reject())?;
         shared.note_checked(&file);
         Ok(Self::with_file(meta, SegmentFile::Shared(shared)))
     }
@@ -179,6 +179,7 @@ impl Segment {
                 Footer::decode(path, meta.identity, pages, page)? == meta.footer
             };
             if !is_listed {
+                shared.reject();
                 return Err(another(path));
             }
             if std::mem::replace(&mut half_seen[number], true) {
