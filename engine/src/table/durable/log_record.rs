@@ -164,12 +164,11 @@ impl LogRecord {
     /// names, and with the blob files that `renumber` gives. Whether there are any of these tables; else it is
     /// no record.
     pub(in crate::table) fn rewrite(
-        from: Decoder<'_>,
+        from: &Decoder<'_>,
         keeps: &dyn Fn(u64) -> bool,
         renumber: &mut dyn FnMut(&BlobMeta) -> Result<BlobMeta>,
         to: &mut Vec<u8>,
     ) -> Result<bool> {
-        let whole = from.clone();
         let record = LogRecord::decode(&mut from.clone(), &|_| false)?;
         let (parts, blobs) = match &record {
             LogRecord::Begin(_) => return Err(from.corrupt("an update", "a file's beginning")),
@@ -197,7 +196,7 @@ impl LogRecord {
                 out.varint(blob.id);
             }
         }
-        let mut from = whole;
+        let mut from = from.clone();
         if from.u8()? == UPDATE_WITH_BLOBS {
             decode_blobs(&mut from)?;
         }
