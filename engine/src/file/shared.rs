@@ -425,4 +425,37 @@ mod interleavings {
             );
         }
     }
+
+    #[test]
+    fn a_file_that_fails_its_check_closes_no_others_however_often_it_is_tried() {
+        let (memory, counted, _removals) = disk();
+        memory.replace("b", b"bytes").unwrap();
+        let kept = |name| SharedFile::kept(&counted, name, Access::Buffered);
+        let (good, bad) = (kept("a"), kept("b"));
+        good.file(|_| Ok(())).unwrap();
+        for _ in 0..100 {
+            bad.file(|_| Err(Error::invalid("another file"))).unwrap_err();
+            assert!(bad.open_file().is_none(), "the right one may be put in its place");
+        }
+        assert!(good.open_file().is_some() && counted.files.open_count() <= 2);
+        // What was written stays open: a sync of another descriptor would not tell what was lost.
+        let made = memory.open("c", Mode::Create, Access::Buffered).unwrap();
+        let written = SharedFile::unkept(&counted, made);
+        written.doubt();
+        written.file(|_| Err(Error::invalid("another file"))).unwrap_err();
+        assert!(written.open_file().is_some());
+    }
+
+    #[test]
+    fn what_waits_to_be_removed_still_counts() {
+        let (memory, counted, removals) = disk();
+        let made = |name: &str| memory.open(name, Mode::Create, Access::Buffered).unwrap();
+        let files: Vec<_> =
+            ["b", "c", "d"].map(|name| SharedFile::unkept(&counted, made(name))).into();
+        assert!(counted.files.are_many_pinned());
+        drop(files);
+        assert!(counted.files.are_many_pinned(), "they are open until somebody removes them");
+        removals.collect(usize::MAX);
+        assert!(!counted.files.are_many_pinned());
+    }
 }

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::listed::Listed;
+use crate::random::Random;
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::table::check::check;
@@ -134,5 +135,26 @@ fn it_is_loaded_first_and_once() {
         has(&table, Some(value), 400);
         session.publish(&mut table).unwrap();
         is_sound(&disk);
+    }
+}
+
+/// An empty key with an empty value takes no room where entries are sorted: the next begins at the same place.
+#[test]
+fn its_last_value_counts_among_many_that_are_sorted() {
+    let mut random = Random::new(7);
+    for round in 0..64_u32 {
+        let session = Session::create(MemoryDisk::seeded(1), options()).unwrap();
+        let order = LoadOrder::Any { memory_bytes: 1 << 20 };
+        let mut loader = session.load_table("t", table_options(), order).unwrap();
+        let at = random.below(300);
+        for number in 0..300 {
+            if number == at {
+                loader.push(b"", b"").unwrap();
+                loader.push(b"", &round.to_le_bytes()).unwrap();
+            }
+            loader.push(&random.bytes(9), b"v").unwrap();
+        }
+        let table = loader.finish().unwrap();
+        assert_eq!(table.get(b"").unwrap().as_deref(), Some(&round.to_le_bytes()[..]), "{round}");
     }
 }

@@ -10,7 +10,9 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
 use varvite::table::check::{Finding, check};
 use varvite::table::repair::{RepairOptions, Repaired, repair};
-use varvite::{Batch, Error, Kind, Log, OpenTable, Session, SessionOptions, TableOptions, Verify};
+use varvite::{
+    Batch, Error, Kind, Log, OpenTable, Session, SessionOptions, Table, TableOptions, Verify,
+};
 
 use crate::log_crash::{ACTS, Act, BLOB_ACTS, Live, Tale, equal, options};
 use crate::model::table as model;
@@ -106,7 +108,7 @@ fn each_damaged_or_lost_file_of_live_tables_costs_what_it_held_and_no_more() {
                 let session =
                     Session::open_read_only(Arc::clone(&out), options(Log::None)).unwrap();
                 let tables = session.open_all(&crate::log_crash::opening()).unwrap();
-                let there: BTreeSet<_> = tables.iter().map(|table| table.name()).collect();
+                let there: BTreeSet<_> = tables.iter().map(Table::name).collect();
                 // Segments and blob files that tables need, not through the log, take these tables.
                 let told = |name: &str, file: &str| {
                     report.losses.iter().any(|loss| {
@@ -147,7 +149,9 @@ fn each_damaged_or_lost_file_of_live_tables_costs_what_it_held_and_no_more() {
                 }
                 let keeps = report.snapshots == ["one"];
                 let is_told = report.losses.iter().any(|loss| loss.snapshots == ["one"]);
-                assert!(keeps != is_told, "{what}: {report:?}");
+                // A manifest that is not there looks like that of a snapshot that was deleted.
+                let is_gone = what == "snapshots/one.snapshot removed";
+                assert!((keeps != is_told) != is_gone, "{what}: {report:?}");
             }
         }
     }
@@ -166,14 +170,13 @@ fn the_log_is_kept_up_to_its_first_bad_record() {
     let log = disk.files().into_iter().find(|name| name.starts_with("log/")).unwrap();
     let mut images = Vec::new();
     for round in 0..10_u8 {
-        images.push(disk.bytes(&log).unwrap().to_vec());
+        images.push(disk.bytes(&log).unwrap());
         table.update(Batch::new().insert(&[round], &[round; 20])).unwrap();
     }
     drop((table, session));
-    let last = disk.bytes(&log).unwrap().to_vec();
-    for round in 1..9_usize {
+    let last = disk.bytes(&log).unwrap();
+    for (round, before) in images.iter().enumerate().take(9).skip(1) {
         // The first byte that this update changed is the head of its record.
-        let before = &images[round];
         let at =
             (0..last.len()).find(|at| before.get(*at).copied().unwrap_or(0) != last[*at]).unwrap();
         for (byte, behind) in [(at, 9 - round), (at + 30, 10 - round)] {
@@ -215,7 +218,7 @@ fn without_damaged_segments_all_other_keys_are_as_they_were() {
     for name in sound.files().into_iter().filter(|name| name.starts_with("segments/")) {
         for is_removed in [false, true] {
             let disk = sound.snapshot();
-            let mut bytes = sound.bytes(&name).unwrap().to_vec();
+            let mut bytes = sound.bytes(&name).unwrap();
             let middle = 4_096 + bytes.len() % 64;
             bytes[middle] ^= 1;
             if is_removed {

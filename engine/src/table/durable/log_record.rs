@@ -184,12 +184,11 @@ impl LogRecord {
     /// names, and with the blob files that `renumber` gives. Whether there are any of these tables; else it is
     /// no record.
     pub(in crate::table) fn rewrite(
-        from: Decoder<'_>,
+        from: &Decoder<'_>,
         keeps: &dyn Fn(u64) -> bool,
         renumber: &mut dyn FnMut(&BlobMeta) -> Result<BlobMeta>,
         to: &mut Vec<u8>,
     ) -> Result<bool> {
-        let whole = from.clone();
         let record = LogRecord::decode(&mut from.clone(), &|_| false)?;
         let (parts, blobs) = match &record {
             LogRecord::Begin(_) => return Err(from.corrupt("an update", "a file's beginning")),
@@ -205,7 +204,7 @@ impl LogRecord {
         if !parts.iter().any(|(id, _)| keeps(*id)) {
             return Ok(false);
         }
-        let mut from = whole;
+        let mut from = from.clone();
         let kind = from.u8()?;
         if kind != UPDATE {
             decode_blobs(&mut from)?;

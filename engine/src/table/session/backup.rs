@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::table::durable::folder::lost_among;
 use crate::table::durable::snapshot::named_files;
 use crate::table::durable::{
-    Checkpoint, Frozen, LiveRecord, LogCopy, LogEnd, LogRecord, log_files, read_checkpoint,
+    Checkpoint, Frozen, LiveRecord, LogCopy, LogEnd, LogFile, LogRecord, log_files, read_checkpoint,
 };
 use crate::table::shared::{Log, SessionOptions, Verify};
 
@@ -137,7 +137,7 @@ impl Session {
         let (checkpoint, copied) = log_files::beside_writer(disk, identity, |checkpoint| {
             let records = checkpoint.map_or(&[][..], |checkpoint| &checkpoint.tables);
             let found = log_files::find(disk, identity, checkpoint, &mut |_, _| Ok(()))?;
-            let ends: Vec<_> = found.files.iter().map(|file| file.end()).collect();
+            let ends: Vec<_> = found.files.iter().map(LogFile::end).collect();
             let log = self.copy_log(records, &ends, new)?;
             let tables = self.copy_tables(records, &log, &mut new.intake)?;
             Ok((checkpoint.map_or(1, |checkpoint| checkpoint.next_id), tables, log))
@@ -170,7 +170,7 @@ impl Session {
                 let lacks = |id| records.iter().any(|it| it.id == id && at.after() > it.from);
                 let renumber =
                     &mut |blob: &_| new.intake.blob(disk, blob).inspect(|it| log.add_blob(it.id));
-                if LogRecord::rewrite(payload.clone(), &lacks, renumber, &mut bytes)? {
+                if LogRecord::rewrite(payload, &lacks, renumber, &mut bytes)? {
                     log.push(at, &bytes)?;
                 }
                 Ok(())

@@ -17,7 +17,7 @@ use crate::format::hash::{Salt, combine};
 use crate::table::durable::folder::{Claim, read_session};
 use crate::table::durable::snapshot::{Manifest, named_files};
 use crate::table::durable::{
-    Checkpoint, LiveRecord, LogCopy, LogPoint, Origin, log_files, read_checkpoint,
+    Checkpoint, LiveRecord, LogCopy, LogFile, LogPoint, Origin, log_files, read_checkpoint,
 };
 use crate::table::shared::paths::{self, CHECKPOINT};
 use crate::table::shared::{Log, Pins, SegmentStore, SessionOptions, Verify};
@@ -111,7 +111,7 @@ impl NewStore {
         let checkpoint = checkpoint.as_ref().filter(untouched);
         let checkpoint = checkpoint.ok_or_else(|| refused("a backup that was written to since"))?;
         let log = log_files::find(&**disk, identity, Some(checkpoint), &mut |_, _| Ok(()))?;
-        let ends: Vec<_> = log.files.iter().map(|file| file.end()).collect();
+        let ends: Vec<_> = log.files.iter().map(LogFile::end).collect();
         if ends != checkpoint.files {
             return Err(refused("a backup that was updated since"));
         }

@@ -165,7 +165,7 @@ pub fn repair(
 type KeySpan = (Vec<u8>, Vec<u8>);
 
 /// Why a file is not whole; none when it is.
-type Damage = Option<(String, String)>;
+type BadFile = Option<(String, String)>;
 
 /// A repair under way.
 struct Repairer<'a> {
@@ -173,8 +173,8 @@ struct Repairer<'a> {
     store: Arc<SegmentStore>,
     skip_damaged: bool,
     /// What was read and what was found, by the file's number, with the description that it was read for.
-    segments: BTreeMap<u64, (SegmentMeta, Damage)>,
-    blobs: BTreeMap<u64, (BlobMeta, Damage)>,
+    segments: BTreeMap<u64, (SegmentMeta, BadFile)>,
+    blobs: BTreeMap<u64, (BlobMeta, BadFile)>,
     new: NewStore,
     report: Repaired,
 }
@@ -191,11 +191,16 @@ impl Repairer<'_> {
                 // Its deletion was under way.
                 Err(error) if error.kind() == Kind::Missing => continue,
                 Err(error) => {
-                    self.report.lose(&paths::snapshot(&name), &error, &User::Snapshot(&name), None);
+                    self.report.lose(
+                        &paths::snapshot(&name),
+                        &error,
+                        &Holder::Snapshot(&name),
+                        None,
+                    );
                     continue;
                 }
             };
-            let kept = manifest.tables.iter().map(|it| self.table(it, &User::Snapshot(&name)));
+            let kept = manifest.tables.iter().map(|it| self.table(it, &Holder::Snapshot(&name)));
             // Of all of them, so that all is told.
             let kept: Vec<_> = kept.collect();
             if kept.iter().all(Option::is_some) {
@@ -218,14 +223,14 @@ impl Repairer<'_> {
                     error.kind(),
                     format!("{}; so it is not known which tables were live", error.detail()),
                 );
-                self.report.lose(paths::CHECKPOINT, &error, &User::Nobody, None);
+                self.report.lose(paths::CHECKPOINT, &error, &Holder::Nobody, None);
                 return Ok(());
             }
         };
         let Some(checkpoint) = checkpoint else { return self.log_without_checkpoint() };
         let mut kept = Vec::new();
         for record in &checkpoint.tables {
-            if let Some(table) = self.table(&record.table, &User::Live(&record.table.name)) {
+            if let Some(table) = self.table(&record.table, &Holder::Live(&record.table.name)) {
                 let table = self.new.intake.table(self.source, &table)?;
                 kept.push(LiveRecord { table, ..record.clone() });
             }
@@ -243,7 +248,7 @@ impl Repairer<'_> {
     }
 
     /// What is to be kept of the table of `record`; none when it cannot be kept for `user`.
-    fn table(&mut self, record: &TableRecord, user: &User<'_>) -> Option<TableRecord> {
+    fn table(&mut self, record: &TableRecord, user: &Holder<'_>) -> Option<TableRecord> {
         let mut bad = BTreeMap::new();
         for meta in record.segments() {
             if let Some((file, detail)) = self.segment(meta) {
@@ -270,7 +275,7 @@ impl Repairer<'_> {
     }
 
     /// What is wrong with a segment, or with a blob file that it refers to.
-    fn segment(&mut self, meta: &SegmentMeta) -> Damage {
+    fn segment(&mut self, meta: &SegmentMeta) -> BadFile {
         for it in &meta.blobs {
             if let Some(damage) = self.blob(&it.file) {
                 return Some(damage);
@@ -287,7 +292,7 @@ impl Repairer<'_> {
         damage
     }
 
-    fn blob(&mut self, meta: &BlobMeta) -> Damage {
+    fn blob(&mut self, meta: &BlobMeta) -> BadFile {
         if let Some((of, damage)) = self.blobs.get(&meta.id)
             && of == meta
         {
@@ -301,7 +306,7 @@ impl Repairer<'_> {
 }
 
 /// For whom something is needed.
-enum User<'a> {
+enum Holder<'a> {
     Snapshot(&'a str),
     Live(&'a str),
     Nobody,
@@ -309,7 +314,7 @@ enum User<'a> {
 
 impl Repaired {
     /// Notes that `file` took something from `user`: so many entries in a range of keys, or all.
-    fn lose(&mut self, file: &str, error: &Error, user: &User<'_>, lost: Option<(KeySpan, u64)>) {
+    fn lose(&mut self, file: &str, error: &Error, user: &Holder<'_>, lost: Option<(KeySpan, u64)>) {
         let (keys, entries) = lost.unzip();
         let (detail, entries) = (error.detail(), entries.unwrap_or(0));
         let known =
@@ -326,9 +331,9 @@ impl Repaired {
         }
         let loss = self.losses.iter_mut().find(known).expect("it was just put there");
         let (names, name) = match user {
-            User::Snapshot(name) => (&mut loss.snapshots, name),
-            User::Live(name) => (&mut loss.live_tables, name),
-            User::Nobody => return,
+            Holder::Snapshot(name) => (&mut loss.snapshots, name),
+            Holder::Live(name) => (&mut loss.live_tables, name),
+            Holder::Nobody => return,
         };
         if !names.iter().any(|known| known == name) {
             names.push((*name).to_owned());

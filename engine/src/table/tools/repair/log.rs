@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{Repaired, RepairedTable, Repairer, User};
+use super::{Holder, Repaired, RepairedTable, Repairer};
 use crate::error::{Error, Kind, Result};
+use crate::format::codec::Decoder;
 use crate::table::durable::{
     Checkpoint, LiveRecord, LogCopy, LogEnd, LogPoint, LogRecord, log_files,
 };
 use crate::table::shared::paths::{self, LOG};
 
 /// A live table while the log is read.
-struct Reading {
+struct TableReading {
     from: LogPoint,
     /// The rest of the log is not for it.
     is_cut: bool,
@@ -30,10 +31,10 @@ impl Repairer<'_> {
     ) -> Result<(LogCopy, Vec<RepairedTable>)> {
         let mut log = self.new.begin_log(kept.iter().map(|record| record.from))?;
         let reading = |record: &LiveRecord| {
-            let reading = Reading { from: record.from, is_cut: false, kept: 0, left_out: 0 };
+            let reading = TableReading { from: record.from, is_cut: false, kept: 0, left_out: 0 };
             (record.id, reading)
         };
-        let mut tables: BTreeMap<u64, Reading> = kept.iter().map(reading).collect();
+        let mut tables: BTreeMap<u64, TableReading> = kept.iter().map(reading).collect();
         let mut before: Option<LogEnd> = None;
         for number in self.log_numbers(checkpoint)? {
             let listed = checkpoint.files.iter().find(|end| end.file == number).copied();
@@ -55,7 +56,7 @@ impl Repairer<'_> {
                 self.cut(kept, &mut tables, number - 1, &gap);
             }
             log_files::salvage(source, identity, number, &mut |at, payload| {
-                self.record(kept, &mut tables, at, payload.clone(), &mut log)
+                self.record(kept, &mut tables, at, payload, &mut log)
             })?;
             before = Some(LogEnd { file: number, position: found.end });
             self.report.log_records_behind += found.behind;
@@ -80,7 +81,7 @@ impl Repairer<'_> {
             }
         }
         let repaired = kept.iter().map(|record| {
-            let Reading { from, is_cut, kept, left_out } = tables[&record.id];
+            let TableReading { from, is_cut, kept, left_out } = tables[&record.id];
             let ends_within_update = is_cut && kept == 0 && from.skip > 0;
             let name = record.table.name.clone();
             let has_all = |loss: &super::Loss| !loss.live_tables.contains(&name);
@@ -108,7 +109,7 @@ impl Repairer<'_> {
     fn cut(
         &mut self,
         kept: &[LiveRecord],
-        tables: &mut BTreeMap<u64, Reading>,
+        tables: &mut BTreeMap<u64, TableReading>,
         number: u64,
         error: &Error,
     ) {
@@ -118,12 +119,12 @@ impl Repairer<'_> {
             if table.from.file <= number && !table.is_cut {
                 table.is_cut = true;
                 let file = paths::log_file(number);
-                self.report.lose(&file, error, &User::Live(&record.table.name), None);
+                self.report.lose(&file, error, &Holder::Live(&record.table.name), None);
                 is_said = true;
             }
         }
         if !is_said {
-            self.report.lose(&paths::log_file(number), error, &User::Nobody, None);
+            self.report.lose(&paths::log_file(number), error, &Holder::Nobody, None);
         }
     }
 
@@ -131,9 +132,9 @@ impl Repairer<'_> {
     fn record(
         &mut self,
         kept: &[LiveRecord],
-        tables: &mut BTreeMap<u64, Reading>,
+        tables: &mut BTreeMap<u64, TableReading>,
         at: LogPoint,
-        payload: crate::format::codec::Decoder<'_>,
+        payload: &Decoder<'_>,
         log: &mut LogCopy,
     ) -> Result<()> {
         let record = LogRecord::decode(&mut payload.clone(), &|_| false)?;
@@ -146,7 +147,7 @@ impl Repairer<'_> {
                 let table = tables.get_mut(&it.id).expect("each is there");
                 if at.after() > table.from && !table.is_cut {
                     table.is_cut = true;
-                    self.report.lose(&file, &error, &User::Live(&it.table.name), None);
+                    self.report.lose(&file, &error, &Holder::Live(&it.table.name), None);
                 }
             }
         }
@@ -156,8 +157,9 @@ impl Repairer<'_> {
             };
             *(if table.is_cut { &mut table.left_out } else { &mut table.kept }) += 1;
         }
-        let goes_on =
-            |id| tables.get(&id).is_some_and(|it: &Reading| !it.is_cut && at.after() > it.from);
+        let goes_on = |id| {
+            tables.get(&id).is_some_and(|it: &TableReading| !it.is_cut && at.after() > it.from)
+        };
         let mut bytes = Vec::new();
         let (source, intake) = (self.source, &mut self.new.intake);
         let renumber = &mut |blob: &_| intake.blob(source, blob).inspect(|it| log.add_blob(it.id));
@@ -189,7 +191,12 @@ impl Repairer<'_> {
                  them",
                 paths::CHECKPOINT
             );
-            report.lose(paths::CHECKPOINT, &Error::new(Kind::Corrupt, detail), &User::Nobody, None);
+            report.lose(
+                paths::CHECKPOINT,
+                &Error::new(Kind::Corrupt, detail),
+                &Holder::Nobody,
+                None,
+            );
         }
         Ok(())
     }
