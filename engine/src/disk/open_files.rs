@@ -175,9 +175,13 @@ impl Pool {
         open.shed();
         let half = open.slots.len().div_ceil(2);
         let slots: Vec<_> = open.slots.drain(..half).filter_map(|slot| slot.upgrade()).collect();
-        slots.iter().for_each(|slot| slot.is_listed.store(false, Ordering::Relaxed));
+        for slot in &slots {
+            slot.is_listed.store(false, Ordering::Relaxed);
+        }
         drop(open);
-        slots.iter().for_each(|slot| drop(slot.take()));
+        for slot in &slots {
+            drop(slot.take());
+        }
         half > 0
     }
 }
@@ -216,7 +220,9 @@ impl OpenFiles {
         let pool = if is_shared { Arc::clone(process()) } else { Arc::default() };
         if disk.folder().is_some() {
             let mut pools = lock(pools());
-            pools.retain(|other| other.strong_count() > 0 && !ptr::eq(other.as_ptr(), &*pool));
+            pools.retain(|other| {
+                other.strong_count() > 0 && !ptr::eq(other.as_ptr(), Arc::as_ptr(&pool))
+            });
             pools.push(Arc::downgrade(&pool));
         }
         let most = most.map_or(limit, |most| most as u64);

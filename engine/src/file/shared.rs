@@ -358,7 +358,9 @@ mod tests {
             })
             .collect();
         assert!(made.iter().all(|file| file.open_file().is_some()) && counted.has_many_unsynced());
-        made.iter().for_each(|file| file.note_synced());
+        for file in &made {
+            file.note_synced();
+        }
         made[0].note_synced();
         assert_eq!(made.iter().filter(|file| file.open_file().is_some()).count(), 2);
         assert!(!counted.has_many_unsynced());

@@ -100,7 +100,7 @@ impl Watch {
         }
         let looks = self.looks;
         for (number, follower) in self.followers.iter_mut().enumerate() {
-            if number > 0 && looks % 7 != 0 {
+            if number > 0 && !looks.is_multiple_of(7) {
                 continue;
             }
             let reloaded = follower.reload();
@@ -340,7 +340,7 @@ fn a_writer_at_any_call_of_a_follower_leaves_it_one_acknowledged_state() {
                     );
                     assert_eq!(moved, found != last, "{what:?}");
                     last = found;
-                    most = calls.max(2).min(120);
+                    most = calls.clamp(2, 120);
                 }
                 call += 1;
             }

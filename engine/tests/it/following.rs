@@ -235,13 +235,13 @@ fn its_memory_does_not_grow_with_what_it_followed() {
 /// In threads on the operating system's disk: each moment is one that was acknowledged, and none goes back.
 #[test]
 fn threads_follow_a_writer_that_does_not_wait() {
+    const LAST: u64 = 4_000;
     let folder = tempfile::tempdir().unwrap();
     let disk = || OsDisk::new(folder.path().to_str().unwrap()).unwrap() as Arc<dyn Disk>;
     let options = SessionOptions { log: Log::Written, ..options(30_000) };
     let writer = Session::create(disk(), options).unwrap();
     let mut table = writer.create_table("t", table_options()).unwrap();
     let acknowledged = AtomicU64::new(0);
-    const LAST: u64 = 4_000;
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {

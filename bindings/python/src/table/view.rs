@@ -16,10 +16,9 @@ use crate::table::stream::Value;
 pub struct View(pub Held<varvite::View>);
 
 pub fn entries(view: &varvite::View, (start, stop): &Range) -> Outcome<(Packed, Packed)> {
-    let found = view.range(slice(start), slice(stop))?;
-    let (mut keys, mut values) =
-        (Packed::with_room(found.len(), 0), Packed::with_room(found.len(), 0));
-    for (key, value) in found {
+    let (mut keys, mut values) = (Packed::with_room(0, 0), Packed::with_room(0, 0));
+    for entry in view.range((slice(start), slice(stop))) {
+        let (key, value) = entry?;
         keys.push(Some(&key));
         values.push(Some(&value));
     }

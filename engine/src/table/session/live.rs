@@ -30,6 +30,9 @@ pub struct OpenTable {
     pub operators: Vec<MergeOperator>,
 }
 
+/// The tables that were read, and where in the log that is.
+type Replays = (Vec<Replay>, Option<LogPlace>);
+
 /// A table on its way back to where its log ends.
 pub(super) struct Replay {
     pub(super) id: u64,
@@ -188,7 +191,7 @@ impl Session {
         &self,
         name: Option<&str>,
         options: &OpenTable,
-    ) -> Result<(Option<Checkpoint>, (Vec<Replay>, Option<LogPlace>))> {
+    ) -> Result<(Option<Checkpoint>, Replays)> {
         let (disk, identity) = (&*self.store.disk, self.store.identity);
         let (checkpoint, read) = log_files::beside_writer(disk, identity, |checkpoint| {
             self.read_once(checkpoint, name, options)

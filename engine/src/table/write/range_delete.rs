@@ -134,7 +134,9 @@ impl Expanded {
 
     /// Says in operations of the batch where new buffers begin, which is known in points.
     pub(super) fn place(&self, begun: &mut [LogPoint]) {
-        begun.iter_mut().for_each(|point| point.skip = self.done(point.skip));
+        for point in begun.iter_mut() {
+            point.skip = self.done(point.skip);
+        }
     }
 }
 

@@ -63,7 +63,7 @@ impl Table {
                     map.insert(key.clone(), joined);
                 }
                 Change::DeleteRange(from, before) => {
-                    map.retain(|key, _| key < from || key >= before)
+                    map.retain(|key, _| key < from || key >= before);
                 }
                 Change::DeletePrefix(prefix) => map.retain(|key, _| !key.starts_with(prefix)),
             }
