@@ -14,7 +14,7 @@ use std::ptr;
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::{Disk, File};
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 /// How many files stay open on a disk that does not say how many may be.
@@ -208,6 +208,8 @@ pub(super) fn let_go() -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct OpenFiles {
     pool: Arc<Pool>,
+    /// A disk that is not the system's may have no more open than it likes, and says so by `Io`.
+    asks_twice: bool,
 }
 
 impl OpenFiles {
@@ -228,7 +230,7 @@ impl OpenFiles {
         let most = most.map_or(limit, |most| most as u64);
         // A host may have changed the limit since.
         pool.most.store(most.max(1), Ordering::Relaxed);
-        OpenFiles { pool }
+        OpenFiles { pool, asks_twice: disk.folder().is_none() }
     }
 
     /// The most files that are open.
@@ -274,7 +276,13 @@ impl OpenFiles {
         if let Some(file) = slot.open_file() {
             return Ok(file);
         }
-        let file = open()?;
+        let file = match open() {
+            // Perhaps there is no descriptor left: who keeps the files knows, where it is not the system.
+            Err(error) if self.asks_twice && error.kind() == Kind::Io && self.pool.let_go() => {
+                open()?
+            }
+            opened => opened?,
+        };
         let held = Held { file: Arc::clone(&file), is_checked: false };
         let before = lock(&slot.held).replace(held);
         if before.is_none() {

