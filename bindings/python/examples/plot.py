@@ -19,7 +19,7 @@ Bars = list[tuple[str, int]]
 
 def draw(out: Path, title: str, bars: Bars) -> None:
     try:
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
     except ImportError:
         out.write_text(svg(title, bars), encoding="utf-8")
         return

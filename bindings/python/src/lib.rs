@@ -1,6 +1,6 @@
 //! varvite for Python: the extension module behind the package `varvite`.
 //!
-//! Classes hold what the engine gives in a [`held::Held`], and every call goes through [`fault::call`], which lets go
+//! Classes hold what the engine gives in a `held::Held`, and every call goes through `fault::call`, which lets go
 //! of the interpreter first. See `docs/design/python.md`.
 
 #![allow(unsafe_code)] // buffers of Python are pointers, and a fork is told by a handler of C

@@ -199,6 +199,7 @@ fn pools() -> &'static Mutex<Vec<Weak<Pool>>> {
 }
 
 /// Closes half of the files that may be, whichever store they are of; returns whether there were any.
+#[cfg(unix)]
 pub(super) fn let_go() -> bool {
     let pools: Vec<_> = lock(pools()).iter().filter_map(Weak::upgrade).collect();
     pools.iter().fold(false, |any, pool| pool.let_go() | any)

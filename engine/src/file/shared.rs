@@ -60,7 +60,10 @@ impl Counted {
 #[derive(Debug)]
 pub struct SharedFile {
     counted: Counted,
+    /// Where it is on the disk.
     path: String,
+    /// The same for messages, once it was open.
+    shown: OnceLock<Box<str>>,
     access: Access,
     slot: Arc<Slot>,
     /// It stays open, since it is not durable.
@@ -79,10 +82,23 @@ impl SharedFile {
 
     /// A file just made, open as `handle`, that nothing durable names yet: it goes with its last
     /// count unless [`SharedFile::keep`] is called. It stays open until [`SharedFile::note_synced`].
-    pub fn unkept(counted: &Counted, handle: Arc<dyn File>) -> Arc<SharedFile> {
-        let (path, access) = (handle.path().to_owned(), handle.access());
+    pub fn unkept(
+        counted: &Counted,
+        path: impl Into<String>,
+        handle: Arc<dyn File>,
+    ) -> Arc<SharedFile> {
+        let access = handle.access();
         counted.files.pin();
-        Self::with(counted, path, access, Arc::new(Slot::pinned(handle)), false)
+        let file = Self::with(counted, path.into(), access, Arc::new(Slot::pinned(handle)), false);
+        file.note_name();
+        file
+    }
+
+    /// Remembers what an open file is called: a disk in a folder of another knows its own part of the name.
+    fn note_name(&self) {
+        if let Some(file) = self.slot.open_file() {
+            let _ = self.shown.set(file.path().into());
+        }
     }
 
     fn with(
@@ -95,6 +111,7 @@ impl SharedFile {
         Arc::new(SharedFile {
             counted: counted.clone(),
             path,
+            shown: OnceLock::new(),
             access,
             slot,
             is_pinned: AtomicBool::new(!kept),
@@ -111,7 +128,9 @@ impl SharedFile {
     }
 
     fn open(&self) -> Result<Arc<dyn File>> {
-        self.counted.disk.open(&self.path, Mode::Read, self.access)
+        let file = self.counted.disk.open(&self.path, Mode::Read, self.access)?;
+        self.shown.get_or_init(|| file.path().into());
+        Ok(file)
     }
 
     /// The file, opened to be read if it is not open; then, and where nobody did yet, `check` says
@@ -179,9 +198,9 @@ impl SharedFile {
         }
     }
 
-    /// Where it is.
+    /// Where it is, for messages.
     pub fn path(&self) -> &str {
-        &self.path
+        self.shown.get().map_or(&self.path, |shown| shown)
     }
 
     /// Something durable names the file now: it stays when the last count drops.
@@ -260,11 +279,11 @@ mod tests {
         assert_eq!(handle.len().unwrap(), 5);
 
         let made = memory.open("b", Mode::Create, Access::Buffered).unwrap();
-        drop(SharedFile::unkept(&counted, Arc::clone(&made)));
+        drop(SharedFile::unkept(&counted, "b", Arc::clone(&made)));
         assert_eq!(removals.collect(usize::MAX), 1);
         assert!(!memory.exists("b").unwrap());
         let made = memory.open("b", Mode::Create, Access::Buffered).unwrap();
-        let kept = SharedFile::unkept(&counted, made);
+        let kept = SharedFile::unkept(&counted, made.path().to_owned(), made);
         kept.keep();
         drop(kept);
         assert_eq!(removals.collect(usize::MAX), 0);
@@ -361,7 +380,7 @@ mod tests {
         assert!(good.open_file().is_some() && counted.files.open_count() <= 2);
         // What was written stays open: a sync of another descriptor would not tell what was lost.
         let made = memory.open("c", Mode::Create, Access::Buffered).unwrap();
-        let written = SharedFile::unkept(&counted, made);
+        let written = SharedFile::unkept(&counted, made.path().to_owned(), made);
         written.doubt();
         written.file(|_| Err(Error::invalid("another file"))).unwrap_err();
         assert!(written.open_file().is_some());
@@ -374,7 +393,7 @@ mod tests {
             .map(|number| {
                 let path = format!("{number}");
                 let handle = memory.open(&path, Mode::Create, Access::Buffered).unwrap();
-                SharedFile::unkept(&counted, handle)
+                SharedFile::unkept(&counted, handle.path().to_owned(), handle)
             })
             .collect();
         assert!(made.iter().all(|file| file.open_file().is_some()) && counted.has_many_unsynced());
@@ -385,9 +404,9 @@ mod tests {
         assert_eq!(made.iter().filter(|file| file.open_file().is_some()).count(), 2);
         assert!(!counted.has_many_unsynced());
         let handle = memory.open("more", Mode::Create, Access::Buffered).unwrap();
-        let more = SharedFile::unkept(&counted, handle);
+        let more = SharedFile::unkept(&counted, handle.path().to_owned(), handle);
         let another = memory.open("another", Mode::Create, Access::Buffered).unwrap();
-        let another = SharedFile::unkept(&counted, another);
+        let another = SharedFile::unkept(&counted, another.path().to_owned(), another);
         assert!(counted.has_many_unsynced());
         drop((more, another));
         assert!(!counted.has_many_unsynced(), "what is given up does not count");

@@ -182,8 +182,11 @@ mod tests {
         let removals = Removals::new(true);
         let spares = SpareFiles::new(&disk, 1_000, &removals);
         for (path, keeps) in [("a", false), ("b", true)] {
-            let shared =
-                SharedFile::unkept(&Counted::new(&disk, &removals, None), made(&disk, path, 400));
+            let shared = SharedFile::unkept(
+                &Counted::new(&disk, &removals, None),
+                path,
+                made(&disk, path, 400),
+            );
             shared.spare_in(&spares);
             if keeps {
                 shared.keep();
@@ -208,6 +211,7 @@ mod tests {
         for (path, length) in [("a", 2 * mebi), ("b", mebi), ("c", 2 * mebi), ("d", 2 * mebi)] {
             let shared = SharedFile::unkept(
                 &Counted::new(&disk, &removals, None),
+                path,
                 made(&disk, path, length),
             );
             shared.spare_in(&spares);
@@ -237,8 +241,11 @@ mod tests {
             if path == "b" {
                 removals.stop();
             }
-            let shared =
-                SharedFile::unkept(&Counted::new(&disk, &removals, None), made(&disk, path, 400));
+            let shared = SharedFile::unkept(
+                &Counted::new(&disk, &removals, None),
+                path,
+                made(&disk, path, 400),
+            );
             shared.spare_in(&spares);
         }
         assert!(spares.take("c", Access::Buffered, 0).unwrap().is_none());

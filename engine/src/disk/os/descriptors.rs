@@ -1,5 +1,6 @@
 //! What is done when the process has no descriptor left.
 
+#[cfg(unix)]
 use crate::disk::open_files::let_go;
 
 /// Does `open` once more with half of the files closed that may be, when it finds that the process, or the

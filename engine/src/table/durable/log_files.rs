@@ -114,7 +114,8 @@ pub fn find(
             found.leftovers.push(number);
             continue;
         }
-        if named.is_none() && is_alone(disk, identity, number) {
+        // Without a checkpoint it may be all that is left of a copy.
+        if named.is_none() && checkpoint.is_some() && is_alone(disk, identity, number) {
             found.leftovers.push(number);
             continue;
         }

@@ -340,7 +340,7 @@ impl SegmentStore {
             None => SegmentBuilder::new(&*self.disk, &path, options)?,
         };
         builder.count_file(|file| {
-            let shared = SharedFile::unkept(&self.counted, file);
+            let shared = SharedFile::unkept(&self.counted, path, file);
             shared.spare_in(&self.spares);
             shared
         });
@@ -394,7 +394,7 @@ impl SegmentStore {
         self.remove_some();
         let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
         let file = self.disk.open(&paths::blob(id), Mode::Create, self.options.access)?;
-        let shared = SharedFile::unkept(&self.counted, Arc::clone(&file));
+        let shared = SharedFile::unkept(&self.counted, paths::blob(id), Arc::clone(&file));
         // Entries name it by this, so a copy of the store, opened with another seed, uses another.
         let identity = combine(combine(self.identity, id), self.seed);
         Ok(BlobBuilder::new(
@@ -540,7 +540,7 @@ impl SegmentStore {
     fn take_in(&self, id: u64, path: &str) -> Result<Arc<SharedFile>> {
         let opened = self.disk.open(path, Mode::Read, self.options.access);
         let file = opened.inspect_err(|_| drop(self.disk.remove(path)))?;
-        let shared = SharedFile::unkept(&self.counted, file);
+        let shared = SharedFile::unkept(&self.counted, path, file);
         remember(&self.files, id, &shared);
         Ok(shared)
     }
