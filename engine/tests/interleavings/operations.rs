@@ -2,7 +2,6 @@
 //! what was acknowledged is found again, by the next opening and after a power cut, and nothing is
 //! half there; nor is it for a reader in another process.
 
-use std::ops::Bound::Unbounded;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -73,7 +72,8 @@ fn batch(generation: u8, number: u8) -> Batch {
 
 /// The generation and the rounds of a table, which has all of each of them.
 fn rounds(table: &Table) -> (Option<u8>, u8) {
-    let all: Vec<_> = table.iter().map(Result::unwrap).collect();
+    let all: Vec<(Vec<u8>, Vec<u8>)> =
+        table.iter().map(Result::unwrap).map(|(key, value)| (key.into(), value.into())).collect();
     let count = (all.len() as u8).saturating_sub(1);
     let generation = all.first().map(|(_, value)| value[0]);
     let whole = (0..count).map(|number| (vec![number], vec![generation.unwrap(); 30]));
