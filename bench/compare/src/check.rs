@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::draw::{Draw, Key, Numbers, VALUE, key, mix};
-use crate::engine::{Engine, Result, Spec, Terms};
+use crate::engine::{Answer, Each, Engine, Result, Spec, Terms};
+use crate::outputs::{self, Prefix};
 
 /// Keys anywhere that are asked for after a batch.
 const PROBES: u64 = 64;
@@ -29,12 +30,12 @@ pub struct Plan {
 struct Model(BTreeMap<Key, [u8; VALUE.len()]>);
 
 impl Engine for Model {
-    fn lookup(&mut self, keys: &[Key], answer: crate::engine::Answer) -> Result<()> {
+    fn lookup(&mut self, keys: &[Key], answer: Answer) -> Result<()> {
         keys.iter().for_each(|key| answer(self.0.get(key).map(|value| &value[..])));
         Ok(())
     }
 
-    fn batch(&mut self, spent: &[Key], fresh: &[Key], answer: crate::engine::Answer) -> Result<()> {
+    fn batch(&mut self, spent: &[Key], fresh: &[Key], answer: Answer) -> Result<()> {
         self.lookup(spent, answer)?;
         for key in spent {
             self.0.remove(key);
@@ -43,8 +44,24 @@ impl Engine for Model {
         Ok(())
     }
 
-    fn scan(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        self.0.iter().for_each(|(key, value)| each(key, value));
+    fn range(&mut self, from: &Key, length: usize, each: Each) -> Result<()> {
+        self.0.range::<Key, _>(from..).take(length).for_each(|(key, value)| each(key, value));
+        Ok(())
+    }
+
+    fn prefix(&mut self, prefix: &Prefix, each: Each) -> Result<()> {
+        let own = self.0.range::<Key, _>(outputs::first(prefix)..=outputs::last(prefix));
+        own.for_each(|(key, value)| each(key, value));
+        Ok(())
+    }
+
+    fn scan(&mut self, backward: bool, each: Each) -> Result<()> {
+        let all = self.0.iter();
+        if backward {
+            all.rev().for_each(|(key, value)| each(key, value));
+        } else {
+            all.for_each(|(key, value)| each(key, value));
+        }
         Ok(())
     }
 
@@ -75,7 +92,8 @@ pub fn expected(plan: &Plan) -> Result<Digests> {
 /// What `spec` answers, on a store in the new folder `path`.
 pub fn asked(path: &Path, spec: &Spec, plan: &Plan) -> Result<Digests> {
     fs::create_dir_all(path)?;
-    let terms = Terms { entries: plan.entries, synced: plan.synced, limit_bytes: None };
+    let terms =
+        Terms { entries: plan.entries, synced: plan.synced, ranges: true, limit_bytes: None };
     let mut engine = spec.open(path, &terms)?;
     let answers = run(&mut *engine, plan)?;
     let before = content(&mut *engine)?;
@@ -102,13 +120,24 @@ fn run(engine: &mut dyn Engine, plan: &Plan) -> Result<u64> {
         let mut probes = spent;
         probes.extend((0..PROBES).map(|probe| key(mix(digest ^ probe) % (end + PROBES))));
         engine.lookup(&probes, &mut |value| digest = join(digest, value))?;
+        for probe in probes.iter().rev().take(8) {
+            let prefix = outputs::prefix(probe);
+            let mut each =
+                |key: &[u8], value: &[u8]| digest = join(join(digest, Some(key)), Some(value));
+            engine.range(probe, 5, &mut each)?;
+            engine.prefix(&prefix, &mut each)?;
+        }
     }
     Ok(digest)
 }
 
 fn content(engine: &mut dyn Engine) -> Result<u64> {
     let mut digest = 0;
-    engine.scan(&mut |key, value| digest = join(join(digest, Some(key)), Some(value)))?;
+    for backward in [false, true] {
+        let mut each =
+            |key: &[u8], value: &[u8]| digest = join(join(digest, Some(key)), Some(value));
+        engine.scan(backward, &mut each)?;
+    }
     Ok(digest)
 }
 

@@ -22,8 +22,14 @@ const FILL_BATCH: u64 = 4096;
 
 /// Makes the store in the empty folder `path` and leaves it at rest.
 pub fn fill(path: &Path, spec: &Spec, entries: u64) -> Result<()> {
-    let terms = Terms { entries, synced: false, limit_bytes: None };
-    let mut engine = spec.open(path, &terms)?;
+    let terms = Terms { entries, synced: false, ranges: false, limit_bytes: None };
+    fill_with(path, spec, &terms, key)
+}
+
+/// Makes the store whose keys are what `key` gives for each number.
+pub fn fill_with(path: &Path, spec: &Spec, terms: &Terms, key: fn(u64) -> Key) -> Result<()> {
+    let entries = terms.entries;
+    let mut engine = spec.open(path, terms)?;
     for first in (0..entries).step_by(FILL_BATCH as usize) {
         let fresh: Vec<Key> = (first..entries.min(first + FILL_BATCH)).map(key).collect();
         engine.batch(&[], &fresh, &mut |_| {})?;
@@ -125,7 +131,8 @@ impl Load {
     }
 }
 
-fn say(value: &impl Serialize) -> Result<()> {
+/// Answers the driver.
+pub fn say(value: &impl Serialize) -> Result<()> {
     let mut out = stdout().lock();
     writeln!(out, "{}", serde_json::to_string(value)?)?;
     out.flush()?;

@@ -10,12 +10,16 @@ use crate::draw::Key;
 #[cfg(feature = "rocksdb")]
 use crate::engines::rocksdb;
 use crate::engines::{fjall, lmdb, redb, varvite};
+use crate::outputs::Prefix;
 
 /// Any engine's error, which ends the run.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Where an answer goes: the value, if the key was there.
 pub type Answer<'a> = &'a mut dyn FnMut(Option<&[u8]>);
+
+/// Where an entry goes: its key and its value.
+pub type Each<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
 
 /// An open store of one engine.
 pub trait Engine {
@@ -26,8 +30,14 @@ pub trait Engine {
     /// change that is durable when `Terms` say so.
     fn batch(&mut self, spent: &[Key], fresh: &[Key], answer: Answer) -> Result<()>;
 
-    /// Everything, in order of keys.
-    fn scan(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()>;
+    /// Up to `length` entries in order of keys, from `from` on.
+    fn range(&mut self, from: &Key, length: usize, each: Each) -> Result<()>;
+
+    /// The entries whose keys begin with `prefix`, in order.
+    fn prefix(&mut self, prefix: &Prefix, each: Each) -> Result<()>;
+
+    /// Everything, in order of keys, or from the last to the first.
+    fn scan(&mut self, backward: bool, each: Each) -> Result<()>;
 
     /// Makes everything durable, waits for work in the background, and closes.
     fn settle(self: Box<Self>) -> Result<()>;
@@ -40,6 +50,8 @@ pub struct Terms {
     pub entries: u64,
     /// Whether every batch must survive a power cut when it returns.
     pub synced: bool,
+    /// Whether ranges are read, by the transactions that keys begin with among others.
+    pub ranges: bool,
     /// The memory limit that the process runs under, page cache included.
     pub limit_bytes: Option<u64>,
 }

@@ -8,11 +8,14 @@ mod draw;
 mod engine;
 mod engines;
 mod limit;
+mod outputs;
 mod plot;
 mod process;
+mod ranges;
 mod record;
 mod report;
 mod rounds;
+mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,6 +39,8 @@ enum Command {
     Fill(Rounds),
     /// Do the load with every engine, by turns; runs that the results hold are not done again
     Rounds(Rounds),
+    /// Read ranges of every engine, by turns; runs that the results hold are not done again
+    Ranges(Ranges),
     /// Compare every engine's answers with a model's
     Check(Check),
     /// Make tables and plots of raw results
@@ -43,6 +48,9 @@ enum Command {
         /// Raw results
         #[arg(long, default_value = "docs/benchmarks/results.jsonl")]
         results: PathBuf,
+        /// Raw results of ranges
+        #[arg(long, default_value = "docs/benchmarks/ranges.jsonl")]
+        ranges: PathBuf,
         /// The page whose marked parts are replaced
         #[arg(long, default_value = "docs/benchmarks.md")]
         page: PathBuf,
@@ -53,7 +61,11 @@ enum Command {
     #[command(hide = true)]
     ChildFill(ChildFill),
     #[command(hide = true)]
+    ChildFillRanges(ChildFill),
+    #[command(hide = true)]
     ChildRun(ChildRun),
+    #[command(hide = true)]
+    ChildRanges(ChildRanges),
 }
 
 #[derive(Args)]
@@ -87,6 +99,31 @@ struct Rounds {
     folder: PathBuf,
     /// Raw results, to which runs are added
     #[arg(long, default_value = "docs/benchmarks/results.jsonl")]
+    results: PathBuf,
+}
+
+#[derive(Args)]
+struct Ranges {
+    /// Entries in the store
+    #[arg(long, default_value_t = 1_000_000)]
+    entries: u64,
+    /// Conditions
+    #[arg(long, value_enum, default_value_t = Setting::Page)]
+    setting: Setting,
+    /// Engine and options as name:option=number,…; may be repeated [default: all, as they are best]
+    #[arg(long)]
+    spec: Vec<Spec>,
+    /// How many times
+    #[arg(long, default_value_t = 1)]
+    rounds: u32,
+    /// Seconds of each kind of short range
+    #[arg(long, default_value_t = 5)]
+    each: u64,
+    /// Folder for stores, which stay, and copies, which go
+    #[arg(long)]
+    folder: PathBuf,
+    /// Raw results, to which runs are added
+    #[arg(long, default_value = "docs/benchmarks/ranges.jsonl")]
     results: PathBuf,
 }
 
@@ -138,6 +175,31 @@ struct ChildRun {
     folder: PathBuf,
 }
 
+#[derive(Args)]
+struct ChildRanges {
+    #[arg(long)]
+    spec: Spec,
+    #[arg(long)]
+    setting: Setting,
+    #[arg(long)]
+    entries: u64,
+    #[arg(long)]
+    folder: PathBuf,
+}
+
+impl Ranges {
+    fn plan(self) -> ranges::Plan {
+        ranges::Plan {
+            entries: self.entries,
+            setting: self.setting,
+            specs: if self.spec.is_empty() { Spec::all() } else { self.spec },
+            each: Duration::from_secs(self.each),
+            folder: self.folder,
+            results: self.results,
+        }
+    }
+}
+
 impl Rounds {
     fn plan(self) -> rounds::Plan {
         rounds::Plan {
@@ -177,14 +239,27 @@ fn run(command: Command) -> Result<bool> {
                 rounds::round(&plan, number)?;
             }
         }
+        Command::Ranges(arguments) => {
+            let count = arguments.rounds;
+            let plan = arguments.plan();
+            (0..count).try_for_each(|number| ranges::round(&plan, number))?;
+        }
         Command::Check(arguments) => return check_all(arguments),
-        Command::Report { results, page, plots } => report::write(&results, &page, &plots)?,
+        Command::Report { results, ranges, page, plots } => {
+            report::write(&results, &page, &plots)?;
+            report::write_ranges(&ranges, &page)?;
+        }
         Command::ChildFill(it) => child::fill(&it.folder, &it.spec, it.entries)?,
+        Command::ChildFillRanges(it) => ranges::fill(&it.folder, &it.spec, it.entries)?,
+        Command::ChildRanges(it) => {
+            ranges::obey(&it.folder, &it.spec, &ranges::terms(it.entries, it.setting))?;
+        }
         Command::ChildRun(it) => {
             let terms = Terms {
                 entries: it.entries,
                 synced: it.setting == Setting::Synced,
-                limit_bytes: (it.setting == Setting::Limit).then_some(rounds::LIMIT_BYTES),
+                ranges: false,
+                limit_bytes: (it.setting == Setting::Limit).then_some(worker::LIMIT_BYTES),
             };
             child::obey(&it.folder, &it.spec, &terms, it.batches, it.batch_size)?;
         }

@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Result;
@@ -156,7 +157,7 @@ impl Run {
 }
 
 /// Adds a run to the file.
-pub fn append(path: &Path, run: &Run) -> Result<()> {
+pub fn append(path: &Path, run: &impl Serialize) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -166,7 +167,7 @@ pub fn append(path: &Path, run: &Run) -> Result<()> {
 }
 
 /// All runs of the file; none when it is not there.
-pub fn read(path: &Path) -> Result<Vec<Run>> {
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     if !path.exists() {
         return Ok(Vec::new());
     }

@@ -7,9 +7,11 @@ use std::path::Path;
 
 use crate::engine::{Result, Spec};
 use crate::plot;
+use crate::ranges::{self, Reading};
 use crate::record::{BatchTimes, Run, Setting, read, repeated};
 
 const BEGIN: &str = "<!-- results: written by `compare report` -->";
+const BEGIN_RANGES: &str = "<!-- ranges: written by `compare report` -->";
 const END: &str = "<!-- end of results -->";
 
 /// Medians over the rounds of one engine in one row.
@@ -42,7 +44,7 @@ pub struct Line {
 
 /// Replaces the marked part of `page` and writes the plots to the folder `plots` beside it.
 pub fn write(results: &Path, page: &Path, plots: &Path) -> Result<()> {
-    let runs = read(results)?;
+    let runs: Vec<Run> = read(results)?;
     let mut rows: BTreeMap<(u64, Setting), Vec<Line>> = BTreeMap::new();
     for runs in repeated(&runs) {
         let row = (runs[0].entries, runs[0].setting);
@@ -77,21 +79,84 @@ pub fn write(results: &Path, page: &Path, plots: &Path) -> Result<()> {
         assert!(machines.iter().all(|it| it == machine), "results of several machines do not mix");
         text.insert_str(0, &format!("\nMachine: {machine}.\n"));
     }
+    replace(page, BEGIN, END, &text)
+}
+
+/// Puts `text` between the marks `begin` and `end` of `page`.
+fn replace(page: &Path, begin: &str, end: &str, text: &str) -> Result<()> {
     let old = fs::read_to_string(page)?;
-    let parts = old.split_once(BEGIN).and_then(|(before, rest)| {
-        rest.split_once(END).map(|(_, after)| (before.to_owned(), after.to_owned()))
+    let parts = old.split_once(begin).and_then(|(before, rest)| {
+        rest.split_once(end).map(|(_, after)| (before.to_owned(), after.to_owned()))
     });
-    let (before, after) = parts.ok_or("the page has no place for results")?;
-    fs::write(page, format!("{before}{BEGIN}\n{text}\n{END}{after}"))?;
+    let (before, after) = parts.ok_or_else(|| format!("the page has no place for {begin}"))?;
+    fs::write(page, format!("{before}{begin}\n{text}\n{end}{after}"))?;
     Ok(())
 }
 
-fn line(runs: &[&Run]) -> Result<Line> {
-    let median = |of: &dyn Fn(&Run) -> f64| {
-        let mut values: Vec<f64> = runs.iter().map(|run| of(run)).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
+/// Replaces the marked part of `page` that shows ranges.
+pub fn write_ranges(results: &Path, page: &Path) -> Result<()> {
+    let runs: Vec<ranges::Run> = read(results)?;
+    let mut rows: BTreeMap<(u64, Setting), BTreeMap<&str, Vec<&ranges::Run>>> = BTreeMap::new();
+    for run in &runs {
+        let row = rows.entry((run.entries, run.setting)).or_default();
+        row.entry(&run.spec).or_default().push(run);
+    }
+    let mut text = String::new();
+    for ((entries, setting), engines) in rows.into_iter().rev() {
+        let entries = short(entries).replace('m', " M");
+        writeln!(text, "\n### Ranges of {entries} entries, {}\n", title(setting))?;
+        text.push_str(
+            "| engine | seek, µs | seek and 100 entries, µs | outputs of a transaction, µs | \
+             scan forward, ns an entry | backward | peak memory MB (own) | disk MB | rounds |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        );
+        let mut lines: Vec<_> = engines.into_iter().collect();
+        lines.sort_by_key(|(spec, _)| (!spec.starts_with("varvite"), spec.to_string()));
+        for (spec, runs) in lines {
+            range_line(&mut text, spec, &runs)?;
+        }
+    }
+    replace(page, BEGIN_RANGES, END, &text)
+}
+
+fn range_line(text: &mut String, spec: &str, runs: &[&ranges::Run]) -> Result<()> {
+    let median = |of: &dyn Fn(&ranges::Run) -> f64| median(runs.iter().map(|run| of(run)));
+    let of = |reading: Reading, figure: fn(&ranges::Figures) -> f64| {
+        median(&|run| run.figures.get(&reading).map_or(f64::NAN, figure))
     };
+    let us = |reading| of(reading, ranges::Figures::cpu_us);
+    let ns = |reading| of(reading, ranges::Figures::cpu_ns);
+    let megabytes = |bytes: f64| thousands(bytes / 1e6);
+    writeln!(
+        text,
+        "| {} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} | {} ({}) | {} | {} |",
+        name(&spec.parse()?),
+        us(Reading::Seek),
+        us(Reading::Hundred),
+        us(Reading::Prefix),
+        ns(Reading::Forward),
+        ns(Reading::Backward),
+        megabytes(median(&|run| run.peak_rss_bytes as f64)),
+        megabytes(median(&|run| run.peak_anonymous_bytes as f64)),
+        megabytes(median(&|run| run.disk_bytes as f64)),
+        runs.len(),
+    )?;
+    let wrong: u64 =
+        runs.iter().flat_map(|run| run.figures.values()).map(|figures| figures.wrong).sum();
+    if wrong > 0 {
+        writeln!(text, "\n**{spec} read {wrong} wrong ranges.**\n")?;
+    }
+    Ok(())
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn line(runs: &[&Run]) -> Result<Line> {
+    let median = |of: &dyn Fn(&Run) -> f64| median(runs.iter().map(|run| of(run)));
     let spec: Spec = runs[0].spec.parse()?;
     let first = runs[0];
     let turnover = |operations: u64| operations as f64 / first.entries as f64;

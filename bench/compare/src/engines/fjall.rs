@@ -7,7 +7,8 @@ use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, Ha
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use crate::draw::{Key, VALUE};
-use crate::engine::{Answer, Engine, Result, Spec, Terms};
+use crate::engine::{Answer, Each, Engine, Result, Spec, Terms};
+use crate::outputs::Prefix;
 
 /// Version and where it comes from.
 pub const VERSION: &str = "fjall 3.1.13";
@@ -50,6 +51,14 @@ pub fn open(path: &Path, spec: &Spec, terms: &Terms) -> Result<Box<dyn Engine>> 
     Ok(Box::new(Store { database, keyspace, synced: terms.synced }))
 }
 
+fn give(entries: impl Iterator<Item = fjall::Guard>, each: Each) -> Result<()> {
+    for entry in entries {
+        let (key, value) = entry.into_inner()?;
+        each(&key, &value);
+    }
+    Ok(())
+}
+
 impl Engine for Store {
     fn lookup(&mut self, keys: &[Key], answer: Answer) -> Result<()> {
         for key in keys {
@@ -74,12 +83,17 @@ impl Engine for Store {
         Ok(())
     }
 
-    fn scan(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        for entry in self.keyspace.iter() {
-            let (key, value) = entry.into_inner()?;
-            each(&key, &value);
-        }
-        Ok(())
+    fn range(&mut self, from: &Key, length: usize, each: Each) -> Result<()> {
+        give(self.keyspace.range(from.as_slice()..).take(length), each)
+    }
+
+    fn prefix(&mut self, prefix: &Prefix, each: Each) -> Result<()> {
+        give(self.keyspace.prefix(prefix), each)
+    }
+
+    fn scan(&mut self, backward: bool, each: Each) -> Result<()> {
+        let all = self.keyspace.iter();
+        if backward { give(all.rev(), each) } else { give(all, each) }
     }
 
     fn settle(self: Box<Self>) -> Result<()> {

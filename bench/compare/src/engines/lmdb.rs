@@ -1,12 +1,14 @@
 //! LMDB, as someone would tune it who can replay a chain: a writable map and no syncs, or its safe form.
 
+use std::ops::Bound;
 use std::path::Path;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 
 use crate::draw::{Key, VALUE};
-use crate::engine::{Answer, Engine, Result, Spec, Terms};
+use crate::engine::{Answer, Each, Engine, Result, Spec, Terms};
+use crate::outputs::Prefix;
 
 /// Version and where it comes from.
 pub const VERSION: &str = "LMDB 0.9 (crate heed 0.22)";
@@ -49,6 +51,17 @@ pub fn open(path: &Path, spec: &Spec, terms: &Terms) -> Result<Box<dyn Engine>> 
     Ok(Box::new(Store { env, database, sorted, order: Vec::new() }))
 }
 
+fn give<'a>(
+    entries: impl Iterator<Item = heed::Result<(&'a [u8], &'a [u8])>>,
+    each: Each,
+) -> Result<()> {
+    for entry in entries {
+        let (key, value) = entry?;
+        each(key, value);
+    }
+    Ok(())
+}
+
 impl Engine for Store {
     fn lookup(&mut self, keys: &[Key], answer: Answer) -> Result<()> {
         let reading = self.env.read_txn()?;
@@ -82,13 +95,23 @@ impl Engine for Store {
         Ok(())
     }
 
-    fn scan(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+    fn range(&mut self, from: &Key, length: usize, each: Each) -> Result<()> {
         let reading = self.env.read_txn()?;
-        for entry in self.database.iter(&reading)? {
-            let (key, value) = entry?;
-            each(key, value);
+        let all = self.database.range(&reading, &(Bound::Included(&from[..]), Bound::Unbounded))?;
+        give(all.take(length), each)
+    }
+
+    fn prefix(&mut self, prefix: &Prefix, each: Each) -> Result<()> {
+        let reading = self.env.read_txn()?;
+        give(self.database.prefix_iter(&reading, prefix)?, each)
+    }
+
+    fn scan(&mut self, backward: bool, each: Each) -> Result<()> {
+        let reading = self.env.read_txn()?;
+        if backward {
+            return give(self.database.rev_iter(&reading)?, each);
         }
-        Ok(())
+        give(self.database.iter(&reading)?, each)
     }
 
     fn settle(self: Box<Self>) -> Result<()> {

@@ -3,10 +3,14 @@
 
 use std::path::Path;
 
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{
+    AccessGuard, Database, Durability, ReadableDatabase, ReadableTable, StorageError,
+    TableDefinition,
+};
 
 use crate::draw::{KEY_BYTES, Key, VALUE, VALUE_BYTES};
-use crate::engine::{Answer, Engine, Result, Spec, Terms};
+use crate::engine::{Answer, Each, Engine, Result, Spec, Terms};
+use crate::outputs::{self, Prefix};
 
 /// Version and where it comes from.
 pub const VERSION: &str = "redb 4.4.0";
@@ -38,6 +42,19 @@ pub fn open(path: &Path, spec: &Spec, terms: &Terms) -> Result<Box<dyn Engine>> 
         commits: 0,
         sorted: spec.is_on("sorted", true),
     }))
+}
+
+type Entry<'a> = (AccessGuard<'a, &'static Key>, AccessGuard<'a, &'static [u8; VALUE_BYTES]>);
+
+fn give<'a>(
+    entries: impl Iterator<Item = std::result::Result<Entry<'a>, StorageError>>,
+    each: Each,
+) -> Result<()> {
+    for entry in entries {
+        let (key, value) = entry?;
+        each(key.value(), value.value());
+    }
+    Ok(())
 }
 
 impl Engine for Store {
@@ -76,13 +93,20 @@ impl Engine for Store {
         Ok(())
     }
 
-    fn scan(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+    fn range(&mut self, from: &Key, length: usize, each: Each) -> Result<()> {
         let table = self.database.begin_read()?.open_table(TABLE)?;
-        for entry in table.iter()? {
-            let (key, value) = entry?;
-            each(key.value(), value.value());
-        }
-        Ok(())
+        give(table.range::<&Key>(from..)?.take(length), each)
+    }
+
+    fn prefix(&mut self, prefix: &Prefix, each: Each) -> Result<()> {
+        let table = self.database.begin_read()?.open_table(TABLE)?;
+        give(table.range::<&Key>(&outputs::first(prefix)..=&outputs::last(prefix))?, each)
+    }
+
+    fn scan(&mut self, backward: bool, each: Each) -> Result<()> {
+        let table = self.database.begin_read()?.open_table(TABLE)?;
+        let all = table.iter()?;
+        if backward { give(all.rev(), each) } else { give(all, each) }
     }
 
     fn settle(self: Box<Self>) -> Result<()> {

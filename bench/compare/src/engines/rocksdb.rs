@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyRef, DB, DBCompressionType, DataBlockIndexType,
-    IteratorMode, Options, ReadOptions, WaitForCompactOptions, WriteBatch, WriteOptions,
+    BlockBasedOptions, Cache, ColumnFamilyRef, DB, DBCompressionType, DBRawIterator,
+    DataBlockIndexType, Options, ReadOptions, SliceTransform, WaitForCompactOptions, WriteBatch,
+    WriteOptions,
 };
 
 use crate::draw::{Key, VALUE};
-use crate::engine::{Answer, Engine, Result, Spec, Terms};
+use crate::engine::{Answer, Each, Engine, Result, Spec, Terms};
+use crate::outputs::{PREFIX_BYTES, Prefix};
 
 /// Version and where it comes from.
 pub const VERSION: &str = "RocksDB 10.4.2 (crate rocksdb 0.24.0)";
@@ -26,6 +28,7 @@ struct Store {
     db: DB,
     reading: ReadOptions,
     writing: WriteOptions,
+    is_async: bool,
 }
 
 /// Opens or makes the database in `path`.
@@ -33,11 +36,12 @@ pub fn open(path: &Path, spec: &Spec, terms: &Terms) -> Result<Box<dyn Engine>> 
     let options = options(spec, terms);
     let db = DB::open_cf_with_opts(&options, path, [(COLUMN, options.clone())])?;
     let mut reading = ReadOptions::default();
-    reading.set_async_io(spec.is_on("async", true));
+    let is_async = spec.is_on("async", true);
+    reading.set_async_io(is_async);
     let mut writing = WriteOptions::default();
     writing.disable_wal(!terms.synced);
     writing.set_sync(terms.synced);
-    Ok(Box::new(Store { db, reading, writing }))
+    Ok(Box::new(Store { db, reading, writing, is_async }))
 }
 
 fn options(spec: &Spec, terms: &Terms) -> Options {
@@ -63,6 +67,9 @@ fn options(spec: &Spec, terms: &Terms) -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
+    if terms.ranges {
+        options.set_prefix_extractor(SliceTransform::create_fixed_prefix(PREFIX_BYTES));
+    }
     options.set_compression_type(DBCompressionType::None);
     options.set_optimize_filters_for_hits(!spec.is_on("all_filters", false));
     options.set_write_buffer_size(memtable_mib * MIB);
@@ -83,9 +90,31 @@ fn options(spec: &Spec, terms: &Terms) -> Options {
 }
 
 impl Store {
+    /// How ranges over transactions are read: filters of prefixes are not asked.
+    fn ranging(&self) -> ReadOptions {
+        let mut reading = ReadOptions::default();
+        reading.set_total_order_seek(true);
+        reading.set_async_io(self.is_async);
+        reading
+    }
+
     fn column(&self) -> ColumnFamilyRef<'_> {
         self.db.cf_handle(COLUMN).expect("every database has this column family")
     }
+}
+
+/// What `entries` gives from where it stands; raw, since the other iterator copies keys and values.
+fn give(entries: &mut DBRawIterator, length: usize, backward: bool, each: Each) -> Result<()> {
+    for _ in 0..length {
+        let Some((key, value)) = entries.item() else { break };
+        each(key, value);
+        if backward {
+            entries.prev();
+        } else {
+            entries.next();
+        }
+    }
+    Ok(entries.status()?)
 }
 
 impl Engine for Store {
@@ -110,12 +139,28 @@ impl Engine for Store {
         Ok(())
     }
 
-    fn scan(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        for entry in self.db.iterator(IteratorMode::Start) {
-            let (key, value) = entry?;
-            each(&key, &value);
+    fn range(&mut self, from: &Key, length: usize, each: Each) -> Result<()> {
+        let mut entries = self.db.raw_iterator_opt(self.ranging());
+        entries.seek(from);
+        give(&mut entries, length, false, each)
+    }
+
+    fn prefix(&mut self, prefix: &Prefix, each: Each) -> Result<()> {
+        let mut reading = ReadOptions::default();
+        reading.set_prefix_same_as_start(true); // and filters are asked for the prefix
+        let mut entries = self.db.raw_iterator_opt(reading);
+        entries.seek(prefix);
+        give(&mut entries, usize::MAX, false, each)
+    }
+
+    fn scan(&mut self, backward: bool, each: Each) -> Result<()> {
+        let mut entries = self.db.raw_iterator_opt(self.ranging());
+        if backward {
+            entries.seek_to_last();
+        } else {
+            entries.seek_to_first();
         }
-        Ok(())
+        give(&mut entries, usize::MAX, backward, each)
     }
 
     fn settle(self: Box<Self>) -> Result<()> {

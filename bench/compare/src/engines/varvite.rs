@@ -8,12 +8,13 @@ use varvite::cache::Cache;
 use varvite::disk::Access;
 use varvite::disk::os::OsDisk;
 use varvite::{
-    Batch, Log, Lookups, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent, Table,
-    TableOptions, Values,
+    Batch, Bytes, Log, Lookups, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent,
+    Table, TableOptions, Values,
 };
 
 use crate::draw::{Key, VALUE};
-use crate::engine::{Answer, Engine, Result, Spec, Terms};
+use crate::engine::{Answer, Each, Engine, Result, Spec, Terms};
+use crate::outputs::{self, Prefix};
 
 /// Version and where it comes from.
 pub const VERSION: &str = "varvite, this revision";
@@ -21,7 +22,7 @@ pub const VERSION: &str = "varvite, this revision";
 pub const FILLED_BY: &[&str] =
     &["buffer_kib", "size_ratio", "filter_bits", "mixed", "filter_max_kib"];
 /// Options of the session.
-pub const RUN_BY: &[&str] = &["direct", "memory_mib", "queue_depth"];
+pub const RUN_BY: &[&str] = &["direct", "memory_mib", "queue_depth", "owned"];
 
 const NAME: &str = "utxo";
 
@@ -30,6 +31,8 @@ struct Store {
     table: Table,
     batch: Batch,
     values: Values,
+    /// Ranges by iterators, which give keys and values of their own, instead of cursors, which lend theirs.
+    owned: bool,
 }
 
 /// Opens the snapshot in `path`, or begins a table.
@@ -55,7 +58,8 @@ pub fn open(path: &Path, spec: &Spec, terms: &Terms) -> Result<Box<dyn Engine>> 
         let table = session.create_table(NAME, table_options(spec))?;
         (session, table)
     };
-    Ok(Box::new(Store { session, table, batch: Batch::new(), values: Values::default() }))
+    let owned = spec.is_on("owned", false);
+    Ok(Box::new(Store { session, table, batch: Batch::new(), values: Values::default(), owned }))
 }
 
 /// The live table, or the one of the snapshot that a filled store has.
@@ -84,6 +88,14 @@ fn table_options(spec: &Spec) -> TableOptions {
     }
 }
 
+fn give(entries: impl Iterator<Item = varvite::Result<(Bytes, Bytes)>>, each: Each) -> Result<()> {
+    for entry in entries {
+        let (key, value) = entry?;
+        each(&key, &value);
+    }
+    Ok(())
+}
+
 impl Engine for Store {
     fn lookup(&mut self, keys: &[Key], answer: Answer) -> Result<()> {
         self.table.lookup_into(keys, &mut self.values)?;
@@ -104,9 +116,40 @@ impl Engine for Store {
         Ok(())
     }
 
-    fn scan(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let mut cursor = self.table.cursor(Bound::Unbounded, Bound::Unbounded)?;
+    fn range(&mut self, from: &Key, length: usize, each: Each) -> Result<()> {
+        if self.owned {
+            return give(self.table.range(&from[..]..).take(length), each);
+        }
+        let mut cursor = self.table.cursor(Bound::Included(from), Bound::Unbounded)?;
+        for _ in 0..length {
+            let Some((key, value)) = cursor.next()? else { break };
+            each(key, value);
+        }
+        Ok(())
+    }
+
+    fn prefix(&mut self, prefix: &Prefix, each: Each) -> Result<()> {
+        if self.owned {
+            return give(self.table.prefix(prefix), each);
+        }
+        let (first, last) = (outputs::first(prefix), outputs::last(prefix));
+        let mut cursor = self.table.cursor(Bound::Included(&first), Bound::Included(&last))?;
         while let Some((key, value)) = cursor.next()? {
+            each(key, value);
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, backward: bool, each: Each) -> Result<()> {
+        if self.owned {
+            let all = self.table.iter();
+            return if backward { give(all.rev(), each) } else { give(all, each) };
+        }
+        let mut cursor = self.table.cursor(Bound::Unbounded, Bound::Unbounded)?;
+        if backward {
+            cursor.seek_last();
+        }
+        while let Some((key, value)) = if backward { cursor.previous()? } else { cursor.next()? } {
             each(key, value);
         }
         Ok(())
