@@ -3,10 +3,11 @@
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::{Arc, Mutex};
 
+use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
 use varvite::{
-    Batch, Bytes, Kind, MergeOperator, OpenSnapshot, Result, Session, SessionOptions,
+    Batch, Bytes, Kind, MergeOperator, OpenSnapshot, Range, Result, Session, SessionOptions,
     SnapshotContent, Table, TableOptions,
 };
 
@@ -209,6 +210,44 @@ fn keys_alone_read_no_blob_file() {
     let entries: Vec<_> = table.iter().map(Result::unwrap).collect();
     assert!(entries.iter().map(|(key, _)| key).eq(&alone));
     assert!(session.stats().blobs_read > before);
+}
+
+#[test]
+fn values_passed_over_are_not_read() {
+    let (session, table) = in_memory(1_000);
+    let entries: Vec<_> = table.iter().map(Result::unwrap).collect();
+    let before = session.stats().blobs_read;
+    assert_eq!(table.iter().nth(700).unwrap().unwrap(), entries[700]);
+    let last = entries.len() - 1;
+    assert_eq!(table.iter().nth_back(700).unwrap().unwrap(), entries[last - 700]);
+    assert!(session.stats().blobs_read <= before + 2);
+    let mut range = table.iter();
+    assert_eq!(range.nth(2).unwrap().unwrap(), entries[2]);
+    assert_eq!(range.nth_back(2).unwrap().unwrap(), entries[last - 2]);
+    assert_eq!(range.nth(last - 6).unwrap().unwrap(), entries[last - 3]);
+    assert!(range.nth(0).is_none() && range.next_back().is_none());
+    assert!(table.iter().nth(entries.len()).is_none());
+}
+
+#[test]
+fn an_iterator_at_its_end_holds_no_file() {
+    let left = |keep: fn(&mut Range)| {
+        let disk = MemoryDisk::seeded(1);
+        let session = Session::create(Arc::clone(&disk) as _, SessionOptions::default()).unwrap();
+        let table = filled(&session, 3_000);
+        let mut range = table.iter();
+        keep(&mut range);
+        drop(table);
+        // Files go a few at a time, with whatever the session does.
+        let mut other = session.create_table("other", options()).unwrap();
+        for _ in 0..50 {
+            other.update(Batch::new().insert(b"key", b"value")).unwrap();
+        }
+        disk.list("segments").unwrap().len()
+    };
+    let gone = left(|range| assert!(range.all(|entry| entry.is_ok())));
+    let held = left(|range| assert!(range.next().is_some()));
+    assert!(gone < held, "{gone} of {held} files are left");
 }
 
 /// What a call of the disk was, as far as reading goes.

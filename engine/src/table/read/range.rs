@@ -87,7 +87,8 @@ fn prefix_bounds(prefix: &[u8]) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
 /// It is owned and `Send`, goes from both ends, and reads nothing before it is asked. An error is its last
 /// item: after it, as after the end, it gives `None` for ever. Each step costs what one of a [`Cursor`]
 /// does, and an allocation for a key or value of more than 62 bytes. Each end that is used holds a page of
-/// each run, and 16 of those along which it went far, counted in the session's memory.
+/// each run, and 16 of those along which it went far, counted in the session's memory; after the last item
+/// it holds nothing more.
 pub struct Range {
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
@@ -97,8 +98,8 @@ pub struct Range {
     is_front_begun: bool,
     is_back_begun: bool,
     is_over: bool,
-    /// Last, because the folder's lock goes with it, and files are removed under the lock only.
-    view: View,
+    /// None after the end. Last, because the folder's lock goes with it, and files are removed under the lock only.
+    view: Option<View>,
 }
 
 impl std::fmt::Debug for Range {
@@ -110,7 +111,7 @@ impl std::fmt::Debug for Range {
 impl Range {
     fn new(view: View, (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Range {
         Range {
-            view,
+            view: Some(view),
             lower,
             upper,
             front: None,
@@ -127,15 +128,17 @@ impl Range {
         Keys(self)
     }
 
-    fn make_cursor(&self) -> Result<Box<Cursor>> {
+    /// A cursor over the whole range; none after the end.
+    fn make_cursor(&self) -> Result<Option<Box<Cursor>>> {
+        let Some(view) = &self.view else { return Ok(None) };
         let (lower, upper) = (self.lower.clone(), self.upper.clone());
-        self.view.cursor_between(lower, upper).map(Box::new)
+        view.cursor_between(lower, upper).map(|cursor| Some(Box::new(cursor)))
     }
 
     /// Moves the front on; whether it came to a key that the back has not given.
     fn step_front(&mut self) -> Result<Option<&mut Cursor>> {
         if self.front.is_none() {
-            self.front = Some(self.make_cursor()?);
+            self.front = self.make_cursor()?;
         }
         let Some(front) = self.front.as_deref_mut() else { return Ok(None) };
         let Some(key) = front.next_key()? else { return Ok(None) };
@@ -146,15 +149,33 @@ impl Range {
 
     fn step_back(&mut self) -> Result<Option<&mut Cursor>> {
         if self.back.is_none() {
-            let mut back = self.make_cursor()?;
-            back.seek_last();
-            self.back = Some(back);
+            self.back = self.make_cursor()?;
+            self.back.as_deref_mut().map(Cursor::seek_last);
         }
         let Some(back) = self.back.as_deref_mut() else { return Ok(None) };
         let Some(key) = back.previous_key()? else { return Ok(None) };
         let meets = self.is_front_begun && self.front.as_ref().is_some_and(|it| key <= it.key());
         self.is_back_begun = true;
         Ok(if meets { None } else { self.back.as_deref_mut() })
+    }
+
+    /// As `step_front`, past `count` keys.
+    fn skip_front(&mut self, count: usize) -> Result<Option<&mut Cursor>> {
+        for _ in 0..count {
+            if self.step_front()?.is_none() {
+                return Ok(None);
+            }
+        }
+        self.step_front()
+    }
+
+    fn skip_back(&mut self, count: usize) -> Result<Option<&mut Cursor>> {
+        for _ in 0..count {
+            if self.step_back()?.is_none() {
+                return Ok(None);
+            }
+        }
+        self.step_back()
     }
 
     /// One item, made of what `step` came to; nothing more after an error or the end.
@@ -178,7 +199,7 @@ impl Range {
             self.is_over = false;
         } else {
             // Nothing is held for what does not go on.
-            (self.front, self.back) = (None, None);
+            (self.front, self.back, self.view) = (None, None, None);
         }
         found
     }
@@ -196,12 +217,22 @@ impl Iterator for Range {
     fn next(&mut self) -> Option<Self::Item> {
         self.give(Range::step_front, entry)
     }
+
+    /// Values that are passed over are not read.
+    fn nth(&mut self, count: usize) -> Option<Self::Item> {
+        self.give(|range| range.skip_front(count), entry)
+    }
 }
 
 impl DoubleEndedIterator for Range {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         self.give(Range::step_back, entry)
+    }
+
+    /// Values that are passed over are not read.
+    fn nth_back(&mut self, count: usize) -> Option<Self::Item> {
+        self.give(|range| range.skip_back(count), entry)
     }
 }
 
