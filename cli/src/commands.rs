@@ -16,6 +16,7 @@ mod inspect;
 mod proof;
 mod repair;
 mod replay;
+mod scrub;
 mod table;
 mod trace;
 
@@ -48,6 +49,7 @@ enum Command {
     #[command(subcommand)]
     Trace(trace::Command),
     Check(check::Arguments),
+    Scrub(scrub::Arguments),
     Backup(backup::Arguments),
     Repair(repair::Arguments),
     Completions(completions::Arguments),
@@ -67,6 +69,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Inspect(arguments) => inspect::run(&arguments, format),
         Command::Trace(command) => trace::run(&command, format),
         Command::Check(arguments) => check::run(&arguments, format),
+        Command::Scrub(arguments) => scrub::run(&arguments, format),
         Command::Backup(arguments) => backup::run(&arguments, format),
         Command::Repair(arguments) => repair::run(&arguments, format),
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),

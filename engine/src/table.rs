@@ -31,5 +31,5 @@ pub use shared::{
     Executor, FilterStats, Log, Lookups, Observer, OpenSnapshot, Operation, SessionOptions,
     SessionStats, TableOptions, Verify,
 };
-pub use tools::{check, inspect, raw, repair};
+pub use tools::{check, inspect, raw, repair, scrub};
 pub use write::Table;

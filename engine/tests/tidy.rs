@@ -206,6 +206,22 @@ fn file_system(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
+/// Where the process has no descriptor left, what may be closed is closed, and whoever opens tries again.
+fn descriptors(tree: &Tree) -> Vec<String> {
+    const OPENS: [&str; 4] = ["File::open(", "File::create(", "read_dir(", "options.open("];
+    let mut found = Vec::new();
+    for (path, text) in tree.rust("engine/src/disk/os") {
+        for (index, line) in code(text).lines().enumerate() {
+            let opens =
+                OPENS.iter().any(|it| line.contains(it)) || line.trim().starts_with(".open(");
+            if opens && !line.contains("with_descriptor(") {
+                found.push(format!("{path}:{} opens without `with_descriptor`", index + 1));
+            }
+        }
+    }
+    found
+}
+
 fn determinism(tree: &Tree) -> Vec<String> {
     const BANNED: [&str; 9] = [
         "Instant",
@@ -409,6 +425,11 @@ fn a_type_name_has_one_meaning_in_a_face() {
 #[test]
 fn only_the_disk_names_the_file_system() {
     assert_tidy(file_system);
+}
+
+#[test]
+fn whatever_the_disk_opens_makes_room_where_there_is_none() {
+    assert_tidy(descriptors);
 }
 
 #[test]

@@ -39,12 +39,41 @@ struct Report {
     log_tail_bytes: u64,
 }
 
+/// One thing that is wrong.
 #[derive(Serialize)]
-struct Finding {
+pub struct Finding {
     file: String,
     detail: String,
     snapshots: Vec<String>,
     live_tables: Vec<String>,
+}
+
+impl From<check::Finding> for Finding {
+    fn from(finding: check::Finding) -> Finding {
+        Finding {
+            file: finding.file,
+            detail: finding.detail,
+            snapshots: finding.snapshots,
+            live_tables: finding.live_tables,
+        }
+    }
+}
+
+impl Finding {
+    /// Prints it with who needs the file.
+    pub fn show(&self) -> std::io::Result<()> {
+        let live = self.live_tables.iter().map(|name| format!("live table {name}"));
+        let users: Vec<_> = self.snapshots.iter().cloned().chain(live).collect();
+        let is_of_all = ["checkpoint", "log"].contains(&&*self.file);
+        let needed = if users.is_empty() && is_of_all {
+            "the live tables need it".to_owned()
+        } else if users.is_empty() {
+            "no snapshot needs it".to_owned()
+        } else {
+            format!("needed by {}", users.join(", "))
+        };
+        print::line(&format!("{} ({needed})", self.detail))
+    }
 }
 
 /// Checks and prints what was found.
@@ -60,12 +89,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         ControlFlow::Continue(())
     })?;
     bar.finish();
-    let findings = found.findings.into_iter().map(|finding| Finding {
-        file: finding.file,
-        detail: finding.detail,
-        snapshots: finding.snapshots,
-        live_tables: finding.live_tables,
-    });
+    let findings = found.findings.into_iter().map(Finding::from);
     let report = Report {
         findings: findings.collect(),
         sound: false,
@@ -96,17 +120,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 
 fn show(report: &Report) -> std::io::Result<()> {
     for finding in &report.findings {
-        let live = finding.live_tables.iter().map(|name| format!("live table {name}"));
-        let users: Vec<_> = finding.snapshots.iter().cloned().chain(live).collect();
-        let is_of_all = ["checkpoint", "log"].contains(&&*finding.file);
-        let needed = if users.is_empty() && is_of_all {
-            "the live tables need it".to_owned()
-        } else if users.is_empty() {
-            "no snapshot needs it".to_owned()
-        } else {
-            format!("needed by {}", users.join(", "))
-        };
-        print::line(&format!("{} ({needed})", finding.detail))?;
+        finding.show()?;
     }
     let verdict = match report.findings.len() {
         0 => "sound ✓".to_owned(),

@@ -24,6 +24,8 @@ mod irmin_damage;
 mod irmin_migrate;
 /// `bench` and `demo`.
 mod load;
+/// Backups, repairs, scrubs and followers beside other processes, and killed ones.
+mod processes;
 /// `proof`, and the vectors of real proofs.
 mod proof;
 /// `replay cardano` on a real chain, whole, killed and damaged.

@@ -134,11 +134,7 @@ impl OsDisk {
         }
         let mut reader = with_descriptor(|| fs::File::open(&source))
             .map_err(|error| self.error("copy", from, error))?;
-        let mut writer = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&target)
-            .map_err(|error| other.error("copy to", to, error))?;
+        let mut writer = create_new(&target).map_err(|error| other.error("copy to", to, error))?;
         if let Err(error) = io::copy(&mut reader, &mut writer) {
             // Half a copy must not look like the whole; the error matters more than this removal's.
             let _ = fs::remove_file(&target);
@@ -148,11 +144,18 @@ impl OsDisk {
     }
 }
 
+/// Makes an empty file, which was not there.
+fn create_new(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    with_descriptor(|| options.open(path))
+}
+
 /// Clones `from` into a new file `to`, or leaves no such file.
 #[cfg(target_os = "linux")]
 fn reflink(from: &Path, to: &Path) -> io::Result<()> {
     let source = with_descriptor(|| fs::File::open(from))?;
-    let target = OpenOptions::new().write(true).create_new(true).open(to)?;
+    let target = create_new(to)?;
     if let Err(error) = rustix::fs::ioctl_ficlone(&target, &source) {
         fs::remove_file(to)?;
         return Err(error.into());

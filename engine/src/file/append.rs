@@ -139,6 +139,18 @@ pub fn scan(
     file: &dyn File,
     identity: u64,
     from: Position,
+    each: impl FnMut(Position, &[u8]) -> Result<()>,
+) -> Result<Scan> {
+    scan_on(file, identity, from, 0, each)
+}
+
+/// The same for who scanned it before, when there was nothing behind the records up to byte `searched`. Where no
+/// record begins at their end still, what lies before that byte is not read again.
+pub fn scan_on(
+    file: &dyn File,
+    identity: u64,
+    from: Position,
+    searched: u64,
     mut each: impl FnMut(Position, &[u8]) -> Result<()>,
 ) -> Result<Scan> {
     let mut window = Window::new(file, file.len()?);
@@ -172,7 +184,9 @@ pub fn scan(
                 chain: head.payload_crc,
             };
         }
-        let Some(later) = synced_beyond(&mut window, identity, end.offset)? else { break };
+        let is_blank = window.at(end.offset, HEAD)?.iter().all(|byte| *byte == 0);
+        let first = if is_blank { searched.saturating_sub(HEAD as u64 - 1) } else { 0 };
+        let Some(later) = synced_beyond(&mut window, identity, end.offset, first)? else { break };
         // A writer may have appended since the bytes at the end were read: whoever sees the later
         // record can see those that it says were synced, so they are looked for once more.
         if suspect == Some(end) {
@@ -220,10 +234,16 @@ pub fn count_behind(file: &dyn File, identity: u64, end: u64) -> Result<u64> {
     Ok(count)
 }
 
-/// Up to where a later record says that the file was synced, if that is beyond `end`.
-fn synced_beyond(window: &mut Window<'_>, identity: u64, end: u64) -> Result<Option<u64>> {
+/// Up to where a later record says that the file was synced, if that is beyond `end`. None begins before
+/// `first`.
+fn synced_beyond(
+    window: &mut Window<'_>,
+    identity: u64,
+    end: u64,
+    first: u64,
+) -> Result<Option<u64>> {
     let file_end = window.file_end;
-    let mut next = end + 1;
+    let mut next = first.max(end + 1);
     while next + HEAD as u64 <= file_end {
         let bytes = window.at(next, SCAN_BYTES)?;
         if bytes.len() < HEAD {

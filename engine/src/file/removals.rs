@@ -21,10 +21,52 @@ type Removal = Box<dyn FnOnce() + Send>;
 pub struct Removals {
     /// Held shared across each removal.
     allowed: RwLock<bool>,
-    /// Those that wait, oldest first; none once they are stopped.
-    waiting: Mutex<Option<VecDeque<Removal>>>,
+    waiting: Waiting,
+    /// Those that take long, each as long as many updates.
+    long: Waiting,
+}
+
+/// Removals that wait.
+struct Waiting {
+    /// Oldest first; none once they are stopped.
+    removals: Mutex<Option<VecDeque<Removal>>>,
     /// Whether there are any.
-    has_waiting: AtomicBool,
+    has_some: AtomicBool,
+}
+
+impl Waiting {
+    fn new(allowed: bool) -> Waiting {
+        let removals = Mutex::new(allowed.then(VecDeque::new));
+        Waiting { removals, has_some: AtomicBool::new(false) }
+    }
+
+    fn has_some(&self) -> bool {
+        self.has_some.load(Ordering::Acquire)
+    }
+
+    fn leave(&self, removal: Removal) {
+        if let Some(waiting) = &mut *lock(&self.removals) {
+            waiting.push_back(removal);
+            self.has_some.store(true, Ordering::Release);
+        }
+    }
+
+    fn take(&self) -> Option<Removal> {
+        if !self.has_some() {
+            return None;
+        }
+        let mut waiting = lock(&self.removals);
+        let next = waiting.as_mut().and_then(VecDeque::pop_front);
+        let is_empty = waiting.as_ref().is_none_or(VecDeque::is_empty);
+        self.has_some.store(!is_empty, Ordering::Release);
+        next
+    }
+
+    fn stop(&self) -> Option<VecDeque<Removal>> {
+        let waiting = lock(&self.removals).take();
+        self.has_some.store(false, Ordering::Release);
+        waiting
+    }
 }
 
 impl fmt::Debug for Removals {
@@ -36,11 +78,8 @@ impl fmt::Debug for Removals {
 impl Removals {
     /// Removals that are allowed until they are stopped, or never.
     pub fn new(allowed: bool) -> Arc<Removals> {
-        Arc::new(Removals {
-            allowed: RwLock::new(allowed),
-            waiting: Mutex::new(allowed.then(VecDeque::new)),
-            has_waiting: AtomicBool::new(false),
-        })
+        let [waiting, long] = [(); 2].map(|()| Waiting::new(allowed));
+        Arc::new(Removals { allowed: RwLock::new(allowed), waiting, long })
     }
 
     /// Does `removal` unless they were stopped. It must not ask again: somebody may be waiting to
@@ -52,24 +91,34 @@ impl Removals {
 
     /// Leaves `removal` to whoever collects next. Waits for no removal.
     pub fn leave(&self, removal: impl FnOnce() + Send + 'static) {
-        if let Some(waiting) = &mut *lock(&self.waiting) {
-            waiting.push_back(Box::new(removal));
-            self.has_waiting.store(true, Ordering::Release);
-        }
+        self.waiting.leave(Box::new(removal));
+    }
+
+    /// The same for one that takes long: whoever has to be quick does one of these at a time.
+    pub fn leave_long(&self, removal: impl FnOnce() + Send + 'static) {
+        self.long.leave(Box::new(removal));
+    }
+
+    /// Whether removals that take long wait.
+    pub fn has_long(&self) -> bool {
+        self.long.has_some()
     }
 
     /// Does those that wait, at most `most` of them, unless they are stopped; how many there were.
     pub fn collect(&self, most: usize) -> usize {
+        self.collect_from(&self.waiting, most)
+    }
+
+    /// The same for those that take long.
+    pub fn collect_long(&self, most: usize) -> usize {
+        self.collect_from(&self.long, most)
+    }
+
+    fn collect_from(&self, waiting: &Waiting, most: usize) -> usize {
         let mut count = 0;
-        while count < most && self.has_waiting.load(Ordering::Acquire) {
-            let next = {
-                let mut waiting = lock(&self.waiting);
-                let next = waiting.as_mut().and_then(VecDeque::pop_front);
-                let is_empty = waiting.as_ref().is_none_or(VecDeque::is_empty);
-                self.has_waiting.store(!is_empty, Ordering::Release);
-                next
-            };
-            let Some(removal) = next else { break };
+        while count < most
+            && let Some(removal) = waiting.take()
+        {
             // Whoever collects has other things to do, and what is left goes at the next opening.
             self.unless_stopped(|| quietly(removal));
             count += 1;
@@ -80,8 +129,8 @@ impl Removals {
     /// Does a part of those that wait, at least `least`: the more wait, the more, so that they stay few
     /// however fast they come.
     pub fn collect_some(&self, least: usize) {
-        if self.has_waiting.load(Ordering::Acquire) {
-            let count = lock(&self.waiting).as_ref().map_or(0, VecDeque::len);
+        if self.waiting.has_some() {
+            let count = lock(&self.waiting.removals).as_ref().map_or(0, VecDeque::len);
             self.collect(least.max(count / 64));
         }
     }
@@ -89,8 +138,7 @@ impl Removals {
     /// Stops them for good. Waits for those under way.
     pub fn stop(&self) {
         *self.allowed.write().unwrap_or_else(PoisonError::into_inner) = false;
-        let waiting = lock(&self.waiting).take();
-        self.has_waiting.store(false, Ordering::Release);
+        let waiting = [&self.waiting, &self.long].map(Waiting::stop);
         // Files may close, which is nothing to be locked for.
         drop(waiting);
     }

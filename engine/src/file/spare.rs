@@ -141,7 +141,9 @@ impl SpareFiles {
 
     /// Removes all of them, best effort, and those that wait to be removed; how many there were.
     pub fn clear(&self) -> usize {
-        let collected = self.removals.collect(usize::MAX);
+        // Those that take long let go of others.
+        let long = self.removals.collect_long(usize::MAX);
+        let collected = long + self.removals.collect(usize::MAX);
         let cleared = self.removals.unless_stopped(|| {
             let files = std::mem::take(&mut *lock(&self.files));
             for spare in &files {

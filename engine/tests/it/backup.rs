@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::listed::Listed;
-use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
-use varvite::disk::sim::{Fault, SimDisk};
+use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::disk::{Disk, Mode};
 use varvite::table::check::check;
 use varvite::{
     Batch, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions,
     Verify,
 };
 
-use crate::hooked_disk::HookedDisk;
+use crate::hooked_disk::{Call, HookedDisk};
 use crate::log_crash::{ACTS, Act, BLOB_ACTS, Live, Tale, assert_reopens, equal, opening, options};
 
 /// A tale told to its last update, with the session open.
@@ -174,9 +174,8 @@ fn a_failing_call_leaves_no_backup_or_the_one_before() {
                     break;
                 }
                 // What is promised is there after a power cut, too.
-                let images = [sim.crash(varvite::disk::sim::Crash::Subset(0)), sim];
-                for image in images {
-                    let image = image as Arc<dyn Disk>;
+                for sim in [sim.crash(Crash::Subset(0)), sim] {
+                    let image = Arc::clone(&sim) as Arc<dyn Disk>;
                     let opened = Session::open_read_only(Arc::clone(&image), options(Log::None));
                     if opened.is_err() {
                         assert!(outcome.is_err() && !has_earlier, "{what:?}");
@@ -188,6 +187,11 @@ fn a_failing_call_leaves_no_backup_or_the_one_before() {
                     tale.session()
                         .backup(&image, Verify::Quick)
                         .unwrap_or_else(|error| panic!("{what:?}: {error}"));
+                    // The second try has not built on what the first one left in doubt.
+                    for crash in [Crash::Subset(0), Crash::Seed(n)] {
+                        let cut = sim.crash(crash) as Arc<dyn Disk>;
+                        assert!(is_backup(&cut, &tale.live, &what), "{what:?}, {crash:?}");
+                    }
                     assert_reopens(&image, Log::Synced, &[&tale.live], &what);
                 }
                 failed += u64::from(outcome.is_err());
@@ -263,7 +267,7 @@ fn a_backup_beside_updates_is_one_moment_of_all_tables() {
             let (writes, count) = (Arc::clone(&writer), Arc::clone(&rounds));
             // A reader comes to an end where a checkpoint outlives what it has to copy.
             let (calls, every) = (AtomicU64::new(0), if beside { 12 } else { 1 });
-            let hook = move |_: crate::hooked_disk::Call, _: &str| {
+            let hook = move |_: Call, _: &str| {
                 if calls.fetch_add(1, SeqCst) % every == 0
                     && let Ok(mut writer) = writes.try_lock()
                 {
@@ -410,4 +414,194 @@ fn no_file_of_a_backup_passes_for_one_of_its_source() {
         }
     }
     assert!(swapped >= 6, "{swapped}");
+}
+
+/// Without its checkpoint nobody knows what a copied log is for: it may be all that is left of live tables.
+#[test]
+fn a_backup_that_lost_its_checkpoint_loses_no_file_to_whoever_opens_it() {
+    let (_disk, tale) = told(BLOB_ACTS);
+    // Its tables have segments, and nothing in the log.
+    let (written_out, mut tables) = twins(memory(1));
+    (1..40).for_each(|round| update(&written_out, &mut tables, round));
+    let mut copy = tables[0].duplicate("copy").unwrap();
+    written_out.publish(&mut copy).unwrap();
+    drop((tables, copy));
+    ["one", "two"].iter().for_each(|name| written_out.delete_table(name).unwrap());
+    for source in [tale.session(), &written_out] {
+        for log in [Log::None, Log::Written, Log::Synced] {
+            let target = MemoryDisk::seeded(2);
+            let shared = Arc::clone(&target) as Arc<dyn Disk>;
+            source.backup(&shared, Verify::Quick).unwrap();
+            let checkpoint = target.bytes("checkpoint").unwrap();
+            target.remove("checkpoint").unwrap();
+            let before = target.files();
+            assert!(before.iter().any(|name| name.starts_with("segments/")), "{before:?}");
+            let says = |said: &str| said.contains("checkpoint") && said.contains("varvite repair");
+            for is_closed in [false, true] {
+                let session = Session::open(Arc::clone(&shared), options(log)).unwrap();
+                let warnings = session.warnings();
+                assert!(warnings.iter().any(|said| says(said)), "{warnings:?}");
+                let error = session.open_all(&opening()).unwrap_err();
+                assert!(error.kind() == Kind::Corrupt && says(error.detail()), "{error}");
+                if is_closed {
+                    session.close().unwrap();
+                }
+            }
+            let error = source.backup(&shared, Verify::Quick).unwrap_err();
+            assert!(error.kind() == Kind::Exists && says(error.detail()), "{error}");
+            assert_eq!(target.files(), before);
+            // With the right one it is what it was.
+            target.replace("checkpoint", checkpoint).unwrap();
+            source.backup(&shared, Verify::Full).unwrap();
+        }
+    }
+}
+
+/// What a folder's readers hold and what comes to it later never has the same number.
+#[test]
+fn a_follower_of_a_backup_goes_on_through_its_refreshes() {
+    let (session, mut tables) = twins(memory(1));
+    let target = memory(2);
+    let insert = |table: &mut Table, from: u64| {
+        for number in from..from + 60 {
+            table.update(Batch::new().insert(&number.to_be_bytes(), &[1; 90])).unwrap();
+        }
+    };
+    tables.iter_mut().for_each(|table| insert(table, 0));
+    session.backup(&target, Verify::Quick).unwrap();
+    let reader = Session::open_read_only(Arc::clone(&target), SessionOptions::default()).unwrap();
+    let mut follower = reader.follow(&OpenTable::default()).unwrap();
+    drop(tables.pop());
+    session.delete_table("two").unwrap();
+    session.backup(&target, Verify::Quick).unwrap();
+    for round in 1..8 {
+        insert(&mut tables[0], round * 30);
+        session.backup(&target, Verify::Quick).unwrap();
+        if round % 3 > 0 {
+            continue;
+        }
+        assert!(follower.reload().unwrap());
+        let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let found = follower.table("one").unwrap().listed(all.0, all.1).unwrap();
+        assert_eq!(found, tables[0].listed(all.0, all.1).unwrap());
+    }
+}
+
+/// Whoever closes the session ends the backup, and that is what it says.
+#[test]
+fn a_session_that_is_closed_beside_a_backup_is_no_damage() {
+    let (mut closed, mut whole) = (0, 0);
+    for n in (1..90).step_by(2) {
+        let (session, mut tables) = twins(memory(1));
+        (1..=60).for_each(|round| update(&session, &mut tables, round));
+        let writer = Mutex::new(Some((session.clone(), tables)));
+        let calls = AtomicU64::new(0);
+        let inner = memory(2);
+        let hook = move |_: Call, _: &str| {
+            if calls.fetch_add(1, SeqCst) == n
+                && let Some((session, mut tables)) = writer.lock().unwrap().take()
+            {
+                // Merges and checkpoints do without what is copied meanwhile.
+                (61..=130).for_each(|round| update(&session, &mut tables, round));
+                session.close().unwrap();
+            }
+        };
+        let target: Arc<dyn Disk> = HookedDisk::new(Arc::clone(&inner), hook);
+        match session.backup(&target, Verify::Quick) {
+            Ok(_) => {
+                assert!([60, 130].contains(&last_round(&inner)), "{n}");
+                whole += 1;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Closed, "{n}: {error}");
+                closed += 1;
+            }
+        }
+    }
+    assert!(closed > 5 && whole > 0, "{closed} closed, {whole} whole");
+}
+
+/// However often what is copied is overtaken, no more than one copy of the log is there at a time.
+#[test]
+fn a_backup_beside_a_busy_writer_leaves_no_copies_of_the_log() {
+    let source = MemoryDisk::seeded(1);
+    let (session, mut tables) = twins(Arc::clone(&source) as Arc<dyn Disk>);
+    (1..=60).for_each(|round| update(&session, &mut tables, round));
+    let writer = Mutex::new((session, tables, 60));
+    let reading = HookedDisk::new(source, move |call, path| {
+        if call == Call::Open(Mode::Read) && path.starts_with("segments/") {
+            let (session, tables, round) = &mut *writer.lock().unwrap();
+            for _ in 0..12 {
+                *round += 1;
+                update(session, tables, *round);
+            }
+        }
+    });
+    let (begun, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let inner = memory(2);
+    let (counts, seen, there) = (Arc::clone(&begun), Arc::clone(&most), Arc::clone(&inner));
+    let target: Arc<dyn Disk> = HookedDisk::new(inner, move |call, path| {
+        counts.fetch_add(u64::from(call == Call::Rename && path.starts_with("log/")), SeqCst);
+        let names = there.list("log").unwrap_or_default();
+        let copies = names.iter().filter(|name| name.ends_with(".log")).count();
+        seen.fetch_max(copies as u64, SeqCst);
+    });
+    let reader = Session::open_read_only(reading, options(Log::None)).unwrap();
+    let error = reader.backup(&target, Verify::Quick).unwrap_err();
+    assert_eq!(error.kind(), Kind::Missing, "{error}");
+    assert!(error.detail().contains("faster than it could be copied"), "{error}");
+    assert!(!error.detail().contains("  "), "{error}");
+    let (begun, most) = (begun.load(SeqCst), most.load(SeqCst));
+    assert!(begun > 10, "{begun} copies were begun");
+    assert_eq!(most, 1, "at once");
+}
+
+/// Values may be long, so they are copied when the log was read: its files go, and the log does not grow.
+#[test]
+fn while_values_are_copied_the_log_goes_on() {
+    let source = MemoryDisk::seeded(1);
+    let writer: Arc<Mutex<Option<(Table, u64)>>> = Arc::default();
+    let most = Arc::new(AtomicU64::new(0));
+    let (acts, seen, files) = (Arc::clone(&writer), Arc::clone(&most), Arc::clone(&source));
+    let disk = HookedDisk::new(Arc::clone(&source) as Arc<dyn Disk>, move |call, path| {
+        if call == Call::Open(Mode::Read)
+            && path.ends_with(".blob")
+            && let Ok(mut writer) = acts.try_lock()
+            && let Some((table, number)) = &mut *writer
+        {
+            for _ in 0..60 {
+                *number += 1;
+                let value = vec![*number as u8; 90];
+                table.update(Batch::new().insert(&number.to_be_bytes(), &value)).unwrap();
+            }
+            let names = files.files();
+            let logs = names.iter().filter(|name| name.starts_with("log/")).count() as u64;
+            seen.fetch_max(logs, SeqCst);
+        }
+    });
+    let options = SessionOptions { log_file_bytes: 2_000, ..options(Log::Synced) };
+    let session = Session::create(disk, options).unwrap();
+    let small = TableOptions { write_buffer_bytes: 700, ..TableOptions::default() };
+    let mut table = session.create_table("t", small).unwrap();
+    let mut expected = BTreeMap::new();
+    for number in 0..3_u64 {
+        let mut value = session.write_value().unwrap();
+        value.write(&[number as u8; 300]).unwrap();
+        let value = value.finish().unwrap();
+        let key = number.to_be_bytes();
+        table.update(Batch::new().insert_value(&key, &value)).unwrap();
+        expected.insert(key.to_vec(), vec![number as u8; 300]);
+    }
+    *writer.lock().unwrap() = Some((table, 1_000));
+    let target = memory(2);
+    let backed_up = session.backup(&target, Verify::Full).unwrap();
+    drop(writer.lock().unwrap().take());
+    assert!(backed_up.moved.segments >= 1, "{backed_up:?}");
+    let most = most.load(SeqCst);
+    assert!((1..=4).contains(&most), "{most} log files at once");
+    let there = Session::open(target, crate::log_crash::options(Log::Synced)).unwrap();
+    let table = there.open_table("t", &OpenTable::default()).unwrap();
+    let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    let found: BTreeMap<_, _> = table.listed(all.0, all.1).unwrap().into_iter().collect();
+    assert_eq!(found, expected);
 }

@@ -4,6 +4,7 @@ use std::ops::Bound::Unbounded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use crate::hooked_disk::{Call, HookedDisk};
 use crate::listed::Listed;
 use varvite::cache::Cache;
 use varvite::disk::Disk;
@@ -262,4 +263,31 @@ fn threads_follow_a_writer_that_does_not_wait() {
             acknowledged.store(number, SeqCst);
         }
     });
+}
+
+/// Where a log is filled with zeros ahead of its end, a reload does not read them again and again.
+#[test]
+fn a_reload_reads_what_came_and_not_what_may_come() {
+    let inner = MemoryDisk::seeded(1);
+    let writer = Session::create(Arc::clone(&inner) as Arc<dyn Disk>, options(64 << 20)).unwrap();
+    let mut table = writer.create_table("t", table_options()).unwrap();
+    table.update(&numbered(1)).unwrap();
+    assert!(inner.bytes(&format!("log/{:016x}.log", 1)).unwrap().len() > 1 << 20);
+    let reads = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&reads);
+    let disk = HookedDisk::new(inner, move |call, path| {
+        let is_log = call == Call::Read && path.starts_with("log/");
+        count.fetch_add(u64::from(is_log), SeqCst);
+    });
+    let mut follower = follow(&(disk as Arc<dyn Disk>));
+    for number in 2..22 {
+        reads.store(0, SeqCst);
+        assert!(!follower.reload().unwrap());
+        assert!(reads.load(SeqCst) <= 4, "{} reads for nothing", reads.load(SeqCst));
+        table.update(&numbered(number)).unwrap();
+        reads.store(0, SeqCst);
+        assert!(follower.reload().unwrap());
+        assert!(reads.load(SeqCst) <= 4, "{} reads for an update", reads.load(SeqCst));
+        assert_eq!(number_in(follower.table("t").unwrap()), number);
+    }
 }

@@ -3,10 +3,12 @@
 
 use std::ops::Bound::Unbounded;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Barrier, OnceLock, mpsc};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::{
     Batch, Kind, LoadOrder, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table,
@@ -270,4 +272,81 @@ fn updates_do_not_wait_for_the_syncs_of_a_snapshot() {
     saving.join().unwrap();
     assert_eq!(table.view().count().unwrap(), 201);
     assert_eq!(session.list_snapshots().unwrap().len(), 1);
+}
+
+/// In a folder that somebody else has by now, the log files are his.
+#[test]
+fn no_log_file_goes_from_a_folder_whose_lock_was_taken() {
+    let mut waited = 0;
+    for updates in 1..60_u64 {
+        for closes in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let disk = OsDisk::new(folder.path()).unwrap();
+            let options = SessionOptions { log_file_bytes: 600, ..options(Log::Written) };
+            let session = Session::create(disk, options).unwrap();
+            let mut table = session.create_table("t", small()).unwrap();
+            for number in 0..updates {
+                insert(&mut table, &number.to_be_bytes()).unwrap();
+            }
+            // As if a backup had been put in its place.
+            let lock = folder.path().join("lock");
+            std::fs::remove_file(&lock).unwrap();
+            std::fs::write(&lock, "somebody else").unwrap();
+            let logs = || {
+                let entries = std::fs::read_dir(folder.path().join("log")).unwrap();
+                let names = entries.map(|entry| entry.unwrap().file_name());
+                names.collect::<std::collections::BTreeSet<_>>()
+            };
+            let before = logs();
+            waited += u64::from(before.len() > 2);
+            if closes {
+                drop(table);
+                assert_eq!(session.close().unwrap_err().kind(), Kind::Poisoned);
+            } else {
+                for number in updates..updates + 12 {
+                    let _ = insert(&mut table, &number.to_be_bytes());
+                }
+            }
+            assert!(logs().is_superset(&before), "{updates}, {closes}: {before:?} {:?}", logs());
+        }
+    }
+    assert!(waited > 0, "no file ever waited to be removed");
+}
+
+/// Log files that wait to be removed make room for whoever writes, merges too.
+#[test]
+fn a_full_disk_is_given_the_log_files_that_nobody_needs() {
+    let sim = SimDisk::new(1);
+    let options = SessionOptions { log_file_bytes: 5_000, ..options(Log::Written) };
+    let session = Session::create(Arc::clone(&sim) as _, options).unwrap();
+    let table = session.create_table("t", small()).unwrap();
+    let writer = Arc::new(Mutex::new((table, 0_u64)));
+    let update = |(table, number): &mut (Table, u64)| {
+        *number += 1;
+        table.update(Batch::new().insert(&number.to_be_bytes(), &[*number as u8; 1_000]))
+    };
+    // They are held while a backup reads them.
+    let acts = Arc::clone(&writer);
+    let target = HookedDisk::new(MemoryDisk::seeded(2), move |call, path| {
+        if call == Call::Rename && path.starts_with("log/") {
+            (0..200).for_each(|_| update(&mut acts.lock().unwrap()).unwrap());
+        }
+    });
+    let target = target as Arc<dyn Disk>;
+    session.backup(&target, varvite::Verify::Quick).unwrap();
+    let held = log_bytes(&sim);
+    assert!(held > 100_000, "{held}");
+    sim.capacity(Some(sim.total_bytes()));
+    let mut writer = writer.lock().unwrap();
+    let error = (0..2_000).find_map(|_| update(&mut writer).err()).expect("the disk is full");
+    assert_eq!(error.kind(), Kind::Io, "{error}");
+    assert!(log_bytes(&sim) < 20_000, "{} bytes of log beside a full disk", log_bytes(&sim));
+    sim.capacity(None);
+    let key = writer.1.to_be_bytes();
+    assert_eq!(writer.0.get(&key).unwrap(), None, "what was refused");
+    update(&mut writer).unwrap();
+    let expected = content(&writer.0);
+    drop((writer, session, target));
+    drop(sim);
+    assert!(expected.len() > 200);
 }

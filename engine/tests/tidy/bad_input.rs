@@ -154,6 +154,9 @@ fn file_system_clock_thread_and_chance_are_found() {
     refuses(file_system, &[("engine/src/table.rs", "use std::fs::File;")], "table.rs");
     accepts(file_system, &[("engine/src/disk/os/file.rs", "use std::fs::File;")]);
     accepts(file_system, &[("engine/src/disk.rs", "/// not std::fs\nlet it = \"std::fs\";")]);
+    refuses(descriptors, &[("engine/src/disk/os.rs", "let f = fs::File::open(p)?;")], "os.rs:1");
+    refuses(descriptors, &[("engine/src/disk/os.rs", "o.write(true)\n    .open(p)")], "os.rs:2");
+    accepts(descriptors, &[("engine/src/disk/os.rs", "with_descriptor(|| options.open(p))")]);
     refuses(determinism, &[("engine/src/a.rs", "\nlet t = Instant::now();")], "a.rs:2");
     refuses(determinism, &[("engine/src/a.rs", "std::thread::spawn(|| ());")], "std::thread");
     refuses(determinism, &[("engine/src/a.rs", "rand::random()")], "rand");

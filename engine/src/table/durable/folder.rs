@@ -479,19 +479,27 @@ pub fn read_any_manifest(disk: &dyn Disk, name: &str) -> Result<(Manifest, u64)>
 }
 
 /// Of which session the files in the root folder of `disk` are, as checkpoint and manifests say: of each
-/// session the files that name it. Those that cannot be read say nothing.
+/// session the files that name it. Those that are damaged say nothing.
 pub fn told_identities(disk: &dyn Disk) -> Result<BTreeMap<u64, Vec<String>>> {
     let mut told = BTreeMap::<u64, Vec<String>>::new();
-    if let Ok(Some(checkpoint)) = read_any_checkpoint(disk) {
-        told.entry(checkpoint.header.store).or_default().push(CHECKPOINT.to_owned());
+    match read_any_checkpoint(disk) {
+        Err(error) if error.kind() == Kind::Io => return Err(error),
+        Ok(Some(checkpoint)) => {
+            told.entry(checkpoint.header.store).or_default().push(CHECKPOINT.to_owned());
+        }
+        _ => {}
     }
     let names = match snapshot_names(disk) {
         Err(error) if error.kind() == Kind::Missing => Vec::new(),
         names => names?,
     };
     for name in names {
-        if let Ok((manifest, _)) = read_any_manifest(disk, &name) {
-            told.entry(manifest.header.store).or_default().push(paths::snapshot(&name));
+        match read_any_manifest(disk, &name) {
+            Err(error) if error.kind() == Kind::Io => return Err(error),
+            Ok((manifest, _)) => {
+                told.entry(manifest.header.store).or_default().push(paths::snapshot(&name));
+            }
+            Err(_) => {}
         }
     }
     Ok(told)

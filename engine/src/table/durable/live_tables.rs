@@ -424,28 +424,21 @@ impl LiveTables {
         let writer = self.writer(name, &entry.live)?;
         entries.insert(name.to_owned(), entry);
         self.write(entries, id + 1, &named)?;
-        log.remove_unneeded(usize::MAX);
+        self.store.remove_long(usize::MAX);
         Ok(writer)
     }
 
     /// Ends a table's being live. `Locked` while somebody has it open. Writes a checkpoint.
     pub fn remove(self: &Arc<Self>, name: &str) -> Result<()> {
-        let log = self.log_writer()?;
+        self.log_writer()?;
         let _changing = lock(&self.changing);
         // Nobody opens it meanwhile.
         let _opened = self.open(Some(name))?;
         let (mut entries, next_id) = self.entries();
         entries.remove(name);
         self.write(entries, next_id, &NamedSegments::new())?;
-        log.remove_unneeded(usize::MAX);
+        self.store.remove_long(usize::MAX);
         Ok(())
-    }
-
-    /// Removes the log files that no checkpoint needs, at the end of the session.
-    pub fn remove_unneeded(&self) {
-        if let Some(log) = &self.log {
-            log.remove_unneeded(usize::MAX);
-        }
     }
 
     fn entries(&self) -> (LiveTableMap, u64) {
@@ -456,8 +449,7 @@ impl LiveTables {
     /// Whether a log file is full; then the tables leave their states and call the next.
     pub fn is_checkpoint_due(&self) -> bool {
         let is_due = self.log.as_ref().is_some_and(LogWriter::is_due);
-        let is_late = || self.log.as_ref().is_some_and(LogWriter::has_unneeded);
-        is_due || self.is_owed.load(Ordering::Acquire) || is_late()
+        is_due || self.is_owed.load(Ordering::Acquire) || self.store.has_long()
     }
 
     /// Takes the next step towards a checkpoint, unless somebody is at it. Each update takes one, since each
@@ -478,10 +470,10 @@ impl LiveTables {
             }
         }
         if !self.is_owed.load(Ordering::Acquire) {
-            log.remove_unneeded(1);
+            self.store.remove_long(1);
         } else if is_late || !self.prepare(log, &mut ahead)? {
             // Those of the checkpoint before, where no update had time for them.
-            log.remove_unneeded(usize::MAX);
+            self.store.remove_long(usize::MAX);
             let (entries, next_id) = self.entries();
             let count = entries.len() as u64;
             self.store.observe(Operation::Checkpoint, count, || {

@@ -88,8 +88,9 @@ struct LogState {
     before: Option<LogEnd>,
     /// Older files that are still there, oldest first.
     older: Vec<LogFile>,
-    /// By how many they are held, so that none of them goes.
+    /// By how many they are held, so that none of them goes, and those that nobody else needs.
     holds: u32,
+    held: Vec<u64>,
     /// Somebody writes or syncs; others wait.
     leading: bool,
     /// Records pushed, and those of them that were written or given up, since the log was opened.
@@ -117,10 +118,6 @@ pub struct LogWriter {
     state: Mutex<LogState>,
     changed: Condvar,
     is_due: AtomicBool,
-    /// Files that no checkpoint needs any more, oldest first, and whether there are any. Freeing one takes
-    /// as long as dozens of updates.
-    unneeded: Mutex<VecDeque<u64>>,
-    has_unneeded: AtomicBool,
     /// For the records that are not written yet.
     charge: Option<Charge>,
 }
@@ -144,6 +141,7 @@ impl LogWriter {
             before,
             older,
             holds: 0,
+            held: Vec::new(),
             leading: false,
             pushed: 0,
             done: 0,
@@ -161,8 +159,6 @@ impl LogWriter {
             state: Mutex::new(state),
             changed: Condvar::new(),
             is_due: AtomicBool::new(false),
-            unneeded: Mutex::default(),
-            has_unneeded: AtomicBool::new(false),
             charge: store.charge(),
         })
     }
@@ -377,47 +373,36 @@ impl LogWriter {
         LogPoint { file: state.current.number, sequence, skip: 0 }
     }
 
-    /// Begins or ends a time in which no file goes, since somebody copies them.
+    /// Begins or ends a time in which no file goes that is needed now, since somebody copies them.
     pub fn hold(&self, begins: bool) {
         let mut state = lock(&self.state);
         state.holds = if begins { state.holds + 1 } else { state.holds - 1 };
-    }
-
-    /// Leaves the older files that are not in `needed` to [`LogWriter::remove_unneeded`].
-    pub fn retain(&self, needed: &[u64]) {
-        let mut unneeded = lock(&self.unneeded);
-        lock(&self.state).older.retain(|file| {
-            let is_needed = needed.contains(&file.number);
-            if !is_needed {
-                unneeded.push_back(file.number);
-            }
-            is_needed
-        });
-        self.has_unneeded.store(!unneeded.is_empty(), Ordering::Release);
-    }
-
-    /// Whether there are files that wait to be removed.
-    pub fn has_unneeded(&self) -> bool {
-        self.has_unneeded.load(Ordering::Acquire)
-    }
-
-    /// Removes up to `most` of the files that no checkpoint needs, unless they are held, and lets their blob files go. What stays
-    /// in spite of it goes when the session is opened again.
-    pub fn remove_unneeded(&self, most: usize) {
-        let numbers: Vec<_> = {
-            let mut unneeded = lock(&self.unneeded);
-            if lock(&self.state).holds > 0 {
-                return;
-            }
-            let count = unneeded.len().min(most);
-            let numbers = unneeded.drain(..count).collect();
-            self.has_unneeded.store(!unneeded.is_empty(), Ordering::Release);
-            numbers
-        };
-        for number in &numbers {
-            self.store.remove_quietly(&paths::log_file(*number));
+        if state.holds == 0 {
+            self.leave(std::mem::take(&mut state.held));
         }
-        self.pins.unpin_logged(&numbers);
+    }
+
+    /// Leaves the older files that are not in `needed` to [`SegmentStore::remove_long`], with the blob files that
+    /// they alone need. What stays in spite of it goes when the session is opened again.
+    pub fn retain(&self, needed: &[u64]) {
+        let mut state = lock(&self.state);
+        let older = std::mem::take(&mut state.older).into_iter();
+        let (older, unneeded): (Vec<_>, Vec<_>) =
+            older.partition(|file| needed.contains(&file.number));
+        state.older = older;
+        let unneeded = unneeded.iter().map(|file| file.number);
+        if state.holds > 0 {
+            state.held.extend(unneeded);
+        } else {
+            self.leave(unneeded.collect());
+        }
+    }
+
+    fn leave(&self, numbers: Vec<u64>) {
+        for number in numbers {
+            let pins = Arc::clone(&self.pins);
+            self.store.leave_long(paths::log_file(number), move || pins.unpin_logged(&[number]));
+        }
     }
 }
 
@@ -522,12 +507,18 @@ pub struct LogPlace {
     pub end: LogEnd,
     /// Where the last record begins that was read.
     pub last: u64,
+    /// Up to where nothing was found behind the end.
+    pub searched: u64,
 }
 
 impl LogPlace {
-    /// Where a scan from here came to.
-    pub fn then(self, scanned: &Scanned) -> LogPlace {
-        LogPlace { end: LogEnd { position: scanned.end, ..self.end }, last: scanned.last }
+    /// Where a scan of file `number` came to.
+    pub fn after(number: u64, scanned: &Scanned) -> LogPlace {
+        LogPlace {
+            end: LogEnd { file: number, position: scanned.end },
+            last: scanned.last,
+            searched: scanned.end.offset + scanned.tail_bytes,
+        }
     }
 }
 
@@ -580,7 +571,8 @@ fn scan_file(
         return Err(Error::corrupt(&path, last, expected, "another: it was taken back"));
     }
     let (mut before, mut last) = (None, place.map_or(0, |place| place.last));
-    let scan = append::scan(&*file, header.identity, from, |at, payload| {
+    let searched = place.map_or(0, |place| place.searched);
+    let scan = append::scan_on(&*file, header.identity, from, searched, |at, payload| {
         last = at.offset;
         let mut from = Decoder::new(&path, at.offset + HEAD as u64, payload);
         if at.sequence > 0 {

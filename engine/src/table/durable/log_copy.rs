@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::folder::make_folder;
 use super::log::create;
 use super::log_record::{LogEnd, LogPoint, encode_begin};
-use crate::error::{Kind, Result};
+use crate::error::Result;
 use crate::file::append::{AppendFile, Position};
 use crate::table::shared::SegmentStore;
 use crate::table::shared::paths::LOG;
@@ -21,8 +22,10 @@ pub struct LogCopy {
     store: Arc<SegmentStore>,
     number: u64,
     file: AppendFile,
-    /// For each table, where it begins in the log that is copied, and in this one, if that is known.
-    tables: Vec<(LogPoint, Option<LogPoint>)>,
+    /// For each table, where it begins in this one, if that is known.
+    places: Vec<Option<LogPoint>>,
+    /// Of the others, where they begin in the log that is copied, the last first, and which they are.
+    to_come: Vec<(LogPoint, usize)>,
     /// The numbers of the blob files that its records list.
     blobs: BTreeSet<u64>,
 }
@@ -34,22 +37,21 @@ impl LogCopy {
         number: u64,
         from: impl Iterator<Item = LogPoint>,
     ) -> Result<LogCopy> {
-        match store.disk.list(LOG) {
-            Err(error) if error.kind() == Kind::Missing => {
-                store.disk.create_directory(LOG)?;
-                store.or_poison(|| store.disk.sync_directory(""))?;
-            }
-            listed => drop(listed?),
-        }
+        // Anew, if it is empty: a sync after which its name was to be durable may have failed.
+        make_folder(&*store.disk, LOG)?;
+        store.or_poison(|| store.disk.sync_directory(""))?;
         let mut file = create(store, number)?;
         let itself = LogEnd { file: number, position: Position::start() };
         file.push_with(|to| encode_begin(to, Some(itself)))?;
+        let mut to_come: Vec<_> = from.zip(0..).collect();
+        to_come.sort_unstable_by(|one, other| other.cmp(one));
         Ok(LogCopy {
             store: Arc::clone(store),
             number,
             file,
             blobs: BTreeSet::new(),
-            tables: from.map(|from| (from, None)).collect(),
+            places: vec![None; to_come.len()],
+            to_come,
         })
     }
 
@@ -77,11 +79,10 @@ impl LogCopy {
     /// needs may be left out.
     pub fn push(&mut self, at: LogPoint, payload: &[u8]) -> Result<()> {
         let next = LogPoint { file: self.number, sequence: self.file.end().sequence, skip: 0 };
-        for (from, place) in &mut self.tables {
-            if place.is_none() && at.after() > *from {
-                let is_same = (at.file, at.sequence) == (from.file, from.sequence);
-                *place = Some(LogPoint { skip: if is_same { from.skip } else { 0 }, ..next });
-            }
+        while let Some((from, table)) = self.to_come.pop_if(|(from, _)| at.after() > *from) {
+            let is_same = (at.file, at.sequence) == (from.file, from.sequence);
+            self.places[table] =
+                Some(LogPoint { skip: if is_same { from.skip } else { 0 }, ..next });
         }
         self.file.push(payload)?;
         if self.bytes() - self.file.written().offset >= PIECE_BYTES {
@@ -93,7 +94,7 @@ impl LogCopy {
     /// Where each of the tables begins in it.
     pub fn places(&self) -> Vec<LogPoint> {
         let end = LogPoint { file: self.number, sequence: self.file.end().sequence, skip: 0 };
-        self.tables.iter().map(|(_, place)| place.unwrap_or(end)).collect()
+        self.places.iter().map(|place| place.unwrap_or(end)).collect()
     }
 
     /// Makes it durable, and says where it ends.

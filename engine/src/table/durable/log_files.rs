@@ -5,11 +5,12 @@
 //! what it is, and what a crash left at its end is no more than that.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::checkpoint::{Checkpoint, read_checkpoint};
 use super::log::{LogFile, LogPlace, scan, scan_on};
 use super::log_record::{LogEnd, LogPoint, LogRecord};
-use crate::disk::{Access, Disk, Mode};
+use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::file::replace::remove_leftovers;
@@ -114,8 +115,11 @@ pub fn find(
             found.leftovers.push(number);
             continue;
         }
-        // Without a checkpoint it may be all that is left of a copy.
-        if named.is_none() && checkpoint.is_some() && is_alone(disk, identity, number) {
+        if named.is_none() && is_alone(disk, identity, number)? {
+            if checkpoint.is_none() {
+                // It may be all that is left of live tables.
+                return Err(lost_checkpoint(disk, number));
+            }
             found.leftovers.push(number);
             continue;
         }
@@ -127,8 +131,10 @@ pub fn find(
                 return Err(payload.corrupt("an update", "the record that begins a file"));
             }
             // A table is in a checkpoint before anything of it is in the log.
-            let next_id = checkpoint.map_or(0, |checkpoint| checkpoint.next_id);
-            if let Some(id) = record.tables().into_iter().find(|&id| id >= next_id) {
+            let Some(Checkpoint { next_id, .. }) = checkpoint else {
+                return Err(lost_checkpoint(disk, number));
+            };
+            if let Some(id) = record.tables().into_iter().find(|id| id >= next_id) {
                 let expected = format_args!("tables below {next_id}, as the checkpoint has them");
                 let found = format_args!("table {id}: the checkpoint is older than the log");
                 return Err(start.corrupt(expected, found));
@@ -156,16 +162,21 @@ pub fn find(
         }
         found.files.push(file);
     }
-    let updates = found.files.iter().find(|file| !file.tables.is_empty());
-    if let (None, Some(file)) = (checkpoint, updates) {
-        return Err(Error::corrupt(
-            &paths::log_file(file.number),
-            0,
-            "a checkpoint beside a log with updates",
-            "none",
-        ));
-    }
     Ok(found)
+}
+
+/// `Corrupt`: log file `number` is of live tables, and nothing says which segments are theirs.
+fn lost_checkpoint(disk: &dyn Disk, number: u64) -> Error {
+    Error::new(
+        Kind::Corrupt,
+        format!(
+            "{} of the session at {} is not there, but {} is of live tables that it named: put that file \
+             back from a copy of the same moment, or have `varvite repair` keep what else is whole",
+            paths::CHECKPOINT,
+            disk.root(),
+            paths::log_file(number)
+        ),
+    )
 }
 
 /// Goes on from `place`, through the files that were begun since; calls `each` with place and content of every
@@ -180,7 +191,7 @@ pub fn go_on(
     loop {
         let later = log_numbers(disk)?.into_iter().filter(|number| *number > place.end.file);
         let later: Vec<_> = later.collect();
-        place = place.then(&scan_on(disk, identity, place, &mut *each)?);
+        place = LogPlace::after(place.end.file, &scan_on(disk, identity, place, &mut *each)?);
         let mut begun = None;
         for number in later {
             // One without a record may be there before the last one has its end.
@@ -190,16 +201,16 @@ pub fn go_on(
             }
         }
         let Some(number) = begun else { return Ok(place) };
-        place = place.then(&scan_on(disk, identity, place, &mut *each)?);
+        place = LogPlace::after(place.end.file, &scan_on(disk, identity, place, &mut *each)?);
         let scanned = scan(disk, identity, number, &mut *each)?;
         let end = LogEnd { file: number, position: scanned.end };
         check_follows(&LogFile::ended(end), scanned.before, Some(&LogFile::ended(place.end)))?;
-        place = LogPlace { end, last: scanned.last };
+        place = LogPlace::after(number, &scanned);
     }
 }
 
 /// The numbers of the log files that are there, in order.
-fn log_numbers(disk: &dyn Disk) -> Result<Vec<u64>> {
+pub fn log_numbers(disk: &dyn Disk) -> Result<Vec<u64>> {
     let names = match disk.list(LOG) {
         Err(error) if error.kind() == Kind::Missing => Vec::new(),
         names => names?,
@@ -210,24 +221,91 @@ fn log_numbers(disk: &dyn Disk) -> Result<Vec<u64>> {
 }
 
 /// Whether log file `number` says that it follows itself: a copy has all in it that its tables need, and counts
-/// only where a checkpoint names it. One that cannot be read says nothing.
-pub fn is_alone(disk: &dyn Disk, identity: u64, number: u64) -> bool {
-    let path = paths::log_file(number);
-    let Ok((file, header)) = append::open_reader(disk, &path, FileKind::Log) else { return false };
-    if (header.store, header.identity) != (identity, combine(identity, crc(path.as_bytes()).into()))
-    {
-        return false;
-    }
-    let mut is_alone = false;
-    // Its first record is enough.
-    let _ = append::scan(&*file, header.identity, Position::start(), |_, payload| {
+/// only where a checkpoint names it. One that is damaged says nothing.
+fn is_alone(disk: &dyn Disk, identity: u64, number: u64) -> Result<bool> {
+    let (file, path) = match open(disk, identity, number) {
+        Err(error) if error.kind() == Kind::Io => return Err(error),
+        Err(_) => return Ok(false),
+        Ok(opened) => opened,
+    };
+    let own = combine(identity, crc(path.as_bytes()).into());
+    let (mut is_alone, mut is_read) = (false, false);
+    let scanned = append::scan(&*file, own, Position::start(), |_, payload| {
         let mut from = Decoder::new(&path, 0, payload);
         if let Ok(LogRecord::Begin(Some(before))) = LogRecord::decode(&mut from, &|_| false) {
             is_alone = before.file == number;
         }
+        is_read = true;
+        // Its first record is enough.
         Err(Error::invalid("the first record"))
     });
-    is_alone
+    match scanned {
+        Err(error) if error.kind() == Kind::Io && !is_read => Err(error),
+        _ => Ok(is_alone),
+    }
+}
+
+/// A part of a log file.
+#[derive(Debug)]
+pub struct ReadPart {
+    /// Where it ends.
+    pub end: Position,
+    /// Whether the file's records end there, too.
+    pub is_end: bool,
+    /// Where the file before it ended, if the first record is in the part and says so.
+    pub before: Option<LogEnd>,
+}
+
+/// Reads log file `number` of the store `identity` on from `from`, about `bytes` bytes and at least a record; calls
+/// `each` with the content of every record but the first.
+pub fn read_part(
+    disk: &dyn Disk,
+    identity: u64,
+    number: u64,
+    from: Position,
+    bytes: u64,
+    each: &mut dyn FnMut(&mut Decoder<'_>) -> Result<()>,
+) -> Result<ReadPart> {
+    let (file, path) = open(disk, identity, number)?;
+    let mut part = ReadPart { end: from, is_end: false, before: None };
+    let mut is_enough = false;
+    let own = combine(identity, crc(path.as_bytes()).into());
+    let scanned = append::scan(&*file, own, from, |at, payload| {
+        let mut content = Decoder::new(&path, at.offset + HEAD as u64, payload);
+        if at.sequence > 0 {
+            each(&mut content)?;
+        } else if let LogRecord::Begin(named) = LogRecord::decode(&mut content, &|_| false)? {
+            part.before = named;
+        }
+        part.end = after(at, payload);
+        is_enough = part.end.offset - from.offset >= bytes;
+        if is_enough { Err(Error::invalid("enough")) } else { Ok(()) }
+    });
+    if !is_enough {
+        scanned?;
+        part.is_end = true;
+    }
+    Ok(part)
+}
+
+/// Opens log file `number` of the store `identity` to read; with its path.
+fn open(disk: &dyn Disk, identity: u64, number: u64) -> Result<(Arc<dyn File>, String)> {
+    let path = paths::log_file(number);
+    let (file, header) = append::open_reader(disk, &path, FileKind::Log)?;
+    if (header.store, header.identity) != (identity, combine(identity, crc(path.as_bytes()).into()))
+    {
+        return Err(Error::corrupt(&path, 0, "the log file of this number", "another one"));
+    }
+    Ok((file, path))
+}
+
+/// The place after the record at `at`.
+fn after(at: Position, payload: &[u8]) -> Position {
+    Position {
+        offset: at.offset + (HEAD + payload.len()) as u64,
+        sequence: at.sequence + 1,
+        chain: crc_append(at.chain, payload),
+    }
 }
 
 /// What can be read of a log file that may be damaged.
@@ -243,8 +321,16 @@ pub struct Salvaged {
     pub behind: u64,
 }
 
+impl Salvaged {
+    /// Whether log file `number`, of which this is, says that it follows itself: a copy counts only where a
+    /// checkpoint names it.
+    pub fn is_alone(&self, number: u64) -> bool {
+        self.before.is_some_and(|before| before.file == number)
+    }
+}
+
 /// Reads log file `number` of the store `identity` up to its first bad record; calls `each` with the others.
-/// An error is of `each` alone.
+/// An error is of `each`, or `Io`: a disk that does not answer has damaged nothing.
 pub fn salvage(
     disk: &dyn Disk,
     identity: u64,
@@ -255,10 +341,7 @@ pub fn salvage(
     let path = paths::log_file(number);
     let own = combine(identity, crc(path.as_bytes()).into());
     let mut read = || {
-        let (file, header) = append::open_reader(disk, &path, FileKind::Log)?;
-        if (header.store, header.identity) != (identity, own) {
-            return Err(Error::corrupt(&path, 0, "the log file of this number", "another one"));
-        }
+        let (file, _) = open(disk, identity, number)?;
         append::scan(&*file, own, Position::start(), |at, payload| {
             let mut from = Decoder::new(&path, at.offset + HEAD as u64, payload);
             if at.sequence == 0 {
@@ -273,19 +356,23 @@ pub fn salvage(
                     return Err(Error::invalid("the caller's"));
                 }
             }
-            let length = (HEAD + payload.len()) as u64;
-            let chain = crc_append(at.chain, payload);
-            end = Position { offset: at.offset + length, sequence: at.sequence + 1, chain };
+            end = after(at, payload);
             Ok(())
         })
     };
-    let read = read();
+    let damage = read().err();
     if let Some(error) = failed {
         return Err(error);
     }
-    let file = disk.open(&path, Mode::Read, Access::Buffered);
-    let behind = file.and_then(|file| append::count_behind(&*file, own, end.offset)).unwrap_or(0);
-    Ok(Salvaged { end, before, damage: read.err(), behind })
+    if let Some(error) = damage.as_ref().filter(|error| error.kind() == Kind::Io) {
+        return Err(Error::new(Kind::Io, error.detail()));
+    }
+    let behind = match disk.open(&path, Mode::Read, Access::Buffered) {
+        Err(error) if error.kind() == Kind::Io => return Err(error),
+        Err(_) => 0,
+        Ok(file) => append::count_behind(&*file, own, end.offset)?,
+    };
+    Ok(Salvaged { end, before, damage, behind })
 }
 
 /// Calls `each` with place and content of every record of the log file that ends at `end`, or has gone on
@@ -354,7 +441,9 @@ fn check_follows(file: &LogFile, named: Option<LogEnd>, before: Option<&LogFile>
 impl FoundLog {
     /// Where its records end; none without a file.
     pub fn place(&self) -> Option<LogPlace> {
-        Some(LogPlace { end: self.files.last()?.end(), last: self.last })
+        let end = self.files.last()?.end();
+        let searched = end.position.offset + self.tail_bytes;
+        Some(LogPlace { end, last: self.last, searched })
     }
 
     /// Makes durable what was found, so that nothing that comes later outlives it. Those before the

@@ -9,6 +9,8 @@
 //!
 //! Format document: `docs/format/log.md`.
 
+use std::collections::BTreeSet;
+
 use crate::error::Result;
 use crate::file::append::Position;
 use crate::format::codec::{Decoder, Encoder};
@@ -181,8 +183,8 @@ impl LogRecord {
     }
 
     /// The payload in `from` as a record of another store, behind `to`: with those tables alone that `keeps`
-    /// names, and with the blob files that `renumber` gives. Whether there are any of these tables; else it is
-    /// no record.
+    /// names, and with the blob files that these refer to, as `renumber` gives them. Whether there are any of
+    /// these tables; else it is no record.
     pub(in crate::table) fn rewrite(
         from: &Decoder<'_>,
         keeps: &dyn Fn(u64) -> bool,
@@ -209,18 +211,21 @@ impl LogRecord {
         if kind != UPDATE {
             decode_blobs(&mut from)?;
         }
-        let (mut kept, mut ranges) = (Vec::new(), 0);
+        let (mut kept, mut ranges, mut referred) = (Vec::new(), 0, BTreeSet::new());
         while from.remaining() > 0 {
             let mut part = from.clone();
             let mut found = 0;
             let counts = (kind == UPDATE_WITH_RANGES).then_some(&mut found);
-            let (id, _) = decode_part(&mut from, &|_| false, blobs, counts)?;
+            let wanted = |id| !blobs.is_empty() && keeps(id);
+            let (id, batch) = decode_part(&mut from, &wanted, blobs, counts)?;
             if keeps(id) {
                 let bytes = part.raw(part.remaining() - from.remaining())?;
                 kept.push((id, bytes));
                 ranges += found;
+                referred.extend(batch.iter().flat_map(|batch| batch.blob_identities()));
             }
         }
+        let blobs: Vec<_> = blobs.iter().filter(|it| referred.contains(&it.identity)).collect();
         let mut out = Encoder::after(std::mem::take(to));
         out.u8(match (ranges, blobs.is_empty()) {
             (0, true) => UPDATE,
@@ -228,7 +233,7 @@ impl LogRecord {
             _ => UPDATE_WITH_RANGES,
         });
         if ranges > 0 || !blobs.is_empty() {
-            let blobs = blobs.iter().map(renumber).collect::<Result<Vec<_>>>()?;
+            let blobs = blobs.into_iter().map(renumber).collect::<Result<Vec<_>>>()?;
             encode_blobs(&mut out, &blobs);
         }
         for (id, bytes) in kept {

@@ -230,8 +230,8 @@ impl Cursor {
 
     /// The next binding, or `None` at the upper bound. Within the pages at hand it reads nothing; the
     /// first step after a seek or a turn reads a page of each run, later ones up to 64 KiB at a time. A
-    /// value in a blob file is read. `Io`, `Corrupt`, `Closed`, after which the cursor stands where it
-    /// stood.
+    /// value in a blob file is read. `Io`, `Corrupt`, `Closed`, or `Missing` beside
+    /// [another process](View), after which the cursor stands where it stood.
     #[allow(clippy::should_implement_trait)] // It lends its memory, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step_whole(Direction::Forward)
@@ -253,7 +253,7 @@ impl Cursor {
     }
 
     /// The value of the key that the last step gave; reads it now if it is in a blob file. `Io`,
-    /// `Corrupt`, `Closed`.
+    /// `Corrupt`, `Closed`, or `Missing` beside [another process](View).
     pub fn value(&mut self) -> Result<&[u8]> {
         let Some(blob) = &self.blob else { return Ok(&self.value) };
         let value = blob.file.read_whole(&blob.span)?;
@@ -648,7 +648,7 @@ impl View {
     }
 
     /// How many keys are bound, exactly. Reads every page: see [`crate::TableStats`] for an estimate
-    /// that reads none. `Io`, `Corrupt`, `Closed`.
+    /// that reads none. `Io`, `Corrupt`, `Closed`, or `Missing` beside [another process](View).
     pub fn count(&self) -> Result<u64> {
         let mut cursor = self.cursor(Bound::Unbounded, Bound::Unbounded)?;
         let mut count = 0;

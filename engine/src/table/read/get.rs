@@ -31,7 +31,7 @@ impl View {
     ///
     /// A value of more than 16 MiB, which only [`crate::Session::write_value`] makes, is `Invalid`: find
     /// it with [`View::find`] and read it in pieces with [`crate::Value::read_at`]. `Io`, `Corrupt`,
-    /// `Closed`.
+    /// `Closed`, or `Missing` beside [another process](View).
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.shape.union.is_some() {
             return self.get_of_union(key);

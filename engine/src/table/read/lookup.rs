@@ -116,7 +116,8 @@ fn add_union(union: &Merging, sources: &mut Vec<LookupSource>, level: usize) -> 
 
 impl View {
     /// The values of `keys`, in their order. All page reads of the batch are in flight together:
-    /// about one per key that is not in memory. `Io`, `Corrupt`, `Closed`.
+    /// about one per key that is not in memory. `Io`, `Corrupt`, `Closed`, or `Missing` beside
+    /// [another process](View).
     pub fn lookup<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Values> {
         let mut values = Values::new();
         self.lookup_into(keys, &mut values)?;

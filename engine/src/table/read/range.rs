@@ -262,8 +262,8 @@ impl FusedIterator for Keys {}
 
 impl View {
     /// Every key in `range` with its value, in key order, from either end. Reads nothing yet; the first step
-    /// from an end reads a page of each run, all of them together. An item may be `Io`, `Corrupt` or
-    /// `Closed`, and is the last one then.
+    /// from an end reads a page of each run, all of them together. An item may be `Io`, `Corrupt`,
+    /// `Closed`, or `Missing` beside [another process](View), and is the last one then.
     ///
     /// ```
     /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};

@@ -69,7 +69,8 @@ impl Value {
     }
 
     /// Fills `buffer` with its bytes from `offset` on and returns how many there were. Reads the pages
-    /// of 4 KiB that hold them. `Io`, `Corrupt`, `Closed`.
+    /// of 4 KiB that hold them. `Io`, `Corrupt`, `Closed`, or `Missing` beside
+    /// [another process](View).
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.store.check_open()?;
         let left = self.len().saturating_sub(offset).min(buffer.len() as u64) as usize;
@@ -90,7 +91,8 @@ impl Value {
     }
 
     /// All of it. Reads the pages of 4 KiB that hold it, 16 at a time; several values are cheaper
-    /// together, with [`crate::Session::read_values`]. `Io`, `Corrupt`, `Closed`.
+    /// together, with [`crate::Session::read_values`]. `Io`, `Corrupt`, `Closed`, or
+    /// `Missing` beside [another process](View).
     pub fn read(&self) -> Result<Vec<u8>> {
         self.store.check_open()?;
         match &self.place {
@@ -105,7 +107,8 @@ impl Value {
 
 impl View {
     /// As [`View::lookup`], without reading the values that are in blob files; one that upserts join
-    /// is read. About one page read per key that is not in memory; `Io`, `Corrupt`, `Closed`.
+    /// is read. About one page read per key that is not in memory; `Io`, `Corrupt`, `Closed`,
+    /// or `Missing` beside [another process](View).
     pub fn find<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.store.check_open()?;
         self.store.observe(Operation::Lookup, keys.len() as u64, || {

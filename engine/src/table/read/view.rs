@@ -16,6 +16,9 @@ use crate::table::shared::{Purpose, SegmentStore, TableOptions};
 /// It costs O(1) to take and to clone. Merges that finish meanwhile change where entries are, never
 /// what they say, and a view holds on to no more files than the table itself.
 ///
+/// In a session that only reads, a process that writes beside it may remove a file that is not open here any
+/// more: reads of it are `Missing` then, with the advice to reload. See `docs/guide/open-files.md`.
+///
 /// ```
 /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
 /// # let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;

@@ -5,6 +5,7 @@
 //! The backup is a session with an identity of its own, so no file of one passes for the other's.
 //! Every write and sync: `docs/design/durability.md`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::intake::Intake;
@@ -49,7 +50,8 @@ impl Session {
     /// [`Session::open`] opens the backup, with any kind of log; it is a session of its own. Snapshots
     /// are not in it: [`Session::export_snapshot`]. `Missing` where no table was ever live, `Invalid` in a session
     /// that was opened for writing without a log, `Exists` for a folder with something else, or with a
-    /// backup that was written to since; `Corrupt` for a damaged source.
+    /// backup that was written to since; `Closed` when somebody closes the session meanwhile; `Corrupt` for a
+    /// damaged source.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -101,7 +103,9 @@ impl Session {
             None => NewStore::create(target, (identity, Made::Backup), seed, options, verify)?,
         };
         let copied = if store.read_only { self.copy_beside(&mut new) } else { self.copy(&mut new) };
-        let (next_id, tables, log) = copied?;
+        // After a close nothing keeps the files that were to be copied.
+        let closed = |error| store.check_open().err().unwrap_or(error);
+        let (next_id, tables, log) = copied.map_err(closed)?;
         let backed_up = BackedUp {
             tables: tables.len() as u64,
             moved: new.intake.moved,
@@ -118,10 +122,13 @@ impl Session {
     fn copy(&self, new: &mut NewStore) -> Result<(u64, Vec<LiveRecord>, LogCopy)> {
         let Frozen { next_id, records, log, files, hold } = self.live.frozen()?;
         let copied = self.copy_log(&records, &log, new)?;
+        // The values that the log refers to are held by their files, and may be long.
         drop(hold);
-        let tables = self.copy_tables(&records, &copied, &mut new.intake);
+        let disk = &*self.store.disk;
+        let tables = new.intake.copy_blobs(disk);
+        let tables = tables.and_then(|()| self.copy_tables(&records, &copied, &mut new.intake));
         let named = records.iter().flat_map(|record| named_files(record.table.segments()));
-        let tables = tables.map_err(|error| lost_among(&*self.store.disk, named, error))?;
+        let tables = tables.map_err(|error| lost_among(disk, named, error))?;
         // The last holder of a file that nobody needs any more may be this one.
         drop(files);
         if self.store.is_sound() {
@@ -139,6 +146,7 @@ impl Session {
             let found = log_files::find(disk, identity, checkpoint, &mut |_, _| Ok(()))?;
             let ends: Vec<_> = found.files.iter().map(LogFile::end).collect();
             let log = self.copy_log(records, &ends, new)?;
+            new.intake.copy_blobs(disk)?;
             let tables = self.copy_tables(records, &log, &mut new.intake)?;
             Ok((checkpoint.map_or(1, |checkpoint| checkpoint.next_id), tables, log))
         })?;
@@ -146,7 +154,8 @@ impl Session {
             let now = read_checkpoint(disk, identity);
             if error.kind() == Kind::Missing && now.is_ok_and(|now| now != checkpoint) {
                 return Error::missing(format!(
-                    "{} changed faster than it could be copied: back up to a folder on the same file                      system, from its writer, or when less is written ({error})",
+                    "{} changed faster than it could be copied: back up to a folder on the same file \
+                     system, from its writer, or when less is written ({error})",
                     self.store.disk.root()
                 ));
             }
@@ -163,13 +172,18 @@ impl Session {
     ) -> Result<LogCopy> {
         let (disk, identity) = (&*self.store.disk, self.store.identity);
         let mut log = new.begin_log(records.iter().map(|record| record.from))?;
+        new.intake.forget_announced();
+        let from: BTreeMap<_, _> = records.iter().map(|record| (record.id, record.from)).collect();
         let mut bytes = Vec::new();
         for end in ends {
             log_files::read_to(disk, identity, *end, &mut |at, payload| {
                 bytes.clear();
-                let lacks = |id| records.iter().any(|it| it.id == id && at.after() > it.from);
-                let renumber =
-                    &mut |blob: &_| new.intake.blob(disk, blob).inspect(|it| log.add_blob(it.id));
+                let lacks = |id| from.get(&id).is_some_and(|from| at.after() > *from);
+                let renumber = &mut |blob: &_| {
+                    let blob = new.intake.announce_blob(blob);
+                    log.add_blob(blob.id);
+                    Ok(blob)
+                };
                 if LogRecord::rewrite(payload, &lacks, renumber, &mut bytes)? {
                     log.push(at, &bytes)?;
                 }

@@ -9,7 +9,7 @@
 //! What a reader may find beside a writer: `docs/design/durability.md`.
 
 use super::lifecycle::Session;
-use super::live::{OpenTable, Replay};
+use super::live::{OpenTable, Replay, places};
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::Decoder;
 use crate::table::durable::{
@@ -137,9 +137,10 @@ impl Followed {
         }
         let mut next =
             Followed { tables: self.tables.iter().map(Replay::copied).collect(), ..*self };
+        let places = places(&next.tables);
         let read = log_files::go_on(disk, identity, place, &mut |at, payload| {
             self.check_known(&mut payload.clone())?;
-            session.replay_record(&mut next.tables, at, payload)
+            session.replay_record(&mut next.tables, &places, at, payload)
         });
         match read {
             Ok(place) => next.place = Some(place),

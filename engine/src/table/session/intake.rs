@@ -23,9 +23,14 @@ pub struct Intake {
     /// What is there and what was found there before, by identity, under the numbers that they have there.
     known: BTreeMap<u64, SegmentMeta>,
     known_blobs: BTreeMap<u64, BlobMeta>,
+    /// Of the blob files that were there before, those that are whole, by their numbers.
+    sound_blobs: BTreeMap<u64, Arc<BlobFile>>,
     /// What was taken in, by its number there.
     segments: NamedSegments,
     blobs: BTreeMap<u64, Arc<BlobFile>>,
+    /// Blob files that have a number there and are yet to be copied, by that, with the number that they have
+    /// where they come from.
+    announced: BTreeMap<u64, (BlobMeta, u64)>,
     /// What came.
     pub moved: Transferred,
     /// What was there already.
@@ -33,59 +38,89 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Of the session whose files `there` has. Where `known` are whole, they are not copied again.
+    /// Of the session whose files `there` has. Where `known` are whole, they are not copied again; blob files are
+    /// looked at now, so that nobody waits for that later. `Io`.
     pub fn new<'a>(
         there: &Arc<SegmentStore>,
         verify: Verify,
         known: impl Iterator<Item = &'a SegmentMeta>,
         known_blobs: impl Iterator<Item = &'a BlobMeta>,
-    ) -> Intake {
+    ) -> Result<Intake> {
         let (mut segments, mut blobs) = (BTreeMap::new(), BTreeMap::new());
         for meta in known {
             blobs.extend(meta.blobs.iter().map(|it| (it.file.identity, it.file)));
             segments.insert(meta.identity, meta.clone());
         }
         blobs.extend(known_blobs.map(|meta| (meta.identity, *meta)));
-        Intake {
+        let mut sound_blobs = BTreeMap::new();
+        for meta in blobs.values() {
+            let file = there.open_blob(meta).and_then(|file| {
+                check_blob(&file, verify)?;
+                Ok(file)
+            });
+            if let Some(file) = whole(file)? {
+                sound_blobs.insert(meta.id, file);
+            }
+        }
+        Ok(Intake {
             there: Arc::clone(there),
             verify,
             known: segments,
             known_blobs: blobs,
+            sound_blobs,
             segments: NamedSegments::new(),
             blobs: BTreeMap::new(),
+            announced: BTreeMap::new(),
             moved: Transferred::default(),
             kept: Transferred::default(),
+        })
+    }
+
+    /// Gives a blob file as it is called there. It may have to be [copied](Intake::copy_blobs) yet.
+    pub fn announce_blob(&mut self, meta: &BlobMeta) -> BlobMeta {
+        if let Some(known) = self.known_blobs.get(&meta.identity).filter(|it| it.is_copy_of(meta)) {
+            let known = *known;
+            if self.blobs.contains_key(&known.id) || self.announced.contains_key(&known.id) {
+                return known;
+            }
+            if let Some(file) = self.sound_blobs.get(&known.id) {
+                self.kept.add(meta.file_bytes(), Linked::HardLink);
+                self.blobs.insert(known.id, Arc::clone(file));
+                return known;
+            }
+        }
+        let new = BlobMeta { id: self.there.new_id(), ..*meta };
+        self.known_blobs.insert(new.identity, new);
+        self.announced.insert(new.id, (new, meta.id));
+        new
+    }
+
+    /// Copies the blob files that were announced.
+    pub fn copy_blobs(&mut self, source: &dyn Disk) -> Result<()> {
+        while let Some((&id, &(new, from))) = self.announced.first_key_value() {
+            let to = paths::blob(id);
+            let linked = source.link_or_copy_to(&paths::blob(from), &*self.there.disk, &to)?;
+            let file = self.there.adopt_blob_file(&new)?;
+            check_blob(&file, self.verify)?;
+            self.moved.add(new.file_bytes(), linked);
+            self.blobs.insert(id, file);
+            self.announced.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Forgets those that were announced and not copied: whoever needed them begins anew.
+    pub fn forget_announced(&mut self) {
+        for (new, _) in std::mem::take(&mut self.announced).into_values() {
+            self.known_blobs.remove(&new.identity);
         }
     }
 
     /// Takes a blob file in and gives it as it is called there.
-    pub fn blob(&mut self, source: &dyn Disk, meta: &BlobMeta) -> Result<BlobMeta> {
-        if let Some(known) = self.known_blobs.get(&meta.identity).filter(|it| it.is_copy_of(meta)) {
-            let known = *known;
-            if self.blobs.contains_key(&known.id) {
-                return Ok(known);
-            }
-            if let Some(file) = whole(self.open_blob(&known))? {
-                self.kept.add(meta.file_bytes(), Linked::HardLink);
-                self.blobs.insert(known.id, file);
-                return Ok(known);
-            }
-        }
-        let new = BlobMeta { id: self.there.new_id(), ..*meta };
-        let to = paths::blob(new.id);
-        let linked = source.link_or_copy_to(&paths::blob(meta.id), &*self.there.disk, &to)?;
-        let file = self.there.adopt_blob_file(&new)?;
-        check_blob(&file, self.verify)?;
-        self.moved.add(new.file_bytes(), linked);
-        self.known_blobs.insert(new.identity, new);
-        self.blobs.insert(new.id, file);
+    fn blob(&mut self, source: &dyn Disk, meta: &BlobMeta) -> Result<BlobMeta> {
+        let new = self.announce_blob(meta);
+        self.copy_blobs(source)?;
         Ok(new)
-    }
-
-    fn open_blob(&self, meta: &BlobMeta) -> Result<Arc<BlobFile>> {
-        let file = self.there.open_blob(meta)?;
-        check_blob(&file, self.verify)?;
-        Ok(file)
     }
 
     /// Takes a segment in, with the blob files that it refers to, and gives it as it is called there.

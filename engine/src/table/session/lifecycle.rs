@@ -214,8 +214,10 @@ impl Session {
             on_disk.retain(|_, id| !files.contains_key(id));
         }
         if let Some(log) = &log
-            && store.options.log != Log::None
+            && log.next > 1
         {
+            // Also where nothing is logged: who follows the tables of a backup holds what the next one brings
+            // to an end.
             store.number_above(first_number(log.next));
         }
         let is_certain = named.warnings.is_empty();
@@ -259,12 +261,15 @@ impl Session {
     pub fn close(self) -> Result<()> {
         let _changing = lock(&self.changing);
         self.store.check_open()?;
-        self.live.remove_unneeded();
+        let was_sound = self.store.is_sound();
+        // In a folder that took the place of this one, the files are another's.
+        let locked = if was_sound { self.store.check_lock() } else { Ok(()) };
+        self.store.remove_long(usize::MAX);
         self.store.close();
         // Only now, when nothing is acknowledged any more and no sync fails elsewhere.
         let is_sound = self.store.is_sound();
         let synced = if is_sound { self.live.sync() } else { Ok(()) };
-        // In a folder that took the place of this one, the files are another's.
+        let synced = locked.and(synced);
         let synced = synced.and_then(|()| if is_sound { self.store.check_lock() } else { Ok(()) });
         let is_certain = self.pins.lock().warnings.is_empty();
         let removes = is_sound && synced.is_ok() && is_certain;

@@ -2,7 +2,7 @@
 //!
 //! Design: `docs/design/table.md`, "The log". Every write and sync: `docs/design/durability.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::lifecycle::Session;
@@ -32,6 +32,13 @@ pub struct OpenTable {
 
 /// The tables that were read, and where in the log that is.
 type Replays = (Vec<Replay>, Option<LogPlace>);
+
+/// Where the table of each id is among those that are read.
+pub(super) type Places = HashMap<u64, usize>;
+
+pub(super) fn places(replays: &[Replay]) -> Places {
+    replays.iter().map(|replay| replay.id).zip(0..).collect()
+}
 
 /// A table on its way back to where its log ends.
 pub(super) struct Replay {
@@ -145,12 +152,13 @@ impl Session {
             }
         }
         if !replays.is_empty() {
+            let places = places(&replays);
             for file in log.files() {
                 let wanted = replays.iter().any(|replay| file.is_needed(replay.id, replay.from));
                 if wanted {
                     let (disk, identity) = (&*self.store.disk, self.store.identity);
                     scan(disk, identity, file.number, |at, payload| {
-                        self.replay_record(&mut replays, at, payload)
+                        self.replay_record(&mut replays, &places, at, payload)
                     })?;
                 }
             }
@@ -221,8 +229,9 @@ impl Session {
             return Err(no_live_table(name, names));
         }
         let (disk, identity) = (&*self.store.disk, self.store.identity);
+        let places = places(&replays);
         let found = log_files::find(disk, identity, checkpoint, &mut |at, payload| {
-            self.replay_record(&mut replays, at, payload)
+            self.replay_record(&mut replays, &places, at, payload)
         })?;
         Ok((replays, found.place()))
     }
@@ -231,24 +240,25 @@ impl Session {
     pub(super) fn replay_record(
         &self,
         replays: &mut [Replay],
+        places: &Places,
         at: LogPoint,
         payload: &mut Decoder<'_>,
     ) -> Result<()> {
         let place = payload.clone();
-        let wanted = |id| replays.iter().any(|replay| replay.id == id && replay.lacks(at));
+        let wanted = |id| places.get(&id).is_some_and(|place| replays[*place].lacks(at));
         let (parts, blobs) = match LogRecord::decode(payload, &wanted)? {
             LogRecord::Update { parts, blobs } => (parts, blobs),
             LogRecord::DeleteRange(id, range) => {
-                let replay = replays.iter_mut().find(|replay| replay.id == id);
-                return replay.map_or(Ok(()), |replay| replay.delete_range(&range, at));
+                let Some(place) = places.get(&id) else { return Ok(()) };
+                return replays[*place].delete_range(&range, at);
             }
             LogRecord::Begin(_) => {
                 return Err(place.corrupt("an update", "the record that begins a file"));
             }
         };
         for (id, batch) in parts {
-            let replay = replays.iter_mut().find(|replay| replay.id == id);
-            if let (Some(replay), Some(mut batch)) = (replay, batch) {
+            if let (Some(index), Some(mut batch)) = (places.get(&id), batch) {
+                let replay = &mut replays[*index];
                 let has_operator = replay.table.options().operator.is_some();
                 batch.check(has_operator).map_err(|error| place.corrupt("an update", error))?;
                 if !blobs.is_empty() {

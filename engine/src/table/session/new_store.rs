@@ -51,6 +51,8 @@ pub struct NewStore {
     /// Numbers of the log files that are there.
     old_logs: Vec<u64>,
     next_log: u64,
+    /// The log file that was begun last.
+    begun: Option<u64>,
     /// How many manifests were written.
     saves: u64,
     pub intake: Intake,
@@ -70,7 +72,7 @@ impl NewStore {
         let identity = identity_of(source, made, salt);
         let held = Some((lock, seed));
         let store = SegmentStore::new(Arc::clone(disk), options, (identity, salt), 1, held);
-        let intake = Intake::new(&store, verify, std::iter::empty(), std::iter::empty());
+        let intake = Intake::new(&store, verify, std::iter::empty(), std::iter::empty())?;
         Ok(NewStore {
             store,
             pins: Arc::default(),
@@ -78,6 +80,7 @@ impl NewStore {
             before: None,
             old_logs: Vec::new(),
             next_log: 1,
+            begun: None,
             saves: 0,
             intake,
         })
@@ -106,10 +109,15 @@ impl NewStore {
         let options = SessionOptions { log: Log::None, ..options };
         let session = Session::open(Arc::clone(disk), options)?;
         let checkpoint = read_checkpoint(&**disk, identity)?;
-        let untouched =
-            |it: &&Checkpoint| it.header == Checkpoint::header(identity, Origin::Copied);
-        let checkpoint = checkpoint.as_ref().filter(untouched);
-        let checkpoint = checkpoint.ok_or_else(|| refused("a backup that was written to since"))?;
+        let Some(checkpoint) = checkpoint else {
+            return Err(refused(
+                "a backup that has lost its file checkpoint (`varvite repair` keeps what else is whole of it)",
+            ));
+        };
+        if checkpoint.header != Checkpoint::header(identity, Origin::Copied) {
+            return Err(refused("a backup that was written to since"));
+        }
+        let checkpoint = &checkpoint;
         let log = log_files::find(&**disk, identity, Some(checkpoint), &mut |_, _| Ok(()))?;
         let ends: Vec<_> = log.files.iter().map(LogFile::end).collect();
         if ends != checkpoint.files {
@@ -119,28 +127,31 @@ impl NewStore {
         let store = Arc::clone(&session.store);
         let mut old_logs = log.leftovers.clone();
         old_logs.extend(log.files.iter().map(|file| file.number));
-        let intake = Intake::new(&store, verify, checkpoint.segments(), blobs);
+        let intake = Intake::new(&store, verify, checkpoint.segments(), blobs)?;
         Ok(Some(NewStore {
             store,
             pins: Arc::clone(&session.pins),
             claim: None,
             before: Some(session),
             next_log: log.next,
+            begun: None,
             old_logs,
             saves: 0,
             intake,
         }))
     }
 
-    /// Begins its log, one file, for tables that begin at `from` in the other one's. May be called again; then the one before is given up.
+    /// Begins its log, one file, for tables that begin at `from` in the other one's. May be called again: then
+    /// the one before is given up, and goes.
     pub fn begin_log(&mut self, from: impl Iterator<Item = LogPoint>) -> Result<LogCopy> {
-        let number = self.next_log;
-        let log = LogCopy::begin(&self.store, number, from)?;
-        if number > 1 {
-            self.old_logs.push(number - 1);
+        if let Some(given_up) = self.begun.take() {
+            remove_quietly(&*self.store.disk, &paths::log_file(given_up));
+            self.old_logs.push(given_up);
         }
+        let number = self.next_log;
         self.next_log += 1;
-        Ok(log)
+        self.begun = Some(number);
+        LogCopy::begin(&self.store, number, from)
     }
 
     /// Writes `manifest`, of another session, whose segments were all taken in, as a snapshot of this one.
@@ -195,8 +206,7 @@ impl NewStore {
             })?;
             remove_quietly(&*disk, &paths::half_copied());
         }
-        let current = self.next_log - 1;
-        for number in self.old_logs.iter().filter(|number| **number != current) {
+        for number in &self.old_logs {
             // What stays, the next opening or backup removes.
             remove_quietly(&*disk, &paths::log_file(*number));
         }

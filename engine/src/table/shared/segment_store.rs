@@ -66,7 +66,7 @@ pub struct SegmentStore {
     blobs: Mutex<HashMap<u64, Vec<Weak<BlobFile>>>>,
     files: Mutex<HashMap<u64, Weak<SharedFile>>>,
     scratches: Mutex<Vec<Scratch>>,
-    lock: Mutex<Option<Box<dyn Lock>>>,
+    lock: Arc<Mutex<Option<Box<dyn Lock>>>>,
 }
 
 /// How many files that were let go an update removes at most: freeing one may take a millisecond, and a
@@ -164,7 +164,7 @@ impl SegmentStore {
             blobs: Mutex::new(HashMap::new()),
             files: Mutex::new(HashMap::new()),
             scratches: Mutex::new(Vec::new()),
-            lock: Mutex::new(lock),
+            lock: Arc::new(Mutex::new(lock)),
         })
     }
 
@@ -261,10 +261,32 @@ impl SegmentStore {
         self.removals.collect_some(REMOVED_AT_ONCE);
     }
 
-    /// Removes the file at `path`, which is none of them, unless no file goes any more. Best effort: what
-    /// stays goes at the next opening.
-    pub fn remove_quietly(&self, path: &str) {
-        self.removals.unless_stopped(|| remove_quietly(&*self.disk, path));
+    /// Leaves the long file at `path`, which is none of them, to [`SegmentStore::remove_long`] and to whoever
+    /// finds no room on the disk; then `after` is done. In a folder that another has by then it stays.
+    pub fn leave_long(&self, path: String, after: impl FnOnce() + Send + 'static) {
+        let (disk, held) = (Arc::clone(&self.disk), Arc::downgrade(&self.lock));
+        self.removals.leave_long(move || {
+            let is_held = |it: Arc<Mutex<Option<Box<dyn Lock>>>>| {
+                lock(&it).as_ref().is_some_and(|held| held.check().is_ok())
+            };
+            if held.upgrade().is_some_and(is_held) {
+                remove_quietly(&*disk, &path);
+                after();
+            }
+        });
+    }
+
+    /// Whether long files wait to be removed.
+    pub fn has_long(&self) -> bool {
+        self.removals.has_long()
+    }
+
+    /// Removes up to `most` of them, unless the folder is another's. Best effort: what stays goes at the
+    /// next opening.
+    pub fn remove_long(&self, most: usize) {
+        if self.has_long() && self.check_lock().is_ok() {
+            self.removals.collect_long(most);
+        }
     }
 
     /// Removes all of them.

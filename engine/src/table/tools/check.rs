@@ -34,6 +34,14 @@ pub struct Finding {
     pub live_tables: Vec<String>,
 }
 
+impl Finding {
+    pub(super) fn new(file: &str, error: &Error, user: &User) -> Finding {
+        let User { snapshots, live_tables } = user.clone();
+        let (file, detail) = (file.to_owned(), error.detail().to_owned());
+        Finding { file, detail, snapshots, live_tables }
+    }
+}
+
 /// What a check read and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -175,7 +183,7 @@ impl Checker<'_> {
     ) -> Result<(Needed, NeededBlobs)> {
         let (mut needed, mut all) = (Needed::new(), User::default());
         for name in snapshot_names(self.disk)? {
-            let user = User { snapshots: vec![name.clone()], live_tables: Vec::new() };
+            let user = User::of_snapshot(&name);
             match read_manifest(self.disk, self.store.identity, &name) {
                 Ok(manifest) => {
                     report.need(&mut needed, manifest.segments(), &paths::snapshot(&name), &user);
@@ -309,14 +317,18 @@ impl Checker<'_> {
 
 /// Who needs a file.
 #[derive(Clone, Debug, Default)]
-struct User {
+pub(super) struct User {
     snapshots: Vec<String>,
     live_tables: Vec<String>,
 }
 
 impl User {
+    pub(super) fn of_snapshot(name: &str) -> User {
+        User { snapshots: vec![name.to_owned()], live_tables: Vec::new() }
+    }
+
     /// The live tables of `checkpoint` whose ids are among those asked for.
-    fn of_live(checkpoint: Option<&Checkpoint>, is_asked: impl Fn(u64) -> bool) -> User {
+    pub(super) fn of_live(checkpoint: Option<&Checkpoint>, is_asked: impl Fn(u64) -> bool) -> User {
         let records = checkpoint.into_iter().flat_map(|checkpoint| &checkpoint.tables);
         let asked = records.filter(|record| is_asked(record.id));
         let live_tables = asked.map(|record| record.table.name.clone()).collect();
@@ -328,7 +340,7 @@ impl User {
     }
 
     /// Adds the names of `other`, each once.
-    fn add(&mut self, other: &User) {
+    pub(super) fn add(&mut self, other: &User) {
         for (all, more) in
             [(&mut self.snapshots, &other.snapshots), (&mut self.live_tables, &other.live_tables)]
         {
@@ -345,7 +357,7 @@ impl User {
 type Needed = BTreeMap<u64, (SegmentMeta, User)>;
 
 /// Blob files by their number.
-type NeededBlobs = BTreeMap<u64, (BlobMeta, User)>;
+pub(super) type NeededBlobs = BTreeMap<u64, (BlobMeta, User)>;
 
 /// The blob files that these segments refer to.
 fn needed_blobs(needed: &Needed) -> NeededBlobs {
@@ -361,7 +373,7 @@ fn needed_blobs(needed: &Needed) -> NeededBlobs {
 
 /// Reads checkpoint and log of the store `identity`, telling what is wrong with them. Gives the
 /// checkpoint and the blob files that the log refers to.
-fn check_log(
+pub(super) fn check_log(
     disk: &dyn Disk,
     identity: u64,
     report: &mut Report,
@@ -398,9 +410,7 @@ fn check_log(
 
 impl Report {
     fn add(&mut self, file: &str, error: &Error, user: &User) {
-        let User { snapshots, live_tables } = user.clone();
-        let (file, detail) = (file.to_owned(), error.detail().to_owned());
-        self.findings.push(Finding { file, detail, snapshots, live_tables });
+        self.findings.push(Finding::new(file, error, user));
     }
 
     /// Notes that `user`, described in `file`, needs these segments.

@@ -93,8 +93,9 @@ pub struct Repaired {
 
 /// Makes a new session in the root folder of `target`, which is empty, of what is whole in the one in
 /// that of `source`, which nobody writes to. `Missing` or `Corrupt` where there is no session, or nothing
-/// that says what was in one; `Exists` or `Invalid` for a folder with something in it. After an error
-/// nothing in the folder counts, and a repair to it may be begun again.
+/// that says what was in one; `Exists` or `Invalid` for a folder with something in it; `Io` when a disk does not
+/// answer, which is no damage. After an error nothing in the folder counts, and a repair to it may be begun
+/// again.
 ///
 /// Reads every byte that a snapshot or a live table needs, links or copies each file, and copies the log.
 ///
@@ -117,6 +118,20 @@ pub struct Repaired {
 /// # Ok::<(), varvite::Error>(())
 /// ```
 pub fn repair(
+    source: &Arc<dyn Disk>,
+    target: &Arc<dyn Disk>,
+    options: &RepairOptions,
+) -> Result<Repaired> {
+    make(source, target, options).map_err(|error| match error.kind() {
+        Kind::Io => error.context(
+            "the repair was ended, since a disk that does not answer is no damage: see to it, or copy what can \
+             be read to a sound one, and repair that",
+        ),
+        _ => error,
+    })
+}
+
+fn make(
     source: &Arc<dyn Disk>,
     target: &Arc<dyn Disk>,
     options: &RepairOptions,
@@ -190,6 +205,7 @@ impl Repairer<'_> {
                 Ok(manifest) => manifest,
                 // Its deletion was under way.
                 Err(error) if error.kind() == Kind::Missing => continue,
+                Err(error) if error.kind() == Kind::Io => return Err(error),
                 Err(error) => {
                     self.report.lose(
                         &paths::snapshot(&name),
@@ -202,7 +218,7 @@ impl Repairer<'_> {
             };
             let kept = manifest.tables.iter().map(|it| self.table(it, &Holder::Snapshot(&name)));
             // Of all of them, so that all is told.
-            let kept: Vec<_> = kept.collect();
+            let kept = kept.collect::<Result<Vec<_>>>()?;
             if kept.iter().all(Option::is_some) {
                 manifest.tables.clear();
                 for table in kept.into_iter().flatten() {
@@ -218,6 +234,7 @@ impl Repairer<'_> {
     fn live_tables(&mut self) -> Result<()> {
         let checkpoint = match read_checkpoint(self.source, self.store.identity) {
             Ok(checkpoint) => checkpoint,
+            Err(error) if error.kind() == Kind::Io => return Err(error),
             Err(error) => {
                 let error = Error::new(
                     error.kind(),
@@ -230,7 +247,7 @@ impl Repairer<'_> {
         let Some(checkpoint) = checkpoint else { return self.log_without_checkpoint() };
         let mut kept = Vec::new();
         for record in &checkpoint.tables {
-            if let Some(table) = self.table(&record.table, &Holder::Live(&record.table.name)) {
+            if let Some(table) = self.table(&record.table, &Holder::Live(&record.table.name))? {
                 let table = self.new.intake.table(self.source, &table)?;
                 kept.push(LiveRecord { table, ..record.clone() });
             }
@@ -248,10 +265,10 @@ impl Repairer<'_> {
     }
 
     /// What is to be kept of the table of `record`; none when it cannot be kept for `user`.
-    fn table(&mut self, record: &TableRecord, user: &Holder<'_>) -> Option<TableRecord> {
+    fn table(&mut self, record: &TableRecord, user: &Holder<'_>) -> Result<Option<TableRecord>> {
         let mut bad = BTreeMap::new();
         for meta in record.segments() {
-            if let Some((file, detail)) = self.segment(meta) {
+            if let Some((file, detail)) = self.segment(meta)? {
                 bad.entry(meta.id).or_insert((meta.clone(), file, detail));
             }
         }
@@ -271,37 +288,46 @@ impl Repairer<'_> {
             let lost = (!is_left_out).then(|| (range, meta.entries()));
             self.report.lose(&file, &error, user, lost);
         }
-        found
+        Ok(found)
     }
 
-    /// What is wrong with a segment, or with a blob file that it refers to.
-    fn segment(&mut self, meta: &SegmentMeta) -> BadFile {
+    /// What is wrong with a segment, or with a blob file that it refers to. An error is of the disk.
+    fn segment(&mut self, meta: &SegmentMeta) -> Result<BadFile> {
         for it in &meta.blobs {
-            if let Some(damage) = self.blob(&it.file) {
-                return Some(damage);
+            if let Some(damage) = self.blob(&it.file)? {
+                return Ok(Some(damage));
             }
         }
         if let Some((of, damage)) = self.segments.get(&meta.id)
             && of == meta
         {
-            return damage.clone();
+            return Ok(damage.clone());
         }
         let read = self.store.open_segment(meta).and_then(|segment| verify::segment(&segment));
-        let damage = read.err().map(|error| (paths::segment(meta.id), error.detail().to_owned()));
+        let damage = damage(read, || paths::segment(meta.id))?;
         self.segments.insert(meta.id, (meta.clone(), damage.clone()));
-        damage
+        Ok(damage)
     }
 
-    fn blob(&mut self, meta: &BlobMeta) -> BadFile {
+    fn blob(&mut self, meta: &BlobMeta) -> Result<BadFile> {
         if let Some((of, damage)) = self.blobs.get(&meta.id)
             && of == meta
         {
-            return damage.clone();
+            return Ok(damage.clone());
         }
         let read = self.store.open_blob(meta).and_then(|blob| blob.verify());
-        let damage = read.err().map(|error| (paths::blob(meta.id), error.detail().to_owned()));
+        let damage = damage(read, || paths::blob(meta.id))?;
         self.blobs.insert(meta.id, (*meta, damage.clone()));
-        damage
+        Ok(damage)
+    }
+}
+
+/// What is wrong with the file `path`, as reading it said. A disk that does not answer has damaged nothing.
+fn damage(read: Result<()>, path: impl Fn() -> String) -> Result<BadFile> {
+    match read {
+        Err(error) if error.kind() == Kind::Io => Err(error),
+        Err(error) => Ok(Some((path(), error.detail().to_owned()))),
+        Ok(()) => Ok(None),
     }
 }
 

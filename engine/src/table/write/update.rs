@@ -69,8 +69,7 @@ impl Update<'_, '_> {
                 self.expand()?;
                 self.pay()?;
             } else {
-                self.pay()?;
-                self.write_checkpoint_if_due()?;
+                self.pay_and_write_checkpoint()?;
             }
             self.draft();
             let at = self.log()?;
@@ -115,6 +114,18 @@ impl Update<'_, '_> {
             None => part.table.pay(part.batch),
         };
         self.parts.iter_mut().try_for_each(pay)
+    }
+
+    /// Merges, then a step towards a checkpoint that is due. On a full disk that step comes all the same: in
+    /// the end a part of the log goes, and the merges have room.
+    fn pay_and_write_checkpoint(&mut self) -> Result<()> {
+        match self.pay() {
+            Err(error) if error.is_no_space() => {
+                self.write_checkpoint_if_due().map_err(|_| error)?;
+                self.pay()
+            }
+            paid => paid.and_then(|()| self.write_checkpoint_if_due()),
+        }
     }
 
     fn write_checkpoint_if_due(&self) -> Result<()> {

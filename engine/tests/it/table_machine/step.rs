@@ -113,6 +113,20 @@ pub enum Step {
     ReadOnly {
         seed: u64,
     },
+    /// The live tables to another folder, perhaps one with an earlier backup.
+    BackUp {
+        seed: u64,
+    },
+    /// Another session looks at the live tables, first and then again and again.
+    Follow,
+    /// A store that is sound, to another folder.
+    Repair {
+        seed: u64,
+    },
+    /// Everything read, in parts.
+    Scrub {
+        seed: u64,
+    },
     Refused {
         table: u8,
         seed: u64,
@@ -162,7 +176,8 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             50..53 => Step::Range { table, seed },
             53..54 => Step::DeleteRange { table, seed },
             54..58 => Step::View { table },
-            58..60 => Step::DropView,
+            58..59 => Step::DropView,
+            59 => Step::Follow,
             60..63 => Step::Cursor { table, seed },
             63..70 => Step::Move { cursor: table, seed },
             70..71 => Step::DropCursor,
@@ -173,7 +188,12 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             77..78 => Step::Supply { table, credits: random.choose(&[0, 1, 2_000, u64::MAX]) },
             78..79 => Step::Pause { seed },
             79..80 => Step::Work { table, credits: random.choose(&[1, 200, 5_000, u64::MAX]) },
-            80..83 => Step::Help { seed },
+            80..82 => Step::Help { seed },
+            82 => match seed % 8 {
+                0..5 => Step::BackUp { seed },
+                5..7 => Step::Scrub { seed },
+                _ => Step::Repair { seed },
+            },
             83..87 => Step::Save { seed },
             87..90 => Step::Open { seed },
             90..92 => Step::Delete { seed },

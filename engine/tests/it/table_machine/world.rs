@@ -1,6 +1,7 @@
 //! A session beside its model, and what each step does to both.
 
 mod blobs;
+mod copies;
 mod live;
 mod whole;
 
@@ -65,6 +66,7 @@ pub struct World {
     saved: model::Snapshots,
     /// What the live tables hold, whether there is a handle to them or not.
     live: BTreeMap<String, model::Table>,
+    copies: copies::Copies,
     named: u64,
     random: Random,
 }
@@ -123,6 +125,7 @@ impl World {
             values: Vec::new(),
             saved: model::Snapshots::new(),
             live: BTreeMap::new(),
+            copies: copies::Copies::default(),
             named: 0,
             random: Random::new(setup.seed),
         })
@@ -195,6 +198,10 @@ impl World {
             Step::Delete { seed } => self.delete(seed)?,
             Step::List => self.list()?,
             Step::ReadOnly { seed } => self.read_only(seed)?,
+            Step::BackUp { seed } => self.back_up(seed)?,
+            Step::Follow => self.follow()?,
+            Step::Repair { seed } => self.repair(seed)?,
+            Step::Scrub { seed } => self.scrub(seed)?,
             Step::Refused { table, seed } => self.refused(self.at(table), seed)?,
             Step::Compare => self.compare()?,
             Step::Reopen { closed } => self.reopen(closed, None)?,
@@ -571,6 +578,7 @@ impl World {
             let image = sim.crash(Crash::Seed(seed));
             self.disk = Arc::clone(&image) as _;
             self.sim = Some(image);
+            self.copies.end_followers();
         }
         self.tables.clear();
         self.views.clear();

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Holder, Repaired, RepairedTable, Repairer};
 use crate::error::{Error, Kind, Result};
+use crate::file::append::Position;
 use crate::format::codec::Decoder;
 use crate::table::durable::{
     Checkpoint, LiveRecord, LogCopy, LogEnd, LogPoint, LogRecord, log_files,
@@ -44,11 +45,11 @@ impl Repairer<'_> {
             let identity = self.store.identity;
             let found = log_files::salvage(source, identity, number, &mut |_, _| Ok(()))?;
             let is_new = listed.is_none();
-            let is_empty = found.end.sequence <= 1 && found.damage.is_none();
-            if is_new && (is_empty || log_files::is_alone(source, identity, number)) {
+            let is_empty = found.end == Position::start();
+            if is_new && (is_empty && found.damage.is_none() || found.is_alone(number)) {
                 continue;
             }
-            if is_new && found.damage.is_none() && found.before != before {
+            if is_new && !is_empty && found.before != before {
                 let gap = Error::new(
                     Kind::Corrupt,
                     format!("{} does not follow what is before it", paths::log_file(number)),
@@ -80,6 +81,7 @@ impl Repairer<'_> {
                 self.cut(kept, &mut tables, number, &error);
             }
         }
+        self.new.intake.copy_blobs(self.source)?;
         let repaired = kept.iter().map(|record| {
             let TableReading { from, is_cut, kept, left_out } = tables[&record.id];
             let ends_within_update = is_cut && kept == 0 && from.skip > 0;
@@ -137,18 +139,23 @@ impl Repairer<'_> {
         payload: &Decoder<'_>,
         log: &mut LogCopy,
     ) -> Result<()> {
-        let record = LogRecord::decode(&mut payload.clone(), &|_| false)?;
+        let record = LogRecord::decode(&mut payload.clone(), &|id| {
+            tables.get(&id).is_some_and(|table| !table.is_cut && at.after() > table.from)
+        })?;
         let ids = record.tables();
-        let bad = record.blobs().iter().find_map(|blob| self.blob(blob));
-        if let Some((file, detail)) = bad {
-            // Without its values it is no update: the tables end before it.
-            let error = Error::new(Kind::Corrupt, detail);
-            for it in kept.iter().filter(|it| ids.contains(&it.id)) {
-                let table = tables.get_mut(&it.id).expect("each is there");
-                if at.after() > table.from && !table.is_cut {
-                    table.is_cut = true;
-                    self.report.lose(&file, &error, &Holder::Live(&it.table.name), None);
-                }
+        if let LogRecord::Update { parts, blobs } = &record {
+            for (id, batch) in parts {
+                let Some(batch) = batch.as_ref().filter(|_| !blobs.is_empty()) else { continue };
+                let referred = batch.blob_identities();
+                let mut own = blobs.iter().filter(|blob| referred.contains(&blob.identity));
+                let bad = own.find_map(|blob| self.blob(blob).transpose()).transpose()?;
+                let Some((file, detail)) = bad else { continue };
+                // Without its values it is no update: the table ends before it.
+                let table = tables.get_mut(id).expect("its part was asked for");
+                table.is_cut = true;
+                let name = &kept.iter().find(|it| it.id == *id).expect("it is kept").table.name;
+                let error = Error::new(Kind::Corrupt, detail);
+                self.report.lose(&file, &error, &Holder::Live(name), None);
             }
         }
         for id in &ids {
@@ -161,8 +168,12 @@ impl Repairer<'_> {
             tables.get(&id).is_some_and(|it: &TableReading| !it.is_cut && at.after() > it.from)
         };
         let mut bytes = Vec::new();
-        let (source, intake) = (self.source, &mut self.new.intake);
-        let renumber = &mut |blob: &_| intake.blob(source, blob).inspect(|it| log.add_blob(it.id));
+        let intake = &mut self.new.intake;
+        let renumber = &mut |blob: &_| {
+            let blob = intake.announce_blob(blob);
+            log.add_blob(blob.id);
+            Ok(blob)
+        };
         if LogRecord::rewrite(payload, &goes_on, renumber, &mut bytes)? {
             log.push(at, &bytes)?;
         }

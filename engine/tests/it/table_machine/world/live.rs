@@ -8,7 +8,7 @@ use crate::model::table as model;
 use crate::random::Random;
 
 impl World {
-    fn opening(&self) -> OpenTable {
+    pub(super) fn opening(&self) -> OpenTable {
         OpenTable { operators: self.setup.operator().into_iter().collect(), ..OpenTable::default() }
     }
 

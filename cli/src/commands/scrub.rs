@@ -1,0 +1,97 @@
+//! `varvite scrub`: read everything that a store keeps, slowly, beside whoever uses it.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use varvite::{Error, SessionOptions};
+
+use super::check::Finding;
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
+use crate::store::{folder, tables};
+
+/// Read everything that a store keeps from the disk, slowly, and say what is damaged; never writes
+///
+/// For stores in use, now and then: bits rot where nobody reads. It compares the checksum of every page and
+/// record; `check` reads as fast as it can and compares their content, too. Works while another process writes. Exit code 1 when
+/// something is damaged.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Folder of the store
+    dir: PathBuf,
+    /// Mebibytes a second at most; 0 for no limit
+    #[arg(long, value_name = "MIB", default_value_t = 32)]
+    rate: u64,
+    /// End after about so many mebibytes; then it says from where to go on
+    #[arg(long, value_name = "MIB")]
+    most: Option<u64>,
+    /// Go on from there: the number of a file
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    from: u64,
+}
+
+/// Pages of 4 KiB that are read between two looks at the clock.
+const STEP_PAGES: u64 = 64;
+
+/// Reads and prints what was found.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    if folder::is_context(&arguments.dir) {
+        return Err(Error::invalid(format!(
+            "{} holds a context, and only tables are scrubbed so far: `varvite check` reads all of it",
+            arguments.dir.display()
+        ))
+        .into());
+    }
+    let session = tables::open_read_only(&arguments.dir, SessionOptions::default())?;
+    let mut scrub = session.scrub(arguments.from)?;
+    let mut bar = Progress::new("scrubbing", 0, Unit::Bytes);
+    let (start, most) = (Instant::now(), arguments.most.map(|mebibytes| mebibytes << 20));
+    let is_done = loop {
+        let is_done = scrub.work(STEP_PAGES)? == 0;
+        let progress = scrub.progress();
+        bar.set_total(progress.total_bytes);
+        bar.set(progress.done_bytes);
+        if is_done || most.is_some_and(|most| progress.done_bytes >= most) {
+            break is_done;
+        }
+        let per_second = (arguments.rate << 20) as f64;
+        if arguments.rate > 0 {
+            let due = Duration::from_secs_f64(progress.done_bytes as f64 / per_second);
+            thread::sleep(due.saturating_sub(start.elapsed()));
+        }
+    };
+    bar.finish();
+    let findings: Vec<_> = scrub.findings().iter().cloned().map(Finding::from).collect();
+    let is_sound = findings.is_empty();
+    let read = scrub.progress().done_bytes;
+    let next = (!is_done).then(|| scrub.place());
+    match format {
+        Format::Json => print::json(&serde_json::json!({
+            "sound": is_sound, "findings": findings, "bytes": read, "done": is_done, "next": next,
+        }))?,
+        Format::Table => {
+            for finding in &findings {
+                finding.show()?;
+            }
+            let verdict = match findings.len() {
+                0 => "sound ✓".to_owned(),
+                1 => "1 finding ✗".to_owned(),
+                count => format!("{count} findings ✗"),
+            };
+            let dir = arguments.dir.display();
+            print::line(&format!("{} read: {verdict}", print::bytes(read)))?;
+            if let Some(next) = next {
+                print::line(&format!("varvite scrub {dir} --from {next} goes on"))?;
+            }
+            if !is_sound {
+                print::line(&format!(
+                    "varvite repair {dir} OUT makes a new store in the folder OUT of what is whole"
+                ))?;
+            }
+        }
+    }
+    Ok(Verdict::of(is_sound))
+}

@@ -1,0 +1,461 @@
+//! Reads everything that a session keeps, a part at a time, and says what is damaged.
+//!
+//! What nobody reads may rot unseen until it is needed. A scrub reads it beside whoever uses the session: what
+//! manifests and checkpoint name, the log, and of each segment and blob file every page from the disk, whose
+//! checksum it compares. It does not compare the content of pages with each other; a check does.
+//!
+//! Invariant: what is read was named when the scrub began, or by the log, and a file that went meanwhile
+//! because nothing names it any more is passed over.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::check::{Finding, Progress, Report, User, check_log};
+use crate::disk::{Access, Buffer, Disk, File, Mode};
+use crate::error::{Error, Kind, Result};
+use crate::file::append::Position;
+use crate::table::bytes::{FIRST_PAGE, PAGE_BYTES, check_seal};
+use crate::table::durable::folder::{lost_file, read_manifest, read_session, snapshot_names};
+use crate::table::durable::{Checkpoint, LogEnd, LogRecord, log_files, read_checkpoint};
+use crate::table::runs::blob::{self, BlobMeta};
+use crate::table::runs::{Segment, SegmentMeta, page_offset};
+use crate::table::session::Session;
+use crate::table::shared::paths;
+
+/// Pages of one read.
+const READ_PAGES: u64 = 32;
+
+/// What to do about damage.
+const ADVICE: &str = "restore a backup, or have `varvite repair` make a new store of what is whole";
+
+/// A scrub under way; see [`Session::scrub`].
+pub struct Scrub {
+    session: Session,
+    checkpoint: Option<Checkpoint>,
+    logs: VecDeque<LogPart>,
+    /// Where the log file ended that was read last.
+    log_before: Option<LogEnd>,
+    /// The other files, by their number.
+    files: BTreeMap<u64, Kept>,
+    open: Option<OpenFile>,
+    /// Files with lower numbers are passed over.
+    from: u64,
+    buffer: Buffer,
+    findings: Vec<Finding>,
+    progress: Progress,
+}
+
+/// A log file that is read up to `at`.
+struct LogPart {
+    number: u64,
+    at: Position,
+    /// Where it ends, as the checkpoint says, and whether it may have gone on since.
+    named: Option<(Position, bool)>,
+}
+
+/// A file that something names.
+struct Kept {
+    what: What,
+    user: User,
+    /// The log names it, perhaps alone.
+    is_logged: bool,
+}
+
+enum What {
+    Segment(SegmentMeta),
+    Blob(BlobMeta),
+}
+
+impl What {
+    fn path(&self) -> String {
+        match self {
+            What::Segment(meta) => paths::segment(meta.id),
+            What::Blob(meta) => paths::blob(meta.id),
+        }
+    }
+
+    fn file_bytes(&self) -> u64 {
+        match self {
+            What::Segment(meta) => meta.file_bytes(),
+            What::Blob(meta) => meta.file_bytes(),
+        }
+    }
+}
+
+/// The file that is read, page by page.
+struct OpenFile {
+    number: u64,
+    kept: Kept,
+    /// None for a blob file.
+    segment: Option<Segment>,
+    file: std::sync::Arc<dyn File>,
+    identity: u64,
+    next: u64,
+    end: u64,
+}
+
+/// What names files, and what is wrong with that.
+#[derive(Default)]
+struct Plan {
+    checkpoint: Option<Checkpoint>,
+    files: BTreeMap<u64, Kept>,
+    findings: Vec<Finding>,
+}
+
+impl std::fmt::Debug for Scrub {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Scrub({}, {:?} at {})", self.session.root(), self.progress, self.place())
+    }
+}
+
+impl Session {
+    /// Begins to read everything that the session keeps, from the disk, beside whoever uses it, also another
+    /// process: [`Scrub::work`] goes on by a bounded part. With `from`, the [place](Scrub::place) of a scrub
+    /// that was left, files that it had read are passed over; 0 is the beginning.
+    ///
+    /// Reads every manifest and the checkpoint, O(segments). `Closed`, `Io` when a folder cannot be listed.
+    ///
+    /// ```
+    /// use varvite::{Session, SessionOptions, disk::memory::MemoryDisk};
+    ///
+    /// let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
+    /// let mut scrub = session.scrub(0)?;
+    /// while scrub.work(256)? > 0 {} // a mebibyte now and then
+    /// assert!(scrub.findings().is_empty());
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn scrub(&self, from: u64) -> Result<Scrub> {
+        self.store.check_open()?;
+        let (disk, identity) = (&*self.store.disk, self.store.identity);
+        let mut plan = plan(disk, identity)?;
+        plan.files.retain(|number, _| *number >= from);
+        let total_bytes = plan.files.values().map(|kept| kept.what.file_bytes()).sum();
+        let mut scrub = Scrub {
+            session: self.clone(),
+            checkpoint: plan.checkpoint,
+            logs: VecDeque::new(),
+            log_before: None,
+            files: plan.files,
+            open: None,
+            from,
+            buffer: Buffer::new(READ_PAGES as usize * PAGE_BYTES),
+            findings: plan.findings,
+            progress: Progress { done_bytes: 0, total_bytes },
+        };
+        // What the checkpoint says of the log is not known where it is damaged, which is told.
+        if !scrub.findings.iter().any(|finding| finding.file == paths::CHECKPOINT) {
+            scrub.plan_log()?;
+        }
+        Ok(scrub)
+    }
+}
+
+impl Scrub {
+    /// Reads on, about `pages` pages of 4 KiB, with at most a log record, or a filter and an index, more. Gives how
+    /// many are left, 0 at the end. What is damaged, or cannot be read, is one of the
+    /// [findings](Scrub::findings), and the scrub goes on with the next file. `Closed`; `Io` when a folder cannot be listed.
+    pub fn work(&mut self, pages: u64) -> Result<u64> {
+        let mut left = pages;
+        while left > 0 && !self.is_done() {
+            self.session.store.check_open()?;
+            let read =
+                if self.logs.is_empty() { self.read_pages(left)? } else { self.read_log(left)? };
+            self.progress.done_bytes += read * PAGE_BYTES as u64;
+            self.progress.total_bytes = self.progress.total_bytes.max(self.progress.done_bytes);
+            left = left.saturating_sub(read.max(1));
+        }
+        if self.is_done() {
+            self.progress.done_bytes = self.progress.total_bytes;
+            return Ok(0);
+        }
+        let bytes = self.progress.total_bytes - self.progress.done_bytes;
+        Ok(bytes.div_ceil(PAGE_BYTES as u64).max(1))
+    }
+
+    /// What is damaged, of what was read so far: file, place and next step.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// From where another scrub goes on, also of another process: the number of the file that comes next. The
+    /// log, manifests and checkpoint are read each time.
+    #[must_use]
+    pub fn place(&self) -> u64 {
+        let next = self.open.as_ref().map(|open| open.number);
+        let next = next.or_else(|| self.files.keys().next().copied());
+        match next {
+            _ if !self.logs.is_empty() => self.from,
+            Some(number) => number,
+            None => 0,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.logs.is_empty() && self.open.is_none() && self.files.is_empty()
+    }
+
+    /// Lists the log files that the checkpoint names, and those behind them.
+    fn plan_log(&mut self) -> Result<()> {
+        let disk = &*self.session.store.disk;
+        let listed = self.checkpoint.as_ref().map_or(&[][..], |checkpoint| &checkpoint.files);
+        let last = listed.last().map_or(0, |end| end.file);
+        for end in listed {
+            let named = Some((end.position, end.file == last));
+            self.logs.push_back(LogPart { number: end.file, at: Position::start(), named });
+        }
+        for number in log_files::log_numbers(disk)?.into_iter().filter(|number| *number > last) {
+            self.logs.push_back(LogPart { number, at: Position::start(), named: None });
+        }
+        Ok(())
+    }
+
+    /// Reads on in the log; how many pages.
+    fn read_log(&mut self, pages: u64) -> Result<u64> {
+        match self.read_log_part(pages) {
+            Ok(read) => Ok(read),
+            // Damage, or what its writer did meanwhile: then all of it is read at once, which tells.
+            Err(_) => {
+                self.logs.clear();
+                let mut report = Report::default();
+                let (_, blobs) =
+                    check_log(&*self.session.store.disk, self.session.store.identity, &mut report);
+                for (_, (meta, user)) in blobs {
+                    self.keep_logged(meta, &user);
+                }
+                self.findings.extend(report.findings.into_iter().map(advised));
+                Ok(pages)
+            }
+        }
+    }
+
+    fn read_log_part(&mut self, pages: u64) -> Result<u64> {
+        let (disk, identity) = (&*self.session.store.disk, self.session.store.identity);
+        let Some(log) = self.logs.front_mut() else { return Ok(0) };
+        let (number, from) = (log.number, log.at);
+        let mut blobs = Vec::new();
+        let bytes = pages * PAGE_BYTES as u64;
+        let part = log_files::read_part(disk, identity, number, from, bytes, &mut |payload| {
+            let record = LogRecord::decode(payload, &|_| false)?;
+            let tables = record.tables();
+            blobs.extend(record.blobs().iter().map(|blob| (*blob, tables.clone())));
+            Ok(())
+        })?;
+        log.at = part.end;
+        let gone_on = Error::new(Kind::Corrupt, "it ends elsewhere");
+        let is_first = from == Position::start() && part.end != from;
+        let is_alone = part.before.is_some_and(|before| before.file == number);
+        let mut is_over = part.is_end;
+        match log.named {
+            None if is_first && is_alone && self.checkpoint.is_some() => is_over = true,
+            None if is_first && part.before != self.log_before => return Err(gone_on),
+            Some((end, may_go_on)) if part.is_end => {
+                let is_right = part.end == end || may_go_on && part.end.offset > end.offset;
+                if !is_right {
+                    return Err(gone_on);
+                }
+            }
+            _ => {}
+        }
+        if self.checkpoint.is_none() && part.end.sequence > 1 {
+            return Err(gone_on);
+        }
+        if is_over {
+            if part.end != Position::start() && !is_alone {
+                self.log_before = Some(LogEnd { file: number, position: part.end });
+            }
+            self.logs.pop_front();
+        }
+        for (meta, tables) in blobs {
+            let user = User::of_live(self.checkpoint.as_ref(), |id| tables.contains(&id));
+            self.keep_logged(meta, &user);
+        }
+        Ok((part.end.offset - from.offset).div_ceil(PAGE_BYTES as u64))
+    }
+
+    /// A blob file that the log names is to be read.
+    fn keep_logged(&mut self, meta: BlobMeta, user: &User) {
+        if meta.id < self.from {
+            return;
+        }
+        let progress = &mut self.progress;
+        let kept = self.files.entry(meta.id).or_insert_with(|| {
+            progress.total_bytes += meta.file_bytes();
+            Kept { what: What::Blob(meta), user: User::default(), is_logged: true }
+        });
+        kept.is_logged = true;
+        kept.user.add(user);
+    }
+
+    /// Reads on in the segments and blob files; how many pages.
+    fn read_pages(&mut self, pages: u64) -> Result<u64> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let Some((number, kept)) = self.files.pop_first() else { return Ok(0) };
+                match OpenFile::open(&*self.session.store.disk, number, kept) {
+                    Ok(open) => open,
+                    Err((kept, error)) => {
+                        self.note(number, &kept, error)?;
+                        return Ok(kept.what.file_bytes() / PAGE_BYTES as u64);
+                    }
+                }
+            }
+        };
+        let first = open.next;
+        match open.read(pages, &mut self.buffer) {
+            Ok(true) => Ok(open.pages() - first),
+            Ok(false) => {
+                let read = open.next - first;
+                self.open = Some(open);
+                Ok(read)
+            }
+            Err(error) => {
+                self.note(open.number, &open.kept, error)?;
+                Ok(open.pages() - first)
+            }
+        }
+    }
+
+    /// Notes what is wrong with a file, unless it went since nothing names it any more.
+    fn note(&mut self, number: u64, kept: &Kept, error: Error) -> Result<()> {
+        let mut error = error;
+        if error.kind() == Kind::Missing {
+            let (disk, identity) = (&*self.session.store.disk, self.session.store.identity);
+            let now = plan(disk, identity)?;
+            self.files.retain(|number, kept| kept.is_logged || now.files.contains_key(number));
+            let is_logged = || {
+                kept.is_logged
+                    && check_log(disk, identity, &mut Report::default()).1.contains_key(&number)
+            };
+            if !now.files.contains_key(&number) && !is_logged() {
+                return Ok(());
+            }
+            error = lost_file(&kept.what.path());
+        }
+        let finding = Finding::new(&kept.what.path(), &error, &kept.user);
+        self.findings.push(advised(finding));
+        Ok(())
+    }
+}
+
+impl OpenFile {
+    fn open(
+        disk: &dyn Disk,
+        number: u64,
+        kept: Kept,
+    ) -> std::result::Result<OpenFile, (Kept, Error)> {
+        // From the disk, not from what the system remembers of it, where that can be.
+        let path = kept.what.path();
+        let opened = match &kept.what {
+            What::Segment(meta) => Segment::open(disk, &path, meta.clone(), Access::Direct)
+                .and_then(|segment| {
+                    let (file, pages) = (segment.file()?, u64::from(meta.footer.pages));
+                    Ok((file, Some(segment), meta.identity, pages))
+                }),
+            What::Blob(meta) => disk.open(&path, Mode::Read, Access::Direct).and_then(|file| {
+                if blob::read_meta(&*file, meta.id)? != *meta {
+                    let expected = "the blob file that is named";
+                    return Err(Error::corrupt(&path, 0, expected, "another"));
+                }
+                // Without header and footer.
+                Ok((file, None, meta.identity, meta.file_bytes() / PAGE_BYTES as u64 - 2))
+            }),
+        };
+        match opened {
+            Ok((file, segment, identity, pages)) => {
+                let next = u64::from(FIRST_PAGE);
+                Ok(OpenFile { number, kept, segment, file, identity, next, end: next + pages })
+            }
+            Err(error) => Err((kept, error)),
+        }
+    }
+
+    fn pages(&self) -> u64 {
+        self.kept.what.file_bytes() / PAGE_BYTES as u64
+    }
+
+    /// Reads up to `pages` pages; whether that was all.
+    fn read(&mut self, pages: u64, buffer: &mut Buffer) -> Result<bool> {
+        let count = pages.min(READ_PAGES).min(self.end - self.next);
+        let bytes = &mut buffer.as_mut_slice()[..count as usize * PAGE_BYTES];
+        self.file.read_exact_at(page_offset(self.next as u32), bytes)?;
+        for (page, bytes) in (self.next..).zip(bytes.chunks_exact(PAGE_BYTES)) {
+            check_seal(self.file.path(), page as u32, self.identity, bytes)?;
+        }
+        self.next += count;
+        if self.next < self.end {
+            return Ok(false);
+        }
+        if let Some(segment) = &self.segment {
+            segment.index()?;
+            segment.filter()?;
+            segment.read_blob_list()?;
+        }
+        Ok(true)
+    }
+}
+
+/// What manifests and checkpoint name now.
+fn plan(disk: &dyn Disk, identity: u64) -> Result<Plan> {
+    let mut plan = Plan::default();
+    let whose = read_session(disk).and_then(|(of, _)| {
+        let another =
+            || Error::corrupt(paths::SESSION, 0, "the session that was opened", "another");
+        if of == identity { Ok(()) } else { Err(another()) }
+    });
+    if let Err(error) = whose {
+        plan.add(paths::SESSION, &error, &User::default());
+    }
+    for name in snapshot_names(disk)? {
+        let user = User::of_snapshot(&name);
+        match read_manifest(disk, identity, &name) {
+            Ok(manifest) => plan.keep(manifest.segments(), &user),
+            Err(error) if error.kind() == Kind::Missing => {}
+            Err(error) => plan.add(&paths::snapshot(&name), &error, &user),
+        }
+    }
+    match read_checkpoint(disk, identity) {
+        Ok(checkpoint) => {
+            for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
+                let user = User::of_live(checkpoint.as_ref(), |id| id == record.id);
+                plan.keep(record.table.segments(), &user);
+            }
+            plan.checkpoint = checkpoint;
+        }
+        Err(error) => plan.add(paths::CHECKPOINT, &error, &User::default()),
+    }
+    Ok(plan)
+}
+
+impl Plan {
+    fn add(&mut self, file: &str, error: &Error, user: &User) {
+        self.findings.push(advised(Finding::new(file, error, user)));
+    }
+
+    /// `user` needs these segments, with their blob files.
+    fn keep<'a>(&mut self, segments: impl Iterator<Item = &'a SegmentMeta>, user: &User) {
+        for meta in segments {
+            self.keep_one(meta.id, user, || What::Segment(meta.clone()));
+            for it in &meta.blobs {
+                self.keep_one(it.file.id, user, || What::Blob(it.file));
+            }
+        }
+    }
+
+    fn keep_one(&mut self, number: u64, user: &User, what: impl FnOnce() -> What) {
+        let new = || Kept { what: what(), user: User::default(), is_logged: false };
+        self.files.entry(number).or_insert_with(new).user.add(user);
+    }
+}
+
+/// The finding with what to do about it.
+fn advised(finding: Finding) -> Finding {
+    let detail = Error::new(Kind::Corrupt, finding.detail).advice(ADVICE).detail().to_owned();
+    Finding { detail, ..finding }
+}

@@ -1,0 +1,221 @@
+//! What a repair makes of a log of many files, with gaps, and of a disk that does not answer.
+
+use std::collections::BTreeSet;
+use std::ops::{Bound::Unbounded, ControlFlow};
+use std::sync::Arc;
+
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::table::check::check;
+use varvite::table::repair::{RepairOptions, Repaired, repair};
+use varvite::{Batch, Kind, Log, OpenTable, Session, TableOptions};
+
+use crate::listed::Listed;
+use crate::log_crash::{BLOB_ACTS, Tale, options};
+
+/// Bytes before the first record of a log file, and of the head of each record.
+const HEADER: usize = 32;
+const HEAD: usize = 28;
+
+fn log_file(number: u64) -> String {
+    format!("log/{number:016x}.log")
+}
+
+/// The disk after so many processes, each of which made two updates and died: after the first one's log
+/// file, which the checkpoint names, there is one of each.
+fn lives(disk: &Arc<MemoryDisk>, numbers: std::ops::Range<u8>) {
+    for life in numbers {
+        let shared = Arc::clone(disk) as Arc<dyn Disk>;
+        let (session, mut table) = if life == 0 {
+            let session = Session::create(shared, options(Log::Synced)).unwrap();
+            let table = session.create_table("t", TableOptions::default()).unwrap();
+            (session, table)
+        } else {
+            let session = Session::open(shared, options(Log::Synced)).unwrap();
+            let table = session.open_table("t", &OpenTable::default()).unwrap();
+            (session, table)
+        };
+        for number in [life * 2, life * 2 + 1] {
+            table.update(Batch::new().insert(&[number], &[number; 20])).unwrap();
+        }
+        drop((table, session));
+    }
+}
+
+fn repaired(disk: &Arc<MemoryDisk>) -> (Vec<u8>, Repaired) {
+    let (source, out): (Arc<dyn Disk>, Arc<dyn Disk>) =
+        (Arc::clone(disk) as _, MemoryDisk::seeded(7));
+    let report = repair(&source, &out, &RepairOptions::default()).unwrap();
+    let session = Session::open(out, options(Log::Synced)).unwrap();
+    let table = session.open_table("t", &OpenTable::default()).unwrap();
+    let found = table.listed(Unbounded, Unbounded).unwrap();
+    (found.into_iter().map(|(key, _)| key[0]).collect(), report)
+}
+
+/// A power cut may leave of a file its first record alone, and the next process goes on after it.
+#[test]
+fn a_file_with_nothing_but_its_beginning_is_no_gap() {
+    let disk = MemoryDisk::seeded(1);
+    lives(&disk, 0..3);
+    let name = log_file(3);
+    let bytes = disk.bytes(&name).unwrap();
+    let length = u32::from_le_bytes(bytes[HEADER + 8..HEADER + 12].try_into().unwrap()) as usize;
+    disk.replace(&name, &bytes[..HEADER + HEAD + length]).unwrap();
+    lives(&disk, 3..5);
+    let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+    assert_eq!(check(&shared, |_| ControlFlow::Continue(())).unwrap().findings, Vec::new());
+    let (found, report) = repaired(&disk);
+    assert_eq!(report.losses, Vec::new());
+    assert!(report.live_tables[0].is_whole, "{report:?}");
+    assert_eq!(found, [0, 1, 2, 3, 6, 7, 8, 9]);
+}
+
+/// Whatever becomes of two files of the log: a table has a beginning of its updates.
+#[test]
+fn no_update_behind_a_gap_is_applied_whatever_is_damaged_besides() {
+    let sound = MemoryDisk::seeded(1);
+    lives(&sound, 0..5);
+    let mut cut = BTreeSet::new();
+    for gap in 1..=5 {
+        for other in 1..=5 {
+            let bytes = sound.bytes(&log_file(other)).unwrap();
+            for at in (0..500.min(bytes.len())).step_by(9) {
+                let disk = sound.snapshot();
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << (at % 8);
+                disk.replace(&log_file(other), damaged).unwrap();
+                disk.remove(&log_file(gap)).unwrap();
+                let (found, report) = repaired(&disk);
+                let expected: Vec<_> = (0..found.len() as u8).collect();
+                assert_eq!(found, expected, "{gap} is gone, {other} damaged at {at}: {report:?}");
+                // Nothing tells of the last file, or of the last record of all.
+                let is_last = gap == 5 && (other >= 4 || found.len() == 8);
+                assert!(is_last || !report.losses.is_empty(), "{gap}, {other}, {at}");
+                cut.insert(found.len());
+            }
+        }
+    }
+    assert!(cut.len() >= 5, "{cut:?}");
+}
+
+/// The values of one table are no other table's concern.
+#[test]
+fn a_lost_value_ends_the_table_that_has_it_and_no_other() {
+    for is_lost in [true, false] {
+        let disk = MemoryDisk::seeded(1);
+        let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+        let session = Session::create(Arc::clone(&shared), options(Log::Synced)).unwrap();
+        let make = |name| session.create_table(name, TableOptions::default()).unwrap();
+        let (mut plain, mut long) = (make("plain"), make("with-values"));
+        let mut values = Vec::new();
+        for number in 0..4_u8 {
+            let mut value = session.write_value().unwrap();
+            value.write(&[number; 300]).unwrap();
+            let value = value.finish().unwrap();
+            let (mut one, mut other) = (Batch::new(), Batch::new());
+            one.insert(&[number], b"short");
+            other.insert_value(&[number], &value);
+            session.update(&mut [(&mut plain, &one), (&mut long, &other)]).unwrap();
+            values.push(value);
+        }
+        drop((plain, long, session, values));
+        let blobs = disk.files().into_iter().filter(|name| name.ends_with(".blob"));
+        let blobs: Vec<_> = blobs.collect();
+        assert_eq!(blobs.len(), 4);
+        if is_lost {
+            disk.remove(&blobs[2]).unwrap();
+        } else {
+            let mut bytes = disk.bytes(&blobs[2]).unwrap();
+            bytes[4_100] ^= 1;
+            disk.replace(&blobs[2], bytes).unwrap();
+        }
+        let out = MemoryDisk::seeded(2);
+        let target = Arc::clone(&out) as Arc<dyn Disk>;
+        let report = repair(&shared, &target, &RepairOptions::default()).unwrap();
+        let whole: Vec<_> = report.live_tables.iter().map(|it| (&*it.name, it.is_whole)).collect();
+        assert_eq!(whole, [("plain", true), ("with-values", false)], "{report:?}");
+        let session = Session::open(Arc::clone(&target), options(Log::Synced)).unwrap();
+        assert_eq!(session.warnings(), Vec::<String>::new());
+        let count = |name| {
+            let table = session.open_table(name, &OpenTable::default()).unwrap();
+            table.listed(Unbounded, Unbounded).unwrap().len()
+        };
+        assert_eq!((count("plain"), count("with-values")), (4, 2));
+        drop(session);
+        assert_eq!(check(&target, |_| ControlFlow::Continue(())).unwrap().findings, Vec::new());
+        // What no table needs any more does not come along.
+        let kept = out.files().into_iter().filter(|name| name.ends_with(".blob")).count();
+        assert_eq!(kept, 2);
+    }
+}
+
+/// A backup has no values of updates that its tables have in segments, or of tables that are gone.
+#[test]
+fn a_copied_log_lists_no_values_that_its_tables_do_not_need() {
+    let session = Session::create(MemoryDisk::seeded(1), options(Log::Synced)).unwrap();
+    let make = |name| session.create_table(name, TableOptions::default()).unwrap();
+    let (mut plain, mut long) = (make("plain"), make("with-values"));
+    let mut value = session.write_value().unwrap();
+    value.write(&[7; 5_000]).unwrap();
+    let value = value.finish().unwrap();
+    let (mut one, mut other) = (Batch::new(), Batch::new());
+    one.insert(b"k", b"short");
+    other.insert_value(b"k", &value);
+    session.update(&mut [(&mut plain, &one), (&mut long, &other)]).unwrap();
+    drop((long, value));
+    session.delete_table("with-values").unwrap();
+    let out = MemoryDisk::seeded(2);
+    let target = Arc::clone(&out) as Arc<dyn Disk>;
+    session.backup(&target, varvite::Verify::Full).unwrap();
+    assert!(!out.files().iter().any(|name| name.ends_with(".blob")), "{:?}", out.files());
+    let there = Session::open(target, options(Log::Synced)).unwrap();
+    let table = there.open_table("plain", &OpenTable::default()).unwrap();
+    assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"short"[..]));
+}
+
+/// A disk that does not answer has damaged nothing: the repair ends and says so, and the next one keeps all.
+#[test]
+fn a_failing_read_is_no_damage() {
+    let sim = SimDisk::new(1);
+    let mut tale = Tale::new(&sim, Log::Synced);
+    BLOB_ACTS[..BLOB_ACTS.len() - 1].iter().for_each(|act| tale.act(*act).unwrap());
+    let live = tale.live.clone();
+    drop(tale);
+    let image = sim.crash(Crash::Process);
+    // Without `session` its other files say whose they are; they are not to be misread either.
+    let lost = sim.crash(Crash::Process);
+    lost.remove("session").unwrap();
+    let mut failed = 0;
+    for (source, was_lost) in [(image, false), (lost, true)] {
+        for fault in [Fault::Open, Fault::Read] {
+            for n in 1.. {
+                source.fail_at(n, fault);
+                let before = source.calls().of(fault);
+                let out: Arc<dyn Disk> = MemoryDisk::seeded(2);
+                let shared = Arc::clone(&source) as Arc<dyn Disk>;
+                let outcome = repair(&shared, &out, &RepairOptions::default());
+                source.disarm();
+                if source.calls().of(fault) < before + n {
+                    let report = outcome.unwrap();
+                    assert_eq!((report.losses, report.session_was_lost), (Vec::new(), was_lost));
+                    break;
+                }
+                match outcome {
+                    Err(error) => {
+                        assert_eq!(error.kind(), Kind::Io, "{fault:?} {n}: {error}");
+                        assert!(error.detail().contains("repair"), "{fault:?} {n}: {error}");
+                        failed += 1;
+                        let options = RepairOptions::default();
+                        repair(&shared, &out, &options).unwrap();
+                    }
+                    Ok(report) => {
+                        assert_eq!(report.losses, Vec::new(), "{fault:?} {n}");
+                    }
+                }
+                crate::log_crash::assert_reopens(&out, Log::Synced, &[&live], &(fault, n));
+            }
+        }
+    }
+    assert!(failed > 60, "{failed}");
+}
