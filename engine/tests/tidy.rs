@@ -21,12 +21,26 @@ use std::path::{Path, PathBuf};
 struct Tree {
     texts: BTreeMap<String, String>,
     others: BTreeSet<String>,
+    /// Those of `others` that are no text.
+    bytes: BTreeSet<String>,
+}
+
+/// What is committed, or would be: the names that git gives, where the tree is git's.
+fn committed(root: &Path) -> Option<BTreeSet<String>> {
+    let listed = std::process::Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .ok()?;
+    let names = String::from_utf8(listed.stdout).ok()?;
+    listed.status.success().then(|| names.split_terminator('\0').map(str::to_owned).collect())
 }
 
 impl Tree {
     fn read() -> Tree {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the engine has a parent");
         let mut tree = Tree::default();
+        let committed = committed(root);
         let mut folders = vec![PathBuf::new()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(root.join(&folder)).unwrap() {
@@ -44,9 +58,16 @@ impl Tree {
                     continue;
                 }
                 let path = path.to_str().unwrap().to_owned();
+                if committed.as_ref().is_some_and(|it| !it.contains(&path)) {
+                    continue;
+                }
                 match fs::read_to_string(entry.path()) {
                     Ok(text) if is_text(&path) => drop(tree.texts.insert(path, text)),
-                    _ => drop(tree.others.insert(path)),
+                    Ok(_) => drop(tree.others.insert(path)),
+                    Err(_) => {
+                        tree.bytes.insert(path.clone());
+                        tree.others.insert(path);
+                    }
                 }
             }
         }
@@ -81,7 +102,9 @@ impl Tree {
 
 fn is_text(path: &str) -> bool {
     let ending = |name| Path::new(path).extension().is_some_and(|found| found == name);
-    ["rs", "md", "toml", "yml", "sh"].into_iter().any(ending) || path == "test" || path == ".ci/run"
+    // Of the faces everything, whatever the language.
+    let is_known = ["rs", "md", "toml", "yml", "sh"].into_iter().any(ending);
+    is_known || path == "test" || path == ".ci/run" || path.starts_with("bindings/")
 }
 
 /// The code alone, line by line: comments and what stands in quotes become blanks, and unit tests at
@@ -396,6 +419,29 @@ fn machine_paths(tree: &Tree) -> Vec<String> {
     found
 }
 
+/// What a build or a test leaves behind is not the repository's.
+fn products(tree: &Tree) -> Vec<String> {
+    const ENDINGS: [&str; 19] = [
+        "a", "cma", "cmi", "cmo", "cmt", "cmx", "cmxa", "dll", "dylib", "egg", "exe", "install",
+        "lib", "o", "pyc", "pyd", "rlib", "so", "whl",
+    ];
+    const FOLDERS: [&str; 6] =
+        ["_build", "__pycache__", ".mypy_cache", ".pytest_cache", "node_modules", "target"];
+    // Of a session and a store of the engine's, which have bytes elsewhere.
+    const FILES: [&str; 5] = ["checkpoint", "control", "lock", "session", "varvite.pc"];
+    const SUFFIXES: [&str; 4] = ["blob", "pack", "segment", "snapshot"];
+    let names = tree.texts.keys().chain(&tree.others);
+    let is_product = |path: &String| {
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let ending = name.rsplit_once('.').map_or("", |it| it.1);
+        let is_store = path.starts_with("bindings/")
+            && (FILES.contains(&name) || SUFFIXES.contains(&ending) || tree.bytes.contains(path));
+        is_store || ENDINGS.contains(&ending) || folders.split('/').any(|it| FOLDERS.contains(&it))
+    };
+    let found = names.filter(|path| is_product(path));
+    found.map(|path| format!("{path} is left by a build or a test: remove it")).collect()
+}
+
 #[track_caller]
 fn assert_tidy(rule: fn(&Tree) -> Vec<String>) {
     let complaints = rule(&Tree::read());
@@ -460,6 +506,11 @@ fn unsafe_code_has_its_reason() {
 #[test]
 fn links_lead_somewhere() {
     assert_tidy(links);
+}
+
+#[test]
+fn nothing_that_a_build_leaves_is_committed() {
+    assert_tidy(products);
 }
 
 #[test]

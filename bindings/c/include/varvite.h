@@ -325,6 +325,12 @@ typedef struct varvite_cursor varvite_cursor;
 // Where files are: a folder of the system, or memory.
 typedef struct varvite_disk varvite_disk;
 
+// The live tables of a session that another process writes.
+typedef struct varvite_follower varvite_follower;
+
+// A range of a table, from both ends.
+typedef struct varvite_iterator varvite_iterator;
+
 // A table that is being loaded.
 typedef struct varvite_loader varvite_loader;
 
@@ -483,6 +489,8 @@ typedef struct varvite_session_options {
     const struct varvite_executor *executor;
     // Gets timings; or NULL.
     const struct varvite_observer *observer;
+    // The most segment and blob files that are open; 0: as many as the system lets the process have.
+    uint64_t max_open_files;
 } varvite_session_options;
 
 // How a table is made. Begin with `varvite_table_options_default` or `varvite_table_options_utxo`.
@@ -665,6 +673,50 @@ typedef struct varvite_transferred {
     uint64_t copied_bytes;
 } varvite_transferred;
 
+// What a backup has.
+typedef struct varvite_backed_up {
+    // Live tables.
+    uint64_t tables;
+    // Segment files and blob files that came.
+    uint64_t segments;
+    // Their length together.
+    uint64_t bytes;
+    // Bytes of those that had to be copied; the others share their blocks with the source.
+    uint64_t copied_bytes;
+    // Segment files and blob files that an earlier backup had brought.
+    uint64_t kept_segments;
+    // Their length together.
+    uint64_t kept_bytes;
+    // Updates in the log that was copied.
+    uint64_t log_records;
+    // Bytes of it.
+    uint64_t log_bytes;
+} varvite_backed_up;
+
+// What a repair kept and lost.
+typedef struct varvite_repaired {
+    // 1 when the file `session` was lost or damaged; else 0.
+    int session_was_lost;
+    // Snapshots that were kept.
+    uint64_t snapshots;
+    // Live tables that were kept.
+    uint64_t live_tables;
+    // Of these, those that have all updates, as far as can be known.
+    uint64_t whole_live_tables;
+    // Files that were damaged or lost.
+    uint64_t losses;
+    // Segment files and blob files that were linked or copied.
+    uint64_t segments;
+    // Their length together.
+    uint64_t bytes;
+    // Bytes of those that had to be copied.
+    uint64_t copied_bytes;
+    // Records of the log that were kept.
+    uint64_t log_records;
+    // Records that seem to lie behind a bad one, and cannot be read for it.
+    uint64_t log_records_behind;
+} varvite_repaired;
+
 // The shape of directories, on which hashes depend. NULL is that of Tezos: 32, 256, seeded hash.
 typedef struct varvite_configuration {
     // The branching factor of large directories.
@@ -738,6 +790,8 @@ typedef struct varvite_store_options {
     struct varvite_cache *cache;
     // Is told of every operation; or NULL.
     const struct varvite_context_observer *observer;
+    // The most files of the pack that are open; 0: as many as the system lets the process have.
+    uint64_t max_open_files;
 } varvite_store_options;
 
 // What a commit says beside its tree.
@@ -1294,6 +1348,24 @@ int varvite_table_get(struct varvite_table *table,
                       struct varvite_arena *found,
                       struct varvite_error *error);
 
+// As `varvite_table_get`, into memory of the program's: `length` is how many bytes the value has, SIZE_MAX when the key is
+// not bound. More than `capacity` of them are not written, and are to be got by `varvite_table_get`. VARVITE_INVALID for a
+// value of more than 16 MiB.
+int varvite_table_get_into(struct varvite_table *table,
+                           const struct varvite_bytes *key,
+                           uint8_t *buffer,
+                           size_t capacity,
+                           size_t *length,
+                           struct varvite_error *error);
+
+// As `varvite_table_get_into`, of a view.
+int varvite_view_get_into(struct varvite_view *view,
+                          const struct varvite_bytes *key,
+                          uint8_t *buffer,
+                          size_t capacity,
+                          size_t *length,
+                          struct varvite_error *error);
+
 // A cursor before the first key between the bounds of a table as it is now. NULL is no bound.
 int varvite_table_cursor(struct varvite_table *table,
                          const struct varvite_bound *lower,
@@ -1336,7 +1408,8 @@ int varvite_cursor_value(struct varvite_cursor *cursor,
                          struct varvite_error *error);
 
 // Up to `limit` bindings from here on, which are passed: two items a key. None only at the upper bound. What was passed
-// before an error is given, and the next call meets the error: it stands before the key that cannot be read.
+// before an error is given, and the next call tells the error: the cursor stands before the key that could not be read,
+// and a seek forgets it.
 int varvite_cursor_next_many(struct varvite_cursor *cursor,
                              size_t limit,
                              struct varvite_arena *entries,
@@ -1355,6 +1428,53 @@ int varvite_cursor_seek_last(struct varvite_cursor *cursor, struct varvite_error
 
 // Closes a cursor.
 int varvite_cursor_close(struct varvite_cursor *cursor, struct varvite_error *error);
+
+// An iterator over what is between the bounds of a table as it is now, from both ends. NULL is no bound. With
+// `keys_only` 1 values are not read; else 0. Nothing is read before it is asked.
+int varvite_table_iterate(struct varvite_table *table,
+                          const struct varvite_bound *lower,
+                          const struct varvite_bound *upper,
+                          int keys_only,
+                          struct varvite_iterator **iterator,
+                          struct varvite_error *error);
+
+// As `varvite_table_iterate`, over the keys that begin with `prefix`.
+int varvite_table_iterate_prefix(struct varvite_table *table,
+                                 const struct varvite_bytes *prefix,
+                                 int keys_only,
+                                 struct varvite_iterator **iterator,
+                                 struct varvite_error *error);
+
+// As `varvite_table_iterate`, of a view.
+int varvite_view_iterate(struct varvite_view *view,
+                         const struct varvite_bound *lower,
+                         const struct varvite_bound *upper,
+                         int keys_only,
+                         struct varvite_iterator **iterator,
+                         struct varvite_error *error);
+
+// As `varvite_table_iterate_prefix`, of a view.
+int varvite_view_iterate_prefix(struct varvite_view *view,
+                                const struct varvite_bytes *prefix,
+                                int keys_only,
+                                struct varvite_iterator **iterator,
+                                struct varvite_error *error);
+
+// Up to `limit` bindings from the front, or keys: two items each, or one. None only where the two ends meet. What comes
+// before an error is given, and the next call tells the error, which is the last that the iterator gives.
+int varvite_iterator_next(struct varvite_iterator *iterator,
+                          size_t limit,
+                          struct varvite_arena *items,
+                          struct varvite_error *error);
+
+// As `varvite_iterator_next`, from the back: the greatest key first.
+int varvite_iterator_next_back(struct varvite_iterator *iterator,
+                               size_t limit,
+                               struct varvite_arena *items,
+                               struct varvite_error *error);
+
+// Closes an iterator.
+int varvite_iterator_close(struct varvite_iterator *iterator, struct varvite_error *error);
 
 // Saves tables as the snapshot `name`, whole or not at all. VARVITE_EXISTS when the name is taken.
 int varvite_session_save_snapshot(struct varvite_session *session,
@@ -1461,6 +1581,55 @@ int varvite_session_open_all(struct varvite_session *session,
                              size_t capacity,
                              size_t *count,
                              struct varvite_error *error);
+
+// Follows the live tables of a session that was opened to read, beside the process that updates them: all tables are as
+// they were at one moment. `options` may be NULL. VARVITE_INVALID in a session that writes.
+int varvite_session_follow(struct varvite_session *session,
+                           const struct varvite_open_options *options,
+                           struct varvite_follower **follower,
+                           struct varvite_error *error);
+
+// Goes on to what the log has now; `is_other` says whether that is another moment than before, 0 or 1. Views that were
+// taken stay as they are. After an error the tables are as they were, and it may be tried again.
+int varvite_follower_reload(struct varvite_follower *follower,
+                            int *is_other,
+                            struct varvite_error *error);
+
+// The names of the live tables, in order.
+int varvite_follower_tables(struct varvite_follower *follower,
+                            struct varvite_arena *names,
+                            struct varvite_error *error);
+
+// The content of the live table `name` at this moment.
+int varvite_follower_view(struct varvite_follower *follower,
+                          const char *name,
+                          struct varvite_view **view,
+                          struct varvite_error *error);
+
+// Closes a follower. Views that were taken stay open.
+int varvite_follower_close(struct varvite_follower *follower, struct varvite_error *error);
+
+// Backs up all live tables, as they are at one moment, to the root folder of `target`: one that is empty, or has an
+// earlier backup of this session, which becomes the new one. Updates go on meanwhile. `verify` is one of
+// VARVITE_VERIFY_…; `backed_up` may be NULL. `varvite_session_open` opens the backup.
+int varvite_session_backup(struct varvite_session *session,
+                           struct varvite_disk *target,
+                           uint32_t verify,
+                           struct varvite_backed_up *backed_up,
+                           struct varvite_error *error);
+
+// Makes a new session in the root folder of `target`, which is empty, of what is whole in the one in that of `source`,
+// which nobody writes to. With `skip_damaged` 1 a table or snapshot with damaged segments is kept without their entries;
+// with 0 it is left out. `seed` is as of the options of a session. `losses` gets four items for each file that is damaged
+// or lost: its name, a sentence, and the keys between which entries are missing or older, both included, or NULL twice.
+// `repaired` may be NULL.
+int varvite_session_repair(struct varvite_disk *source,
+                           struct varvite_disk *target,
+                           int skip_damaged,
+                           uint64_t seed,
+                           struct varvite_repaired *repaired,
+                           struct varvite_arena *losses,
+                           struct varvite_error *error);
 
 // Begins a table that is loaded whole from a stream. With `sort_bytes` 0 the keys come in order; else they come
 // in any, and are sorted with about so many bytes of memory. `options` may be NULL.
@@ -1709,6 +1878,16 @@ int varvite_tree_find(struct varvite_tree *tree,
                       size_t steps,
                       struct varvite_arena *value,
                       struct varvite_error *error);
+
+// As `varvite_tree_find`, into memory of the program's: `length` is how many bytes the value has, SIZE_MAX when nothing
+// is there, or a directory. More than `capacity` of them are not written, and are to be had by `varvite_tree_find`.
+int varvite_tree_find_into(struct varvite_tree *tree,
+                           const struct varvite_bytes *path,
+                           size_t steps,
+                           uint8_t *buffer,
+                           size_t capacity,
+                           size_t *length,
+                           struct varvite_error *error);
 
 // The values at `count` paths: one item each, in their order.
 int varvite_tree_find_many(struct varvite_tree *tree,

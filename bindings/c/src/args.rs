@@ -73,6 +73,30 @@ fn no_place(name: &str) -> Fault {
     Fault::invalid(format!("there is no place for the {name}: pass the address of a variable"))
 }
 
+/// A place for the bytes of one answer: a buffer, and how many they are.
+pub struct Buffer {
+    first: *mut u8,
+    capacity: usize,
+    length: Out<usize>,
+}
+
+impl Buffer {
+    pub fn new(first: *mut u8, capacity: usize, length: *mut usize) -> Outcome<Buffer> {
+        room(first, capacity, "buffer")?;
+        Ok(Buffer { first, capacity, length: Out::new(length, "length")? })
+    }
+
+    /// Says how many bytes there are, `SIZE_MAX` for none at all, and writes them when there is room for all.
+    pub fn set(&self, found: Option<&[u8]>) {
+        if let Some(bytes) = found.filter(|it| it.len() <= self.capacity && !it.is_empty()) {
+            // SAFETY: `room` saw that it is not NULL, and the caller promises `capacity` bytes, which are as many at
+            // least, and that nobody else uses meanwhile.
+            unsafe { self.first.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
+        self.length.set(found.map_or(usize::MAX, <[u8]>::len));
+    }
+}
+
 /// What a pointer leads to, which must not be NULL.
 pub fn one<'a, T>(pointer: *const T, name: &str) -> Outcome<&'a T> {
     optional(pointer, name)?
@@ -204,6 +228,11 @@ pub fn budget(bytes: u64, name: &str) -> Outcome<u64> {
         )));
     }
     Ok(bytes)
+}
+
+/// A number of files; 0 is none that the program chose.
+pub fn files(given: u64) -> Option<usize> {
+    (given != 0).then(|| usize::try_from(given).unwrap_or(usize::MAX))
 }
 
 fn memory_of_machine() -> u64 {

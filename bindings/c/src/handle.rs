@@ -236,7 +236,9 @@ handles! {
     varvite_operator, "operator", Operator, varvite::MergeOperator;
     varvite_table, "table", Table, crate::table::update::WritableTable;
     varvite_view, "view", View, varvite::View;
-    varvite_cursor, "cursor", Cursor, std::sync::Mutex<varvite::Cursor>;
+    varvite_cursor, "cursor", Cursor, std::sync::Mutex<crate::table::cursor::Place>;
+    varvite_iterator, "iterator", Iterator, std::sync::Mutex<crate::table::iterator::Ends>;
+    varvite_follower, "follower", Follower, std::sync::Mutex<varvite::Follower>;
     varvite_snapshot, "snapshot", Snapshot, std::sync::Mutex<varvite::Snapshot>;
     varvite_loader, "loader", Loader, std::sync::Mutex<varvite::Loader>;
     varvite_value, "value", Value, varvite::Value;

@@ -260,7 +260,7 @@ fn tell(error: *mut varvite_error, status: c_int, fault: Option<&Fault>) {
 }
 
 /// What was unwound.
-fn caught(payload: Box<dyn Any + Send>) -> Fault {
+pub fn caught(payload: Box<dyn Any + Send>) -> Fault {
     let text = payload
         .downcast_ref::<&str>()
         .copied()

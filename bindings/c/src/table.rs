@@ -1,6 +1,9 @@
 //! The table face: sessions, tables, views, cursors, snapshots, the log, large values.
 
+pub mod copies;
 pub mod cursor;
+pub mod follow;
+pub mod iterator;
 pub mod live;
 pub mod lookup;
 pub mod observer;

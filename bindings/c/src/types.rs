@@ -86,6 +86,16 @@ pub struct varvite_cursor {
     _nothing: [u8; 0],
 }
 
+/// A range of a table, from both ends.
+pub struct varvite_iterator {
+    _nothing: [u8; 0],
+}
+
+/// The live tables of a session that another process writes.
+pub struct varvite_follower {
+    _nothing: [u8; 0],
+}
+
 /// An open snapshot.
 pub struct varvite_snapshot {
     _nothing: [u8; 0],

@@ -121,9 +121,10 @@ static void update(json *line) {
     for (json *it = all->first; it; it = it->next) {
         const char *kind = it->first->text;
         varvite_operation *one = &batch[count++];
-        one->kind = kind[0] == 'i' ? VARVITE_INSERT : kind[0] == 'd' ? VARVITE_DELETE : VARVITE_UPSERT;
+        const char *kinds[] = {"insert", "delete", "upsert", "", "delete_range", "delete_prefix"};
+        while (strcmp(kinds[one->kind], kind) != 0) CHECK(++one->kind <= VARVITE_DELETE_PREFIX);
         one->key = hex(it->first->next);
-        if (one->kind != VARVITE_DELETE) one->value = hex(it->first->next->next);
+        if (it->first->next->next) one->value = hex(it->first->next->next);
     }
     OK(varvite_table_apply(table_of(line), batch, count, &error));
     free(batch);
@@ -160,6 +161,19 @@ static int table_line(const char *what, json *line) {
         varvite_bound upper = {VARVITE_EXCLUDED, hex(member(line, "before"))};
         OK(varvite_table_range(table_of(line), lower.key.data ? &lower : NULL, upper.key.data ? &upper : NULL, &found,
                                &error));
+        compare(member(line, "found"));
+    } else if (strcmp(what, "delete_range") == 0) {
+        varvite_bound lower = {VARVITE_INCLUDED, hex(member(line, "from"))};
+        varvite_bound upper = {VARVITE_EXCLUDED, hex(member(line, "before"))};
+        OK(varvite_table_delete_range(table_of(line), &lower, &upper, &error));
+    } else if (strcmp(what, "prefix") == 0 || strcmp(what, "keys_back") == 0) {
+        int is_back = what[0] == 'k';
+        varvite_bytes prefix = hex(member(line, "prefix"));
+        varvite_iterator *iterator;
+        OK(varvite_table_iterate_prefix(table_of(line), &prefix, is_back, &iterator, &error));
+        if (is_back) OK(varvite_iterator_next_back(iterator, SIZE_MAX, &found, &error));
+        else OK(varvite_iterator_next(iterator, SIZE_MAX, &found, &error));
+        OK(varvite_iterator_close(iterator, &error));
         compare(member(line, "found"));
     } else if (strcmp(what, "union") == 0) {
         varvite_table *of[2], *made;

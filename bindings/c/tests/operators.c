@@ -71,6 +71,33 @@ static void is_joined(varvite_bytes found) {
     CHECK(found.length == sizeof value && found.data[0] == 'v' && found.data[sizeof value - 1] == '!');
 }
 
+// What an iterator gave before a failure is given, then the failure, then nothing more.
+static void iterators(varvite_view *view, host *it) {
+    varvite_arena found = {0};
+    for (int is_back = 0; is_back < 2; is_back++) {
+        for (size_t limit = 1; limit < 2 * KEYS; limit *= 3) {
+            varvite_iterator *iterator;
+            OK(varvite_view_iterate(view, NULL, NULL, 0, &iterator, &error));
+            it->failures = 1;
+            size_t passed = 0;
+            int status;
+            do {
+                varvite_error error = {0};
+                status = is_back ? varvite_iterator_next_back(iterator, limit, &found, &error)
+                                 : varvite_iterator_next(iterator, limit, &found, &error);
+                passed += found.count / 2;
+            } while (status == VARVITE_OK && found.count);
+            CHECK(status == VARVITE_CALLBACK && passed == (is_back ? 49 : 50));
+            OK(varvite_iterator_next(iterator, limit, &found, &error));
+            CHECK(found.count == 0);
+            OK(varvite_iterator_next_back(iterator, limit, &found, &error));
+            CHECK(found.count == 0);
+            OK(varvite_iterator_close(iterator, &error));
+        }
+    }
+    OK(varvite_arena_free(&found, &error));
+}
+
 static void reads(varvite_session *session, uint32_t blob_min_bytes) {
     host it = {0};
     varvite_table *table = table_of(session, "reads", &it, blob_min_bytes);
@@ -103,12 +130,36 @@ static void reads(varvite_session *session, uint32_t blob_min_bytes) {
     varvite_cursor *cursor;
     varvite_bytes key, got;
     OK(varvite_view_cursor(view, NULL, NULL, &cursor, &error));
-    it.failures = 1;
-    OK(varvite_cursor_next_many(cursor, KEYS, &found, &error));
-    CHECK(found.count == 100 && same(found.items[98], "k49"));
-    OK(varvite_cursor_next_many(cursor, KEYS, &found, &error));
-    CHECK(found.count == 100 && same(found.items[0], "k50"));
-    is_joined(found.items[1]);
+    // Also a failure of one time is told, by the next call of any kind, but not where a seek went.
+    for (int way = 0; way < 4; way++) {
+        it.failures = 1;
+        OK(varvite_cursor_seek_first(cursor, &error));
+        OK(varvite_cursor_next_many(cursor, KEYS, &found, &error));
+        CHECK(found.count == 100 && same(found.items[98], "k49"));
+        if (way == 0) JOIN_FAILS(varvite_cursor_next_many(cursor, KEYS, &found, &error));
+        if (way == 1) JOIN_FAILS(varvite_cursor_next(cursor, &key, &got, &error));
+        if (way == 2) JOIN_FAILS(varvite_cursor_previous_key(cursor, &key, &error));
+        varvite_bytes place = varvite_text("k50");
+        if (way == 3) OK(varvite_cursor_seek(cursor, &place, &error));
+        OK(varvite_cursor_next_many(cursor, KEYS, &found, &error));
+        CHECK(found.count == 100 && same(found.items[0], "k50"));
+        is_joined(found.items[1]);
+    }
+    for (size_t limit = 1; limit < 2 * KEYS; limit *= 3) {
+        size_t passed = 0, told = 0;
+        it.failures = 1;
+        OK(varvite_cursor_seek_first(cursor, &error));
+        do {
+            varvite_error error = {0};
+            int status = varvite_cursor_next_many(cursor, limit, &found, &error);
+            CHECK(status == VARVITE_OK || (status == VARVITE_CALLBACK && passed == 50));
+            told += status != VARVITE_OK;
+            passed += found.count / 2;
+            if (status) found.count = 1;
+        } while (found.count);
+        CHECK(passed == KEYS && told == 1);
+    }
+    iterators(view, &it);
     OK(varvite_cursor_seek_first(cursor, &error));
     it.failures = ALWAYS;
     OK(varvite_cursor_next_many(cursor, KEYS, &found, &error));

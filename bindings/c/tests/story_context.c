@@ -64,6 +64,15 @@ static int balances(void *user, varvite_tree *tree) {
     varvite_arena found = {0};
     OK(varvite_tree_find(tree, path_of("alice"), 3, &found, &error));
     CHECK(same(found.items[0], "5"));
+    uint8_t buffer[2];
+    size_t length;
+    for (size_t capacity = 0; capacity <= 2; capacity++) {
+        memset(buffer, '#', 2);
+        OK(varvite_tree_find_into(tree, path_of("alice"), 3, buffer, capacity, &length, &error));
+        CHECK(length == 1 && buffer[0] == (capacity ? '5' : '#') && buffer[1] == '#');
+    }
+    OK(varvite_tree_find_into(tree, path_of("carol"), 3, NULL, 0, &length, &error));
+    CHECK(length == SIZE_MAX);
     int carol;
     OK(varvite_tree_mem(tree, path_of("carol"), 3, &carol, &error));
     CHECK(carol == 0);

@@ -75,6 +75,26 @@ static void batches_and_snapshots(varvite_session *session) {
     CHECK(same(found.items[0], "5 ada") && same(found.items[1], "2 ada"));
     OK(varvite_table_get(utxo, &keys[1], &found, &error));
     CHECK(found.count == 1 && same(found.items[0], "2 ada"));
+    uint8_t buffer[5];
+    for (int of_view = 0; of_view < 2; of_view++) {
+        for (size_t key = 0; key < 4; key++) {
+            for (size_t capacity = 0; capacity <= sizeof buffer; capacity++) {
+                size_t length = 77;
+                memset(buffer, '#', sizeof buffer);
+                uint8_t *place = capacity ? buffer : NULL;
+                OK(of_view ? varvite_view_get_into(before, &keys[key], place, capacity, &length, &error)
+                           : varvite_table_get_into(utxo, &keys[key], place, capacity, &length, &error));
+                const char *expected = key == 0 ? of_view ? "5 ada" : NULL : key == 1 ? "2 ada" : key == 2 ? "" : NULL;
+                CHECK(length == (expected ? strlen(expected) : SIZE_MAX));
+                size_t written = expected && length <= capacity ? length : 0;
+                CHECK(memcmp(buffer, expected ? expected : "", written) == 0);
+                for (size_t it = written; it < sizeof buffer; it++) CHECK(buffer[it] == '#');
+            }
+        }
+    }
+    FAILS(VARVITE_INVALID, varvite_table_get_into(utxo, keys, NULL, 5, &(size_t){0}, &error));
+    FAILS(VARVITE_INVALID, varvite_table_get_into(utxo, keys, buffer, 5, NULL, &error));
+    FAILS(VARVITE_INVALID, varvite_table_get_into(utxo, NULL, buffer, 5, &(size_t){0}, &error));
     uint64_t count;
     OK(varvite_view_count(before, &count, &error));
     CHECK(count == 3);
@@ -128,6 +148,49 @@ static void batches_and_snapshots(varvite_session *session) {
     OK(varvite_table_close(utxo, &error));
 }
 
+// Of 1000 numbers: from both ends, which meet, by bounds and by prefix.
+static void iterators(varvite_table *numbers) {
+    varvite_iterator *iterator;
+    varvite_arena found = {0};
+    varvite_bound lower = {VARVITE_INCLUDED, varvite_text("k0100")}, upper = {VARVITE_EXCLUDED, varvite_text("k0110")};
+    OK(varvite_table_iterate(numbers, &lower, &upper, 0, &iterator, &error));
+    OK(varvite_iterator_next(iterator, 3, &found, &error));
+    CHECK(found.count == 6 && same(found.items[0], "k0100") && same(found.items[5], "v102"));
+    OK(varvite_iterator_next_back(iterator, 2, &found, &error));
+    CHECK(found.count == 4 && same(found.items[0], "k0109") && same(found.items[3], "v108"));
+    OK(varvite_iterator_next(iterator, 0, &found, &error));
+    CHECK(found.count == 0);
+    OK(varvite_iterator_next(iterator, 100, &found, &error));
+    CHECK(found.count == 10 && same(found.items[8], "k0107"));
+    OK(varvite_iterator_next_back(iterator, 100, &found, &error));
+    CHECK(found.count == 0);
+    FAILS(VARVITE_INVALID, varvite_iterator_next(iterator, 1, NULL, &error));
+    OK(varvite_iterator_close(iterator, &error));
+    FAILS(VARVITE_CLOSED, varvite_iterator_next(iterator, 1, &found, &error));
+
+    varvite_view *view;
+    OK(varvite_table_view(numbers, &view, &error));
+    varvite_bytes prefix = varvite_text("k09");
+    for (int of_view = 0; of_view < 2; of_view++) {
+        OK(of_view ? varvite_view_iterate_prefix(view, &prefix, 1, &iterator, &error)
+                   : varvite_table_iterate_prefix(numbers, &prefix, 1, &iterator, &error));
+        OK(varvite_iterator_next_back(iterator, 1, &found, &error));
+        CHECK(found.count == 1 && same(found.items[0], "k0999"));
+        OK(varvite_iterator_next(iterator, SIZE_MAX, &found, &error));
+        CHECK(found.count == 99 && same(found.items[0], "k0900") && same(found.items[98], "k0998"));
+        OK(varvite_iterator_close(iterator, &error));
+    }
+    OK(varvite_view_iterate(view, NULL, NULL, 1, &iterator, &error));
+    OK(varvite_view_close(view, &error));
+    OK(varvite_iterator_next(iterator, SIZE_MAX, &found, &error));
+    CHECK(found.count == 1000);
+    OK(varvite_iterator_close(iterator, &error));
+    FAILS(VARVITE_INVALID, varvite_table_iterate(numbers, NULL, NULL, 2, &iterator, &error));
+    FAILS(VARVITE_INVALID, varvite_table_iterate(numbers, NULL, NULL, 0, NULL, &error));
+    FAILS(VARVITE_INVALID, varvite_table_iterate_prefix(numbers, NULL, 0, &iterator, &error));
+    OK(varvite_arena_free(&found, &error));
+}
+
 static void ranges_and_cursors(varvite_session *session) {
     varvite_loader *loader;
     OK(varvite_session_load_table(session, "numbers", NULL, 0, &loader, &error));
@@ -156,6 +219,7 @@ static void ranges_and_cursors(varvite_session *session) {
 
     varvite_cursor *cursor;
     OK(varvite_table_cursor(numbers, NULL, &upper, &cursor, &error));
+    iterators(numbers);
     OK(varvite_table_delete_range(numbers, &lower, &upper, &error));
     OK(varvite_table_range(numbers, &lower, &upper, &found, &error));
     CHECK(found.count == 0);
@@ -330,6 +394,126 @@ static void live_tables(const char *folder) {
     OK(varvite_disk_close(disk, &error));
 }
 
+// Copies of a session, and what follows it beside its writer.
+static void copies(const char *folder) {
+    varvite_disk *disk, *backup, *hurt, *whole;
+    OK(varvite_disk_folder(folder, 1, &disk, &error));
+    OK(varvite_disk_memory(5, &backup, &error));
+    OK(varvite_disk_memory(6, &hurt, &error));
+    OK(varvite_disk_memory(7, &whole, &error));
+    varvite_session_options options;
+    OK(varvite_session_options_default(&options, &error));
+    options.log = VARVITE_LOG_WRITTEN;
+    options.log_file_bytes = 4096; // so that checkpoints name segments
+    options.max_open_files = 16;
+    varvite_session *session, *reader;
+    OK(varvite_session_create(disk, &options, &session, &error));
+    varvite_table_options table_options;
+    OK(varvite_table_options_default(&table_options, &error));
+    table_options.write_buffer_bytes = 4096;
+    varvite_table *table;
+    OK(varvite_session_create_table(session, "t", &table_options, &table, &error));
+    char name[16];
+    for (int it = 0; it < 300; it++) {
+        snprintf(name, sizeof name, "k%03d", it);
+        varvite_operation insert = insert_of(name, "a value that fills the buffer of the table");
+        OK(varvite_table_apply(table, &insert, 1, &error));
+    }
+    varvite_follower *follower;
+    FAILS(VARVITE_INVALID, varvite_session_follow(session, NULL, &follower, &error));
+    OK(varvite_session_open_read_only(disk, &options, &reader, &error));
+    OK(varvite_session_follow(reader, NULL, &follower, &error));
+    varvite_view *before, *after;
+    OK(varvite_follower_view(follower, "t", &before, &error));
+    FAILS(VARVITE_MISSING, varvite_follower_view(follower, "u", &after, &error));
+    int is_other;
+    OK(varvite_follower_reload(follower, &is_other, &error));
+    CHECK(is_other == 0);
+    // All of one prefix, and a part of another.
+    varvite_operation batch[] = {{VARVITE_DELETE_PREFIX, varvite_text("k1"), {NULL, 0}, NULL},
+                                 {VARVITE_DELETE_RANGE, varvite_text("k2"), varvite_text("k25"), NULL},
+                                 insert_of("k100", "again")};
+    OK(varvite_table_apply(table, batch, 3, &error));
+    OK(varvite_follower_reload(follower, &is_other, &error));
+    CHECK(is_other == 1);
+    varvite_arena found = {0};
+    OK(varvite_follower_tables(follower, &found, &error));
+    CHECK(found.count == 1 && same(found.items[0], "t"));
+    OK(varvite_follower_view(follower, "t", &after, &error));
+    OK(varvite_follower_close(follower, &error));
+    FAILS(VARVITE_CLOSED, varvite_follower_reload(follower, &is_other, &error));
+    uint64_t keys;
+    OK(varvite_view_count(before, &keys, &error));
+    CHECK(keys == 300);
+    OK(varvite_view_count(after, &keys, &error));
+    CHECK(keys == 151);
+    OK(varvite_view_close(before, &error));
+    OK(varvite_view_close(after, &error));
+    OK(varvite_session_close(reader, &error));
+
+    varvite_backed_up backed_up;
+    OK(varvite_session_backup(session, backup, VARVITE_VERIFY_QUICK, &backed_up, &error));
+    CHECK(backed_up.tables == 1 && backed_up.segments > 0 && backed_up.kept_segments == 0);
+    size_t brought = backed_up.segments;
+    OK(varvite_session_backup(session, backup, VARVITE_VERIFY_FULL, &backed_up, &error));
+    CHECK(backed_up.kept_segments == brought && backed_up.segments == 0);
+    OK(varvite_session_backup(session, hurt, VARVITE_VERIFY_QUICK, NULL, &error));
+    FAILS(VARVITE_INVALID, varvite_session_backup(session, whole, 9, NULL, &error));
+    FAILS(VARVITE_INVALID, varvite_session_backup(session, NULL, VARVITE_VERIFY_QUICK, NULL, &error));
+    OK(varvite_table_close(table, &error));
+    OK(varvite_session_close(session, &error));
+    OK(varvite_session_open(backup, &options, &session, &error));
+    OK(varvite_session_open_table(session, "t", NULL, &table, &error));
+    varvite_bytes key = varvite_text("k100");
+    OK(varvite_table_get(table, &key, &found, &error));
+    CHECK(same(found.items[0], "again"));
+    OK(varvite_table_close(table, &error));
+    OK(varvite_session_close(session, &error));
+
+    varvite_repaired repaired;
+    OK(varvite_session_repair(hurt, whole, 0, 0, &repaired, &found, &error));
+    CHECK(!repaired.session_was_lost && repaired.live_tables == 1 && repaired.whole_live_tables == 1);
+    CHECK(repaired.losses == 0 && found.count == 0 && repaired.segments == brought);
+    OK(varvite_session_open(whole, &options, &session, &error));
+    OK(varvite_session_close(session, &error));
+    OK(varvite_disk_close(whole, &error));
+    OK(varvite_disk_close(hurt, &error));
+
+    // One byte of the first segment of the session is wrong.
+    char path[8192];
+    FILE *pipe, *file;
+    snprintf(path, sizeof path, "find '%s' -name '*segment*' -type f | sort | head -1", folder);
+    CHECK((pipe = popen(path, "r")) && fgets(path, sizeof path, pipe));
+    pclose(pipe);
+    path[strcspn(path, "\n")] = 0;
+    CHECK((file = fopen(path, "r+b")));
+    fseek(file, 100, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, 100, SEEK_SET);
+    fputc(byte ^ 0xff, file);
+    fclose(file);
+    for (int skips = 0; skips < 2; skips++) {
+        OK(varvite_disk_memory(8 + skips, &whole, &error));
+        OK(varvite_session_repair(disk, whole, skips, 99, &repaired, &found, &error));
+        CHECK(repaired.live_tables == (uint64_t)skips && repaired.whole_live_tables == 0);
+        CHECK(repaired.losses > 0 && found.count == 4 * repaired.losses && found.items[1].length > 10);
+        int has_keys = 0;
+        for (size_t it = 0; it < found.count; it += 4) {
+            CHECK(!found.items[it + 2].data == !found.items[it + 3].data);
+            has_keys |= found.items[it + 3].data != NULL;
+        }
+        CHECK(has_keys == skips);
+        FAILS(VARVITE_EXISTS, varvite_session_repair(disk, whole, skips, 99, NULL, &found, &error));
+        CHECK(found.count == 0);
+        OK(varvite_disk_close(whole, &error));
+    }
+    FAILS(VARVITE_INVALID, varvite_session_repair(disk, backup, 2, 0, &repaired, &found, &error));
+    FAILS(VARVITE_INVALID, varvite_session_repair(disk, backup, 0, 0, &repaired, NULL, &error));
+    OK(varvite_arena_free(&found, &error));
+    OK(varvite_disk_close(backup, &error));
+    OK(varvite_disk_close(disk, &error));
+}
+
 int main(int count, char **arguments) {
     CHECK(varvite_abi_version() == VARVITE_ABI_VERSION);
     char folder[4096];
@@ -404,6 +588,8 @@ int main(int count, char **arguments) {
 
     folder_of(folder, sizeof folder, count, arguments, "live");
     live_tables(folder);
+    folder_of(folder, sizeof folder, count, arguments, "copied");
+    copies(folder);
     puts("the story of the table: passed");
     return 0;
 }

@@ -100,8 +100,8 @@ end
 
 let indexed store = { store; configuration = Raw.store_configuration store }
 
-let opened how ?indexing ?durability ?objects_bytes ?hashes_bytes ?pages_bytes ?index_bytes ?tree_bytes ?chunk_bytes ?seed
-    ?configuration ?cache (Disk.Disk disk) =
+let opened how ?indexing ?durability ?objects_bytes ?hashes_bytes ?pages_bytes ?index_bytes ?tree_bytes ?chunk_bytes
+    ?max_open_files ?seed ?configuration ?cache (Disk.Disk disk) =
   let number = Options.number in
   let of_configuration part = number (Option.map part configuration) in
   indexed
@@ -110,13 +110,21 @@ let opened how ?indexing ?durability ?objects_bytes ?hashes_bytes ?pages_bytes ?
           number (Option.map (function `Synced -> 0 | `Written -> 1) durability); number objects_bytes;
           number hashes_bytes; number pages_bytes; number index_bytes; number tree_bytes; number chunk_bytes; number seed;
           of_configuration (fun it -> it.entries); of_configuration (fun it -> it.stable_hash);
-          of_configuration (fun it -> it.child_order) |]
+          of_configuration (fun it -> it.child_order); number max_open_files |]
        (Option.map (fun (Cache.Cache cache) -> cache) cache))
 
 let create = opened 0
 let open_ = opened 1
 let open_read_only = opened 2
 let open_irmin (Disk.Disk disk) = indexed (Raw.irmin_open disk)
+
+type exported = { commits : int; objects : int; bytes : int; branches : int }
+
+let export_irmin index ~scratch:(Disk.Disk scratch) (Disk.Disk target) =
+  match Raw.irmin_export index.store target scratch with
+  | [| commits; objects; bytes; branches |] -> { commits; objects; bytes; branches }
+  | _ -> assert false
+
 let is_irmin (Disk.Disk disk) = Raw.irmin_is_store disk
 
 let init ?(readonly = false) folder =

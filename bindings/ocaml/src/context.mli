@@ -27,6 +27,7 @@ type 'a with_options :=
   ?index_bytes:int ->
   ?tree_bytes:int ->
   ?chunk_bytes:int ->
+  ?max_open_files:int ->
   ?seed:int ->
   ?configuration:configuration ->
   ?cache:Cache.t ->
@@ -44,6 +45,13 @@ val open_read_only : (Disk.t -> index) with_options
 val open_irmin : Disk.t -> index
 
 val is_irmin : Disk.t -> bool
+
+type exported = { commits : int; objects : int; bytes : int; branches : int }
+
+(** Writes every commit, with the branches, as a store of Irmin to an empty disk. [scratch] is another, whose content is of
+    no use afterwards. *)
+val export_irmin : index -> scratch:Disk.t -> Disk.t -> exported
+
 val configuration : index -> configuration
 
 type info = { tree_hash : Hash.t; parents : Hash.t list; time : int64; author : string; message : string }

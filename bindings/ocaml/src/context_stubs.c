@@ -1,9 +1,6 @@
 /* Stores, their commits and branches. See face.h for the rules. */
 #include "face.h"
 
-#define GIVEN(field, index) \
-    if (Long_val(Field(given, index)) >= 0) options.field = Long_val(Field(given, index))
-
 static value hash_value(const varvite_hash *hash) {
     return caml_alloc_initialized_string(sizeof hash->bytes, (const char *)hash->bytes);
 }
@@ -59,6 +56,7 @@ value varvite_ocaml_store(value disk, value how, value given, value cache) {
     GIVEN(configuration.entries, 9);
     GIVEN(configuration.stable_hash, 10);
     GIVEN(configuration.child_order, 11);
+    GIVEN(max_open_files, 12);
     if (Is_block(cache)) options.cache = HANDLE(Field(cache, 0));
     void *handle = HANDLE(disk);
     LIBRARY(which == 0   ? varvite_store_create(handle, &options, &store, &error)
@@ -87,6 +85,17 @@ value varvite_ocaml_irmin_open(value disk) {
     LIBRARY(varvite_irmin_open(handle, NULL, &store, &error));
     CHECK(status);
     CAMLreturn(face_block(FACE_STORE, store));
+}
+
+value varvite_ocaml_irmin_export(value store, value disk, value scratch_disk) {
+    CAMLparam3(store, disk, scratch_disk);
+    varvite_error error;
+    varvite_exported exported;
+    int status;
+    void *handle = HANDLE(store), *target = HANDLE(disk), *scratch = HANDLE(scratch_disk);
+    LIBRARY(varvite_irmin_export(handle, target, scratch, NULL, NULL, &exported, &error));
+    CHECK(status);
+    CAMLreturn(face_numbers(&exported, sizeof exported));
 }
 
 /* What is done to a store alone. */
@@ -240,7 +249,7 @@ value varvite_ocaml_store_log(value store, value limit) {
     varvite_error error;
     int status;
     varvite_arena *arena = face_arena();
-    size_t most = Long_val(limit) < 0 ? 0 : Long_val(limit);
+    size_t most = face_number(limit, SIZE_MAX);
     void *handle = HANDLE(store);
     LIBRARY(varvite_store_log(handle, most, arena, &error));
     CHECK(status);
@@ -256,7 +265,7 @@ value varvite_ocaml_store_history(value store, value heads, value limit) {
     struct face_memory memory;
     int status;
     varvite_arena *arena = face_arena();
-    size_t most = Long_val(limit) < 0 ? 0 : Long_val(limit), count = Wosize_val(heads);
+    size_t most = face_number(limit, SIZE_MAX), count = Wosize_val(heads);
     face_reserve(&memory, count * sizeof(varvite_hash) + 8);
     varvite_hash *all = face_take(&memory, count * sizeof *all);
     for (size_t it = 0; it < count; it++) all[it] = hash_of(Field(heads, it));
@@ -299,10 +308,7 @@ value varvite_ocaml_store_stats(value store) {
     void *handle = HANDLE(store);
     LIBRARY(varvite_store_get_stats(handle, &stats, &error));
     CHECK(status);
-    answer = caml_alloc(sizeof stats / sizeof(uint64_t), 0);
-    for (size_t it = 0; it < sizeof stats / sizeof(uint64_t); it++) {
-        Store_field(answer, it, Val_long(((const uint64_t *)&stats)[it]));
-    }
+    answer = face_numbers(&stats, sizeof stats);
     CAMLreturn(answer);
 }
 

@@ -95,6 +95,24 @@ let alike show a b = if a = b then None else Some (show a, show b)
 let shown_value = function None -> "nothing" | Some value -> Printf.sprintf "%S" (Bytes.to_string value)
 let shown_kind = function `Value -> "a value" | `Tree -> "a directory"
 
+module type PAIR = sig
+  include Context_sigs.S
+
+  type index_a
+  type index_b
+
+  val couple : ?hash_every:int -> ?prefix_steps:int -> ?clock:(unit -> float) -> index_a -> index_b -> index
+  val timings : index -> timing list
+  val pp_timings : Format.formatter -> index -> unit
+  val calls : index -> int
+  val stopped : index -> difference option
+end
+
+module type PROVER = sig
+  include Context_sigs.S
+  include Context_sigs.PROOF with type index := index and type tree := tree
+end
+
 module Make (A : Context_sigs.S) (B : Context_sigs.S) = struct
   type key = string list
   type value = bytes
@@ -380,4 +398,127 @@ module Make (A : Context_sigs.S) (B : Context_sigs.S) = struct
 
   let commit ~time ?message t =
     of_context t "commit" Hash.to_b58check (fun t -> A.commit ~time ?message t) (fun t -> B.commit ~time ?message t)
+end
+
+module Make_with_proofs (A : PROVER) (B : PROVER) = struct
+  include Make (A) (B)
+
+  type kinded_hash = [ `Value of Hash.t | `Node of Hash.t ]
+
+  let shown_hash = function
+    | `Value hash -> "the value " ^ Hash.to_b58check hash
+    | `Node hash -> "the directory " ^ Hash.to_b58check hash
+
+  module Proof = struct
+    type t = { proof_a : A.Proof.t; proof_b : B.Proof.t; of_ : state }
+    type encoding = [ `V1 | `V2 | `Irmin | `Json ]
+
+    let asked proof operation show a b =
+      let compared = alike show in
+      fst (both proof.of_ operation [] ~compared (fun () -> a proof.proof_a) (fun () -> b proof.proof_b))
+
+    let before proof = asked proof "Proof.before" shown_hash A.Proof.before B.Proof.before
+    let after proof = asked proof "Proof.after" shown_hash A.Proof.after B.Proof.after
+    let is_stream proof = asked proof "Proof.is_stream" string_of_bool A.Proof.is_stream B.Proof.is_stream
+
+    let encoded operation proof encoding =
+      let show bytes = Printf.sprintf "%d bytes, %S" (String.length bytes) bytes in
+      asked proof operation show (fun it -> A.Proof.encode it encoding) (fun it -> B.Proof.encode it encoding)
+
+    let encode proof encoding = encoded "Proof.encode" proof encoding
+
+    (* Of no pair yet: the one whose function verifies it finds what differs. *)
+    let decode encoding text =
+      let of_ =
+        { hash_every = 1; prefix_steps = 2; clock = Unix.gettimeofday; times = Hashtbl.create 1; calls = 0; changes = 0;
+          last = []; difference = None }
+      in
+      let proof_a, proof_b =
+        both of_ "Proof.decode" [] ~compared:(fun _ _ -> None)
+          (fun () -> A.Proof.decode encoding text)
+          (fun () -> B.Proof.decode encoding text)
+      in
+      { proof_a; proof_b; of_ }
+
+    let close proof =
+      A.Proof.close proof.proof_a;
+      B.Proof.close proof.proof_b
+  end
+
+  (* One makes its proof within the other's function, so that the program's sees both trees, once. *)
+  let produced operation of_a of_b pair tree f =
+    let state = pair.state in
+    Option.iter (fun it -> raise (Difference it)) state.difference;
+    let within a =
+      let changed = ref a in
+      let inner b =
+        let tree, answer = f (paired state a b) in
+        changed := tree.tree_a;
+        (tree.tree_b, answer)
+      in
+      let proof_b, answer = of_b pair.index_b tree.tree_b inner in
+      (!changed, (proof_b, answer))
+    in
+    let proof_a, (proof_b, answer) = of_a pair.index_a tree.tree_a within in
+    let proof = { Proof.proof_a; proof_b; of_ = state } in
+    ignore (Proof.encoded operation proof `V2);
+    (proof, answer)
+
+  let produce_tree_proof pair tree f =
+    produced "produce_tree_proof" A.produce_tree_proof B.produce_tree_proof pair tree f
+
+  let produce_stream_proof pair tree f =
+    produced "produce_stream_proof" A.produce_stream_proof B.produce_stream_proof pair tree f
+
+  (* The second one refused before it ran the function, which the first one runs. *)
+  exception Refused of string
+
+  (* It ran the function, which the first one refused to do. *)
+  exception Ran
+
+  let verified operation of_a of_b { Proof.proof_a; proof_b; of_ = state } f =
+    let differ a b = stop state operation [] a b in
+    let second = ref None in
+    let within a =
+      let changed = ref None in
+      let inner b =
+        let tree, answer = f (paired state a b) in
+        changed := Some (tree.tree_a, answer);
+        (tree.tree_b, ())
+      in
+      second := Some (of_b proof_b inner);
+      match (!second, !changed) with
+      | Some (Error (`Proof_mismatch sentence)), None -> raise (Refused sentence)
+      | _, changed -> Option.get changed
+    in
+    match of_a proof_a within with
+    | exception Refused sentence -> differ "runs the function" ("refuses: " ^ sentence)
+    | Ok (tree_a, answer) -> (
+      match !second with
+      | Some (Ok (tree_b, ())) -> Ok (paired state tree_a tree_b, answer)
+      | Some (Error (`Proof_mismatch sentence)) -> differ "is content" ("refuses: " ^ sentence)
+      | None -> differ "is content" "was not asked")
+    | Error (`Proof_mismatch sentence) -> (
+      let second =
+        match !second with
+        | Some (Ok _) -> None
+        | Some (Error _) -> Some ()
+        | None -> (
+          match of_b proof_b (fun _ -> raise Ran) with
+          | exception Ran -> None
+          | Ok _ -> None
+          | Error _ -> Some ())
+      in
+      match second with
+      | Some () -> Error (`Proof_mismatch sentence)
+      | None -> differ ("refuses: " ^ sentence) "is content")
+
+  let verify_tree_proof ?root proof f =
+    let of_a proof run = A.verify_tree_proof ?root proof run and of_b proof run = B.verify_tree_proof ?root proof run in
+    verified "verify_tree_proof" of_a of_b proof f
+
+  let verify_stream_proof ?root proof f =
+    let of_a proof run = A.verify_stream_proof ?root proof run
+    and of_b proof run = B.verify_stream_proof ?root proof run in
+    verified "verify_stream_proof" of_a of_b proof f
 end

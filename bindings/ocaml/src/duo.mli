@@ -27,13 +27,17 @@ type timing = {
   b_max : float;
 }
 
-module Make (A : Context_sigs.S) (B : Context_sigs.S) : sig
+(** What a pair of implementations has beside what each has. *)
+module type PAIR = sig
   include Context_sigs.S
+
+  type index_a
+  type index_b
 
   (** Makes a pair of two stores. After each [hash_every]th change (1 by default; 0 for never) the hashes of what the two
       have then are compared. Timings are told apart by the first [prefix_steps] steps of the key (2 by default). [clock]
       gives seconds. {!init} opens one below the folder for each, [a] and [b], and makes a pair of them. *)
-  val couple : ?hash_every:int -> ?prefix_steps:int -> ?clock:(unit -> float) -> A.index -> B.index -> index
+  val couple : ?hash_every:int -> ?prefix_steps:int -> ?clock:(unit -> float) -> index_a -> index_b -> index
 
   (** What took most of the first one's time comes first. *)
   val timings : index -> timing list
@@ -45,4 +49,19 @@ module Make (A : Context_sigs.S) (B : Context_sigs.S) : sig
 
   (** The difference at which it stopped. *)
   val stopped : index -> difference option
+end
+
+module Make (A : Context_sigs.S) (B : Context_sigs.S) : PAIR with type index_a := A.index and type index_b := B.index
+
+(** An implementation that makes and checks proofs too. *)
+module type PROVER = sig
+  include Context_sigs.S
+  include Context_sigs.PROOF with type index := index and type tree := tree
+end
+
+(** The same with proofs: their bytes are compared, and what each makes of a proof. The function that is proven runs once,
+    within both, so they are not timed. *)
+module Make_with_proofs (A : PROVER) (B : PROVER) : sig
+  include PAIR with type index_a := A.index and type index_b := B.index
+  include Context_sigs.PROOF with type index := index and type tree := tree
 end

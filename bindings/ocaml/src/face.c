@@ -24,6 +24,8 @@ static int close_handle(enum face_kind kind, void *handle, varvite_error *error)
     case FACE_TABLE: return varvite_table_close(handle, error);
     case FACE_VIEW: return varvite_view_close(handle, error);
     case FACE_CURSOR: return varvite_cursor_close(handle, error);
+    case FACE_ITERATOR: return varvite_iterator_close(handle, error);
+    case FACE_FOLLOWER: return varvite_follower_close(handle, error);
     case FACE_VALUE: return varvite_value_close(handle, error);
     case FACE_VALUE_WRITER: return varvite_value_writer_close(handle, error);
     case FACE_LOADER: return varvite_loader_close(handle, error);
@@ -91,20 +93,26 @@ value face_child(enum face_kind kind, void *handle, value in) {
     return block_of(kind, handle, owner);
 }
 
+static int is_exclusive(enum face_kind kind) {
+    return kind == FACE_CURSOR;
+}
+
 value varvite_ocaml_close(value block) {
     CAMLparam1(block);
     varvite_error error;
-    int status;
-    struct face_held *held = HELD(block);
-    if (atomic_exchange(&held->is_in_use, 1)) {
+    int status = VARVITE_OK;
+    void *handle = HANDLE(block);
+    enum face_kind kind = HELD(block)->kind;
+    if (is_exclusive(kind) && atomic_exchange(&HELD(block)->is_in_use, 1)) {
         caml_invalid_argument("Varvite: another thread is using this cursor");
     }
-    void *handle = held->handle;
-    enum face_kind kind = held->kind;
-    int is_closed = atomic_exchange(&held->is_closed, 1);
-    status = VARVITE_OK;
-    if (!is_closed) LIBRARY(close_handle(kind, handle, &error));
-    atomic_store(&HELD(block)->is_in_use, 0);
+    if (!atomic_exchange(&HELD(block)->is_closed, 1)) LIBRARY(close_handle(kind, handle, &error));
+    /* What refused to be closed, as in a callback, can be closed later, at the latest by the finaliser. What was closed
+     * in spite of an error is told so then, which nobody hears. */
+    if (status != VARVITE_OK && status != VARVITE_CLOSED) atomic_store(&HELD(block)->is_closed, 0);
+    if (is_exclusive(kind)) atomic_store(&HELD(block)->is_in_use, 0);
+    /* A finish that failed has closed them. */
+    if (status == VARVITE_CLOSED && (kind == FACE_LOADER || kind == FACE_VALUE_WRITER)) status = VARVITE_OK;
     CHECK(status);
     CAMLreturn(Val_unit);
 }
@@ -317,6 +325,30 @@ void **face_handles(struct face_memory *memory, value blocks) {
 
 void face_no_nul(value text) {
     if (!caml_string_is_c_safe(text)) caml_invalid_argument("Varvite: a name has a NUL in it");
+}
+
+uint64_t face_number(value number, uint64_t most) {
+    if (Long_val(number) < 0 || (uint64_t)Long_val(number) > most) {
+        caml_invalid_argument("Varvite: a number is negative, or too large for what it is given for");
+    }
+    return Long_val(number);
+}
+
+varvite_configuration face_configuration(value given) {
+    return (varvite_configuration){face_number(Field(given, 0), UINT32_MAX), face_number(Field(given, 1), UINT32_MAX),
+                                   face_number(Field(given, 2), UINT32_MAX)};
+}
+
+value face_numbers(const void *all, size_t bytes) {
+    CAMLparam0();
+    CAMLlocal1(array);
+    const uint64_t *from = all;
+    array = caml_alloc(bytes / sizeof *from, 0);
+    for (size_t it = 0; it < bytes / sizeof *from; it++) {
+        /* More than fits is not counted on, as where there is no bound. */
+        Store_field(array, it, Val_long(from[it] > Max_long ? Max_long : (intnat)from[it]));
+    }
+    CAMLreturn(array);
 }
 
 value face_text(varvite_bytes bytes) {

@@ -32,6 +32,8 @@ enum face_kind {
     FACE_TABLE,
     FACE_VIEW,
     FACE_CURSOR,
+    FACE_ITERATOR,
+    FACE_FOLLOWER,
     FACE_VALUE,
     FACE_VALUE_WRITER,
     FACE_LOADER,
@@ -46,7 +48,7 @@ struct face_held {
     void *handle;
     enum face_kind kind;
     atomic_int is_closed;
-    atomic_int is_in_use; /* a cursor whose bytes are being copied */
+    atomic_int is_in_use; /* of a cursor alone: its bytes are being copied, and lie there until its next call */
     struct face_owner *owner;
 };
 
@@ -124,6 +126,19 @@ void face_no_nul(value text);
 
 value face_text(varvite_bytes bytes);
 value face_optional(varvite_bytes bytes);
+/* A number that is not negative and not more than `most`, or Invalid_argument. */
+uint64_t face_number(value number, uint64_t most);
+/* An option of a struct: an array has them all, and -1 for one that was not given. */
+#define GIVEN(field, index)                                                                       \
+    do {                                                                                          \
+        if (Long_val(Field(given, index)) >= 0) {                                                 \
+            options.field = face_number(Field(given, index), (uint64_t) ~(__typeof__(options.field))0); \
+        }                                                                                         \
+    } while (0)
+varvite_configuration face_configuration(value given);
+/* Numbers of a struct that has nothing but u64, as an array. */
+value face_numbers(const void *all, size_t bytes);
+
 /* Every item of the arena: an array of texts, or of optional ones. */
 value face_texts(const varvite_arena *arena);
 value face_optionals(const varvite_arena *arena);

@@ -38,6 +38,15 @@ external session_open_snapshot : handle -> string -> bool * string option * hand
   = "varvite_ocaml_session_open_snapshot"
 
 external session_transfer : handle -> handle -> string -> string option -> unit = "varvite_ocaml_session_transfer"
+external session_backup : handle -> handle -> bool -> int array = "varvite_ocaml_session_backup"
+
+external session_repair : handle -> handle -> bool -> int -> int array * string option array
+  = "varvite_ocaml_session_repair"
+
+external session_follow : handle -> bool -> handle array -> handle = "varvite_ocaml_session_follow"
+external follower_reload : handle -> bool = "varvite_ocaml_follower_reload"
+external follower_tables : handle -> string option array = "varvite_ocaml_follower_tables"
+external follower_view : handle -> string -> handle = "varvite_ocaml_follower_view"
 external snapshot_label : handle -> string option array = "varvite_ocaml_snapshot_label"
 external snapshot_payload : handle -> string option array = "varvite_ocaml_snapshot_payload"
 external snapshot_tables : handle -> string option array = "varvite_ocaml_snapshot_tables"
@@ -48,6 +57,8 @@ type operation =
   | Delete of string
   | Upsert of string * string
   | Insert_value of string * handle
+  | Delete_range of string * string
+  | Delete_prefix of string
 
 type bound = Unbounded | Included of string | Excluded of string
 type bigstring = (char, Bigarray.int8_unsigned_elt, Bigarray.c_layout) Bigarray.Array1.t
@@ -85,6 +96,9 @@ external cursor_next_many : handle -> int -> string array = "varvite_ocaml_curso
 external cursor_seek_end : handle -> int -> unit = "varvite_ocaml_cursor_seek_end"
 external cursor_seek : handle -> string -> unit = "varvite_ocaml_cursor_seek"
 
+external iterate : handle -> bound * bound * string option -> bool -> handle = "varvite_ocaml_iterate"
+external iterator_next : handle -> int -> bool -> string array = "varvite_ocaml_iterator_next"
+
 (* contexts *)
 type hash = string
 type info = hash array * int64 * string * string
@@ -94,6 +108,7 @@ external hash_parse : string -> hash = "varvite_ocaml_hash_parse"
 external store : handle -> int -> int array -> handle option -> handle = "varvite_ocaml_store"
 external irmin_is_store : handle -> bool = "varvite_ocaml_irmin_is_store"
 external irmin_open : handle -> handle = "varvite_ocaml_irmin_open"
+external irmin_export : handle -> handle -> handle -> int array = "varvite_ocaml_irmin_export"
 external store_do : handle -> int -> bool = "varvite_ocaml_store_do"
 external store_configuration : handle -> configuration = "varvite_ocaml_store_configuration"
 external store_empty_tree : handle -> handle = "varvite_ocaml_store_empty_tree"

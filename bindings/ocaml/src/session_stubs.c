@@ -22,7 +22,7 @@ value varvite_ocaml_disk_memory(value seed) {
     varvite_error error;
     varvite_disk *disk;
     int status;
-    uint64_t number = Long_val(seed);
+    uint64_t number = face_number(seed, UINT64_MAX);
     LIBRARY(varvite_disk_memory(number, &disk, &error));
     CHECK(status);
     return face_block(FACE_DISK, disk);
@@ -32,20 +32,10 @@ value varvite_ocaml_cache_new(value bytes) {
     varvite_error error;
     varvite_cache *cache;
     int status;
-    uint64_t budget = Long_val(bytes);
+    uint64_t budget = face_number(bytes, UINT64_MAX);
     LIBRARY(varvite_cache_new(budget, &cache, &error));
     CHECK(status);
     return face_block(FACE_CACHE, cache);
-}
-
-/* Numbers of a struct that has nothing but u64, as an array. */
-static value numbers(const void *all, size_t bytes) {
-    CAMLparam0();
-    CAMLlocal1(array);
-    const uint64_t *from = all;
-    array = caml_alloc(bytes / sizeof *from, 0);
-    for (size_t it = 0; it < bytes / sizeof *from; it++) Store_field(array, it, Val_long(from[it]));
-    CAMLreturn(array);
 }
 
 value varvite_ocaml_cache_stats(value cache) {
@@ -56,7 +46,7 @@ value varvite_ocaml_cache_stats(value cache) {
     void *handle = HANDLE(cache);
     LIBRARY(varvite_cache_get_stats(handle, &stats, &error));
     CHECK(status);
-    CAMLreturn(numbers(&stats, sizeof stats));
+    CAMLreturn(face_numbers(&stats, sizeof stats));
 }
 
 /* ---- merge operators ---- */
@@ -115,9 +105,12 @@ value varvite_ocaml_operator_new(value name, value function) {
     struct face_memory memory;
     int status;
     face_no_nul(name);
-    struct joining *joining = malloc(sizeof *joining);
-    if (!joining) caml_raise_out_of_memory();
     face_reserve(&memory, face_size(name));
+    struct joining *joining = malloc(sizeof *joining);
+    if (!joining) {
+        face_free(&memory);
+        caml_raise_out_of_memory();
+    }
     const char *text = (const char *)face_bytes(&memory, name).data;
     joining->function = function;
     caml_register_generational_global_root(&joining->function);
@@ -144,10 +137,6 @@ value varvite_ocaml_operator_built_in(value name) {
 
 /* ---- sessions ---- */
 
-/* A number of options that are given as an array: none is -1. */
-#define GIVEN(field, index) \
-    if (Long_val(Field(given, index)) >= 0) options.field = Long_val(Field(given, index))
-
 /* how: 0 creates, 1 opens, 2 opens to read. */
 value varvite_ocaml_session(value disk, value how, value given, value cache) {
     CAMLparam2(disk, cache);
@@ -163,6 +152,7 @@ value varvite_ocaml_session(value disk, value how, value given, value cache) {
     GIVEN(memory_bytes, 4);
     GIVEN(segment_bytes, 5);
     GIVEN(log_file_bytes, 6);
+    GIVEN(max_open_files, 7);
     if (Is_block(cache)) options.cache = HANDLE(Field(cache, 0));
     void *handle = HANDLE(disk);
     LIBRARY(which == 0   ? varvite_session_create(handle, &options, &session, &error)
@@ -225,7 +215,7 @@ NUMBER(varvite_ocaml_loader_count, varvite_loader_count, uint64_t)
     value ocaml_name(value block, value credits) {                \
         CAMLparam1(block);                                        \
         varvite_error error;                                      \
-        uint64_t answer, number = Long_val(credits);              \
+        uint64_t answer, number = face_number(credits, UINT64_MAX);              \
         int status;                                               \
         void *handle = HANDLE(block);                             \
         LIBRARY(function(handle, number, &answer, &error));       \
@@ -244,7 +234,7 @@ value varvite_ocaml_session_stats(value session) {
     void *handle = HANDLE(session);
     LIBRARY(varvite_session_get_stats(handle, &stats, &error));
     CHECK(status);
-    CAMLreturn(numbers(&stats, sizeof stats));
+    CAMLreturn(face_numbers(&stats, sizeof stats));
 }
 
 value varvite_ocaml_table_stats(value table) {
@@ -255,7 +245,7 @@ value varvite_ocaml_table_stats(value table) {
     void *handle = HANDLE(table);
     LIBRARY(varvite_table_get_stats(handle, &stats, &error));
     CHECK(status);
-    CAMLreturn(numbers(&stats, sizeof stats));
+    CAMLreturn(face_numbers(&stats, sizeof stats));
 }
 
 /* A negative number has merges go on. */
@@ -263,7 +253,7 @@ value varvite_ocaml_session_pause(value session, value most) {
     CAMLparam1(session);
     varvite_error error;
     int status;
-    long long bytes = Long_val(most);
+    intnat bytes = Long_val(most);
     void *handle = HANDLE(session);
     LIBRARY(bytes < 0 ? varvite_session_resume_merges(handle, &error)
                       : varvite_session_pause_merges(handle, bytes, &error));
@@ -282,7 +272,7 @@ value varvite_ocaml_session_create_table(value session, value name, value given,
     status = Bool_val(Field(given, 0)) ? varvite_table_options_utxo(&options, &error)
                                        : varvite_table_options_default(&options, &error);
     if (status == VARVITE_OK && Long_val(Field(given, 1)) >= 0) {
-        status = varvite_table_options_within_memory(Long_val(Field(given, 1)), &options, &error);
+        status = varvite_table_options_within_memory(face_number(Field(given, 1), UINT64_MAX), &options, &error);
     }
     CHECK(status);
     GIVEN(size_ratio, 2);
@@ -453,4 +443,80 @@ value varvite_ocaml_session_transfer(value session, value disk, value name, valu
     face_free(&memory);
     CHECK(status);
     CAMLreturn(Val_unit);
+}
+
+/* ---- copies, and what follows a session ---- */
+
+value varvite_ocaml_session_backup(value session, value disk, value is_full) {
+    CAMLparam2(session, disk);
+    varvite_error error;
+    varvite_backed_up backed_up;
+    int status;
+    uint32_t verify = Bool_val(is_full) ? VARVITE_VERIFY_FULL : VARVITE_VERIFY_QUICK;
+    void *handle = HANDLE(session), *target = HANDLE(disk);
+    LIBRARY(varvite_session_backup(handle, target, verify, &backed_up, &error));
+    CHECK(status);
+    CAMLreturn(face_numbers(&backed_up, sizeof backed_up));
+}
+
+/* Numbers, and four optional texts for each loss. */
+value varvite_ocaml_session_repair(value source, value target, value skip_damaged, value seed) {
+    CAMLparam2(source, target);
+    CAMLlocal3(answer, counts, losses);
+    varvite_error error;
+    varvite_repaired repaired;
+    int status, skips = Bool_val(skip_damaged);
+    uint64_t number = face_number(seed, UINT64_MAX);
+    varvite_arena *arena = face_arena();
+    void *from = HANDLE(source), *to = HANDLE(target);
+    LIBRARY(varvite_session_repair(from, to, skips, number, &repaired, arena, &error));
+    CHECK(status);
+    losses = face_optionals(arena);
+    face_emptied(arena);
+    uint64_t numbers[] = {repaired.session_was_lost,  repaired.snapshots, repaired.live_tables,
+                          repaired.whole_live_tables, repaired.segments,  repaired.bytes,
+                          repaired.copied_bytes,      repaired.log_records, repaired.log_records_behind};
+    counts = face_numbers(numbers, sizeof numbers);
+    answer = caml_alloc_small(2, 0);
+    Field(answer, 0) = counts;
+    Field(answer, 1) = losses;
+    CAMLreturn(answer);
+}
+
+value varvite_ocaml_session_follow(value session, value is_full, value operators) {
+    CAMLparam2(session, operators);
+    varvite_error error;
+    varvite_follower *follower;
+    varvite_open_options options;
+    struct face_memory memory;
+    int status = varvite_open_options_default(&options, &error);
+    CHECK(status);
+    face_reserve(&memory, face_handles_size(operators));
+    if (Bool_val(is_full)) options.verify = VARVITE_VERIFY_FULL;
+    options.operators = (varvite_operator *const *)face_handles(&memory, operators);
+    options.operator_count = Wosize_val(operators);
+    void *handle = HANDLE(session);
+    LIBRARY(varvite_session_follow(handle, &options, &follower, &error));
+    face_free(&memory);
+    CHECK(status);
+    CAMLreturn(face_child(FACE_FOLLOWER, follower, session));
+}
+
+NUMBER(varvite_ocaml_follower_reload, varvite_follower_reload, int)
+TEXTS(varvite_ocaml_follower_tables, varvite_follower_tables)
+
+value varvite_ocaml_follower_view(value follower, value name) {
+    CAMLparam2(follower, name);
+    varvite_error error;
+    varvite_view *view;
+    struct face_memory memory;
+    int status;
+    face_no_nul(name);
+    face_reserve(&memory, face_size(name));
+    const char *text = (const char *)face_bytes(&memory, name).data;
+    void *handle = HANDLE(follower);
+    LIBRARY(varvite_follower_view(handle, text, &view, &error));
+    face_free(&memory);
+    CHECK(status);
+    CAMLreturn(face_child(FACE_VIEW, view, follower));
 }

@@ -26,6 +26,8 @@ type operation = Raw.operation =
   | Delete of string
   | Upsert of string * string
   | Insert_value of string * Value.t
+  | Delete_range of string * string
+  | Delete_prefix of string
 
 type bound = Raw.bound = Unbounded | Included of string | Excluded of string
 
@@ -46,6 +48,61 @@ module Cursor = struct
   let close = Raw.close
 end
 
+module type ENDS = sig
+  type t
+  type item
+
+  val next : t -> item option
+  val next_back : t -> item option
+  val next_many : t -> int -> item array
+  val next_many_back : t -> int -> item array
+  val to_seq : t -> item Seq.t
+  val close : t -> unit
+end
+
+(* Both are made of the texts that the stub gives. *)
+module Ends (Item : sig
+  type t
+
+  val of_texts : string array -> t array
+end) =
+struct
+  type t = Raw.handle
+  type item = Item.t
+
+  let many is_back it limit = Item.of_texts (Raw.iterator_next it limit is_back)
+  let first = function [||] -> None | items -> Some items.(0)
+  let next it = first (many false it 1)
+  let next_back it = first (many true it 1)
+  let next_many it limit = many false it limit
+  let next_many_back it limit = many true it limit
+  let close = Raw.close
+
+  let to_seq it =
+    let rec more () =
+      match next_many it 64 with
+      | [||] ->
+        close it;
+        Seq.Nil
+      | items -> given items 0 ()
+    and given items at () =
+      if at = Array.length items then more () else Seq.Cons (items.(at), given items (at + 1))
+    in
+    more
+end
+
+module Iterator = Ends (struct
+  type t = string * string
+
+  let of_texts = pairs
+end)
+
+module Keys = Ends (struct
+  type t = string
+
+  let of_texts = Fun.id
+end)
+
 module type READS = sig
   type t
 
@@ -54,6 +111,8 @@ module type READS = sig
   val range : ?lower:bound -> ?upper:bound -> t -> (string * string) array
   val find : t -> string array -> Value.t option array
   val cursor : ?lower:bound -> ?upper:bound -> t -> Cursor.t
+  val iterate : ?lower:bound -> ?upper:bound -> ?prefix:string -> t -> Iterator.t
+  val iterate_keys : ?lower:bound -> ?upper:bound -> ?prefix:string -> t -> Keys.t
   val close : t -> unit
 end
 
@@ -64,6 +123,14 @@ module Reads = struct
   let range ?(lower = Unbounded) ?(upper = Unbounded) from = pairs (Raw.range from lower upper)
   let find = Raw.find_values
   let cursor ?(lower = Unbounded) ?(upper = Unbounded) from = Raw.cursor from lower upper
+
+  let iterated keys_only ?(lower = Unbounded) ?(upper = Unbounded) ?prefix from =
+    if prefix <> None && (lower <> Unbounded || upper <> Unbounded) then
+      invalid_arg "Varvite: a prefix is a range by itself";
+    Raw.iterate from (lower, upper, prefix) keys_only
+
+  let iterate ?lower ?upper ?prefix from = iterated false ?lower ?upper ?prefix from
+  let iterate_keys ?lower ?upper ?prefix from = iterated true ?lower ?upper ?prefix from
   let close = Raw.close
 end
 
@@ -118,9 +185,11 @@ let stats table =
       blob_disk_bytes; buffer_bytes; filter_memory_bytes; index_memory_bytes; debt_bytes; union_debt_bytes; levels }
   | _ -> assert false
 
-(* What makes something of itself is closed by that, also when it fails. *)
+(* What makes something of itself is closed by that; a call that was refused has closed nothing. *)
 let finish how handle =
-  Fun.protect ~finally:(fun () -> Raw.finished handle) (fun () -> how handle)
+  let made = how handle in
+  Raw.finished handle;
+  made
 
 module Loader = struct
   type t = Raw.handle
@@ -157,6 +226,15 @@ module Snapshot = struct
   let close = Raw.close
 end
 
+module Follower = struct
+  type t = Raw.handle
+
+  let reload = Raw.follower_reload
+  let tables follower = texts (Raw.follower_tables follower)
+  let view = Raw.follower_view
+  let close = Raw.close
+end
+
 module Session = struct
   type t = Raw.handle
   type log = [ `None | `Written | `Synced ]
@@ -180,12 +258,13 @@ module Session = struct
     checkpoints : int;
   }
 
-  let opened how ?log ?seed ?direct ?queue_depth ?memory_bytes ?segment_bytes ?log_file_bytes ?cache (Disk.Disk disk) =
+  let opened how ?log ?seed ?direct ?queue_depth ?memory_bytes ?segment_bytes ?log_file_bytes ?max_open_files ?cache
+      (Disk.Disk disk) =
     let log = Option.map (function `None -> 0 | `Written -> 1 | `Synced -> 2) log in
     let number = Options.number in
     Raw.session disk how
       [| number log; number seed; Options.flag direct; number queue_depth; number memory_bytes; number segment_bytes;
-         number log_file_bytes |]
+         number log_file_bytes; number max_open_files |]
       (Option.map (fun (Cache.Cache cache) -> cache) cache)
 
   let create = opened 0
@@ -225,7 +304,11 @@ module Session = struct
   let read_values = Raw.read_values
   let warnings session = texts (Raw.session_warnings session)
   let is_poisoned = Raw.session_is_poisoned
-  let pause_merges session bytes = Raw.session_pause session (max bytes 0)
+
+  let pause_merges session bytes =
+    if bytes < 0 then invalid_arg "Varvite: a number of bytes is negative";
+    Raw.session_pause session bytes
+
   let resume_merges session = Raw.session_pause session (-1)
   let merges_are_paused = Raw.session_merges_are_paused
 
@@ -237,6 +320,55 @@ module Session = struct
       { keys_looked_up; pages_read; cache_hits; blobs_read; blob_read_bytes; blob_written_bytes; merge_read_bytes;
         written_bytes; write_out_bytes; merge_written_bytes; snapshot_written_bytes; load_written_bytes; log_records;
         log_written_bytes; log_syncs; checkpoints }
+    | _ -> assert false
+
+  type backed_up = {
+    tables : int;
+    segments : int;
+    bytes : int;
+    copied_bytes : int;
+    kept_segments : int;
+    kept_bytes : int;
+    log_records : int;
+    log_bytes : int;
+  }
+
+  let backup ?(verify = false) session (Disk.Disk target) =
+    match Raw.session_backup session target verify with
+    | [| tables; segments; bytes; copied_bytes; kept_segments; kept_bytes; log_records; log_bytes |] ->
+      { tables; segments; bytes; copied_bytes; kept_segments; kept_bytes; log_records; log_bytes }
+    | _ -> assert false
+
+  let follow ?(verify = false) ?(operators = []) session = Raw.session_follow session verify (Array.of_list operators)
+
+  type loss = { file : string; detail : string; keys : (string * string) option }
+
+  type repaired = {
+    session_was_lost : bool;
+    snapshots : int;
+    live_tables : int;
+    whole_live_tables : int;
+    losses : loss list;
+    segments : int;
+    bytes : int;
+    copied_bytes : int;
+    log_records : int;
+    log_records_behind : int;
+  }
+
+  let repair ?(skip_damaged = false) ?(seed = 0) ~source:(Disk.Disk source) (Disk.Disk target) =
+    let counts, texts = Raw.session_repair source target skip_damaged seed in
+    let loss at =
+      let item part = texts.((4 * at) + part) in
+      let told part = Option.value ~default:"" (item part) in
+      let keys = match (item 2, item 3) with Some first, Some last -> Some (first, last) | _ -> None in
+      { file = told 0; detail = told 1; keys }
+    in
+    match counts with
+    | [| was_lost; snapshots; live_tables; whole_live_tables; segments; bytes; copied_bytes; log_records;
+         log_records_behind |] ->
+      { session_was_lost = was_lost <> 0; snapshots; live_tables; whole_live_tables;
+        losses = List.init (Array.length texts / 4) loss; segments; bytes; copied_bytes; log_records; log_records_behind }
     | _ -> assert false
 
   let check (Disk.Disk disk) =

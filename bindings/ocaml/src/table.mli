@@ -2,7 +2,7 @@
 
     Keys and values are strings of any bytes. Every operation may raise {!Errors.Error}. Handles are closed by their
     [close], or by the collector some time after nothing leads to them; a handle that was closed gives [Closed]. Any
-    thread may use any handle. *)
+    thread may use any handle. A number that cannot be is [Invalid_argument]. *)
 
 (** How upserts join older values. *)
 module Operator : sig
@@ -40,6 +40,9 @@ type operation =
   | Delete of string  (** Unbinds the key. *)
   | Upsert of string * string  (** Joins the value to what the key is bound to, by the table's merge operator. *)
   | Insert_value of string * Value.t  (** Binds the key to a value that is stored already. *)
+  | Delete_range of string * string
+      (** Unbinds every key from the first on and before the second; keys that later operations bind in it stay. *)
+  | Delete_prefix of string  (** The same of every key that begins with this. *)
 
 (** Where a range of keys begins or ends. *)
 type bound = Unbounded | Included of string | Excluded of string
@@ -73,6 +76,36 @@ module Cursor : sig
   val close : t -> unit
 end
 
+(** What goes through a range from both ends, which meet. An error is the last that it gives: what comes before it is given
+    first. *)
+module type ENDS = sig
+  type t
+  type item
+
+  (** The least that is left. *)
+  val next : t -> item option
+
+  (** The greatest that is left. *)
+  val next_back : t -> item option
+
+  (** Up to so many, the least first. None only where the two ends meet. *)
+  val next_many : t -> int -> item array
+
+  (** Up to so many, the greatest first. *)
+  val next_many_back : t -> int -> item array
+
+  (** What is left, the least first, to be gone through once; it is closed at the end. *)
+  val to_seq : t -> item Seq.t
+
+  val close : t -> unit
+end
+
+(** Bindings. *)
+module Iterator : ENDS with type item = string * string
+
+(** Keys alone: values are not read. *)
+module Keys : ENDS with type item = string
+
 (** What reads keys. *)
 module type READS = sig
   type t
@@ -90,6 +123,11 @@ module type READS = sig
   val find : t -> string array -> Value.t option array
 
   val cursor : ?lower:bound -> ?upper:bound -> t -> Cursor.t
+
+  (** What is between the bounds, or begins with the prefix, as it is now. Reads nothing yet. *)
+  val iterate : ?lower:bound -> ?upper:bound -> ?prefix:string -> t -> Iterator.t
+
+  val iterate_keys : ?lower:bound -> ?upper:bound -> ?prefix:string -> t -> Keys.t
   val close : t -> unit
 end
 
@@ -191,6 +229,19 @@ module Snapshot : sig
   val close : t -> unit
 end
 
+(** The live tables of a session that another process writes: all as they were at one moment, until [reload]. *)
+module Follower : sig
+  type t
+
+  (** Goes on to what the log has now; whether that is another moment than before. Views that were taken stay as they
+      are. After an error the tables are as they were, and it may be tried again. *)
+  val reload : t -> bool
+
+  val tables : t -> string list
+  val view : t -> string -> View.t
+  val close : t -> unit
+end
+
 (** A folder of tables. *)
 module Session : sig
   type table := t
@@ -227,6 +278,7 @@ module Session : sig
     ?memory_bytes:int ->
     ?segment_bytes:int ->
     ?log_file_bytes:int ->
+    ?max_open_files:int ->
     ?cache:Cache.t ->
     'a
 
@@ -304,6 +356,45 @@ module Session : sig
   val resume_merges : t -> unit
   val merges_are_paused : t -> bool
   val stats : t -> stats
+
+  (** What a backup has: what came, and what an earlier one had brought. *)
+  type backed_up = {
+    tables : int;
+    segments : int;
+    bytes : int;
+    copied_bytes : int;
+    kept_segments : int;
+    kept_bytes : int;
+    log_records : int;
+    log_bytes : int;
+  }
+
+  (** Backs up all live tables, as they are at one moment, to a disk that is empty, or has an earlier backup of this
+      session, which becomes the new one. Updates go on meanwhile. {!open_} opens the backup. *)
+  val backup : ?verify:bool -> t -> Disk.t -> backed_up
+
+  (** Follows the live tables of a session that was opened to read, beside the process that updates them. *)
+  val follow : ?verify:bool -> ?operators:Operator.t list -> t -> Follower.t
+
+  (** A file that is damaged or lost, and between which keys entries are missing or older, both included. *)
+  type loss = { file : string; detail : string; keys : (string * string) option }
+
+  type repaired = {
+    session_was_lost : bool;
+    snapshots : int;
+    live_tables : int;
+    whole_live_tables : int;
+    losses : loss list;
+    segments : int;
+    bytes : int;
+    copied_bytes : int;
+    log_records : int;
+    log_records_behind : int;
+  }
+
+  (** Makes a new session on an empty disk of what is whole in the one on [source], which nobody writes to. With
+      [skip_damaged] a table or snapshot with damaged segments is kept without their entries; else it is left out. *)
+  val repair : ?skip_damaged:bool -> ?seed:int -> source:Disk.t -> Disk.t -> repaired
 
   (** Checks every byte that snapshots and live tables need, also beside the writer: files and what is wrong with them. *)
   val check : Disk.t -> (string * string) list

@@ -5,21 +5,27 @@
 
 /* ---- updates ---- */
 
-/* Operation: Insert (key, value) | Delete key | Upsert (key, value) | Insert_value (key, value's block). */
-enum { INSERT, DELETE, UPSERT, INSERT_VALUE };
+/* Operation: Insert (key, value) | Delete key | Upsert (key, value) | Insert_value (key, value's block)
+ * | Delete_range (from, before) | Delete_prefix prefix. */
+enum { INSERT, DELETE, UPSERT, INSERT_VALUE, DELETE_RANGE, DELETE_PREFIX };
+
+static int has_text(value operation) {
+    return Tag_val(operation) == INSERT || Tag_val(operation) == UPSERT || Tag_val(operation) == DELETE_RANGE;
+}
 
 static size_t batch_size(value batch) {
     size_t bytes = Wosize_val(batch) * sizeof(varvite_operation) + 8;
     for (mlsize_t it = 0; it < Wosize_val(batch); it++) {
         value one = Field(batch, it);
         bytes += face_size(Field(one, 0));
-        if (Tag_val(one) == INSERT || Tag_val(one) == UPSERT) bytes += face_size(Field(one, 1));
+        if (has_text(one)) bytes += face_size(Field(one, 1));
     }
     return bytes;
 }
 
 static varvite_operation *batch_of(struct face_memory *memory, value batch) {
-    static const uint32_t kinds[] = {VARVITE_INSERT, VARVITE_DELETE, VARVITE_UPSERT, VARVITE_INSERT_VALUE};
+    static const uint32_t kinds[] = {VARVITE_INSERT,       VARVITE_DELETE,       VARVITE_UPSERT,
+                                     VARVITE_INSERT_VALUE, VARVITE_DELETE_RANGE, VARVITE_DELETE_PREFIX};
     varvite_operation *all = face_take(memory, Wosize_val(batch) * sizeof *all);
     for (mlsize_t it = 0; it < Wosize_val(batch); it++) {
         value one = Field(batch, it);
@@ -29,7 +35,7 @@ static varvite_operation *batch_of(struct face_memory *memory, value batch) {
         to->value = (varvite_bytes){NULL, 0};
         to->held = NULL;
         if (Tag_val(one) == INSERT_VALUE) to->held = HANDLE(Field(one, 1));
-        else if (Tag_val(one) != DELETE) to->value = face_bytes(memory, Field(one, 1));
+        else if (has_text(one)) to->value = face_bytes(memory, Field(one, 1));
     }
     return all;
 }
@@ -134,19 +140,35 @@ value varvite_ocaml_lookup(value of, value keys) {
     CAMLreturn(answer);
 }
 
+/* Most values are no longer: one call, and no arena. */
+enum { NEAR_BYTES = 1024 };
+
 value varvite_ocaml_get(value of, value key) {
     CAMLparam2(of, key);
     CAMLlocal1(answer);
     varvite_error error;
     struct face_memory memory;
+    size_t length;
+    uint8_t near[NEAR_BYTES];
     int status;
     varvite_arena *arena = face_arena();
     face_reserve(&memory, face_size(key));
     varvite_bytes one = face_bytes(&memory, key);
     void *handle = HANDLE(of);
     int is_view = HELD(of)->kind == FACE_VIEW;
+    LIBRARY(is_view ? varvite_view_get_into(handle, &one, near, sizeof near, &length, &error)
+                    : varvite_table_get_into(handle, &one, near, sizeof near, &length, &error));
+    if (status == VARVITE_OK && (length <= sizeof near || length == SIZE_MAX)) {
+        face_free(&memory);
+        CAMLreturn(face_optional((varvite_bytes){length == SIZE_MAX ? NULL : near, length}));
+    }
+    if (status != VARVITE_OK && status != VARVITE_INVALID) {
+        face_free(&memory);
+        CHECK(status);
+    }
+    /* Also what is too long for a get. */
     LIBRARY(is_view ? varvite_view_lookup(handle, &one, 1, arena, &error)
-                    : varvite_table_get(handle, &one, arena, &error));
+                    : varvite_table_lookup(handle, &one, 1, arena, &error));
     face_free(&memory);
     CHECK(status);
     answer = face_optional(arena->items[0]);
@@ -233,8 +255,7 @@ value varvite_ocaml_value_read_at(value held, value offset, value buffer) {
     varvite_error error;
     size_t length;
     int status;
-    if (Long_val(offset) < 0) caml_invalid_argument("Varvite: an offset is negative");
-    uint64_t from = Long_val(offset);
+    uint64_t from = face_number(offset, UINT64_MAX);
     uint8_t *data = Caml_ba_data_val(buffer);
     size_t capacity = Caml_ba_array_val(buffer)->dim[0];
     void *handle = HANDLE(held);
@@ -287,7 +308,7 @@ value varvite_ocaml_load_table(value session, value name, value sort_bytes) {
     varvite_loader *loader;
     struct face_memory memory;
     int status;
-    uint64_t bytes = Long_val(sort_bytes);
+    uint64_t bytes = face_number(sort_bytes, UINT64_MAX);
     face_no_nul(name);
     face_reserve(&memory, face_size(name));
     const char *text = (const char *)face_bytes(&memory, name).data;
@@ -388,7 +409,7 @@ value varvite_ocaml_cursor_next_many(value cursor, value limit) {
     varvite_error error;
     int status;
     varvite_arena *arena = face_arena();
-    size_t most = Long_val(limit) < 0 ? 0 : Long_val(limit);
+    size_t most = face_number(limit, SIZE_MAX);
     use(cursor);
     void *handle = HANDLE(cursor);
     LIBRARY(varvite_cursor_next_many(handle, most, arena, &error));
@@ -429,4 +450,48 @@ value varvite_ocaml_cursor_seek(value cursor, value key) {
     face_free(&memory);
     CHECK(status);
     CAMLreturn(Val_unit);
+}
+
+/* ---- iterators: of a table or of a view ---- */
+
+/* between: a lower and an upper bound, or a prefix. */
+value varvite_ocaml_iterate(value of, value between, value keys_only) {
+    CAMLparam2(of, between);
+    varvite_error error;
+    varvite_iterator *iterator;
+    struct face_memory memory;
+    int status, only = Bool_val(keys_only), is_view = HELD(of)->kind == FACE_VIEW;
+    int is_prefix = Is_block(Field(between, 2));
+    void *handle = HANDLE(of);
+    if (is_prefix) {
+        value text = Field(Field(between, 2), 0);
+        face_reserve(&memory, face_size(text));
+        varvite_bytes prefix = face_bytes(&memory, text);
+        LIBRARY(is_view ? varvite_view_iterate_prefix(handle, &prefix, only, &iterator, &error)
+                        : varvite_table_iterate_prefix(handle, &prefix, only, &iterator, &error));
+    } else {
+        face_reserve(&memory, bound_size(Field(between, 0)) + bound_size(Field(between, 1)));
+        varvite_bound lower = bound_of(&memory, Field(between, 0)), upper = bound_of(&memory, Field(between, 1));
+        LIBRARY(is_view ? varvite_view_iterate(handle, &lower, &upper, only, &iterator, &error)
+                        : varvite_table_iterate(handle, &lower, &upper, only, &iterator, &error));
+    }
+    face_free(&memory);
+    CHECK(status);
+    CAMLreturn(face_child(FACE_ITERATOR, iterator, of));
+}
+
+value varvite_ocaml_iterator_next(value iterator, value limit, value is_back) {
+    CAMLparam1(iterator);
+    CAMLlocal1(answer);
+    varvite_error error;
+    int status, back = Bool_val(is_back);
+    varvite_arena *arena = face_arena();
+    size_t most = face_number(limit, SIZE_MAX);
+    void *handle = HANDLE(iterator);
+    LIBRARY(back ? varvite_iterator_next_back(handle, most, arena, &error)
+                 : varvite_iterator_next(handle, most, arena, &error));
+    CHECK(status);
+    answer = face_texts(arena);
+    face_emptied(arena);
+    CAMLreturn(answer);
 }

@@ -14,14 +14,10 @@ static value optional_tree(varvite_tree *tree) {
     CAMLreturn(caml_alloc_some(block));
 }
 
-static varvite_configuration configuration_of(value given) {
-    return (varvite_configuration){Long_val(Field(given, 0)), Long_val(Field(given, 1)), Long_val(Field(given, 2))};
-}
-
 value varvite_ocaml_tree_empty(value configuration) {
     varvite_error error;
     varvite_tree *tree;
-    varvite_configuration shape = configuration_of(configuration);
+    varvite_configuration shape = face_configuration(configuration);
     int status;
     LIBRARY(varvite_tree_empty(&shape, &tree, &error));
     CHECK(status);
@@ -32,7 +28,7 @@ value varvite_ocaml_tree_of_value(value configuration, value held) {
     CAMLparam2(configuration, held);
     varvite_error error;
     varvite_tree *tree;
-    varvite_configuration shape = configuration_of(configuration);
+    varvite_configuration shape = face_configuration(configuration);
     struct face_memory memory;
     int status;
     face_reserve(&memory, face_size(held));
@@ -45,17 +41,30 @@ value varvite_ocaml_tree_of_value(value configuration, value held) {
 
 /* ---- reading ---- */
 
+/* Most values are no longer: one call, and no arena. */
+enum { NEAR_BYTES = 1024 };
+
 value varvite_ocaml_tree_find(value tree, value path) {
     CAMLparam2(tree, path);
     CAMLlocal1(answer);
     varvite_error error;
     struct face_memory memory;
-    size_t steps;
+    size_t steps, length;
+    uint8_t near[NEAR_BYTES];
     int status;
     varvite_arena *arena = face_arena();
     face_reserve(&memory, face_path_size(path));
     varvite_bytes *all = face_path(&memory, path, &steps);
     void *handle = HANDLE(tree);
+    LIBRARY(varvite_tree_find_into(handle, all, steps, near, sizeof near, &length, &error));
+    if (status == VARVITE_OK && (length <= sizeof near || length == SIZE_MAX)) {
+        face_free(&memory);
+        CAMLreturn(face_optional((varvite_bytes){length == SIZE_MAX ? NULL : near, length}));
+    }
+    if (status != VARVITE_OK) {
+        face_free(&memory);
+        CHECK(status);
+    }
     LIBRARY(varvite_tree_find(handle, all, steps, arena, &error));
     face_free(&memory);
     CHECK(status);
@@ -166,7 +175,7 @@ value varvite_ocaml_tree_clear(value tree, value depth) {
     CAMLparam1(tree);
     varvite_error error;
     int status;
-    size_t deeper = Long_val(depth);
+    size_t deeper = face_number(depth, SIZE_MAX);
     void *handle = HANDLE(tree);
     LIBRARY(varvite_tree_clear(handle, deeper, &error));
     CHECK(status);
@@ -394,7 +403,7 @@ value varvite_ocaml_proof_verify(value proof, value configuration, value root, v
     CAMLparam4(proof, configuration, root, function);
     CAMLlocal1(raised);
     varvite_error error;
-    varvite_configuration shape = configuration_of(configuration);
+    varvite_configuration shape = face_configuration(configuration);
     varvite_kinded known = {Long_val(Field(root, 0)), {{0}}};
     struct running running = {.function = &function, .raised = &raised, .inner = {.kind = VARVITE_OK}};
     int status;
@@ -426,7 +435,7 @@ value varvite_ocaml_proof_decode(value encoding, value configuration, value enco
     varvite_error error;
     varvite_proof *proof;
     struct face_memory memory;
-    varvite_configuration shape = configuration_of(configuration);
+    varvite_configuration shape = face_configuration(configuration);
     int status;
     uint32_t which = Long_val(encoding);
     face_reserve(&memory, face_size(encoded));

@@ -74,6 +74,30 @@ let runtime_lock () =
   Thread.join other;
   Alcotest.(check bool) (Printf.sprintf "the other ran %d times" (Atomic.get seen)) true (Atomic.get seen > 100)
 
+(* Threads that close the same, while a call has it: the close waits, and nobody is told that it is a cursor. *)
+let closed_by_several () =
+  let session = Table.Session.create (Disk.memory ~seed:1 ()) in
+  let table = Table.Session.create_table session "t" in
+  let batch = Array.init 150_000 (fun at -> Table.Insert (Printf.sprintf "%09d" (at * 7919 mod 1_000_003), "value")) in
+  let wrong = Atomic.make 0 and closed = Atomic.make 0 in
+  let writer = Thread.create (fun () -> try Table.apply table batch with Error (Closed, _) -> () | _ -> Atomic.incr wrong) () in
+  Thread.yield ();
+  let closes =
+    List.init 4 (fun _ ->
+        Thread.create
+          (fun () ->
+            match Table.close table with
+            | () -> Atomic.incr closed
+            | exception Error (Closed, _) -> Atomic.incr closed
+            | exception _ -> Atomic.incr wrong)
+          ())
+  in
+  List.iter Thread.join (writer :: closes);
+  Alcotest.(check (pair int int)) "closed, wrong" (4, 0) (Atomic.get closed, Atomic.get wrong);
+  match Table.get table "a" with
+  | _ -> Alcotest.fail "it was closed"
+  | exception Error (Closed, _) -> ()
+
 let one_cursor () =
   let session = Table.Session.create (Disk.memory ~seed:1 ()) in
   let table = Table.Session.create_table session "t" in
@@ -162,5 +186,6 @@ let tests =
   [ Alcotest.test_case "fork" `Quick forks;
     Alcotest.test_case "tables closed beneath readers" `Quick tables;
     Alcotest.test_case "the runtime lock" `Quick runtime_lock;
+    Alcotest.test_case "a table that several close" `Quick closed_by_several;
     Alcotest.test_case "one cursor" `Quick one_cursor;
     Alcotest.test_case "contexts" `Quick contexts ]

@@ -66,6 +66,8 @@ let table_line folder =
         | [ Text "insert"; key; value ] -> Insert (bytes key, bytes value)
         | [ Text "upsert"; key; value ] -> Upsert (bytes key, bytes value)
         | [ Text "delete"; key ] -> Delete (bytes key)
+        | [ Text "delete_range"; lower; before ] -> Delete_range (bytes lower, bytes before)
+        | [ Text "delete_prefix"; prefix ] -> Delete_prefix (bytes prefix)
         | _ -> failwith "an operation that nobody knows"
       in
       Table.apply (table line) (Array.of_list (List.map operation (list (member "operations" line))))
@@ -77,6 +79,15 @@ let table_line folder =
       let lower = bound "from" (fun it -> Table.Included it) and upper = bound "before" (fun it -> Table.Excluded it) in
       let range = Array.to_list (Table.range ~lower ~upper (table line)) in
       Alcotest.check values "a range" (found line) (List.concat_map (fun (key, value) -> [ Some key; Some value ]) range)
+    | "delete_range" ->
+      Table.delete_range (table line) ~lower:(Included (bytes (member "from" line))) ~upper:(Excluded (bytes (member "before" line)))
+    | "prefix" ->
+      let range = List.of_seq (Table.Iterator.to_seq (Table.iterate ~prefix:(bytes (member "prefix" line)) (table line))) in
+      Alcotest.check values "a prefix" (found line) (List.concat_map (fun (key, value) -> [ Some key; Some value ]) range)
+    | "keys_back" ->
+      let keys = Table.iterate_keys ~prefix:(bytes (member "prefix" line)) (table line) in
+      Alcotest.check values "keys" (found line) (Array.to_list (Array.map Option.some (Table.Keys.next_many_back keys max_int)));
+      Table.Keys.close keys
     | "union" ->
       let of_ = List.map (fun it -> Hashtbl.find tables (text it)) (list (member "of" line)) in
       let name = text (member "table" line) in

@@ -161,6 +161,138 @@ let operators () =
   done;
   Alcotest.(check (option string)) "all" (Some (String.make 50 'x')) (Table.get third "3")
 
+(* What is refused in an operator, which runs in the library's middle, can be done when it has returned. *)
+let refused () =
+  let session = session () in
+  let within = ref (fun () -> ()) in
+  let operator =
+    Table.Operator.make ~name:"asks" (fun older newer ->
+        !within ();
+        older ^ newer)
+  in
+  let table = Table.Session.create_table ~operator session "t" in
+  let other = Table.Session.create_table session "u" in
+  Table.apply other [| Insert ("a", "1"); Insert ("b", "2") |];
+  let view = Table.view other and cursor = Table.cursor other and iterator = Table.iterate other in
+  let loader = Table.Session.load_table session "l" and writer = Table.Session.write_value session in
+  Table.Loader.push loader [| ("a", "1") |];
+  let refusals = ref 0 in
+  let is_refused f =
+    match f () with
+    | () -> Alcotest.fail "an operator may call nothing"
+    | exception Error (Invalid, _) -> incr refusals
+  in
+  (within :=
+     fun () ->
+       within := ignore;
+       List.iter is_refused
+         [ (fun () -> Table.close other);
+           (fun () -> Table.View.close view);
+           (fun () -> Table.Cursor.close cursor);
+           (fun () -> Table.Iterator.close iterator);
+           (fun () -> Table.Session.close session);
+           (fun () -> ignore (Table.Loader.finish loader));
+           (fun () -> ignore (Table.Writer.finish writer)) ]);
+  Table.insert table "a" "1";
+  Table.upsert table "a" "2";
+  Alcotest.(check (option string)) "joined" (Some "12") (Table.get table "a");
+  Alcotest.(check int) "refused" 7 !refusals;
+  (* They are as open as before, *)
+  Alcotest.(check (option string)) "a table" (Some "1") (Table.get other "a");
+  Alcotest.(check (option string)) "a view" (Some "2") (Table.View.get view "b");
+  Alcotest.(check bool) "a cursor" true (Table.Cursor.next_key cursor = Some "a");
+  Alcotest.(check bool) "an iterator" true (Table.Iterator.next_back iterator = Some ("b", "2"));
+  Table.Loader.push loader [| ("b", "2") |];
+  Table.Writer.write writer "piece";
+  (* and a close closes them. *)
+  Table.View.close view;
+  fails Closed (fun () -> ignore (Table.View.get view "b"));
+  Table.Cursor.close cursor;
+  fails Closed (fun () -> ignore (Table.Cursor.next cursor));
+  Table.Iterator.close iterator;
+  Table.Iterator.close iterator;
+  fails Closed (fun () -> ignore (Table.Iterator.next iterator));
+  Table.close other;
+  fails Closed (fun () -> ignore (Table.get other "a"));
+  Table.Writer.close writer;
+  fails Closed (fun () -> Table.Writer.write writer "piece");
+  let loaded = Table.Loader.finish loader in
+  Table.Loader.close loader;
+  Alcotest.(check (option string)) "loaded" (Some "2") (Table.get loaded "b");
+  (* A finish that fails closes; to close once more does nothing. *)
+  let loader = Table.Session.load_table session "l" and writer = Table.Session.write_value session in
+  Table.Session.close session;
+  fails Closed (fun () -> ignore (Table.Loader.finish loader));
+  fails Closed (fun () -> ignore (Table.Writer.finish writer));
+  Table.Loader.close loader;
+  Table.Writer.close writer
+
+(* Numbers that the other side has no room for. *)
+let numbers () =
+  let invalid name f =
+    match f () with
+    | _ -> Alcotest.failf "%s was taken" name
+    | exception Invalid_argument sentence ->
+      Alcotest.(check bool) sentence true (String.length sentence > 20)
+  in
+  let big = 1 lsl 32 in
+  let create ?queue_depth ?memory_bytes ?segment_bytes ?log_file_bytes ?max_open_files ?seed () =
+    ignore
+      (Table.Session.create ?queue_depth ?memory_bytes ?segment_bytes ?log_file_bytes ?max_open_files ?seed (Disk.memory ()))
+  in
+  let below = -1 in
+  invalid "queue_depth" (fun () -> create ~queue_depth:(big + 8) ());
+  invalid "queue_depth" (fun () -> create ~queue_depth:below ());
+  invalid "memory_bytes" (fun () -> create ~memory_bytes:below ());
+  invalid "segment_bytes" (fun () -> create ~segment_bytes:below ());
+  invalid "log_file_bytes" (fun () -> create ~log_file_bytes:below ());
+  invalid "max_open_files" (fun () -> create ~max_open_files:below ());
+  invalid "seed" (fun () -> create ~seed:below ());
+  invalid "a seed" (fun () -> ignore (Disk.memory ~seed:below ()));
+  invalid "a cache" (fun () -> ignore (Cache.create below));
+  fails Invalid (fun () -> ignore (Cache.create max_int));
+  let session = session () in
+  let table ?size_ratio ?write_buffer_bytes ?filter_bytes_max ?filter_bits ?blob_min_bytes ?within_memory () =
+    Table.Session.create_table ?size_ratio ?write_buffer_bytes ?filter_bytes_max ?filter_bits ?blob_min_bytes
+      ?within_memory session "t"
+  in
+  (* These would be 4, 8 and 64 if they were cut. *)
+  invalid "size_ratio" (fun () -> table ~size_ratio:(big + 4) ());
+  invalid "filter_bits" (fun () -> table ~filter_bits:(big + 8) ());
+  invalid "blob_min_bytes" (fun () -> table ~blob_min_bytes:(big + 64) ());
+  invalid "size_ratio" (fun () -> table ~size_ratio:below ());
+  invalid "write_buffer_bytes" (fun () -> table ~write_buffer_bytes:below ());
+  invalid "filter_bytes_max" (fun () -> table ~filter_bytes_max:below ());
+  invalid "within_memory" (fun () -> table ~within_memory:below ());
+  let table = table () in
+  Table.insert table "a" "1";
+  invalid "credits" (fun () -> Table.work table ~credits:below);
+  invalid "credits" (fun () -> Table.supply_union_credits table min_int);
+  Alcotest.(check int) "nothing is left" 0 (Table.work table ~credits:max_int);
+  invalid "bytes" (fun () -> Table.Session.pause_merges session below);
+  invalid "sort_bytes" (fun () -> Table.Session.load_table ~sort_bytes:below session "l");
+  fails Invalid (fun () -> ignore (Table.Session.load_table ~sort_bytes:max_int session "l"));
+  let cursor = Table.cursor table and iterator = Table.iterate table in
+  invalid "a limit" (fun () -> Table.Cursor.next_many cursor below);
+  invalid "a limit" (fun () -> Table.Iterator.next_many iterator below);
+  Alcotest.(check int) "all" 1 (Array.length (Table.Iterator.next_many iterator max_int));
+  let found = Option.get (Table.find table [| "a" |]).(0) in
+  invalid "an offset" (fun () -> Table.Value.read_at found ~offset:below Bigarray.(Array1.create char c_layout 1));
+  invalid "a prefix and a bound" (fun () -> Table.iterate ~prefix:"a" ~lower:(Included "a") table);
+  let index = index () in
+  let tree = Context.tree_of (Context.empty index) in
+  invalid "a limit" (fun () -> Context.log index below);
+  invalid "a limit" (fun () -> Context.history index [] below);
+  invalid "a depth" (fun () -> Context.Tree.clear ~depth:below tree);
+  List.iter
+    (fun (name, f) -> invalid name (fun () -> f (Disk.memory ())))
+    [ ("tree_bytes", fun disk -> Context.create ~tree_bytes:below disk);
+      ("chunk_bytes", fun disk -> Context.create ~chunk_bytes:below disk);
+      ("max_open_files", fun disk -> Context.create ~max_open_files:below disk);
+      ("entries", fun disk -> Context.create ~configuration:{ Context.tezos with entries = big + 32 } disk);
+      ("stable_hash", fun disk -> Context.create ~configuration:{ Context.tezos with stable_hash = below } disk) ];
+  invalid "child_order" (fun () -> Context.free_tree ~configuration:{ Context.tezos with child_order = big } ())
+
 let filled count =
   let index = index () in
   let rec go context at =
@@ -258,6 +390,8 @@ let tests =
     Alcotest.test_case "closed handles of contexts" `Quick closed_contexts;
     Alcotest.test_case "wrong calls" `Quick wrong;
     Alcotest.test_case "operators that raise" `Quick operators;
+    Alcotest.test_case "what an operator is refused" `Quick refused;
+    Alcotest.test_case "numbers that cannot be" `Quick numbers;
     Alcotest.test_case "callbacks that raise" `Quick callbacks;
     Alcotest.test_case "signal handlers that raise" `Quick signals;
     Alcotest.test_case "what is dropped is closed" `Quick collected ]

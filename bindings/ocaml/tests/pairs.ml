@@ -119,8 +119,91 @@ let twins () =
   Alcotest.(check bool) "errors alike" true (Twins.stopped pair = None);
   Twins.close pair
 
+(* ---- proofs ---- *)
+
+(* Contexts with faults in what they prove. *)
+module Doubtful = struct
+  include Context
+
+  let fault = ref ""
+
+  let produce_tree_proof index tree f =
+    Context.produce_tree_proof index tree (fun tree ->
+        if !fault = "shows more" then ignore (Context.Tree.find tree [ "data"; "b"; "3" ]);
+        f tree)
+
+  let verify_tree_proof ?root proof f =
+    let root = if !fault = "believes" then None else root in
+    if !fault = "refuses" then Result.Error (`Proof_mismatch "it is no proof") else Context.verify_tree_proof ?root proof f
+end
+
+module Proving = Duo.Make_with_proofs (Context) (Doubtful)
+
+module Backwards = Duo.Make_with_proofs (Doubtful) (Context)
+
+let look tree = (tree, Option.map Bytes.to_string (Proving.Tree.find tree [ "data"; "a"; "2" ]))
+
+let proofs () =
+  let store seed = Context.create (Disk.memory ~seed ()) in
+  let make () =
+    Doubtful.fault := "";
+    let pair = Proving.couple (store 1) (store 2) in
+    let rec filled context at =
+      if at = 20 then context
+      else filled (Proving.add context [ "data"; (if at mod 2 = 0 then "a" else "b"); string_of_int at ] (value "v")) (at + 1)
+    in
+    let hash = Proving.commit ~time:1L (filled (Proving.empty pair) 0) in
+    (pair, Option.get (Proving.find_tree (Proving.checkout_exn pair hash) []))
+  in
+  let pair, tree = make () in
+  let root = `Node (Proving.Tree.hash tree) in
+  let proof, seen = Proving.produce_tree_proof pair tree look in
+  Alcotest.(check (option string)) "seen" (Some "v") seen;
+  let encoded = Proving.Proof.encode proof `V2 in
+  let decoded = Proving.Proof.decode `V2 encoded in
+  Alcotest.(check bool) "not a stream" false (Proving.Proof.is_stream decoded);
+  Alcotest.(check bool) "its root" true (Proving.Proof.before decoded = root && Proving.Proof.after decoded = root);
+  let verdict root = Proving.verify_tree_proof ~root decoded look in
+  (match verdict root with Ok (_, seen) -> Alcotest.(check (option string)) "verified" (Some "v") seen | Error _ -> Alcotest.fail "refused");
+  let other = `Node (Hash.of_string_exn (String.make 32 'x')) in
+  (match verdict other with Ok _ -> Alcotest.fail "another root" | Error (`Proof_mismatch _) -> ());
+  let stream, _ = Proving.produce_stream_proof pair tree look in
+  (match Proving.verify_stream_proof ~root stream look with Ok _ -> () | Error _ -> Alcotest.fail "refused");
+  (* A function that changes the tree, and one that raises. *)
+  let changed, () = Proving.produce_tree_proof pair tree (fun tree -> (Proving.Tree.add tree [ "data"; "c" ] (value "w"), ())) in
+  Alcotest.(check bool) "another tree after" true (Proving.Proof.after changed <> Proving.Proof.before changed);
+  Alcotest.check_raises "its own" Exit (fun () -> ignore (Proving.produce_tree_proof pair tree (fun _ -> raise Exit)));
+  Proving.Proof.close changed;
+  let differs fault f =
+    let pair, tree = make () in
+    let proof, _ = Proving.produce_tree_proof pair tree look in
+    Doubtful.fault := fault;
+    match f pair tree proof with
+    | () -> Alcotest.failf "%s was not found" fault
+    | exception Duo.Difference _ -> Alcotest.(check bool) fault true (Proving.stopped pair <> None)
+  in
+  differs "shows more" (fun pair tree _ -> ignore (Proving.produce_tree_proof pair tree look));
+  differs "refuses" (fun _ _ proof -> ignore (Proving.verify_tree_proof ~root proof look));
+  differs "believes" (fun _ _ proof -> ignore (Proving.verify_tree_proof ~root:other proof look));
+  (* And where the first of the two is the one at fault. *)
+  List.iter
+    (fun (fault, root) ->
+      Doubtful.fault := "";
+      let pair = Backwards.couple (store 3) (store 4) in
+      let tree = Backwards.Tree.add (Backwards.Tree.empty (Backwards.empty pair)) [ "data"; "a"; "2" ] (value "v") in
+      let look tree = (tree, Backwards.Tree.mem tree [ "data"; "a"; "2" ]) in
+      let proof, _ = Backwards.produce_tree_proof pair tree look in
+      let root = if root then `Node (Backwards.Tree.hash tree) else other in
+      Doubtful.fault := fault;
+      match Backwards.verify_tree_proof ~root proof look with
+      | _ -> Alcotest.failf "%s was not found" fault
+      | exception Duo.Difference _ -> ())
+    [ ("refuses", true); ("believes", false) ];
+  Doubtful.fault := ""
+
 let tests =
   [ Alcotest.test_case "alike" `Quick alike;
     Alcotest.test_case "injected differences" `Quick injected;
     Alcotest.test_case "hashes compared rarely" `Quick rarely;
-    Alcotest.test_case "on folders" `Quick twins ]
+    Alcotest.test_case "on folders" `Quick twins;
+    Alcotest.test_case "proofs" `Quick proofs ]

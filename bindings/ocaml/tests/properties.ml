@@ -18,7 +18,9 @@ let operation : Table.operation Gen.t =
   Gen.frequency
     [ (4, Gen.map2 (fun key value -> Table.Insert (key, value)) key text);
       (2, Gen.map (fun key -> Table.Delete key) key);
-      (2, Gen.map2 (fun key value -> Table.Upsert (key, value)) key text) ]
+      (2, Gen.map2 (fun key value -> Table.Upsert (key, value)) key text);
+      (1, Gen.map2 (fun a b -> Table.Delete_range (a, b)) key key);
+      (1, Gen.map (fun key -> Table.Delete_prefix (String.sub key 0 5)) key) ]
 
 let step =
   Gen.frequency
@@ -36,6 +38,16 @@ let applied map : Table.operation -> string Texts.t = function
   | Upsert (key, value) ->
     Texts.update key (function None -> Some value | Some older -> Some (joined older value)) map
   | Insert_value _ -> map
+  | Delete_range (lower, before) -> Texts.filter (fun key _ -> key < lower || key >= before) map
+  | Delete_prefix prefix -> Texts.filter (fun key _ -> not (String.starts_with ~prefix key)) map
+
+(* From both ends in turn. *)
+let rec zigzag it is_back =
+  match if is_back then Table.Iterator.next_back it else Table.Iterator.next it with
+  | None -> ([], [])
+  | Some found ->
+    let front, back = zigzag it (not is_back) in
+    if is_back then (front, found :: back) else (found :: front, back)
 
 let same_content table map =
   let expected = Array.of_list (Texts.bindings map) in
@@ -49,6 +61,15 @@ let same_content table map =
     && Array.of_list (all Table.Cursor.next cursor) = expected
     && Array.of_list (List.rev (all Table.Cursor.previous backwards)) = expected
     && Table.View.range view = expected
+    && (let front, back = zigzag (Table.iterate table) false in
+        Array.of_list (front @ List.rev back) = expected)
+    && (let keys = Table.View.iterate_keys ~prefix:"key 1" view in
+        let found = Table.Keys.next_many_back keys max_int in
+        Table.Keys.close keys;
+        let wanted = List.filter (fun (key, _) -> String.starts_with ~prefix:"key 1" key) (Array.to_list expected) in
+        Array.to_list found = List.rev_map fst wanted)
+    && List.of_seq (Table.Iterator.to_seq (Table.iterate ~lower:(Excluded "key 03") table))
+       = List.filter (fun (key, _) -> key > "key 03") (Array.to_list expected)
     && Table.View.count view = Array.length expected
   in
   Table.Cursor.close cursor;

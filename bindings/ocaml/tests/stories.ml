@@ -164,7 +164,118 @@ let proofs () =
       Alcotest.(check bool) "the same" true (Context.Proof.after proof = root))
     [ false; true ]
 
+(* Copies of a session, and what follows it beside its writer. *)
+let copies () =
+  let folder = Folders.fresh () in
+  let disk = Disk.folder folder in
+  let operator = Table.Operator.make ~name:"joined" ( ^ ) in
+  let session = Table.Session.create ~log:`Written ~log_file_bytes:4096 ~max_open_files:16 disk in
+  let table = Table.Session.create_table ~operator ~write_buffer_bytes:4096 session "t" in
+  for at = 0 to 299 do
+    Table.insert table (Printf.sprintf "k%03d" at) (String.make 40 'v')
+  done;
+  (match Table.Session.follow session with
+  | _ -> Alcotest.fail "it writes"
+  | exception Error (Invalid, _) -> ());
+  let reader = Table.Session.open_read_only disk in
+  let follower = Table.Session.follow ~operators:[ operator ] reader in
+  let before = Table.Follower.view follower "t" in
+  Alcotest.(check bool) "nothing new" false (Table.Follower.reload follower);
+  Table.apply table [| Delete_prefix "k1"; Delete_range ("k2", "k25"); Insert ("k100", "again"); Upsert ("k000", "!") |];
+  Alcotest.(check bool) "new" true (Table.Follower.reload follower);
+  Alcotest.(check (list string)) "tables" [ "t" ] (Table.Follower.tables follower);
+  let after = Table.Follower.view follower "t" in
+  Alcotest.(check (pair int int)) "counts" (300, 151) (Table.View.count before, Table.View.count after);
+  Alcotest.(check (option string)) "joined" (Some (String.make 40 'v' ^ "!")) (Table.View.get after "k000");
+  (match Table.Follower.view follower "u" with
+  | _ -> Alcotest.fail "nobody is called so"
+  | exception Error (Missing, _) -> ());
+  Table.Follower.close follower;
+  (match Table.Follower.reload follower with
+  | _ -> Alcotest.fail "it was closed"
+  | exception Error (Closed, _) -> ());
+  Table.View.close before;
+  Table.View.close after;
+  Table.Session.close reader;
+  let backup = Disk.memory () in
+  let first = Table.Session.backup session backup in
+  let again = Table.Session.backup ~verify:true session backup in
+  Alcotest.(check bool) "kept" true (first.segments > 0 && again.kept_segments = first.segments && again.tables = 1);
+  Table.close table;
+  Table.Session.close session;
+  let session = Table.Session.open_ ~log:`Written backup in
+  let table = Table.Session.open_table ~operators:[ operator ] session "t" in
+  Alcotest.(check (option string)) "in the backup" (Some "again") (Table.get table "k100");
+  Table.close table;
+  Table.Session.close session;
+  (* One byte of a segment is wrong. *)
+  let segment =
+    List.find
+      (fun path -> Filename.check_suffix path ".segment" || Filename.basename (Filename.dirname path) = "segments")
+      (Folders.files folder)
+  in
+  let path = Filename.concat folder segment in
+  let content = Bytes.of_string (Folders.content path) in
+  Bytes.set content 100 (Char.chr (Char.code (Bytes.get content 100) lxor 255));
+  let out = open_out_bin path in
+  output_bytes out content;
+  close_out out;
+  let left_out = Table.Session.repair ~source:disk (Disk.memory ()) in
+  Alcotest.(check bool) "left out" true (left_out.live_tables = 0 && left_out.losses <> [] && not left_out.session_was_lost);
+  let target = Disk.memory () in
+  let kept = Table.Session.repair ~skip_damaged:true ~seed:9 ~source:disk target in
+  Alcotest.(check (pair int int)) "kept" (1, 0) (kept.live_tables, kept.whole_live_tables);
+  let loss = List.find (fun (it : Table.Session.loss) -> it.keys <> None) kept.losses in
+  Alcotest.(check bool) "told" true (String.length loss.detail > 10 && fst (Option.get loss.keys) <= snd (Option.get loss.keys));
+  let session = Table.Session.open_ ~log:`Written target in
+  Alcotest.(check (list string)) "in the new one" [ "t" ] (Table.Session.live_tables session);
+  Table.Session.close session
+
+(* A store of Irmin: written, known as one, and read. *)
+let irmin () =
+  let index = Context.create ~max_open_files:16 (Disk.memory ~seed:1 ()) in
+  let rec filled context at =
+    if at = 0 then context
+    else filled (Context.add context [ "contracts"; string_of_int at; "balance" ] (value (string_of_int at))) (at - 1)
+  in
+  let first = Context.commit ~time:1L ~message:"one" (filled (Context.empty index) 400) in
+  let second = Context.commit ~time:2L (Context.remove (Context.checkout_exn index first) [ "contracts"; "7" ]) in
+  Context.set_branch index "main" second;
+  let target = Disk.memory () in
+  Alcotest.(check bool) "not yet" false (Context.is_irmin target);
+  let exported = Context.export_irmin index ~scratch:(Disk.memory ()) target in
+  Alcotest.(check (pair int int)) "exported" (2, 1) (exported.commits, exported.branches);
+  Alcotest.(check bool) "it is one" true (Context.is_irmin target);
+  let irmin = Context.open_irmin target in
+  Alcotest.(check bool) "ours" true (Context.configuration irmin = Context.tezos);
+  let same hash =
+    let ours = Context.checkout_exn index hash and theirs = Context.checkout_exn irmin hash in
+    Alcotest.(check bool) "the same" true
+      (Context.Tree.equal (Context.tree_of ours) (Context.tree_of theirs)
+      && Context.find theirs [ "contracts"; "8"; "balance" ] = Some (value "8")
+      && Context.list theirs [ "contracts" ] |> List.map fst = (Context.list ours [ "contracts" ] |> List.map fst)
+      && Context.commit_info irmin hash = Context.commit_info index hash)
+  in
+  List.iter same [ first; second ];
+  Alcotest.(check bool) "removed" true (Context.find (Context.checkout_exn irmin second) [ "contracts"; "7"; "balance" ] = None);
+  (match Context.commit ~time:3L (Context.checkout_exn irmin second) with
+  | _ -> Alcotest.fail "it is to be read"
+  | exception Error (Invalid, _) -> ());
+  let proof, found =
+    Context.produce_tree_proof irmin (Context.tree_of (Context.checkout_exn irmin first)) (fun tree ->
+        (tree, Context.Tree.find tree [ "contracts"; "7"; "balance" ]))
+  in
+  Alcotest.(check bool) "proven" true (found = Some (value "7"));
+  Context.Proof.close proof;
+  Context.close irmin;
+  (match Context.open_irmin (Disk.memory ()) with
+  | _ -> Alcotest.fail "there is nothing"
+  | exception Error ((Missing | Corrupt | Invalid), _) -> ());
+  Context.close index
+
 let tests =
   [ Alcotest.test_case "tables" `Quick tables;
     Alcotest.test_case "contexts" `Quick contexts;
+    Alcotest.test_case "copies" `Quick copies;
+    Alcotest.test_case "stores of Irmin" `Quick irmin;
     Alcotest.test_case "proofs" `Quick proofs ]

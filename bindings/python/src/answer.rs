@@ -59,6 +59,21 @@ answers! {
     }
     /// What an export or an import moved.
     Transferred { segments: u64, bytes: u64, copied_bytes: u64, }
+    /// What a backup has: what came, and what an earlier one had brought.
+    BackedUp { tables: u64, moved: Transferred, kept: Transferred, log_records: u64, log_bytes: u64, }
+    /// Something that a repair did not keep, or not all of: of a segment the keys between which entries are missing or
+    /// older, both included.
+    Loss {
+        file: String, detail: String, snapshots: Vec<String>, live_tables: Vec<String>,
+        keys: Option<(Vec<u8>, Vec<u8>)>, entries: u64,
+    }
+    /// A live table that a repair kept.
+    RepairedTable { name: String, log_records: u64, left_out: u64, is_whole: bool, ends_within_update: bool, }
+    /// What a repair kept and lost.
+    Repaired {
+        session_was_lost: bool, snapshots: Vec<String>, live_tables: Vec<RepairedTable>, losses: Vec<Loss>,
+        moved: Transferred, log_records: u64, log_records_behind: u64,
+    }
     /// Something that is wrong in a session's files.
     Finding { file: String, detail: String, snapshots: Vec<String>, live_tables: Vec<String>, }
     /// A commit that is in a store.

@@ -2,62 +2,149 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use varvite::context;
 
 use crate::answer::Cost;
-use crate::fault::{Outcome, call, inner_callback, invalid, unwind, unwind_operator};
+use crate::fault::{Fault, Outcome, call, inner_callback, invalid, raise, unwind, unwind_operator};
 use crate::held::Held;
 use crate::input::bytes;
+
+/// A function of the program's that the engine calls. The engine has the slot; an object of Python has it too, alone,
+/// and shows the function to Python's collector. What the collector empties, nothing but the engine could have called.
+pub struct Slot(Mutex<Option<Py<PyAny>>>);
+
+impl Slot {
+    pub fn new(function: Py<PyAny>) -> Arc<Slot> {
+        Arc::new(Slot(Mutex::new(Some(function))))
+    }
+
+    fn function(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let function = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        function.as_ref().map(|it| it.clone_ref(py))
+    }
+
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // It is locked with the interpreter only, for a moment: whoever has it now has no collector running.
+        self.0.try_lock().map_or(Ok(()), |function| visit.call(&*function))
+    }
+
+    pub fn clear(&self) {
+        // Dropped after the lock is given back: that may run Python.
+        let function = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(function);
+    }
+}
+
+/// The functions that a session calls, held by every object that has the session in use: only when no such object
+/// can be reached any more may the collector take the functions for unreachable.
+#[pyclass(frozen, module = "varvite")]
+pub struct Callbacks {
+    pub observer: Option<Arc<Slot>>,
+    pub executor: Option<Arc<Slot>>,
+    /// Those of its tables.
+    operators: Mutex<Vec<Py<MergeOperator>>>,
+}
+
+impl Callbacks {
+    pub fn new(observer: Option<Arc<Slot>>, executor: Option<Arc<Slot>>) -> Callbacks {
+        Callbacks { observer, executor, operators: Mutex::default() }
+    }
+
+    /// Has the operators kept as long as the session's objects.
+    pub fn keep<'a>(&self, operators: impl IntoIterator<Item = &'a Bound<'a, MergeOperator>>) {
+        let mut kept = self.operators.lock().unwrap_or_else(PoisonError::into_inner);
+        for operator in operators {
+            if !kept.iter().any(|it| it.is(operator)) {
+                kept.push(operator.clone().unbind());
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Callbacks {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        for slot in [&self.observer, &self.executor].into_iter().flatten() {
+            slot.visit(&visit)?;
+        }
+        let Ok(operators) = self.operators.try_lock() else { return Ok(()) };
+        operators.iter().try_for_each(|it| visit.call(it))
+    }
+
+    /// Not of the operators: another session may have them, and each has a slot of its own.
+    fn __clear__(&self) {
+        for slot in [&self.observer, &self.executor].into_iter().flatten() {
+            slot.clear();
+        }
+    }
+}
 
 /// How upserts join older values: `join(older, newer)` gives the joined value. It must be associative and give the same
 /// for the same values; it is called on any thread that calls varvite, and must not call varvite itself. When it raises,
 /// the call that needed it raises the same and changes nothing.
 #[pyclass(frozen, module = "varvite")]
-pub struct MergeOperator(pub varvite::MergeOperator);
+pub struct MergeOperator {
+    pub operator: varvite::MergeOperator,
+    /// Its function, unless it is built in.
+    slot: Option<Arc<Slot>>,
+}
 
 #[pymethods]
 impl MergeOperator {
     #[new]
     fn new(name: &str, join: Py<PyAny>) -> MergeOperator {
-        let join = Arc::new(join);
+        let slot = Slot::new(join);
+        let shared = Arc::clone(&slot);
         let function = move |older: &[u8], newer: &[u8]| {
             // The exception is kept aside, and nothing unwinds through Python.
             let joined = inner_callback(|py| {
-                let joined = join
-                    .call1(py, (PyBytes::new(py, older), PyBytes::new(py, newer)))
+                let joined = shared
+                    .function(py)
+                    .ok_or_else(|| raise(py, Fault::closed("merge operator")))
+                    .and_then(|it| it.call1(py, (PyBytes::new(py, older), PyBytes::new(py, newer))))
                     .and_then(|it| Ok(bytes(it.bind(py), "joined value")?.into_owned()));
                 joined.map_err(|error| unwind_operator(py, error))
             });
             joined.unwrap_or_else(|text| unwind(text))
         };
-        MergeOperator(varvite::MergeOperator::new(name, function))
+        MergeOperator { operator: varvite::MergeOperator::new(name, function), slot: Some(slot) }
     }
 
     /// A built-in operator: "add-u64", "max" or "append".
     #[staticmethod]
     fn built_in(py: Python<'_>, name: &str) -> PyResult<MergeOperator> {
-        varvite::MergeOperator::built_in(name).map(MergeOperator).ok_or_else(|| {
+        let found = varvite::MergeOperator::built_in(name).ok_or_else(|| {
             let known = "there are add-u64, max and append";
             invalid(py, format!("no merge operator is called {name:?}: {known}"))
-        })
+        })?;
+        Ok(MergeOperator { operator: found, slot: None })
     }
 
     /// Its name in what is stored.
     #[getter]
     fn name(&self) -> &str {
-        self.0.name()
+        self.operator.name()
     }
 
     fn __repr__(&self) -> String {
-        format!("MergeOperator({:?})", self.0.name())
+        format!("MergeOperator({:?})", self.operator.name())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.slot.iter().try_for_each(|it| it.visit(&visit))
+    }
+
+    fn __clear__(&self) {
+        self.slot.iter().for_each(|it| it.clear());
     }
 }
 
 /// The operators that a table to be opened may have.
-pub fn operators(given: &[PyRef<'_, MergeOperator>]) -> Vec<varvite::MergeOperator> {
-    given.iter().map(|it| it.0.clone()).collect()
+pub fn operators(given: &[Bound<'_, MergeOperator>]) -> Vec<varvite::MergeOperator> {
+    given.iter().map(|it| it.get().operator.clone()).collect()
 }
 
 /// The host's clock of observers.
@@ -70,8 +157,9 @@ fn now_ns() -> u64 {
 }
 
 /// Calls a function whose failure concerns nobody: Python tells it as it tells those of finalisers.
-fn tell(function: &Py<PyAny>, arguments: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyTuple>>) {
+fn tell(slot: &Slot, arguments: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyTuple>>) {
     inner_callback(|py| {
+        let Some(function) = slot.function(py) else { return };
         let done = arguments(py).and_then(|it| function.call1(py, it));
         if let Err(error) = done {
             error.write_unraisable(py, Some(function.bind(py)));
@@ -80,7 +168,7 @@ fn tell(function: &Py<PyAny>, arguments: impl FnOnce(Python<'_>) -> PyResult<Bou
 }
 
 /// Tells Python what operations of a session took.
-pub struct TableObserver(pub Py<PyAny>);
+pub struct TableObserver(pub Arc<Slot>);
 
 impl varvite::Observer for TableObserver {
     fn now_ns(&self) -> u64 {
@@ -106,7 +194,7 @@ impl varvite::Observer for TableObserver {
 }
 
 /// Tells Python what operations of a context took and cost.
-pub struct ContextObserver(pub Py<PyAny>);
+pub struct ContextObserver(pub Arc<Slot>);
 
 impl context::Observer for ContextObserver {
     fn now_ns(&self) -> u64 {
@@ -150,7 +238,7 @@ fn snake(name: &str) -> String {
 }
 
 /// Passes merging on: to `submit` of a pool of threads, for example.
-pub struct HostExecutor(pub Py<PyAny>);
+pub struct HostExecutor(pub Arc<Slot>);
 
 impl varvite::Executor for HostExecutor {
     fn execute(&self, work: Box<dyn FnOnce() + Send>) {

@@ -211,7 +211,7 @@ fn refused(py: Python<'_>) -> PyErr {
 
 /// What was unwound.
 #[cold]
-fn caught(payload: Box<dyn Any + Send>) -> Fault {
+pub fn caught(payload: Box<dyn Any + Send>) -> Fault {
     let text = payload
         .downcast_ref::<&str>()
         .copied()

@@ -106,6 +106,16 @@ impl<T: Send + Sync + 'static> Held<T> {
         if guard.is_some() { Ok(Writing(guard)) } else { Err(Fault::closed(self.name)) }
     }
 
+    /// Sole use of it if it can be had at once, for who has the interpreter and must not wait. `None` also where to ask
+    /// is an error: the way that waits says which.
+    pub fn try_write(&self) -> Option<Writing<'_, T>> {
+        if is_inner() || self.forks != forks() {
+            return None;
+        }
+        let guard = self.lock.try_write().or_else(|error| unpoisoned(error).ok_or(())).ok()?;
+        guard.is_some().then_some(Writing(guard))
+    }
+
     fn lock(&self) -> Outcome<RwLockWriteGuard<'_, Option<T>>> {
         self.check_process()?;
         if may_not_wait() {

@@ -6,8 +6,9 @@ use std::ffi::CStr;
 use std::ops::Bound as KeyBound;
 
 use pyo3::conversion::FromPyObjectOwned;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::ffi;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use varvite::context::Hash;
@@ -32,7 +33,9 @@ impl Raw {
     }
 
     fn bytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
-        let mut copy: Vec<u8> = Vec::with_capacity(self.0.len as usize);
+        let mut copy: Vec<u8> = Vec::new();
+        // An array may say that it has more than there is memory, by strides of 0.
+        make_room(&mut copy, self.0.len as usize)?;
         // SAFETY: there is room for as many bytes as the view says it has, and all of them are written when it
         // succeeds.
         unsafe {
@@ -95,6 +98,16 @@ pub fn bytes<'a>(object: &'a Bound<'_, PyAny>, what: &str) -> PyResult<Cow<'a, [
     Ok(Cow::Owned(raw.bytes(object.py())?))
 }
 
+/// Room for more, or `MemoryError`: to ask for memory in vain would otherwise end the process.
+fn make_room<T>(items: &mut Vec<T>, more: usize) -> PyResult<()> {
+    items.try_reserve(more).map_err(|_| no_memory(more.saturating_mul(size_of::<T>())))
+}
+
+#[cold]
+pub fn no_memory(bytes: usize) -> PyErr {
+    PyMemoryError::new_err(format!("there is no memory for {bytes} bytes: pass less at once"))
+}
+
 /// Many byte strings in one piece.
 #[derive(Clone, Default)]
 pub struct Flat {
@@ -103,9 +116,12 @@ pub struct Flat {
 }
 
 impl Flat {
-    fn push(&mut self, piece: &[u8]) {
+    fn push(&mut self, piece: &[u8]) -> PyResult<()> {
+        make_room(&mut self.bytes, piece.len())?;
+        make_room(&mut self.ends, 1)?;
         self.bytes.extend_from_slice(piece);
         self.ends.push(self.bytes.len());
+        Ok(())
     }
 
     pub fn len(&self) -> usize {
@@ -129,9 +145,9 @@ pub fn flat(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Flat> {
     let py = object.py();
     if let Ok(list) = object.cast::<PyList>() {
         let mut flat = Flat::default();
-        flat.ends.reserve(list.len());
+        make_room(&mut flat.ends, list.len())?;
         for item in list.iter() {
-            flat.push(&bytes(&item, what)?);
+            flat.push(&bytes(&item, what)?)?;
         }
         return Ok(flat);
     }
@@ -154,7 +170,7 @@ pub fn flat(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Flat> {
         if let Ok(items) = object.try_iter() {
             let mut flat = Flat::default();
             for item in items {
-                flat.push(&bytes(&item?, what)?);
+                flat.push(&bytes(&item?, what)?)?;
             }
             return Ok(flat);
         }
@@ -183,8 +199,12 @@ fn rows(py: Python<'_>, raw: &Raw, what: &str) -> PyResult<Flat> {
             raw.0.itemsize
         )));
     }
-    let width = width as usize;
-    Ok(Flat { bytes: raw.bytes(py)?, ends: (1..=count as usize).map(|it| it * width).collect() })
+    let (count, width) = (count as usize, width as usize);
+    let mut flat = Flat { bytes: raw.bytes(py)?, ends: Vec::new() };
+    // Rows of no bytes take memory here alone.
+    make_room(&mut flat.ends, count)?;
+    flat.ends.extend((1..=count).map(|it| it * width));
+    Ok(flat)
 }
 
 fn whole(values: &Values, what: &str) -> PyResult<Flat> {
@@ -193,7 +213,7 @@ fn whole(values: &Values, what: &str) -> PyResult<Flat> {
         let value = value.ok_or_else(|| {
             PyValueError::new_err(format!("a {what} among the values was not found: leave it out"))
         })?;
-        flat.push(value);
+        flat.push(value)?;
     }
     Ok(flat)
 }
@@ -201,19 +221,21 @@ fn whole(values: &Values, what: &str) -> PyResult<Flat> {
 fn from_offsets(offsets: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>, what: &str) -> PyResult<Flat> {
     let raw = Raw::of(offsets)?;
     let bytes = raw.bytes(offsets.py())?;
-    let numbers: Vec<i64> = match (raw.format().trim_ascii_start(), raw.0.itemsize) {
+    let mut numbers: Vec<i64> = Vec::new();
+    make_room(&mut numbers, bytes.len() / raw.0.itemsize.max(1) as usize)?;
+    match (raw.format().trim_ascii_start(), raw.0.itemsize) {
         (b"q" | b"l" | b"<q" | b"<l", 8) => {
-            bytes.as_chunks().0.iter().map(|it| i64::from_ne_bytes(*it)).collect()
+            numbers.extend(bytes.as_chunks().0.iter().map(|it| i64::from_ne_bytes(*it)));
         }
         (b"i" | b"l" | b"<i" | b"<l", 4) => {
-            bytes.as_chunks().0.iter().map(|it| i64::from(i32::from_ne_bytes(*it))).collect()
+            numbers.extend(bytes.as_chunks().0.iter().map(|it| i64::from(i32::from_ne_bytes(*it))));
         }
         _ => {
             return Err(PyTypeError::new_err(format!(
                 "the offsets of {what}s are no whole numbers of 4 or 8 bytes: pass int32 or int64"
             )));
         }
-    };
+    }
     let data = self::bytes(data, what)?;
     let in_order = numbers.windows(2).all(|it| it[0] <= it[1]);
     let inside = |it: i64| usize::try_from(it).is_ok_and(|it| it <= data.len());
@@ -228,11 +250,13 @@ fn from_offsets(offsets: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>, what: &str)
             data.len()
         )));
     }
-    let first = first as usize;
-    Ok(Flat {
-        bytes: data[first..last as usize].to_vec(),
-        ends: numbers[1..].iter().map(|it| *it as usize - first).collect(),
-    })
+    let (first, last) = (first as usize, last as usize);
+    let mut flat = Flat::default();
+    make_room(&mut flat.bytes, last - first)?;
+    flat.bytes.extend_from_slice(&data[first..last]);
+    make_room(&mut flat.ends, numbers.len() - 1)?;
+    flat.ends.extend(numbers[1..].iter().map(|it| *it as usize - first));
+    Ok(flat)
 }
 
 /// A path: a `str` or `bytes` whose steps are parted by `/`, or a sequence of steps, each a `str` or a buffer.
@@ -250,9 +274,9 @@ fn extend_path(flat: &mut Flat, object: &Bound<'_, PyAny>) -> PyResult<()> {
         return Ok(());
     }
     if let Ok(text) = object.cast::<PyString>() {
-        split(flat, text.to_str()?.as_bytes());
+        split(flat, text.to_str()?.as_bytes())?;
     } else if let Ok(text) = object.cast::<PyBytes>() {
-        split(flat, text.as_bytes());
+        split(flat, text.as_bytes())?;
     } else {
         let steps = object.try_iter().map_err(|_| {
             PyTypeError::new_err(
@@ -266,10 +290,76 @@ fn extend_path(flat: &mut Flat, object: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-fn split(flat: &mut Flat, text: &[u8]) {
-    if !text.is_empty() {
-        text.split(|it| *it == b'/').for_each(|step| flat.push(step));
+/// Most paths are no longer.
+const NEAR: usize = 8;
+
+/// The steps of a path: where they lie, in what Python never changes and the path keeps, or else copied.
+pub enum Steps<'a> {
+    Near([&'a [u8]; NEAR], usize),
+    Copied(Flat),
+}
+
+impl<'a> Steps<'a> {
+    pub fn of(object: &'a Bound<'_, PyAny>) -> PyResult<Steps<'a>> {
+        let (mut near, mut count) = ([&[][..]; NEAR], 0);
+        let is_near = if let Ok(steps) = object.cast::<PyTuple>() {
+            steps.len() <= NEAR
+                && steps.iter_borrowed().try_fold(true, |is_near, step| {
+                    let Some(bytes) = lent(step)? else { return Ok::<_, PyErr>(false) };
+                    near[count] = bytes;
+                    count += 1;
+                    Ok(is_near)
+                })?
+        } else {
+            let text = match object.cast::<PyString>() {
+                Ok(text) => Some(text.to_str()?.as_bytes()),
+                Err(_) => object.cast::<PyBytes>().ok().map(|it| it.as_bytes()),
+            };
+            // An empty text is the root, which has no steps.
+            text.is_some_and(|text| {
+                text.is_empty()
+                    || text.split(|it| *it == b'/').all(|step| {
+                        let has_room = count < NEAR;
+                        if has_room {
+                            near[count] = step;
+                            count += 1;
+                        }
+                        has_room
+                    })
+            })
+        };
+        if is_near { Ok(Steps::Near(near, count)) } else { Ok(Steps::Copied(path(object)?)) }
     }
+
+    pub fn optional(object: Option<&'a Bound<'_, PyAny>>) -> PyResult<Steps<'a>> {
+        object.map_or(Ok(Steps::Near([&[][..]; NEAR], 0)), Steps::of)
+    }
+
+    pub fn with<T>(&self, body: impl FnOnce(&[&[u8]]) -> T) -> T {
+        match self {
+            Steps::Near(steps, count) => body(&steps[..*count]),
+            Steps::Copied(flat) => body(&flat.pieces()),
+        }
+    }
+}
+
+/// The bytes of a step that never change: of a `str` or `bytes`.
+fn lent<'a>(step: Borrowed<'a, '_, PyAny>) -> PyResult<Option<&'a [u8]>> {
+    let (bytes, text) = (step.cast::<PyBytes>(), step.cast::<PyString>());
+    let bytes = match (&bytes, &text) {
+        (Ok(bytes), _) => bytes.as_bytes(),
+        (_, Ok(text)) => text.to_str()?.as_bytes(),
+        _ => return Ok(None),
+    };
+    // SAFETY: the object is alive for as long as is said, and has its bytes unchanged as long as it lives.
+    Ok(Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) }))
+}
+
+fn split(flat: &mut Flat, text: &[u8]) -> PyResult<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    text.split(|it| *it == b'/').try_for_each(|step| flat.push(step))
 }
 
 fn push_step(flat: &mut Flat, step: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -277,7 +367,6 @@ fn push_step(flat: &mut Flat, step: &Bound<'_, PyAny>) -> PyResult<()> {
         Ok(text) => flat.push(text.to_str()?.as_bytes()),
         Err(_) => flat.push(&bytes(step, "step of a path")?),
     }
-    Ok(())
 }
 
 /// A path that may be left out: the root.
@@ -309,6 +398,11 @@ macro_rules! bounds {
 
             fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
                 Ok(format!("{}({})", stringify!($name), self.0.bind(py).repr()?))
+            }
+
+            /// Nothing is cleared: what never changes is alone in no circle.
+            fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+                visit.call(&self.0)
             }
         }
     )*};

@@ -23,8 +23,9 @@ use pyo3::prelude::*;
 mod _varvite {
     #[pymodule_export]
     use crate::answer::{
-        CacheStats, Checked, Commit, Cost, Exported, FilterStats, Finding, LevelStats, MergeStats,
-        Migrated, ProofSummary, SessionStats, SnapshotInfo, StoreStats, TableStats, Transferred,
+        BackedUp, CacheStats, Checked, Commit, Cost, Exported, FilterStats, Finding, LevelStats,
+        Loss, MergeStats, Migrated, ProofSummary, Repaired, RepairedTable, SessionStats,
+        SnapshotInfo, StoreStats, TableStats, Transferred,
     };
     #[pymodule_export]
     use crate::callback::{MergeOperator, Work};
@@ -52,6 +53,10 @@ mod _varvite {
     use crate::table::batch::Batch;
     #[pymodule_export]
     use crate::table::cursor::{Cursor, Items};
+    #[pymodule_export]
+    use crate::table::follower::Follower;
+    #[pymodule_export]
+    use crate::table::repair::repair_session;
     #[pymodule_export]
     use crate::table::session::{Session, check};
     #[pymodule_export]

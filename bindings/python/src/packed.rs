@@ -1,12 +1,20 @@
 //! Answers of any number in the shape of Arrow: offsets, and one piece of bytes.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyBufferError, PyIndexError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyTuple};
+
+use crate::fault::Outcome;
+
+/// A thread keeps no more than so much of its lookups' memory.
+const KEPT_BYTES: usize = 1 << 20;
+const KEPT_ITEMS: usize = 1 << 14;
 
 /// Byte strings, some of which are missing.
 #[derive(Default)]
@@ -23,6 +31,22 @@ impl Packed {
         let mut offsets = Vec::with_capacity(items + 1);
         offsets.push(0);
         Packed { data: Vec::with_capacity(bytes), offsets, found: Vec::with_capacity(items) }
+    }
+
+    /// What a lookup finds, with the memory that this thread's last one had.
+    pub fn looked_up(
+        lookup: impl FnOnce(&mut varvite::Values) -> varvite::Result<()>,
+    ) -> Outcome<Packed> {
+        thread_local! {
+            static FOUND: Cell<varvite::Values> = Cell::default();
+        }
+        let mut values = FOUND.take();
+        lookup(&mut values)?;
+        let packed = Packed::of(&values);
+        if packed.data.len() <= KEPT_BYTES && packed.len() <= KEPT_ITEMS {
+            FOUND.set(values);
+        }
+        Ok(packed)
     }
 
     pub fn push(&mut self, item: Option<&[u8]>) {
@@ -134,12 +158,20 @@ impl Values {
 
     /// Offsets, data and found as arrays of numpy, without a copy.
     fn to_numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let array = py.import("numpy")?.getattr("asarray")?;
-        let arrays = [Part::Offsets, Part::Data, Part::Found]
-            .into_iter()
-            .map(|part| array.call1((self.view(py, part)?,)))
-            .collect::<PyResult<Vec<_>>>()?;
-        PyTuple::new(py, arrays)
+        static FROM_BUFFER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let from_buffer = FROM_BUFFER.get_or_try_init(py, || {
+            Ok::<_, PyErr>(py.import("numpy")?.getattr("frombuffer")?.unbind())
+        })?;
+        let arrays =
+            [(Part::Offsets, "q"), (Part::Data, "B"), (Part::Found, "?")].map(|(part, format)| {
+                let buffer = Buffer::new(Arc::clone(&self.0), part);
+                // Of a buffer without bytes numpy makes nothing by itself.
+                if buffer.shape[0] == 0 {
+                    return py.import("numpy")?.call_method1("empty", (0, format));
+                }
+                Ok(from_buffer.bind(py).call1((Bound::new(py, buffer)?, format))?)
+            });
+        PyTuple::new(py, arrays.into_iter().collect::<PyResult<Vec<_>>>()?)
     }
 
     /// As a `pyarrow.LargeBinaryArray` over the same bytes; what is missing is null.

@@ -2,7 +2,9 @@
 
 pub mod batch;
 pub mod cursor;
+pub mod follower;
 pub mod options;
+pub mod repair;
 pub mod session;
 pub mod snapshot;
 pub mod stream;

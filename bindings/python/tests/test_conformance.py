@@ -74,6 +74,17 @@ class Replay:
         assert found == [part.hex() for entry in table.items(*bounds) for part in entry]
         return {"found": found}
 
+    def delete_range(self, it: dict[str, Any]) -> None:
+        self.tables[it["table"]].delete_range(some(it["from"]), some(it["before"]))
+
+    def prefix(self, it: dict[str, Any]) -> dict[str, Any]:
+        items = self.tables[it["table"]].items(prefix=some(it["prefix"]))
+        return {"found": [part.hex() for entry in items for part in entry]}
+
+    def keys_back(self, it: dict[str, Any]) -> dict[str, Any]:
+        keys = self.tables[it["table"]].keys(prefix=some(it["prefix"]))
+        return {"found": [key.hex() for key in reversed(keys)]}
+
     def union(self, it: dict[str, Any]) -> None:
         self.tables[it["table"]] = self.session.union(it["table"], [self.tables[name] for name in it["of"]])
 

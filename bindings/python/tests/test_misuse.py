@@ -42,7 +42,12 @@ def made(session: Session, store: Store) -> dict[str, Any]:
     writer = session.write_value()
     value = table.find([b"a"])[0]
     proof, _ = varvite.prove(tree, lambda tree: tree.find("a/b"))
+    followed = Disk.memory()
+    with Session.create(followed, log="written") as live:
+        live.create_table("t")
+    reader = Session.open_read_only(followed)
     return {
+        "follower": reader.follow(),
         "view": table.view(),
         "cursor": table.cursor(),
         "items": table.items(),
@@ -61,6 +66,7 @@ def made(session: Session, store: Store) -> dict[str, Any]:
 
 # A call of each class that needs what it stands for.
 USES: dict[str, Callable[[Any], object]] = {
+    "follower": lambda it: it.reload(),
     "view": lambda it: it.get(b"a"),
     "cursor": lambda it: it.next(),
     "items": lambda it: next(it),
@@ -206,6 +212,315 @@ def test_an_operator_that_raises_changes_nothing(session: Session) -> None:
     assert found is not None and found.startswith(b"1") and set(found[1:]) <= {ord("2")}
     table.upsert([b"a"], [b"3"])
     assert table.get(b"a") == found + b"3"
+
+
+def joins_that_fail(session: Session, name: str, keys: int, blob_min_bytes: int | None) -> tuple[Table, list[Any]]:
+    """A table of keys in runs, of which the one in the middle is to be joined; a join raises what the list has last."""
+    failures: list[Any] = []
+
+    def join(older: bytes, newer: bytes) -> bytes:
+        if failures:
+            raise failures.pop()
+        return older + newer
+
+    options: Any = {"write_buffer_bytes": 4096, "size_ratio": 2, "blob_min_bytes": blob_min_bytes}
+    table = session.create_table(name, operator=operator(join), **options)
+    table.insert([b"%04d" % it for it in range(keys)], [b"v" * 200] * keys)
+    table.upsert([b"%04d" % (keys // 2)], [b"!"])
+    return table, failures
+
+
+@pytest.mark.parametrize("blob_min_bytes", [None, 64])
+@pytest.mark.parametrize("keys", [40, 100, 700])
+def test_what_is_raised_once_is_not_swallowed(session: Session, keys: int, blob_min_bytes: int | None) -> None:
+    """However far was read ahead: what comes before the failure is given, then it is raised."""
+    table, failures = joins_that_fail(session, "t", keys, blob_min_bytes)
+    middle = keys // 2
+    every = [b"%04d" % it for it in range(keys)]
+
+    def walk(it: Iterator[tuple[bytes, bytes]]) -> tuple[list[bytes], int]:
+        found, raised = [], 0
+        while raised < 2:
+            try:
+                found.append(next(it)[0])
+            except Refused:
+                raised += 1
+            except StopIteration:
+                break
+        return found, raised
+
+    for limit in (1, 3, keys, 1_000):
+        failures[:] = [Refused()]
+        cursor, raised = table.cursor(), 0
+        found: list[bytes | None] = []
+        while True:
+            try:
+                entries = cursor.next_many(limit)
+            except Refused:
+                assert len(found) == middle
+                raised += 1
+                continue
+            if not len(entries):
+                break
+            found += entries.keys.to_list()
+        assert (found, raised) == (every, 1)
+    # The next call of any kind raises it, unless the place is another.
+    failures[:] = [Refused()]
+    cursor = table.cursor()
+    cursor.next_many(1_000)
+    with pytest.raises(Refused):
+        cursor.next()
+    assert cursor.next_key() == b"%04d" % middle
+    failures[:] = [Refused()]
+    cursor.seek_first()
+    cursor.next_many(1_000)
+    cursor.seek_first()
+    assert cursor.next_key() == b"0000"
+
+    # An iterator ends by it, at both ends.
+    for view in (table, table.view()):
+        failures[:] = [Refused()]
+        assert walk(view.items()) == (every[:middle], 1)
+        failures[:] = [Refused()]
+        assert walk(reversed(view.items())) == (every[: middle : -1], 1)
+        failures[:] = [Refused()]
+        items = view.items()
+        front = walk(items)[0]
+        assert front == every[:middle] and list(items) == [] and list(reversed(items)) == []
+        assert not failures
+
+
+def test_a_walk_gives_what_comes_before_damage(tmp_path: Path) -> None:
+    """However far was read ahead, values before one that cannot be read are given, then the error, each time."""
+    names = [f"{it:04}" for it in range(1_000)]
+    with Store.create(tmp_path / "c", chunk_bytes=1 << 20) as store:
+        tree = store.empty_tree()
+        for name in names:
+            tree["d", name] = name.encode() * 200
+        commit = store.commit(tree)
+    pack = max(tmp_path.rglob("*.pack"), key=lambda it: it.stat().st_size)
+    data = pack.read_bytes()
+    for name in ("0002", "0100", "0700"):
+        hurt = bytearray(data)
+        at = data.find(name.encode() * 200)
+        assert at > 0
+        hurt[at + 80] ^= 0xFF
+        pack.write_bytes(hurt)
+        with Store.open_read_only(tmp_path / "c", pages_bytes=0, objects_bytes=0) as store:
+            # Pages fail whole, so what is read value by value says where the first one is.
+            tree = store.checkout(commit)
+
+            def fails(name: str, tree: Tree = tree) -> bool:
+                try:
+                    tree["d", name]
+                except varvite.CorruptError:
+                    return True
+                return False
+
+            first = next(it for it in names if fails(it))
+            items, found = tree.items("d"), list[str]()
+            with pytest.raises(varvite.CorruptError):
+                while True:
+                    found.append(next(items)[0][0].decode())
+            assert found == names[: names.index(first)]
+            for _ in range(2):
+                with pytest.raises(varvite.CorruptError):
+                    next(items)
+        pack.write_bytes(data)
+
+
+# More than a process can address, so that no system promises it.
+HUGE = 1 << 48
+
+
+def test_what_memory_does_not_hold_is_an_error(session: Session, store: Store) -> None:
+    """Numbers, and arrays that say that they are larger than anything: no end of the process."""
+    numpy = pytest.importorskip("numpy")
+    table, tree = session.create_table("t"), store.empty_tree()
+    row = numpy.zeros((1, 34), numpy.uint8)
+    wide = numpy.broadcast_to(row, (HUGE, 34))
+    flat = numpy.broadcast_to(numpy.zeros(1, numpy.uint8), (HUGE,))
+    none = numpy.zeros((HUGE, 0), numpy.uint8)
+    offsets = numpy.broadcast_to(numpy.zeros(1, numpy.int64), (HUGE >> 3,))
+    calls: list[Callable[[], object]] = []
+
+    def with_keys(many: Any) -> list[Callable[[], object]]:
+        return [
+            lambda: table.lookup(many),
+            lambda: table.insert(many, many),
+            lambda: Batch().delete_many(many),
+            lambda: tree.find_each("a", many),
+        ]
+
+    def with_key(key: Any) -> list[Callable[[], object]]:
+        return [
+            lambda: table.get(key),
+            lambda: table.range(key),
+            lambda: table.items(prefix=key),
+            lambda: Batch().insert(b"a", key),
+            lambda: Batch().delete_prefix(key),
+            lambda: tree.add(["a"], key),
+            lambda: tree.find([key]),
+            lambda: session.save_snapshot("s", [table], payload=key),
+            lambda: varvite.Proof.decode(key),
+            lambda: store.commit(tree, author=key),
+        ]
+
+    for many in (wide, none, (offsets, b""), (numpy.zeros(2, numpy.int64), flat), [b"a", flat], (flat,)):
+        calls += with_keys(many)
+    for key in (flat, wide):
+        calls += with_key(key)
+    for number, call in enumerate(calls):
+        with pytest.raises(MemoryError):
+            call()
+            pytest.fail(f"call {number} answered")
+    most = 2**63 - 1
+    for options in (
+        {"cache_bytes": most},
+        {"memory_bytes": most},
+        {"queue_depth": most},
+        {"max_open_files": most},
+        {"segment_bytes": most},
+        {"log_file_bytes": most},
+    ):
+        place = Disk.memory()
+        try:
+            if "cache_bytes" in options:
+                varvite.Cache(most)
+            else:
+                Session.create(place, **options).create_table("t").insert([b"a"], [b"b"])  # type: ignore[arg-type]
+        except varvite.Error:
+            pass
+    for name in ("memory_bytes", "write_buffer_bytes", "filter_bytes_max"):
+        try:
+            made = session.create_table(name, **{name: most})  # type: ignore[arg-type]
+            made.insert([b"a"], [b"b"])
+        except varvite.Error:
+            pass
+    for name in ("objects_bytes", "hashes_bytes", "pages_bytes", "index_bytes", "tree_bytes", "chunk_bytes", "max_open_files"):
+        try:
+            with Store.create(Disk.memory(), **{name: most}) as other:  # type: ignore[arg-type]
+                other.commit(other.empty_tree())
+        except varvite.Error:
+            pass
+    with pytest.raises(varvite.InvalidError):
+        session.load_table("sorted", sort_bytes=most)
+    table.insert([b"a"], [b"b"])
+    assert len(table.cursor().next_many(most)) == 1
+    tree["a"] = b"1"
+    assert len(tree.list(length=most)) == 1
+    store.commit(tree)
+    assert len(store.log(most)) == 1 and len(store.history([], most)) == 0
+    (value,) = table.find([b"a"])
+    assert value is not None and value.read_at(0, most) == b"b"
+
+
+class Host:
+    """What a program may be: an object whose methods are callbacks of what it holds."""
+
+    def __init__(self, kind: str) -> None:
+        joined = MergeOperator("tests.join", self.join)
+        self.found: list[Any] = []
+        options: Any = {"observer": {"observer": self.see}, "executor": {"executor": self.see}}.get(kind, {})
+        if kind == "store":
+            self.store = Store.create(Disk.memory(), observer=self.see)
+            self.tree = self.store.empty_tree()
+            return
+        if kind == "bound":
+            self.bound = varvite.Included(self.found)  # type: ignore[arg-type]
+            self.found.append(self.bound)
+            return
+        self.session = Session.create(Disk.memory(), **options)
+        table = self.session.create_table("t", operator=joined)
+        table.insert([b"a"], [b"1"])
+        self.session.save_snapshot("s", [table])
+        if kind == "opened":
+            with self.session.open_snapshot("s", operators=[joined]) as snapshot:
+                table = snapshot.take("t")
+        # What has the session in use, and no session: each keeps the callbacks.
+        parts: dict[str, Callable[[], object]] = {
+            "table": lambda: table,
+            "view": table.view,
+            "cursor": table.cursor,
+            "items": table.items,
+            "duplicate": lambda: table.duplicate("d"),
+            "snapshot": lambda: self.session.open_snapshot("s", operators=[joined]),
+            "loader": lambda: self.session.load_table("l", operator=joined),
+            "union": lambda: self.session.union("u", [table, table.duplicate("d")]),
+        }
+        if kind in parts:
+            self.part = parts[kind]()
+            del self.session
+
+    def join(self, older: bytes, newer: bytes) -> bytes:
+        self.found.append(newer)
+        return older + newer
+
+    def see(self, *_: object) -> None:
+        self.found.append(None)
+
+
+PARTS = ["table", "view", "cursor", "items", "duplicate", "snapshot", "loader", "union"]
+
+
+@pytest.mark.parametrize("kind", ["operator", "opened", "observer", "executor", "store", "bound", *PARTS])
+def test_circles_through_callbacks_are_collected(kind: str) -> None:
+    import weakref
+
+    def made() -> weakref.ref[Host]:
+        host = Host(kind)
+        return weakref.ref(host)
+
+    gc.collect()
+    found = made()
+    gc.collect()
+    assert found() is None
+
+
+def test_callbacks_live_as_long_as_what_may_call_them() -> None:
+    """The collector takes no callback from what can still be reached."""
+    joined: list[bytes] = []
+
+    def view_of() -> tuple[varvite.View, Table]:
+        class Joins:
+            def __init__(self) -> None:
+                self.session = Session.create(Disk.memory())
+                self.table = self.session.create_table("t", operator=operator(self.join), write_buffer_bytes=512)
+                self.table.insert([b"a"], [b"1" * 600])
+                self.table.upsert([b"a"], [b"2"])
+
+            def join(self, older: bytes, newer: bytes) -> bytes:
+                joined.append(newer)
+                return older + newer
+
+        host = Joins()
+        return host.table.view(), host.table.duplicate("d")
+
+    view, duplicate = view_of()
+    gc.collect()
+    duplicate.upsert([b"a"], [b"3"])
+    assert view[b"a"] == b"1" * 600 + b"2" and duplicate[b"a"] == b"1" * 600 + b"23"
+    assert joined
+
+
+def test_an_operator_of_two_sessions_outlives_one() -> None:
+    shared = MergeOperator("tests.join", lambda older, newer: older + newer)
+    with Session.create(Disk.memory()) as kept:
+        table = kept.create_table("t", operator=shared)
+
+        def circle() -> None:
+            class Other:
+                pass
+
+            other: Any = Other()
+            other.session = Session.create(Disk.memory(), observer=lambda *_: other)
+            other.session.create_table("t", operator=shared)
+
+        circle()
+        gc.collect()
+        table.insert([b"a"], [b"1"])
+        table.upsert([b"a"], [b"2"])
+        assert table[b"a"] == b"12"
 
 
 @pytest.mark.parametrize("kind", [MemoryError, RecursionError, KeyboardInterrupt, SystemExit, GeneratorExit])

@@ -15,9 +15,9 @@ from varvite import Batch, Disk, Excluded, Included, MergeOperator, Session, Tab
 
 KEYS = st.binary(min_size=1, max_size=3) | st.sampled_from([b"key %02d" % it for it in range(40)])
 VALUES = st.binary(max_size=12) | st.binary(min_size=90, max_size=200)
-OPERATIONS = st.lists(
-    st.tuples(st.sampled_from(["insert", "delete", "upsert"]), KEYS, VALUES), min_size=1, max_size=30
-)
+KINDS = ["insert", "insert", "delete", "upsert", "upsert", "delete_range", "delete_prefix"]
+# Of a range the second is where it ends.
+OPERATIONS = st.lists(st.tuples(st.sampled_from(KINDS), KEYS, VALUES | KEYS), min_size=1, max_size=30)
 
 Model = dict[bytes, bytes]
 
@@ -32,6 +32,9 @@ def apply(model: Model, operations: list[tuple[str, bytes, bytes]]) -> None:
             model[key] = value
         elif kind == "delete":
             model.pop(key, None)
+        elif kind.startswith("delete_"):
+            for gone in [it for it in model if (key <= it < value if kind == "delete_range" else it.startswith(key))]:
+                del model[gone]
         else:
             model[key] = model.get(key, b"") + value
 
@@ -76,8 +79,9 @@ class Machine(RuleBasedStateMachine):
     def update(self, it: tuple[Table, Model], operations: list[tuple[str, bytes, bytes]]) -> None:
         batch = Batch()
         for kind, key, value in operations:
-            batch.delete(key) if kind == "delete" else getattr(batch, kind)(key, value)
-        assert len(batch) == len(operations)
+            getattr(batch, kind)(key, *[] if kind in ("delete", "delete_prefix") else [value])
+        empty = sum(kind == "delete_range" and key >= value for kind, key, value in operations)
+        assert len(batch) == len(operations) - empty
         it[0].update(batch)
         apply(it[1], operations)
 
@@ -123,6 +127,23 @@ class Machine(RuleBasedStateMachine):
             assert list(it[0].keys(start, stop)) == [key for key, _ in expected]
         except varvite.InvalidError:
             assert not expected
+
+    @rule(it=tables | views, start=BOUNDS, stop=BOUNDS, ends=st.lists(st.booleans(), max_size=60), only=st.booleans())
+    def both_ends(self, it: Any, start: Any, stop: Any, ends: list[bool], only: bool) -> None:
+        expected: list[Any] = [entry[0] if only else entry for entry in between(it[1], start, stop)]
+        items = it[0].keys(start, stop) if only else it[0].items(start, stop)
+        backwards = reversed(items)
+        for is_back in ends:
+            found = next(backwards if is_back else items, None)
+            assert found == (expected.pop(-1 if is_back else 0) if expected else None)
+        assert list(items) == expected
+        assert next(backwards, None) is None
+
+    @rule(it=tables | views, prefix=st.binary(max_size=2) | st.just(b"key 1"))
+    def prefixes(self, it: Any, prefix: bytes) -> None:
+        expected = [entry for entry in sorted(it[1].items()) if entry[0].startswith(prefix)]
+        assert list(it[0].items(prefix=prefix)) == expected
+        assert list(reversed(it[0].keys(prefix=prefix))) == [key for key, _ in expected[::-1]]
 
     @rule(it=tables | views, seek=KEYS)
     def cursor(self, it: Any, seek: bytes) -> None:
@@ -296,3 +317,68 @@ def test_merges_are_helped_by_a_pool() -> None:
         for number in range(3_000):
             table.insert([b"%06d" % (number * 7919 % 3_000)], [b"v" * 60])
         assert table.view().count() == 3_000
+
+
+def test_a_prefix_and_bounds_are_one_too_many() -> None:
+    with Session.create(Disk.memory()) as session:
+        table = session.create_table("t")
+        for call in (table.items, table.view().keys):
+            with pytest.raises(varvite.InvalidError, match="a prefix is a range by itself"):
+                call(b"a", prefix=b"b")
+
+
+def test_backups_and_followers(tmp_path: Path) -> None:
+    joined = MergeOperator("tests.append", lambda older, newer: older + newer)
+    with Session.create(tmp_path / "s", log="synced", log_file_bytes=1 << 12, max_open_files=16) as session:
+        table = session.create_table("t", operator=joined, write_buffer_bytes=1 << 12)
+        for it in range(0, 300, 30):  # with a checkpoint now and then, which names segments
+            table.insert([b"%03d" % key for key in range(it, it + 30)], [b"v" * 40] * 30)
+        with pytest.raises(varvite.InvalidError, match="open for writing"):
+            session.follow()
+        with Session.open_read_only(tmp_path / "s") as reader, reader.follow(operators=[joined]) as follower:
+            before = follower.view("t")
+            assert follower.tables == ["t"] and not follower.reload()
+            table.upsert([b"007"], [b"!"])
+            session.create_table("u").insert([b"a"], [b"1"])
+            assert follower.reload() and follower.tables == ["t", "u"]
+            assert (before[b"007"], follower.view("t")[b"007"]) == (b"v" * 40, b"v" * 40 + b"!")
+            with pytest.raises(varvite.MissingError):
+                follower.view("nobody")
+        first = session.backup(tmp_path / "b")
+        assert (first.tables, first.kept.segments) == (2, 0) and first.log_records > 0
+        table.upsert([b"007"], [b"!"])
+        second = session.backup(tmp_path / "b", verify="full")
+        assert second.kept.segments == first.moved.segments > 0
+        table.delete_range()
+        with pytest.raises((varvite.ExistsError, varvite.InvalidError)):
+            session.backup(tmp_path)
+    with Session.open(tmp_path / "b", log="synced") as session, session.open_table("t", operators=[joined]) as table:
+        assert table.view().count() == 300 and table[b"007"] == b"v" * 40 + b"!!"
+    with Session.create(Disk.memory()) as session, pytest.raises(varvite.InvalidError):
+        session.backup(Disk.memory())
+
+
+def test_repairs(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s", log="written", log_file_bytes=1 << 12) as session:
+        table = session.create_table("t", write_buffer_bytes=1 << 12)
+        for first in range(0, 600, 100):
+            table.insert([b"%03d" % it for it in range(first, first + 100)], [b"v" * 40] * 100)
+        session.save_snapshot("sound", [session.create_table("empty")])
+        session.save_snapshot("hurt", [table])
+    hurt = max((tmp_path / "s").rglob("*.segment*"), key=lambda it: it.stat().st_size)
+    data = bytearray(hurt.read_bytes())
+    data[100] ^= 0xFF
+    hurt.write_bytes(data)
+    (tmp_path / "s" / "session").unlink()
+    found = varvite.repair(tmp_path / "s", tmp_path / "whole")
+    assert found.session_was_lost and found.snapshots == ["sound"] and found.losses
+    assert {it.file for it in found.losses} == {hurt.relative_to(tmp_path / "s").as_posix()}
+    found = varvite.repair(tmp_path / "s", tmp_path / "most", skip_damaged=True, seed=7)
+    assert found.snapshots == ["hurt", "sound"]
+    (loss,) = [it for it in found.losses if it.keys]
+    assert loss.keys and loss.keys[0] <= loss.keys[1] and 0 < loss.entries < 600
+    with Session.open(tmp_path / "most", log="written") as session:
+        assert session.snapshots()[0].damage is None
+    assert varvite.check(tmp_path / "most") == []
+    with pytest.raises(varvite.MissingError):
+        varvite.repair(Disk.memory(), Disk.memory())

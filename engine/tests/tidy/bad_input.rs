@@ -205,5 +205,39 @@ fn dead_links_and_machine_paths_are_found() {
     accepts(links, &[files[0], files[1], ("c.rs", "")]);
     refuses(machine_paths, &[("a.md", concat!("see /ho", "me/me/x"))], "a.md:1");
     refuses(machine_paths, &[("test", concat!("cd /wo", "rk/x"))], "test:1");
+    for path in ["bindings/x/y.install", "bindings/x/y.py", "bindings/x/test", "bindings/x/y.ml"] {
+        refuses(machine_paths, &[(path, concat!("\"/ro", "ot/lib/y\""))], &format!("{path}:1"));
+    }
     accepts(machine_paths, &[("a.md", concat!("see $HOME/wo", "rk/x and me/ho", "me/x"))]);
+}
+
+#[test]
+fn what_a_build_leaves_is_found() {
+    let left = [
+        "bindings/ocaml/varvite.install",
+        "bindings/ocaml/_build/log",
+        "bindings/python/python/varvite/_varvite.abi3.so",
+        "bindings/python/x/control",
+        "bindings/python/x/0000-000000.pack",
+        "bindings/python/x/index/lock",
+        "bindings/python/tests/__pycache__/test_table.cpython-311.pyc",
+        "bindings/c/lib/varvite.pc",
+        "engine/src/x.o",
+    ];
+    for path in left {
+        refuses(products, &[(path, "")], path);
+    }
+    let bytes = Tree {
+        others: BTreeSet::from(["bindings/c/tests/story".to_owned()]),
+        bytes: BTreeSet::from(["bindings/c/tests/story".to_owned()]),
+        ..Tree::default()
+    };
+    assert_eq!(products(&bytes).len(), 1);
+    let ours = [
+        "bindings/c/install",
+        "bindings/c/varvite.pc.in",
+        "golden/control/1.bin",
+        "bench/target.rs",
+    ];
+    accepts(products, &ours.map(|path| (path, "")));
 }

@@ -7,7 +7,7 @@ use varvite::context::{
     ChildOrder, Configuration, Cost, Durability, Index, Observer, Operation, Options,
 };
 
-use crate::args::{Out, Released, Sized32, budget, choose, optional, options, view};
+use crate::args::{Out, Released, Sized32, budget, choose, files, optional, options, view};
 use crate::handle::get;
 use crate::status::{Fault, Outcome, call, inner_callback, varvite_error};
 use crate::types::{varvite_bytes, varvite_cache};
@@ -167,6 +167,8 @@ pub struct varvite_store_options {
     pub cache: *mut varvite_cache,
     /// Is told of every operation; or NULL.
     pub observer: *const varvite_context_observer,
+    /// The most files of the pack that are open; 0: as many as the system lets the process have.
+    pub max_open_files: u64,
 }
 
 // SAFETY: numbers and pointers.
@@ -189,6 +191,7 @@ unsafe impl Sized32 for varvite_store_options {
             seed: 0,
             cache: std::ptr::null_mut(),
             observer: std::ptr::null(),
+            max_open_files: 0,
         }
     }
 }
@@ -335,7 +338,7 @@ pub(crate) fn store_options(
         observer: host.map(observer).transpose()?,
         chunk_bytes: given.chunk_bytes,
         seed: (given.seed != 0).then_some(given.seed),
-        max_open_files: None,
+        max_open_files: files(given.max_open_files),
     })
 }
 

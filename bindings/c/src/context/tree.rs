@@ -7,7 +7,7 @@ use varvite::context::{Kind, Tree};
 use super::options::{configuration, tell_configuration, varvite_configuration};
 use super::store::tell;
 use crate::arena::{answer, varvite_arena};
-use crate::args::{Out, Piece, array, bytes, one, path, room, steps};
+use crate::args::{Buffer, Out, Piece, array, bytes, one, path, room, steps};
 use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
 use crate::types::{varvite_bytes, varvite_hash, varvite_path, varvite_tree};
@@ -92,6 +92,27 @@ pub unsafe extern "C" fn varvite_tree_find(
             arena.give_optional(tree.find(path)?);
             Ok(())
         })
+    })
+}
+
+/// As `varvite_tree_find`, into memory of the program's: `length` is how many bytes the value has, SIZE_MAX when nothing
+/// is there, or a directory. More than `capacity` of them are not written, and are to be had by `varvite_tree_find`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_tree_find_into(
+    tree: *mut varvite_tree,
+    path: *const varvite_bytes,
+    steps: usize,
+    buffer: *mut u8,
+    capacity: usize,
+    length: *mut usize,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let place = Buffer::new(buffer, capacity, length)?;
+        let path = self::path(path, steps)?;
+        let held = get(tree)?;
+        place.set(held.read()?.find(path)?.as_deref());
+        Ok(())
     })
 }
 

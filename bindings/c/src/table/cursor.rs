@@ -1,7 +1,7 @@
 //! Cursors.
 
 use std::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use varvite::Cursor;
@@ -9,17 +9,67 @@ use varvite::Cursor;
 use crate::arena::{answer, varvite_arena};
 use crate::args::{NOTHING, Out, bound, bytes, varvite_bound, view};
 use crate::handle::{get, put, take};
-use crate::status::{Outcome, call, forget, varvite_error};
+use crate::status::{Fault, Outcome, call, caught, varvite_error};
 use crate::types::{varvite_bytes, varvite_cursor, varvite_table, varvite_view};
 
-/// Does `body` with the cursor of a handle.
+/// A cursor, and what kept its last call from giving more, which the next one tells.
+pub struct Place {
+    cursor: Cursor,
+    failed: Option<Fault>,
+}
+
+impl Place {
+    fn new(cursor: Cursor) -> Mutex<Place> {
+        Mutex::new(Place { cursor, failed: None })
+    }
+}
+
+fn with_place<T>(
+    cursor: *const varvite_cursor,
+    body: impl FnOnce(&mut Place) -> Outcome<T>,
+) -> Outcome<T> {
+    let held = get(cursor)?;
+    let mut place = held.write()?;
+    body(place.get_mut().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Does `body`, a step, with the cursor of a handle.
 fn with<T>(
     cursor: *const varvite_cursor,
     body: impl FnOnce(&mut Cursor) -> varvite::Result<T>,
 ) -> Outcome<T> {
-    let held = get(cursor)?;
-    let mut cursor = held.write()?;
-    Ok(body(cursor.get_mut().unwrap_or_else(PoisonError::into_inner))?)
+    with_place(cursor, |place| match place.failed.take() {
+        Some(fault) => Err(fault),
+        None => Ok(body(&mut place.cursor)?),
+    })
+}
+
+/// Moves the cursor of a handle: what failed where it was is of no interest there.
+fn seek(cursor: *const varvite_cursor, body: impl FnOnce(&mut Cursor)) -> Outcome {
+    with_place(cursor, |place| {
+        place.failed = None;
+        body(&mut place.cursor);
+        Ok(())
+    })
+}
+
+/// Calls `next`, which says whether it gave anything, up to `limit` times. What fails after the first time is given back,
+/// so that nothing that was given before is lost.
+pub fn gather(
+    limit: usize,
+    mut next: impl FnMut() -> varvite::Result<bool>,
+) -> Outcome<Option<Fault>> {
+    for index in 0..limit {
+        // A merge operator that fails unwinds from here.
+        let fault = match catch_unwind(AssertUnwindSafe(&mut next)) {
+            Ok(Ok(true)) => continue,
+            Ok(Ok(false)) => break,
+            Ok(Err(error)) => error.into(),
+            Err(payload) => caught(payload),
+        };
+        return if index > 0 { Ok(Some(fault)) } else { Err(fault) };
+    }
+    Ok(None)
 }
 
 /// A cursor before the first key between the bounds of a table as it is now. NULL is no bound.
@@ -35,7 +85,7 @@ pub unsafe extern "C" fn varvite_table_cursor(
         let place = Out::new(cursor, "cursor")?;
         let held = get(table)?;
         let cursor = held.read()?.table.cursor(bound(lower)?, bound(upper)?)?;
-        place.set(put(Mutex::new(cursor))?);
+        place.set(put(Place::new(cursor))?);
         Ok(())
     })
 }
@@ -53,7 +103,7 @@ pub unsafe extern "C" fn varvite_view_cursor(
         let place = Out::new(cursor, "cursor")?;
         let held = get(view)?;
         let cursor = held.read()?.cursor(bound(lower)?, bound(upper)?)?;
-        place.set(put(Mutex::new(cursor))?);
+        place.set(put(Place::new(cursor))?);
         Ok(())
     })
 }
@@ -138,7 +188,8 @@ pub unsafe extern "C" fn varvite_cursor_value(
 }
 
 /// Up to `limit` bindings from here on, which are passed: two items a key. None only at the upper bound. What was passed
-/// before an error is given, and the next call meets the error: it stands before the key that cannot be read.
+/// before an error is given, and the next call tells the error: the cursor stands before the key that could not be read,
+/// and a seek forgets it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_cursor_next_many(
     cursor: *mut varvite_cursor,
@@ -148,28 +199,17 @@ pub unsafe extern "C" fn varvite_cursor_next_many(
 ) -> c_int {
     answer(error, entries, |entries| {
         entries.fill(|arena| {
-            with(cursor, |cursor| {
-                for index in 0..limit {
-                    // A merge operator that fails unwinds from here, and the cursor stands before its key then.
-                    let step = catch_unwind(AssertUnwindSafe(|| {
-                        Ok(cursor.next()?.map(|(key, value)| {
-                            arena.give(key);
-                            arena.give(value);
-                        }))
-                    }));
-                    match step {
-                        Ok(Ok(Some(()))) => {}
-                        Ok(Ok(None)) => break,
-                        // What was passed must not be lost; the next call meets the error again.
-                        Ok(Err(_)) if index > 0 => break,
-                        Ok(Err(error)) => return Err(error),
-                        Err(failed) if index > 0 => {
-                            forget(failed);
-                            break;
-                        }
-                        Err(failed) => resume_unwind(failed),
-                    }
+            with_place(cursor, |place| {
+                if let Some(fault) = place.failed.take() {
+                    return Err(fault);
                 }
+                let cursor = &mut place.cursor;
+                place.failed = gather(limit, || {
+                    let Some((key, value)) = cursor.next()? else { return Ok(false) };
+                    arena.give(key);
+                    arena.give(value);
+                    Ok(true)
+                })?;
                 Ok(())
             })
         })
@@ -185,10 +225,7 @@ pub unsafe extern "C" fn varvite_cursor_seek(
 ) -> c_int {
     call(error, || {
         let key = bytes(*crate::args::one(key, "key")?, "key")?;
-        with(cursor, |cursor| {
-            cursor.seek(key);
-            Ok(())
-        })
+        seek(cursor, |it| it.seek(key))
     })
 }
 
@@ -198,12 +235,7 @@ pub unsafe extern "C" fn varvite_cursor_seek_first(
     cursor: *mut varvite_cursor,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        with(cursor, |cursor| {
-            cursor.seek_first();
-            Ok(())
-        })
-    })
+    call(error, || seek(cursor, Cursor::seek_first))
 }
 
 /// Moves after the last key within the bounds.
@@ -212,12 +244,7 @@ pub unsafe extern "C" fn varvite_cursor_seek_last(
     cursor: *mut varvite_cursor,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || {
-        with(cursor, |cursor| {
-            cursor.seek_last();
-            Ok(())
-        })
-    })
+    call(error, || seek(cursor, Cursor::seek_last))
 }
 
 /// Closes a cursor.

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use varvite::View;
 
 use crate::arena::{Answer, Memory, answer, varvite_arena};
-use crate::args::{Out, Piece, array, bound, one, pieces, room, varvite_bound};
+use crate::args::{Buffer, Out, Piece, array, bound, bytes, one, pieces, room, varvite_bound};
 use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
 use crate::types::{varvite_bytes, varvite_session, varvite_table, varvite_value, varvite_view};
@@ -272,10 +272,59 @@ pub unsafe extern "C" fn varvite_table_get(
     error: *mut varvite_error,
 ) -> c_int {
     answer(error, found, |found| {
-        one(key, "key")?;
-        let key = pieces(key, 1, "key")?;
+        let key = bytes(*one(key, "key")?, "key")?;
         let held = get(table)?;
-        let table = held.read()?;
-        look_up(found, |values| table.table.lookup_into(key, values))
+        let held = held.read()?;
+        let table = &held.table;
+        match table.get(key) {
+            // A value that is too long for a get, too.
+            Err(error) if error.kind() == varvite::Kind::Invalid => {
+                look_up(found, |values| table.lookup_into(&[key], values))
+            }
+            value => found.fill(|arena| {
+                arena.give_optional(value?);
+                Ok(())
+            }),
+        }
+    })
+}
+
+/// As `varvite_table_get`, into memory of the program's: `length` is how many bytes the value has, SIZE_MAX when the key is
+/// not bound. More than `capacity` of them are not written, and are to be got by `varvite_table_get`. VARVITE_INVALID for a
+/// value of more than 16 MiB.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_table_get_into(
+    table: *mut varvite_table,
+    key: *const varvite_bytes,
+    buffer: *mut u8,
+    capacity: usize,
+    length: *mut usize,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let (place, key) =
+            (Buffer::new(buffer, capacity, length)?, bytes(*one(key, "key")?, "key")?);
+        let held = get(table)?;
+        place.set(held.read()?.table.get(key)?.as_deref());
+        Ok(())
+    })
+}
+
+/// As `varvite_table_get_into`, of a view.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_view_get_into(
+    view: *mut varvite_view,
+    key: *const varvite_bytes,
+    buffer: *mut u8,
+    capacity: usize,
+    length: *mut usize,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let (place, key) =
+            (Buffer::new(buffer, capacity, length)?, bytes(*one(key, "key")?, "key")?);
+        let held = get(view)?;
+        place.set(held.read()?.get(key)?.as_deref());
+        Ok(())
     })
 }

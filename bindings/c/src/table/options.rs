@@ -9,7 +9,7 @@ use varvite::{Log, Lookups, OpenSnapshot, OpenTable, SessionOptions, TableOption
 
 use super::observer::{Host, varvite_executor, varvite_observer};
 use super::operator::operator;
-use crate::args::{Out, Sized32, array, budget, choose, flag, optional, options, text};
+use crate::args::{Out, Sized32, array, budget, choose, files, flag, optional, options, text};
 use crate::handle::get;
 use crate::status::{Fault, Outcome, call, varvite_error};
 use crate::types::{varvite_cache, varvite_operator};
@@ -57,6 +57,8 @@ pub struct varvite_session_options {
     pub executor: *const varvite_executor,
     /// Gets timings; or NULL.
     pub observer: *const varvite_observer,
+    /// The most segment and blob files that are open; 0: as many as the system lets the process have.
+    pub max_open_files: u64,
 }
 
 /// How a table is made. Begin with `varvite_table_options_default` or `varvite_table_options_utxo`.
@@ -135,7 +137,7 @@ pub(crate) fn session_options(
         },
         cache,
         queue_depth: given.queue_depth as usize,
-        max_open_files: None,
+        max_open_files: files(given.max_open_files),
         segment_bytes: given.segment_bytes,
         log: choose(given.log, &[Log::None, Log::Written, Log::Synced], "log")?,
         log_file_bytes: given.log_file_bytes,
@@ -183,6 +185,7 @@ unsafe impl Sized32 for varvite_session_options {
             cache: std::ptr::null_mut(),
             executor: std::ptr::null(),
             observer: std::ptr::null(),
+            max_open_files: 0,
         }
     }
 }

@@ -7,7 +7,7 @@ use varvite::LoadOrder;
 
 use super::options::{table_options, varvite_table_options};
 use super::session::{put_table, session};
-use crate::args::{Out, array, bytes, one, text, wanted};
+use crate::args::{Out, array, budget, bytes, one, text, wanted};
 use crate::handle::{get, put, take};
 use crate::status::{call, varvite_error};
 use crate::types::{
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn varvite_session_load_table(
         let (name, place) = (text(name, "name")?, Out::new(loader, "loader")?);
         let order = match sort_bytes {
             0 => LoadOrder::Sorted,
-            memory_bytes => LoadOrder::Any { memory_bytes },
+            bytes => LoadOrder::Any { memory_bytes: budget(bytes, "sort_bytes")? },
         };
         let options = table_options(options)?;
         let loader = self::session(session)?.load_table(name, options, order)?;

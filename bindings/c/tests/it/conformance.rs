@@ -126,9 +126,12 @@ impl TableLines {
             let key = key_of(self.random.below(90));
             let length = self.random.index(24) + if self.random.one_in(12) { 60 } else { 0 };
             let value = self.random.bytes(length);
-            changes.push(match self.random.below(5) {
-                0 => Change::Delete(key),
-                1 => Change::Upsert(key, value),
+            changes.push(match self.random.below(20) {
+                0..4 => Change::Delete(key),
+                4..8 => Change::Upsert(key, value),
+                8 => Change::DeleteRange(key, key_of(self.random.below(90))),
+                // Those of ten keys.
+                9 => Change::DeletePrefix(key[..6].to_vec()),
                 _ => Change::Insert(key, value),
             });
         }
@@ -139,7 +142,10 @@ impl TableLines {
             Change::Insert(key, value) => format!("[\"insert\",{},{}]", quoted(key), quoted(value)),
             Change::Delete(key) => format!("[\"delete\",{}]", quoted(key)),
             Change::Upsert(key, value) => format!("[\"upsert\",{},{}]", quoted(key), quoted(value)),
-            Change::DeleteRange(..) | Change::DeletePrefix(..) => unreachable!("none was drawn"),
+            Change::DeleteRange(from, before) => {
+                format!("[\"delete_range\",{},{}]", quoted(from), quoted(before))
+            }
+            Change::DeletePrefix(prefix) => format!("[\"delete_prefix\",{}]", quoted(prefix)),
         });
         let operations = array(operations);
         self.line(&format!(r#""do":"update","table":"{name}","operations":{operations}"#));
@@ -172,6 +178,37 @@ impl TableLines {
         self.line(&format!(
             r#""do":"range","table":"{name}","from":{from},"before":{to},"found":{found}"#
         ));
+    }
+
+    /// What begins with a prefix, from the front, and the keys of it from the back.
+    fn prefix(&mut self, name: &str, prefix: &[u8]) {
+        let (table, model) = &self.tables[name];
+        let all = model.range(Bound::Unbounded, Bound::Unbounded);
+        let expected: Vec<_> = all.into_iter().filter(|it| it.0.starts_with(prefix)).collect();
+        let entries = table.prefix(prefix).map(|entry| {
+            let (key, value) = entry.unwrap();
+            (key.into(), value.into())
+        });
+        assert_eq!(entries.collect::<Vec<(Vec<u8>, Vec<u8>)>>(), expected);
+        let keys = table.prefix(prefix).keys().rev().map(|it| it.unwrap().to_vec());
+        assert!(keys.eq(expected.iter().rev().map(|it| it.0.clone())));
+        let prefix = quoted(prefix);
+        let found = array(expected.iter().flat_map(|it| [quoted(&it.0), quoted(&it.1)]));
+        self.line(&format!(r#""do":"prefix","table":"{name}","prefix":{prefix},"found":{found}"#));
+        let keys = array(expected.iter().rev().map(|it| quoted(&it.0)));
+        self.line(&format!(
+            r#""do":"keys_back","table":"{name}","prefix":{prefix},"found":{keys}"#
+        ));
+    }
+
+    /// Deletes a range of one table by itself.
+    fn delete_range(&mut self, name: &str, lower: u64, upper: u64) {
+        let (lower, upper) = (key_of(lower), key_of(upper));
+        let (table, model) = self.tables.get_mut(name).unwrap();
+        table.delete_range(Bound::Included(&lower[..]), Bound::Excluded(&upper[..])).unwrap();
+        model.update(&[Change::DeleteRange(lower.clone(), upper.clone())], Some(join));
+        let (from, to) = (quoted(&lower), quoted(&upper));
+        self.line(&format!(r#""do":"delete_range","table":"{name}","from":{from},"before":{to}"#));
     }
 
     fn save(&mut self, snapshot: &str, name: &str) {
@@ -223,8 +260,13 @@ fn the_table_file_of_the_conformance_set_is_what_the_model_says() {
         set.lookup("a");
         if round % 3 == 0 {
             set.range("a", Some(10), Some(30));
+            set.prefix("a", b"key 04");
         }
     }
+    set.delete_range("a", 70, 75);
+    set.range("a", Some(60), None);
+    set.prefix("a", b"");
+    set.prefix("a", b"none");
     set.save("first", "a");
     let saved = set.tables["a"].1.clone();
     set.update("a", 20);
@@ -241,6 +283,7 @@ fn the_table_file_of_the_conformance_set_is_what_the_model_says() {
     set.lookup("a");
     set.take("second", "both", &both);
     set.range("both", Some(60), None);
+    set.prefix("both", b"key 0");
     set.update("both", 30);
     set.lookup("both");
     set.save("third", "both");

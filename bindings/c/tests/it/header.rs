@@ -7,7 +7,7 @@ use std::path::Path;
 use cbindgen::{Builder, Config, DocumentationLength, DocumentationStyle, Language, Style};
 
 /// What the header is made of, in the order in which it is read.
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 23] = [
     "status",
     "types",
     "args",
@@ -19,8 +19,11 @@ const SOURCES: [&str; 20] = [
     "table/update",
     "table/lookup",
     "table/cursor",
+    "table/iterator",
     "table/snapshot",
     "table/live",
+    "table/follow",
+    "table/copies",
     "table/stream",
     "context/options",
     "context/store",

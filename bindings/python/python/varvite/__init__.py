@@ -20,6 +20,7 @@ from ._errors import (
     VersionError,
 )
 from ._varvite import (
+    BackedUp,
     Batch,
     Buffer,
     Cache,
@@ -36,16 +37,20 @@ from ._varvite import (
     Exported,
     FilterStats,
     Finding,
+    Follower,
     Included,
     Items,
     LevelStats,
     Loader,
+    Loss,
     Merge,
     MergeOperator,
     MergeStats,
     Migrated,
     Proof,
     ProofSummary,
+    Repaired,
+    RepairedTable,
     Session,
     SessionStats,
     Snapshot,
@@ -72,6 +77,7 @@ from ._varvite import (
     open_irmin,
     parse_hash,
     prove,
+    repair,
 )
 
 UNRESOLVED = Unresolved()
@@ -79,6 +85,7 @@ UNRESOLVED = Unresolved()
 
 __all__ = [
     "UNRESOLVED",
+    "BackedUp",
     "Batch",
     "Buffer",
     "Cache",
@@ -100,6 +107,7 @@ __all__ = [
     "Exported",
     "FilterStats",
     "Finding",
+    "Follower",
     "HiddenError",
     "Included",
     "InvalidError",
@@ -107,6 +115,7 @@ __all__ = [
     "Items",
     "LevelStats",
     "Loader",
+    "Loss",
     "LockedError",
     "Merge",
     "MergeOperator",
@@ -117,6 +126,8 @@ __all__ = [
     "PoisonedError",
     "Proof",
     "ProofSummary",
+    "Repaired",
+    "RepairedTable",
     "Session",
     "SessionStats",
     "Snapshot",
@@ -144,4 +155,5 @@ __all__ = [
     "open_irmin",
     "parse_hash",
     "prove",
+    "repair",
 ]

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use varvite::context::{self, ChildOrder, Durability, Index, Options};
 
-use crate::callback::ContextObserver;
+use crate::callback::{ContextObserver, Slot};
 use crate::disk::Cache;
 use crate::fault::raise;
 use crate::input::{Keywords, choose};
@@ -81,12 +81,17 @@ const STORE: &[&str] = &[
     "index_bytes",
     "tree_bytes",
     "chunk_bytes",
+    "max_open_files",
     "seed",
     "cache",
     "observer",
 ];
 
-pub fn store(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
+/// The options, and the observer that is among them.
+pub fn store(
+    py: Python<'_>,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(Options, Option<Arc<Slot>>)> {
     let given = Keywords::new(given, STORE)?;
     let mut options = Options { seed: given.get("seed")?, ..Options::default() };
     options.configuration = or_tezos(given.get("configuration")?);
@@ -100,10 +105,12 @@ pub fn store(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Opti
     given.budget(py, "index_bytes", &mut options.index_bytes)?;
     given.set("tree_bytes", &mut options.tree_bytes)?;
     given.set("chunk_bytes", &mut options.chunk_bytes)?;
+    options.max_open_files = given.get("max_open_files")?;
     let cache: Option<Bound<'_, Cache>> = given.get("cache")?;
     options.cache = cache.map(|it| it.get().shared(py)).transpose()?;
-    if let Some(observer) = given.object("observer")? {
-        options.observer = Some(Arc::new(ContextObserver(observer.unbind())));
+    let observer = given.object("observer")?.map(|it| Slot::new(it.unbind()));
+    if let Some(observer) = &observer {
+        options.observer = Some(Arc::new(ContextObserver(Arc::clone(observer))));
     }
-    Ok(options)
+    Ok((options, observer))
 }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use varvite::context::{self, CommitInfo, Hash, Limits, Options};
 use varvite::disk::Disk;
 
 use crate::answer::{Checked, Commit, StoreStats};
+use crate::callback::Slot;
 use crate::context::merge::{Merge, Resolver};
 use crate::context::options::{self, Configuration};
 use crate::context::tree::Tree;
@@ -18,14 +20,14 @@ use crate::input::{bytes, hash, hashes};
 
 /// A context store: commits of trees, one process that writes, any number that read.
 #[pyclass(frozen, module = "varvite")]
-pub struct Store(pub Held<context::Store>);
+pub struct Store(pub Held<context::Store>, Option<Arc<Slot>>);
 
 type Given<'a, 'py> = &'a Bound<'py, PyDict>;
 type Object<'a, 'py> = &'a Bound<'py, PyAny>;
 
 impl Store {
     pub fn new(store: context::Store) -> Store {
-        Store(Held::new("store", store))
+        Store(Held::new("store", store), None)
     }
 
     fn opened(
@@ -35,9 +37,10 @@ impl Store {
         open: fn(Arc<dyn Disk>, Options) -> varvite::Result<context::Store>,
     ) -> PyResult<Store> {
         let py = place.py();
-        let options = options::store(py, given)?;
+        let (options, observer) = options::store(py, given)?;
         let place = Place::of(py, place)?;
-        call(py, || Ok(Store::new(open(place.disk(create)?, options)?)))
+        let store = call(py, || Ok(open(place.disk(create)?, options)?))?;
+        Ok(Store(Held::new("store", store), observer))
     }
 }
 
@@ -417,6 +420,15 @@ impl Store {
                 None => Ok(()),
             }
         })
+    }
+
+    /// Of the store alone: trees tell its observer nothing any more once nobody can reach either.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.1.iter().try_for_each(|it| it.visit(&visit))
+    }
+
+    fn __clear__(&self) {
+        self.1.iter().for_each(|it| it.clear());
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -8,9 +8,9 @@ use varvite::context::{self, Change, Depth, Kind, Order};
 use crate::context::merge::{Merge, Resolver};
 use crate::context::options::{Configuration, or_tezos};
 use crate::context::walk::Walk;
-use crate::fault::{Answers, Outcome, call, invalid, outer_callback};
+use crate::fault::{Answers, Fault, Outcome, call, invalid, outer_callback};
 use crate::held::Held;
-use crate::input::{Flat, bytes, choose, flat, optional_path, path};
+use crate::input::{Flat, Steps, bytes, choose, flat, optional_path, path};
 use crate::packed::{Packed, Values};
 
 /// A state of a context: a tree of values.
@@ -45,8 +45,8 @@ impl Tree {
     }
 
     fn find_bytes(&self, path: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
-        let steps = self::path(path)?;
-        call(path.py(), || Ok(self.0.read()?.find(&steps.pieces())?))
+        let steps = Steps::of(path)?;
+        call(path.py(), || steps.with(|steps| Ok(self.0.read()?.find(steps)?)))
     }
 }
 
@@ -158,8 +158,8 @@ impl Tree {
 
     /// Whether a value is at a path. Never reads the value.
     fn mem(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let path = self::path(path)?;
-        call(py, || Ok(self.0.read()?.mem(&path.pieces())?))
+        let path = Steps::of(path)?;
+        call(py, || path.with(|path| Ok(self.0.read()?.mem(path)?)))
     }
 
     fn __contains__(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -168,14 +168,14 @@ impl Tree {
 
     /// Whether anything is at a path, a value or a directory.
     fn mem_tree(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let path = self::path(path)?;
-        call(py, || Ok(self.0.read()?.mem_tree(&path.pieces())?))
+        let path = Steps::of(path)?;
+        call(py, || path.with(|path| Ok(self.0.read()?.mem_tree(path)?)))
     }
 
     /// What is at a path, as a tree of its own; `None` when nothing is.
     fn find_tree(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<Option<Tree>> {
-        let path = self::path(path)?;
-        call(py, || Ok(self.0.read()?.find_tree(&path.pieces())?.map(Tree::new)))
+        let path = Steps::of(path)?;
+        call(py, || path.with(|path| Ok(self.0.read()?.find_tree(path)?.map(Tree::new))))
     }
 
     /// "value" or "directory".
@@ -199,8 +199,8 @@ impl Tree {
     /// How many children the directory at a path has; 0 for a value or nothing.
     #[pyo3(signature = (path = None))]
     fn length(&self, py: Python<'_>, path: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
-        let path = optional_path(path)?;
-        call(py, || Ok(self.0.read()?.length(&path.pieces())?))
+        let path = Steps::optional(path)?;
+        call(py, || path.with(|path| Ok(self.0.read()?.length(path)?)))
     }
 
     /// Up to `length` children of the directory at a path after the first `offset`, in stored order, each with its name.
@@ -212,10 +212,11 @@ impl Tree {
         offset: u64,
         length: Option<u64>,
     ) -> PyResult<Vec<(Vec<u8>, Tree)>> {
-        let path = optional_path(path)?;
+        let path = Steps::optional(path)?;
         call(py, || {
             let length = length.unwrap_or(u64::MAX);
-            let found = self.0.read()?.list(&path.pieces(), offset, length)?;
+            let found =
+                path.with(|path| self.0.read()?.list(path, offset, length).map_err(Fault::from))?;
             Ok(found.into_iter().map(|(name, tree)| (name, Tree::new(tree))).collect())
         })
     }
@@ -227,8 +228,8 @@ impl Tree {
         path: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (path, value) = (self::path(path)?, bytes(value, "value")?);
-        call(py, || Ok(self.0.write()?.add(&path.pieces(), &value)?))
+        let (path, value) = (Steps::of(path)?, bytes(value, "value")?);
+        call(py, || path.with(|path| Ok(self.0.write()?.add(path, &value)?)))
     }
 
     fn __setitem__(
@@ -276,18 +277,18 @@ impl Tree {
         path: &Bound<'_, PyAny>,
         subtree: PyRef<'_, Tree>,
     ) -> PyResult<()> {
-        let (path, subtree) = (self::path(path)?, &*subtree);
+        let (path, subtree) = (Steps::of(path)?, &*subtree);
         call(py, || {
             // A copy, because it may be the same tree.
             let subtree = subtree.copy()?;
-            Ok(self.0.write()?.add_tree(&path.pieces(), &subtree)?)
+            path.with(|path| Ok(self.0.write()?.add_tree(path, &subtree)?))
         })
     }
 
     /// Removes what is at a path, and the directories above that become empty with it.
     fn remove(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<()> {
-        let path = self::path(path)?;
-        call(py, || Ok(self.0.write()?.remove(&path.pieces())?))
+        let path = Steps::of(path)?;
+        call(py, || path.with(|path| Ok(self.0.write()?.remove(path)?)))
     }
 
     /// The hash of the value, or of the directory as Tezos defines it.

@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use varvite::context::{self, Kind, Order};
 
 use crate::context::tree::{Path, Tree, tuple};
-use crate::fault::{Outcome, call};
+use crate::fault::{Fault, Outcome, call};
 use crate::held::Held;
 use crate::input::Flat;
 
@@ -36,6 +36,8 @@ struct State {
     start: Option<context::Tree>,
     /// What was read ahead, the next one last.
     ahead: Vec<Step>,
+    /// Why no more could be, to be raised when what was is given.
+    failed: Option<Fault>,
     /// How many are read at once: few at first, for who stops early.
     step: usize,
 }
@@ -96,21 +98,54 @@ impl State {
         Ok(None)
     }
 
-    fn refill(&mut self, values: bool) -> Outcome {
-        let (mut found, mut bytes) = (Vec::new(), 0);
-        while found.len() < self.step && bytes < STEP_BYTES {
-            let Some(tree) = self.visit()? else { break };
+    /// Has what was visited last visited again.
+    fn put_back(&mut self, tree: context::Tree) {
+        match (self.levels.last_mut(), self.path.last()) {
+            (Some(level), Some(name)) => level.ahead.push((name.clone(), tree)),
+            _ => self.start = Some(tree),
+        }
+    }
+
+    /// The next value, or the next subtree; after an error the same is read again.
+    fn read(&mut self, values: bool) -> Outcome<Option<Step>> {
+        while let Some(tree) = self.visit()? {
             let value = match (values, tree.kind()) {
                 (true, Kind::Directory) => continue,
-                (true, Kind::Value) => tree.to_value()?.unwrap_or_default(),
+                (true, Kind::Value) => match tree.to_value() {
+                    Ok(value) => value.unwrap_or_default(),
+                    Err(error) => {
+                        self.put_back(tree);
+                        return Err(error.into());
+                    }
+                },
                 (false, _) => Vec::new(),
             };
-            bytes += value.len();
-            found.push(Step { path: self.path.clone(), tree, value });
+            return Ok(Some(Step { path: self.path.clone(), tree, value }));
+        }
+        Ok(None)
+    }
+
+    fn refill(&mut self, values: bool) -> Outcome {
+        if let Some(fault) = self.failed.take() {
+            return Err(fault);
+        }
+        let mut bytes = 0;
+        while self.ahead.len() < self.step && bytes < STEP_BYTES {
+            match self.read(values) {
+                Ok(Some(step)) => {
+                    bytes += step.value.len();
+                    self.ahead.push(step);
+                }
+                Ok(None) => break,
+                Err(fault) if self.ahead.is_empty() => return Err(fault),
+                Err(fault) => {
+                    self.failed = Some(fault);
+                    break;
+                }
+            }
         }
         self.step = (self.step * 2).min(STEP_MAX);
-        found.reverse();
-        self.ahead = found;
+        self.ahead.reverse();
         Ok(())
     }
 }
@@ -124,6 +159,7 @@ impl Walk {
             order,
             start,
             ahead: Vec::new(),
+            failed: None,
             step: 4,
         };
         Ok(Walk { state: Held::new("iterator", Mutex::new(state)), values })

@@ -5,7 +5,7 @@ use pyo3::types::PyAny;
 
 use crate::fault::{call, invalid};
 use crate::held::Held;
-use crate::input::{Flat, bytes, flat};
+use crate::input::{Flat, bytes, flat, range, slice};
 use crate::table::stream::Value;
 
 /// Operations that a table applies in order, all or none. It may be used again, also for other tables.
@@ -102,6 +102,36 @@ impl Batch {
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, Self>> {
         Batch::one(&slf, Kind::Upsert, key, Some(value))?;
+        Ok(slf)
+    }
+
+    /// Unbinds every key from `start` on and before `stop`; keys that later operations bind in it stay.
+    #[pyo3(signature = (start = None, stop = None))]
+    fn delete_range<'py>(
+        slf: Bound<'py, Self>,
+        start: Option<&Bound<'py, PyAny>>,
+        stop: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let (start, stop) = range(start, stop)?;
+        let batch = slf.get();
+        call(slf.py(), || {
+            batch.0.write()?.delete_range(slice(&start), slice(&stop));
+            Ok(())
+        })?;
+        Ok(slf)
+    }
+
+    /// Unbinds every key that begins with `prefix`; keys that later operations bind stay.
+    fn delete_prefix<'py>(
+        slf: Bound<'py, Self>,
+        prefix: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let prefix = bytes(prefix, "prefix")?;
+        let batch = slf.get();
+        call(slf.py(), || {
+            batch.0.write()?.delete_prefix(&prefix);
+            Ok(())
+        })?;
         Ok(slf)
     }
 

@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 use varvite::disk::Access;
 use varvite::{Log, Lookups, SessionOptions, TableOptions, Verify};
 
-use crate::callback::{HostExecutor, MergeOperator, TableObserver};
+use crate::callback::{Callbacks, HostExecutor, MergeOperator, Slot, TableObserver};
 use crate::disk::Cache;
 use crate::fault::invalid;
 use crate::input::Keywords;
@@ -21,13 +21,18 @@ const SESSION: &[&str] = &[
     "cache",
     "direct",
     "queue_depth",
+    "max_open_files",
     "segment_bytes",
     "log_file_bytes",
     "executor",
     "observer",
 ];
 
-pub fn session(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<SessionOptions> {
+/// The options, and the functions that are among them.
+pub fn session(
+    py: Python<'_>,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(SessionOptions, Callbacks)> {
     let given = Keywords::new(given, SESSION)?;
     let mut options = SessionOptions { seed: given.get("seed")?, ..SessionOptions::default() };
     let logs = [("none", Log::None), ("written", Log::Written), ("synced", Log::Synced)];
@@ -36,6 +41,7 @@ pub fn session(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Se
         options.access = Access::Direct;
     }
     given.set("queue_depth", &mut options.queue_depth)?;
+    options.max_open_files = given.get("max_open_files")?;
     given.set("segment_bytes", &mut options.segment_bytes)?;
     given.set("log_file_bytes", &mut options.log_file_bytes)?;
     let cache: Option<Bound<'_, Cache>> = given.get("cache")?;
@@ -51,13 +57,15 @@ pub fn session(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Se
         Some(cache) => Some(cache.get().shared(py)?),
         None => (memory_bytes > 0).then(|| varvite::cache::Cache::new(memory_bytes)),
     };
-    if let Some(executor) = given.object("executor")? {
-        options.executor = Some(Arc::new(HostExecutor(executor.unbind())));
+    let slot = |name| Ok::<_, PyErr>(given.object(name)?.map(|it| Slot::new(it.unbind())));
+    let callbacks = Callbacks::new(slot("observer")?, slot("executor")?);
+    if let Some(executor) = &callbacks.executor {
+        options.executor = Some(Arc::new(HostExecutor(Arc::clone(executor))));
     }
-    if let Some(observer) = given.object("observer")? {
-        options.observer = Some(Arc::new(TableObserver(observer.unbind())));
+    if let Some(observer) = &callbacks.observer {
+        options.observer = Some(Arc::new(TableObserver(Arc::clone(observer))));
     }
-    Ok(options)
+    Ok((options, callbacks))
 }
 
 const TABLE: &[&str] = &[
@@ -72,7 +80,12 @@ const TABLE: &[&str] = &[
     "operator",
 ];
 
-pub fn table(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<TableOptions> {
+/// The options of a table whose session keeps the operator that is among them.
+pub fn table(
+    py: Python<'_>,
+    given: Option<&Bound<'_, PyDict>>,
+    callbacks: &Callbacks,
+) -> PyResult<TableOptions> {
     let given = Keywords::new(given, TABLE)?;
     let mut is_utxo = false;
     given.choose(py, "preset", &[("default", false), ("utxo", true)], &mut is_utxo)?;
@@ -90,6 +103,7 @@ pub fn table(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Tabl
         options.blob_min_bytes = Some(bytes);
     }
     let operator: Option<Bound<'_, MergeOperator>> = given.get("operator")?;
-    options.operator = operator.map(|it| it.get().0.clone());
+    callbacks.keep(&operator);
+    options.operator = operator.map(|it| it.get().operator.clone());
     Ok(options)
 }

@@ -1,17 +1,19 @@
 //! Sessions.
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use varvite::{LoadOrder, OpenSnapshot, OpenTable, SnapshotContent};
 
-use crate::answer::{FilterStats, Finding, SessionStats, SnapshotInfo, Transferred};
-use crate::callback::{MergeOperator, operators};
+use crate::answer::{BackedUp, FilterStats, Finding, SessionStats, SnapshotInfo, Transferred};
+use crate::callback::{Callbacks, MergeOperator, operators};
 use crate::disk::Place;
 use crate::fault::{Fault, Outcome, call, invalid};
 use crate::held::{Held, Writing};
 use crate::input::bytes;
 use crate::packed::{Packed, Values};
 use crate::table::batch::Batch;
+use crate::table::follower::Follower;
 use crate::table::options::{self, VERIFY};
 use crate::table::snapshot::Snapshot;
 use crate::table::stream::{Loader, Value, ValueWriter};
@@ -19,7 +21,7 @@ use crate::table::table::{Table, read_tables};
 
 /// A folder of tables, open.
 #[pyclass(frozen, module = "varvite")]
-pub struct Session(Held<varvite::Session>);
+pub struct Session(Held<varvite::Session>, Py<Callbacks>);
 
 type Given<'a, 'py> = &'a Bound<'py, PyDict>;
 type Tables<'py> = Vec<PyRef<'py, Table>>;
@@ -28,6 +30,18 @@ impl Session {
     /// The session, in O(1): for calls that must not keep others from closing it.
     fn session(&self) -> Outcome<varvite::Session> {
         Ok(self.0.read()?.clone())
+    }
+
+    /// How tables are opened whose operators are among these, which the session keeps.
+    fn open_options(
+        &self,
+        py: Python<'_>,
+        verify: &str,
+        given: &[Bound<'_, MergeOperator>],
+    ) -> PyResult<OpenTable> {
+        let verify = crate::input::choose(py, "verify", verify, VERIFY)?;
+        self.1.get().keep(given);
+        Ok(OpenTable { verify, operators: operators(given) })
     }
 
     fn opened(
@@ -40,9 +54,10 @@ impl Session {
         ) -> varvite::Result<varvite::Session>,
     ) -> PyResult<Session> {
         let py = place.py();
-        let options = options::session(py, keywords)?;
+        let (options, callbacks) = options::session(py, keywords)?;
         let place = Place::of(py, place)?;
-        call(py, || Ok(Session(Held::new("session", open(place.disk(create)?, options)?))))
+        let session = call(py, || Ok(open(place.disk(create)?, options)?))?;
+        Ok(Session(Held::new("session", session), Py::new(py, callbacks)?))
     }
 }
 
@@ -84,8 +99,9 @@ impl Session {
         name: &str,
         options: Option<Given<'_, '_>>,
     ) -> PyResult<Table> {
-        let options = options::table(py, options)?;
-        call(py, || Ok(Table::new(self.session()?.create_table(name, options)?)))
+        let options = options::table(py, options, self.1.get())?;
+        let table = call(py, || Ok(self.session()?.create_table(name, options)?))?;
+        Ok(Table::new(table, self.1.clone_ref(py)))
     }
 
     /// The names of the live tables, in order.
@@ -100,10 +116,11 @@ impl Session {
         py: Python<'_>,
         name: &str,
         verify: &str,
-        operators: Vec<PyRef<'_, MergeOperator>>,
+        operators: Vec<Bound<'_, MergeOperator>>,
     ) -> PyResult<Table> {
-        let options = open_table(py, verify, &operators)?;
-        call(py, || Ok(Table::new(self.session()?.open_table(name, &options)?)))
+        let options = self.open_options(py, verify, &operators)?;
+        let table = call(py, || Ok(self.session()?.open_table(name, &options)?))?;
+        Ok(Table::new(table, self.1.clone_ref(py)))
     }
 
     /// Opens every live table, in the order of their names, in one pass over the log.
@@ -112,13 +129,11 @@ impl Session {
         &self,
         py: Python<'_>,
         verify: &str,
-        operators: Vec<PyRef<'_, MergeOperator>>,
+        operators: Vec<Bound<'_, MergeOperator>>,
     ) -> PyResult<Vec<Table>> {
-        let options = open_table(py, verify, &operators)?;
-        call(py, || {
-            let tables = self.session()?.open_all(&options)?;
-            Ok(tables.into_iter().map(Table::new).collect())
-        })
+        let options = self.open_options(py, verify, &operators)?;
+        let tables = call(py, || Ok(self.session()?.open_all(&options)?))?;
+        Ok(tables.into_iter().map(|it| Table::new(it, self.1.clone_ref(py))).collect())
     }
 
     /// Makes `table` live under its name: for duplicates, and for tables from snapshots.
@@ -177,16 +192,17 @@ impl Session {
         incremental: bool,
     ) -> PyResult<Table> {
         let tables = borrowed(&tables);
-        call(py, || {
+        let union = call(py, || {
             let session = self.session()?;
             read_tables(&tables, |tables| {
-                Ok(Table::new(if incremental {
+                Ok(if incremental {
                     session.incremental_union(name, tables)?
                 } else {
                     session.union(name, tables)?
-                }))
+                })
             })
-        })
+        })?;
+        Ok(Table::new(union, self.1.clone_ref(py)))
     }
 
     /// Begins a table that is loaded whole. With `sort_bytes` keys come in any order and are sorted with about so much
@@ -199,17 +215,16 @@ impl Session {
         sort_bytes: Option<u64>,
         options: Option<Given<'_, '_>>,
     ) -> PyResult<Loader> {
-        let options = options::table(py, options)?;
+        let options = options::table(py, options, self.1.get())?;
         let order = match sort_bytes {
             None => LoadOrder::Sorted,
             Some(memory_bytes) => LoadOrder::Any {
                 memory_bytes: crate::input::budget(py, memory_bytes, "sort_bytes")?,
             },
         };
-        call(py, || {
-            let loader = self.session()?.load_table(name, options, order)?;
-            Ok(Loader(Held::new("loader", std::sync::Mutex::new(loader))))
-        })
+        let loader = call(py, || Ok(self.session()?.load_table(name, options, order)?))?;
+        let held = Held::new("loader", std::sync::Mutex::new(loader));
+        Ok(Loader(held, self.1.clone_ref(py)))
     }
 
     /// Begins a value that comes in pieces.
@@ -259,11 +274,12 @@ impl Session {
         name: &str,
         label: Option<String>,
         verify: &str,
-        operators: Vec<PyRef<'_, MergeOperator>>,
+        operators: Vec<Bound<'_, MergeOperator>>,
     ) -> PyResult<Snapshot> {
-        let OpenTable { verify, operators } = open_table(py, verify, &operators)?;
+        let OpenTable { verify, operators } = self.open_options(py, verify, &operators)?;
         let options = OpenSnapshot { verify, label, operators };
-        call(py, || Ok(Snapshot::new(self.session()?.open_snapshot(name, &options)?)))
+        let snapshot = call(py, || Ok(self.session()?.open_snapshot(name, &options)?))?;
+        Ok(Snapshot::new(snapshot, self.1.clone_ref(py)))
     }
 
     /// What is known of all snapshots, by name, without opening them.
@@ -323,6 +339,42 @@ impl Session {
             let (session, source) = (self.session()?, source.disk(false)?);
             Ok(moved(session.import_snapshot(&source, name, new_name.unwrap_or(name), verify)?))
         })
+    }
+
+    /// Backs up all live tables, as they are at one moment, to a folder that is empty, or has an earlier backup of this
+    /// session, which becomes the new one. Updates go on meanwhile. `Session.open` opens the backup.
+    #[pyo3(signature = (target, *, verify = "quick"))]
+    fn backup(
+        &self,
+        py: Python<'_>,
+        target: &Bound<'_, PyAny>,
+        verify: &str,
+    ) -> PyResult<BackedUp> {
+        let verify = crate::input::choose(py, "verify", verify, VERIFY)?;
+        let target = Place::of(py, target)?;
+        call(py, || {
+            let from = self.session()?.backup(&target.disk(true)?, verify)?;
+            Ok(BackedUp {
+                tables: from.tables,
+                moved: moved(from.moved),
+                kept: moved(from.kept),
+                log_records: from.log_records,
+                log_bytes: from.log_bytes,
+            })
+        })
+    }
+
+    /// Follows the live tables of a session that was opened to read, beside the process that updates them.
+    #[pyo3(signature = (*, verify = "quick", operators = Vec::new()))]
+    fn follow(
+        &self,
+        py: Python<'_>,
+        verify: &str,
+        operators: Vec<Bound<'_, MergeOperator>>,
+    ) -> PyResult<Follower> {
+        let options = self.open_options(py, verify, &operators)?;
+        let follower = call(py, || Ok(self.session()?.follow(&options)?))?;
+        Ok(Follower::new(follower, self.1.clone_ref(py)))
     }
 
     /// What was found wrong at opening, and which live tables the last checkpoint could not write.
@@ -385,6 +437,10 @@ impl Session {
         })
     }
 
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.1)
+    }
+
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
@@ -395,16 +451,7 @@ impl Session {
     }
 }
 
-fn open_table(
-    py: Python<'_>,
-    verify: &str,
-    given: &[PyRef<'_, MergeOperator>],
-) -> PyResult<OpenTable> {
-    let verify = crate::input::choose(py, "verify", verify, VERIFY)?;
-    Ok(OpenTable { verify, operators: operators(given) })
-}
-
-fn moved(from: varvite::Transferred) -> Transferred {
+pub fn moved(from: varvite::Transferred) -> Transferred {
     Transferred { segments: from.segments, bytes: from.bytes, copied_bytes: from.copied_bytes }
 }
 

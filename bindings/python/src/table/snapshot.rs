@@ -2,20 +2,22 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::callback::Callbacks;
 use crate::fault::{Outcome, call};
 use crate::held::Held;
 use crate::table::table::Table;
 
 /// A snapshot that was opened, whose tables are to be taken out.
 #[pyclass(frozen, module = "varvite")]
-pub struct Snapshot(pub Held<Mutex<varvite::Snapshot>>);
+pub struct Snapshot(pub Held<Mutex<varvite::Snapshot>>, Py<Callbacks>);
 
 impl Snapshot {
-    pub fn new(snapshot: varvite::Snapshot) -> Snapshot {
-        Snapshot(Held::new("snapshot", Mutex::new(snapshot)))
+    pub fn new(snapshot: varvite::Snapshot, callbacks: Py<Callbacks>) -> Snapshot {
+        Snapshot(Held::new("snapshot", Mutex::new(snapshot)), callbacks)
     }
 
     fn with<T: Send>(
@@ -31,7 +33,8 @@ impl Snapshot {
 impl Snapshot {
     /// Takes the table `name` out. It can be updated; the snapshot stays as it is.
     fn take(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
-        self.with(py, |it| Ok(Table::new(it.take(name)?)))
+        let table = self.with(py, |it| Ok(it.take(name)?))?;
+        Ok(Table::new(table, self.1.clone_ref(py)))
     }
 
     /// The label.
@@ -55,6 +58,10 @@ impl Snapshot {
     /// Closes it; tables that were taken out stay open.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.0.take().map(drop))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.1)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -2,12 +2,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::fault::{Fault, call};
+use crate::callback::Callbacks;
+use crate::fault::{Fault, Outcome, call};
 use crate::held::Held;
-use crate::input::bytes;
+use crate::input::{bytes, no_memory};
 use crate::table::batch::pairs;
 use crate::table::table::Table;
 
@@ -19,6 +21,18 @@ impl Value {
     pub fn new(value: varvite::Value) -> Value {
         Value(Held::new("value", value))
     }
+
+    fn piece(&self, offset: u64, length: u64) -> Outcome<Vec<u8>> {
+        let value = self.0.read()?;
+        let there = value.len().saturating_sub(offset).min(length) as usize;
+        let mut bytes = Vec::new();
+        // A value may be larger than memory.
+        bytes.try_reserve_exact(there).map_err(|_| no_memory(there))?;
+        bytes.resize(there, 0);
+        let read = value.read_at(offset, &mut bytes)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
 }
 
 #[pymethods]
@@ -29,19 +43,12 @@ impl Value {
 
     /// All of its bytes.
     fn read(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
-        call(py, || Ok(self.0.read()?.read()?))
+        call(py, || self.piece(0, u64::MAX))
     }
 
     /// Up to `length` bytes from `offset` on.
     fn read_at(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<Vec<u8>> {
-        call(py, || {
-            let value = self.0.read()?;
-            let there = value.len().saturating_sub(offset).min(length);
-            let mut bytes = vec![0; there as usize];
-            let read = value.read_at(offset, &mut bytes)?;
-            bytes.truncate(read);
-            Ok(bytes)
-        })
+        call(py, || self.piece(offset, length))
     }
 
     /// Lets go of the file that it is in.
@@ -99,7 +106,7 @@ impl ValueWriter {
 
 /// A table that is being loaded whole.
 #[pyclass(frozen, module = "varvite")]
-pub struct Loader(pub Held<Mutex<varvite::Loader>>);
+pub struct Loader(pub Held<Mutex<varvite::Loader>>, pub Py<Callbacks>);
 
 #[pymethods]
 impl Loader {
@@ -147,15 +154,20 @@ impl Loader {
 
     /// Makes the table of what was pushed, and closes the loader.
     fn finish(&self, py: Python<'_>) -> PyResult<Table> {
-        call(py, || {
+        let table = call(py, || {
             let loader = self.0.take()?.ok_or_else(|| Fault::closed("loader"))?;
-            Ok(Table::new(loader.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?))
-        })
+            Ok(loader.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?)
+        })?;
+        Ok(Table::new(table, self.1.clone_ref(py)))
     }
 
     /// Closes it; what was pushed and not finished is gone.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.0.take().map(drop))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.1)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -1,10 +1,12 @@
 //! Tables.
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use varvite::Kind as ErrorKind;
 
 use crate::answer::{LevelStats, MergeStats, TableStats};
+use crate::callback::Callbacks;
 use crate::fault::{Outcome, call};
 use crate::held::{Held, Reading};
 use crate::input::{Flat, bytes, flat, range, slice};
@@ -12,15 +14,15 @@ use crate::packed::{Entries, Packed, Values};
 use crate::table::batch::{Batch, Kind, gather, pairs};
 use crate::table::cursor::{Cursor, Items};
 use crate::table::stream::Value;
-use crate::table::view::{View, cursor, entries, find, or_default, or_key_error};
+use crate::table::view::{Between, View, cursor, entries, find, or_default, or_key_error};
 
 /// A sorted map from bytes to bytes, with one writer at a time.
 #[pyclass(frozen, mapping, module = "varvite")]
-pub struct Table(pub Held<varvite::Table>);
+pub struct Table(pub Held<varvite::Table>, pub Py<Callbacks>);
 
 impl Table {
-    pub fn new(table: varvite::Table) -> Table {
-        Table(Held::new("table", table))
+    pub fn new(table: varvite::Table, callbacks: Py<Callbacks>) -> Table {
+        Table(Held::new("table", table), callbacks)
     }
 
     fn get_bytes(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
@@ -40,6 +42,11 @@ impl Table {
     ) -> PyResult<varvite::Cursor> {
         let range = range(start, stop)?;
         call(py, || cursor(&self.new_view()?, &range))
+    }
+
+    fn new_items(&self, py: Python<'_>, between: Between, keys_only: bool) -> PyResult<Items> {
+        let source = call(py, || Ok(between.of(&self.new_view()?, keys_only)))?;
+        Ok(Items::new(source, self.1.clone_ref(py)))
     }
 
     fn apply(&self, py: Python<'_>, kind: Kind, keys: Flat, values: Flat) -> PyResult<()> {
@@ -93,16 +100,16 @@ impl Table {
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Items> {
-        Ok(Items::new(self.new_cursor(py, None, None)?, true))
+        self.new_items(py, Between::default(), true)
     }
 
     /// The values of many keys, in their order; all page reads are in flight together.
     fn lookup(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<Values> {
         let keys = flat(keys, "key")?;
         call(py, || {
-            let mut values = varvite::Values::new();
-            self.0.read()?.lookup_into(&keys.pieces(), &mut values)?;
-            Ok(Values::new(Packed::of(&values)))
+            let table = self.0.read()?;
+            let found = Packed::looked_up(|values| table.lookup_into(&keys.pieces(), values))?;
+            Ok(Values::new(found))
         })
     }
 
@@ -125,26 +132,29 @@ impl Table {
         Entries::new(py, keys, values)
     }
 
-    /// An iterator over the entries from `start` on and before `stop`, as they are now.
-    #[pyo3(signature = (start = None, stop = None))]
+    /// An iterator over the entries from `start` on and before `stop`, or over those whose keys begin with `prefix`, as
+    /// they are now; `reversed` goes from the other end.
+    #[pyo3(signature = (start = None, stop = None, *, prefix = None))]
     fn items(
         &self,
         py: Python<'_>,
         start: Option<&Bound<'_, PyAny>>,
         stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Items> {
-        Ok(Items::new(self.new_cursor(py, start, stop)?, false))
+        self.new_items(py, Between::given(py, start, stop, prefix)?, false)
     }
 
-    /// An iterator over the keys, as they are now; values are not read.
-    #[pyo3(signature = (start = None, stop = None))]
+    /// The same of the keys alone; values are not read.
+    #[pyo3(signature = (start = None, stop = None, *, prefix = None))]
     fn keys(
         &self,
         py: Python<'_>,
         start: Option<&Bound<'_, PyAny>>,
         stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Items> {
-        Ok(Items::new(self.new_cursor(py, start, stop)?, true))
+        self.new_items(py, Between::given(py, start, stop, prefix)?, true)
     }
 
     /// A cursor before the first key from `start` on and before `stop`.
@@ -155,17 +165,19 @@ impl Table {
         start: Option<&Bound<'_, PyAny>>,
         stop: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Cursor> {
-        Ok(Cursor::new(self.new_cursor(py, start, stop)?))
+        Ok(Cursor::new(self.new_cursor(py, start, stop)?, self.1.clone_ref(py)))
     }
 
     /// The content of this moment, for any number of readers. O(1).
     fn view(&self, py: Python<'_>) -> PyResult<View> {
-        call(py, || Ok(View(Held::new("view", self.new_view()?))))
+        let view = call(py, || self.new_view())?;
+        Ok(View(Held::new("view", view), self.1.clone_ref(py)))
     }
 
     /// A table called `name` with the same content, independent from now on. O(1).
     fn duplicate(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
-        call(py, || Ok(Table::new(self.0.read()?.duplicate(name)?)))
+        let table = call(py, || Ok(self.0.read()?.duplicate(name)?))?;
+        Ok(Table::new(table, self.1.clone_ref(py)))
     }
 
     /// Applies a batch, all of it or nothing. After an error the table is as it was.
@@ -278,6 +290,10 @@ impl Table {
             Some(Err(error)) if error.kind() != ErrorKind::Closed => Err(error.into()),
             _ => Ok(()),
         })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.1)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -1,19 +1,23 @@
 //! Views, and what is read of them and of tables alike.
 
+use std::ops::Bound as KeyBound;
+
 use pyo3::exceptions::PyKeyError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-use crate::fault::{Outcome, call};
+use crate::callback::Callbacks;
+use crate::fault::{Outcome, call, invalid};
 use crate::held::Held;
 use crate::input::{Range, bytes, flat, range, slice};
 use crate::packed::{Entries, Packed, Values};
-use crate::table::cursor::{Cursor, Items};
+use crate::table::cursor::{Cursor, Items, Source};
 use crate::table::stream::Value;
 
 /// A table's content at one moment, for readers that never wait for the writer.
 #[pyclass(frozen, mapping, module = "varvite")]
-pub struct View(pub Held<varvite::View>);
+pub struct View(pub Held<varvite::View>, pub Py<Callbacks>);
 
 pub fn entries(view: &varvite::View, (start, stop): &Range) -> Outcome<(Packed, Packed)> {
     let (mut keys, mut values) = (Packed::with_room(0, 0), Packed::with_room(0, 0));
@@ -23,6 +27,45 @@ pub fn entries(view: &varvite::View, (start, stop): &Range) -> Outcome<(Packed, 
         values.push(Some(&value));
     }
     Ok((keys, values))
+}
+
+/// What an iterator goes through: a range, or what begins with a prefix.
+pub enum Between {
+    Range(Range),
+    Prefix(Vec<u8>),
+}
+
+impl Default for Between {
+    fn default() -> Between {
+        Between::Range((KeyBound::Unbounded, KeyBound::Unbounded))
+    }
+}
+
+impl Between {
+    pub fn given(
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Between> {
+        match prefix {
+            None => Ok(Between::Range(range(start, stop)?)),
+            Some(prefix) if start.is_none() && stop.is_none() => {
+                Ok(Between::Prefix(bytes(prefix, "prefix")?.into_owned()))
+            }
+            Some(_) => {
+                Err(invalid(py, "a prefix is a range by itself: give it, or start and stop"))
+            }
+        }
+    }
+
+    pub fn of(self, view: &varvite::View, keys_only: bool) -> Source {
+        let range = match self {
+            Between::Range(bounds) => view.range(bounds),
+            Between::Prefix(prefix) => view.prefix(prefix),
+        };
+        Source::new(range, keys_only)
+    }
 }
 
 pub fn find(view: &varvite::View, keys: &crate::input::Flat) -> Outcome<Vec<Option<Value>>> {
@@ -68,6 +111,11 @@ impl View {
         let range = range(start, stop)?;
         call(py, || cursor(&*self.0.read()?, &range))
     }
+
+    fn new_items(&self, py: Python<'_>, between: Between, keys_only: bool) -> PyResult<Items> {
+        let source = call(py, || Ok(between.of(&*self.0.read()?, keys_only)))?;
+        Ok(Items::new(source, self.1.clone_ref(py)))
+    }
 }
 
 #[pymethods]
@@ -92,16 +140,16 @@ impl View {
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Items> {
-        Ok(Items::new(self.new_cursor(py, None, None)?, true))
+        self.new_items(py, Between::default(), true)
     }
 
     /// The values of many keys, in their order; all page reads are in flight together.
     fn lookup(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<Values> {
         let keys = flat(keys, "key")?;
         call(py, || {
-            let mut values = varvite::Values::new();
-            self.0.read()?.lookup_into(&keys.pieces(), &mut values)?;
-            Ok(Values::new(Packed::of(&values)))
+            let view = self.0.read()?;
+            let found = Packed::looked_up(|values| view.lookup_into(&keys.pieces(), values))?;
+            Ok(Values::new(found))
         })
     }
 
@@ -124,26 +172,29 @@ impl View {
         Entries::new(py, keys, values)
     }
 
-    /// An iterator over the entries from `start` on and before `stop`.
-    #[pyo3(signature = (start = None, stop = None))]
+    /// An iterator over the entries from `start` on and before `stop`, or over those whose keys begin with `prefix`;
+    /// `reversed` goes from the other end.
+    #[pyo3(signature = (start = None, stop = None, *, prefix = None))]
     fn items(
         &self,
         py: Python<'_>,
         start: Option<&Bound<'_, PyAny>>,
         stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Items> {
-        Ok(Items::new(self.new_cursor(py, start, stop)?, false))
+        self.new_items(py, Between::given(py, start, stop, prefix)?, false)
     }
 
-    /// An iterator over the keys; values are not read.
-    #[pyo3(signature = (start = None, stop = None))]
+    /// The same of the keys alone; values are not read.
+    #[pyo3(signature = (start = None, stop = None, *, prefix = None))]
     fn keys(
         &self,
         py: Python<'_>,
         start: Option<&Bound<'_, PyAny>>,
         stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Items> {
-        Ok(Items::new(self.new_cursor(py, start, stop)?, true))
+        self.new_items(py, Between::given(py, start, stop, prefix)?, true)
     }
 
     /// A cursor before the first key from `start` on and before `stop`.
@@ -154,7 +205,7 @@ impl View {
         start: Option<&Bound<'_, PyAny>>,
         stop: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Cursor> {
-        Ok(Cursor::new(self.new_cursor(py, start, stop)?))
+        Ok(Cursor::new(self.new_cursor(py, start, stop)?, self.1.clone_ref(py)))
     }
 
     /// How many keys are bound, exactly. Reads every page.
@@ -165,6 +216,10 @@ impl View {
     /// Closes it; once more does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.0.take().map(drop))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.1)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
