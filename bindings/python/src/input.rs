@@ -313,7 +313,7 @@ impl<'a> Steps<'a> {
         } else {
             let text = match object.cast::<PyString>() {
                 Ok(text) => Some(text.to_str()?.as_bytes()),
-                Err(_) => object.cast::<PyBytes>().ok().map(|it| it.as_bytes()),
+                Err(_) => object.cast::<PyBytes>().ok().map(PyBytesMethods::as_bytes),
             };
             // An empty text is the root, which has no steps.
             text.is_some_and(|text| {

@@ -169,7 +169,7 @@ impl Values {
                 if buffer.shape[0] == 0 {
                     return py.import("numpy")?.call_method1("empty", (0, format));
                 }
-                Ok(from_buffer.bind(py).call1((Bound::new(py, buffer)?, format))?)
+                from_buffer.bind(py).call1((Bound::new(py, buffer)?, format))
             });
         PyTuple::new(py, arrays.into_iter().collect::<PyResult<Vec<_>>>()?)
     }

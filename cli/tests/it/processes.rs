@@ -113,13 +113,13 @@ fn whole(dir: &Path) -> u64 {
 fn wait_until(mut is_there: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_there() {
-        assert!(start.elapsed() < Duration::from_secs(60), "it does not come");
+        assert!(start.elapsed() < Duration::from_mins(1), "it does not come");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
 fn count(dir: &Path, folder: &str) -> usize {
-    fs::read_dir(dir.join(folder)).map_or(0, |entries| entries.count())
+    fs::read_dir(dir.join(folder)).map_or(0, Iterator::count)
 }
 
 #[test]

@@ -158,7 +158,7 @@ impl Scrub {
         while left > 0 && !self.is_done() {
             self.session.store.check_open()?;
             let read =
-                if self.logs.is_empty() { self.read_pages(left)? } else { self.read_log(left)? };
+                if self.logs.is_empty() { self.read_pages(left)? } else { self.read_log(left) };
             self.progress.done_bytes += read * PAGE_BYTES as u64;
             self.progress.total_bytes = self.progress.total_bytes.max(self.progress.done_bytes);
             left = left.saturating_sub(read.max(1));
@@ -216,22 +216,20 @@ impl Scrub {
     }
 
     /// Reads on in the log; how many pages.
-    fn read_log(&mut self, pages: u64) -> Result<u64> {
-        match self.read_log_part(pages) {
-            Ok(read) => Ok(read),
-            // Damage, or what its writer did meanwhile: then all of it is read at once, which tells.
-            Err(_) => {
-                self.logs.clear();
-                let mut report = Report::default();
-                let (_, blobs) =
-                    check_log(&*self.session.store.disk, self.session.store.identity, &mut report);
-                for (_, (meta, user)) in blobs {
-                    self.keep_logged(meta, &user);
-                }
-                self.findings.extend(report.findings.into_iter().map(advised));
-                Ok(pages)
-            }
+    fn read_log(&mut self, pages: u64) -> u64 {
+        if let Ok(read) = self.read_log_part(pages) {
+            return read;
         }
+        // Damage, or what its writer did meanwhile: then all of it is read at once, which tells.
+        self.logs.clear();
+        let mut report = Report::default();
+        let store = &self.session.store;
+        let (_, blobs) = check_log(&*store.disk, store.identity, &mut report);
+        for (_, (meta, user)) in blobs {
+            self.keep_logged(meta, &user);
+        }
+        self.findings.extend(report.findings.into_iter().map(advised));
+        pages
     }
 
     fn read_log_part(&mut self, pages: u64) -> Result<u64> {
@@ -294,16 +292,16 @@ impl Scrub {
 
     /// Reads on in the segments and blob files; how many pages.
     fn read_pages(&mut self, pages: u64) -> Result<u64> {
-        let mut open = match self.open.take() {
-            Some(open) => open,
-            None => {
-                let Some((number, kept)) = self.files.pop_first() else { return Ok(0) };
-                match OpenFile::open(&*self.session.store.disk, number, kept) {
-                    Ok(open) => open,
-                    Err((kept, error)) => {
-                        self.note(number, &kept, error)?;
-                        return Ok(kept.what.file_bytes() / PAGE_BYTES as u64);
-                    }
+        let mut open = if let Some(open) = self.open.take() {
+            open
+        } else {
+            let Some((number, kept)) = self.files.pop_first() else { return Ok(0) };
+            match OpenFile::open(&*self.session.store.disk, number, kept) {
+                Ok(open) => open,
+                Err(refused) => {
+                    let (kept, error) = *refused;
+                    self.note(number, &kept, error)?;
+                    return Ok(kept.what.file_bytes() / PAGE_BYTES as u64);
                 }
             }
         };
@@ -349,7 +347,7 @@ impl OpenFile {
         disk: &dyn Disk,
         number: u64,
         kept: Kept,
-    ) -> std::result::Result<OpenFile, (Kept, Error)> {
+    ) -> std::result::Result<OpenFile, Box<(Kept, Error)>> {
         // From the disk, not from what the system remembers of it, where that can be.
         let path = kept.what.path();
         let opened = match &kept.what {
@@ -372,7 +370,7 @@ impl OpenFile {
                 let next = u64::from(FIRST_PAGE);
                 Ok(OpenFile { number, kept, segment, file, identity, next, end: next + pages })
             }
-            Err(error) => Err((kept, error)),
+            Err(error) => Err(Box::new((kept, error))),
         }
     }
 
