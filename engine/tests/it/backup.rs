@@ -426,7 +426,9 @@ fn a_backup_that_lost_its_checkpoint_loses_no_file_to_whoever_opens_it() {
     let mut copy = tables[0].duplicate("copy").unwrap();
     written_out.publish(&mut copy).unwrap();
     drop((tables, copy));
-    ["one", "two"].iter().for_each(|name| written_out.delete_table(name).unwrap());
+    for name in ["one", "two"] {
+        written_out.delete_table(name).unwrap();
+    }
     for source in [tale.session(), &written_out] {
         for log in [Log::None, Log::Written, Log::Synced] {
             let target = MemoryDisk::seeded(2);
@@ -467,7 +469,9 @@ fn a_follower_of_a_backup_goes_on_through_its_refreshes() {
             table.update(Batch::new().insert(&number.to_be_bytes(), &[1; 90])).unwrap();
         }
     };
-    tables.iter_mut().for_each(|table| insert(table, 0));
+    for table in &mut tables {
+        insert(table, 0);
+    }
     session.backup(&target, Verify::Quick).unwrap();
     let reader = Session::open_read_only(Arc::clone(&target), SessionOptions::default()).unwrap();
     let mut follower = reader.follow(&OpenTable::default()).unwrap();
@@ -543,7 +547,7 @@ fn a_backup_beside_a_busy_writer_leaves_no_copies_of_the_log() {
     let target: Arc<dyn Disk> = HookedDisk::new(inner, move |call, path| {
         counts.fetch_add(u64::from(call == Call::Rename && path.starts_with("log/")), SeqCst);
         let names = there.list("log").unwrap_or_default();
-        let copies = names.iter().filter(|name| name.ends_with(".log")).count();
+        let copies = names.iter().filter(|name| name.ends_with("log")).count();
         seen.fetch_max(copies as u64, SeqCst);
     });
     let reader = Session::open_read_only(reading, options(Log::None)).unwrap();
@@ -565,7 +569,7 @@ fn while_values_are_copied_the_log_goes_on() {
     let (acts, seen, files) = (Arc::clone(&writer), Arc::clone(&most), Arc::clone(&source));
     let disk = HookedDisk::new(Arc::clone(&source) as Arc<dyn Disk>, move |call, path| {
         if call == Call::Open(Mode::Read)
-            && path.ends_with(".blob")
+            && path.ends_with("blob")
             && let Ok(mut writer) = acts.try_lock()
             && let Some((table, number)) = &mut *writer
         {

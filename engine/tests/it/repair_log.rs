@@ -120,7 +120,7 @@ fn a_lost_value_ends_the_table_that_has_it_and_no_other() {
             values.push(value);
         }
         drop((plain, long, session, values));
-        let blobs = disk.files().into_iter().filter(|name| name.ends_with(".blob"));
+        let blobs = disk.files().into_iter().filter(|name| name.ends_with("blob"));
         let blobs: Vec<_> = blobs.collect();
         assert_eq!(blobs.len(), 4);
         if is_lost {
@@ -145,7 +145,7 @@ fn a_lost_value_ends_the_table_that_has_it_and_no_other() {
         drop(session);
         assert_eq!(check(&target, |_| ControlFlow::Continue(())).unwrap().findings, Vec::new());
         // What no table needs any more does not come along.
-        let kept = out.files().into_iter().filter(|name| name.ends_with(".blob")).count();
+        let kept = out.files().into_iter().filter(|name| name.ends_with("blob")).count();
         assert_eq!(kept, 2);
     }
 }
@@ -168,7 +168,7 @@ fn a_copied_log_lists_no_values_that_its_tables_do_not_need() {
     let out = MemoryDisk::seeded(2);
     let target = Arc::clone(&out) as Arc<dyn Disk>;
     session.backup(&target, varvite::Verify::Full).unwrap();
-    assert!(!out.files().iter().any(|name| name.ends_with(".blob")), "{:?}", out.files());
+    assert!(!out.files().iter().any(|name| name.ends_with("blob")), "{:?}", out.files());
     let there = Session::open(target, options(Log::Synced)).unwrap();
     let table = there.open_table("plain", &OpenTable::default()).unwrap();
     assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"short"[..]));

@@ -262,14 +262,12 @@ impl SegmentStore {
     }
 
     /// Leaves the long file at `path`, which is none of them, to [`SegmentStore::remove_long`] and to whoever
-    /// finds no room on the disk; then `after` is done. In a folder that another has by then it stays.
+    /// finds no room; `after` is done then. In a folder that another has it stays.
     pub fn leave_long(&self, path: String, after: impl FnOnce() + Send + 'static) {
         let (disk, held) = (Arc::clone(&self.disk), Arc::downgrade(&self.lock));
         self.removals.leave_long(move || {
-            let is_held = |it: Arc<Mutex<Option<Box<dyn Lock>>>>| {
-                lock(&it).as_ref().is_some_and(|held| held.check().is_ok())
-            };
-            if held.upgrade().is_some_and(is_held) {
+            let Some(held) = held.upgrade() else { return };
+            if lock(&held).as_ref().is_some_and(|held| held.check().is_ok()) {
                 remove_quietly(&*disk, &path);
                 after();
             }
@@ -281,8 +279,7 @@ impl SegmentStore {
         self.removals.has_long()
     }
 
-    /// Removes up to `most` of them, unless the folder is another's. Best effort: what stays goes at the
-    /// next opening.
+    /// Removes up to `most` of them, unless the folder is another's; the next opening does the rest.
     pub fn remove_long(&self, most: usize) {
         if self.has_long() && self.check_lock().is_ok() {
             self.removals.collect_long(most);
