@@ -254,6 +254,9 @@ fn a_scrub_says_what_is_damaged_and_from_where_to_go_on() {
     for entry in named {
         let path = entry.unwrap().path();
         let sound = fs::read(&path).unwrap();
+        if sound.len() <= 5_000 {
+            continue; // what was begun when the writer ended
+        }
         let mut damaged = sound.clone();
         damaged[5_000] ^= 1;
         fs::write(&path, damaged).unwrap();
@@ -265,7 +268,7 @@ fn a_scrub_says_what_is_damaged_and_from_where_to_go_on() {
         found += 1;
         let name = path.file_name().unwrap().to_str().unwrap();
         assert!(ran.code == 1 && ran.out.contains(name), "{ran:?}");
-        assert!(ran.out.contains("byte 4096") && ran.out.contains("varvite repair"), "{ran:?}");
+        assert!(ran.out.contains("byte 8188") && ran.out.contains("varvite repair"), "{ran:?}");
         let number = u64::from_str_radix(name.split('.').next().unwrap(), 16).unwrap();
         assert_eq!(scrub(&["--from", &number.to_string()]).json()["sound"], true);
     }
