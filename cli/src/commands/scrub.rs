@@ -34,7 +34,7 @@ pub struct Arguments {
 }
 
 /// Pages of 4 KiB that are read between two looks at the clock.
-const STEP_PAGES: u64 = 64;
+const STEP_PAGES: u64 = 16;
 
 /// Reads and prints what was found.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
