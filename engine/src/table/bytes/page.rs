@@ -104,7 +104,7 @@ pub struct PageBuilder {
     /// Bytes of entries.
     data: usize,
     /// The last entry that does not share: its first bytes, its number, and its key among the data.
-    head: Head,
+    head: GroupHead,
     /// How much the entries behind it share with it; 0 while there are none.
     group: usize,
     /// What the last entry left of its key, among the data, if it shares.
@@ -114,7 +114,7 @@ pub struct PageBuilder {
 }
 
 #[derive(Debug, Default)]
-struct Head {
+struct GroupHead {
     word: u64,
     number: usize,
     key: Range<usize>,
@@ -194,7 +194,7 @@ impl PageBuilder {
         key.copy_from_slice(entry.key);
         value.copy_from_slice(entry.value);
         let key = self.data + frame..self.data + frame + entry.key.len();
-        self.head = Head { word, number: self.count, key };
+        self.head = GroupHead { word, number: self.count, key };
         (self.group, self.rest) = (0, None);
         self.data += frame + entry.key.len() + entry.value.len();
         self.count += 1;
