@@ -112,6 +112,7 @@ fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats
         seed: 1337,
         check: true,
         warm_up: 0,
+        settle: 0,
     };
     let mut bar = Progress::new("checking", plan.batches, Unit::Items);
     let (table, mut measured) = run_plan(&session, table, &plan, &mut bar)?;

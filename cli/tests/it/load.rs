@@ -27,10 +27,11 @@ fn setup(entries: &str) -> TempDir {
 }
 
 /// The names that programs rely on.
-const RUN_KEYS: [&str; 15] = [
+const RUN_KEYS: [&str; 16] = [
     "batch_us",
     "checkpoints",
     "cpu_us_per_op",
+    "disk",
     "disk_bytes",
     "log_syncs",
     "log_written_bytes",
@@ -143,6 +144,23 @@ fn a_loaded_store_answers_as_the_model() {
     let run = ["bench", "utxo", "run", "--dir", dir, "--batches", "100", "--check"];
     let report = varvite(&[&run[..], &["--format", "json"]].concat()).json();
     assert_eq!(report["wrong"], 0);
+}
+
+/// A run that begins after a turnover, on a store that nothing else keeps files of.
+#[test]
+fn a_settled_run_says_what_is_on_disk_in_its_course() {
+    let folder = setup("20000");
+    let dir = text(folder.path());
+    let run = ["bench", "utxo", "run", "--dir", dir, "--batches", "80", "--settle", "80"];
+    varvite(&[&run[..], &["--mode", "pipelined"]].concat()).error(2, &["--settle"]);
+    let report =
+        varvite(&[&run[..], &["--check", "--consume", "--format", "json"]].concat()).json();
+    assert_eq!(report["wrong"], 0);
+    let disk = |key: &str| report["disk"][key].as_f64().unwrap();
+    let (mean, live) = (disk("mean_bytes"), 20_000.0 * 94.0);
+    assert!(disk("table_bytes") + disk("spare_bytes") <= mean && mean <= disk("most_bytes"));
+    assert!((disk("per_live_byte") - mean / live).abs() < 0.001, "{report}");
+    varvite(&run).error(2, &["utxo"]);
 }
 
 #[test]

@@ -48,6 +48,11 @@ impl SpareFiles {
         })
     }
 
+    /// Bytes of the files that are held.
+    pub fn bytes(&self) -> u64 {
+        held(&lock(&self.files))
+    }
+
     /// Takes the file of `length` bytes at `path` in, if there is room; otherwise it is the caller's as
     /// before, who has the right to remove it.
     pub fn offer(&self, path: &str, length: u64) -> bool {

@@ -34,19 +34,20 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// Every kind with its letter, its name and the version that this release reads and writes.
-    pub const ALL: [(FileKind, u8, &'static str, u16); 8] = [
-        (FileKind::Session, b'S', "session", 2),
-        (FileKind::Segment, b'R', "segment", 2),
-        (FileKind::Blob, b'B', "blob", 2),
-        (FileKind::Snapshot, b'M', "snapshot", 2),
-        (FileKind::Pack, b'P', "pack", 2),
-        (FileKind::Control, b'C', "control", 2),
-        (FileKind::Log, b'L', "log", 2),
-        (FileKind::Checkpoint, b'K', "checkpoint", 2),
+    /// Every kind with its letter, its name, the version that this release writes, and the oldest that it
+    /// reads.
+    pub const ALL: [(FileKind, u8, &'static str, u16, u16); 8] = [
+        (FileKind::Session, b'S', "session", 2, 2),
+        (FileKind::Segment, b'R', "segment", 3, 2),
+        (FileKind::Blob, b'B', "blob", 2, 2),
+        (FileKind::Snapshot, b'M', "snapshot", 2, 2),
+        (FileKind::Pack, b'P', "pack", 2, 2),
+        (FileKind::Control, b'C', "control", 2, 2),
+        (FileKind::Log, b'L', "log", 2, 2),
+        (FileKind::Checkpoint, b'K', "checkpoint", 2, 2),
     ];
 
-    fn row(self) -> (FileKind, u8, &'static str, u16) {
+    fn row(self) -> (FileKind, u8, &'static str, u16, u16) {
         *Self::ALL.iter().find(|row| row.0 == self).expect("every kind has a row")
     }
 
@@ -140,15 +141,16 @@ impl Header {
         let mut decoder = Decoder::new(file, 8, &bytes[8..28]);
         let version = decoder.u16()?;
         let reserved = decoder.u16()?;
-        if (1..row.3).contains(&version) && reserved == 0 {
+        if (1..row.4).contains(&version) && reserved == 0 {
             return Err(too_old(file, row.0, version));
         }
-        if version != row.3 || reserved != 0 {
+        if !(row.4..=row.3).contains(&version) || reserved != 0 {
             return Err(Error::new(
                 Kind::Version,
                 format!(
-                    "{file} is a {} of version {version}; this release reads version {}: use a newer release",
-                    row.2, row.3
+                    "{file} is a {} of version {version}; this release reads {}: use a newer release",
+                    row.2,
+                    versions(row.0)
                 ),
             ));
         }
@@ -173,6 +175,15 @@ impl Header {
     }
 }
 
+/// Which versions this release reads, for a message.
+fn versions(kind: FileKind) -> String {
+    let (.., newest, oldest) = kind.row();
+    if oldest == newest {
+        return format!("version {newest}");
+    }
+    format!("versions {oldest} to {newest}")
+}
+
 /// `Version` for a file of a development version before this one, with the way out.
 fn too_old(file: &str, kind: FileKind, version: u16) -> Error {
     let way_out = match kind {
@@ -188,9 +199,9 @@ fn too_old(file: &str, kind: FileKind, version: u16) -> Error {
         Kind::Version,
         format!(
             "{file} is a {} of version {version}, which an earlier development version wrote; this \
-             release reads version {}: {way_out}",
+             release reads {}: {way_out}",
             kind.name(),
-            kind.version()
+            versions(kind)
         ),
     )
 }

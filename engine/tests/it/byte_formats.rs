@@ -4,11 +4,12 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Buffer};
+use varvite::error::Kind;
 use varvite::format::codec::{Decoder, Encoder};
 use varvite::format::hash::hash;
 use varvite::raw::{
     EntryKind, EntryRef, IndexBuilder, Page, PageBuilder, ReadOptions, Run, RunReader, Segment,
-    SegmentMeta, overflow_pages,
+    SegmentMeta, overflow_pages, seal,
 };
 
 use crate::entries::{Entries, SALT, build, build_run, entries, entry_refs};
@@ -73,6 +74,93 @@ fn forty_two_utxo_entries_fit_a_page() {
     assert_eq!(Page::check("f", 1, 1, &bytes).unwrap().key_bytes(), Some(34));
 }
 
+/// Keys of outputs: a hash and a number.
+fn output(transaction: u8, number: u16) -> Vec<u8> {
+    [vec![transaction; 32], number.to_be_bytes().to_vec()].concat()
+}
+
+/// A page of as many of the keys as fit, and how many that are.
+fn filled<K: AsRef<[u8]>>(keys: impl Iterator<Item = K>, value: &[u8]) -> (Vec<u8>, usize) {
+    let (mut builder, mut bytes) = (PageBuilder::new(), vec![0; 4096]);
+    let mut all = keys.map(|key| {
+        let key = key.as_ref();
+        builder.add(&mut bytes, EntryRef { kind: EntryKind::Insert, key, value })
+    });
+    let count = all.by_ref().take_while(|added| *added).count();
+    drop(all);
+    builder.finish(&mut bytes, 1, 1);
+    (bytes, count)
+}
+
+#[test]
+fn outputs_of_a_transaction_have_its_hash_once() {
+    // Each further one takes a slot, 2 bytes of sharing, 1 of its key and the value.
+    let (bytes, count) = filled((0..u16::MAX).map(|number| output(1, number)), &[1; 60]);
+    assert_eq!(count, 1 + (4092 - 8 - 96) / 65);
+    let page = Page::check("f", 1, 1, &bytes).unwrap();
+    assert!((1..count).all(|i| page.start_of(i) == &output(1, 0)[..33]));
+    assert!((0..count).all(|i| *page.key(i) == output(1, i as u16)));
+    // Where no two keys begin alike nothing shares, and where all do in part each group has a head.
+    let (bytes, count) = filled((0..255).map(|number| output(number, 0)), &[1; 60]);
+    assert!(count == 42 && !Page::check("f", 1, 1, &bytes).unwrap().shares());
+    let rows = (0..200_u8).map(|i| [&[9; 10][..], &[i / 20; 30], &[i]].concat());
+    let (bytes, count) = filled(rows, &[]);
+    let page = Page::check("f", 1, 1, &bytes).unwrap();
+    let whole = (0..count).filter(|&i| page.start_of(i).is_empty()).count();
+    assert!(count == 200 && (10..=20).contains(&whole), "{whole} of {count}");
+}
+
+#[test]
+fn a_head_is_at_most_255_entries_back_and_gives_at_most_255_bytes() {
+    let keys = (0..u16::MAX).map(|number| [&[b'k'; 8][..], &number.to_be_bytes()].concat());
+    let (bytes, count) = filled(keys.clone(), &[]);
+    let page = Page::check("f", 1, 1, &bytes).unwrap();
+    assert!(count > 600, "{count}");
+    for (i, key) in keys.take(count).enumerate() {
+        assert_eq!((&*page.key(i), page.search(&key)), (&key[..], Ok(i)));
+    }
+    let long = (0..u16::MAX).map(|number| [&[b'k'; 700][..], &number.to_be_bytes()].concat());
+    let (bytes, count) = filled(long.clone(), &[]);
+    let page = Page::check("f", 1, 1, &bytes).unwrap();
+    assert!(count >= 8 && page.start_of(1).len() == 255, "{count}");
+    assert!(long.take(count).enumerate().all(|(i, key)| *page.key(i) == key));
+}
+
+/// Every field of a key that shares, with each value that its document forbids.
+#[test]
+fn what_is_no_shared_key_is_refused() {
+    let outputs = [output(1, 0), output(1, 1), output(2, 0), output(2, 1)];
+    let (page, count) = filled(outputs.iter(), b"v");
+    assert!(count == 4 && Page::check("f", 1, 1, &page).is_ok());
+    let start = 8 + 2 * count;
+    let at = |i: usize| {
+        start + (usize::from(page[8 + 2 * i]) | usize::from(page[9 + 2 * i]) << 8 & 0x1fff)
+    };
+    let slot = |i: usize| 9 + 2 * i;
+    let cases = [
+        (1, page[1] & 0x7f, "some share, and the count does not say so"),
+        (slot(0), page[slot(0)] | 0x20, "the first one shares"),
+        (at(1), 0, "its own head"),
+        (at(1), 2, "a head before the page"),
+        (at(3), 2, "a head that shares"),
+        (at(1) + 1, 7, "too few bytes"),
+        (at(1) + 1, 35, "more than the key has"),
+        (at(1) + 1, 255, "more than the key has"),
+    ];
+    for (place, byte, what) in cases {
+        let mut damaged = page.clone();
+        assert_ne!(damaged[place], byte, "{what}");
+        damaged[place] = byte;
+        seal(&mut damaged, 1, 1);
+        let error = Page::check("f", 1, 1, &damaged).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{what}");
+    }
+    let (mut plain, _) = filled([output(1, 0), output(2, 0)].iter(), b"v");
+    plain[1] |= 0x80;
+    seal(&mut plain, 1, 1);
+    assert!(Page::check("f", 1, 1, &plain).is_err(), "none share, and the count says that some do");
+}
+
 #[test]
 fn a_value_of_sixteen_mebibytes_comes_back() {
     let disk = MemoryDisk::new();
@@ -111,13 +199,17 @@ proptest! {
             let page = Page::check("f", 6, 5, &bytes).unwrap();
             prop_assert_eq!(page.count(), added);
             for (i, entry) in waiting.drain(..added).enumerate() {
-                prop_assert_eq!(page.entry(i), entry);
+                prop_assert_eq!(&*page.key(i), entry.key);
+                prop_assert_eq!((page.kind(i), page.value(i)), (entry.kind, entry.value));
                 prop_assert_eq!(page.search(entry.key), Ok(i));
+                for near in [0, 1 << 15, u16::MAX] {
+                    prop_assert_eq!(page.find_near(entry.key, near), Some(entry));
+                }
             }
             for key in near(&entries) {
-                let expected = (0..added).filter(|&i| page.key(i) < &key[..]).count();
+                let expected = (0..added).filter(|&i| *page.key(i) < *key).count();
                 prop_assert_eq!(page.seek(&key), expected);
-                prop_assert_eq!(page.find(&key).is_some(), (0..added).any(|i| page.key(i) == key));
+                prop_assert_eq!(page.find(&key).is_some(), (0..added).any(|i| *page.key(i) == *key));
             }
         }
     }

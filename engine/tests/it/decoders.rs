@@ -47,8 +47,8 @@ pub fn page(bytes: &[u8]) {
     seal(&mut whole, IDENTITY, 1);
     let Ok(page) = Page::check("f", 1, IDENTITY, &whole) else { return };
     for i in 0..page.count() {
-        let entry = page.entry(i);
-        let _ = page.search(entry.key);
+        let key = page.key(i);
+        let _ = (page.search(&key), page.find_near(&key, 1 << 15), page.kind(i), page.value(i));
     }
     if page.overflow() > 0 {
         assert!(page.large_value_bytes() <= page.overflow() * PAGE_BYTES + PAGE_BYTES);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use varvite::disk::{Access, Disk};
-use varvite::raw::{EntryKind, EntryRef, Finished, Run, Segment, SegmentBuilder, SegmentOptions};
+use varvite::raw::{
+    EntryKind, EntryRef, Finished, Page, Run, Segment, SegmentBuilder, SegmentOptions,
+};
 
 /// A model of a sorted sequence of entries.
 pub type Entries = BTreeMap<Vec<u8>, (EntryKind, Vec<u8>)>;
@@ -19,9 +21,19 @@ fn keys() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let shared = (0..60_usize, vec(vec(any::<u8>(), 1..12), 1..400)).prop_map(|(length, tails)| {
         tails.into_iter().map(|tail| [vec![b'p'; length], tail].concat()).collect()
     });
+    // Begin alike twice: as rows of an index do, with keys of one length and of several.
+    let rows = (any::<bool>(), vec((0..4_u8, 0..4_u8, any::<u16>(), 0..4_usize), 1..400)).prop_map(
+        |(varies, rows)| {
+            let key = |(account, block, number, longer): (u8, u8, u16, usize)| {
+                let more = vec![7; if varies { longer * 90 } else { 0 }];
+                [vec![account; 9], more, vec![block; 20], number.to_be_bytes().to_vec()].concat()
+            };
+            rows.into_iter().map(key).collect()
+        },
+    );
     let few_bytes = vec(vec(prop::sample::select(vec![0, 1, 255]), 1..14), 1..400);
     let long = vec(vec(any::<u8>(), 1..4_001), 1..12);
-    prop_oneof![fixed, shared, few_bytes, long]
+    prop_oneof![fixed, shared, rows, few_bytes, long]
 }
 
 fn value(selector: u16, fill: u8) -> Vec<u8> {
@@ -49,6 +61,12 @@ pub fn entries() -> impl Strategy<Value = Entries> {
 
 pub fn entry_refs(entries: &Entries) -> impl Iterator<Item = EntryRef<'_>> {
     entries.iter().map(|(key, (kind, value))| EntryRef { kind: *kind, key, value })
+}
+
+/// The entries of a checked page.
+pub fn page_entries(page: &Page<'_>) -> Vec<(Vec<u8>, (EntryKind, Vec<u8>))> {
+    let entry = |i| (page.key(i).into_owned(), (page.kind(i), page.value(i).to_vec()));
+    (0..page.count()).map(entry).collect()
 }
 
 /// Builds the segment file at `path`.

@@ -15,7 +15,7 @@ use varvite::format::hash::hash;
 use varvite::format::header::{FileKind, Header};
 use varvite::raw::{
     EntryKind, EntryRef, Filter, FilterBuilder, Index, IndexBuilder, Manifest, PAGE_BYTES, Page,
-    PageBuilder, ReadOptions, Run, RunReader, Segment,
+    PageBuilder, ReadOptions, Run, RunReader, Segment, seal,
 };
 use varvite::table::inspect;
 use varvite::{
@@ -23,7 +23,8 @@ use varvite::{
 };
 
 use crate::decoders::IDENTITY;
-use crate::entries::{Entries, SALT, build};
+use crate::entries::{Entries, SALT, build, page_entries};
+use crate::random::mix;
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../golden").join(name)
@@ -76,6 +77,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("header", Header::new(FileKind::Segment, IDENTITY, 42).encode().to_vec()),
         ("page", built_page(&example())),
         ("page", built_page(&variable())),
+        ("page", built_page(&sharing())),
         ("page", large_page()),
         ("filter", filter().encode(IDENTITY, 1)),
         ("index", plain_index().encode(IDENTITY, 1)),
@@ -93,6 +95,16 @@ fn variable() -> [EntryRef<'static>; 3] {
         entry(EntryKind::Insert, b"a", b"one"),
         entry(EntryKind::Insert, b"ab", b"two"),
         entry(EntryKind::Insert, b"abcdefghij", b""),
+    ]
+}
+
+/// Outputs of two transactions, as the document has them.
+fn sharing() -> [EntryRef<'static>; 4] {
+    [
+        entry(EntryKind::Insert, b"transaction-1\0\0", b"red"),
+        entry(EntryKind::Insert, b"transaction-1\0\x01", b"green"),
+        entry(EntryKind::Delete, b"transaction-1\0\x02", b""),
+        entry(EntryKind::Insert, b"transaction-2\0\0", b"blue"),
     ]
 }
 
@@ -160,10 +172,17 @@ fn headers() {
 
 #[test]
 fn pages() {
-    for (name, entries) in [("page/fixed.bin", example()), ("page/variable.bin", variable())] {
-        let bytes = golden(name, &built_page(&entries));
+    let pages = [
+        ("page/fixed.bin", &example()[..], false),
+        ("page/variable.bin", &variable(), false),
+        ("page/shared.bin", &sharing(), true),
+    ];
+    for (name, entries, shares) in pages {
+        let bytes = golden(name, &built_page(entries));
         let page = Page::check("f", 1, IDENTITY, &bytes).unwrap();
-        assert_eq!((0..3).map(|i| page.entry(i)).collect::<Vec<_>>(), entries);
+        let expected = entries.iter().map(|it| (it.key.to_vec(), (it.kind, it.value.to_vec())));
+        assert_eq!(page_entries(&page), expected.collect::<Vec<_>>());
+        assert_eq!(page.shares(), shares);
     }
     let bytes = golden("page/large.bin", &large_page());
     let page = Page::check("f", 1, IDENTITY, &bytes).unwrap();
@@ -206,6 +225,72 @@ fn segments() {
     assert_eq!(reader.peek(), None);
     let outline = inspect::segment("small.bin", &bytes).to_string();
     golden("segment/small.outline.txt", format!("{outline}\n").as_bytes());
+}
+
+/// What the version before wrote is read, and built anew in this version with the same entries.
+#[test]
+fn segments_of_version_2_are_read() {
+    let bytes = std::fs::read(path("segment/version-2.bin")).unwrap();
+    assert_eq!(Header::decode("f", &bytes).unwrap().version, 2);
+    let disk = MemoryDisk::seeded(1);
+    disk.replace("s", bytes.clone()).unwrap();
+    let segment = Segment::recover(&*disk, "s", 1, Access::Buffered).unwrap();
+    let run = Run::new(vec![segment.into()]);
+    let mut reader = RunReader::new(&run, None, ReadOptions::default()).unwrap();
+    let mut found = Entries::new();
+    while let Some(entry) = reader.peek() {
+        found.insert(entry.key.to_vec(), (entry.kind, entry.value.to_vec()));
+        reader.advance().unwrap();
+    }
+    assert_eq!(found, small_entries());
+    // Nothing shares in it, so all but the header is written as it was.
+    assert_eq!(bytes[PAGE_BYTES..], small_segment()[PAGE_BYTES..]);
+    assert_eq!(inspect::segment("version-2.bin", &bytes).damage_count(), 0);
+}
+
+/// A store of the version before is opened, read and merged, and what merges write is of this version.
+#[test]
+fn a_store_with_segments_of_version_2_goes_on() {
+    let key = |number: u64| mix(number).to_be_bytes();
+    let disk = MemoryDisk::seeded(1);
+    let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let options = TableOptions { write_buffer_bytes: 4_000, ..TableOptions::default() };
+    let session = Session::create(shared(), SessionOptions::default()).unwrap();
+    let mut table = session.create_table("t", options).unwrap();
+    for number in 0..600 {
+        table.update(Batch::new().insert(&key(number), b"before")).unwrap();
+    }
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("s", content).unwrap();
+    drop(table);
+    session.close().unwrap();
+    let versions = || -> Vec<u16> {
+        let files = disk.files().into_iter().filter(|name| name.ends_with(".segment"));
+        files
+            .map(|name| Header::decode("f", &disk.bytes(&name).unwrap()).unwrap().version)
+            .collect()
+    };
+    for name in disk.files().into_iter().filter(|name| name.ends_with(".segment")) {
+        let mut bytes = disk.bytes(&name).unwrap();
+        let header = Header { version: 2, ..Header::decode("f", &bytes).unwrap() };
+        bytes[..32].copy_from_slice(&header.encode());
+        seal(&mut bytes[..PAGE_BYTES], header.identity, 0);
+        disk.replace(&name, bytes).unwrap();
+    }
+    assert!(versions().len() > 3 && versions().iter().all(|&version| version == 2));
+
+    let session = Session::open(shared(), SessionOptions::default()).unwrap();
+    let full = OpenSnapshot { verify: Verify::Full, ..OpenSnapshot::default() };
+    let mut table = session.open_snapshot("s", &full).unwrap().take("t").unwrap();
+    session.delete_snapshot("s").unwrap();
+    for number in 600..2_400 {
+        table.update(Batch::new().insert(&key(number), b"after")).unwrap();
+    }
+    for number in 0..2_400 {
+        let expected: &[u8] = if number < 600 { b"before" } else { b"after" };
+        assert_eq!(table.get(&key(number)).unwrap().as_deref(), Some(expected));
+    }
+    assert!(versions().contains(&3), "{:?}", versions());
 }
 
 /// A session with a snapshot whose table has two values in a blob file and one in the run.
@@ -377,7 +462,7 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 27, "{shown:?}");
+    assert_eq!(shown.len(), 28, "{shown:?}");
 }
 
 /// Files of the version before, whose headers have unmasked checksums.

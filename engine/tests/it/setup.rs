@@ -22,6 +22,8 @@ pub enum Keys {
     Hashed,
     /// The first 20 bytes are the same, so that no prefix tells them apart.
     Alike,
+    /// A hash of 32 bytes that a few keys share, and a number of two bytes.
+    Outputs,
     /// Up to 4,000 bytes, many the beginning of another.
     Long,
 }
@@ -85,7 +87,13 @@ impl Setup {
             queue_depth: random.choose(&[1, 2, 64]),
             segment_bytes: random.choose(&[8_192, 20_000, 16 << 20]),
             helper: random.choose(&[Help::None, Help::None, Help::AtOnce, Help::Later]),
-            keys: random.choose(&[Keys::Short, Keys::Hashed, Keys::Alike, Keys::Long]),
+            keys: random.choose(&[
+                Keys::Short,
+                Keys::Hashed,
+                Keys::Alike,
+                Keys::Outputs,
+                Keys::Long,
+            ]),
             key_count: random.choose(&[20, 300, 2_000]),
             value_bytes_max: if large { 9_000 } else { random.choose(&[1, 60, 60, 400]) },
             // What a power cut leaves of a log that is not synced is `log_crash.rs`'s.
@@ -117,6 +125,11 @@ impl Setup {
                 key
             }
             Keys::Alike => [b"the same 20 bytes - ", &index.to_be_bytes()[4..]].concat(),
+            Keys::Outputs => {
+                let (transaction, output) = (index / 7, (index % 7) as u16);
+                let hash = (0..4).flat_map(|part| mix(mix(transaction) ^ part).to_be_bytes());
+                hash.chain(output.to_be_bytes()).collect()
+            }
             Keys::Long => {
                 let length = if hash.is_multiple_of(50) { 4_000 } else { hash as usize % 200 };
                 let mut key = vec![b'k'; length];

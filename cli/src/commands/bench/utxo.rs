@@ -78,6 +78,14 @@ pub struct Run {
     /// Batches of lookups before the clock starts, to fill the cache
     #[arg(long, value_name = "BATCHES", default_value_t = 0)]
     warm_up: u64,
+    /// Batches of deletes and inserts before the clock starts: with a turnover of them, the run begins with
+    /// levels as full as they are in a table that was in use for long
+    #[arg(long, value_name = "BATCHES", default_value_t = 0)]
+    settle: u64,
+    /// Delete the snapshot that setup made once it is open, so that nothing but the table is on disk; the
+    /// store cannot be run again
+    #[arg(long)]
+    consume: bool,
     /// Where the draw of keys begins
     #[arg(long, default_value_t = 1337)]
     seed: u64,
@@ -105,6 +113,11 @@ impl From<LogKind> for Log {
             LogKind::Synced => Log::Synced,
         }
     }
+}
+
+/// Bytes of the keys and values of so many entries.
+fn live_bytes(entries: u64) -> u64 {
+    entries * (KEY_BYTES + VALUE_BYTES) as u64
 }
 
 /// What a setup leaves in its snapshot's payload.
@@ -155,8 +168,25 @@ pub struct RunReport {
     pub reads_per_lookup: f64,
     /// All files, at the end.
     pub disk_bytes: u64,
+    /// The same in the course of the run; none of a pipelined one.
+    pub disk: Option<DiskReport>,
     /// Answers that were wrong.
     pub wrong: u64,
+}
+
+/// What was on disk, on average over looks at even distances.
+#[derive(Debug, Serialize)]
+pub struct DiskReport {
+    /// All files.
+    mean_bytes: u64,
+    /// The most that all files took.
+    most_bytes: u64,
+    /// Segments of the table.
+    table_bytes: u64,
+    /// Files kept to be written over.
+    spare_bytes: u64,
+    /// All files, for each byte of keys and values that are bound.
+    per_live_byte: f64,
 }
 
 /// Percentiles in microseconds.
@@ -290,6 +320,9 @@ fn run_batches(arguments: &Run, format: Format) -> Outcome {
     if arguments.log != LogKind::None {
         table = publish(&session, &table)?;
     }
+    if arguments.consume {
+        session.delete_snapshot(SNAPSHOT)?;
+    }
     let open_seconds = start.elapsed().as_secs_f64();
     let plan = Plan {
         entries,
@@ -299,6 +332,7 @@ fn run_batches(arguments: &Run, format: Format) -> Outcome {
         seed: arguments.seed,
         check: arguments.check,
         warm_up: arguments.warm_up,
+        settle: arguments.settle,
     };
     check_plan(&plan)?;
     let mut bar = Progress::new("running", plan.batches, Unit::Items);
@@ -335,7 +369,12 @@ fn check_plan(plan: &Plan) -> Result<()> {
             plan.batch_size, plan.entries
         )));
     }
-    let batches = plan.batches.max(plan.warm_up);
+    if plan.settle > 0 && matches!(plan.mode, Mode::Pipelined | Mode::Lookup) {
+        return Err(Error::invalid(
+            "--settle updates the table on one thread: choose --mode serial or update",
+        ));
+    }
+    let batches = plan.batches.saturating_add(plan.settle).max(plan.warm_up);
     let numbers = batches.checked_mul(plan.batch_size).map(|fresh| fresh + plan.entries);
     if numbers.is_none_or(|numbers| numbers >= NUMBERS_MAX) {
         return Err(Error::invalid(format!(
@@ -380,6 +419,13 @@ pub fn report(plan: &Plan, measured: &mut Measured, folder: &Path, open_seconds:
         write_amplification: ratio(written as f64, updated as f64),
         reads_per_lookup: ratio(pages_read as f64, looked_up as f64),
         disk_bytes: disk_bytes(folder),
+        disk: measured.disk.means().map(|[mean_bytes, table_bytes, spare_bytes]| DiskReport {
+            mean_bytes,
+            most_bytes: measured.disk.most,
+            table_bytes,
+            spare_bytes,
+            per_live_byte: mean_bytes as f64 / live_bytes(plan.entries) as f64,
+        }),
         wrong: measured.wrong,
     }
 }
@@ -413,9 +459,20 @@ fn show(plan: &Plan, report: &RunReport, measured: &Measured) -> comfy_table::Ta
         ("read", print::bytes(report.read_bytes)),
         ("written", print::bytes(report.written_bytes)),
         ("bytes written per byte updated", format!("{:.2}", report.write_amplification)),
-        ("on disk", print::bytes(report.disk_bytes)),
+        ("on disk at the end", print::bytes(report.disk_bytes)),
         ("lookups", count(measured.lookups)),
     ];
+    if let Some(disk) = &report.disk {
+        rows.push((
+            "on disk, mean / most",
+            format!("{} / {}", print::bytes(disk.mean_bytes), print::bytes(disk.most_bytes)),
+        ));
+        rows.push((
+            "on disk per byte of live keys and values",
+            format!("{:.2}", disk.per_live_byte),
+        ));
+        rows.push(("of it kept to be written over", print::bytes(disk.spare_bytes)));
+    }
     if report.log_written_bytes > 0 {
         rows.push(("written to the log", print::bytes(report.log_written_bytes)));
         rows.push(("syncs of the log", count(report.log_syncs)));

@@ -1,11 +1,12 @@
 //! What a run is to do, and what it measures.
 
+use std::path::Path;
 use std::time::Instant;
 
-use varvite::{Batch, SessionStats};
+use varvite::{Batch, Result, Session, SessionStats, Table};
 
 use super::{Draw, Key, Numbers, VALUE, key};
-use crate::measure::{Samples, cpu_ns};
+use crate::measure::{Samples, cpu_ns, disk_bytes};
 
 /// Which parts of a batch are done, and by how many threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -37,6 +38,9 @@ pub struct Plan {
     pub check: bool,
     /// Batches of lookups before the clock starts, to fill caches.
     pub warm_up: u64,
+    /// Whole batches before the clock starts, of the same draw, so that the table is as one that was in use
+    /// for long.
+    pub settle: u64,
 }
 
 impl Plan {
@@ -48,7 +52,7 @@ impl Plan {
     /// The generator of this run's numbers.
     pub fn draw(&self) -> Draw {
         let grows = self.mode != Mode::Lookup;
-        Draw::new(self.entries, self.batches, self.batch_size, grows, self.seed)
+        Draw::new(self.entries, self.settle + self.batches, self.batch_size, grows, self.seed)
     }
 }
 
@@ -78,6 +82,41 @@ pub struct Measured {
     pub stats_before: SessionStats,
     /// What the session had counted when the loop ended.
     pub stats: SessionStats,
+    /// What was on disk meanwhile.
+    pub disk: DiskUse,
+}
+
+/// What files took, looked at between batches.
+#[derive(Debug, Default)]
+pub struct DiskUse {
+    looks: u64,
+    /// Sums over all looks: all files, those that the table consists of, and those kept to be written over.
+    all: u64,
+    table: u64,
+    spare: u64,
+    /// The most that all files took.
+    pub most: u64,
+}
+
+impl DiskUse {
+    /// How often a run looks.
+    pub const LOOKS: u64 = 256;
+
+    /// Looks at the store of `session`, in which `table` is.
+    pub fn look(&mut self, session: &Session, table: &Table) -> Result<()> {
+        let all = disk_bytes(Path::new(session.root()));
+        self.looks += 1;
+        self.all += all;
+        self.table += table.stats()?.disk_bytes;
+        self.spare += session.stats().spare_bytes;
+        self.most = self.most.max(all);
+        Ok(())
+    }
+
+    /// Averages: all files, the table's, and those kept to be written over. `None` when nobody looked.
+    pub fn means(&self) -> Option<[u64; 3]> {
+        (self.looks > 0).then(|| [self.all, self.table, self.spare].map(|sum| sum / self.looks))
+    }
 }
 
 impl Measured {

@@ -6,7 +6,7 @@ use varvite::{Batch, Result, Session, Table, Values};
 
 use super::model::{Model, found};
 use super::pipeline;
-use super::plan::{Measured, Mode, Plan, Stopwatch, fill};
+use super::plan::{DiskUse, Measured, Mode, Plan, Stopwatch, fill};
 use super::{Draw, Key, Numbers, key};
 use crate::progress::Progress;
 
@@ -18,9 +18,11 @@ pub fn run(
     progress: &mut Progress,
 ) -> Result<(Table, Measured)> {
     warm_up(&table, plan)?;
+    if plan.mode != Mode::Pipelined {
+        return serial(session, table, plan, progress);
+    }
     let stats_before = session.stats();
-    let run = if plan.mode == Mode::Pipelined { pipeline::run } else { serial };
-    let (table, mut measured) = run(session, table, plan, progress)?;
+    let (table, mut measured) = pipeline::run(session, table, plan, progress)?;
     measured.stats_before = stats_before;
     Ok((table, measured))
 }
@@ -51,6 +53,18 @@ fn serial(
     let mut numbers = Numbers::default();
     let mut keys: Vec<Key> = Vec::with_capacity(plan.batch_size as usize);
     let (mut values, mut batch) = (Values::default(), Batch::new());
+    for _ in 0..plan.settle {
+        draw.next(&mut numbers);
+        keys.clear();
+        keys.extend(numbers.spent.iter().map(|number| key(*number)));
+        fill(&mut batch, &keys, &numbers);
+        table.update(&batch)?;
+        if let Some(model) = &mut model {
+            model.apply(&numbers);
+        }
+    }
+    measured.stats_before = session.stats();
+    let look_every = plan.batches.div_ceil(DiskUse::LOOKS);
     let mut stopwatch = Stopwatch::start();
     for done in 1..=plan.batches {
         let start = Instant::now();
@@ -69,6 +83,11 @@ fn serial(
             measured.count_work(table.last_work());
         }
         measured.batches.push(start.elapsed().as_nanos() as u64);
+        if done.is_multiple_of(look_every) {
+            stopwatch.pause();
+            measured.disk.look(session, &table)?;
+            stopwatch.resume();
+        }
         if let Some(model) = &mut model {
             stopwatch.pause();
             check(model, &table, plan.mode, &numbers, &values, &mut measured)?;

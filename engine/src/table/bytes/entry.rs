@@ -81,7 +81,16 @@ pub fn prefix(key: &[u8]) -> u64 {
 #[inline]
 #[must_use]
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    let (mut words_a, mut words_b) = (a.chunks_exact(8), b.chunks_exact(8));
+    let mut shared = 0;
+    for (one, other) in words_a.by_ref().zip(words_b.by_ref()) {
+        let (one, other) = (prefix(one), prefix(other));
+        if one != other {
+            return shared + (one ^ other).leading_zeros() as usize / 8;
+        }
+        shared += 8;
+    }
+    shared + a[shared..].iter().zip(&b[shared..]).take_while(|(a, b)| a == b).count()
 }
 
 #[cfg(test)]
@@ -96,6 +105,16 @@ mod tests {
         }
         assert_eq!(prefix(b"abcdefgh1"), u64::from_be_bytes(*b"abcdefgh"));
         assert_eq!(common_prefix(b"abc", b"abd"), 2);
+        let long = [7; 40];
+        for end in 0..40 {
+            assert_eq!(common_prefix(&long, &long[..end]), end);
+            let mut other = long;
+            other[end] = 8;
+            assert_eq!(
+                (common_prefix(&long, &other), common_prefix(&other[..end], &long)),
+                (end, end)
+            );
+        }
     }
 
     #[test]

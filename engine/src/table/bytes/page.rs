@@ -1,14 +1,18 @@
 //! A page: 4,096 bytes of entries in key order, built in place and viewed without copying.
 //!
-//! An entry that does not fit an empty page goes on in raw overflow pages behind it. A page is
+//! An entry that does not fit an empty page goes on in raw overflow pages behind it. An entry may
+//! leave out the start of its key, which the **head** of its group has: an entry before it that does
+//! not leave out any. So a key is two pieces at most, and a search looks at no other entry. A page is
 //! checked once, when it is read from disk: [`Page::check`] proves every offset in it, so that a
 //! view of checked bytes reads without further checks. Invariant: keys ascend strictly.
 //!
 //! Format document: `docs/format/page.md`.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ops::Range;
 
-use super::entry::{EntryKind, EntryRef, prefix};
+use super::entry::{EntryKind, EntryRef, common_prefix, prefix};
 use crate::error::{Error, Result};
 use crate::format::checksum::page_crc;
 use crate::prefetch;
@@ -22,7 +26,17 @@ pub const BODY_BYTES: usize = PAGE_BYTES - 4;
 const HEADER_BYTES: usize = 8;
 const SLOT_BYTES: usize = 2;
 const KIND_SHIFT: u32 = 14;
-const OFFSET_MASK: u16 = (1 << KIND_SHIFT) - 1;
+/// In a slot: the entry leaves out the start of its key.
+const SHARES: usize = 1 << 13;
+const OFFSET_MASK: usize = SHARES - 1;
+/// In the count of entries: some share.
+const SOME_SHARE: usize = 1 << 15;
+/// Bytes in front of what is left of a key: how far back the head is, and how many bytes are its.
+const SHARE_BYTES: usize = 2;
+/// The fewest bytes of a key that are shared. So the first eight of both keys are the same.
+const SHARED_MIN: usize = 8;
+/// What fits the byte that says how many bytes are shared, and the one that says how far back.
+const SHARED_MAX: usize = 255;
 
 /// Bytes of the value of an entry whose value is in a blob file.
 const REFERENCE_BYTES: usize = 24;
@@ -89,6 +103,21 @@ pub struct PageBuilder {
     room: usize,
     /// Bytes of entries.
     data: usize,
+    /// The last entry that does not share: its first bytes, its number, and its key among the data.
+    head: GroupHead,
+    /// How much the entries behind it share with it; 0 while there are none.
+    group: usize,
+    /// What the last entry left of its key, among the data, if it shares.
+    rest: Option<Range<usize>>,
+    /// Whether any entry shares.
+    shares: bool,
+}
+
+#[derive(Debug, Default)]
+struct GroupHead {
+    word: u64,
+    number: usize,
+    key: Range<usize>,
 }
 
 impl PageBuilder {
@@ -110,6 +139,13 @@ impl PageBuilder {
     #[must_use]
     pub fn end(&self) -> usize {
         self.start() + self.data
+    }
+
+    /// Whether the entry that was added last left out the start of its key.
+    #[inline]
+    #[must_use]
+    pub fn last_shares(&self) -> bool {
+        self.rest.is_some()
     }
 
     #[inline]
@@ -137,26 +173,87 @@ impl PageBuilder {
         {
             return false;
         }
+        let word = prefix(entry.key);
+        if self.count > 0 && word == self.head.word {
+            let shared = self.shared(page, entry.key);
+            if shared > 0 {
+                return self.add_sharing(page, entry, shared);
+            }
+        }
         let frame = if self.key_bytes == VARIABLE { 2 } else { 0 };
-        let size = frame + entry.key.len() + entry.value.len();
-        if HEADER_BYTES + (self.count + 1) * SLOT_BYTES + self.data + size > BODY_BYTES {
+        let Some(at) = self.place(page, frame + entry.key.len() + entry.value.len()) else {
             return false;
+        };
+        let slot = (entry.kind as usize) << KIND_SHIFT | self.data;
+        put(page, HEADER_BYTES + self.count * SLOT_BYTES, slot);
+        if frame > 0 {
+            put(page, at, entry.key.len());
+        }
+        let (key, value) = page[at + frame..at + frame + entry.key.len() + entry.value.len()]
+            .split_at_mut(entry.key.len());
+        key.copy_from_slice(entry.key);
+        value.copy_from_slice(entry.value);
+        let key = self.data + frame..self.data + frame + entry.key.len();
+        self.head = GroupHead { word, number: self.count, key };
+        (self.group, self.rest) = (0, None);
+        self.data += frame + entry.key.len() + entry.value.len();
+        self.count += 1;
+        true
+    }
+
+    /// Makes room for an entry of `size` bytes and its slot; says where it begins.
+    #[inline]
+    fn place(&mut self, page: &mut [u8; PAGE_BYTES], size: usize) -> Option<usize> {
+        if HEADER_BYTES + (self.count + 1) * SLOT_BYTES + self.data + size > BODY_BYTES {
+            return None;
         }
         if self.count == self.room || self.start() + self.data + size > BODY_BYTES {
             let spare = BODY_BYTES - HEADER_BYTES - self.data - size;
             self.make_room(page, (self.count + 16).min(spare / SLOT_BYTES));
         }
-        let slot = (entry.kind as usize) << KIND_SHIFT | self.data;
+        Some(self.start() + self.data)
+    }
+
+    /// How many bytes of `key`, the first of which are those of the head, it shares with the head: as
+    /// many as others do. 0 when it is to be stored whole, as the next head.
+    fn shared(&self, page: &[u8; PAGE_BYTES], key: &[u8]) -> usize {
+        let data = &page[self.start()..self.end()];
+        let head = &data[self.head.key.clone()];
+        let shared = common_prefix(head, key).min(SHARED_MAX);
+        let is_near = self.count - self.head.number <= SHARED_MAX;
+        if shared < SHARED_MIN || !is_near || (self.group > 0 && shared != self.group) {
+            return 0;
+        }
+        // Who comes next may be nearer to this one than to the head.
+        let rest = self.rest.clone().map_or(&[][..], |rest| &data[rest]);
+        let is_nearer = common_prefix(rest, &key[shared..]) >= SHARED_MIN;
+        if is_nearer && shared < SHARED_MAX { 0 } else { shared }
+    }
+
+    /// Appends an entry without the first `shared` bytes of its key.
+    fn add_sharing(
+        &mut self,
+        page: &mut [u8; PAGE_BYTES],
+        entry: EntryRef<'_>,
+        shared: usize,
+    ) -> bool {
+        let frame = if self.key_bytes == VARIABLE { 2 } else { 0 };
+        let rest = &entry.key[shared..];
+        let size = frame + SHARE_BYTES + rest.len() + entry.value.len();
+        let Some(at) = self.place(page, size) else { return false };
+        let slot = (entry.kind as usize) << KIND_SHIFT | SHARES | self.data;
         put(page, HEADER_BYTES + self.count * SLOT_BYTES, slot);
-        let mut at = self.start() + self.data;
         if frame > 0 {
             put(page, at, entry.key.len());
-            at += 2;
         }
-        let (key, value) =
-            page[at..at + entry.key.len() + entry.value.len()].split_at_mut(entry.key.len());
-        key.copy_from_slice(entry.key);
+        let bytes = &mut page[at + frame..at + size];
+        (bytes[0], bytes[1]) = ((self.count - self.head.number) as u8, shared as u8);
+        let (key, value) = bytes[SHARE_BYTES..].split_at_mut(rest.len());
+        key.copy_from_slice(rest);
         value.copy_from_slice(entry.value);
+        let start = self.data + frame + SHARE_BYTES;
+        (self.group, self.rest) = (shared, Some(start..start + rest.len()));
+        self.shares = true;
         self.data += size;
         self.count += 1;
         true
@@ -177,13 +274,20 @@ impl PageBuilder {
         self.room = self.count + 1;
         for i in (0..self.count).rev() {
             let slot = get(&old, HEADER_BYTES + i * SLOT_BYTES);
-            let from = slot & usize::from(OFFSET_MASK);
+            let from = slot & OFFSET_MASK;
             let to = self.start() + from + 2 * i;
             put(page, to, self.key_bytes);
             page[to + 2..to + 2 + end - from]
                 .copy_from_slice(&old[old_start + from..old_start + end]);
             put(page, HEADER_BYTES + i * SLOT_BYTES, slot + 2 * i);
             end = from;
+        }
+        let moved = |place: &mut Range<usize>, number: usize| {
+            *place = place.start + 2 * (number + 1)..place.end + 2 * (number + 1);
+        };
+        moved(&mut self.head.key, self.head.number);
+        if let Some(rest) = &mut self.rest {
+            moved(rest, self.count - 1);
         }
         self.data = grown;
         self.key_bytes = VARIABLE;
@@ -203,13 +307,13 @@ impl PageBuilder {
     }
 
     fn frame(&mut self, page: &mut [u8], end: usize, overflow: usize) {
-        put(page, 0, self.count);
+        put(page, 0, self.count | if self.shares { SOME_SHARE } else { 0 });
         put(page, 2, self.key_bytes);
         put(page, 4, end);
         put(page, 6, overflow);
         self.room = self.count;
-        self.count = 0;
-        self.data = 0;
+        (self.count, self.data) = (0, 0);
+        (self.group, self.rest, self.shares) = (0, None, false);
     }
 
     /// Fills `page` with the head of an entry that no page can hold and returns the rest of its
@@ -261,6 +365,8 @@ pub struct Page<'a> {
     start: usize,
     end: usize,
     overflow: usize,
+    /// Whether any entry leaves out the start of its key.
+    shares: bool,
 }
 
 impl<'a> Page<'a> {
@@ -281,7 +387,7 @@ impl<'a> Page<'a> {
     #[must_use]
     pub fn view(bytes: &'a [u8]) -> Self {
         let bytes: &[u8; PAGE_BYTES] = bytes.try_into().expect("a page is 4,096 bytes");
-        let count = get(bytes, 0);
+        let count = get(bytes, 0) & (SOME_SHARE - 1);
         let overflow = get(bytes, 6);
         Page {
             bytes,
@@ -290,6 +396,7 @@ impl<'a> Page<'a> {
             start: HEADER_BYTES + count * SLOT_BYTES,
             end: if overflow == 0 { get(bytes, 4) } else { BODY_BYTES },
             overflow,
+            shares: get(bytes, 0) & SOME_SHARE != 0,
         }
     }
 
@@ -307,37 +414,69 @@ impl<'a> Page<'a> {
         if (self.key_bytes == 0 && self.count != 1) || (overflowing && self.key_bytes == VARIABLE) {
             return Err((2, "a key length"));
         }
-        if self.offset(0) != 0 {
-            return Err((HEADER_BYTES, "a first entry behind the slots"));
+        if self.offset(0) != 0 || self.slot(0) & SHARES != 0 {
+            return Err((HEADER_BYTES, "a first entry behind the slots, with its whole key"));
         }
         let data = self.end - self.start;
+        let mut some_share = false;
         for i in 0..self.count {
             let at = HEADER_BYTES + i * SLOT_BYTES;
             let from = self.offset(i);
             let to = if i + 1 < self.count { self.offset(i + 1) } else { data };
-            if to > data {
+            if to > data || from > to {
                 return Err((at, "an entry inside the page"));
             }
-            let key_end = if self.key_bytes != VARIABLE {
-                from + self.key_bytes
-            } else if from + 2 <= to {
-                from + 2 + get(self.bytes, self.start + from)
-            } else {
-                usize::MAX
-            };
+            let frame = if self.key_bytes == VARIABLE { 2 } else { 0 };
+            if from + frame > to {
+                return Err((at, "an entry with room for its key"));
+            }
+            let key_bytes = self.length(i);
+            let mut key_end = from + frame + key_bytes;
+            if self.slot(i) & SHARES != 0 {
+                some_share = true;
+                let shared = self.check_share(i, from + frame, to, key_bytes)?;
+                key_end = key_end + SHARE_BYTES - shared;
+            }
             if key_end > to {
                 return Err((at, "an entry with room for its key"));
             }
-            let is_blob = get(self.bytes, at) >> KIND_SHIFT == EntryKind::Blob as usize;
+            let is_blob = self.slot(i) >> KIND_SHIFT == EntryKind::Blob as usize;
             if is_blob && (overflowing || to - key_end != REFERENCE_BYTES) {
                 return Err((at, "a blob with a reference of 24 bytes"));
             }
-            let is_empty = self.key_bytes == VARIABLE && get(self.bytes, self.start + from) == 0;
-            if is_empty && i > 0 {
+            if key_bytes == 0 && i > 0 {
                 return Err((self.start + from, "a key length"));
             }
         }
-        Ok(())
+        if some_share == self.shares {
+            return Ok(());
+        }
+        Err((0, "a count that says whether entries share"))
+    }
+
+    /// Checks what stands at `at` among the data: where the start of a key of `key_bytes` is that entry
+    /// `i` leaves out. Gives its length.
+    fn check_share(
+        &self,
+        i: usize,
+        at: usize,
+        to: usize,
+        key_bytes: usize,
+    ) -> std::result::Result<usize, (usize, &'static str)> {
+        if at + SHARE_BYTES > to {
+            return Err((HEADER_BYTES + i * SLOT_BYTES, "an entry with room for its key"));
+        }
+        let bytes = &self.bytes[self.start + at..];
+        let (back, shared) = (usize::from(bytes[0]), usize::from(bytes[1]));
+        // The head was checked before, since it comes before.
+        let head = i.checked_sub(back).filter(|&head| back > 0 && self.slot(head) & SHARES == 0);
+        let Some(head) = head else {
+            return Err((self.start + at, "an entry before it that has its whole key"));
+        };
+        if shared < SHARED_MIN || shared > key_bytes || shared > self.length(head) {
+            return Err((self.start + at, "8 bytes or more that both keys have"));
+        }
+        Ok(shared)
     }
 
     /// How many entries the page holds, at least 1.
@@ -369,50 +508,100 @@ impl<'a> Page<'a> {
     }
 
     #[inline]
-    fn offset(&self, i: usize) -> usize {
-        get(self.bytes, HEADER_BYTES + i * SLOT_BYTES) & usize::from(OFFSET_MASK)
+    fn slot(&self, i: usize) -> usize {
+        get(self.bytes, HEADER_BYTES + i * SLOT_BYTES)
     }
 
-    /// Where in the page the key and the value of entry `i` lie, as (key start, key end, value end).
+    #[inline]
+    fn offset(&self, i: usize) -> usize {
+        self.slot(i) & OFFSET_MASK
+    }
+
+    /// The length of the key of entry `i`.
+    #[inline]
+    fn length(&self, i: usize) -> usize {
+        if self.key_bytes == VARIABLE {
+            get(self.bytes, self.start + self.offset(i))
+        } else {
+            self.key_bytes
+        }
+    }
+
+    /// Whether any entry leaves out the start of its key.
+    #[inline]
+    #[must_use]
+    pub fn shares(&self) -> bool {
+        self.shares
+    }
+
+    /// Where in the page the key and the value of entry `i` lie, as (key start, key end, value end). Of a
+    /// key that shares, only what [`Page::start_of`] leaves.
     #[inline]
     #[must_use]
     pub fn place(&self, i: usize) -> (usize, usize, usize) {
         let from = self.start + self.offset(i);
         let to = if i + 1 < self.count { self.start + self.offset(i + 1) } else { self.end };
-        if self.key_bytes == VARIABLE {
-            (from + 2, from + 2 + get(self.bytes, from), to)
+        let (from, key_bytes) = if self.key_bytes == VARIABLE {
+            (from + 2, get(self.bytes, from))
         } else {
-            (from, from + self.key_bytes, to)
+            (from, self.key_bytes)
+        };
+        if self.shares && self.slot(i) & SHARES != 0 {
+            let shared = usize::from(self.bytes[from + 1]);
+            return (from + SHARE_BYTES, from + SHARE_BYTES + key_bytes - shared, to);
         }
+        (from, from + key_bytes, to)
+    }
+
+    /// What the key of entry `i` leaves out: the start of its head's key. Empty if it does not share.
+    #[inline]
+    #[must_use]
+    pub fn start_of(&self, i: usize) -> &'a [u8] {
+        if !self.shares || self.slot(i) & SHARES == 0 {
+            return &[];
+        }
+        let frame = if self.key_bytes == VARIABLE { 2 } else { 0 };
+        let at = self.start + self.offset(i) + frame;
+        let (back, shared) = (usize::from(self.bytes[at]), usize::from(self.bytes[at + 1]));
+        let head = self.start + self.offset(i - back) + frame;
+        &self.bytes[head..head + shared]
     }
 
     /// What entry `i` does.
     #[inline]
     #[must_use]
     pub fn kind(&self, i: usize) -> EntryKind {
-        let bits = get(self.bytes, HEADER_BYTES + i * SLOT_BYTES) >> KIND_SHIFT;
-        EntryKind::from_bits(bits as u16).expect("a checked page has only known kinds")
+        EntryKind::from_bits((self.slot(i) >> KIND_SHIFT) as u16)
+            .expect("a checked page has only known kinds")
     }
 
     /// The key of entry `i`.
     #[inline]
     #[must_use]
-    pub fn key(&self, i: usize) -> &'a [u8] {
+    pub fn key(&self, i: usize) -> Cow<'a, [u8]> {
         let (from, to, _) = self.place(i);
-        &self.bytes[from..to]
+        match self.start_of(i) {
+            [] => Cow::Borrowed(&self.bytes[from..to]),
+            start => Cow::Owned([start, &self.bytes[from..to]].concat()),
+        }
     }
 
-    /// Entry `i`. With overflow pages its value is only what lies in this page.
+    /// The value of entry `i`. With overflow pages it is only what lies in this page.
     #[inline]
     #[must_use]
-    pub fn entry(&self, i: usize) -> EntryRef<'a> {
+    pub fn value(&self, i: usize) -> &'a [u8] {
         assert!(i < self.count, "entry {i} of {}", self.count);
-        let (from, middle, to) = self.place(i);
-        EntryRef {
-            kind: self.kind(i),
-            key: &self.bytes[from..middle],
-            value: &self.bytes[middle..to],
-        }
+        let (_, middle, to) = self.place(i);
+        &self.bytes[middle..to]
+    }
+
+    /// Entry `i`, whose key is `key`.
+    #[inline]
+    fn found<'b>(&self, i: usize, key: &'b [u8]) -> EntryRef<'b>
+    where
+        'a: 'b,
+    {
+        EntryRef { kind: self.kind(i), key, value: self.value(i) }
     }
 
     /// The number of the first entry whose key is not below `key`; the count when there is none.
@@ -425,26 +614,32 @@ impl<'a> Page<'a> {
     /// The entry with this key.
     #[inline]
     #[must_use]
-    pub fn find(&self, key: &[u8]) -> Option<EntryRef<'a>> {
-        self.search(key).ok().map(|i| self.entry(i))
+    pub fn find<'b>(&self, key: &'b [u8]) -> Option<EntryRef<'b>>
+    where
+        'a: 'b,
+    {
+        self.search(key).ok().map(|i| self.found(i, key))
     }
 
     /// The entry with this key, looked for first where `near` of 65,536 parts of the page lie before.
     #[inline]
     #[must_use]
-    pub fn find_near(&self, key: &[u8], near: u16) -> Option<EntryRef<'a>> {
+    pub fn find_near<'b>(&self, key: &'b [u8], near: u16) -> Option<EntryRef<'b>>
+    where
+        'a: 'b,
+    {
         let wanted = prefix(key);
         let guess = (self.count * usize::from(near)) >> 16;
         let (mut low, mut high) = (0, self.count);
         // Brackets the key by steps that double, away from the guess.
         match self.compare(guess, wanted, key) {
-            Ordering::Equal => return Some(self.entry(guess)),
+            Ordering::Equal => return Some(self.found(guess, key)),
             Ordering::Less => {
                 low = guess + 1;
                 let mut step = 1;
                 while low + step - 1 < self.count {
                     match self.compare(low + step - 1, wanted, key) {
-                        Ordering::Equal => return Some(self.entry(low + step - 1)),
+                        Ordering::Equal => return Some(self.found(low + step - 1, key)),
                         Ordering::Greater => {
                             high = low + step - 1;
                             break;
@@ -459,7 +654,7 @@ impl<'a> Page<'a> {
                 let mut step = 1;
                 while high >= step {
                     match self.compare(high - step, wanted, key) {
-                        Ordering::Equal => return Some(self.entry(high - step)),
+                        Ordering::Equal => return Some(self.found(high - step, key)),
                         Ordering::Less => {
                             low = high - step + 1;
                             break;
@@ -470,7 +665,7 @@ impl<'a> Page<'a> {
                 }
             }
         }
-        self.search_between(low, high, wanted, key).ok().map(|i| self.entry(i))
+        self.search_between(low, high, wanted, key).ok().map(|i| self.found(i, key))
     }
 
     /// Asks for the lines that [`Page::find_near`] looks at first.
@@ -485,13 +680,34 @@ impl<'a> Page<'a> {
     /// How entry `i` compares with the key, whose first eight bytes are `wanted`.
     #[inline]
     fn compare(&self, i: usize, wanted: u64, key: &[u8]) -> Ordering {
+        if self.shares {
+            return self.compare_pieces(i, wanted, key);
+        }
         let here = if self.key_bytes != VARIABLE && self.key_bytes >= 8 {
             let at = self.start + self.offset(i);
             prefix(&self.bytes[at..at + 8])
         } else {
-            prefix(self.key(i))
+            prefix(self.whole(i))
         };
-        here.cmp(&wanted).then_with(|| self.key(i).cmp(key))
+        here.cmp(&wanted).then_with(|| self.whole(i).cmp(key))
+    }
+
+    /// The key of an entry that does not share.
+    #[inline]
+    fn whole(&self, i: usize) -> &'a [u8] {
+        let (from, to, _) = self.place(i);
+        &self.bytes[from..to]
+    }
+
+    /// The same in a page with entries that share.
+    fn compare_pieces(&self, i: usize, wanted: u64, key: &[u8]) -> Ordering {
+        let (start, rest) = (self.start_of(i), self.whole(i));
+        // What is shared has eight bytes at least.
+        let here = prefix(if start.is_empty() { rest } else { start });
+        here.cmp(&wanted).then_with(|| {
+            let (key_start, key_rest) = key.split_at(key.len().min(start.len()));
+            start.cmp(key_start).then_with(|| rest.cmp(key_rest))
+        })
     }
 
     /// The number of the entry with this key, or that of the first one above it.

@@ -4,10 +4,11 @@
 //! write buffer is sealed; that run is written out while the next buffer fills. Tiering level i
 //! gathers `T` runs of about `T^i · B`; then they are merged into one run of level i + 1, and that
 //! merge has until level i has gathered `T` runs again, which is `T^(i+1) · B` later. The runs of
-//! the deepest level merge with the single last run, until that outgrows `T` times their size; then
-//! a level is put between. At every update each merge is worked on in proportion to the clock, so
-//! it is done exactly when its result is due, no update has to finish what others owe, and the work
-//! of an update is bounded: see `docs/design/table.md`.
+//! the deepest level merge with the single last run, in half that time, because deletes and what they
+//! delete take space until then. When the last run outgrows `T` times their size, a level is put
+//! between. At every update each merge is worked on in proportion to the clock, so it is done exactly
+//! when its result is due, no update has to finish what others owe, and the work of an update is
+//! bounded: see `docs/design/table.md`.
 //!
 //! Source: Dayan & Idreos 2018 (lazy levelling); Bentley & Saxe 1980 (spreading rebuilding work).
 
@@ -242,7 +243,9 @@ impl Schedule<'_> {
         let bottom = to_last || shape.is_bottom(level + 1);
         let bits = self.filter_bits(shape, &inputs, to_last);
         let job = self.merge(inputs, Purpose::Merge, bottom, bits);
-        let merging = Merging::new(job, clock, clock.saturating_add(period), to_last);
+        // What is dead ends in the last run: the sooner that is done, the less of it there is.
+        let time = if to_last { period / 2 } else { period };
+        let merging = Merging::new(job, clock, clock.saturating_add(time), to_last);
         shape.levels[level].merging = Some(merging);
     }
 

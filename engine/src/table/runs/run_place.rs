@@ -108,6 +108,8 @@ pub struct RunPlace {
     ahead: u32,
     /// The value of the entry at the place, if it lies over several pages.
     large: Vec<u8>,
+    /// The key of the entry at the place, if the page has it in pieces; else empty.
+    joined: Vec<u8>,
     /// What is charged for this place.
     charged_bytes: u64,
 }
@@ -164,6 +166,7 @@ impl RunPlace {
             window: Window::default(),
             ahead: 0,
             large: Vec::new(),
+            joined: Vec::new(),
             charged_bytes: 0,
         }
     }
@@ -174,10 +177,16 @@ impl RunPlace {
         if !self.stands {
             return None;
         }
-        let page = self.bytes();
-        let (from, middle, to) = self.spans;
-        let value = if self.large.is_empty() { &page[middle..to] } else { &self.large };
-        Some(EntryRef { kind: self.kind, key: &page[from..middle], value })
+        let (_, middle, to) = self.spans;
+        let value = if self.large.is_empty() { &self.bytes()[middle..to] } else { &self.large };
+        Some(EntryRef { kind: self.kind, key: self.key(), value })
+    }
+
+    /// The key of the entry in work.
+    #[inline]
+    fn key(&self) -> &[u8] {
+        let (from, middle, _) = self.spans;
+        if self.joined.is_empty() { &self.bytes()[from..middle] } else { &self.joined }
     }
 
     /// The page at hand.
@@ -328,7 +337,7 @@ impl RunPlace {
     /// Counts the memory of the place, `more` beside its window and its large value.
     fn charge(&mut self, more: u64, memory: &mut PlaceMemory) {
         let window = self.window.buffer.as_ref().map_or(0, Buffer::capacity);
-        let bytes = (window + self.large.capacity()) as u64 + more;
+        let bytes = (window + self.large.capacity() + self.joined.capacity()) as u64 + more;
         memory.change(std::mem::replace(&mut self.charged_bytes, bytes), bytes);
     }
 
@@ -395,7 +404,7 @@ impl RunPlace {
         let page = Page::view(self.bytes());
         let overflow = page.overflow();
         self.count = page.count();
-        self.decode(entry);
+        self.decode(entry, memory);
         if !self.large.is_empty() {
             self.large = Vec::new();
             self.charge(0, memory);
@@ -412,16 +421,35 @@ impl RunPlace {
     }
 
     #[inline]
-    fn decode(&mut self, entry: usize) {
+    fn decode(&mut self, entry: usize, memory: &mut PlaceMemory) {
         let page = Page::view(self.bytes());
-        let (kind, spans) = (page.kind(entry), page.place(entry));
+        let (kind, spans, shares) = (page.kind(entry), page.place(entry), page.shares());
         (self.entry, self.kind, self.spans, self.stands) = (entry, kind, spans, true);
+        if shares || !self.joined.is_empty() {
+            self.join(memory);
+        }
+    }
+
+    /// Puts the pieces of the key of the entry in work together, if it has several.
+    fn join(&mut self, memory: &mut PlaceMemory) {
+        let mut joined = std::mem::take(&mut self.joined);
+        let before = joined.capacity();
+        joined.clear();
+        let page = self.bytes();
+        let start = Page::view(page).start_of(self.entry);
+        if !start.is_empty() {
+            joined.extend_from_slice(start);
+            joined.extend_from_slice(&page[self.spans.0..self.spans.1]);
+        }
+        let grown = (joined.capacity() - before) as u64;
+        self.joined = joined;
+        self.charged_bytes += grown;
+        memory.change(0, grown);
     }
 
     /// Whether the entry in work is within the limits.
     fn is_within(&self) -> bool {
-        let (from, to, _) = self.spans;
-        let key = &self.bytes()[from..to];
+        let key = self.key();
         self.after.as_deref().is_none_or(|after| key > after)
             && self.up_to.as_deref().is_none_or(|up_to| key <= up_to)
     }
@@ -430,7 +458,7 @@ impl RunPlace {
     #[inline]
     pub fn next(&mut self, memory: &mut PlaceMemory) -> Result<()> {
         if self.stands && self.entry + 1 < self.count {
-            self.decode(self.entry + 1);
+            self.decode(self.entry + 1, memory);
             self.stands = self.up_to.is_none() || self.is_within();
             return Ok(());
         }
@@ -441,7 +469,7 @@ impl RunPlace {
     #[inline]
     pub fn previous(&mut self, memory: &mut PlaceMemory) -> Result<()> {
         if self.stands && self.entry > 0 {
-            self.decode(self.entry - 1);
+            self.decode(self.entry - 1, memory);
             self.stands = self.after.is_none() || self.is_within();
             return Ok(());
         }

@@ -60,6 +60,8 @@ pub struct RunReader {
     entries: usize,
     /// The value of the entry in work when it has overflow pages.
     large: Option<Vec<u8>>,
+    /// The key of the entry in work when the page has it in pieces; else empty.
+    joined: Vec<u8>,
     /// Overflow pages behind the page in work.
     overflow: u32,
     kind: EntryKind,
@@ -87,6 +89,7 @@ impl RunReader {
             entry: 0,
             entries: 0,
             large: None,
+            joined: Vec::new(),
             overflow: 0,
             kind: EntryKind::Insert,
             place: (0, 0, 0),
@@ -114,7 +117,8 @@ impl RunReader {
             None => &bytes[middle..to],
             Some(value) => value,
         };
-        Some(EntryRef { kind: self.kind, key: &bytes[from..middle], value })
+        let key = if self.joined.is_empty() { &bytes[from..middle] } else { &self.joined };
+        Some(EntryRef { kind: self.kind, key, value })
     }
 
     /// The current key's bytes from [`ReadOptions::skip`] on as a number: see [`prefix`].
@@ -149,8 +153,18 @@ impl RunReader {
         let page = Page::view(bytes);
         let (from, middle, to) = page.place(self.entry);
         self.kind = page.kind(self.entry);
-        self.prefix = prefix(bytes[from..middle].get(self.options.skip..).unwrap_or_default());
         self.place = (self.base + from, self.base + middle, self.base + to);
+        let mut key = &bytes[from..middle];
+        if page.shares() {
+            self.joined.clear();
+            let start = page.start_of(self.entry);
+            if !start.is_empty() {
+                self.joined.extend_from_slice(start);
+                self.joined.extend_from_slice(key);
+                key = &self.joined;
+            }
+        }
+        self.prefix = prefix(key.get(self.options.skip..).unwrap_or_default());
     }
 
     fn next_page(&mut self) -> Result<()> {
@@ -167,6 +181,7 @@ impl RunReader {
         self.entry = 0;
         self.entries = 0;
         self.large = None;
+        self.joined.clear();
         self.prefix = u64::MAX;
         loop {
             let Some(segment) = self.segment.clone() else { return Ok(()) };
@@ -208,7 +223,7 @@ impl RunReader {
     /// How many entries of the page are below the upper bound.
     fn count_below_upper(&self, page: &Page<'_>) -> usize {
         match &self.options.upper {
-            Some(upper) if page.key(page.count() - 1) >= upper.as_slice() => page.seek(upper),
+            Some(upper) if *page.key(page.count() - 1) >= **upper => page.seek(upper),
             _ => page.count(),
         }
     }

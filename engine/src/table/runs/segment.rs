@@ -524,7 +524,7 @@ impl Segment {
         }
         let buffer = self.read_region(page + 1, count * PAGE_BYTES as u32)?;
         let mut value = Vec::with_capacity(head.large_value_bytes());
-        value.extend_from_slice(head.entry(0).value);
+        value.extend_from_slice(head.value(0));
         for (number, bytes) in (page + 1..).zip(buffer.as_slice().chunks_exact(PAGE_BYTES)) {
             self.append_overflow(number, bytes, head.large_value_bytes(), &mut value)?;
         }

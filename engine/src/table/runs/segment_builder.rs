@@ -60,10 +60,12 @@ pub struct SegmentBuilder {
     buffer_page: u32,
     written_back: u64,
     page: PageBuilder,
-    /// Where the last key lies in the page in work; empty when the page, or that key, is.
+    /// Where the last key lies in the page in work; empty when the page, or that key, is, and when the
+    /// page has only a part of it.
     last: std::ops::Range<usize>,
-    /// The last key of the page before.
-    last_before: Vec<u8>,
+    /// The last key where it lies in no page: that of the page before, or one that the page in work has
+    /// only a part of.
+    last_apart: Vec<u8>,
     index: IndexBuilder,
     filter: FilterBuilder,
     counts: Counts,
@@ -134,7 +136,7 @@ impl SegmentBuilder {
             written_back: 0,
             page: PageBuilder::new(),
             last: 0..0,
-            last_before: Vec::new(),
+            last_apart: Vec::new(),
             index: IndexBuilder::new(),
             filter: FilterBuilder::new(options.bits_per_entry),
             counts: Counts::default(),
@@ -189,7 +191,7 @@ impl SegmentBuilder {
     #[must_use]
     pub fn last_key(&self) -> &[u8] {
         if self.last.is_empty() {
-            &self.last_before
+            &self.last_apart
         } else {
             &self.buffer.as_slice()[self.filled..][self.last.clone()]
         }
@@ -226,6 +228,11 @@ impl SegmentBuilder {
         let end = self.page.end();
         let value = end - entry.value.len();
         self.last = value - entry.key.len()..value;
+        if self.page.last_shares() {
+            self.last = 0..0;
+            self.last_apart.clear();
+            self.last_apart.extend_from_slice(entry.key);
+        }
         self.count(entry);
     }
 
@@ -251,7 +258,7 @@ impl SegmentBuilder {
         }
         self.finish_page()?;
         let overflow = overflow_pages(entry.key.len(), entry.value.len());
-        self.index.add(entry.key, &self.last_before, overflow as u32);
+        self.index.add(entry.key, &self.last_apart, overflow as u32);
         if overflow > 0 {
             return self.add_large(entry);
         }
@@ -272,8 +279,8 @@ impl SegmentBuilder {
             rest = fill_overflow(page, rest, identity, number);
             self.next_page()?;
         }
-        self.last_before.clear();
-        self.last_before.extend_from_slice(entry.key);
+        self.last_apart.clear();
+        self.last_apart.extend_from_slice(entry.key);
         self.count(entry);
         Ok(())
     }
@@ -284,8 +291,10 @@ impl SegmentBuilder {
         }
         let bytes = self.buffer.as_mut_slice();
         let page = &mut bytes[self.filled..self.filled + PAGE_BYTES];
-        self.last_before.clear();
-        self.last_before.extend_from_slice(&page[self.last.clone()]);
+        if !self.page.last_shares() {
+            self.last_apart.clear();
+            self.last_apart.extend_from_slice(&page[self.last.clone()]);
+        }
         self.last = 0..0;
         let number = self.buffer_page + (self.filled / PAGE_BYTES) as u32;
         self.page.finish(page, self.options.identity, number);
@@ -352,7 +361,7 @@ impl SegmentBuilder {
             filter_bytes = bytes.len() as u32;
             self.append(&bytes)?;
         }
-        let last_key = std::mem::take(&mut self.last_before);
+        let last_key = std::mem::take(&mut self.last_apart);
         let index = std::mem::take(&mut self.index).finish(&last_key);
         let bytes = index.encode(identity, self.page_number());
         let index_page = self.append(&bytes)?;

@@ -370,7 +370,7 @@ impl Session {
 
     /// What was counted since the session was opened.
     pub fn stats(&self) -> SessionStats {
-        self.store.counters.read()
+        SessionStats { spare_bytes: self.store.spares.bytes(), ..self.store.counters.read() }
     }
 
     /// Where the session is.

@@ -155,6 +155,7 @@ impl Counters {
             log_written_bytes: load(&self.log_written_bytes),
             log_syncs: load(&self.log_syncs),
             checkpoints: load(&self.checkpoints),
+            spare_bytes: 0,
             filters: filters.collect(),
         }
     }
@@ -194,6 +195,9 @@ pub struct SessionStats {
     pub log_syncs: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
+    /// Bytes of files that merges are done with and that are kept to be written over. They are on disk
+    /// beside what tables and snapshots have.
+    pub spare_bytes: u64,
     /// How the filters of each level did, youngest first.
     pub filters: Vec<FilterStats>,
 }

@@ -24,7 +24,7 @@ use crate::table::runs::blob::{BlobBuilder, BlobFile, BlobMeta, BlobSpan, HeldBl
 use crate::table::runs::{Finished, Segment, SegmentBuilder, SegmentMeta, SegmentOptions};
 
 /// Bytes of files that merges are done with and that the next outputs are written over.
-const SPARE_BYTES_MAX: u64 = 64 << 20;
+const SPARE_BYTES_MAX: u64 = 16 << 20;
 
 /// See the module.
 pub struct SegmentStore {

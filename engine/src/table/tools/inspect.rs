@@ -398,8 +398,12 @@ fn page(file: &str, identity: u64, bytes: &[u8], number: u32, end: u32) -> (Outl
     let overflow = (page.overflow() as u32).min(end - number - 1);
     let mut outline = outline(1 + overflow)
         .field("entries", page.count())
-        .field("first", printed(page.key(0)))
-        .field("last", printed(page.key(page.count() - 1)));
+        .field("first", printed(&page.key(0)))
+        .field("last", printed(&page.key(page.count() - 1)));
+    if page.shares() {
+        let sharing = (0..page.count()).filter(|&entry| !page.start_of(entry).is_empty());
+        outline = outline.field("sharing", sharing.count());
+    }
     if page.overflow() > 0 {
         outline = outline.field("overflow_pages", page.overflow());
         outline = outline.field("value_bytes", page.large_value_bytes());

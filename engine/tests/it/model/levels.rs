@@ -343,6 +343,7 @@ impl Table {
         let nothing_below = self.is_bottom(level + 1);
         let inputs: Vec<_> = inputs.iter().collect();
         let job = Job::new(&inputs, to_last || nothing_below);
-        self.levels[level].merging = Some(Merging { job, start, due: start + period, to_last });
+        let due = start + if to_last { period / 2 } else { period };
+        self.levels[level].merging = Some(Merging { job, start, due, to_last });
     }
 }
