@@ -63,8 +63,11 @@ pub fn entry_refs(entries: &Entries) -> impl Iterator<Item = EntryRef<'_>> {
     entries.iter().map(|(key, (kind, value))| EntryRef { kind: *kind, key, value })
 }
 
+/// An entry on its own: key, kind, value.
+pub type OwnedEntry = (Vec<u8>, (EntryKind, Vec<u8>));
+
 /// The entries of a checked page.
-pub fn page_entries(page: &Page<'_>) -> Vec<(Vec<u8>, (EntryKind, Vec<u8>))> {
+pub fn page_entries(page: &Page<'_>) -> Vec<OwnedEntry> {
     let entry = |i| (page.key(i).into_owned(), (page.kind(i), page.value(i).to_vec()));
     (0..page.count()).map(entry).collect()
 }
