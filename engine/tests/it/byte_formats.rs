@@ -116,14 +116,44 @@ fn a_head_is_at_most_255_entries_back_and_gives_at_most_255_bytes() {
     let (bytes, count) = filled(keys.clone(), &[]);
     let page = Page::check("f", 1, 1, &bytes).unwrap();
     assert!(count > 600, "{count}");
-    for (i, key) in keys.take(count).enumerate() {
+    for (i, key) in keys.clone().take(count).enumerate() {
         assert_eq!((&*page.key(i), page.search(&key)), (&key[..], Ok(i)));
+    }
+    // Each shares the whole of the head's key, so that nothing but the distance begins the next group.
+    let few = std::iter::once([b'k'; 8].to_vec()).chain(keys.clone());
+    let (bytes, count) = filled(few.clone(), &[]);
+    let page = Page::check("f", 1, 1, &bytes).unwrap();
+    assert!(count > 257, "{count}");
+    for (i, key) in few.take(count).enumerate() {
+        assert_eq!((&*page.key(i), page.start_of(i).is_empty()), (&key[..], i % 256 == 0), "{i}");
     }
     let long = (0..u16::MAX).map(|number| [&[b'k'; 700][..], &number.to_be_bytes()].concat());
     let (bytes, count) = filled(long.clone(), &[]);
     let page = Page::check("f", 1, 1, &bytes).unwrap();
     assert!(count >= 8 && page.start_of(1).len() == 255, "{count}");
     assert!(long.take(count).enumerate().all(|(i, key)| *page.key(i) == key));
+}
+
+/// In a page with keys of several lengths, what is shared has to be within the head's key, too.
+#[test]
+fn more_than_the_head_has_is_refused() {
+    let keys = [vec![b'k'; 10], [vec![b'k'; 10], vec![b'm'; 30]].concat()];
+    let (page, count) = filled(keys.iter(), b"v");
+    assert_eq!((count, page[2], page[3]), (2, 0xff, 0xff), "two lengths");
+    let at = 8 + 2 * count + (usize::from(page[10]) | usize::from(page[11]) << 8 & 0x1fff) + 2;
+    assert_eq!((page[at], page[at + 1]), (1, 10));
+    for shared in [11, 40] {
+        let mut damaged = page.clone();
+        damaged[at + 1] = shared;
+        seal(&mut damaged, 1, 1);
+        assert_eq!(Page::check("f", 1, 1, &damaged).err().map(|it| it.kind()), Some(Kind::Corrupt));
+    }
+    // An entry that ends before it says what it shares.
+    let mut damaged = page.clone();
+    let end = (at + 1).to_le_bytes();
+    damaged[4..6].copy_from_slice(&end[..2]);
+    seal(&mut damaged, 1, 1);
+    assert_eq!(Page::check("f", 1, 1, &damaged).err().map(|it| it.kind()), Some(Kind::Corrupt));
 }
 
 /// Every field of a key that shares, with each value that its document forbids.

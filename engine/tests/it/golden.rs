@@ -3,6 +3,7 @@
 //! `VARVITE_WRITE_GOLDEN=1` writes them anew, and then, in a second run, the dumps in the documents that
 //! show them. That is only right when a format changes before its first release.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,7 +18,9 @@ use varvite::raw::{
     EntryKind, EntryRef, Filter, FilterBuilder, Index, IndexBuilder, Manifest, PAGE_BYTES, Page,
     PageBuilder, ReadOptions, Run, RunReader, Segment, seal,
 };
+use varvite::table::check::check;
 use varvite::table::inspect;
+use varvite::table::repair::{RepairOptions, repair};
 use varvite::{
     Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions, Verify,
 };
@@ -251,7 +254,10 @@ fn segments_of_version_2_are_read() {
 /// A store of the version before is opened, read and merged, and what merges write is of this version.
 #[test]
 fn a_store_with_segments_of_version_2_goes_on() {
-    let key = |number: u64| mix(number).to_be_bytes();
+    // The first output of each transaction comes before, so that no pages share then, the others after.
+    let key = |number: u64| {
+        [&mix(number % 600).to_be_bytes().repeat(4), &[(number / 600) as u8][..]].concat()
+    };
     let disk = MemoryDisk::seeded(1);
     let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
     let options = TableOptions { write_buffer_bytes: 4_000, ..TableOptions::default() };
@@ -284,13 +290,68 @@ fn a_store_with_segments_of_version_2_goes_on() {
     let mut table = session.open_snapshot("s", &full).unwrap().take("t").unwrap();
     session.delete_snapshot("s").unwrap();
     for number in 600..2_400 {
-        table.update(Batch::new().insert(&key(number), b"after")).unwrap();
+        let mut batch = Batch::new();
+        batch.insert(&key(number), b"after");
+        if number % 3 == 0 {
+            batch.delete(&key(number - 600));
+        }
+        table.update(&batch).unwrap();
     }
+    let expected = |number: u64| match number {
+        1_800.. => Some(&b"after"[..]),
+        _ if number % 3 == 0 => None,
+        600.. => Some(&b"after"[..]),
+        _ => Some(&b"before"[..]),
+    };
     for number in 0..2_400 {
-        let expected: &[u8] = if number < 600 { b"before" } else { b"after" };
-        assert_eq!(table.get(&key(number)).unwrap().as_deref(), Some(expected));
+        assert_eq!(table.get(&key(number)).unwrap().as_deref(), expected(number), "{number}");
     }
-    assert!(versions().contains(&3), "{:?}", versions());
+    let bound = (0..2_400).filter(|&number| expected(number).is_some()).count();
+    assert_eq!((table.iter().count(), table.iter().rev().count()), (bound, bound));
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("both", content).unwrap();
+    drop(table);
+    session.close().unwrap();
+    let files = || disk.files().into_iter().filter(|name| name.ends_with(".segment"));
+    let shares = files().any(|name| {
+        let outline = inspect::segment(&name, &disk.bytes(&name).unwrap()).to_string();
+        outline.contains("sharing=") && !outline.contains("sharing=0 ")
+    });
+    assert!(versions().contains(&3) && shares, "{:?}", versions());
+
+    // Both kinds in one store are checked and repaired.
+    let target = MemoryDisk::seeded(2);
+    let other = Arc::clone(&target) as Arc<dyn Disk>;
+    assert!(check(&shared(), |_| ControlFlow::Continue(())).unwrap().findings.is_empty());
+    let repaired = repair(&shared(), &other, &RepairOptions::default()).unwrap();
+    assert!(repaired.losses.is_empty());
+    let session = Session::open(other, SessionOptions::default()).unwrap();
+    let table = session.open_snapshot("both", &full).unwrap().take("t").unwrap();
+    assert_eq!(table.iter().count(), bound);
+}
+
+/// What a newer release wrote is no damage: nobody may be led to repair it away.
+#[test]
+fn a_segment_of_a_newer_release_is_not_called_damaged() {
+    let Blobs(disk) = blobs();
+    let name = disk.files().into_iter().find(|name| name.ends_with(".segment")).unwrap();
+    let mut bytes = disk.bytes(&name).unwrap();
+    let header = Header { version: 4, ..Header::decode("f", &bytes).unwrap() };
+    bytes[..32].copy_from_slice(&header.encode());
+    seal(&mut bytes[..PAGE_BYTES], header.identity, 0);
+    disk.replace(&name, bytes).unwrap();
+    let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let target = MemoryDisk::seeded(2);
+    let other = || Arc::clone(&target) as Arc<dyn Disk>;
+    let skipping = RepairOptions { skip_damaged: true, ..RepairOptions::default() };
+    for error in [
+        check(&shared(), |_| ControlFlow::Continue(())).map(drop).unwrap_err(),
+        repair(&shared(), &other(), &RepairOptions::default()).map(drop).unwrap_err(),
+        repair(&shared(), &other(), &skipping).map(drop).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), Kind::Version, "{error}");
+        assert!(error.detail().contains("newer release"), "{error}");
+    }
 }
 
 /// A session with a snapshot whose table has two values in a blob file and one in the run.

@@ -700,13 +700,17 @@ impl<'a> Page<'a> {
     }
 
     /// The same in a page with entries that share.
+    #[inline]
     fn compare_pieces(&self, i: usize, wanted: u64, key: &[u8]) -> Ordering {
-        let (start, rest) = (self.start_of(i), self.whole(i));
-        // What is shared has eight bytes at least.
-        let here = prefix(if start.is_empty() { rest } else { start });
-        here.cmp(&wanted).then_with(|| {
+        if self.slot(i) & SHARES == 0 {
+            let whole = self.whole(i);
+            return prefix(whole).cmp(&wanted).then_with(|| whole.cmp(key));
+        }
+        // What is shared has eight bytes at least, which mostly decide.
+        let start = self.start_of(i);
+        prefix(start).cmp(&wanted).then_with(|| {
             let (key_start, key_rest) = key.split_at(key.len().min(start.len()));
-            start.cmp(key_start).then_with(|| rest.cmp(key_rest))
+            start.cmp(key_start).then_with(|| self.whole(i).cmp(key_rest))
         })
     }
 

@@ -189,11 +189,12 @@ impl Output {
         (self.segment.memory_bytes() + blob) as u64
     }
 
-    /// Whether the segment is to end here: at `segment_bytes`, or because its list of blob files is
-    /// full.
+    /// Whether the segment is to end here: at `segment_bytes`, because its filter's hashes take half as much
+    /// memory, or because its list of blob files is full.
     #[inline]
     pub fn is_full(&self, segment_bytes: u64) -> bool {
         self.segment.bytes_so_far() >= segment_bytes
+            || self.segment.counts().entries() >= (segment_bytes / 16).max(1 << 16)
             // One more entry may begin two files: one that it refers to, or a new one to write.
             || self.uses.len() + 2 > BLOB_FILES_MAX as usize
     }

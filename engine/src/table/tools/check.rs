@@ -66,6 +66,8 @@ pub struct Report {
     pub log_records: u64,
     /// Bytes after the log's end, which a crash left before they were acknowledged.
     pub log_tail_bytes: u64,
+    /// What says that a newer release wrote a file, which is no damage.
+    newer: Option<String>,
 }
 
 /// How far a check is.
@@ -78,7 +80,7 @@ pub struct Progress {
 }
 
 /// Checks the session in the root folder of `disk`, telling `progress`, which may break it off.
-/// An error is returned only when there is no session to check.
+/// An error is returned only when there is no session to check, or a newer release wrote some of it (`Version`).
 ///
 /// Reads every byte that a snapshot needs, once. Takes no lock, so a session may be open meanwhile: what its
 /// writer removes during the check is not asked for, and what it puts in that place is checked instead.
@@ -121,6 +123,9 @@ pub fn check(
         let mut report = Report::default();
         let needed = checker.manifests(damage.as_ref(), &mut report)?;
         let flow = checker.files(needed, &mut report, &mut progress);
+        if let Some(detail) = report.newer.take() {
+            return Err(Error::new(Kind::Version, detail));
+        }
         if flow.is_break() || !checker.has_vanished || passes == PASSES_MAX {
             return Ok(report);
         }
@@ -410,6 +415,9 @@ pub(super) fn check_log(
 
 impl Report {
     fn add(&mut self, file: &str, error: &Error, user: &User) {
+        if error.kind() == Kind::Version {
+            self.newer.get_or_insert_with(|| error.detail().to_owned());
+        }
         self.findings.push(Finding::new(file, error, user));
     }
 

@@ -205,7 +205,7 @@ impl Repairer<'_> {
                 Ok(manifest) => manifest,
                 // Its deletion was under way.
                 Err(error) if error.kind() == Kind::Missing => continue,
-                Err(error) if error.kind() == Kind::Io => return Err(error),
+                Err(error) if is_no_damage(&error) => return Err(error),
                 Err(error) => {
                     self.report.lose(
                         &paths::snapshot(&name),
@@ -234,7 +234,7 @@ impl Repairer<'_> {
     fn live_tables(&mut self) -> Result<()> {
         let checkpoint = match read_checkpoint(self.source, self.store.identity) {
             Ok(checkpoint) => checkpoint,
-            Err(error) if error.kind() == Kind::Io => return Err(error),
+            Err(error) if is_no_damage(&error) => return Err(error),
             Err(error) => {
                 let error = Error::new(
                     error.kind(),
@@ -322,10 +322,16 @@ impl Repairer<'_> {
     }
 }
 
-/// What is wrong with the file `path`, as reading it said. A disk that does not answer has damaged nothing.
+/// Whether an error ends the repair: a disk that does not answer has damaged nothing, and neither has a newer
+/// release.
+fn is_no_damage(error: &Error) -> bool {
+    [Kind::Io, Kind::Version].contains(&error.kind())
+}
+
+/// What is wrong with the file `path`, as reading it said.
 fn damage(read: Result<()>, path: impl Fn() -> String) -> Result<BadFile> {
     match read {
-        Err(error) if error.kind() == Kind::Io => Err(error),
+        Err(error) if is_no_damage(&error) => Err(error),
         Err(error) => Ok(Some((path(), error.detail().to_owned()))),
         Ok(()) => Ok(None),
     }
