@@ -254,13 +254,13 @@ fn a_damaged_chunk_ends_the_replay_and_names_the_place() {
         &["00002.chunk is damaged at byte", "ends inside the block", "fetch the file again"],
     );
     fs::write(&last, &whole[..1000]).unwrap();
-    replay().error(1, &["00002.chunk is damaged at byte 1000", "its index lists a block"]);
+    replay().error(3, &["00002.chunk is damaged at byte 1000", "its index lists a block"]);
     let mut flipped = whole.clone();
     flipped[50_000] ^= 4;
     fs::write(&last, flipped).unwrap();
-    replay().error(1, &["00002.chunk is damaged at byte", "checksum"]);
+    replay().error(3, &["00002.chunk is damaged at byte", "checksum"]);
     fs::write(immutable.join("00001.secondary"), [0; 57]).unwrap();
-    replay().error(1, &["00001.secondary is damaged", "multiple of 56"]);
+    replay().error(3, &["00001.secondary is damaged", "multiple of 56"]);
     fs::remove_file(immutable.join("00001.secondary")).unwrap();
     fs::write(&last, whole).unwrap();
     assert_eq!(replay().json()["blocks"], 648);
@@ -278,9 +278,9 @@ fn without_an_index_a_cut_chunk_is_still_noticed() {
     );
     fs::write(&chunk, &whole[..whole.len() - 7]).unwrap();
     let ran = varvite(&["replay", "cardano", text(&immutable)]);
-    ran.error(1, &["00000.chunk is damaged", "goes on past the end"]);
+    ran.error(3, &["00000.chunk is damaged", "goes on past the end"]);
     fs::write(&chunk, b"not a block").unwrap();
-    varvite(&["replay", "cardano", text(&immutable)]).error(1, &["00000.chunk is damaged"]);
+    varvite(&["replay", "cardano", text(&immutable)]).error(3, &["00000.chunk is damaged"]);
 }
 
 #[test]
