@@ -103,7 +103,10 @@ fn every_figure_comes_out_on_each_cache_kind() {
 #[test]
 fn the_table_for_people_says_the_same() {
     let Some(data) = data() else { return };
-    let out = varvite(&["replay", "cardano", text(&data.join("immutable"))]).yes();
+    let (store, chain) = (TempDir::new().unwrap(), data.join("immutable"));
+    let out = varvite(&["replay", "cardano", text(&chain), "--store", text(store.path())]).yes();
+    let line = out.lines().find(|line| line.contains("store on disk")).unwrap();
+    assert!(line.contains("MiB"), "what was saved is on disk: {line}");
     for figure in ["40,357", "3,838 of 3,838 ✓", "29,999,980,923.860447", "f47eb03963", "0 ✓"] {
         assert!(out.contains(figure), "{figure} is not in\n{out}");
     }
@@ -250,7 +253,7 @@ fn a_damaged_chunk_ends_the_replay_and_names_the_place() {
     };
     fs::write(&last, &whole[..whole.len() - 1]).unwrap();
     replay().error(
-        1,
+        3,
         &["00002.chunk is damaged at byte", "ends inside the block", "fetch the file again"],
     );
     fs::write(&last, &whole[..1000]).unwrap();

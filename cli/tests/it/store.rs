@@ -639,3 +639,31 @@ fn a_dump_of_very_long_values_loads_again() {
         }
     }
 }
+
+/// Deletes of keys that were not there make an estimate from counts too low, and nothing tells by how much.
+#[test]
+fn the_number_of_keys_is_given_by_its_bounds_or_counted() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    let session = Session::create(OsDisk::new(dir).unwrap(), SessionOptions::default()).unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    let (mut puts, mut deletes) = (Batch::new(), Batch::new());
+    for number in 0..9_000_u32 {
+        puts.insert(format!("there {number}").as_bytes(), b"v");
+        deletes.delete(format!("never there {number}").as_bytes());
+    }
+    table.update(&puts).unwrap();
+    table.update(&deletes).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("one", content).unwrap();
+    drop(table);
+    session.close().unwrap();
+    let keys = |more: &[&str]| {
+        let out = varvite(&[&["table", "stat", dir, "t"], more].concat()).yes();
+        out.lines().find(|line| line.contains("keys")).unwrap().to_owned()
+    };
+    let line = keys(&[]);
+    assert!(line.contains("0 to 9,000; --exact counts them"), "{line}");
+    assert!(!line.contains("about"), "{line}");
+    assert!(keys(&["--exact"]).contains("9,000 exactly"));
+}
