@@ -12,6 +12,7 @@ mod completions;
 mod conformance;
 mod context;
 mod demo;
+mod info;
 mod inspect;
 mod proof;
 mod repair;
@@ -45,6 +46,7 @@ enum Command {
     Context(context::Command),
     #[command(subcommand)]
     Proof(proof::Command),
+    Info(info::Arguments),
     Inspect(inspect::Arguments),
     #[command(subcommand)]
     Trace(trace::Command),
@@ -66,6 +68,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Context(command) => context::run(command, format),
         Command::Conformance(arguments) => conformance::run(&arguments, format),
         Command::Proof(command) => proof::run(command, format),
+        Command::Info(arguments) => info::run(&arguments, format),
         Command::Inspect(arguments) => inspect::run(&arguments, format),
         Command::Trace(command) => trace::run(&command, format),
         Command::Check(arguments) => check::run(&arguments, format),

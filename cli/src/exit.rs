@@ -1,22 +1,32 @@
-//! How the program ends: 0 yes or sound, 1 no or damaged, 2 could not run.
+//! How the program ends: 0 yes or sound, 1 no, 2 could not run, 3 damaged. The same in every command.
 
 use std::process::ExitCode;
 
 use varvite::{Error, Kind};
+
+/// The exit code when something is damaged.
+const DAMAGED: u8 = 3;
 
 /// What a command found when it could run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Yes, or everything is sound.
     Yes,
-    /// No, or something is damaged.
+    /// No: what was asked for is not there, or what was to hold does not.
     No,
+    /// Something is damaged.
+    Damaged,
 }
 
 impl Verdict {
-    /// Yes when `sound`.
-    pub fn of(sound: bool) -> Verdict {
-        if sound { Verdict::Yes } else { Verdict::No }
+    /// Yes when `it` is there, or holds.
+    pub fn found(it: bool) -> Verdict {
+        if it { Verdict::Yes } else { Verdict::No }
+    }
+
+    /// Yes when nothing is damaged.
+    pub fn sound(it: bool) -> Verdict {
+        if it { Verdict::Yes } else { Verdict::Damaged }
     }
 
     /// The exit code.
@@ -24,6 +34,7 @@ impl Verdict {
         match self {
             Verdict::Yes => ExitCode::from(0),
             Verdict::No => ExitCode::from(1),
+            Verdict::Damaged => ExitCode::from(DAMAGED),
         }
     }
 }
@@ -56,10 +67,12 @@ impl From<std::io::Error> for Failure {
 /// The result of a command.
 pub type Outcome = Result<Verdict, Failure>;
 
-/// The exit code for an error of `kind`: damage is an answer, everything else kept us from one.
+/// The exit code for an error of `kind`: damage and what is proven to be hidden are answers, everything
+/// else kept us from one.
 pub fn code(kind: Kind) -> u8 {
     match kind {
-        Kind::Corrupt => 1,
+        Kind::Corrupt => DAMAGED,
+        Kind::Hidden => 1,
         _ => 2,
     }
 }
@@ -81,9 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_a_code_and_only_damage_is_an_answer() {
+    fn every_kind_has_a_code_and_few_are_answers() {
         for kind in Kind::ALL {
-            let expected = if kind == Kind::Corrupt { 1 } else { 2 };
+            let expected = match kind {
+                Kind::Corrupt => 3,
+                Kind::Hidden => 1,
+                _ => 2,
+            };
             assert_eq!(code(kind), expected, "{kind}");
         }
     }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use varvite::{Error, Kind, Result};
 
+use crate::advice::CHECK;
+
 /// Bytes read from an input at once.
 const READ_BYTES: usize = 256 << 10;
 
@@ -27,7 +29,7 @@ pub fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
 pub fn read(file: &Path, name: &str) -> Result<Vec<u8>> {
     if file.is_dir() {
         return Err(Error::invalid(format!(
-            "{name} is a folder: give one of its files, or use `varvite check` for a whole store"
+            "{name} is a folder: give one of its files, or use {CHECK} for a whole store"
         )));
     }
     fs::read(file).map_err(|error| match error.kind() {

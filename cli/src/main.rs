@@ -1,5 +1,6 @@
 //! The command line of varvite: one binary for running, inspecting and measuring stores.
 
+mod advice;
 mod commands;
 mod exit;
 mod flags;

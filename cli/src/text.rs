@@ -56,6 +56,17 @@ impl Notation {
         }
     }
 
+    /// `bytes` as they can be typed, with every one of them as an escape.
+    pub fn show_all(self, bytes: &[u8]) -> String {
+        match self {
+            Notation::Hex => hex::encode(bytes),
+            Notation::Text => bytes.iter().fold(String::new(), |mut text, byte| {
+                push(&mut text, *byte);
+                text
+            }),
+        }
+    }
+
     /// `bytes` as they are printed; of a value of more than `most`, its beginning and how to get all.
     pub fn show_up_to(self, bytes: &[u8], most: usize) -> String {
         if bytes.len() <= most {

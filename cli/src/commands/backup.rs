@@ -8,6 +8,7 @@ use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::{BackedUp, Error, SessionOptions, Verify};
 
+use crate::advice::EXPORT;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::store::{folder, tables};
@@ -42,7 +43,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     // Before a folder is made for nothing.
     if session.live_tables()?.is_empty() {
         return Err(Error::missing(format!(
-            "{} has no live tables to back up; snapshots travel by `varvite table snapshot export`",
+            "{} has no live tables to back up; snapshots travel by {EXPORT}",
             arguments.dir.display()
         ))
         .into());

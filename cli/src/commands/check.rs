@@ -1,15 +1,18 @@
 //! `varvite check`: verify a whole store from its files, without writing.
 
+use std::fs;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
 use varvite::disk::Disk;
-use varvite::table::check;
+use varvite::outline::Outline;
+use varvite::table::{check, inspect};
 
 use super::context::check as context;
+use crate::advice;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -18,7 +21,7 @@ use crate::store::folder;
 
 /// Verify every file of a store and say what is wrong and where; never writes
 ///
-/// Tables or a context. Works while another process writes. Exit code 1 when something is damaged.
+/// Tables or a context. Works while another process writes. Exit code 3 when something is damaged.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Folder of the store
@@ -40,7 +43,7 @@ struct Report {
 }
 
 /// One thing that is wrong.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub struct Finding {
     file: String,
     detail: String,
@@ -52,7 +55,7 @@ impl From<check::Finding> for Finding {
     fn from(finding: check::Finding) -> Finding {
         Finding {
             file: finding.file,
-            detail: finding.detail,
+            detail: context::told(&finding.detail),
             snapshots: finding.snapshots,
             live_tables: finding.live_tables,
         }
@@ -89,9 +92,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         ControlFlow::Continue(())
     })?;
     bar.finish();
-    let findings = found.findings.into_iter().map(Finding::from);
+    let mut findings: Vec<_> = found.findings.into_iter().map(Finding::from).collect();
+    add_pieces(&arguments.dir, &mut findings);
     let report = Report {
-        findings: findings.collect(),
+        findings,
         sound: false,
         snapshots: found.snapshots,
         segments: found.segments,
@@ -108,14 +112,37 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Format::Table => {
             show(&report)?;
             if !report.sound {
-                print::line(&format!(
-                    "varvite repair {} OUT makes a new store in the folder OUT of what is whole",
-                    arguments.dir.display()
-                ))?;
+                print::line(&advice::repair(&arguments.dir))?;
             }
         }
     }
-    Ok(Verdict::of(report.sound))
+    Ok(Verdict::sound(report.sound))
+}
+
+/// Adds every damaged piece of the files with findings: who found one has left the file at the first.
+pub fn add_pieces(dir: &Path, findings: &mut Vec<Finding>) {
+    for index in 0..findings.len() {
+        let file = findings[index].file.clone();
+        let is_first = findings[..index].iter().all(|finding| finding.file != file);
+        // One that cannot be read is told already.
+        let Ok(bytes) = fs::read(dir.join(&file)) else { continue };
+        let Ok(outline) = inspect::file(&file, &bytes) else { continue };
+        let mut pieces = Vec::new();
+        damages(&outline, &mut pieces);
+        for detail in pieces.into_iter().filter(|_| is_first) {
+            let what = detail.split("; ").next().unwrap_or_default();
+            let is_known = findings.iter().any(|finding| finding.detail.starts_with(what));
+            if !is_known && what.contains("damaged at byte") {
+                findings
+                    .push(Finding { detail: context::told(&detail), ..findings[index].clone() });
+            }
+        }
+    }
+}
+
+fn damages(outline: &Outline, found: &mut Vec<String>) {
+    found.extend(outline.damage.clone());
+    outline.children.iter().for_each(|child| damages(child, found));
 }
 
 fn show(report: &Report) -> std::io::Result<()> {

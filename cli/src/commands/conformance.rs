@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             print::line(&table.to_string())?;
         }
     }
-    Ok(Verdict::of(failed == 0))
+    Ok(Verdict::found(failed == 0))
 }
 
 /// One value, however deep: proofs are deeper than the reader's own limit.

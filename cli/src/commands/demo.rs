@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Format::Json => print::json(&report)?,
         Format::Table => show(&report, &stats, &table_stats, arguments.store.as_deref())?,
     }
-    Ok(Verdict::of(report.run.wrong == 0 && report.context_checked.hash_is_known))
+    Ok(Verdict::found(report.run.wrong == 0 && report.context_checked.hash_is_known))
 }
 
 fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats)> {

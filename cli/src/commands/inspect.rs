@@ -4,20 +4,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use varvite::Result;
 use varvite::context::inspect as context;
 use varvite::irmin_pack as irmin;
 use varvite::outline::Outline;
 use varvite::table::inspect;
+use varvite::{Error, Result};
 
+use crate::advice::LOAD;
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 use crate::print::{self, Format};
+use crate::workload::dump;
 
 /// Decode any file of a store into an outline, also a damaged one
 ///
 /// Each line is a piece of the file: what it is, its bytes, its fields, and what is wrong with it.
-/// Exit code 1 when something is.
+/// Exit code 3 when something is.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The file
@@ -74,6 +76,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 }
 
 fn outline_of(name: &str, bytes: &[u8]) -> Result<Outline> {
+    if dump::is_dump(bytes) {
+        let detail =
+            format!("{name} is a dump of a table, not a file of a store: read it with {LOAD}");
+        return Err(Error::invalid(detail));
+    }
     let ours = context::file(name, bytes);
     Ok(match ours.or_else(|| irmin::inspect::file(name, bytes, None)) {
         Some(outline) => outline,
@@ -88,5 +95,5 @@ pub fn show(outline: &Outline, format: Format) -> Outcome {
         Format::Json => print::json(&Piece::from(outline))?,
         Format::Table => print::line(&outline.to_string())?,
     }
-    Ok(Verdict::of(outline.damage_count() == 0))
+    Ok(Verdict::sound(outline.damage_count() == 0))
 }

@@ -300,7 +300,7 @@ fn check(arguments: &Check, format: Format) -> Outcome {
     let task = Task::new(notation, &arguments.paths, &arguments.changes)?;
     let (found, after) = checked(arguments, &task)?;
     let rows: Vec<_> = found.iter().map(|read| describe(notation, read)).collect();
-    let verdict = Verdict::of(rows.iter().all(|(_, _, there)| *there));
+    let verdict = Verdict::found(rows.iter().all(|(_, _, there)| *there));
     if format == Format::Json {
         let all: Vec<Value> = (arguments.paths.iter().zip(&rows))
             .map(|(path, (value, what, _))| json!({"path": path, "is": what, "value": value}))

@@ -10,6 +10,7 @@ use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::table::repair::{self, RepairOptions};
 
+use crate::advice::CHECK;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
@@ -18,7 +19,7 @@ use crate::store::folder;
 /// Make a new store of what is whole in a damaged one, and say what was lost
 ///
 /// The damaged store stays as it is; nobody may write to it meanwhile. Kept are snapshots and live
-/// tables whose files are sound, and the log up to its first bad record. Exit code 1 when something was
+/// tables whose files are sound, and the log up to its first bad record. Exit code 3 when something was
 /// lost.
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -73,7 +74,7 @@ struct Loss {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if folder::is_context(&arguments.dir) {
         return Err(Error::invalid(format!(
-            "{} holds a context, and only tables can be repaired so far: `varvite check` says what is damaged \
+            "{} holds a context, and only tables can be repaired so far: {CHECK} says what is damaged \
              in it; restore a copy of its folder",
             arguments.dir.display()
         ))
@@ -120,7 +121,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Format::Json => print::json(&report)?,
         Format::Table => show(&report)?,
     }
-    Ok(Verdict::of(report.whole))
+    Ok(Verdict::sound(report.whole))
 }
 
 fn show(report: &Report) -> std::io::Result<()> {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use varvite::{Error, SessionOptions};
 
-use super::check::Finding;
+use super::check::{Finding, add_pieces};
+use crate::advice::{self, CHECK};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -16,7 +17,7 @@ use crate::store::{folder, tables};
 /// Read everything that a store keeps from the disk, slowly, and say what is damaged; never writes
 ///
 /// For stores in use, now and then: bits rot where nobody reads. It compares the checksum of every page and
-/// record; `check` reads as fast as it can and compares their content, too. Works while another process writes. Exit code 1 when
+/// record; `check` reads as fast as it can and compares their content, too. Works while another process writes. Exit code 3 when
 /// something is damaged.
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -40,7 +41,7 @@ const STEP_PAGES: u64 = 16;
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if folder::is_context(&arguments.dir) {
         return Err(Error::invalid(format!(
-            "{} holds a context, and only tables are scrubbed so far: `varvite check` reads all of it",
+            "{} holds a context, and only tables are scrubbed so far: {CHECK} reads all of it",
             arguments.dir.display()
         ))
         .into());
@@ -64,7 +65,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         }
     };
     bar.finish();
-    let findings: Vec<_> = scrub.findings().iter().cloned().map(Finding::from).collect();
+    let mut findings: Vec<_> = scrub.findings().iter().cloned().map(Finding::from).collect();
+    add_pieces(&arguments.dir, &mut findings);
     let is_sound = findings.is_empty();
     let read = scrub.progress().done_bytes;
     let next = (!is_done).then(|| scrub.place());
@@ -87,11 +89,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
                 print::line(&format!("varvite scrub {dir} --from {next} goes on"))?;
             }
             if !is_sound {
-                print::line(&format!(
-                    "varvite repair {dir} OUT makes a new store in the folder OUT of what is whole"
-                ))?;
+                print::line(&advice::repair(&arguments.dir))?;
             }
         }
     }
-    Ok(Verdict::of(is_sound))
+    Ok(Verdict::sound(is_sound))
 }

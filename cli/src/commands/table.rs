@@ -1,7 +1,7 @@
 //! `varvite table`: read and change a store's tables by hand.
 //!
-//! Reading takes no lock, so it works while another process writes. Which snapshot is read and what
-//! a write does with it: see [`crate::store::tables`].
+//! Reading takes no lock, so it works while another process writes. What is read and what a write
+//! does with it: see [`crate::store::tables`].
 
 mod change;
 mod follow;
@@ -9,8 +9,10 @@ mod from;
 mod load;
 mod range;
 mod read;
+mod reader;
 mod snapshot;
 pub mod stat;
+pub mod state;
 mod union;
 mod write;
 
@@ -21,9 +23,9 @@ use crate::print::Format;
 
 /// Read and change the tables of a store
 ///
-/// A store's durable state is its snapshots. Commands read the newest `head-<n>`, or the only
-/// snapshot, or the one that --snapshot names; those that change something save the result as the next
-/// head and remove the head before.
+/// The state of a store is its live tables, where there are any: commands read and change those, in the
+/// log. Elsewhere it is the newest snapshot `head-<n>`, or the only snapshot: a change is saved as the
+/// next head, and the head before is removed. --snapshot names another to read.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Get(read::Get),
@@ -34,6 +36,10 @@ pub enum Command {
     Scan(read::Scan),
     Stat(stat::Arguments),
     Dump(read::Dump),
+    List(state::List),
+    Drop(state::Drop),
+    Rename(state::Rename),
+    Restore(state::Restore),
     Follow(follow::Follow),
     Load(load::Arguments),
     #[command(subcommand)]
@@ -51,6 +57,10 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Scan(arguments) => read::scan(&arguments, format),
         Command::Stat(arguments) => stat::run(&arguments, format),
         Command::Dump(arguments) => read::dump(&arguments),
+        Command::List(arguments) => state::list(&arguments, format),
+        Command::Drop(arguments) => state::drop_table(&arguments, format),
+        Command::Rename(arguments) => state::rename(&arguments, format),
+        Command::Restore(arguments) => state::restore(&arguments, format),
         Command::Follow(arguments) => follow::run(&arguments, format),
         Command::Load(arguments) => load::run(&arguments, format),
         Command::Snapshot(command) => snapshot::run(command, format),

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use varvite::Error;
 use varvite::irmin_pack::trace;
 
 use super::inspect;
+use crate::advice::CHECK;
 use crate::exit::Outcome;
 use crate::input;
 use crate::print::Format;
@@ -30,5 +32,11 @@ pub fn run(command: &Command, format: Format) -> Outcome {
     let Command::Show(arguments) = command;
     let name = arguments.file.display().to_string();
     let bytes = input::read(&arguments.file, &name)?;
-    inspect::show(&trace::describe(&name, &bytes, arguments.limit)?, format)
+    let described = trace::describe(&name, &bytes, arguments.limit).map_err(|error| {
+        // A trace is no file of a store.
+        let advice = format!("run {CHECK} and restore it from a snapshot or another copy");
+        let fitting = "give a trace that Irmin's benchmarks recorded, or record it again";
+        Error::new(error.kind(), error.detail().replace(&advice, fitting))
+    });
+    inspect::show(&described?, format)
 }

@@ -11,6 +11,7 @@ use varvite::irmin_pack::{self as irmin, Schema, Verify};
 use varvite::{Error, Result};
 
 use super::folder::disk;
+use crate::advice::CONTEXT_MIGRATE;
 use crate::hex;
 
 /// A context, and what the folder of one of Irmin does not say.
@@ -96,7 +97,7 @@ pub fn open_to_write(folder: &Path) -> Result<Store> {
     let disk = disk(folder)?;
     if irmin::is_store(&*disk)? {
         return Err(Error::invalid(format!(
-            "{} is a store of Irmin, which is only read: take it over with `varvite context migrate`",
+            "{} is a store of Irmin, which is only read: take it over with {CONTEXT_MIGRATE}",
             folder.display()
         )));
     }

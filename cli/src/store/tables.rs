@@ -1,19 +1,22 @@
 //! Opening stores of tables, and the convention by which `varvite table` finds their state.
 //!
-//! A store's durable state is its snapshots. `varvite table put` and `delete` save the changed state
-//! as `head-<n>` with the next number and then remove the head before: whoever reads finds the head
-//! with the highest number whole, whatever happens in between.
+//! Where a store has live tables, they are its state: commands read and change those. Elsewhere its
+//! state is its snapshots: `varvite table put` and `delete` save the changed state as `head-<n>` with
+//! the next number and then remove the head before, so whoever reads finds the head with the highest
+//! number whole, whatever happens in between. Such names are the program's own.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use varvite::disk::os::OsDisk;
 use varvite::{
-    Error, Kind, MergeOperator, OpenSnapshot, Result, Session, SessionOptions, Snapshot,
-    SnapshotInfo, Verify,
+    Error, Kind, Log, MergeOperator, OpenSnapshot, OpenTable, Result, Session, SessionOptions,
+    Snapshot, SnapshotInfo, Table, Verify,
 };
 
 use super::folder;
+use crate::advice::{CONTEXT_LOG, PUT, RESTORE};
 
 /// What the heads' names start with.
 const HEAD: &str = "head-";
@@ -70,7 +73,7 @@ pub fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
     let disk = folder::disk(folder)?;
     if folder::is_context(folder) {
         return Err(Error::invalid(format!(
-            "{} holds a context, not tables: look into it with `varvite context`",
+            "{} holds a context, not tables: look into it with {CONTEXT_LOG}",
             folder.display()
         )));
     }
@@ -99,9 +102,80 @@ pub fn options_to_look(verify: Verify, info: &SnapshotInfo) -> OpenSnapshot {
     OpenSnapshot { verify, label: None, operators }
 }
 
-/// The head's number when `name` is a head's.
+/// The head's number when `name` is a head's: exactly as [`head_name`] makes it.
 fn head_number(name: &str) -> Option<u64> {
-    name.strip_prefix(HEAD)?.parse().ok()
+    let number = name.strip_prefix(HEAD)?.parse().ok()?;
+    (head_name(number) == name).then_some(number)
+}
+
+/// Refuses names for users' snapshots that heads have or could be taken for.
+pub fn check_user_name(name: &str) -> Result<()> {
+    let digits = name.strip_prefix(HEAD).unwrap_or_default();
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the name {name} is one of those that changes give the newest state, and the next change would \
+         remove it: choose another name"
+    )))
+}
+
+/// How a store is opened to change its live tables: what is changed is durable when the command ends.
+pub fn logged() -> SessionOptions {
+    SessionOptions { log: Log::Synced, ..SessionOptions::default() }
+}
+
+/// How live tables are opened: built-in operators.
+pub fn live_options() -> OpenTable {
+    OpenTable { operators: operators(), ..OpenTable::default() }
+}
+
+/// Whether the state of the store is its live tables: where there are any, or where there could be and
+/// nothing else is.
+pub fn is_live(session: &Session) -> Result<bool> {
+    let has_log = || Path::new(session.root()).join("log").is_dir();
+    Ok(!session.live_tables()?.is_empty() || has_log() && session.list_snapshots()?.is_empty())
+}
+
+/// The live table `name`; where there is none, says which snapshot has it.
+pub fn live_table(session: &Session, name: &str) -> Result<Table> {
+    session.open_table(name, &live_options()).map_err(|error| match error.kind() {
+        Kind::Missing => match restorable(session, name) {
+            Ok(Some(advice)) => Error::missing(format!("{error}; {advice}")),
+            _ => error,
+        },
+        _ => error,
+    })
+}
+
+/// Which snapshots have a table called `name`, and how it becomes live.
+pub fn restorable(session: &Session, name: &str) -> Result<Option<String>> {
+    let listed = session.list_snapshots()?;
+    let with = listed.iter().filter(|info| info.tables.iter().any(|table| table.name == name));
+    let names: Vec<_> = with.map(|info| info.name.as_str()).collect();
+    let advice = format!(
+        "snapshots have one ({}), which --snapshot reads and {RESTORE} makes live",
+        names.join(", ")
+    );
+    Ok((!names.is_empty()).then_some(advice))
+}
+
+/// Removes a store that this process has just made, and its folder if that `is_new`, as far as nobody put
+/// anything else there.
+pub fn remove_new(folder: &Path, is_new: bool) {
+    for file in ["session", "lock", "checkpoint"] {
+        let _ = fs::remove_file(folder.join(file));
+    }
+    for inside in ["segments", "snapshots", "log"] {
+        let inside = folder.join(inside);
+        for entry in fs::read_dir(&inside).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+        let _ = fs::remove_dir(inside);
+    }
+    if is_new {
+        let _ = fs::remove_dir(folder);
+    }
 }
 
 /// The name of head `number`; zeros keep the list in order.
@@ -171,9 +245,8 @@ pub fn read(session: &Session, name: Option<&str>, verify: Verify) -> Result<Sna
     loop {
         attempts += 1;
         let Some(name) = current(session)? else {
-            return Err(Error::missing(
-                "the store has no snapshot yet: write something with `varvite table put`",
-            ));
+            let detail = format!("the store has no snapshot yet: write something with {PUT}");
+            return Err(Error::missing(detail));
         };
         match session.open_snapshot(&name, &options(verify)) {
             Err(error) if error.kind() == Kind::Missing && attempts < 5 => {}
@@ -190,6 +263,13 @@ mod tests {
     fn heads_are_told_from_other_names() {
         assert_eq!(head_number(&head_name(17)), Some(17));
         assert_eq!(head_number("head-x"), None);
+        assert_eq!(head_number("head-17"), None, "no command made it");
+        for name in ["head-17", "head-0000000017", "head-99999999999"] {
+            assert!(check_user_name(name).is_err(), "{name}");
+        }
+        for name in ["head", "head-", "head-x", "ahead-1", "head-1a"] {
+            check_user_name(name).unwrap();
+        }
         assert_eq!(head_number("utxo"), None);
         assert_eq!(series("replay-0000000042"), Some("replay"));
         assert_eq!(series("before-42"), None);

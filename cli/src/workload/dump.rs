@@ -10,13 +10,22 @@ use std::io::{self, BufRead, Write};
 
 use serde::Deserialize;
 use varvite::format::checksum::crc_append;
-use varvite::table::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use varvite::table::KEY_BYTES_MAX;
 use varvite::{Error, Kind, Result};
 
 use crate::text::Notation;
 
 const MAGIC: &[u8] = b"varvite dump 2\n";
 const MAGIC_1: &[u8] = b"varvite dump 1\n";
+
+/// Bytes of a value at most: what five digits of a length say.
+const LENGTH_MAX: usize = (1 << 35) - 1;
+const LENGTH_DIGITS: usize = 5;
+
+/// Whether a file is a binary dump, by its first bytes.
+pub fn is_dump(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC) || bytes.starts_with(MAGIC_1)
+}
 
 /// Writes the binary form.
 pub struct Writer<W> {
@@ -149,7 +158,7 @@ impl<R: BufRead> Binary<'_, R> {
 
     fn length(&mut self, scratch: &mut Vec<u8>, most: usize) -> Result<usize> {
         let mut length = 0;
-        for shift in [0, 7, 14, 21] {
+        for shift in (0..).step_by(7).take(LENGTH_DIGITS) {
             self.take(scratch, 1)?;
             length |= usize::from(scratch[0] & 0x7f) << shift;
             if scratch[0] < 0x80 {
@@ -170,7 +179,7 @@ impl<R: BufRead> Binary<'_, R> {
                 break;
             }
             self.take(&mut key, length - self.added)?;
-            let length = self.length(&mut value, VALUE_BYTES_MAX)?;
+            let length = self.length(&mut value, LENGTH_MAX)?;
             self.take(&mut value, length)?;
             each(&key, &value)?;
             count += 1;

@@ -43,7 +43,7 @@ fn a_folder_that_is_no_store_of_tables_is_called_what_it_is() {
     for (path, says) in [
         (&empty, "it has no file called session; give the folder of one"),
         (&file, "is not a folder"),
-        (&context, "holds a context, not tables: look into it with `varvite context`"),
+        (&context, "holds a context, not tables: look into it with `varvite context log`"),
     ] {
         varvite(&["table", "get", text(path), "t", "k"]).error(2, &[says]);
         varvite(&["table", "put", text(path), "t", "k", "v"]).error(2, &[says]);
@@ -103,9 +103,9 @@ fn a_damaged_dump_says_where_and_to_dump_again() {
     let (dir, dump) = (text(folder.path()), folder.path().join("dump"));
     fs::write(&dump, b"varvite dump 1\n\x01a\x05b").unwrap();
     varvite(&["table", "load", dir, "t", text(&dump)])
-        .error(1, &["byte 19", "dump the table again"]);
+        .error(3, &["byte 19", "dump the table again"]);
     fs::write(&dump, b"{\"key\":\"a\",\"value\":\"b\"}\n{\"ke").unwrap();
-    let said = varvite(&["table", "load", dir, "t", text(&dump)]).error(1, &["line 2, column 4"]);
+    let said = varvite(&["table", "load", dir, "t", text(&dump)]).error(3, &["line 2, column 4"]);
     assert!(!said.contains("line 1"), "{said}");
 }
 
@@ -139,15 +139,15 @@ fn a_lock_and_files_that_lost_their_beginning_are_inspected() {
         {
             fs::write(&path, damaged).unwrap();
             let ran = varvite(&["inspect", text(&path)]);
-            assert_eq!(ran.code, 1, "{ran:?}");
+            assert_eq!(ran.code, 3, "{ran:?}");
             assert!(ran.out.contains(inside) && ran.out.contains("DAMAGED"), "{}", ran.out);
         }
         fs::write(&path, b"").unwrap();
-        assert_eq!(varvite(&["inspect", text(&path)]).code, 1);
+        assert_eq!(varvite(&["inspect", text(&path)]).code, 3);
         fs::write(&path, [&b"VARVITE"[..], &bytes[7..]].concat()).unwrap();
         varvite(&["table", "get", text(folder.path()), "fruit", "apple"])
-            .error(1, &["is damaged at byte 0"]);
-        assert_eq!(varvite(&["check", text(folder.path())]).code, 1, "{}", path.display());
+            .error(3, &["is damaged at byte 0"]);
+        assert_eq!(varvite(&["check", text(folder.path())]).code, 3, "{}", path.display());
         fs::write(&path, bytes).unwrap();
     }
     assert_eq!(varvite(&["check", text(folder.path())]).code, 0);
@@ -191,4 +191,30 @@ fn a_store_of_an_earlier_development_version_is_refused_with_the_way_out() {
     }
     let file = golden.join("before-table.bin");
     assert!(varvite(&["inspect", text(&file)]).out.contains("earlier development version"));
+}
+
+#[test]
+fn a_file_that_is_none_of_a_store_is_not_sent_to_a_check_of_one() {
+    let folder = store();
+    let (dir, file) = (text(folder.path()), folder.path().join("file"));
+    let mut dump = crate::binary::command(&["table", "dump", dir, "fruit", "--binary"]);
+    fs::write(&file, dump.output().unwrap().stdout).unwrap();
+    varvite(&["inspect", text(&file)]).error(2, &["is a dump of a table", "`varvite table load`"]);
+    fs::write(&file, "hello\n").unwrap();
+    let said = varvite(&["trace", "show", text(&file)]).error(3, &["give a trace"]);
+    assert!(!said.contains("varvite check"), "{said}");
+}
+
+#[test]
+fn a_limit_of_nothing_is_no_lack() {
+    let folder = store();
+    let context = folder.path().join("context");
+    varvite(&["context", "create", text(&context)]).yes();
+    assert_eq!(varvite(&["context", "log", text(&context)]).yes(), "no commits\n");
+    varvite(&["context", "put", text(&context), "main", "a", "v"]).yes();
+    let none = varvite(&["context", "log", text(&context), "--limit", "0"]).yes();
+    assert!(!none.contains("no commits"), "{none}");
+    let scan = ["table", "scan", text(folder.path()), "fruit", "--limit", "0"];
+    assert_eq!(varvite(&scan).yes(), "");
+    assert_eq!(varvite(&[&scan[..], &["--format", "json"]].concat()).yes(), "[]\n");
 }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 /// What one run said and how it ended.
 #[derive(Debug)]
 pub struct Ran {
+    pub arguments: Vec<String>,
     pub code: i32,
     pub out: String,
     pub err: String,
@@ -21,7 +22,9 @@ pub fn command(arguments: &[&str]) -> Command {
 /// Runs `command` to its end.
 pub fn finish(mut command: Command) -> Ran {
     let output = command.output().expect("the binary runs");
+    let arguments = command.get_args().map(|it| it.to_string_lossy().into_owned()).collect();
     Ran {
+        arguments,
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8(output.stdout).expect("output is UTF-8"),
         err: String::from_utf8(output.stderr).expect("errors are UTF-8"),
@@ -57,7 +60,32 @@ impl Ran {
         for part in parts {
             assert!(sentence.contains(part), "\"{part}\" is not in: {sentence}");
         }
+        self.has_the_flags_of(sentence);
         sentence.to_owned()
+    }
+
+    /// Whoever is told to give a flag can give it to this command; those of others stand with their names.
+    #[track_caller]
+    fn has_the_flags_of(&self, sentence: &str) {
+        let outside = sentence.split('`').step_by(2);
+        let words =
+            outside.flat_map(|part| part.split([' ', '\n', ',', ':', ';', '(', ')', '.', '=']));
+        let flags: Vec<_> = words.filter(|word| word.len() > 3 && word.starts_with("--")).collect();
+        if flags.is_empty() {
+            return;
+        }
+        let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        let help = varvite(&[&words[..], &["--help"]].concat());
+        for flag in flags {
+            assert!(help.out.contains(flag), "{flag} is no flag of {words:?}: {sentence}");
+        }
+    }
+
+    /// What clap says of a command that is none, in which `part` must be.
+    #[track_caller]
+    pub fn error_of_usage(self, part: &str) {
+        assert!(self.code == 2 && self.err.contains(part), "{self:?}");
+        assert!(self.err.contains("Usage:"), "{self:?}");
     }
 }
 

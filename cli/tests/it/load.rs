@@ -239,7 +239,7 @@ fn damage_ends_a_run_in_every_mode_and_names_the_file() {
             "--mode",
             mode,
         ];
-        varvite(&run).error(1, &["segments/", "is damaged at byte"]);
+        varvite(&run).error(3, &["segments/", "is damaged at byte"]);
     }
 }
 

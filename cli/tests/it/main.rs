@@ -14,14 +14,20 @@ mod binary;
 mod context;
 /// `replay blocks` that is killed, and what the context commands refuse.
 mod context_replay;
+/// Exit codes of every command.
+mod exits;
 /// `table follow` beside a process that writes.
 mod follow;
+/// The commands of a guide.
+mod guide;
 /// Stores of Irmin as they are.
 mod irmin;
 /// The same, damaged.
 mod irmin_damage;
 /// From Irmin to us and back; traces.
 mod irmin_migrate;
+/// `table` on live tables; `info`.
+mod live;
 /// `bench` and `demo`.
 mod load;
 /// Backups, repairs, scrubs and followers beside other processes, and killed ones.
@@ -32,3 +38,5 @@ mod proof;
 mod replay;
 /// `table`, `check`, `inspect`: stores by hand, sound and damaged.
 mod store;
+/// Commands that messages name.
+mod suggestions;

@@ -216,7 +216,7 @@ fn a_store_is_repaired_after_its_writer_was_killed_and_a_repair_that_was_killed_
     let last = whole(&dir);
     fs::remove_file(dir.join("session")).unwrap();
     let ran = varvite(&["check", text(&dir)]);
-    assert!(ran.code == 1 && ran.out.contains("varvite repair"), "{ran:?}");
+    assert!(ran.code == 3 && ran.out.contains("varvite repair"), "{ran:?}");
     for milliseconds in [1, 4, 9] {
         let mut repair = command(&["repair", text(&dir), text(&out)]);
         let mut repair = repair.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -267,7 +267,7 @@ fn a_scrub_says_what_is_damaged_and_from_where_to_go_on() {
         }
         found += 1;
         let name = path.file_name().unwrap().to_str().unwrap();
-        assert!(ran.code == 1 && ran.out.contains(name), "{ran:?}");
+        assert!(ran.code == 3 && ran.out.contains(name), "{ran:?}");
         assert!(ran.out.contains("byte 8188") && ran.out.contains("varvite repair"), "{ran:?}");
         let number = u64::from_str_radix(name.split('.').next().unwrap(), 16).unwrap();
         assert_eq!(scrub(&["--from", &number.to_string()]).json()["sound"], true);

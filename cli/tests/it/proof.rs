@@ -126,15 +126,15 @@ fn changes_are_proven_from_root_to_root() {
         check(&[&["a/b"], &changes[..]].concat()).yes();
         check(&["a/b"]).yes();
         // Other changes, none, another hash.
-        check(&["a/b", "--after", &after, "--put", "a/b", "8"]).error(1, &["becomes"]);
-        check(&["a/b", "--after", &after]).error(1, &["becomes"]);
-        check(&[&["a/b", "--after", &root], &changes[..]].concat()).error(1, &["lead to", &after]);
+        check(&["a/b", "--after", &after, "--put", "a/b", "8"]).error(3, &["becomes"]);
+        check(&["a/b", "--after", &after]).error(3, &["becomes"]);
+        check(&[&["a/b", "--after", &root], &changes[..]].concat()).error(3, &["lead to", &after]);
         // The hash after is told apart even where no read notices.
         let mut bytes = std::fs::read(&file).unwrap();
         bytes[40] ^= 1;
         std::fs::write(&file, &bytes).unwrap();
         check(&["a/b"]).yes();
-        check(&right).error(1, &["ask for another"]);
+        check(&right).error(3, &["ask for another"]);
     }
     let change = ["--put", "new/one", "8"];
     let make = ["proof", "make", &store, "last", "-o", text(&file), "--format", "json"];
@@ -157,7 +157,7 @@ fn what_is_wrong_with_a_proof_is_said() {
     assert_eq!(log[0]["tree"], root.as_str());
     let other = log[1]["tree"].as_str().unwrap();
     varvite(&["proof", "check", &file, "--root", other, "--configuration", "tezos", "a"])
-        .error(1, &[other, &root]);
+        .error(3, &[other, &root]);
     varvite(&["proof", "check", &file, "--root", "Cononsense", "--configuration", "tezos", "a"])
         .error(2, &["Cononsense"]);
     varvite(&["proof", "make", &store, other, "a"]).error(2, &["not in the store"]);
@@ -179,11 +179,11 @@ fn what_is_wrong_with_a_proof_is_said() {
                 "a/b",
                 "a",
             ]);
-            ran.error(1, &["ask for another"]);
+            ran.error(3, &["ask for another"]);
         }
     }
     std::fs::write(&file, &sound[..20]).unwrap();
-    varvite(&["proof", "show", &file, "--configuration", "tezos"]).error(1, &[file.as_str()]);
+    varvite(&["proof", "show", &file, "--configuration", "tezos"]).error(3, &[file.as_str()]);
     varvite(&["proof", "show", "nowhere", "--configuration", "tezos"]).error(2, &["nowhere"]);
 }
 
@@ -208,7 +208,7 @@ fn the_configuration_is_told_by_the_one_who_checks() {
         let show = ["proof", "show", text(&file), "--configuration"];
         for of in [&check[..], &show] {
             varvite(&[of, &["tezos-binary"]].concat()).yes();
-            varvite(&[of, &["tezos"]].concat()).error(1, &["version"]);
+            varvite(&[of, &["tezos"]].concat()).error(3, &["version"]);
             // There is no default.
             assert_eq!(varvite(&of[..of.len() - 1]).code, 2);
         }
@@ -224,7 +224,7 @@ fn the_configuration_is_told_by_the_one_who_checks() {
         }
         std::fs::write(&file, bytes).unwrap();
         let ran = varvite(&[&check[..], &["tezos-binary", "d/7"]].concat());
-        ran.error(1, &["version", "ask for another"]);
+        ran.error(3, &["version", "ask for another"]);
     }
 }
 

@@ -103,7 +103,10 @@ fn every_figure_comes_out_on_each_cache_kind() {
 #[test]
 fn the_table_for_people_says_the_same() {
     let Some(data) = data() else { return };
-    let out = varvite(&["replay", "cardano", text(&data.join("immutable"))]).yes();
+    let (store, chain) = (TempDir::new().unwrap(), data.join("immutable"));
+    let out = varvite(&["replay", "cardano", text(&chain), "--store", text(store.path())]).yes();
+    let line = out.lines().find(|line| line.contains("store on disk")).unwrap();
+    assert!(line.contains("MiB"), "what was saved is on disk: {line}");
     for figure in ["40,357", "3,838 of 3,838 ✓", "29,999,980,923.860447", "f47eb03963", "0 ✓"] {
         assert!(out.contains(figure), "{figure} is not in\n{out}");
     }
@@ -250,17 +253,17 @@ fn a_damaged_chunk_ends_the_replay_and_names_the_place() {
     };
     fs::write(&last, &whole[..whole.len() - 1]).unwrap();
     replay().error(
-        1,
+        3,
         &["00002.chunk is damaged at byte", "ends inside the block", "fetch the file again"],
     );
     fs::write(&last, &whole[..1000]).unwrap();
-    replay().error(1, &["00002.chunk is damaged at byte 1000", "its index lists a block"]);
+    replay().error(3, &["00002.chunk is damaged at byte 1000", "its index lists a block"]);
     let mut flipped = whole.clone();
     flipped[50_000] ^= 4;
     fs::write(&last, flipped).unwrap();
-    replay().error(1, &["00002.chunk is damaged at byte", "checksum"]);
+    replay().error(3, &["00002.chunk is damaged at byte", "checksum"]);
     fs::write(immutable.join("00001.secondary"), [0; 57]).unwrap();
-    replay().error(1, &["00001.secondary is damaged", "multiple of 56"]);
+    replay().error(3, &["00001.secondary is damaged", "multiple of 56"]);
     fs::remove_file(immutable.join("00001.secondary")).unwrap();
     fs::write(&last, whole).unwrap();
     assert_eq!(replay().json()["blocks"], 648);
@@ -278,9 +281,9 @@ fn without_an_index_a_cut_chunk_is_still_noticed() {
     );
     fs::write(&chunk, &whole[..whole.len() - 7]).unwrap();
     let ran = varvite(&["replay", "cardano", text(&immutable)]);
-    ran.error(1, &["00000.chunk is damaged", "goes on past the end"]);
+    ran.error(3, &["00000.chunk is damaged", "goes on past the end"]);
     fs::write(&chunk, b"not a block").unwrap();
-    varvite(&["replay", "cardano", text(&immutable)]).error(1, &["00000.chunk is damaged"]);
+    varvite(&["replay", "cardano", text(&immutable)]).error(3, &["00000.chunk is damaged"]);
 }
 
 #[test]

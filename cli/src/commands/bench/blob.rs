@@ -96,7 +96,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     drop(bench);
     session.close()?;
     show(&report, format)?;
-    Ok(Verdict::of(report.wrong == 0))
+    Ok(Verdict::found(report.wrong == 0))
 }
 
 struct Bench<'a> {

@@ -101,7 +101,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let folder = arguments.dir.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
     let report = work(arguments, folder)?;
     show(&report, format)?;
-    Ok(Verdict::of(report.missing == 0))
+    Ok(Verdict::found(report.missing == 0))
 }
 
 /// What the demo runs in `folder`, small enough to be over soon.

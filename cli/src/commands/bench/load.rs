@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             .to_string(),
         )?,
     }
-    Ok(Verdict::of(report.wrong == 0))
+    Ok(Verdict::found(report.wrong == 0))
 }
 
 fn load(session: &Session, arguments: &Arguments) -> Result<Table> {

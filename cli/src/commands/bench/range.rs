@@ -248,7 +248,7 @@ fn run_ranges(arguments: &Run, format: Format) -> Outcome {
     }
     drop((load, table));
     session.close()?;
-    Ok(Verdict::of(report.wrong == 0))
+    Ok(Verdict::found(report.wrong == 0))
 }
 
 fn show(report: &Report) -> comfy_table::Table {

@@ -110,7 +110,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             .to_string(),
         )?,
     }
-    Ok(Verdict::of(wrong == 0))
+    Ok(Verdict::found(wrong == 0))
 }
 
 /// Keys come round in the same order `per_key` times, so that most of them are in runs by then.

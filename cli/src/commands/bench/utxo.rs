@@ -348,7 +348,7 @@ fn run_batches(arguments: &Run, format: Format) -> Outcome {
         session.delete_table(LIVE)?;
     }
     session.close()?;
-    Ok(Verdict::of(report.wrong == 0))
+    Ok(Verdict::found(report.wrong == 0))
 }
 
 /// A live copy of `table`, in place of one that a run left that was stopped.

@@ -1,14 +1,28 @@
-//! `varvite context check`: every hash of a context recomputed, every object looked up.
+//! `varvite context check`: every hash of a context recomputed, every object looked up; after damage, every
+//! commit walked to find what else it touches.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use clap::Args;
 use serde_json::json;
-use varvite::context::{Options, Store};
+use varvite::context::hash::{self, Hash};
+use varvite::context::{self, Checked, Options, Store, Tree, directory_hash};
 use varvite::irmin_pack as irmin;
+use varvite::{Error, Kind, Result};
 
+use crate::advice::{self, CHECK, CONTEXT_MIGRATE};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::store::context::Folder;
+use crate::progress::{Progress, Unit};
+use crate::store::context::{Folder, commit, text};
 use crate::store::folder::disk;
+use crate::text::Notation;
+
+/// Children of a directory that are held at once.
+const PAGE: u64 = 4096;
+/// Commits that are named of those that a damage touches.
+const NAMED: usize = 5;
 
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -17,6 +31,162 @@ pub struct Arguments {
     /// First make the index from the pack again; takes the store's lock
     #[arg(long)]
     rebuild_index: bool,
+    /// Check only what these commits hold, by reading it: a hash, a branch, or "last"; can be repeated
+    #[arg(long, value_name = "COMMIT")]
+    commit: Vec<String>,
+}
+
+/// A damage, and the commits that cannot be read whole for it.
+struct Finding {
+    detail: String,
+    path: Option<String>,
+    commits: Vec<String>,
+}
+
+/// Reads what commits hold, each directory and value once, and goes on after damage.
+#[derive(Default)]
+struct Walk {
+    findings: Vec<Finding>,
+    /// Where each sentence is among the findings.
+    places: BTreeMap<String, usize>,
+    /// What is damaged in and below each directory and value that was read.
+    seen: HashMap<Hash, Rc<[usize]>>,
+    commits: u64,
+    directories: u64,
+    values: u64,
+    /// Whether hashes are recomputed here; those of Irmin's stores are as they are read.
+    hashes: bool,
+}
+
+/// A child of a directory.
+type Child = (Vec<u8>, context::Kind, Hash);
+
+impl Walk {
+    /// The place of a finding; `Err` when the disk failed and nothing is known.
+    fn found(&mut self, error: Error, path: &[String]) -> Result<usize> {
+        if error.kind() != Kind::Corrupt {
+            return Err(error);
+        }
+        let detail = told(error.detail());
+        let path = (!path.is_empty()).then(|| path.join("/"));
+        if let Some(place) = self.places.get(&detail) {
+            let known = &mut self.findings[*place];
+            known.path = known.path.take().or(path);
+            return Ok(*place);
+        }
+        let place = self.findings.len();
+        self.places.insert(detail.clone(), place);
+        self.findings.push(Finding { detail, path, commits: Vec::new() });
+        Ok(place)
+    }
+
+    /// A finding where `expected` is the hash of what is there, unless `found` is.
+    fn compared(
+        &mut self,
+        what: &str,
+        expected: &Hash,
+        found: Result<Hash>,
+        path: &[String],
+    ) -> Result<Option<usize>> {
+        let detail = match found {
+            Ok(found) if found == *expected => return Ok(None),
+            Ok(found) => format!("a {what} hashes to {}, not to {}", text(&found), text(expected)),
+            Err(error) => return self.found(error, path).map(Some),
+        };
+        self.found(Error::new(Kind::Corrupt, detail), path).map(Some)
+    }
+
+    /// Reads what the commit holds.
+    fn commit(&mut self, store: &Store, commit: &Hash) -> Result<()> {
+        let mut found = Vec::new();
+        if self.hashes {
+            let hash = store
+                .commit_info(commit)
+                .map(|it| hash::commit(&it.tree, &it.parents, it.date, &it.author, &it.message));
+            found.extend(self.compared("commit", commit, hash, &[])?);
+        }
+        match store.checkout(commit) {
+            Ok(tree) => found.extend(self.tree(&tree, &mut Vec::new())?.iter()),
+            Err(error) => found.push(self.found(error, &[])?),
+        }
+        found.sort_unstable();
+        found.dedup();
+        for place in found {
+            self.findings[place].commits.push(text(commit));
+        }
+        self.commits += 1;
+        Ok(())
+    }
+
+    /// Where damage in and below the directory or value is.
+    fn tree(&mut self, tree: &Tree, path: &mut Vec<String>) -> Result<Rc<[usize]>> {
+        let hash = match tree.hash() {
+            Ok(hash) => hash,
+            Err(error) => return Ok([self.found(error, path)?].into()),
+        };
+        if let Some(found) = self.seen.get(&hash) {
+            return Ok(Rc::clone(found));
+        }
+        let mut found = Vec::new();
+        match tree.to_value() {
+            Ok(Some(value)) => {
+                self.values += 1;
+                if self.hashes {
+                    found.extend(self.compared("value", &hash, Ok(hash::value(&value)), path)?);
+                }
+            }
+            Ok(None) => {
+                self.directories += 1;
+                let children = self.children(tree, path, &mut found)?;
+                if let (true, Some(children)) = (self.hashes, children) {
+                    let recomputed = directory_hash(tree.configuration(), &children);
+                    found.extend(self.compared("directory", &hash, recomputed, path)?);
+                }
+            }
+            Err(error) => found.push(self.found(error, path)?),
+        }
+        found.sort_unstable();
+        found.dedup();
+        let found: Rc<[usize]> = found.into();
+        self.seen.insert(hash, Rc::clone(&found));
+        Ok(found)
+    }
+
+    /// Goes through the children, and gives them if all can be read.
+    fn children(
+        &mut self,
+        tree: &Tree,
+        path: &mut Vec<String>,
+        found: &mut Vec<usize>,
+    ) -> Result<Option<Vec<Child>>> {
+        let (mut from, mut children) = (0, Some(Vec::new()));
+        loop {
+            let page = match tree.list::<&[u8]>(&[], from, PAGE) {
+                Ok(page) => page,
+                Err(error) => {
+                    found.push(self.found(error, path)?);
+                    return Ok(None);
+                }
+            };
+            from += page.len() as u64;
+            let is_last = (page.len() as u64) < PAGE;
+            for (name, child) in page {
+                path.push(Notation::Text.show(&name));
+                found.extend(self.tree(&child, path)?.iter());
+                path.pop();
+                children = match (children, child.hash()) {
+                    (Some(mut children), Ok(hash)) if self.hashes => {
+                        children.push((name, child.kind(), hash));
+                        Some(children)
+                    }
+                    _ => None,
+                };
+            }
+            if is_last {
+                return Ok(children);
+            }
+        }
+    }
 }
 
 /// Runs `check`.
@@ -27,50 +197,132 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         store.rebuild_index()?;
         store.close()?;
     }
-    of_folder(&arguments.folder, format)
+    check(&arguments.folder, &arguments.commit, format)
 }
 
 /// Checks the context in the folder and prints what was found.
 pub fn of_folder(arguments: &Folder, format: Format) -> Outcome {
+    check(arguments, &[], format)
+}
+
+fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
     let (store, folder) = (arguments.open()?, &arguments.store);
     let is_foreign = irmin::is_store(&*disk(folder)?)?;
-    let checked = store.check()?;
-    let faults = &checked.index_faults;
-    let is_sound = faults.is_empty() && checked.missing.is_empty();
+    let mut walk = Walk { hashes: !is_foreign, ..Walk::default() };
+    let mut checked = Checked::default();
+    if commits.is_empty() {
+        match store.check() {
+            Ok(found) => checked = found,
+            Err(error) => {
+                walk.found(error, &[])?;
+                walk_all(&mut walk, &store)?;
+            }
+        }
+    } else {
+        for name in commits {
+            walk.commit(&store, &commit(&store, name)?)?;
+        }
+    }
+    let Walk { findings, commits, directories, values, .. } = walk;
+    let (commits, nodes) = (checked.commits.max(commits), checked.nodes.max(directories));
+    let values = checked.values.max(values);
+    let index: Vec<_> = store.warnings().into_iter().chain(checked.index_faults.clone()).collect();
+    let count = findings.len() + index.len() + checked.missing.len();
     match format {
         Format::Json => print::json(&json!({
-            "commits": checked.commits, "nodes": checked.nodes, "values": checked.values,
-            "index_faults": faults, "warnings": store.warnings(),
+            "sound": count == 0, "commits": commits, "nodes": nodes, "values": values,
+            "index_faults": checked.index_faults, "warnings": store.warnings(),
             "collected": checked.collected, "missing": checked.missing,
+            "findings": findings.iter().map(|finding| json!({
+                "detail": finding.detail, "path": finding.path, "commits": finding.commits,
+            })).collect::<Vec<_>>(),
         }))?,
         Format::Table => {
-            print::line(&format!(
-                "{}: {}, {}, {}",
-                if is_sound { "sound" } else { "damaged, as said below" },
-                print::counted(checked.commits, "commit", "commits"),
-                print::counted(checked.nodes, "piece of directories", "pieces of directories"),
-                print::counted(checked.values, "value", "values")
-            ))?;
-            if checked.collected > 0 {
-                print::line(&format!("{} commits were collected", checked.collected))?;
+            for finding in &findings {
+                finding.show()?;
             }
             for missing in &checked.missing {
                 print::line(&format!("missing: {missing}"))?;
             }
-            for fault in store.warnings().iter().chain(faults) {
+            for fault in &index {
                 print::line(&format!("index: {fault}"))?;
             }
-            if !faults.is_empty() && is_foreign {
-                print::line(
-                    "let Irmin make its index again, or `varvite context migrate` the store",
-                )?;
-            } else if !faults.is_empty() {
+            if !checked.index_faults.is_empty() && is_foreign {
                 print::line(&format!(
-                    "make the index again: varvite context check --rebuild-index {}",
-                    folder.display()
+                    "let Irmin make its index again, or take the store over with {CONTEXT_MIGRATE}"
                 ))?;
+            } else if !checked.index_faults.is_empty() {
+                let command = advice::rebuild_index(folder);
+                print::line(&format!("make the index again: {command}"))?;
+            }
+            if checked.collected > 0 {
+                print::line(&format!("{} commits were collected", checked.collected))?;
+            }
+            let verdict = match count {
+                0 => "sound".to_owned(),
+                _ => format!("damaged, {}", print::counted(count as u64, "finding", "findings")),
+            };
+            print::line(&format!(
+                "{verdict}: {}, {}, {}",
+                print::counted(commits, "commit", "commits"),
+                print::counted(nodes, "piece of directories", "pieces of directories"),
+                print::counted(values, "value", "values")
+            ))?;
+        }
+    }
+    Ok(Verdict::sound(count == 0))
+}
+
+/// Walks every commit, as far back as they can be listed.
+fn walk_all(walk: &mut Walk, store: &Store) -> Result<()> {
+    let total = store.stats().commits;
+    let mut bar = Progress::new("looking for what is damaged", total, Unit::Items);
+    let mut commits = Vec::new();
+    // A commit that cannot be read hides those before it, but not those of other branches.
+    let mut known = usize::MAX;
+    loop {
+        match store.log(known) {
+            Ok(listed) => {
+                commits = listed;
+                break;
+            }
+            Err(error) => {
+                walk.found(error, &[])?;
+                known = if known == usize::MAX { total as usize } else { known / 2 };
+                if known == 0 {
+                    break;
+                }
             }
         }
     }
-    Ok(Verdict::of(is_sound))
+    for (_, head) in store.branches() {
+        if !commits.contains(&head) {
+            commits.push(head);
+        }
+    }
+    for commit in &commits {
+        walk.commit(store, commit)?;
+        bar.set(walk.commits);
+    }
+    bar.finish();
+    Ok(())
+}
+
+impl Finding {
+    fn show(&self) -> std::io::Result<()> {
+        let at = self.path.as_ref().map_or(String::new(), |path| format!("\"{path}\": "));
+        let named = self.commits.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>();
+        let more = self.commits.len() - named.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let touched = match self.commits.len() {
+            0 => "no commit that can be listed needs it".to_owned(),
+            _ => format!("commits {}{more} need it", named.join(", ")),
+        };
+        print::line(&format!("{at}{} ({touched})", self.detail))
+    }
+}
+
+/// A finding's sentence without the advice to do what found it.
+pub fn told(detail: &str) -> String {
+    detail.replace(&format!("run {CHECK} and restore"), "restore")
 }

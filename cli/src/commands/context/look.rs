@@ -5,6 +5,7 @@ use serde_json::json;
 use varvite::context::{Change, Depth, Kind, Order, Tree};
 use varvite::{Error, Result};
 
+use crate::advice::{CONTEXT_GET, CONTEXT_LS};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
@@ -125,11 +126,9 @@ impl Place {
         };
         let (there, missing) = (shown(&steps[..known]), shown(&steps[known..=known]));
         let why = if root.mem(&steps[..known])? {
-            format!(
-                "{there} is a value, and nothing is below a value: print it with `varvite context get`"
-            )
+            format!("{there} is a value, and nothing is below a value: print it with {CONTEXT_GET}")
         } else {
-            format!("{there} has no child {missing}: list what it has with `varvite context ls`")
+            format!("{there} has no child {missing}: list what it has with {CONTEXT_LS}")
         };
         Ok(Err(format!("nothing is at {} in {}: {why}", shown(&steps), self.commit)))
     }
@@ -145,7 +144,7 @@ impl Place {
 }
 
 /// The answer when nothing is at a place.
-fn nothing(why: &str, format: Format) -> Outcome {
+pub fn nothing(why: &str, format: Format) -> Outcome {
     match format {
         Format::Json => print::json(&json!({"found": false, "why": why}))?,
         Format::Table => print::line(why)?,
@@ -176,7 +175,7 @@ pub fn log(arguments: &Log, format: Format) -> Outcome {
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }
-    if commits.is_empty() {
+    if commits.is_empty() && arguments.limit > 0 {
         print::line("no commits")?;
         return Ok(Verdict::Yes);
     }
@@ -237,7 +236,7 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
     };
     let Some(value) = tree.to_value()? else {
         return Err(Error::invalid(format!(
-            "{} is a directory: list it with `varvite context ls`",
+            "{} is a directory: list it with {CONTEXT_LS}",
             place.shown()
         ))
         .into());
@@ -388,7 +387,7 @@ pub fn diff(arguments: &Between, format: Format) -> Outcome {
         }
         Ok(())
     })?;
-    failed.map_or(Ok(Verdict::of(same)), |error| Err(error.into()))
+    failed.map_or(Ok(Verdict::found(same)), |error| Err(error.into()))
 }
 
 /// Runs `dump`.

@@ -2,6 +2,7 @@
 //!
 //! Each takes the store's lock, does one commit or one change of a branch, and closes the store.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,6 +15,7 @@ use varvite::context::{
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
+use super::look::nothing;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
@@ -232,16 +234,18 @@ pub fn remove(arguments: &Remove, format: Format) -> Outcome {
     let path = Notation::new(arguments.hex).path(&arguments.path)?;
     let message = format!("remove {}", arguments.path);
     let Remove { store, branch, info, .. } = arguments;
-    let missing = || {
-        Error::missing(format!(
-            "nothing is at \"{}\" in {branch}: there is nothing to remove",
-            arguments.path
-        ))
-    };
+    let why =
+        format!("nothing is at \"{}\" in {branch}: there is nothing to remove", arguments.path);
+    let is_absent = Cell::new(false);
     let action = |tree: &mut Tree| {
-        if tree.mem_tree(&path)? { tree.remove(&path) } else { Err(missing()) }
+        if tree.mem_tree(&path)? {
+            return tree.remove(&path);
+        }
+        is_absent.set(true);
+        Err(Error::missing(why.clone()))
     };
-    change(store, branch, info, &message, action, format)
+    let changed = change(store, branch, info, &message, action, format);
+    if is_absent.get() { nothing(&why, format) } else { changed }
 }
 
 /// Runs `branch`.
@@ -258,8 +262,7 @@ pub fn branch(command: &Branch, format: Format) -> Outcome {
         Branch::Remove { store, branch } => {
             let mut store = open_to_write(store)?;
             if store.branch(branch.as_bytes()).is_none() {
-                print::line(&format!("there is no branch \"{branch}\""))?;
-                return Ok(Verdict::No);
+                return nothing(&format!("there is no branch \"{branch}\""), format);
             }
             store.remove_branch(branch.as_bytes())?;
             store.close()?;

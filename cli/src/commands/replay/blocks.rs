@@ -156,7 +156,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         disk_bytes: arguments.store.as_deref().map_or(pack_bytes, disk_bytes),
     };
     show(&report, format)?;
-    Ok(Verdict::of(report.mismatches == 0))
+    Ok(Verdict::found(report.mismatches == 0))
 }
 
 impl Replay {

@@ -103,7 +103,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             print::line(&table.to_string())?;
         }
     }
-    Ok(Verdict::of(sound))
+    Ok(Verdict::found(sound))
 }
 
 fn path_of(steps: &[String]) -> Vec<&str> {

@@ -1,35 +1,108 @@
-//! A change by hand: the current snapshot opened for writing and saved as the next head.
+//! A change by hand, of the store's state: of live tables where there are any, else of the current
+//! snapshot, which is opened for writing and saved as the next head.
 
 use std::path::Path;
 
+use clap::Args;
 use varvite::{
-    Error, MergeOperator, Result, Session, SessionOptions, Snapshot, SnapshotContent, Table,
+    Error, Kind, MergeOperator, Result, Session, SessionOptions, Snapshot, SnapshotContent, Table,
     TableOptions, Verify,
 };
 
+use crate::advice::RESTORE;
 use crate::store::tables;
 
 /// What heads are labelled with when nothing before them had a label.
-const LABEL: &str = "varvite table";
+pub const LABEL: &str = "varvite table";
 
-/// The store as its current snapshot has it, open for writing.
+/// What a change begins from.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Base {
+    /// Begin from this snapshot, in a store with neither live tables nor a head [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    pub snapshot: Option<String>,
+}
+
+/// The same where a table is made.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Making {
+    /// Make the store when the folder is missing or empty
+    #[arg(long)]
+    pub create: bool,
+    /// Make the table live, so that a log keeps every update; where there are live tables it always is
+    #[arg(long, conflicts_with = "snapshot")]
+    pub live: bool,
+    #[command(flatten)]
+    pub base: Base,
+}
+
+/// The state of a store, open for writing.
 pub struct Change {
     /// The open store.
     pub session: Session,
-    /// Its current state, which is saved as the next head.
+    /// Its current state, which is saved as the next head; the tables that are live, as they are asked for.
     pub snapshot: Snapshot,
+    /// Whether tables are live, so that nothing is left to save.
+    pub is_live: bool,
+    /// Whether the store was made for this change, and whether its folder was, too.
+    is_new: Option<bool>,
+}
+
+/// How a change ended.
+pub struct Saved(pub Option<String>);
+
+impl Saved {
+    /// Where the change is, for a sentence.
+    pub fn text(&self) -> String {
+        self.0.as_ref().map_or("saved in the log".to_owned(), |name| format!("saved as {name}"))
+    }
 }
 
 impl Change {
-    /// Opens the store in `folder`, or makes one; `otherwise` is the state when there is no head.
-    pub fn open(folder: &Path, create: bool, otherwise: Option<&str>) -> Result<Change> {
-        let options = SessionOptions::default();
-        let session = if create {
+    /// Opens the store in `folder` to change what is in it.
+    pub fn open(folder: &Path, base: &Base) -> Result<Change> {
+        Self::making(folder, &Making { base: base.clone(), ..Making::default() })
+    }
+
+    /// The same to make a table, and the store if that is asked for.
+    pub fn making(folder: &Path, making: &Making) -> Result<Change> {
+        let change = Self::begin(folder, making, making.base.snapshot.as_deref())?;
+        let (Some(asked), Some(head)) =
+            (&making.base.snapshot, tables::heads(&change.session)?.pop())
+        else {
+            return Ok(change);
+        };
+        if *asked == head.1 {
+            return Ok(change);
+        }
+        Err(Error::invalid(format!(
+            "changes begin from the newest head, {}, which would be lost if one began from {asked}: leave \
+             --snapshot out, or take tables of {asked} back with {RESTORE}",
+            head.1
+        )))
+    }
+
+    /// The same; `otherwise` is the state when there is neither a live table nor a head.
+    pub fn begin(folder: &Path, making: &Making, otherwise: Option<&str>) -> Result<Change> {
+        let (is_there, had_folder) = (folder.join("session").is_file(), folder.is_dir());
+        let is_live = is_there
+            && tables::is_live(&tables::open_read_only(folder, SessionOptions::default())?)?;
+        if is_live && making.base.snapshot.is_some() {
+            return Err(Error::invalid(format!(
+                "{} has live tables, which a change of a snapshot would not reach: leave --snapshot out, or \
+                 make the tables of the snapshot live with {RESTORE}",
+                folder.display()
+            )));
+        }
+        let is_live = is_live || making.live;
+        let options = if is_live { tables::logged() } else { SessionOptions::default() };
+        let session = if making.create {
             tables::open_or_create(folder, options)?
         } else {
             tables::open(folder, options).map_err(tables::or_create)?
         };
         let current = match otherwise {
+            _ if is_live => None,
             Some(name) if tables::heads(&session)?.is_empty() => Some(name.to_owned()),
             _ => tables::current(&session)?,
         };
@@ -37,7 +110,25 @@ impl Change {
             Some(name) => session.open_snapshot(&name, &tables::options(Verify::Quick))?,
             None => Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables: Vec::new() },
         };
-        Ok(Change { session, snapshot })
+        let is_new = (making.create && !is_there).then_some(!had_folder);
+        Ok(Change { session, snapshot, is_live, is_new })
+    }
+
+    /// Whether there is a table called `name`.
+    pub fn has(&self, name: &str) -> Result<bool> {
+        if self.is_live {
+            return Ok(self.session.live_tables()?.iter().any(|live| live == name));
+        }
+        Ok(self.snapshot.tables.iter().any(|table| table.name() == name))
+    }
+
+    /// `Exists` when there is a table called `name`.
+    pub fn is_free(&self, name: &str) -> Result<()> {
+        if self.has(name)? {
+            let what = format!("there is a table {name} already: choose another name");
+            return Err(Error::new(Kind::Exists, what));
+        }
+        Ok(())
     }
 
     /// The table called `name`, made when it is not there. `Invalid` when `operator` is not its own.
@@ -48,8 +139,14 @@ impl Change {
         blob_min: Option<u32>,
     ) -> Result<&mut Table> {
         let asked = operator.map(built_in).transpose()?;
-        let place = self.snapshot.tables.iter().position(|table| table.name() == name);
-        let Some(place) = place else {
+        if !self.has(name)? {
+            if self.is_live
+                && let Some(advice) = tables::restorable(&self.session, name)?
+            {
+                // An empty table beside the one that was meant is what nobody asked for.
+                let detail = format!("there is no live table \"{name}\"; {advice}");
+                return Err(Error::missing(detail));
+            }
             let options = TableOptions {
                 operator: asked,
                 blob_min_bytes: blob_min,
@@ -57,8 +154,8 @@ impl Change {
             };
             self.snapshot.tables.push(self.session.create_table(name, options)?);
             return Ok(self.snapshot.tables.last_mut().expect("just pushed"));
-        };
-        let table = &mut self.snapshot.tables[place];
+        }
+        let table = self.existing(name)?;
         let own = table.options().operator.as_ref().map(MergeOperator::name);
         if let Some(asked) = asked
             && own != Some(asked.name())
@@ -81,25 +178,64 @@ impl Change {
 
     /// The table called `name`, which must be there.
     pub fn existing(&mut self, name: &str) -> Result<&mut Table> {
-        if !self.snapshot.tables.iter().any(|table| table.name() == name) {
-            self.snapshot.take(name)?; // says which tables there are
+        let mut place = self.snapshot.tables.iter().position(|table| table.name() == name);
+        if place.is_none() {
+            let table = if self.is_live {
+                tables::live_table(&self.session, name)?
+            } else {
+                self.snapshot.take(name)? // says which tables there are
+            };
+            self.snapshot.tables.push(table);
+            place = Some(self.snapshot.tables.len() - 1);
         }
-        self.table(name, None, None)
+        Ok(&mut self.snapshot.tables[place.expect("it is there now")])
     }
 
-    /// Saves everything as the next head, then removes the heads before it.
-    pub fn save(self) -> Result<String> {
-        let heads = tables::heads(&self.session)?;
-        let name = tables::head_name(heads.last().map_or(1, |(number, _)| number + 1));
-        let tables: Vec<&Table> = self.snapshot.tables.iter().collect();
-        let Snapshot { label, payload, .. } = &self.snapshot;
-        self.session.save_snapshot(&name, SnapshotContent { label, payload, tables: &tables })?;
-        for (_, older) in heads {
-            self.session.delete_snapshot(&older)?;
+    /// Adds a table that was made apart.
+    pub fn add(&mut self, mut table: Table) -> Result<()> {
+        if self.is_live && !table.is_live() {
+            self.session.publish(&mut table)?;
+        }
+        self.snapshot.tables.push(table);
+        Ok(())
+    }
+
+    /// Drops the table called `name`, which is there.
+    pub fn drop_table(&mut self, name: &str) -> Result<()> {
+        self.snapshot.tables.retain(|table| table.name() != name);
+        if self.is_live { self.session.delete_table(name) } else { Ok(()) }
+    }
+
+    /// Saves everything as the next head, then removes the heads before it; live tables are durable
+    /// when the session is closed.
+    pub fn save(self) -> Result<Saved> {
+        let mut saved = None;
+        if !self.is_live {
+            let heads = tables::heads(&self.session)?;
+            let name = tables::head_name(heads.last().map_or(1, |(number, _)| number + 1));
+            let tables: Vec<&Table> = self.snapshot.tables.iter().collect();
+            let Snapshot { label, payload, .. } = &self.snapshot;
+            self.session
+                .save_snapshot(&name, SnapshotContent { label, payload, tables: &tables })?;
+            for (_, older) in heads {
+                self.session.delete_snapshot(&older)?;
+            }
+            saved = Some(name);
         }
         drop(self.snapshot);
         self.session.close()?;
-        Ok(name)
+        Ok(Saved(saved))
+    }
+
+    /// Leaves everything as it was; a store that was made for this change goes again.
+    pub fn give_up(self, folder: &Path) {
+        let is_new = self.is_new;
+        drop(self.snapshot);
+        // What went wrong before is what is told.
+        let _ = self.session.close();
+        if let Some(is_new) = is_new {
+            tables::remove_new(folder, is_new);
+        }
     }
 }
 

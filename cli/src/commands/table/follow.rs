@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use varvite::{OpenTable, SessionOptions};
+use varvite::SessionOptions;
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::Format;
@@ -43,8 +43,7 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
     let keys = arguments.keys.iter().map(|key| notation.parse("key", key));
     let keys = keys.collect::<varvite::Result<Vec<_>>>()?;
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
-    let options = OpenTable { operators: tables::operators(), ..OpenTable::default() };
-    let mut follower = session.follow(&options)?;
+    let mut follower = session.follow(&tables::live_options())?;
     let mut before: Vec<Option<Option<Vec<u8>>>> = vec![None; keys.len()];
     let mut changes = 0;
     loop {
@@ -72,7 +71,7 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
         drop(out);
         changes += u64::from(is_changed);
         if arguments.changes.is_some_and(|most| changes >= most) {
-            return Ok(Verdict::of(true));
+            return Ok(Verdict::Yes);
         }
         loop {
             thread::sleep(Duration::from_millis(arguments.every_ms));

@@ -1,9 +1,9 @@
-//! Where commands read: a snapshot of a store, or a live table.
+//! Where commands read: a live table, or a snapshot of a store.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use varvite::{OpenTable, Result, Session, SessionOptions, Table, Verify};
+use varvite::{Result, Session, SessionOptions, Table, Verify};
 
 use crate::store::tables;
 
@@ -14,10 +14,10 @@ pub struct From {
     pub store: PathBuf,
     /// Name of the table
     pub table: String,
-    /// Read this snapshot [default: the newest head, or the only snapshot]
+    /// Read this snapshot [default: the live table, or without any the newest head or only snapshot]
     #[arg(long, value_name = "NAME")]
     pub snapshot: Option<String>,
-    /// Read the live table, as the log has it now
+    /// Read the live table, as the log has it now; without --snapshot this is so where there are any
     #[arg(long, conflicts_with = "snapshot")]
     pub live: bool,
 }
@@ -26,9 +26,8 @@ impl From {
     /// The table, and the session that it lives in.
     pub fn open(&self) -> Result<(Session, Table)> {
         let session = tables::open_read_only(&self.store, SessionOptions::default())?;
-        if self.live {
-            let options = OpenTable { operators: tables::operators(), ..OpenTable::default() };
-            let table = session.open_table(&self.table, &options)?;
+        if self.live || self.snapshot.is_none() && tables::is_live(&session)? {
+            let table = tables::live_table(&session, &self.table)?;
             return Ok((session, table));
         }
         let mut snapshot = tables::read(&session, self.snapshot.as_deref(), Verify::Quick)?;

@@ -1,15 +1,17 @@
-//! `varvite table load`: makes a table from a dump and saves the result as the next head.
+//! `varvite table load`: makes a table from a dump.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
 use clap::Args;
-use varvite::{Error, Kind, Lookups, TableOptions};
+use varvite::table::VALUE_BYTES_MAX;
+use varvite::{Batch, Loader, Lookups, Result, Session, Table, TableOptions, Value};
 
-use super::change::{Change, built_in};
+use super::change::{Change, Making, built_in};
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Sorting;
 use crate::input;
@@ -33,9 +35,8 @@ pub struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     sorting: Sorting,
-    /// Make the store when the folder is missing or empty
-    #[arg(long)]
-    create: bool,
+    #[command(flatten)]
+    making: Making,
     /// The table's merge operator for later upserts: add-u64, max or append
     #[arg(long, value_name = "NAME")]
     operator: Option<String>,
@@ -89,14 +90,74 @@ fn bar(file: &Path) -> Progress {
 /// Runs `load`.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let start = Instant::now();
-    let mut change = Change::open(&arguments.store, arguments.create, None)?;
-    if change.snapshot.tables.iter().any(|table| table.name() == arguments.table) {
-        return Err(Error::new(
-            Kind::Exists,
-            format!("there is a table {} already: choose another name", arguments.table),
-        )
-        .into());
+    let mut change = Change::making(&arguments.store, &arguments.making)?;
+    let count = match load(&mut change, arguments) {
+        Ok(count) => count,
+        Err(error) => {
+            change.give_up(&arguments.store);
+            return Err(error.into());
+        }
+    };
+    let written = change.session.stats().written_bytes();
+    let saved = change.save()?;
+    let seconds = start.elapsed().as_secs_f64();
+    match format {
+        Format::Json => print::json(&serde_json::json!({
+            "snapshot": saved.0, "entries": count, "written_bytes": written, "seconds": seconds,
+        }))?,
+        Format::Table => print::line(&format!(
+            "{} loaded in {}; {}",
+            print::counted(count, "entry", "entries"),
+            print::seconds(seconds),
+            saved.text()
+        ))?,
     }
+    Ok(Verdict::Yes)
+}
+
+/// Values that are longer than a stream takes: written in pieces, and put when the rest is there.
+struct LongValues<'a> {
+    session: &'a Session,
+    values: BTreeMap<Vec<u8>, Value>,
+}
+
+impl<'a> LongValues<'a> {
+    fn new(session: &'a Session) -> Self {
+        LongValues { session, values: BTreeMap::new() }
+    }
+
+    /// Takes the value if it is long, and gives it to the loader otherwise.
+    fn push(&mut self, key: &[u8], value: &[u8], loader: &mut Loader) -> Result<()> {
+        if value.len() <= VALUE_BYTES_MAX {
+            // Of several values the last one counts.
+            self.values.remove(key);
+            return loader.push(key, value);
+        }
+        // The loader holds its place, and sees whether it may come here.
+        loader.push(key, b"")?;
+        let mut writer = self.session.write_value()?;
+        for piece in value.chunks(VALUE_BYTES_MAX) {
+            writer.write(piece)?;
+        }
+        self.values.insert(key.to_vec(), writer.finish()?);
+        Ok(())
+    }
+
+    fn put(self, table: &mut Table) -> Result<()> {
+        if self.values.is_empty() {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        for (key, value) in &self.values {
+            batch.insert_value(key, value);
+        }
+        table.update(&batch)
+    }
+}
+
+/// Adds the table; returns how many entries there were.
+fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
+    change.is_free(&arguments.table)?;
     let operator = arguments.operator.as_deref().map(built_in).transpose()?;
     let lookups = if arguments.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed };
     let blob_min_bytes = arguments.blob_min;
@@ -108,28 +169,17 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let input = Counted { input, bytes: Rc::default() };
     let bytes = Rc::clone(&input.bytes);
     let (mut bar, mut entries) = (bar(&arguments.file), 0_u64);
+    let mut long = LongValues::new(&change.session);
     let count = dump::read(&name, input, notation, |key, value| {
         entries += 1;
         if entries.is_multiple_of(LOOK) {
             bar.set(bytes.get());
         }
-        loader.push(key, value)
+        long.push(key, value, &mut loader)
     })?;
-    let table = loader.finish()?;
+    let mut table = loader.finish()?;
     bar.finish();
-    change.snapshot.tables.push(table);
-    let written = change.session.stats().written_bytes();
-    let snapshot = change.save()?;
-    let seconds = start.elapsed().as_secs_f64();
-    match format {
-        Format::Json => print::json(&serde_json::json!({
-            "snapshot": snapshot, "entries": count, "written_bytes": written, "seconds": seconds,
-        }))?,
-        Format::Table => print::line(&format!(
-            "{} entries loaded in {}; saved as {snapshot}",
-            print::count(count),
-            print::seconds(seconds)
-        ))?,
-    }
-    Ok(Verdict::Yes)
+    long.put(&mut table)?;
+    change.add(table)?;
+    Ok(count)
 }

@@ -9,6 +9,7 @@ use varvite::Value;
 
 use super::from::From;
 use super::range::{KeyRange, bounds};
+use super::reader::Reader;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -48,6 +49,9 @@ pub struct Scan {
     /// From the last to the first
     #[arg(long)]
     reverse: bool,
+    /// Go on after what is damaged, and say at the end which keys were left out; exit code 3 when any were
+    #[arg(long, conflicts_with = "reverse")]
+    skip_damaged: bool,
 }
 
 /// Print the whole table as JSON lines: {"key": …, "value": …}; `load` reads them
@@ -61,6 +65,9 @@ pub struct Dump {
     /// Lengths and bytes instead of text: smaller, several times as fast, with a checksum
     #[arg(long, conflicts_with = "hex")]
     binary: bool,
+    /// Go on after what is damaged, and say at the end which keys were left out; exit code 3 when any were
+    #[arg(long)]
+    skip_damaged: bool,
 }
 
 #[derive(Serialize)]
@@ -91,7 +98,7 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
     if value.is_none() && (arguments.raw || format == Format::Table) {
         eprintln!("there is no key {} in table {}", arguments.key, arguments.from.table);
     }
-    Ok(Verdict::of(value.is_some()))
+    Ok(Verdict::found(value.is_some()))
 }
 
 /// Prints a value of any length in little memory.
@@ -113,60 +120,99 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
     let notation = Notation::new(arguments.range.hex);
     let (lower, upper) = bounds(&arguments.range, notation)?;
     let (_session, table) = arguments.from.open()?;
-    let mut range = table.range((lower, upper));
-    let mut next = || if arguments.reverse { range.next_back() } else { range.next() };
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let mut printed = 0;
-    while arguments.limit.is_none_or(|limit| printed < limit) {
-        let Some((key, value)) = next().transpose()? else { break };
-        let entry = Entry { key: notation.show(&key), value: notation.show(&value) };
-        match format {
-            Format::Table => writeln!(out, "{}\t{}", entry.key, entry.value)?,
+    let mut out = Listing::new(format);
+    let goes_on = |printed| arguments.limit.is_none_or(|limit| printed < limit);
+    if arguments.reverse {
+        let mut range = table.range((lower, upper));
+        while goes_on(out.printed) {
+            let Some((key, value)) = range.next_back().transpose()? else { break };
+            out.add(&Entry { key: notation.show(&key), value: notation.show(&value) })?;
+        }
+        out.finish()?;
+        return Ok(Verdict::Yes);
+    }
+    let mut reader = Reader::new(&table, lower, upper, arguments.skip_damaged)?;
+    let ended = loop {
+        if !goes_on(out.printed) {
+            break Ok(());
+        }
+        match reader.advance() {
+            Ok(true) => out.add(&Entry {
+                key: notation.show(&reader.key),
+                value: notation.show(&reader.value),
+            })?,
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    out.finish()?;
+    ended?;
+    Ok(Verdict::sound(reader.tell(notation, false)?))
+}
+
+/// Entries as they are printed.
+struct Listing {
+    out: io::BufWriter<io::StdoutLock<'static>>,
+    format: Format,
+    printed: u64,
+}
+
+impl Listing {
+    fn new(format: Format) -> Listing {
+        Listing { out: io::BufWriter::new(io::stdout().lock()), format, printed: 0 }
+    }
+
+    fn add(&mut self, entry: &Entry) -> io::Result<()> {
+        match self.format {
+            Format::Table => writeln!(self.out, "{}\t{}", entry.key, entry.value)?,
             Format::Json => {
-                out.write_all(if printed == 0 { b"[\n  " } else { b",\n  " })?;
-                serde_json::to_writer(&mut out, &entry).map_err(io::Error::from)?;
+                self.out.write_all(if self.printed == 0 { b"[\n  " } else { b",\n  " })?;
+                serde_json::to_writer(&mut self.out, entry).map_err(io::Error::from)?;
             }
         }
-        printed += 1;
+        self.printed += 1;
+        Ok(())
     }
-    if format == Format::Json {
-        out.write_all(if printed == 0 { b"[]\n" } else { b"\n]\n" })?;
+
+    fn finish(mut self) -> io::Result<()> {
+        if self.format == Format::Json {
+            self.out.write_all(if self.printed == 0 { b"[]\n" } else { b"\n]\n" })?;
+        }
+        self.out.flush()
     }
-    out.flush()?;
-    Ok(Verdict::Yes)
 }
 
 /// Runs `dump`.
 pub fn dump(arguments: &Dump) -> Outcome {
     let notation = Notation::new(arguments.hex);
     let (_session, table) = arguments.from.open()?;
-    let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded)?;
+    let skips = arguments.skip_damaged;
+    let mut reader = Reader::new(&table, Bound::Unbounded, Bound::Unbounded, skips)?;
     let mut out = io::BufWriter::with_capacity(256 << 10, io::stdout().lock());
     // On a terminal the dump itself shows how far it is.
     let shown = io::stdout().is_terminal();
     let mut bar = Progress::new("dumping", table.stats()?.logical_entries, Unit::Items);
-    let mut count = 0_u64;
-    let mut tell = || {
-        count += 1;
+    let mut tell = |count: u64| {
         if !shown && count.is_multiple_of(LOOK) {
             bar.set(count);
         }
     };
     if arguments.binary {
         let mut writer = dump::Writer::new(out)?;
-        while let Some((key, value)) = cursor.next()? {
-            writer.add(key, value)?;
-            tell();
+        while reader.advance()? {
+            writer.add(&reader.key, &reader.value)?;
+            tell(reader.count);
         }
         writer.finish()?;
-        return Ok(Verdict::Yes);
+    } else {
+        while reader.advance()? {
+            let entry =
+                Entry { key: notation.show(&reader.key), value: notation.show(&reader.value) };
+            tell(reader.count);
+            serde_json::to_writer(&mut out, &entry).map_err(io::Error::from)?;
+            out.write_all(b"\n")?;
+        }
+        out.flush()?;
     }
-    while let Some((key, value)) = cursor.next()? {
-        let entry = Entry { key: notation.show(key), value: notation.show(value) };
-        tell();
-        serde_json::to_writer(&mut out, &entry).map_err(io::Error::from)?;
-        out.write_all(b"\n")?;
-    }
-    out.flush().map_err(Failure::from)?;
-    Ok(Verdict::Yes)
+    Ok(Verdict::sound(reader.tell(notation, true)?))
 }

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use varvite::{SessionOptions, SnapshotContent, SnapshotInfo, Table, Verify};
+use varvite::{Error, SessionOptions, Snapshot, SnapshotContent, SnapshotInfo, Table, Verify};
 
+use super::change::LABEL;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::store::tables;
@@ -25,7 +26,7 @@ pub enum Command {
     Create(Create),
     /// Delete a snapshot, and from disk what only it needs
     Delete(Named),
-    /// Read every byte that a snapshot needs; exit code 1 when something is damaged
+    /// Read every byte that a snapshot needs; exit code 3 when something is damaged
     Verify(Named),
     Export(transfer::Export),
     Import(transfer::Import),
@@ -54,9 +55,12 @@ pub struct Create {
     store: PathBuf,
     /// Name of the new snapshot
     name: String,
-    /// Copy this snapshot [default: the newest head, or the only snapshot]
-    #[arg(long, value_name = "NAME")]
+    /// Copy this snapshot [default: the live tables, or without any the newest head or only snapshot]
+    #[arg(long, value_name = "NAME", visible_alias = "snapshot")]
     from: Option<String>,
+    /// Save the live tables, all of one moment; without --from this is so where there are any
+    #[arg(long, conflicts_with = "from")]
+    live: bool,
     /// Its label [default: that of the snapshot copied]
     #[arg(long)]
     label: Option<String>,
@@ -138,7 +142,7 @@ fn list(arguments: &List, format: Format) -> Outcome {
             }
         }
     }
-    Ok(Verdict::of(sound))
+    Ok(Verdict::sound(sound))
 }
 
 fn info(arguments: &Named, format: Format) -> Outcome {
@@ -178,8 +182,25 @@ fn info(arguments: &Named, format: Format) -> Outcome {
 }
 
 fn create(arguments: &Create, format: Format) -> Outcome {
-    let session = tables::open(&arguments.store, SessionOptions::default())?;
-    let source = tables::read(&session, arguments.from.as_deref(), Verify::Quick)?;
+    tables::check_user_name(&arguments.name)?;
+    let is_live = arguments.live
+        || arguments.from.is_none()
+            && tables::is_live(&tables::open_read_only(
+                &arguments.store,
+                SessionOptions::default(),
+            )?)?;
+    let options = if is_live { tables::logged() } else { SessionOptions::default() };
+    let session = tables::open(&arguments.store, options)?;
+    let source = if is_live {
+        let tables = session.open_all(&tables::live_options())?;
+        if tables.is_empty() {
+            let detail = format!("{} has no live tables to save", arguments.store.display());
+            return Err(Error::missing(detail).into());
+        }
+        Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables }
+    } else {
+        tables::read(&session, arguments.from.as_deref(), Verify::Quick)?
+    };
     let tables: Vec<&Table> = source.tables.iter().collect();
     let label = arguments.label.as_deref().unwrap_or(&source.label);
     let content = SnapshotContent { label, payload: &source.payload, tables: &tables };

@@ -143,12 +143,13 @@ fn show(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> std::io::Resu
     if !stats.levels.is_empty() {
         print::line(&draw_levels(stats).to_string())?;
     }
-    let estimate = format!(
-        "about {} ({} to {})",
-        number(stats.logical_entries),
-        number(stats.logical_entries_min),
-        number(stats.logical_entries_max)
-    );
+    // Deletes may have hit keys that were not there, so nothing between the bounds is likelier.
+    let (least, most) = (stats.logical_entries_min, stats.logical_entries_max);
+    let estimate = if least == most {
+        number(most)
+    } else {
+        format!("{} to {}; --exact counts them", number(least), number(most))
+    };
     let blobs = format!(
         "{} of values in {} file{}, {} on disk",
         print::bytes(stats.blob_bytes),

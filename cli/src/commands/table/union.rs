@@ -1,11 +1,11 @@
-//! `varvite table union`: one table of several, saved with the rest as the next head.
+//! `varvite table union`: one table of several, added to the rest.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use varvite::{Error, Kind, Result, Snapshot, Table, Verify};
+use varvite::{Error, Result, Snapshot, Table, Verify};
 
-use super::change::Change;
+use super::change::{Change, Making};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::store::tables;
@@ -23,7 +23,7 @@ pub struct Arguments {
     /// Names of the tables to unite
     #[arg(required = true)]
     tables: Vec<String>,
-    /// Take the tables from this snapshot [default: the newest head, or the only snapshot]
+    /// Take the tables from this snapshot [default: live ones, or those of the newest head or only snapshot]
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
     /// Merge at most so many bytes of entries now; updates do the rest [default: all]
@@ -34,14 +34,16 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = arguments.snapshot.as_deref();
-    let mut change = Change::open(&arguments.store, false, name)?;
-    if change.snapshot.tables.iter().any(|table| table.name() == arguments.out) {
-        let what = format!("there is a table {} already: choose another name", arguments.out);
-        return Err(Error::new(Kind::Exists, what).into());
-    }
+    let mut change = Change::begin(&arguments.store, &Making::default(), name)?;
+    change.is_free(&arguments.out)?;
     let named = name
         .map(|name| change.session.open_snapshot(name, &tables::options(Verify::Quick)))
         .transpose()?;
+    if named.is_none() && change.is_live {
+        for name in &arguments.tables {
+            change.existing(name)?;
+        }
+    }
     let from = named.as_ref().unwrap_or(&change.snapshot);
     let tables = arguments.tables.iter().map(|name| find(from, name));
     let tables = tables.collect::<Result<Vec<_>>>()?;
@@ -49,11 +51,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     union.supply_union_credits(arguments.credits.unwrap_or(u64::MAX))?;
     let debt = union.remaining_union_debt();
     drop(named);
-    change.snapshot.tables.push(union);
-    let name = change.save()?;
+    change.add(union)?;
+    let saved = change.save()?;
     match format {
         Format::Json => {
-            print::json(&serde_json::json!({ "snapshot": name, "union_debt_bytes": debt }))?;
+            print::json(&serde_json::json!({ "snapshot": saved.0, "union_debt_bytes": debt }))?;
         }
         Format::Table => {
             let left = if debt == 0 {
@@ -63,8 +65,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             };
             let count = arguments.tables.len();
             print::line(&format!(
-                "{} is a union of {count}{left}; saved as {name}",
-                arguments.out
+                "{} is a union of {count}{left}; {}",
+                arguments.out,
+                saved.text()
             ))?;
         }
     }

@@ -1,19 +1,23 @@
-//! `varvite table put` and `delete`: change a table and save the result as the next head.
+//! `varvite table put` and `delete`: change a table.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use varvite::table::VALUE_BYTES_MAX;
-use varvite::{Batch, Error, Kind};
+use varvite::{Batch, Error, Kind, MergeOperator, Result, Table};
 
-use super::change::Change;
+use super::change::{Base, Change, Making};
 use super::range::{KeyRange, as_slice, bounds};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 use crate::print::{self, Format};
 use crate::text::Notation;
+
+/// The number 1 as a person types it.
+const ONE: &str = "\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00";
 
 /// A file of so many bytes is not read into memory whole.
 const STREAMED_BYTES: u64 = (64 << 10) + 1;
@@ -29,9 +33,8 @@ pub struct Put {
     /// A key, its value, and so on
     #[arg(required = true, num_args = 2.., value_names = ["KEY", "VALUE"])]
     pairs: Vec<String>,
-    /// Make the store when the folder is missing or empty
-    #[arg(long)]
-    create: bool,
+    #[command(flatten)]
+    making: Making,
     /// Join the values to what is there, by the table's merge operator
     #[arg(long)]
     upsert: bool,
@@ -59,6 +62,8 @@ pub struct Delete {
     /// The keys
     #[arg(required = true)]
     keys: Vec<String>,
+    #[command(flatten)]
+    base: Base,
     /// Keys are hexadecimal
     #[arg(long)]
     hex: bool,
@@ -73,6 +78,8 @@ pub struct DeleteRange {
     table: String,
     #[command(flatten)]
     range: KeyRange,
+    #[command(flatten)]
+    base: Base,
     /// Every key, when no bound is given
     #[arg(long)]
     all: bool,
@@ -98,15 +105,56 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
             batch.insert(&key, &value)
         };
     }
-    let mut change = Change::open(&arguments.store, arguments.create, None)?;
+    let mut change = Change::making(&arguments.store, &arguments.making)?;
     let operator = arguments.operator.as_deref();
-    change.table(&arguments.table, operator, arguments.blob_min)?.update(&batch)?;
+    let put = |change: &mut Change| {
+        let table = change.table(&arguments.table, operator, arguments.blob_min)?;
+        check_numbers(table, arguments, notation)?;
+        table.update(&batch)
+    };
+    if let Err(error) = put(&mut change) {
+        change.give_up(&arguments.store);
+        return Err(error.into());
+    }
     saved(change, batch.len(), "put", format)
+}
+
+/// `Invalid` when a number that is to be added is none: it would join to nothing that anybody reads.
+fn check_numbers(table: &Table, arguments: &Put, notation: Notation) -> Result<()> {
+    let adds = MergeOperator::add_u64();
+    if table.options().operator.as_ref().map(MergeOperator::name) != Some(adds.name()) {
+        return Ok(());
+    }
+    for value in arguments.pairs.iter().skip(1).step_by(2) {
+        if notation.parse("value", value)?.len() != 8 {
+            let detail = format!("table {} adds numbers of 8 bytes, the least first", table.name());
+            return Err(Error::invalid(match value.parse::<u64>() {
+                Ok(number) => {
+                    format!(
+                        "{detail}: give {number} as {}",
+                        notation.show_all(&number.to_le_bytes())
+                    )
+                }
+                Err(_) => format!("{detail}, and \"{value}\" is none: {ONE} is 1"),
+            }));
+        }
+    }
+    Ok(())
 }
 
 /// Binds keys to the content of files. Long ones go to the store in pieces.
 fn put_files(arguments: &Put, notation: Notation, format: Format) -> Outcome {
-    let mut change = Change::open(&arguments.store, arguments.create, None)?;
+    let mut change = Change::making(&arguments.store, &arguments.making)?;
+    match put_each_file(&mut change, arguments, notation) {
+        Ok(count) => saved(change, count, "put", format),
+        Err(error) => {
+            change.give_up(&arguments.store);
+            Err(error.into())
+        }
+    }
+}
+
+fn put_each_file(change: &mut Change, arguments: &Put, notation: Notation) -> Result<usize> {
     let session = change.session.clone();
     let table =
         change.table(&arguments.table, arguments.operator.as_deref(), arguments.blob_min)?;
@@ -138,21 +186,48 @@ fn put_files(arguments: &Put, notation: Notation, format: Format) -> Outcome {
         batch.insert_value(&key, &writer.finish()?);
     }
     table.update(&batch)?;
-    let count = batch.len();
-    drop((batch, session));
-    saved(change, count, "put", format)
+    Ok(batch.len())
 }
 
 /// Runs `delete`.
 pub fn delete(arguments: &Delete, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
+    let keys = arguments.keys.iter().map(|key| notation.parse("key", key));
+    let keys = keys.collect::<Result<BTreeSet<_>>>()?;
+    let keys: Vec<_> = keys.into_iter().collect();
+    let mut change = Change::open(&arguments.store, &arguments.base)?;
+    let table = change.existing(&arguments.table)?;
+    let there = table.view().find(&keys)?;
     let mut batch = Batch::new();
-    for key in &arguments.keys {
-        batch.delete(&notation.parse("key", key)?);
+    for (key, _) in keys.iter().zip(&there).filter(|(_, value)| value.is_some()) {
+        batch.delete(key);
     }
-    let mut change = Change::open(&arguments.store, false, None)?;
-    change.existing(&arguments.table)?.update(&batch)?;
-    saved(change, batch.len(), "deleted", format)
+    drop(there);
+    let (count, missing) = (batch.len(), keys.len() - batch.len());
+    let at = if count == 0 {
+        // Nothing changes, so nothing is saved.
+        change.give_up(&arguments.store);
+        None
+    } else {
+        table.update(&batch)?;
+        Some(change.save()?)
+    };
+    match format {
+        Format::Json => print::json(&serde_json::json!({
+            "snapshot": at.as_ref().and_then(|at| at.0.clone()), "operations": count, "missing": missing,
+        }))?,
+        Format::Table => {
+            let deleted = at.map(|at| format!("{} deleted; {}", keys_of(count), at.text()));
+            let absent = match missing {
+                0 => None,
+                1 => Some("1 key was not there".to_owned()),
+                _ => Some(format!("{missing} keys were not there")),
+            };
+            let said: Vec<_> = deleted.into_iter().chain(absent).collect();
+            print::line(&said.join("; "))?;
+        }
+    }
+    Ok(Verdict::found(count > 0))
 }
 
 /// Runs `delete-range`.
@@ -162,24 +237,27 @@ pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
         let detail = "no bound is given: give --all to unbind every key of the table";
         return Err(Error::invalid(detail).into());
     }
-    let mut change = Change::open(&arguments.store, false, None)?;
+    let mut change = Change::open(&arguments.store, &arguments.base)?;
     change.existing(&arguments.table)?.delete_range(as_slice(&lower), as_slice(&upper))?;
-    let name = change.save()?;
+    let saved = change.save()?;
     match format {
-        Format::Json => print::json(&serde_json::json!({ "snapshot": name }))?,
-        Format::Table => print::line(&format!("range deleted; saved as {name}"))?,
+        Format::Json => print::json(&serde_json::json!({ "snapshot": saved.0 }))?,
+        Format::Table => print::line(&format!("range deleted; {}", saved.text()))?,
     }
     Ok(Verdict::Yes)
 }
 
 fn saved(change: Change, count: usize, done: &str, format: Format) -> Outcome {
-    let name = change.save()?;
+    let saved = change.save()?;
     match format {
-        Format::Json => print::json(&serde_json::json!({ "snapshot": name, "operations": count }))?,
-        Format::Table => {
-            let plural = if count == 1 { "" } else { "s" };
-            print::line(&format!("{count} key{plural} {done}; saved as {name}"))?;
+        Format::Json => {
+            print::json(&serde_json::json!({ "snapshot": saved.0, "operations": count }))?;
         }
+        Format::Table => print::line(&format!("{} {done}; {}", keys_of(count), saved.text()))?,
     }
     Ok(Verdict::Yes)
+}
+
+fn keys_of(count: usize) -> String {
+    print::counted(count as u64, "key", "keys")
 }

@@ -69,14 +69,22 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
         Some(name) => name.clone(),
         None => only_snapshot(arguments)?,
     };
+    let new_name = arguments.new_name.as_deref().unwrap_or(&name);
+    let was_there = (arguments.store.join("session").is_file(), arguments.store.is_dir());
     let session = if arguments.create {
         tables::open_or_create(&arguments.store, SessionOptions::default())?
     } else {
         tables::open(&arguments.store, SessionOptions::default()).map_err(tables::or_create)?
     };
-    let new_name = arguments.new_name.as_deref().unwrap_or(&name);
-    let moved = session.import_snapshot(&source, &name, new_name, verify(arguments.full))?;
+    let checked = tables::check_user_name(new_name);
+    let checked = checked.map_err(|error| Error::invalid(format!("{error}, with --as")));
+    let moved = checked
+        .and_then(|()| session.import_snapshot(&source, &name, new_name, verify(arguments.full)));
     session.close()?;
+    if let (Err(_), false) = (&moved, was_there.0) {
+        tables::remove_new(&arguments.store, !was_there.1);
+    }
+    let moved = moved?;
     done(new_name, "imported", moved, format)
 }
 

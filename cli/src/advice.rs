@@ -1,0 +1,45 @@
+//! The commands that messages advise, each written once, so that a test can run them all.
+
+/// Names for commands as messages show them, and [`ALL`] of them with arguments that make them whole:
+/// a store of tables, a damaged one, a context, one of Irmin, a dump, a folder that is not there.
+macro_rules! advice {
+    ($($name:ident = $command:literal, $arguments:literal;)*) => {
+        $(
+            #[allow(dead_code)] // the engine's messages name some of them by themselves
+            pub const $name: &str = concat!("`varvite ", $command, "`");
+        )*
+        /// Each command, and what a test runs it with.
+        #[allow(dead_code)] // for the test that runs them
+        pub const ALL: &[(&str, &str)] = &[$(($command, $arguments)),*];
+    };
+}
+
+advice! {
+    CHECK = "check", "STORE";
+    CONTEXT_CHECK = "context check", "CONTEXT";
+    CONTEXT_GET = "context get", "CONTEXT main a/b";
+    CONTEXT_LOG = "context log", "CONTEXT";
+    CONTEXT_LS = "context ls", "CONTEXT main a";
+    CONTEXT_MIGRATE = "context migrate", "IRMIN NEW";
+    EXPORT = "table snapshot export", "STORE kept NEW";
+    DUMP = "table dump", "STORE t";
+    INFO = "info", "STORE";
+    INSPECT = "inspect", "STORE/session";
+    LIST = "table list", "STORE";
+    LOAD = "table load", "STORE loaded DUMP";
+    PUT = "table put", "STORE t k v";
+    REPAIR = "repair", "STORE NEW";
+    REPLAY_BLOCKS = "replay blocks", "BLOCKS";
+    RESTORE = "table restore", "STORE kept t --replace";
+}
+
+/// The command that makes the index of the context in `folder` again.
+pub fn rebuild_index(folder: &std::path::Path) -> String {
+    format!("varvite context check --rebuild-index {}", folder.display())
+}
+
+/// The line that says how what is whole of the store in `folder` is kept.
+pub fn repair(folder: &std::path::Path) -> String {
+    let folder = folder.display();
+    format!("varvite repair {folder} OUT makes a new store in the folder OUT of what is whole")
+}

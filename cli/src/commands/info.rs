@@ -1,0 +1,217 @@
+//! `varvite info`: what a folder is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+use varvite::irmin_pack as irmin;
+use varvite::{Error, Kind, Result, SessionOptions};
+
+use super::table::state::State;
+use crate::advice::{CHECK, CONTEXT_LOG, INSPECT, LIST};
+use crate::exit::{Outcome, Verdict};
+use crate::measure::disk_bytes;
+use crate::print::{self, Format};
+use crate::store::context::{Folder, text};
+use crate::store::{folder, tables};
+
+/// Say what a folder is: a store of tables, a context, one of Irmin, or what stores are below it
+///
+/// Reads little and never writes. Exit code 3 when what it reads is damaged.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The folder
+    store: PathBuf,
+}
+
+/// Stores that are named of those in a folder.
+const BELOW: usize = 20;
+
+/// What a folder is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Tables,
+    Context,
+    Irmin,
+}
+
+impl What {
+    /// What the folder is, if it is a store.
+    fn of(path: &Path) -> Option<What> {
+        if folder::disk(path).is_ok_and(|disk| irmin::is_store(&*disk).is_ok_and(|is_it| is_it)) {
+            return Some(What::Irmin);
+        }
+        if folder::is_context(path) {
+            return Some(What::Context);
+        }
+        let has = |name: &str| path.join(name).exists();
+        // One that has lost its first file is still told from a folder that is none.
+        (has("session") || has("segments") && (has("snapshots") || has("checkpoint")))
+            .then_some(What::Tables)
+    }
+
+    /// For people, and for programs.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            What::Tables => ("a store of tables", "tables"),
+            What::Context => ("a context", "context"),
+            What::Irmin => ("a context of Irmin, which is only read", "irmin"),
+        }
+    }
+}
+
+/// What is said of a store: rows for people, keys for programs, what comes next, and whether it is sound.
+struct Said {
+    rows: Vec<(&'static str, String)>,
+    json: Value,
+    next: String,
+    damage: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let path = &arguments.store;
+    if path.is_file() {
+        let detail = format!("{} is a file, not a folder: {INSPECT} decodes it", path.display());
+        return Err(Error::invalid(detail).into());
+    }
+    folder::disk(path)?;
+    let Some(what) = What::of(path) else { return below(path, format) };
+    let mut said = match what {
+        What::Tables => of_tables(path)?,
+        What::Context | What::Irmin => of_context(path)?,
+    };
+    let (name, kind) = what.names();
+    let bytes = disk_bytes(path);
+    match format {
+        Format::Json => {
+            said.json["kind"] = kind.into();
+            said.json["disk_bytes"] = bytes.into();
+            said.json["damage"] = said.damage.clone().into();
+            print::json(&said.json)?;
+        }
+        Format::Table => {
+            print::line(&format!("{} is {name}", path.display()))?;
+            if let Some(damage) = &said.damage {
+                print::line(&format!("DAMAGED: {damage}"))?;
+            }
+            said.rows.push(("on disk", print::bytes(bytes)));
+            print::line(&print::record(&said.rows).to_string())?;
+            print::line(&said.next)?;
+        }
+    }
+    Ok(Verdict::sound(said.damage.is_none()))
+}
+
+/// The answer, or what is damaged.
+fn or_damage<T: Default>(outcome: Result<T>, damage: &mut Option<String>) -> Result<T> {
+    match outcome {
+        Err(error) if error.kind() == Kind::Corrupt => {
+            damage.get_or_insert_with(|| error.to_string());
+            Ok(T::default())
+        }
+        outcome => outcome,
+    }
+}
+
+fn of_tables(path: &Path) -> Result<Said> {
+    let mut damage = None;
+    let opened = tables::open_read_only(path, SessionOptions::default()).map(Some);
+    // What else is there was a store's.
+    let opened = opened.map_err(|error| match error.kind() {
+        Kind::Missing => Error::new(Kind::Corrupt, "the file session is lost"),
+        _ => error,
+    });
+    let (mut snapshots, mut state) = (Vec::new(), State::default());
+    if let Some(session) = or_damage(opened, &mut damage)? {
+        snapshots = or_damage(session.list_snapshots(), &mut damage)?;
+        // Several snapshots and no head: none of them is the newest state.
+        state = match State::of(&session, None) {
+            Err(error) if error.kind() == Kind::Invalid => State::default(),
+            state => or_damage(state, &mut damage)?,
+        };
+    }
+    let broken = snapshots.iter().find_map(|snapshot| snapshot.damage.clone());
+    let damage = damage.or(broken);
+    let tables: Vec<_> = state.tables.iter().map(|table| table.name.as_str()).collect();
+    let names: Vec<_> = snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect();
+    let rows = vec![
+        ("its state", state.place()),
+        ("tables of it", some_of(&tables)),
+        ("snapshots", some_of(&names)),
+    ];
+    let json = json!({
+        "live": state.live, "snapshot": state.snapshot, "tables": tables, "snapshots": names,
+    });
+    let next = match damage {
+        Some(_) => format!("{CHECK} says all that is damaged"),
+        None => format!("{LIST} shows the tables, {CHECK} verifies the store"),
+    };
+    Ok(Said { rows, json, next, damage })
+}
+
+fn of_context(path: &Path) -> Result<Said> {
+    let mut damage = None;
+    let opened = or_damage(Folder::of(path).open().map(Some), &mut damage)?;
+    let (mut rows, mut json) = (Vec::new(), json!({}));
+    if let Some(store) = opened {
+        let last = or_damage(store.last_commit(), &mut damage)?;
+        let last = last.as_ref().map(text);
+        let branches: Vec<_> = store.branches();
+        let names = branches.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned());
+        let names: Vec<_> = names.collect();
+        let commits = store.stats().commits;
+        json = json!({ "commits": commits, "last_commit": last, "branches": names });
+        rows = vec![
+            ("commits", print::count(commits)),
+            ("newest commit", last.unwrap_or_else(|| "none".to_owned())),
+            ("branches", some_of(&names.iter().map(String::as_str).collect::<Vec<_>>())),
+        ];
+    }
+    let next = format!("{CONTEXT_LOG} lists the commits, {CHECK} verifies the store");
+    Ok(Said { rows, json, next, damage })
+}
+
+/// As many names as fit a line.
+fn some_of(names: &[&str]) -> String {
+    const MOST: usize = 5;
+    let shown = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => "none".to_owned(),
+        count if count > MOST => format!("{shown} and {} more", count - MOST),
+        _ => shown,
+    }
+}
+
+/// What stores are in a folder that is none.
+fn below(path: &Path, format: Format) -> Outcome {
+    let entries = fs::read_dir(path);
+    let entries = entries.map_err(|error| Error::io("list", &path.display().to_string(), error))?;
+    let mut found: Vec<(PathBuf, What)> = entries
+        .flatten()
+        .filter(|entry| entry.path().is_dir())
+        .filter_map(|entry| Some((entry.path(), What::of(&entry.path())?)))
+        .collect();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    match format {
+        Format::Json => {
+            let stores: Vec<_> = found
+                .iter()
+                .map(|(path, what)| json!({ "folder": path, "kind": what.names().1 }))
+                .collect();
+            print::json(&json!({ "kind": null, "stores": stores }))?;
+        }
+        Format::Table => {
+            let stores = print::counted(found.len() as u64, "store", "stores");
+            print::line(&format!("{} is no store; {stores} in it", path.display()))?;
+            for (path, what) in found.iter().take(BELOW) {
+                print::line(&format!("{} is {}", path.display(), what.names().0))?;
+            }
+            if found.len() > BELOW {
+                print::line(&format!("and {} more", found.len() - BELOW))?;
+            }
+        }
+    }
+    Ok(Verdict::found(!found.is_empty()))
+}

@@ -1,0 +1,242 @@
+//! `varvite table list`, `drop`, `rename` and `restore`: which tables the state of a store has.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use varvite::{Error, Kind, Result, Session, SessionOptions, Verify};
+
+use super::change::{Base, Change, Making, Saved};
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::store::tables;
+
+/// List the tables of a store: those that are live, or those of a snapshot
+#[derive(Debug, Args)]
+pub struct List {
+    /// Folder of the store
+    store: PathBuf,
+    /// List this snapshot [default: the live tables, or without any the newest head or only snapshot]
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+}
+
+/// Drop a table with all that is in it; snapshots keep what they have
+#[derive(Debug, Args)]
+pub struct Drop {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the table
+    table: String,
+    #[command(flatten)]
+    base: Base,
+}
+
+/// Give a table another name; snapshots keep the one they have
+#[derive(Debug, Args)]
+pub struct Rename {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the table
+    table: String,
+    /// Its new name
+    to: String,
+    #[command(flatten)]
+    base: Base,
+}
+
+/// Take tables back from a snapshot: they become live where there are live tables, else the newest state
+///
+/// When it is cut short, some tables are restored and others are not: run it again, with --replace.
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the snapshot
+    snapshot: String,
+    /// Names of the tables [default: all that the snapshot has]
+    tables: Vec<String>,
+    /// Replace tables that are there
+    #[arg(long)]
+    replace: bool,
+    /// Make them live also in a store without live tables
+    #[arg(long)]
+    live: bool,
+}
+
+/// What the state of a store has.
+#[derive(Debug, Default, Serialize)]
+pub struct State {
+    /// Whether the tables are live.
+    pub live: bool,
+    /// The snapshot that has them otherwise.
+    pub snapshot: Option<String>,
+    /// The tables, by name.
+    pub tables: Vec<Row>,
+}
+
+/// A table of it.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// Entries of every kind; of a live table only where its merge operator is known here.
+    physical_entries: Option<u64>,
+    disk_bytes: Option<u64>,
+    operator: Option<String>,
+}
+
+impl State {
+    /// The state of the store, or what its snapshot `name` has.
+    pub fn of(session: &Session, name: Option<&str>) -> Result<State> {
+        if name.is_none() && tables::is_live(session)? {
+            return Ok(State { live: true, snapshot: None, tables: live_rows(session)? });
+        }
+        let current = match name {
+            Some(name) => Some(name.to_owned()),
+            None => tables::current(session)?,
+        };
+        let Some(name) = current else { return Ok(State::default()) };
+        let mut rows: Vec<_> = tables::info(session, &name)?
+            .tables
+            .into_iter()
+            .map(|table| Row {
+                name: table.name,
+                physical_entries: Some(table.physical_entries),
+                disk_bytes: Some(table.disk_bytes),
+                operator: table.operator,
+            })
+            .collect();
+        rows.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(State { live: false, snapshot: Some(name), tables: rows })
+    }
+
+    /// The tables drawn.
+    pub fn draw(&self) -> comfy_table::Table {
+        let mut drawn = print::table(&["=table", ">entries", ">on disk", "operator"]);
+        let unknown = || "?".to_owned();
+        for row in &self.tables {
+            drawn.add_row(vec![
+                row.name.clone(),
+                row.physical_entries.map_or_else(unknown, print::count),
+                row.disk_bytes.map_or_else(unknown, print::bytes),
+                row.operator.clone().unwrap_or_default(),
+            ]);
+        }
+        drawn
+    }
+
+    /// Where the tables are, for a sentence.
+    pub fn place(&self) -> String {
+        match (&self.snapshot, self.live) {
+            (_, true) => "live".to_owned(),
+            (Some(name), _) => format!("snapshot {name}"),
+            (None, _) => "no snapshot yet".to_owned(),
+        }
+    }
+}
+
+fn live_rows(session: &Session) -> Result<Vec<Row>> {
+    let opened = match session.open_all(&tables::live_options()) {
+        Ok(opened) => opened,
+        // An operator that only its program knows: the names can be told all the same.
+        Err(error) if error.kind() == Kind::Invalid => {
+            let names = session.live_tables()?.into_iter();
+            let row = |name| Row { name, physical_entries: None, disk_bytes: None, operator: None };
+            return Ok(names.map(row).collect());
+        }
+        Err(error) => return Err(error),
+    };
+    let rows = opened.iter().map(|table| {
+        let stats = table.stats()?;
+        let operator = table.options().operator.as_ref();
+        Ok(Row {
+            name: table.name().to_owned(),
+            physical_entries: Some(stats.physical_entries),
+            disk_bytes: Some(stats.disk_bytes),
+            operator: operator.map(|operator| operator.name().to_owned()),
+        })
+    });
+    rows.collect()
+}
+
+/// Runs `list`.
+pub fn list(arguments: &List, format: Format) -> Outcome {
+    let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
+    let state = State::of(&session, arguments.snapshot.as_deref())?;
+    match format {
+        Format::Json => print::json(&state)?,
+        Format::Table => {
+            let count = print::counted(state.tables.len() as u64, "table", "tables");
+            print::line(&format!("{count}, {}", state.place()))?;
+            if !state.tables.is_empty() {
+                print::line(&state.draw().to_string())?;
+            }
+        }
+    }
+    Ok(Verdict::Yes)
+}
+
+/// Runs `drop`.
+pub fn drop_table(arguments: &Drop, format: Format) -> Outcome {
+    let mut change = Change::open(&arguments.store, &arguments.base)?;
+    change.existing(&arguments.table)?;
+    change.drop_table(&arguments.table)?;
+    done(&change.save()?, &arguments.table, "dropped", format)
+}
+
+/// Runs `rename`.
+pub fn rename(arguments: &Rename, format: Format) -> Outcome {
+    let mut change = Change::open(&arguments.store, &arguments.base)?;
+    change.is_free(&arguments.to)?;
+    let renamed = change.existing(&arguments.table)?.duplicate(&arguments.to)?;
+    // The new name first: whatever happens in between, nothing is lost.
+    change.add(renamed)?;
+    change.drop_table(&arguments.table)?;
+    done(&change.save()?, &arguments.table, &format!("renamed to {}", arguments.to), format)
+}
+
+/// Runs `restore`.
+pub fn restore(arguments: &Restore, format: Format) -> Outcome {
+    let (name, making) =
+        (&*arguments.snapshot, Making { live: arguments.live, ..Making::default() });
+    let mut change = Change::begin(&arguments.store, &making, Some(name))?;
+    let mut snapshot = change.session.open_snapshot(name, &tables::options(Verify::Quick))?;
+    let is_first = !change.is_live && tables::heads(&change.session)?.is_empty();
+    if is_first {
+        // It began from the snapshot itself.
+        change.snapshot.tables.clear();
+    }
+    let all = snapshot.tables.iter().map(|table| table.name().to_owned());
+    let names = if arguments.tables.is_empty() { all.collect() } else { arguments.tables.clone() };
+    let taken = names.iter().map(|name| snapshot.take(name)).collect::<Result<Vec<_>>>()?;
+    for name in &names {
+        if change.has(name)? && !arguments.replace {
+            let detail = format!(
+                "there is a table {name} already: --replace replaces it by that of {}",
+                arguments.snapshot
+            );
+            return Err(Error::new(Kind::Exists, detail).into());
+        }
+    }
+    for table in taken {
+        if change.has(table.name())? {
+            change.drop_table(table.name())?;
+        }
+        change.add(table)?;
+    }
+    let count = print::counted(names.len() as u64, "table", "tables");
+    done(&change.save()?, name, &format!("{count} restored"), format)
+}
+
+fn done(saved: &Saved, name: &str, what: &str, format: Format) -> Outcome {
+    match format {
+        Format::Json => {
+            print::json(
+                &serde_json::json!({ "name": name, "outcome": what, "snapshot": saved.0 }),
+            )?;
+        }
+        Format::Table => print::line(&format!("{name}: {what}; {}", saved.text()))?,
+    }
+    Ok(Verdict::Yes)
+}

@@ -1,0 +1,146 @@
+//! What messages advise can be done: every command that one names is run.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::binary::{Ran, text, varvite};
+
+/// The program's own list.
+#[allow(dead_code)]
+#[path = "../../src/advice.rs"]
+mod advice;
+
+/// Folders and files for the commands of the list.
+struct World(TempDir);
+
+impl World {
+    fn new() -> World {
+        let world = World(TempDir::new().unwrap());
+        let [store, context, irmin, dump, blocks] =
+            ["STORE", "CONTEXT", "IRMIN", "DUMP", "BLOCKS"].map(|name| world.text(name));
+        varvite(&["table", "put", &store, "t", "k", "v", "--create"]).yes();
+        varvite(&["table", "snapshot", "create", &store, "kept"]).yes();
+        fs::write(dump, varvite(&["table", "dump", &store, "t"]).yes()).unwrap();
+        varvite(&["context", "create", &context]).yes();
+        varvite(&["context", "put", &context, "main", "a/b", "v"]).yes();
+        varvite(&["context", "export-irmin", &context, &irmin]).yes();
+        fs::write(blocks, "B 0 S\ni a 01\nC 0 Tezos one\n").unwrap();
+        world
+    }
+
+    fn text(&self, name: &str) -> String {
+        text(&self.0.path().join(name)).to_owned()
+    }
+
+    fn run(&self, command: &str, arguments: &str) -> Ran {
+        let words = arguments.split(' ').map(|word| {
+            let name = word.split('/').next().unwrap_or_default();
+            let is_name = name.len() > 2 && name.bytes().all(|byte| byte.is_ascii_uppercase());
+            if is_name { self.text(word) } else { word.to_owned() }
+        });
+        let words: Vec<_> = command.split(' ').map(str::to_owned).chain(words).collect();
+        varvite(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+#[test]
+fn every_command_that_a_message_names_runs() {
+    for (command, arguments) in advice::ALL {
+        let world = World::new();
+        let ran = world.run(command, arguments);
+        assert_eq!(ran.code, 0, "{command} {arguments}: {ran:?}");
+    }
+}
+
+/// The commands in backticks that the sources' strings name, comments left out.
+fn named(folder: &Path, found: &mut BTreeSet<(String, PathBuf)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            named(&path, found);
+            continue;
+        }
+        let source = fs::read_to_string(&path).unwrap();
+        let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        // A string may go on in the next line.
+        let code = lines.collect::<Vec<_>>().join("\n").replace("\\\n", "");
+        for part in code.split("`varvite ").skip(1) {
+            let command = part.split('`').next().unwrap();
+            let command: Vec<_> = command.split_whitespace().collect();
+            found.insert((command.join(" "), path.clone()));
+        }
+    }
+}
+
+#[test]
+fn messages_name_commands_of_the_list_only() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = BTreeSet::new();
+    named(&sources.join("../engine/src"), &mut found);
+    named(&sources.join("src"), &mut found);
+    assert!(found.len() > 8, "{found:?}");
+    for (command, path) in found {
+        if path.ends_with("advice.rs") {
+            continue;
+        }
+        assert!(!path.starts_with(sources.join("src")), "{command} belongs in advice.rs: {path:?}");
+        // Of the ways to replay any may be the one that made the store.
+        let command = if command == "replay" { "replay blocks" } else { &command };
+        assert!(advice::ALL.iter().any(|(known, _)| *known == command), "`{command}`: {path:?}");
+    }
+}
+
+/// The lines that are commands to be typed.
+fn typed(out: &str) -> Vec<String> {
+    let lines = out.lines().filter_map(|line| line.split("varvite ").nth(1));
+    lines.map(|line| line.split(" goes on").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn lines_that_say_what_to_type_can_be_typed() {
+    let world = World::new();
+    let store = world.text("STORE");
+    let lines = (0..30_000).map(|n| format!("{{\"key\":\"k{n:05}\",\"value\":\"{n}\"}}\n"));
+    fs::write(world.text("DUMP"), lines.collect::<String>()).unwrap();
+    varvite(&["table", "load", &store, "long", &world.text("DUMP")]).yes();
+    let part = varvite(&["scrub", &store, "--most", "0"]).yes();
+    let [next] = &typed(&part)[..] else { panic!("{part}") };
+    let words: Vec<_> = next.split(' ').collect();
+    assert!(words.contains(&"--from"), "{part}");
+    varvite(&words).yes();
+
+    let index = fs::read_dir(world.text("CONTEXT")).unwrap().map(|it| it.unwrap().path());
+    let index = index.filter(|path| text(path).contains("index")).max().unwrap();
+    assert!(index.exists());
+    assert_eq!(
+        advice::rebuild_index(Path::new(&world.text("CONTEXT"))),
+        format!("varvite context check --rebuild-index {}", world.text("CONTEXT"))
+    );
+    varvite(&["context", "check", "--rebuild-index", &world.text("CONTEXT")]).yes();
+
+    let segments = fs::read_dir(world.0.path().join("STORE/segments")).unwrap();
+    let segment = segments.last().unwrap().unwrap().path();
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes[5_000] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    for command in [&["check", &store][..], &["scrub", &store]] {
+        let ran = varvite(command);
+        assert_eq!(ran.code, 3, "{ran:?}");
+        assert!(
+            !ran.out.contains("`varvite check`"),
+            "who has checked is not told to: {}",
+            ran.out
+        );
+        let line = typed(&ran.out).pop().unwrap();
+        let words: Vec<_> = line.split(" makes ").next().unwrap().split(' ').collect();
+        assert_eq!((words[0], words[2]), ("repair", "OUT"), "{line}");
+        let out = world.text("NEW");
+        let ran = varvite(&["repair", words[1], &out]);
+        assert_eq!(ran.code, 3, "the segment is lost: {ran:?}");
+        varvite(&["check", &out]).yes();
+        fs::remove_dir_all(out).unwrap();
+    }
+}
