@@ -19,7 +19,7 @@ pub use table::{
     BackedUp, Batch, Bytes, Cursor, Executor, Follower, KeyBounds, Keys, LoadOrder, Loader, Log,
     Lookups, MergeOperator, Observer, OpenSnapshot, OpenTable, Operation, Range, Session,
     SessionOptions, SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table, TableOptions,
-    TableStats, Transferred, Value, ValueWriter, Values, Verify, View,
+    TableStats, Tables, Transaction, Transferred, Value, ValueWriter, Values, Verify, View, Views,
 };
 
 /// The examples of the README and of the guide compile and run with the tests.

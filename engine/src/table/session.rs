@@ -1,7 +1,7 @@
 //! A session: a folder of tables, and everything that is done with one as a whole.
 //!
 //! Opening and closing it; saving, opening and deleting snapshots; opening live tables, updating several at
-//! once, and following those of another process; loading, uniting and moving tables between sessions. Relies on all rooms but `tools`.
+//! once, sharing them between threads, and following those of another process; loading, uniting and moving tables between sessions. Relies on all rooms but `tools`.
 
 mod backup;
 mod follow;
@@ -11,6 +11,8 @@ mod live;
 mod loader;
 mod new_store;
 mod snapshots;
+mod tables;
+mod transaction;
 mod transfer;
 mod union;
 mod values;
@@ -22,4 +24,6 @@ pub use live::OpenTable;
 pub use loader::{LoadOrder, Loader};
 pub use new_store::{Made, NewStore};
 pub use snapshots::{Snapshot, SnapshotContent};
+pub use tables::{Tables, Views};
+pub use transaction::Transaction;
 pub use transfer::Transferred;

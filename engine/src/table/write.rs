@@ -4,9 +4,11 @@
 //! range is an update of its own kind. Relies on `merge` for the schedule, on `durable` for the log, on
 //! `read` for views.
 
+mod prepared;
 mod range_delete;
 mod table;
 mod update;
 
+pub use prepared::{Prepared, install_all};
 pub use table::Table;
 pub use update::update_all;

@@ -81,5 +81,6 @@ mod store_files; // mutated manifests, session files and appended files; bodies 
 mod story; // a fixed workload that touches every operation
 mod table_machine; // random steps on a session and on its model
 mod threads; // readers beside a writer, its merges and helpers; every stop of the disk; closing
+mod transactions; // tables that threads share, and updates that read what they wrote
 mod transfer; // exports and imports: crashes, faults and damage on the way
 mod unions; // unions of tables: content, refusals, space, and that no work is lost

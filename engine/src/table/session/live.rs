@@ -345,7 +345,7 @@ impl Session {
         update_all(&self.store, updates)
     }
 
-    fn check_own(&self, table: &Table) -> Result<()> {
+    pub(super) fn check_own(&self, table: &Table) -> Result<()> {
         if Arc::ptr_eq(&table.store, &self.store) {
             return Ok(());
         }

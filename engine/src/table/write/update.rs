@@ -46,8 +46,8 @@ impl Drop for Part<'_> {
 
 /// A table after an update, and where its buffers begin. Nobody sees it yet.
 pub(super) struct Draft {
-    table: Table,
-    begun: Vec<LogPoint>,
+    pub(super) table: Table,
+    pub(super) begun: Vec<LogPoint>,
 }
 
 /// Applies each batch to its table, all of them or none; in the log they are one record.
@@ -56,7 +56,35 @@ pub fn update_all(store: &Arc<SegmentStore>, updates: &mut [(&mut Table, &Batch)
     Update { store, parts: &mut parts.collect::<Vec<_>>() }.run()
 }
 
+/// Gives each table the draft of its batch, all of them or none; in the log they are one record. After an error
+/// the tables are as they were.
+pub(super) fn install_all(
+    store: &Arc<SegmentStore>,
+    drafts: Vec<(&mut Table, &Batch, Draft)>,
+) -> Result<()> {
+    let part = |(table, batch, draft)| {
+        let mut part = Part::new(table, batch);
+        part.draft = Some(draft);
+        part
+    };
+    Update { store, parts: &mut drafts.into_iter().map(part).collect::<Vec<_>>() }.finish()
+}
+
 impl Update<'_, '_> {
+    /// The phases that are left where the tables have drafts.
+    fn finish(&mut self) -> Result<()> {
+        self.check()?;
+        let (store, count) = (self.store, self.count());
+        store.observe(Operation::Update, count, || {
+            store.remove_some();
+            self.make_blobs_durable()?;
+            self.write_checkpoint_if_due()?;
+            let at = self.log()?;
+            self.apply(at);
+            Ok(())
+        })
+    }
+
     fn run(&mut self) -> Result<()> {
         self.check()?;
         let (store, count) = (self.store, self.count());
@@ -239,7 +267,7 @@ impl Table {
 
     /// The table after `batch`, if the host's operator may be called: should it panic, nothing has
     /// happened yet.
-    fn draft(&self, batch: &Batch) -> Option<Draft> {
+    pub(super) fn draft(&self, batch: &Batch) -> Option<Draft> {
         let is_hosts = self.options.operator.as_ref().is_some_and(MergeOperator::is_hosts);
         (is_hosts && batch.has_upserts()).then(|| {
             let mut table = self.copy_as(String::new());
@@ -278,7 +306,7 @@ impl Table {
 
     /// Puts the operations into the buffer, sealing it whenever it is full. Gives where new buffers begin
     /// when the first operation is that at `at` of the log.
-    fn put(&mut self, batch: &Batch, at: LogPoint) -> Vec<LogPoint> {
+    pub(super) fn put(&mut self, batch: &Batch, at: LogPoint) -> Vec<LogPoint> {
         let options = Arc::clone(&self.options);
         let operator = options.operator.as_ref();
         let base_cost = self.base.as_ref().map_or(0, |base| base.cost());
@@ -315,7 +343,7 @@ impl Table {
     }
 
     /// Takes on `draft`, whose update is at `at` of the log.
-    fn install(&mut self, Draft { table, begun }: Draft, at: LogPoint) -> Vec<LogPoint> {
+    pub(super) fn install(&mut self, Draft { table, begun }: Draft, at: LogPoint) -> Vec<LogPoint> {
         (self.active, self.base, self.shape) = (table.active, table.base, table.shape);
         begun.into_iter().map(|begun| LogPoint { skip: begun.skip, ..at }).collect()
     }
@@ -329,7 +357,7 @@ impl Table {
     }
 
     /// Counts what the buffer and the last `sealed_count` sealed ones hold by now.
-    fn count_in_budget(&mut self, sealed_count: usize) {
+    pub(super) fn count_in_budget(&mut self, sealed_count: usize) {
         if sealed_count > 0 {
             let sealed = &mut Arc::make_mut(&mut self.shape).sealed;
             let newest = sealed.iter_mut().rev().take(sealed_count);

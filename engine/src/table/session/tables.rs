@@ -1,0 +1,269 @@
+//! Tables behind one handle that threads share: everybody reads, one at a time writes.
+//!
+//! Whoever writes takes the tables out of the handle and puts them back: an update for its time, a
+//! transaction for its life. Readers never wait for that; they have the views of the last update that stands, of all
+//! tables at one moment, which are replaced before the writer's call returns.
+
+use std::sync::Arc;
+
+use super::lifecycle::Session;
+use super::live::OpenTable;
+use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex, lock, wait};
+use crate::table::buffer::Batch;
+use crate::table::read::{KeyBounds, Range, Values, View};
+use crate::table::shared::SegmentStore;
+use crate::table::write::{Table, update_all};
+
+/// Tables of a session, shared by threads: a cheap handle to clone and send. See [`Session::share`].
+#[derive(Clone)]
+pub struct Tables {
+    shared: Arc<Shared>,
+}
+
+/// What the clones of a handle share.
+struct Shared {
+    /// The tables, unless somebody writes.
+    seat: Mutex<Option<Vec<Table>>>,
+    /// Signalled when the tables are back.
+    is_free: Condvar,
+    /// As the last update left them.
+    views: Mutex<Views>,
+    /// Last, because the folder's lock goes with it, and files are removed under the lock only.
+    store: Arc<SegmentStore>,
+}
+
+/// Views of tables at one moment: after the same updates.
+#[derive(Clone, Debug)]
+pub struct Views {
+    named: Arc<[(String, View)]>,
+}
+
+impl Views {
+    fn of(tables: &[Table]) -> Views {
+        Views { named: tables.iter().map(|it| (it.name().to_owned(), it.view())).collect() }
+    }
+
+    /// The view of table `name`; `Missing` when there is none of that name.
+    pub fn get(&self, name: &str) -> Result<&View> {
+        let found = self.iter().find(|(there, _)| *there == name);
+        found.map(|(_, view)| view).ok_or_else(|| no_table(name, self.iter().map(|(name, _)| name)))
+    }
+
+    /// Each table's name and view.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &View)> {
+        self.named.iter().map(|(name, view)| (name.as_str(), view))
+    }
+}
+
+/// `Missing` for a table that is not among `there`.
+pub(super) fn no_table<'a>(name: &str, there: impl Iterator<Item = &'a str>) -> Error {
+    let names: Vec<_> = there.collect();
+    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Error::missing(format!("there is no table \"{name}\"; there are: {there}"))
+}
+
+/// The number of table `name`.
+pub(super) fn find(tables: &[Table], name: &str) -> Result<usize> {
+    let found = tables.iter().position(|table| table.name() == name);
+    found.ok_or_else(|| no_table(name, tables.iter().map(Table::name)))
+}
+
+/// The tables, for the one who writes. Dropped, they are back, and everybody sees what they are now.
+pub(super) struct Seat {
+    /// Empty only while it is dropped.
+    pub(super) tables: Vec<Table>,
+    /// Whether views have to be renewed.
+    pub(super) is_changed: bool,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let tables = std::mem::take(&mut self.tables);
+        if self.is_changed {
+            let views = Views::of(&tables);
+            // What went with the old views is let go outside the lock.
+            let _old = std::mem::replace(&mut *lock(&self.shared.views), views);
+        }
+        *lock(&self.shared.seat) = Some(tables);
+        self.shared.is_free.notify_one();
+    }
+}
+
+impl Seat {
+    pub(super) fn store(&self) -> &Arc<SegmentStore> {
+        &self.shared.store
+    }
+}
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let views = self.views();
+        write!(f, "Tables({:?})", views.iter().map(|(name, _)| name).collect::<Vec<_>>())
+    }
+}
+
+impl Session {
+    /// Puts `tables` behind one handle that any number of threads may use at once. `Invalid` when one is
+    /// of another session, or two have one name.
+    ///
+    /// Reads take the views of the last update that stands, and wait for nobody. Updates and
+    /// [transactions](Tables::begin) come one after the other.
+    ///
+    /// ```
+    /// use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
+    ///
+    /// let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
+    /// let utxo = session.create_table("utxo", TableOptions::utxo())?;
+    /// let stake = session.create_table("stake", TableOptions::default())?;
+    /// let tables = session.share(vec![utxo, stake])?;
+    ///
+    /// let writer = tables.clone();
+    /// let block = std::thread::spawn(move || {
+    ///     let (mut outputs, mut earned) = (Batch::new(), Batch::new());
+    ///     outputs.insert(b"tx1#0", b"5 ada");
+    ///     earned.insert(b"pool1", b"1 ada");
+    ///     writer.commit(&[("utxo", &outputs), ("stake", &earned)]) // both or none
+    /// });
+    /// block.join().expect("the writer does not panic")?;
+    /// let views = tables.views(); // of one moment
+    /// assert!(views.get("utxo")?.get(b"tx1#0")?.is_some());
+    /// assert!(views.get("stake")?.get(b"pool1")?.is_some());
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn share(&self, mut tables: Vec<Table>) -> Result<Tables> {
+        self.store.check_open()?;
+        tables.iter().try_for_each(|table| self.check_own(table))?;
+        tables.sort_by(|a, b| a.name().cmp(b.name()));
+        check_names(&tables)?;
+        let views = Mutex::new(Views::of(&tables));
+        let (seat, is_free) = (Mutex::new(Some(tables)), Condvar::new());
+        Ok(Tables {
+            shared: Arc::new(Shared { seat, is_free, views, store: Arc::clone(&self.store) }),
+        })
+    }
+
+    /// Opens every live table, behind one handle. See [`Session::open_all`] and [`Session::share`].
+    pub fn open_shared(&self, options: &OpenTable) -> Result<Tables> {
+        self.share(self.open_all(options)?)
+    }
+}
+
+fn check_names(tables: &[Table]) -> Result<()> {
+    match tables.windows(2).find(|two| two[0].name() == two[1].name()) {
+        Some(two) => Err(Error::invalid(format!("two tables are called \"{}\"", two[0].name()))),
+        None => Ok(()),
+    }
+}
+
+impl Tables {
+    /// What all tables hold after the last update that stands: each at the same moment, never behind an
+    /// update whose call returned. O(1), waits for no writer and no disk.
+    #[must_use]
+    pub fn views(&self) -> Views {
+        lock(&self.shared.views).clone()
+    }
+
+    /// The same of one table; `Missing`.
+    pub fn view(&self, name: &str) -> Result<View> {
+        self.views().get(name).cloned()
+    }
+
+    /// See [`View::get`]; `Missing` when there is no table `name`.
+    pub fn get(&self, name: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.views().get(name)?.get(key)
+    }
+
+    /// See [`View::lookup`]; `Missing` when there is no table `name`.
+    pub fn lookup<K: AsRef<[u8]>>(&self, name: &str, keys: &[K]) -> Result<Values> {
+        self.views().get(name)?.lookup(keys)
+    }
+
+    /// See [`View::range`]; `Missing` when there is no table `name`.
+    pub fn range(&self, name: &str, range: impl KeyBounds) -> Result<Range> {
+        Ok(self.views().get(name)?.range(range))
+    }
+
+    /// See [`View::prefix`]; `Missing` when there is no table `name`.
+    pub fn prefix(&self, name: &str, prefix: impl AsRef<[u8]>) -> Result<Range> {
+        Ok(self.views().get(name)?.prefix(prefix))
+    }
+
+    /// Applies each batch to its table, all of them or none, also through a crash: those of live tables
+    /// are one record of the log. Waits while others write. Costs and errors are those of
+    /// [`Table::update`], and `Missing`; `Invalid` when a table is named twice.
+    pub fn commit(&self, changes: &[(&str, &Batch)]) -> Result<()> {
+        let mut seat = self.take_seat();
+        let mut batches: Vec<Option<&Batch>> = vec![None; seat.tables.len()];
+        for (name, batch) in changes {
+            let place = &mut batches[find(&seat.tables, name)?];
+            if place.replace(batch).is_some() {
+                return Err(Error::invalid(format!(
+                    "table \"{name}\" is named twice: put its batches together with Batch::append"
+                )));
+            }
+        }
+        let store = Arc::clone(seat.store());
+        let updates = seat.tables.iter_mut().zip(batches);
+        let mut updates: Vec<_> =
+            updates.filter_map(|(table, batch)| Some((table, batch?))).collect();
+        let outcome = update_all(&store, &mut updates);
+        // Also after an error, which may leave merge work done.
+        seat.is_changed = true;
+        outcome
+    }
+
+    /// Works ahead on merges by up to `credits` bytes of entries; returns how much is left to do. See
+    /// [`Table::work`]. Waits while others write.
+    pub fn work(&self, credits: u64) -> Result<u64> {
+        let mut seat = self.take_seat();
+        seat.is_changed = true;
+        let (mut left, mut owed) = (credits, 0);
+        for table in &mut seat.tables {
+            owed += table.work(left)?;
+            left = left.saturating_sub(table.last_work());
+        }
+        Ok(owed)
+    }
+
+    /// Runs `action` on the tables themselves, for what the handle has no call for: snapshots, statistics, tables that
+    /// come or go. Waits while others write, and has them wait. `Invalid` when two tables have one name
+    /// afterwards, or one is of another session; such tables are dropped.
+    pub fn with<T>(&self, action: impl FnOnce(&mut Vec<Table>) -> T) -> Result<T> {
+        let mut seat = self.take_seat();
+        seat.is_changed = true;
+        let result = action(&mut seat.tables);
+        seat.tables.sort_by(|a, b| a.name().cmp(b.name()));
+        let checked = check_names(&seat.tables);
+        seat.tables.dedup_by(|a, b| a.name() == b.name());
+        let store = Arc::clone(seat.store());
+        let before = seat.tables.len();
+        seat.tables.retain(|table| Arc::ptr_eq(&table.store, &store));
+        if seat.tables.len() < before {
+            return Err(Error::invalid("a table belongs to another session"));
+        }
+        checked.map(|()| result)
+    }
+
+    /// The tables if nobody writes just now.
+    pub(super) fn try_take_seat(&self) -> Option<Seat> {
+        let tables = lock(&self.shared.seat).take()?;
+        Some(self.seat(tables))
+    }
+
+    fn seat(&self, tables: Vec<Table>) -> Seat {
+        Seat { tables, is_changed: false, shared: Arc::clone(&self.shared) }
+    }
+
+    /// The tables, once nobody writes.
+    pub(super) fn take_seat(&self) -> Seat {
+        let mut seat = lock(&self.shared.seat);
+        loop {
+            if let Some(tables) = seat.take() {
+                return self.seat(tables);
+            }
+            seat = wait(&self.shared.is_free, seat);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Updates of several tables that read what they wrote, and stand together or not at all.
+//!
+//! Operations gather in a batch for each table. The first read applies them to a copy of the table
+//! (`write/prepared.rs`), and what comes later with each further read. So a transaction that only writes is an update, and one that reads
+//! costs a copy of a few pointers.
+
+use super::tables::{Seat, Tables, find};
+use crate::error::Result;
+use crate::table::buffer::Batch;
+use crate::table::read::{KeyBounds, Range, Values, View};
+use crate::table::write::{Prepared, Table, install_all, update_all};
+
+/// An update in the making, by the only one who writes. See [`Tables::begin`].
+///
+/// Dropped without [`Transaction::commit`], it leaves the tables as they were.
+pub struct Transaction {
+    /// One for each table.
+    parts: Vec<Part>,
+    seat: Seat,
+}
+
+/// What it does to one table.
+#[derive(Default)]
+struct Part {
+    /// What a read has asked for.
+    prepared: Option<Prepared>,
+    /// What came since.
+    batch: Batch,
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.seat.tables.iter().map(Table::name);
+        let parts = names.zip(self.parts.iter().map(|part| part.batch.len()));
+        f.debug_map().entries(parts).finish()
+    }
+}
+
+impl Part {
+    /// Brings the copy of the table up to date, which is made if need be.
+    fn prepare(&mut self, table: &Table) -> Result<&mut Prepared> {
+        let prepared = self.prepared.get_or_insert_with(|| Prepared::new(table));
+        if !self.batch.is_empty() {
+            prepared.apply(&self.batch)?;
+            self.batch.clear();
+        }
+        Ok(prepared)
+    }
+}
+
+impl Tables {
+    /// Begins a transaction, which reads what it wrote, as the only one who writes until it ends. Waits while others
+    /// write: a thread that begins a second one, or commits a batch beside its own, waits for itself.
+    ///
+    /// ```
+    /// use varvite::{Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
+    ///
+    /// let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
+    /// let tables = session.share(vec![session.create_table("utxo", TableOptions::utxo())?])?;
+    /// let mut block = tables.begin();
+    /// block.batch("utxo")?.insert(b"tx1#0", b"5 ada").insert(b"tx1#1", b"2 ada");
+    /// assert!(block.get("utxo", b"tx1#0")?.is_some()); // a later transaction of the block spends it
+    /// block.batch("utxo")?.delete(b"tx1#0");
+    /// assert_eq!(block.prefix("utxo", b"tx1#")?.count(), 1);
+    /// assert_eq!(tables.get("utxo", b"tx1#1")?, None); // nobody else sees it yet
+    /// block.commit()?;
+    /// assert!(tables.get("utxo", b"tx1#1")?.is_some());
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    #[must_use]
+    pub fn begin(&self) -> Transaction {
+        Transaction::new(self.take_seat())
+    }
+
+    /// The same if nobody writes just now.
+    #[must_use]
+    pub fn try_begin(&self) -> Option<Transaction> {
+        self.try_take_seat().map(Transaction::new)
+    }
+}
+
+impl Transaction {
+    fn new(seat: Seat) -> Transaction {
+        Transaction { parts: seat.tables.iter().map(|_| Part::default()).collect(), seat }
+    }
+
+    /// Where operations on table `name` go: all that a [`Batch`] can do. They are looked at by the next read
+    /// of that table, and by the commit. `Missing` when there is no such table.
+    pub fn batch(&mut self, name: &str) -> Result<&mut Batch> {
+        let number = find(&self.seat.tables, name)?;
+        Ok(&mut self.parts[number].batch)
+    }
+
+    /// Table `name` as this transaction has it so far.
+    fn table(&mut self, name: &str) -> Result<&Table> {
+        let number = find(&self.seat.tables, name)?;
+        let (part, table) = (&mut self.parts[number], &self.seat.tables[number]);
+        if part.prepared.is_none() && part.batch.is_empty() {
+            return Ok(table);
+        }
+        Ok(part.prepare(table)?.table())
+    }
+
+    /// What `key` is bound to in table `name`, with what the transaction wrote. See [`View::get`]; `Missing`,
+    /// and the errors of [`Table::update`] for what it wrote, after which it is to be dropped.
+    pub fn get(&mut self, name: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.table(name)?.get(key)
+    }
+
+    /// The same for many keys. See [`View::lookup`].
+    pub fn lookup<K: AsRef<[u8]>>(&mut self, name: &str, keys: &[K]) -> Result<Values> {
+        self.table(name)?.lookup(keys)
+    }
+
+    /// Table `name` at this moment, with what the transaction wrote; what it writes later is not in it.
+    pub fn view(&mut self, name: &str) -> Result<View> {
+        self.table(name).map(Table::view)
+    }
+
+    /// See [`View::range`] and [`Transaction::view`].
+    pub fn range(&mut self, name: &str, range: impl KeyBounds) -> Result<Range> {
+        Ok(self.table(name)?.range(range))
+    }
+
+    /// See [`View::prefix`] and [`Transaction::view`].
+    pub fn prefix(&mut self, name: &str, prefix: impl AsRef<[u8]>) -> Result<Range> {
+        Ok(self.table(name)?.prefix(prefix))
+    }
+
+    /// Makes everything it wrote stand, all of it or nothing, also through a crash: what it did to live
+    /// tables is one record of the log. Errors are those of [`Table::update`]; after one the tables are as
+    /// they were before the transaction.
+    pub fn commit(mut self) -> Result<()> {
+        let Transaction { parts, seat } = &mut self;
+        seat.is_changed = true;
+        let store = std::sync::Arc::clone(seat.store());
+        let parts = std::mem::take(parts);
+        if parts.iter().all(|part| part.prepared.is_none()) {
+            let tables = seat.tables.iter_mut().zip(&parts);
+            let updates = tables.filter(|(_, part)| !part.batch.is_empty());
+            let mut updates: Vec<_> = updates.map(|(table, part)| (table, &part.batch)).collect();
+            return if updates.is_empty() { Ok(()) } else { update_all(&store, &mut updates) };
+        }
+        let mut prepared = Vec::new();
+        for (table, mut part) in seat.tables.iter_mut().zip(parts) {
+            if part.prepared.is_none() && part.batch.is_empty() {
+                continue;
+            }
+            part.prepare(table)?;
+            prepared.extend(part.prepared.map(|prepared| (table, prepared)));
+        }
+        install_all(&store, prepared)
+    }
+
+    /// Drops what it wrote. The same as dropping it.
+    pub fn rollback(self) {}
+}
