@@ -214,6 +214,10 @@ impl NewStore {
         // What was taken in and is not named goes.
         drop(self.intake);
         self.store.remove_all();
-        self.before.map_or(Ok(()), Session::close)
+        if let Some(before) = self.before {
+            // The new backup stands, whatever becomes of what the old one had.
+            let _ = before.close();
+        }
+        Ok(())
     }
 }

@@ -337,7 +337,7 @@ impl SegmentStore {
         let id = self.new_id();
         let options = SegmentOptions {
             id,
-            identity: combine(self.identity, id),
+            identity: self.new_identity(id),
             store: self.identity,
             salt: self.salt.number(),
             bits_per_entry: u32::from(filter_bits),
@@ -400,6 +400,12 @@ impl SegmentStore {
         self.next_segment.fetch_max(id.saturating_add(1), Ordering::Relaxed);
     }
 
+    /// The identity of a new segment or blob file. Entries and backups know it by this, so a copy of the
+    /// store, opened with another seed, uses another.
+    fn new_identity(&self, id: u64) -> u64 {
+        combine(combine(self.identity, id), self.seed)
+    }
+
     /// A builder of a new blob file.
     pub fn build_blob(&self) -> Result<BlobBuilder> {
         self.check_writable()?;
@@ -408,8 +414,7 @@ impl SegmentStore {
         let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
         let file = self.disk.open(&paths::blob(id), Mode::Create, self.options.access)?;
         let shared = SharedFile::unkept(&self.counted, paths::blob(id), Arc::clone(&file));
-        // Entries name it by this, so a copy of the store, opened with another seed, uses another.
-        let identity = combine(combine(self.identity, id), self.seed);
+        let identity = self.new_identity(id);
         Ok(BlobBuilder::new(
             (id, identity, self.identity),
             file,
