@@ -12,6 +12,7 @@ use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::table::check::check;
+use varvite::table::repair::{RepairOptions, repair};
 use varvite::{
     Batch, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions,
     Verify,
@@ -452,6 +453,9 @@ fn a_backup_that_lost_its_checkpoint_loses_no_file_to_whoever_opens_it() {
             let error = source.backup(&shared, Verify::Quick).unwrap_err();
             assert!(error.kind() == Kind::Exists && says(error.detail()), "{error}");
             assert_eq!(target.files(), before);
+            let repaired = repair(&shared, &memory(3), &RepairOptions::default()).unwrap();
+            let is_told = repaired.losses.iter().any(|loss| loss.file == "checkpoint");
+            assert!(is_told && repaired.live_tables.is_empty(), "{repaired:?}");
             // With the right one it is what it was.
             target.replace("checkpoint", checkpoint).unwrap();
             source.backup(&shared, Verify::Full).unwrap();
@@ -459,10 +463,6 @@ fn a_backup_that_lost_its_checkpoint_loses_no_file_to_whoever_opens_it() {
     }
 }
 
-/// What a folder's readers hold and what comes to it later never has the same number.
-#[test]
-fn a_follower_of_a_backup_goes_on_through_its_refreshes() {
-    let (session, mut tables) = twins(memory(1));
 /// A copy of the store that took its place has other segments under the same numbers.
 #[test]
 fn a_backup_of_another_branch_of_the_store_keeps_nothing_of_the_first() {
@@ -559,6 +559,10 @@ fn a_refresh_that_stands_is_told_as_one() {
     assert!(refused > 10 && stands > 10, "{refused} {stands}");
 }
 
+/// What a folder's readers hold and what comes to it later never has the same number.
+#[test]
+fn a_follower_of_a_backup_goes_on_through_its_refreshes() {
+    let (session, mut tables) = twins(memory(1));
     let target = memory(2);
     let insert = |table: &mut Table, from: u64| {
         for number in from..from + 60 {
