@@ -344,13 +344,13 @@ impl SegmentStore {
             access: self.options.access,
         };
         let path = paths::segment(id);
-        let mut builder = match self.spares.take(&path, options.access, about_bytes)? {
-            Some(file) => SegmentBuilder::over(file, options),
-            None => {
-                // Nor is anything made in a folder that is another's.
-                self.check_lock()?;
-                SegmentBuilder::new(&*self.disk, &path, options)?
-            }
+        let spare = self.spares.take(&path, options.access, about_bytes)?;
+        let mut builder = if let Some(file) = spare {
+            SegmentBuilder::over(file, options)
+        } else {
+            // Nor is anything made in a folder that is another's.
+            self.check_lock()?;
+            SegmentBuilder::new(&*self.disk, &path, options)?
         };
         builder.count_file(|file| {
             let shared = SharedFile::unkept(&self.counted, path, file);

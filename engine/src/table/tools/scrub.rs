@@ -349,7 +349,7 @@ impl Scrub {
                 Ok(open) => open,
                 Err(refused) => {
                     let (kept, error) = *refused;
-                    return self.refused(number, kept, error);
+                    return self.refused(number, kept, &error);
                 }
             }
         };
@@ -374,11 +374,11 @@ impl Scrub {
     }
 
     /// What becomes of a file that does not open; how many pages that is.
-    fn refused(&mut self, number: u64, kept: Kept, error: Error) -> Result<u64> {
+    fn refused(&mut self, number: u64, kept: Kept, error: &Error) -> Result<u64> {
         let pages = kept.what.file_bytes() / PAGE_BYTES as u64;
         self.has_finished = true;
         if error.kind() != Kind::Missing {
-            self.note(&kept, &error);
+            self.note(&kept, error);
             return Ok(pages);
         }
         match self.is_named(number, &kept) {

@@ -21,6 +21,9 @@ use crate::table::merge::{Input, MergeJob, MergeState, Merging, Shape};
 use crate::table::runs::{Run, Segment};
 use crate::table::shared::SegmentStore;
 
+/// Where a range begins and ends.
+type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// Ranges without those that others have in them, joined where they meet, in the order of their keys.
 struct Joined(Vec<KeyRange>);
 
@@ -28,7 +31,7 @@ impl Joined {
     fn new<'a>(ranges: impl Iterator<Item = &'a KeyRange>) -> Joined {
         let mut sorted: Vec<_> = ranges.map(KeyRange::bounds).collect();
         sorted.sort_unstable_by(|one, other| by_lower(one.0, other.0));
-        let mut joined: Vec<(Bound<&[u8]>, Bound<&[u8]>)> = Vec::new();
+        let mut joined: Vec<Bounds<'_>> = Vec::new();
         for (lower, upper) in sorted {
             match joined.last_mut() {
                 Some((_, before)) if meet(*before, lower) => {
