@@ -26,7 +26,8 @@ pub struct Arguments {
     /// Mebibytes a second at most; 0 for no limit
     #[arg(long, value_name = "MIB", default_value_t = 32)]
     rate: u64,
-    /// End after about so many mebibytes; then it says from where to go on
+    /// End after about so many mebibytes of files, one at least; then it says from where to go on. The log is
+    /// read each time
     #[arg(long, value_name = "MIB")]
     most: Option<u64>,
     /// Go on from there: the number of a file
@@ -55,7 +56,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         let progress = scrub.progress();
         bar.set_total(progress.total_bytes);
         bar.set(progress.done_bytes);
-        if is_done || most.is_some_and(|most| progress.done_bytes >= most) {
+        if is_done || most.is_some_and(|most| scrub.may_end(most)) {
             break is_done;
         }
         let per_second = (arguments.rate << 20) as f64;

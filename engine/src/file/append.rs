@@ -151,9 +151,32 @@ pub fn scan_on(
     identity: u64,
     from: Position,
     searched: u64,
+    each: impl FnMut(Position, &[u8]) -> Result<()>,
+) -> Result<Scan> {
+    scan_ahead(file, identity, from, (searched, SCAN_BYTES), each)
+}
+
+/// The same for who wants about `bytes` bytes of records and then has `each` end it: hardly more is read.
+pub fn scan_part(
+    file: &dyn File,
+    identity: u64,
+    from: Position,
+    bytes: u64,
+    each: impl FnMut(Position, &[u8]) -> Result<()>,
+) -> Result<Scan> {
+    let ahead = bytes.clamp(HEAD as u64, SCAN_BYTES as u64) as usize;
+    scan_ahead(file, identity, from, (0, ahead), each)
+}
+
+/// The same, where nothing was behind the records up to byte `searched`, with reads of `ahead` bytes at least.
+fn scan_ahead(
+    file: &dyn File,
+    identity: u64,
+    from: Position,
+    (searched, ahead): (u64, usize),
     mut each: impl FnMut(Position, &[u8]) -> Result<()>,
 ) -> Result<Scan> {
-    let mut window = Window::new(file, file.len()?);
+    let mut window = Window { ahead, ..Window::new(file, file.len()?) };
     if window.file_end < from.offset {
         return Err(Error::corrupt(
             file.path(),
@@ -198,7 +221,7 @@ pub fn scan_on(
             ));
         }
         suspect = Some(end);
-        window = Window::new(file, file.len()?);
+        window = Window { ahead, ..Window::new(file, file.len()?) };
     }
     Ok(Scan { end, tail_bytes: window.file_end.saturating_sub(end.offset), synced })
 }
@@ -286,11 +309,13 @@ struct Window<'a> {
     file_end: u64,
     start: u64,
     bytes: Vec<u8>,
+    /// How many bytes are read at least, where there are as many.
+    ahead: usize,
 }
 
 impl<'a> Window<'a> {
     fn new(file: &'a dyn File, file_end: u64) -> Self {
-        Window { file, file_end, start: 0, bytes: Vec::new() }
+        Window { file, file_end, start: 0, bytes: Vec::new(), ahead: SCAN_BYTES }
     }
 
     /// The head at `offset` if it is one written to this place, whose record ends by the file's end.
@@ -306,7 +331,7 @@ impl<'a> Window<'a> {
         let inside =
             offset >= self.start && offset + length as u64 <= self.start + self.bytes.len() as u64;
         if !inside {
-            let ahead = left.min(length.max(SCAN_BYTES) as u64) as usize;
+            let ahead = left.min(length.max(self.ahead) as u64) as usize;
             self.bytes.resize(ahead, 0);
             self.start = offset;
             let found = self.file.read_at(offset, &mut self.bytes)?;

@@ -2,7 +2,9 @@
 //! that wait until somebody has time for them.
 //!
 //! Whoever no longer knows for sure what is durable, or gives the folder to somebody else, stops them
-//! first: afterwards nothing goes any more, also by a thread that had asked before.
+//! first: afterwards nothing goes any more, also by a thread that had asked before. A folder may also be taken
+//! away, and another be put in its place with files of the same names: so whose it is is asked before each
+//! batch of removals, and that ends them too.
 //!
 //! The last holder of a file may be a reader, who has no time to free it: it leaves the removal here, for
 //! whoever writes next. What nobody does is done at the next opening.
@@ -17,8 +19,13 @@ use crate::sync::{AtomicBool, Mutex, Ordering, RwLock, lock};
 /// One that waits.
 type Removal = Box<dyn FnOnce() + Send>;
 
+/// Whether the folder is still that of whoever asks.
+type IsOurs = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// The right to remove files, shared by all that may.
 pub struct Removals {
+    /// None where nobody can take the folder.
+    is_ours: Option<IsOurs>,
     /// Held shared across each removal.
     allowed: RwLock<bool>,
     waiting: Waiting,
@@ -78,8 +85,31 @@ impl fmt::Debug for Removals {
 impl Removals {
     /// Removals that are allowed until they are stopped, or never.
     pub fn new(allowed: bool) -> Arc<Removals> {
+        Self::with(allowed, None)
+    }
+
+    /// The same in a folder that somebody may take away: then `is_ours` says no, and they are stopped.
+    pub fn guarded(
+        allowed: bool,
+        is_ours: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Arc<Removals> {
+        Self::with(allowed, Some(Box::new(is_ours)))
+    }
+
+    fn with(allowed: bool, is_ours: Option<IsOurs>) -> Arc<Removals> {
         let [waiting, long] = [(); 2].map(|()| Waiting::new(allowed));
-        Arc::new(Removals { allowed: RwLock::new(allowed), waiting, long })
+        Arc::new(Removals { is_ours, allowed: RwLock::new(allowed), waiting, long })
+    }
+
+    /// Whether files may be removed or renamed now: once before each batch of them, since it costs a look at
+    /// the disk. Not to be asked in a removal.
+    pub fn may_begin(&self) -> bool {
+        let is_allowed = *self.allowed.read().unwrap_or_else(PoisonError::into_inner);
+        if !is_allowed || self.is_ours.as_ref().is_none_or(|is_ours| is_ours()) {
+            return is_allowed;
+        }
+        self.stop();
+        false
     }
 
     /// Does `removal` unless they were stopped. It must not ask again: somebody may be waiting to
@@ -115,6 +145,9 @@ impl Removals {
     }
 
     fn collect_from(&self, waiting: &Waiting, most: usize) -> usize {
+        if most == 0 || !waiting.has_some() || !self.may_begin() {
+            return 0;
+        }
         let mut count = 0;
         while count < most
             && let Some(removal) = waiting.take()

@@ -73,6 +73,9 @@ impl SpareFiles {
         about_bytes: u64,
     ) -> Result<Option<Arc<dyn File>>> {
         self.removals.collect(COLLECTED);
+        if lock(&self.files).is_empty() || !self.removals.may_begin() {
+            return Ok(None);
+        }
         let taken = self.removals.unless_stopped(|| self.rename(path, access, about_bytes));
         taken.unwrap_or(Ok(None))
     }
@@ -105,6 +108,9 @@ impl SpareFiles {
     /// Frees a piece of what is too much: freeing a whole file at once takes milliseconds, for which
     /// an update would wait.
     pub fn shed(&self) {
+        if self.bytes() <= self.bytes_max || !self.removals.may_begin() {
+            return;
+        }
         self.removals.unless_stopped(|| quietly(|| self.shed_piece()));
     }
 
@@ -149,6 +155,9 @@ impl SpareFiles {
         // Those that take long let go of others.
         let long = self.removals.collect_long(usize::MAX);
         let collected = long + self.removals.collect(usize::MAX);
+        if lock(&self.files).is_empty() || !self.removals.may_begin() {
+            return collected;
+        }
         let cleared = self.removals.unless_stopped(|| {
             let files = std::mem::take(&mut *lock(&self.files));
             for spare in &files {
@@ -176,6 +185,8 @@ mod tests {
     use super::super::shared::{Counted, SharedFile};
     use super::*;
     use crate::disk::memory::MemoryDisk;
+    use crate::error::Error;
+    use crate::sync::{AtomicBool, Ordering};
 
     fn made(disk: &Arc<dyn Disk>, path: &str, length: usize) -> Arc<dyn File> {
         let file = disk.open(path, Mode::Create, Access::Buffered).unwrap();
@@ -275,5 +286,39 @@ mod tests {
         assert!(!disk.exists("a").unwrap());
         let error = spares.make_room(|| file.write_at(0, &vec![1; 90_000])).unwrap_err();
         assert!(error.is_no_space(), "{error}");
+    }
+
+    #[test]
+    fn all_stay_in_a_folder_that_was_taken() {
+        let disk: Arc<dyn Disk> = MemoryDisk::new();
+        let is_taken = Arc::new(AtomicBool::new(false));
+        let taken = Arc::clone(&is_taken);
+        let removals = Removals::guarded(true, move || !taken.load(Ordering::Acquire));
+        let spares = SpareFiles::new(&disk, 1_000, &removals);
+        let counted = Counted::new(&disk, &removals, None);
+        for (path, is_spare) in [("a", true), ("b", true), ("c", false)] {
+            let shared = SharedFile::unkept(&counted, path, made(&disk, path, 900));
+            if is_spare {
+                shared.spare_in(&spares);
+            }
+            drop(shared);
+            if is_spare {
+                removals.collect(usize::MAX);
+            }
+        }
+        assert_eq!(spares.bytes(), 1_800);
+        is_taken.store(true, Ordering::Release);
+        let full = || Err::<(), _>(Error::io("write", "d", std::io::ErrorKind::StorageFull.into()));
+        assert!(spares.make_room(full).unwrap_err().is_no_space());
+        spares.shed();
+        removals.collect_some(4);
+        assert!(spares.take("d", Access::Buffered, 900).unwrap().is_none());
+        // Not even when it comes back: who had it meanwhile is not known.
+        is_taken.store(false, Ordering::Release);
+        drop(spares);
+        assert_eq!(removals.collect(usize::MAX), 0);
+        for path in ["a", "b", "c"] {
+            assert_eq!(disk.open(path, Mode::Read, Access::Buffered).unwrap().len().unwrap(), 900);
+        }
     }
 }

@@ -83,6 +83,31 @@ pub const fn combine(a: u64, b: u64) -> u64 {
     mixed(mixed(a.wrapping_add(STEP)) ^ b)
 }
 
+/// The number that was [combined](combine) with `a` to `combined`.
+#[must_use]
+pub const fn second_of(a: u64, combined: u64) -> u64 {
+    unmixed(combined) ^ mixed(a.wrapping_add(STEP))
+}
+
+/// The number that was [mixed].
+const fn unmixed(number: u64) -> u64 {
+    let number = number ^ (number >> 31) ^ (number >> 62);
+    let number = number.wrapping_mul(inverse(0x94d0_49bb_1331_11eb));
+    let number = number ^ (number >> 27) ^ (number >> 54);
+    let number = number.wrapping_mul(inverse(0xbf58_476d_1ce4_e5b9));
+    number ^ (number >> 30) ^ (number >> 60)
+}
+
+/// The number by which an odd one gives 1: each step doubles the bits that are right, from three on.
+const fn inverse(odd: u64) -> u64 {
+    let (mut found, mut round) = (odd, 0);
+    while round < 5 {
+        found = found.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(found)));
+        round += 1;
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -102,6 +127,15 @@ mod tests {
                 let mut key = [0u8; 34];
                 key[byte] = 1 << bit;
                 assert!(seen.insert(hash(0, &key)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_combined_is_found_again() {
+        for a in [0, 1, 42, u64::MAX] {
+            for b in (0..64).map(|bit| (1 << bit) + a % 3) {
+                assert_eq!(second_of(a, combine(a, b)), b);
             }
         }
     }

@@ -44,7 +44,7 @@ impl FileKind {
         (FileKind::Pack, b'P', "pack", 2, 2),
         (FileKind::Control, b'C', "control", 2, 2),
         (FileKind::Log, b'L', "log", 2, 2),
-        (FileKind::Checkpoint, b'K', "checkpoint", 2, 2),
+        (FileKind::Checkpoint, b'K', "checkpoint", 3, 2),
     ];
 
     fn row(self) -> (FileKind, u8, &'static str, u16, u16) {

@@ -16,7 +16,9 @@ mod opening;
 pub mod snapshot;
 pub mod verify;
 
-pub use checkpoint::{Checkpoint, CheckpointTag, LiveRecord, Origin, read_checkpoint, read_tag};
+pub use checkpoint::{
+    Checkpoint, CheckpointTag, LiveRecord, Origin, ShapeCut, read_checkpoint, read_tag,
+};
 pub use live_tables::{Frozen, LiveTables, LiveWriter, Opened, TableState, no_live_table};
 pub use log::{LogFile, LogPlace, LogWriter, scan};
 pub use log_copy::LogCopy;

@@ -5,6 +5,7 @@
 //! Relies on `runs` for what is in the files.
 
 mod counters;
+mod held_lock;
 mod options;
 pub mod paths;
 mod pins;

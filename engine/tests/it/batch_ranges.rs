@@ -2,7 +2,9 @@
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use crate::hooked_disk::{Call, HookedDisk};
 use crate::listed::Listed;
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -186,4 +188,33 @@ fn checkpoints_inside_a_record_with_ranges_replay_to_the_same() {
             }
         }
     }
+}
+
+/// A range that a batch has often is looked through once, and so is one that another has in it.
+#[test]
+fn ranges_that_overlap_cost_what_they_cover() {
+    let costs = [1, 1_000].map(|times| {
+        let reads = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&reads);
+        let disk = HookedDisk::new(MemoryDisk::seeded(1), move |call, _| {
+            count.fetch_add(u64::from([Call::Read, Call::Submit].contains(&call)), SeqCst);
+        });
+        let session = Session::create(disk, options()).unwrap();
+        let mut table = filled(&session, "t", 200);
+        let mut batch = Batch::new();
+        batch.insert(&key(7), b"in it");
+        for number in 0..times {
+            batch.delete_range(Included(&key(number % 5)), Excluded(&key(150)));
+        }
+        batch.delete_range(Included(&key(150)), Included(&key(190)));
+        batch.insert(&key(9), b"behind");
+        batch.delete_range(Included(&key(195)), Unbounded);
+        let before = reads.load(SeqCst);
+        table.update(&batch).unwrap();
+        let found = content(&table);
+        assert_eq!(found.len(), 5, "{found:?}");
+        assert_eq!(found[0], (key(9), b"behind".to_vec()));
+        reads.load(SeqCst) - before
+    });
+    assert!(costs[1] < costs[0] + 20, "{costs:?}");
 }

@@ -42,10 +42,14 @@ type Hook = Arc<dyn Fn(Call, &str) + Send + Sync>;
 /// Whether a write that was done is said to have failed.
 type Fails = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// Told of each file's reads: its path, and how many bytes.
+type Reads = Arc<dyn Fn(&str, usize) + Send + Sync>;
+
 pub struct HookedDisk {
     inner: Arc<dyn Disk>,
     before: Hook,
     fails: Option<Fails>,
+    reads: Option<Reads>,
     locked: Arc<AtomicBool>,
 }
 
@@ -63,7 +67,16 @@ impl HookedDisk {
         locked: Arc<AtomicBool>,
         before: impl Fn(Call, &str) + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
-        Arc::new(HookedDisk { inner, before: Arc::new(before), fails: None, locked })
+        Arc::new(HookedDisk { inner, before: Arc::new(before), fails: None, reads: None, locked })
+    }
+
+    /// `reads` is told of each file's reads: its path, and how many bytes.
+    pub fn counting_reads(
+        inner: Arc<dyn Disk>,
+        reads: impl Fn(&str, usize) + Send + Sync + 'static,
+    ) -> Arc<HookedDisk> {
+        let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
+        Arc::new(HookedDisk { inner, before, fails: None, reads: Some(Arc::new(reads)), locked })
     }
 
     /// After each write `fails` is asked whether to say that it failed; its bytes are there then.
@@ -72,7 +85,7 @@ impl HookedDisk {
         fails: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
-        Arc::new(HookedDisk { inner, before, fails: Some(Arc::new(fails)), locked })
+        Arc::new(HookedDisk { inner, before, fails: Some(Arc::new(fails)), reads: None, locked })
     }
 }
 
@@ -101,7 +114,7 @@ impl Disk for HookedDisk {
         (self.before)(Call::Open(mode), path);
         let inner = self.inner.open(path, mode, access)?;
         let (before, fails) = (Arc::clone(&self.before), self.fails.clone());
-        Ok(Arc::new(HookedFile { inner, before, fails }))
+        Ok(Arc::new(HookedFile { inner, before, fails, reads: self.reads.clone() }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -199,6 +212,7 @@ struct HookedFile {
     inner: Arc<dyn File>,
     before: Hook,
     fails: Option<Fails>,
+    reads: Option<Reads>,
 }
 
 impl fmt::Debug for HookedFile {
@@ -216,6 +230,9 @@ impl HookedFile {
 impl File for HookedFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.tell(Call::Read);
+        if let Some(reads) = &self.reads {
+            reads(self.inner.path(), buffer.len());
+        }
         self.inner.read_at(offset, buffer)
     }
 

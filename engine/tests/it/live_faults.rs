@@ -2,6 +2,7 @@
 //! nobody waits for ever, and what is wrong with one table is not the others' concern.
 
 use std::ops::Bound::Unbounded;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
 use std::time::Duration;
@@ -311,6 +312,75 @@ fn no_log_file_goes_from_a_folder_whose_lock_was_taken() {
         }
     }
     assert!(waited > 0, "no file ever waited to be removed");
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// The folder is replaced by a copy of it, in which another process goes on under the same numbers.
+#[test]
+fn no_segment_goes_from_a_folder_whose_lock_was_taken() {
+    let mut shared = 0;
+    for updates in (2..40_u64).step_by(3) {
+        for closes in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let (here, copy) = (folder.path().join("store"), folder.path().join("copy"));
+            std::fs::create_dir(&here).unwrap();
+            let options =
+                SessionOptions { seed: None, log_file_bytes: 1 << 20, ..options(Log::Written) };
+            let session = Session::create(OsDisk::new(&here).unwrap(), options.clone()).unwrap();
+            let mut table = session.create_table("t", small()).unwrap();
+            (0..200_u64).for_each(|number| insert(&mut table, &number.to_be_bytes()).unwrap());
+            drop((table, session));
+            copy_folder(&here, &copy);
+            let open = || {
+                let disk = OsDisk::new(&here).unwrap();
+                let session = Session::open(disk, options.clone()).unwrap();
+                let table = session.open_table("t", &OpenTable::default()).unwrap();
+                (session, table)
+            };
+            let (first, mut table) = open();
+            for number in 0..updates * 10 {
+                insert(&mut table, &(number % 200).to_be_bytes()).unwrap();
+            }
+            std::fs::rename(&here, folder.path().join("gone")).unwrap();
+            std::fs::rename(&copy, &here).unwrap();
+            let (second, mut other) = open();
+            for number in 0..updates * 10 + 50 {
+                insert(&mut other, &(number % 200).to_be_bytes()).unwrap();
+            }
+            let content = SnapshotContent { label: "", payload: b"", tables: &[&other] };
+            second.save_snapshot("s", content).unwrap();
+            let segments = |at: &Path| {
+                let entries = std::fs::read_dir(at.join("segments")).unwrap();
+                let names = entries.map(|entry| entry.unwrap().file_name());
+                names.collect::<std::collections::BTreeSet<_>>()
+            };
+            let before = segments(&here);
+            let own = segments(&folder.path().join("gone"));
+            shared += before.intersection(&own).count();
+            if closes {
+                drop((table, first));
+            } else {
+                for number in 0..300_u64 {
+                    let _ = insert(&mut table, &number.to_be_bytes());
+                }
+                assert!(first.is_poisoned(), "{updates}");
+            }
+            assert!(segments(&here).is_superset(&before), "{updates}, {closes}");
+        }
+    }
+    assert!(shared > 0, "no number was in both folders");
 }
 
 /// Log files that wait to be removed make room for whoever writes, merges too.

@@ -205,3 +205,163 @@ fn a_failing_read_is_told_and_ends_nothing() {
     }
     assert!(told > 20, "{told}");
 }
+
+/// A store with a log of about `log_bytes`, whatever else it has.
+fn with_log(disk: &Arc<MemoryDisk>, log_bytes: usize) -> Session {
+    let options = SessionOptions { log_file_bytes: 64 << 20, ..options(Log::Written) };
+    let session = Session::create(Arc::clone(disk) as Arc<dyn Disk>, options).unwrap();
+    let small = TableOptions { write_buffer_bytes: 20_000, ..TableOptions::default() };
+    let mut table = session.create_table("t", small).unwrap();
+    for number in 0..log_bytes as u64 / 1_000 {
+        table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 950])).unwrap();
+    }
+    let content = varvite::SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("s", content).unwrap();
+    session
+}
+
+/// Log and files are each longer than what a run reads: still each run gets on.
+#[test]
+fn runs_that_go_on_from_where_one_ended_come_to_an_end() {
+    let inner = MemoryDisk::seeded(1);
+    drop(with_log(&inner, 300_000));
+    let read = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = Arc::clone(&read);
+    let disk = HookedDisk::new(Arc::clone(&inner) as Arc<dyn Disk>, move |call, path| {
+        if call == Call::Read && path.starts_with("segments/") {
+            seen.lock().unwrap().insert(path.to_owned());
+        }
+    });
+    let report = check(&(Arc::clone(&inner) as _), |_| ControlFlow::Continue(())).unwrap();
+    for most in [1, 20_000, 250_000] {
+        read.lock().unwrap().clear();
+        let (mut from, mut runs) = (0, 0);
+        loop {
+            let session =
+                Session::open_read_only(Arc::clone(&disk) as _, SessionOptions::default()).unwrap();
+            let mut scrub = session.scrub(from).unwrap();
+            let is_done = loop {
+                let is_done = scrub.work(4).unwrap() == 0;
+                if is_done || scrub.may_end(most) {
+                    break is_done;
+                }
+            };
+            runs += 1;
+            assert!(runs <= report.segments + 1, "{most}: {runs} runs");
+            if is_done {
+                break;
+            }
+            from = scrub.place();
+        }
+        assert_eq!(read.lock().unwrap().len() as u64, report.segments, "{most}");
+        assert!(runs > 1 || most > 1, "{most}");
+    }
+}
+
+/// Where what names files cannot be read for a moment, a file that is lost stays to be told.
+#[test]
+fn a_lost_file_is_told_whatever_fails_while_it_is_looked_for() {
+    let sim = SimDisk::new(1);
+    let mut tale = Tale::new(&sim, Log::Synced);
+    BLOB_ACTS[..BLOB_ACTS.len() - 1].iter().for_each(|act| tale.act(*act).unwrap());
+    drop(tale);
+    let image = sim.crash(Crash::Process);
+    let names = image.list("segments").unwrap();
+    let mut failed = 0;
+    for name in names.iter().map(|name| format!("segments/{name}")) {
+        let copy = image.crash(Crash::Process);
+        let session =
+            Session::open_read_only(Arc::clone(&copy) as Arc<dyn Disk>, SessionOptions::default())
+                .unwrap();
+        let _ = copy.remove(&name);
+        if scrubbed(&session, 7).is_empty() {
+            // Nothing names it.
+            continue;
+        }
+        for fault in [Fault::Open, Fault::Read] {
+            for n in 1..40 {
+                let mut scrub = session.scrub(0).unwrap();
+                copy.fail_at(n, fault);
+                loop {
+                    match scrub.work(7) {
+                        Ok(0) => break,
+                        Ok(_) => {}
+                        Err(error) => {
+                            assert_eq!(error.kind(), Kind::Io, "{error}");
+                            failed += 1;
+                        }
+                    }
+                }
+                copy.disarm();
+                let is_told = scrub.findings().iter().any(|it| it.file == name);
+                assert!(is_told, "{name}: {fault:?} {n}: {:?}", scrub.findings());
+            }
+        }
+    }
+    assert!(failed > 0);
+}
+
+/// A step reads of the log what it was asked for, and little more.
+#[test]
+fn the_log_is_read_about_once_however_small_the_steps_are() {
+    let inner = MemoryDisk::seeded(1);
+    drop(with_log(&inner, 1 << 20));
+    let bytes = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&bytes);
+    let disk =
+        HookedDisk::counting_reads(Arc::clone(&inner) as Arc<dyn Disk>, move |path, length| {
+            if path.starts_with("log/") {
+                count.fetch_add(length as u64, SeqCst);
+            }
+        });
+    let logs = inner.files().into_iter().filter(|name| name.starts_with("log/"));
+    let log: usize = logs.map(|name| inner.bytes(&name).unwrap().len()).sum();
+    let session = Session::open_read_only(disk, SessionOptions::default()).unwrap();
+    for pages in [1, 16, 64] {
+        let mut scrub = session.scrub(0).unwrap();
+        bytes.store(0, SeqCst);
+        while scrub.work(pages).unwrap() > 0 {}
+        let read = bytes.load(SeqCst);
+        assert!(read < 3 * log as u64, "{read} bytes of a log of {log} in steps of {pages} pages");
+    }
+}
+
+/// However many files go that the log had named, it is read once more to know that.
+#[test]
+fn the_log_is_not_read_again_for_each_file_that_went() {
+    let inner = MemoryDisk::seeded(1);
+    let opened = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&opened);
+    let disk = HookedDisk::new(Arc::clone(&inner) as Arc<dyn Disk>, move |call, path| {
+        let is_log = call == Call::Open(Mode::Read) && path.starts_with("log/");
+        count.fetch_add(u64::from(is_log), SeqCst);
+    });
+    let options = SessionOptions { log_file_bytes: 20_000, ..options(Log::Written) };
+    let session = Session::create(Arc::clone(&inner) as Arc<dyn Disk>, options).unwrap();
+    let small = TableOptions { write_buffer_bytes: 30_000, ..TableOptions::default() };
+    let mut table = session.create_table("t", small).unwrap();
+    for number in 0..60_u8 {
+        let mut value = session.write_value().unwrap();
+        value.write(&[number; 5_000]).unwrap();
+        let value = value.finish().unwrap();
+        table.update(Batch::new().insert_value(&[number], &value)).unwrap();
+    }
+    let blobs = || inner.files().iter().filter(|name| name.ends_with("blob")).count();
+    let before = blobs();
+    assert!(before >= 60, "{before}");
+    let reader = Session::open_read_only(disk, SessionOptions::default()).unwrap();
+    let mut scrub = reader.scrub(0).unwrap();
+    while scrub.place() == 0 {
+        scrub.work(1).unwrap();
+    }
+    table.delete_range(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded).unwrap();
+    for number in 0..400_u64 {
+        table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 900])).unwrap();
+    }
+    assert!(blobs() < 10, "{} of {before} blob files are left", blobs());
+    opened.store(0, SeqCst);
+    while scrub.work(1).unwrap() > 0 {}
+    assert_eq!(scrub.findings(), []);
+    let opened = opened.load(SeqCst);
+    assert!(opened < 60, "log files were opened {opened} times");
+}

@@ -31,8 +31,74 @@ const LOG_END_BYTES_MIN: usize = 7;
 /// Ids and file numbers are not larger, so that there is always a next one.
 const NUMBER_MAX: u64 = 1 << 62;
 
-/// The next id, the log files, and each table's id and place in the log.
-type Positions = (u64, Vec<LogEnd>, Vec<(u64, LogPoint)>);
+/// The first version whose places say what was cut.
+const WITH_CUTS: u16 = 3;
+
+/// The next id, the log files, and each table's place.
+type Positions = (u64, Vec<LogEnd>, Vec<Place>);
+
+/// What ranges that later records delete have taken out of the segments of a table already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShapeCut {
+    /// After the last of these records: the table is whole again when it has the log up to there.
+    pub until: LogPoint,
+    /// The least key of the segments that went.
+    pub first_key: Vec<u8>,
+    /// The greatest.
+    pub last_key: Vec<u8>,
+}
+
+impl ShapeCut {
+    /// With what another one took out, before or after.
+    #[must_use]
+    pub fn and(self, other: Option<ShapeCut>) -> ShapeCut {
+        let Some(other) = other else { return self };
+        ShapeCut {
+            until: self.until.max(other.until),
+            first_key: self.first_key.min(other.first_key),
+            last_key: self.last_key.max(other.last_key),
+        }
+    }
+}
+
+/// Where a live table stands in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::table) struct Place {
+    pub id: u64,
+    pub from: LogPoint,
+    pub cut: Option<ShapeCut>,
+}
+
+impl Place {
+    fn encode(live: &LiveRecord, to: &mut Encoder) {
+        to.varint(live.id);
+        live.from.encode(to);
+        let Some(cut) = &live.cut else { return to.varint(0) };
+        to.varint(cut.until.file);
+        to.varint(cut.until.sequence);
+        to.bytes_with_length(&cut.first_key);
+        to.bytes_with_length(&cut.last_key);
+    }
+
+    fn decode(from: &mut Decoder<'_>, version: u16) -> Result<Place> {
+        let (id, place) = (from.varint()?, LogPoint::decode(from)?);
+        let mut cut = None;
+        let start = from.clone();
+        if version >= WITH_CUTS {
+            let file = from.varint()?;
+            if file > 0 {
+                let until = LogPoint { file, sequence: from.varint()?, skip: 0 };
+                let first_key = from.bytes_with_length()?.to_vec();
+                let last_key = from.bytes_with_length()?.to_vec();
+                if until <= place || file > NUMBER_MAX || first_key > last_key {
+                    return Err(start.corrupt("a cut behind the table's place", "another one"));
+                }
+                cut = Some(ShapeCut { until, first_key, last_key });
+            }
+        }
+        Ok(Place { id, from: place, cut })
+    }
+}
 
 /// A live table of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +107,24 @@ pub struct LiveRecord {
     pub id: u64,
     /// The first operation that its segments do not have.
     pub from: LogPoint,
+    /// What its segments lack of the state at that place.
+    pub cut: Option<ShapeCut>,
     /// Its options and segments.
     pub table: TableRecord,
+}
+
+impl LiveRecord {
+    /// Its two points in the log: where it begins, and up to where its segments were cut.
+    pub fn points(&self) -> [LogPoint; 2] {
+        [self.from, self.cut.as_ref().map_or(self.from, |cut| cut.until)]
+    }
+
+    /// The same record where these points are others, in a copy of the log.
+    #[must_use]
+    pub fn placed(self, [from, until]: [LogPoint; 2]) -> LiveRecord {
+        let cut = self.cut.filter(|_| until > from).map(|cut| ShapeCut { until, ..cut });
+        LiveRecord { from, cut, ..self }
+    }
 }
 
 /// A checkpoint, decoded.
@@ -82,7 +164,8 @@ impl Checkpoint {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Encoder::new();
-        to.raw(&self.header.encode());
+        // What was read of an older version is written as one of this.
+        to.raw(&Header { version: FileKind::Checkpoint.version(), ..self.header }.encode());
         to.varint(self.next_id);
         to.varint(self.files.len() as u64);
         for file in &self.files {
@@ -90,8 +173,7 @@ impl Checkpoint {
         }
         to.varint(self.tables.len() as u64);
         for table in &self.tables {
-            to.varint(table.id);
-            table.from.encode(&mut to);
+            Place::encode(table, &mut to);
         }
         let tables: Vec<_> = self.tables.iter().map(|live| live.table.clone()).collect();
         encode_tables(&tables, &mut to);
@@ -102,7 +184,7 @@ impl Checkpoint {
     pub fn decode(file: &str, bytes: &[u8]) -> Result<Self> {
         let header = Header::expect(file, bytes, FileKind::Checkpoint)?;
         let mut from = checked_body(file, bytes, "checkpoint checksum")?;
-        let (next_id, files, places) = Self::decode_places(&mut from)?;
+        let (next_id, files, places) = Self::decode_places(&mut from, header.version)?;
         let tables = decode_tables(&mut from)?;
         if tables.len() != places.len() {
             let expected = format_args!("{} tables", places.len());
@@ -112,21 +194,26 @@ impl Checkpoint {
             return Err(from.corrupt("tables in the order of their names", "another order"));
         }
         let both = places.into_iter().zip(tables);
-        let tables = both.map(|((id, from), table)| LiveRecord { id, from, table }).collect();
+        let tables =
+            both.map(|(Place { id, from, cut }, table)| LiveRecord { id, from, cut, table });
+        let tables = tables.collect();
         Ok(Checkpoint { header, next_id, files, tables })
     }
 
-    /// What stands before the tables: the next id, the log files, and each table's id and place.
-    pub(in crate::table) fn decode_places(from: &mut Decoder<'_>) -> Result<Positions> {
+    /// What stands before the tables: the next id, the log files, and each table's place.
+    pub(in crate::table) fn decode_places(
+        from: &mut Decoder<'_>,
+        version: u16,
+    ) -> Result<Positions> {
         let (next_id, files) = Self::decode_log(from)?;
         let count = from.count(PLACE_BYTES_MIN)?;
         let (mut places, mut ids) = (Vec::new(), BTreeSet::new());
         for _ in 0..count {
-            let (id, place) = (from.varint()?, LogPoint::decode(from)?);
-            if id >= next_id || !ids.insert(id) {
-                return Err(from.corrupt("an id of its own below the next one", id));
+            let place = Place::decode(from, version)?;
+            if place.id >= next_id || !ids.insert(place.id) {
+                return Err(from.corrupt("an id of its own below the next one", place.id));
             }
-            places.push((id, place));
+            places.push(place);
         }
         Ok((next_id, files, places))
     }
@@ -197,5 +284,48 @@ pub fn read_checkpoint(disk: &dyn Disk, identity: u64) -> Result<Option<Checkpoi
             "that of another session: put back the file that was there",
         )),
         _ => Ok(checkpoint),
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    fn golden(name: &str) -> Vec<u8> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/checkpoint");
+        std::fs::read(format!("{folder}/{name}")).unwrap()
+    }
+
+    #[test]
+    fn a_checkpoint_of_version_2_has_no_cuts_and_is_written_as_one_of_this_version() {
+        let old = golden("version-2.bin");
+        let checkpoint = Checkpoint::decode("checkpoint", &old).unwrap();
+        assert_eq!((checkpoint.header.version, checkpoint.tables.len()), (2, 2));
+        assert!(checkpoint.tables.iter().all(|record| record.cut.is_none()));
+        assert_eq!(checkpoint.encode(), golden("two-tables.bin"));
+    }
+
+    #[test]
+    fn a_cut_is_read_as_it_was_written_and_lies_behind_its_place() {
+        let mut checkpoint = Checkpoint::decode("checkpoint", &golden("two-tables.bin")).unwrap();
+        let from = checkpoint.tables[1].from;
+        let cut = |until: LogPoint, first: &[u8], last: &[u8]| {
+            Some(ShapeCut { until, first_key: first.to_vec(), last_key: last.to_vec() })
+        };
+        for (cut, is_right) in [
+            (cut(from.after(), b"a", b"b"), true),
+            (cut(from.after(), b"", b""), true),
+            (cut(LogPoint { file: from.file + 1, sequence: 1, skip: 0 }, b"a", b"a"), true),
+            (cut(from, b"a", b"b"), false),
+            (cut(from.after(), b"b", b"a"), false),
+        ] {
+            checkpoint.tables[1].cut = cut;
+            let found = Checkpoint::decode("checkpoint", &checkpoint.encode());
+            match found {
+                Ok(found) => assert!(is_right && found == checkpoint, "{found:?}"),
+                Err(error) => assert!(!is_right && error.kind() == Kind::Corrupt, "{error}"),
+            }
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 
 pub use frozen::Frozen;
 
-use super::checkpoint::{Checkpoint, LiveRecord, Origin};
+use super::checkpoint::{Checkpoint, LiveRecord, Origin, ShapeCut};
 use super::log::LogWriter;
 use super::log_record::{LogEnd, LogPoint, encode_delete_range, encode_update};
 use super::snapshot::{NamedSegments, TableRecord, files_of, named_files};
@@ -56,6 +56,8 @@ struct LiveState {
     points: VecDeque<LogPoint>,
     /// After the last record that the table has.
     applied: LogPoint,
+    /// What ranges took out of its segments.
+    cut: Option<ShapeCut>,
     /// Why it could not be written out when that was last tried, if it could not.
     damage: Option<Damage>,
 }
@@ -113,11 +115,11 @@ impl LiveShared {
         lock(&self.state).table_state.clone()
     }
 
-    /// The state with its oldest buffer's beginning and the end of what it has.
-    fn found(&self) -> Option<(TableState, LogPoint, LogPoint)> {
+    /// The state with its oldest buffer's beginning, the end of what it has, and what was cut.
+    fn found(&self) -> Option<(TableState, LogPoint, LogPoint, Option<ShapeCut>)> {
         let state = lock(&self.state);
         let from = state.points.front().copied()?;
-        Some((state.table_state.clone()?, from, state.applied))
+        Some((state.table_state.clone()?, from, state.applied, state.cut.clone()))
     }
 }
 
@@ -199,10 +201,18 @@ impl LiveWriter {
         &self.tables
     }
 
-    /// Notes where the table's buffers begin, and what it has of the log.
-    pub fn reset(&self, points: Vec<LogPoint>, applied: LogPoint) {
+    /// Notes where the table's buffers begin, what it has of the log, and what was cut.
+    pub fn reset(&self, points: Vec<LogPoint>, applied: LogPoint, cut: Option<ShapeCut>) {
         let mut state = lock(&self.live.state);
-        (state.points, state.applied) = (points.into(), applied);
+        (state.points, state.applied, state.cut) = (points.into(), applied, cut);
+    }
+
+    /// Notes what ranges of an update that is logged take out of the table's segments, before anybody sees it.
+    pub fn note_cut(&self, cut: ShapeCut) {
+        let mut state = lock(&self.live.state);
+        let oldest = state.points.front().copied().unwrap_or_default();
+        let before = state.cut.take().filter(|before| before.until > oldest);
+        state.cut = Some(cut.and(before));
     }
 
     /// Before the table changes: lets its view go, so that nothing is copied.
@@ -420,7 +430,7 @@ impl LiveTables {
             state.points.push_back(from);
             state.applied = from;
         }
-        let entry = LiveTable { record: Arc::new(LiveRecord { id, from, table }), live };
+        let entry = LiveTable { record: Arc::new(LiveRecord { id, from, cut: None, table }), live };
         let writer = self.writer(name, &entry.live)?;
         entries.insert(name.to_owned(), entry);
         self.write(entries, id + 1, &named)?;
@@ -568,14 +578,15 @@ impl LiveTables {
         entry: &LiveTable,
         named: &mut NamedSegments,
     ) -> Result<Arc<LiveRecord>> {
-        let Some((table_state, from, applied)) = entry.live.found() else {
+        let Some((table_state, from, applied, cut)) = entry.live.found() else {
             return Ok(Arc::clone(&entry.record));
         };
         let id = entry.record.id;
         let TableState { view, options } = &table_state;
         let record = |from, shape: &Shape, base: Option<&Run>, named: &mut NamedSegments| {
             let table = TableRecord::new(&entry.record.table.name, options, shape, base, named);
-            Arc::new(LiveRecord { id, from, table })
+            let cut = cut.clone().filter(|cut| cut.until > from);
+            Arc::new(LiveRecord { id, from, cut, table })
         };
         let reached = from.max(entry.record.from);
         if self.is_behind(log, id, reached, options.write_buffer_bytes) {

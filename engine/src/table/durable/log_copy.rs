@@ -22,20 +22,21 @@ pub struct LogCopy {
     store: Arc<SegmentStore>,
     number: u64,
     file: AppendFile,
-    /// For each table, where it begins in this one, if that is known.
+    /// For each point that was given, where it is in this one, if that is known.
     places: Vec<Option<LogPoint>>,
-    /// Of the others, where they begin in the log that is copied, the last first, and which they are.
+    /// Of the others, where they are in the log that is copied, the last first, and which they are.
     to_come: Vec<(LogPoint, usize)>,
     /// The numbers of the blob files that its records list.
     blobs: BTreeSet<u64>,
 }
 
 impl LogCopy {
-    /// Begins log file `number` of `store`, for tables that begin at `from` in the log that is copied.
+    /// Begins log file `number` of `store`, for tables whose [points](super::LiveRecord::points) in the log that
+    /// is copied are these.
     pub fn begin(
         store: &Arc<SegmentStore>,
         number: u64,
-        from: impl Iterator<Item = LogPoint>,
+        points: impl Iterator<Item = LogPoint>,
     ) -> Result<LogCopy> {
         // Anew, if it is empty: a sync after which its name was to be durable may have failed.
         make_folder(&*store.disk, LOG)?;
@@ -43,7 +44,7 @@ impl LogCopy {
         let mut file = create(store, number)?;
         let itself = LogEnd { file: number, position: Position::start() };
         file.push_with(|to| encode_begin(to, Some(itself)))?;
-        let mut to_come: Vec<_> = from.zip(0..).collect();
+        let mut to_come: Vec<_> = points.zip(0..).collect();
         to_come.sort_unstable_by(|one, other| other.cmp(one));
         Ok(LogCopy {
             store: Arc::clone(store),
@@ -91,10 +92,11 @@ impl LogCopy {
         Ok(())
     }
 
-    /// Where each of the tables begins in it.
-    pub fn places(&self) -> Vec<LogPoint> {
+    /// Where the points of each of the tables are in it.
+    pub fn places(&self) -> Vec<[LogPoint; 2]> {
         let end = LogPoint { file: self.number, sequence: self.file.end().sequence, skip: 0 };
-        self.places.iter().map(|place| place.unwrap_or(end)).collect()
+        let pairs = self.places.chunks_exact(2);
+        pairs.map(|pair| [pair[0], pair[1]].map(|place| place.unwrap_or(end))).collect()
     }
 
     /// Makes it durable, and says where it ends.

@@ -270,7 +270,8 @@ pub fn read_part(
     let mut part = ReadPart { end: from, is_end: false, before: None };
     let mut is_enough = false;
     let own = combine(identity, crc(path.as_bytes()).into());
-    let scanned = append::scan(&*file, own, from, |at, payload| {
+    let ahead = bytes + HEAD as u64;
+    let scanned = append::scan_part(&*file, own, from, ahead, |at, payload| {
         let mut content = Decoder::new(&path, at.offset + HEAD as u64, payload);
         if at.sequence > 0 {
             each(&mut content)?;

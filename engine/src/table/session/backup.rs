@@ -171,7 +171,7 @@ impl Session {
         new: &mut NewStore,
     ) -> Result<LogCopy> {
         let (disk, identity) = (&*self.store.disk, self.store.identity);
-        let mut log = new.begin_log(records.iter().map(|record| record.from))?;
+        let mut log = new.begin_log(records.iter().flat_map(LiveRecord::points))?;
         new.intake.forget_announced();
         let from: BTreeMap<_, _> = records.iter().map(|record| (record.id, record.from)).collect();
         let mut bytes = Vec::new();
@@ -200,9 +200,9 @@ impl Session {
         intake: &mut Intake,
     ) -> Result<Vec<LiveRecord>> {
         let mut tables = Vec::new();
-        for (record, from) in records.iter().zip(log.places()) {
+        for (record, points) in records.iter().zip(log.places()) {
             let table = intake.table(&*self.store.disk, &record.table)?;
-            tables.push(LiveRecord { id: record.id, from, table });
+            tables.push(LiveRecord { table, ..record.clone() }.placed(points));
         }
         Ok(tables)
     }

@@ -2,19 +2,29 @@
 //! content once.
 //!
 //! A file is known by its identity and all that a manifest says of it, so whoever takes the same ones in
-//! again, for the next backup, finds them and copies nothing. What is taken in goes with its last
-//! holder until something durable names it.
+//! again, for the next backup, finds them and copies nothing. Segments of versions whose identities did not
+//! depend on the opening may share one with a segment of a copy of the store, so their bytes are compared.
+//! What is taken in goes with its last holder until something durable names it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::transfer::{Transferred, check, check_blob};
-use crate::disk::{Disk, Linked};
+use crate::disk::{Access, Disk, Linked, Mode};
 use crate::error::{Kind, Result};
+use crate::format::hash::second_of;
+use crate::format::header::{self, FileKind, Header};
 use crate::table::durable::snapshot::{NamedSegments, TableRecord};
-use crate::table::runs::SegmentMeta;
 use crate::table::runs::blob::{BlobFile, BlobMeta};
+use crate::table::runs::{Segment, SegmentMeta};
 use crate::table::shared::{Files, SegmentStore, Verify, paths};
+
+/// An identity that is a combination of the store's and a number below this has nothing of an opening in it:
+/// no store has so many files, and of those with one hardly any looks like that.
+const NUMBERS: u64 = 1 << 40;
+
+/// Bytes of each of two files that are compared at a time.
+const COMPARED_BYTES: usize = 256 << 10;
 
 /// See the module.
 pub struct Intake {
@@ -23,6 +33,8 @@ pub struct Intake {
     /// What is there and what was found there before, by identity, under the numbers that they have there.
     known: BTreeMap<u64, SegmentMeta>,
     known_blobs: BTreeMap<u64, BlobMeta>,
+    /// The segments that were asked for, by their numbers where they come from: as they are there, and here.
+    taken: BTreeMap<u64, (SegmentMeta, SegmentMeta)>,
     /// Of the blob files that were there before, those that are whole, by their numbers.
     sound_blobs: BTreeMap<u64, Arc<BlobFile>>,
     /// What was taken in, by its number there.
@@ -67,6 +79,7 @@ impl Intake {
             verify,
             known: segments,
             known_blobs: blobs,
+            taken: BTreeMap::new(),
             sound_blobs,
             segments: NamedSegments::new(),
             blobs: BTreeMap::new(),
@@ -125,33 +138,74 @@ impl Intake {
 
     /// Takes a segment in, with the blob files that it refers to, and gives it as it is called there.
     pub fn segment(&mut self, source: &dyn Disk, meta: &SegmentMeta) -> Result<SegmentMeta> {
+        if let Some((_, new)) = self.taken.get(&meta.id).filter(|(theirs, _)| theirs == meta) {
+            return Ok(new.clone());
+        }
         let mut new = meta.clone();
         for it in &mut new.blobs {
             it.file = self.blob(source, &it.file)?;
         }
-        if let Some(known) = self.known.get(&meta.identity) {
+        let mut verify = self.verify;
+        if let Some(known) = self.known.get(&meta.identity).cloned() {
             new.id = known.id;
-            if new == *known && self.segments.contains_key(&new.id) {
-                return Ok(new);
-            }
-            if new == *known
-                && let Some(segment) = whole(self.there.open_segment(&new))?
-                && whole(check(&segment, self.verify))?.is_some()
+            if new == known
+                && let Some(segment) = self.known_segment(&known)?
             {
-                self.kept.add(new.file_bytes(), Linked::HardLink);
-                self.segments.insert(new.id, segment);
-                return Ok(new);
+                if self.is_same(source, meta, &known)? {
+                    if self.segments.insert(new.id, segment).is_none() {
+                        self.kept.add(new.file_bytes(), Linked::HardLink);
+                    }
+                    self.taken.insert(meta.id, (meta.clone(), new.clone()));
+                    return Ok(new);
+                }
+                // Another one, or damage, which is not to take the place of what is whole.
+                verify = Verify::Full;
             }
         }
         new.id = self.there.new_id();
         let to = paths::segment(new.id);
         let linked = source.link_or_copy_to(&paths::segment(meta.id), &*self.there.disk, &to)?;
         let segment = self.there.adopt_file(&new)?;
-        check(&segment, self.verify)?;
+        check(&segment, verify)?;
         self.moved.add(new.file_bytes(), linked);
         self.known.insert(new.identity, new.clone());
         self.segments.insert(new.id, segment);
+        self.taken.insert(meta.id, (meta.clone(), new.clone()));
         Ok(new)
+    }
+
+    /// The segment that is there as `known`, if it is whole.
+    fn known_segment(&self, known: &SegmentMeta) -> Result<Option<Arc<Segment>>> {
+        if let Some(segment) = self.segments.get(&known.id) {
+            return Ok(Some(Arc::clone(segment)));
+        }
+        let Some(segment) = whole(self.there.open_segment(known))? else { return Ok(None) };
+        Ok(whole(check(&segment, self.verify))?.map(|()| segment))
+    }
+
+    /// Whether two segments of one description are one: by their identity, or else by their bytes.
+    fn is_same(&self, source: &dyn Disk, meta: &SegmentMeta, known: &SegmentMeta) -> Result<bool> {
+        let open =
+            |disk: &dyn Disk, id| disk.open(&paths::segment(id), Mode::Read, Access::Buffered);
+        let (theirs, ours) = (open(source, meta.id)?, open(&*self.there.disk, known.id)?);
+        let mut head = [0; header::LENGTH];
+        ours.read_exact_at(0, &mut head)?;
+        let header = Header::expect(ours.path(), &head, FileKind::Segment)?;
+        if second_of(header.store, header.identity) >= NUMBERS {
+            return Ok(true);
+        }
+        let (mut one, mut other) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
+        let mut at = 0;
+        while at < meta.file_bytes() {
+            let length = (meta.file_bytes() - at).min(COMPARED_BYTES as u64) as usize;
+            theirs.read_exact_at(at, &mut one[..length])?;
+            ours.read_exact_at(at, &mut other[..length])?;
+            if one[..length] != other[..length] {
+                return Ok(false);
+            }
+            at += length as u64;
+        }
+        Ok(true)
     }
 
     /// Takes all segments of `table` in and gives it as it is there.
@@ -187,5 +241,72 @@ fn whole<T>(found: Result<T>) -> Result<Option<T>> {
             Ok(None)
         }
         found => found.map(Some),
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+    use crate::format::hash::combine;
+    use crate::table::bytes::{EntryKind, EntryRef};
+    use crate::table::runs::{SegmentBuilder, SegmentOptions};
+    use crate::table::shared::SessionOptions;
+
+    /// The segment 5 of store 1, as versions before the seed in identities wrote it.
+    fn old(disk: &dyn Disk, value: &[u8]) -> SegmentMeta {
+        let options = SegmentOptions {
+            id: 5,
+            identity: combine(1, 5),
+            store: 1,
+            salt: 9,
+            bits_per_entry: 10,
+            access: Access::Buffered,
+        };
+        let mut builder = SegmentBuilder::new(disk, &paths::segment(5), options).unwrap();
+        builder.add(EntryRef { kind: EntryKind::Insert, key: b"key", value }).unwrap();
+        builder.finish().unwrap().meta
+    }
+
+    #[test]
+    fn old_segments_of_two_branches_are_told_apart_by_their_bytes() {
+        let disks = [(); 2].map(|()| MemoryDisk::new());
+        let metas = [(&disks[0], b"one"), (&disks[1], b"two")].map(|(disk, value)| {
+            disk.create_directory("segments").unwrap();
+            old(&**disk, value)
+        });
+        assert_eq!(metas[0], metas[1], "nothing but the bytes tells them apart");
+        let there = MemoryDisk::new();
+        there.create_directory("segments").unwrap();
+        let (disk, options) = (Arc::clone(&there) as Arc<dyn Disk>, SessionOptions::default());
+        let lock = there.lock("lock", "a test").unwrap();
+        let store = SegmentStore::new(disk, options, (2, 9), 1, Some((lock, 7)));
+        let mut intake =
+            Intake::new(&store, Verify::Quick, std::iter::empty(), std::iter::empty()).unwrap();
+        let first = intake.segment(&*disks[0], &metas[0]).unwrap();
+        let mut next =
+            Intake::new(&store, Verify::Quick, [&first].into_iter(), std::iter::empty()).unwrap();
+        let again = next.segment(&*disks[0], &metas[0]).unwrap();
+        assert_eq!((again, next.kept.segments), (first.clone(), 1));
+        let mut next =
+            Intake::new(&store, Verify::Quick, [&first].into_iter(), std::iter::empty()).unwrap();
+        let other = next.segment(&*disks[1], &metas[1]).unwrap();
+        assert_eq!((next.kept.segments, next.moved.segments), (0, 1));
+        assert!(
+            there.bytes(&paths::segment(first.id)).unwrap()
+                == disks[0].bytes(&paths::segment(5)).unwrap()
+        );
+        assert!(
+            there.bytes(&paths::segment(other.id)).unwrap()
+                == disks[1].bytes(&paths::segment(5)).unwrap()
+        );
+        // Damage of the source takes no place of what is whole.
+        let mut bytes = disks[0].bytes(&paths::segment(5)).unwrap();
+        bytes[4_200] ^= 1;
+        disks[0].replace(&paths::segment(5), bytes).unwrap();
+        let mut next =
+            Intake::new(&store, Verify::Quick, [&first].into_iter(), std::iter::empty()).unwrap();
+        assert_eq!(next.segment(&*disks[0], &metas[0]).unwrap_err().kind(), Kind::Corrupt);
     }
 }

@@ -14,8 +14,8 @@ use crate::table::bytes::operator::MergeOperator;
 use crate::table::durable::folder::lost_among;
 use crate::table::durable::snapshot::{TableRecord, named_files};
 use crate::table::durable::{
-    Checkpoint, LiveRecord, LogPlace, LogPoint, LogRecord, Opened, log_files, no_live_table,
-    read_checkpoint, scan,
+    Checkpoint, LiveRecord, LogPlace, LogPoint, LogRecord, Opened, ShapeCut, log_files,
+    no_live_table, read_checkpoint, scan,
 };
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::{OpenSnapshot, Verify, paths};
@@ -47,13 +47,14 @@ pub(super) struct Replay {
     pub(super) table: Table,
     begun: Vec<LogPoint>,
     applied: LogPoint,
+    cut: Option<ShapeCut>,
 }
 
 impl Replay {
     /// The same, to be changed apart from this one, whose buffers nobody records.
     pub(super) fn copied(&self) -> Replay {
         let table = self.table.copy_as(self.table.name().to_owned());
-        Replay { table, begun: Vec::new(), ..*self }
+        Replay { table, begun: Vec::new(), cut: None, ..*self }
     }
 
     /// Whether the table lacks some of the record at `at`.
@@ -68,18 +69,25 @@ impl Replay {
         } else {
             0
         };
-        self.begun.extend(self.table.replay(batch, LogPoint { skip, ..at })?);
-        self.applied = at.after();
-        Ok(())
+        self.replay(batch, LogPoint { skip, ..at })
     }
 
     /// The same for a range that was deleted. Deleting it once more does no harm to a table that has
     /// a part of it already.
     fn delete_range(&mut self, range: &KeyRange, at: LogPoint) -> Result<()> {
         if self.lacks(at) {
-            self.begun.extend(self.table.replay(Batch::new().push_range(range.clone()), at)?);
-            self.applied = at.after();
+            self.replay(Batch::new().push_range(range.clone()), at)?;
         }
+        Ok(())
+    }
+
+    fn replay(&mut self, batch: &Batch, at: LogPoint) -> Result<()> {
+        let (begun, cut) = self.table.replay(batch, at)?;
+        self.begun.extend(begun);
+        if let Some(cut) = cut {
+            self.cut = Some(cut.and(self.cut.take()));
+        }
+        self.applied = at.after();
         Ok(())
     }
 }
@@ -163,10 +171,10 @@ impl Session {
                 }
             }
         }
-        for Replay { mut table, begun, applied, .. } in replays {
+        for Replay { mut table, begun, applied, cut, .. } in replays {
             let name = table.name().to_owned();
             let writer = writers.remove(&name).expect("each has its writer");
-            table.live_from(writer, begun, applied);
+            table.live_from(writer, begun, applied, cut);
             tables.insert(name, table);
         }
         Ok(tables.into_values().collect())
@@ -185,7 +193,8 @@ impl Session {
             opened = opened.map_err(|error| lost_among(&*self.store.disk, files, error));
         }
         let (table, from) = (opened?, record.from);
-        Ok(Replay { id: record.id, from, table, begun: vec![from], applied: from })
+        let cut = record.cut.clone();
+        Ok(Replay { id: record.id, from, table, begun: vec![from], applied: from, cut })
     }
 
     /// The same without a log of its own, beside whoever writes.

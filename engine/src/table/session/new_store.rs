@@ -114,7 +114,7 @@ impl NewStore {
                 "a backup that has lost its file checkpoint (`varvite repair` keeps what else is whole of it)",
             ));
         };
-        if checkpoint.header != Checkpoint::header(identity, Origin::Copied) {
+        if checkpoint.header.identity != Checkpoint::header(identity, Origin::Copied).identity {
             return Err(refused("a backup that was written to since"));
         }
         let checkpoint = &checkpoint;
@@ -141,9 +141,9 @@ impl NewStore {
         }))
     }
 
-    /// Begins its log, one file, for tables that begin at `from` in the other one's. May be called again: then
+    /// Begins its log, one file, for tables whose points in the other one's are these. May be called again: then
     /// the one before is given up, and goes.
-    pub fn begin_log(&mut self, from: impl Iterator<Item = LogPoint>) -> Result<LogCopy> {
+    pub fn begin_log(&mut self, points: impl Iterator<Item = LogPoint>) -> Result<LogCopy> {
         if let Some(given_up) = self.begun.take() {
             remove_quietly(&*self.store.disk, &paths::log_file(given_up));
             self.old_logs.push(given_up);
@@ -151,7 +151,7 @@ impl NewStore {
         let number = self.next_log;
         self.next_log += 1;
         self.begun = Some(number);
-        LogCopy::begin(&self.store, number, from)
+        LogCopy::begin(&self.store, number, points)
     }
 
     /// Writes `manifest`, of another session, whose segments were all taken in, as a snapshot of this one.
@@ -214,6 +214,10 @@ impl NewStore {
         // What was taken in and is not named goes.
         drop(self.intake);
         self.store.remove_all();
-        self.before.map_or(Ok(()), Session::close)
+        if let Some(before) = self.before {
+            // The new backup stands, whatever becomes of what the old one had.
+            let _ = before.close();
+        }
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::counters::{Counters, Purpose};
+use super::held_lock::HeldLock;
 use super::options::{Executor, Operation, SessionOptions};
 use super::paths::{self, SEGMENTS, SESSION};
 use super::unsynced::{Unsynced, UnsyncedFiles};
@@ -50,7 +51,6 @@ pub struct SegmentStore {
     cache_number: u64,
     /// Shared with blob files, since references to them may outlive everything else.
     pub(in crate::table) closed: Arc<AtomicBool>,
-    poisoned: AtomicBool,
     /// While merges are paused, how many bytes of sealed write buffers a table may hold; else the
     /// greatest number.
     paused_bytes_max: AtomicU64,
@@ -69,7 +69,7 @@ pub struct SegmentStore {
     blobs: Mutex<HashMap<u64, Vec<Weak<BlobFile>>>>,
     files: Mutex<HashMap<u64, Weak<SharedFile>>>,
     scratches: Mutex<Vec<Scratch>>,
-    lock: Arc<Mutex<Option<Box<dyn Lock>>>>,
+    lock: HeldLock,
 }
 
 /// How many files that were let go an update removes at most: freeing one may take a millisecond, and a
@@ -139,9 +139,10 @@ impl SegmentStore {
     ) -> Arc<Self> {
         let (lock, seed) = lock.unzip();
         let cache_number = options.cache.as_ref().map_or(0, |cache| cache.join());
-        let removals = Removals::new(lock.is_some());
+        let (is_writer, lock) = (lock.is_some(), HeldLock::new(lock));
+        let removals = lock.removals();
         let counted = Counted::new(&disk, &removals, options.max_open_files);
-        let counted = if lock.is_none() { counted.of_reader() } else { counted };
+        let counted = if is_writer { counted } else { counted.of_reader() };
         Arc::new(SegmentStore {
             counted,
             unsynced: UnsyncedFiles::default(),
@@ -151,12 +152,11 @@ impl SegmentStore {
             identity,
             salt: Salt::new(salt),
             seed: seed.unwrap_or(0),
-            read_only: lock.is_none(),
+            read_only: !is_writer,
             counters: Counters::default(),
             cache_number,
             removals,
             closed: Arc::default(),
-            poisoned: AtomicBool::new(false),
             paused_bytes_max: AtomicU64::new(u64::MAX),
             working: RwLock::new(()),
             names_owed: AtomicU64::new(0),
@@ -167,7 +167,7 @@ impl SegmentStore {
             blobs: Mutex::new(HashMap::new()),
             files: Mutex::new(HashMap::new()),
             scratches: Mutex::new(Vec::new()),
-            lock: Arc::new(Mutex::new(lock)),
+            lock,
         })
     }
 
@@ -225,7 +225,7 @@ impl SegmentStore {
                 self.disk.root()
             )));
         }
-        if self.poisoned.load(Ordering::Acquire) {
+        if self.lock.is_poisoned() {
             return Err(Error::new(
                 Kind::Poisoned,
                 format!(
@@ -256,7 +256,7 @@ impl SegmentStore {
 
     /// Whether what is durable is known, by the only one who changes it.
     pub fn is_sound(&self) -> bool {
-        !self.read_only && !self.poisoned.load(Ordering::Acquire)
+        !self.read_only && !self.lock.is_poisoned()
     }
 
     /// Removes some of the files whose last holder let them go, for whoever has to be quick.
@@ -265,15 +265,12 @@ impl SegmentStore {
     }
 
     /// Leaves the long file at `path`, which is none of them, to [`SegmentStore::remove_long`] and to whoever
-    /// finds no room; `after` is done then. In a folder that another has it stays.
+    /// finds no room; `after` is done then.
     pub fn leave_long(&self, path: String, after: impl FnOnce() + Send + 'static) {
-        let (disk, held) = (Arc::clone(&self.disk), Arc::downgrade(&self.lock));
+        let disk = Arc::clone(&self.disk);
         self.removals.leave_long(move || {
-            let Some(held) = held.upgrade() else { return };
-            if lock(&held).as_ref().is_some_and(|held| held.check().is_ok()) {
-                remove_quietly(&*disk, &path);
-                after();
-            }
+            remove_quietly(&*disk, &path);
+            after();
         });
     }
 
@@ -282,11 +279,9 @@ impl SegmentStore {
         self.removals.has_long()
     }
 
-    /// Removes up to `most` of them, unless the folder is another's; the next opening does the rest.
+    /// Removes up to `most` of them; the next opening does the rest.
     pub fn remove_long(&self, most: usize) {
-        if self.has_long() && self.check_lock().is_ok() {
-            self.removals.collect_long(most);
-        }
+        self.removals.collect_long(most);
     }
 
     /// Removes all of them.
@@ -296,15 +291,14 @@ impl SegmentStore {
 
     /// Stops all writing: what was synced is what there is.
     pub fn poison(&self) {
-        if self.poisoned.swap(true, Ordering::AcqRel) {
+        if self.lock.poison() {
             return;
         }
         self.removals.stop();
         if !self.read_only {
             quietly(|| {
                 // A folder that another has by now is not ours to write to.
-                let is_ours = lock(&self.lock).as_ref().is_some_and(|held| held.check().is_ok());
-                if is_ours {
+                if self.lock.is_ours() {
                     tell_doubt(&*self.disk);
                 }
             });
@@ -330,16 +324,12 @@ impl SegmentStore {
 
     /// `Poisoned` when the folder's lock was taken from it: then another may write there too.
     pub fn check_lock(&self) -> Result<()> {
-        let checked = lock(&self.lock).as_ref().map_or(Ok(()), |held| held.check());
-        if checked.is_err() {
-            self.poison();
-        }
-        checked
+        self.lock.check().inspect_err(|_| self.poison())
     }
 
     /// Lets the next session have the folder.
     pub fn unlock(&self) {
-        *lock(&self.lock) = None;
+        self.lock.release();
     }
 
     /// A builder of a new segment of about so many bytes. `Closed` or `Poisoned` when there are to be
@@ -350,16 +340,20 @@ impl SegmentStore {
         let id = self.new_id();
         let options = SegmentOptions {
             id,
-            identity: combine(self.identity, id),
+            identity: self.new_identity(id),
             store: self.identity,
             salt: self.salt.number(),
             bits_per_entry: u32::from(filter_bits),
             access: self.options.access,
         };
         let path = paths::segment(id);
-        let mut builder = match self.spares.take(&path, options.access, about_bytes)? {
-            Some(file) => SegmentBuilder::over(file, options),
-            None => SegmentBuilder::new(&*self.disk, &path, options)?,
+        let spare = self.spares.take(&path, options.access, about_bytes)?;
+        let mut builder = if let Some(file) = spare {
+            SegmentBuilder::over(file, options)
+        } else {
+            // Nor is anything made in a folder that is another's.
+            self.check_lock()?;
+            SegmentBuilder::new(&*self.disk, &path, options)?
         };
         builder.count_file(|file| {
             let shared = SharedFile::unkept(&self.counted, path, file);
@@ -409,6 +403,12 @@ impl SegmentStore {
         self.next_segment.fetch_max(id.saturating_add(1), Ordering::Relaxed);
     }
 
+    /// The identity of a new segment or blob file. Entries and backups know it by this, so a copy of the
+    /// store, opened with another seed, uses another.
+    fn new_identity(&self, id: u64) -> u64 {
+        combine(combine(self.identity, id), self.seed)
+    }
+
     /// A builder of a new blob file.
     pub fn build_blob(&self) -> Result<BlobBuilder> {
         self.check_writable()?;
@@ -417,8 +417,7 @@ impl SegmentStore {
         let id = self.next_segment.fetch_add(1, Ordering::Relaxed);
         let file = self.disk.open(&paths::blob(id), Mode::Create, self.options.access)?;
         let shared = SharedFile::unkept(&self.counted, paths::blob(id), Arc::clone(&file));
-        // Entries name it by this, so a copy of the store, opened with another seed, uses another.
-        let identity = combine(combine(self.identity, id), self.seed);
+        let identity = self.new_identity(id);
         Ok(BlobBuilder::new(
             (id, identity, self.identity),
             file,

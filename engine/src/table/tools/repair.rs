@@ -10,7 +10,7 @@
 mod damaged;
 mod log;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::check::told_identity;
@@ -69,6 +69,9 @@ pub struct RepairedTable {
     /// Whether it ends in the middle of an update: its segments have the first operations, and the rest was in
     /// the part of the log that is lost.
     pub ends_within_update: bool,
+    /// Whether its segments lack keys that updates deleted which were in the part of the log that is lost:
+    /// between the keys that a loss tells, it never was as it is. Only with `skip_damaged`.
+    pub lacks_keys: bool,
 }
 
 /// What a repair kept and lost.
@@ -252,12 +255,28 @@ impl Repairer<'_> {
                 kept.push(LiveRecord { table, ..record.clone() });
             }
         }
-        let (log, tables) = self.copy_log(&checkpoint, &kept)?;
-        let records: Vec<_> = kept
-            .into_iter()
-            .zip(log.places())
-            .map(|(record, from)| LiveRecord { from, ..record })
+        let before = self.report.clone();
+        let (mut log, mut tables) = self.copy_log(&checkpoint, &kept)?;
+        let lacking: BTreeSet<_> = tables
+            .iter()
+            .filter(|table| table.lacks_keys)
+            .map(|table| table.name.clone())
             .collect();
+        let is_lacking = |record: &LiveRecord| lacking.contains(&record.table.name);
+        if !lacking.is_empty() && !self.skip_damaged {
+            // Without its log such a table never was as it is: it is left out, and the log read for the others.
+            self.report = before;
+            for record in kept.iter().filter(|record| is_lacking(record)) {
+                self.lose_ranges(record, false);
+            }
+            kept.retain(|record| !is_lacking(record));
+            (log, tables) = self.copy_log(&checkpoint, &kept)?;
+        }
+        for record in kept.iter().filter(|record| is_lacking(record)) {
+            self.lose_ranges(record, true);
+        }
+        let placed = kept.into_iter().zip(log.places());
+        let records: Vec<_> = placed.map(|(record, points)| record.placed(points)).collect();
         self.report.log_records = log.records();
         self.new.write_checkpoint(checkpoint.next_id, records, log)?;
         self.report.live_tables = tables;

@@ -5,8 +5,9 @@
 //! checksum it compares. It does not compare the content of pages with each other; a check does.
 //!
 //! Invariant: what is read was named when the scrub began, or by the log, and a file that went meanwhile
-//! because nothing names it any more is passed over.
+//! because nothing names it any more is passed over. Where that cannot be known, it stays to be read.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::check::{Finding, Progress, Report, User, check_log};
@@ -39,6 +40,14 @@ pub struct Scrub {
     open: Option<OpenFile>,
     /// Files with lower numbers are passed over.
     from: u64,
+    /// How often the log was begun to be read.
+    readings: u64,
+    /// Whether files were read.
+    has_begun: bool,
+    /// Bytes of files that were read.
+    file_bytes: u64,
+    /// Whether a file was read to its end.
+    has_finished: bool,
     buffer: Buffer,
     findings: Vec<Finding>,
     progress: Progress,
@@ -56,8 +65,10 @@ struct LogPart {
 struct Kept {
     what: What,
     user: User,
-    /// The log names it, perhaps alone.
-    is_logged: bool,
+    /// A manifest or the checkpoint names it.
+    is_planned: bool,
+    /// Which reading of the log found it named there last, if one did.
+    logged: Option<u64>,
 }
 
 enum What {
@@ -99,6 +110,8 @@ struct Plan {
     checkpoint: Option<Checkpoint>,
     files: BTreeMap<u64, Kept>,
     findings: Vec<Finding>,
+    /// The first of these that says nothing of damage: the disk did not answer.
+    unread: Option<Error>,
 }
 
 impl std::fmt::Debug for Scrub {
@@ -137,6 +150,10 @@ impl Session {
             files: plan.files,
             open: None,
             from,
+            readings: 0,
+            has_begun: false,
+            file_bytes: 0,
+            has_finished: false,
             buffer: Buffer::new(READ_PAGES as usize * PAGE_BYTES),
             findings: plan.findings,
             progress: Progress { done_bytes: 0, total_bytes },
@@ -157,8 +174,13 @@ impl Scrub {
         let mut left = pages;
         while left > 0 && !self.is_done() {
             self.session.store.check_open()?;
-            let read =
-                if self.logs.is_empty() { self.read_pages(left)? } else { self.read_log(left) };
+            let read = if self.logs.is_empty() {
+                let read = self.read_pages(left)?;
+                self.file_bytes += read * PAGE_BYTES as u64;
+                read
+            } else {
+                self.read_log(left)
+            };
             self.progress.done_bytes += read * PAGE_BYTES as u64;
             self.progress.total_bytes = self.progress.total_bytes.max(self.progress.done_bytes);
             left = left.saturating_sub(read.max(1));
@@ -190,10 +212,18 @@ impl Scrub {
         let next = self.open.as_ref().map(|open| open.number);
         let next = next.or_else(|| self.files.keys().next().copied());
         match next {
-            _ if !self.logs.is_empty() => self.from,
+            _ if !self.logs.is_empty() && !self.has_begun => self.from,
             Some(number) => number,
             None => 0,
         }
+    }
+
+    /// Whether a run that is to read about `most_bytes` bytes may end here, and the next one go on from the
+    /// [place](Scrub::place): only what is read of files counts, since each run reads the log first, and it
+    /// finishes one at least, since a half is read again.
+    #[must_use]
+    pub fn may_end(&self, most_bytes: u64) -> bool {
+        self.file_bytes >= most_bytes && self.has_finished
     }
 
     fn is_done(&self) -> bool {
@@ -202,6 +232,7 @@ impl Scrub {
 
     /// Lists the log files that the checkpoint names, and those behind them.
     fn plan_log(&mut self) -> Result<()> {
+        (self.readings, self.log_before) = (self.readings + 1, None);
         let disk = &*self.session.store.disk;
         let listed = self.checkpoint.as_ref().map_or(&[][..], |checkpoint| &checkpoint.files);
         let last = listed.last().map_or(0, |end| end.file);
@@ -218,6 +249,9 @@ impl Scrub {
     /// Reads on in the log; how many pages.
     fn read_log(&mut self, pages: u64) -> u64 {
         if let Ok(read) = self.read_log_part(pages) {
+            if self.logs.is_empty() {
+                self.forget_unlogged();
+            }
             return read;
         }
         // Damage, or what its writer did meanwhile: then all of it is read at once, which tells.
@@ -228,8 +262,17 @@ impl Scrub {
         for (_, (meta, user)) in blobs {
             self.keep_logged(meta, &user);
         }
+        if report.findings.is_empty() {
+            self.forget_unlogged();
+        }
         self.findings.extend(report.findings.into_iter().map(advised));
         pages
+    }
+
+    /// When the log was read: what an earlier reading found there, and nothing names any more, may be gone.
+    fn forget_unlogged(&mut self) {
+        let reading = Some(self.readings);
+        self.files.retain(|_, kept| kept.is_planned || kept.logged == reading);
     }
 
     fn read_log_part(&mut self, pages: u64) -> Result<u64> {
@@ -276,17 +319,22 @@ impl Scrub {
         Ok((part.end.offset - from.offset).div_ceil(PAGE_BYTES as u64))
     }
 
-    /// A blob file that the log names is to be read.
+    /// A blob file that the log names is to be read, unless another reading of the log had passed it.
     fn keep_logged(&mut self, meta: BlobMeta, user: &User) {
         if meta.id < self.from {
             return;
         }
-        let progress = &mut self.progress;
-        let kept = self.files.entry(meta.id).or_insert_with(|| {
-            progress.total_bytes += meta.file_bytes();
-            Kept { what: What::Blob(meta), user: User::default(), is_logged: true }
-        });
-        kept.is_logged = true;
+        let (progress, has_begun) = (&mut self.progress, self.has_begun);
+        let kept = match self.files.entry(meta.id) {
+            Entry::Vacant(_) if has_begun => return,
+            Entry::Vacant(entry) => {
+                progress.total_bytes += meta.file_bytes();
+                let what = What::Blob(meta);
+                entry.insert(Kept { what, user: User::default(), is_planned: false, logged: None })
+            }
+            Entry::Occupied(entry) => entry.into_mut(),
+        };
+        kept.logged = Some(self.readings);
         kept.user.add(user);
     }
 
@@ -296,49 +344,93 @@ impl Scrub {
             open
         } else {
             let Some((number, kept)) = self.files.pop_first() else { return Ok(0) };
+            self.has_begun = true;
             match OpenFile::open(&*self.session.store.disk, number, kept) {
                 Ok(open) => open,
                 Err(refused) => {
                     let (kept, error) = *refused;
-                    self.note(number, &kept, error)?;
-                    return Ok(kept.what.file_bytes() / PAGE_BYTES as u64);
+                    return self.refused(number, kept, &error);
                 }
             }
         };
         let first = open.next;
         match open.read(pages, &mut self.buffer) {
-            Ok(true) => Ok(open.pages() - first),
+            Ok(true) => {
+                self.has_finished = true;
+                Ok(open.pages() - first)
+            }
             Ok(false) => {
                 let read = open.next - first;
                 self.open = Some(open);
                 Ok(read)
             }
             Err(error) => {
-                self.note(open.number, &open.kept, error)?;
-                Ok(open.pages() - first)
+                let read = open.pages() - first;
+                self.has_finished = true;
+                self.note(&open.kept, &error);
+                Ok(read)
             }
         }
     }
 
-    /// Notes what is wrong with a file, unless it went since nothing names it any more.
-    fn note(&mut self, number: u64, kept: &Kept, error: Error) -> Result<()> {
-        let mut error = error;
-        if error.kind() == Kind::Missing {
-            let (disk, identity) = (&*self.session.store.disk, self.session.store.identity);
-            let now = plan(disk, identity)?;
-            self.files.retain(|number, kept| kept.is_logged || now.files.contains_key(number));
-            let is_logged = || {
-                kept.is_logged
-                    && check_log(disk, identity, &mut Report::default()).1.contains_key(&number)
-            };
-            if !now.files.contains_key(&number) && !is_logged() {
-                return Ok(());
-            }
-            error = lost_file(&kept.what.path());
+    /// What becomes of a file that does not open; how many pages that is.
+    fn refused(&mut self, number: u64, kept: Kept, error: &Error) -> Result<u64> {
+        let pages = kept.what.file_bytes() / PAGE_BYTES as u64;
+        self.has_finished = true;
+        if error.kind() != Kind::Missing {
+            self.note(&kept, error);
+            return Ok(pages);
         }
-        let finding = Finding::new(&kept.what.path(), &error, &kept.user);
-        self.findings.push(advised(finding));
-        Ok(())
+        match self.is_named(number, &kept) {
+            Ok(Some(true)) => self.note(&kept, &lost_file(&kept.what.path())),
+            Ok(Some(false)) => {}
+            unknown => {
+                // It comes again, when that is known.
+                let is_planned = kept.is_planned && unknown.is_err();
+                let kept = Kept { is_planned, ..kept };
+                self.files.insert(number, kept);
+                self.has_finished = false;
+                return unknown.map(|_| 0);
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Whether something names a file still that is not there; none when the log, which is read once more for
+    /// that, part by part, is to tell. What went meanwhile as well is forgotten. `Io` when what names files
+    /// cannot be read.
+    fn is_named(&mut self, number: u64, kept: &Kept) -> Result<Option<bool>> {
+        let (disk, identity) = (&*self.session.store.disk, self.session.store.identity);
+        let now = plan(disk, identity)?;
+        if let Some(error) = now.unread {
+            return Err(error);
+        }
+        if now.findings.iter().any(|finding| !self.findings.contains(finding)) {
+            // What was damaged since does not say what it names.
+            return Ok(Some(true));
+        }
+        for (number, kept) in &mut self.files {
+            kept.is_planned &= now.files.contains_key(number);
+        }
+        self.files.retain(|_, kept| kept.is_planned || kept.logged.is_some());
+        if now.files.contains_key(&number) {
+            return Ok(Some(true));
+        }
+        if kept.logged.is_none() {
+            return Ok(Some(false));
+        }
+        // A log file goes when a later checkpoint does without it.
+        if now.checkpoint == self.checkpoint {
+            return Ok(Some(true));
+        }
+        self.checkpoint = now.checkpoint;
+        self.plan_log()?;
+        Ok(None)
+    }
+
+    /// Notes what is wrong with a file.
+    fn note(&mut self, kept: &Kept, error: &Error) {
+        self.findings.push(advised(Finding::new(&kept.what.path(), error, &kept.user)));
     }
 }
 
@@ -408,14 +500,14 @@ fn plan(disk: &dyn Disk, identity: u64) -> Result<Plan> {
         if of == identity { Ok(()) } else { Err(another()) }
     });
     if let Err(error) = whose {
-        plan.add(paths::SESSION, &error, &User::default());
+        plan.add(paths::SESSION, error, &User::default());
     }
     for name in snapshot_names(disk)? {
         let user = User::of_snapshot(&name);
         match read_manifest(disk, identity, &name) {
             Ok(manifest) => plan.keep(manifest.segments(), &user),
             Err(error) if error.kind() == Kind::Missing => {}
-            Err(error) => plan.add(&paths::snapshot(&name), &error, &user),
+            Err(error) => plan.add(&paths::snapshot(&name), error, &user),
         }
     }
     match read_checkpoint(disk, identity) {
@@ -426,14 +518,17 @@ fn plan(disk: &dyn Disk, identity: u64) -> Result<Plan> {
             }
             plan.checkpoint = checkpoint;
         }
-        Err(error) => plan.add(paths::CHECKPOINT, &error, &User::default()),
+        Err(error) => plan.add(paths::CHECKPOINT, error, &User::default()),
     }
     Ok(plan)
 }
 
 impl Plan {
-    fn add(&mut self, file: &str, error: &Error, user: &User) {
-        self.findings.push(advised(Finding::new(file, error, user)));
+    fn add(&mut self, file: &str, error: Error, user: &User) {
+        self.findings.push(advised(Finding::new(file, &error, user)));
+        if error.kind() == Kind::Io {
+            self.unread.get_or_insert(error);
+        }
     }
 
     /// `user` needs these segments, with their blob files.
@@ -447,7 +542,7 @@ impl Plan {
     }
 
     fn keep_one(&mut self, number: u64, user: &User, what: impl FnOnce() -> What) {
-        let new = || Kept { what: what(), user: User::default(), is_logged: false };
+        let new = || Kept { what: what(), user: User::default(), is_planned: true, logged: None };
         self.files.entry(number).or_insert_with(new).user.add(user);
     }
 }

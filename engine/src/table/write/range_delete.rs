@@ -7,6 +7,7 @@
 //!
 //! Invariant: views, duplicates and snapshots hold the old runs and merges, which stay as they were.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,35 +16,114 @@ use super::table::Table;
 use crate::error::Result;
 use crate::table::buffer::Batch;
 use crate::table::bytes::{EntryKind, KeyRange};
-use crate::table::durable::LogPoint;
+use crate::table::durable::{LogPoint, ShapeCut};
 use crate::table::merge::{Input, MergeJob, MergeState, Merging, Shape};
 use crate::table::runs::{Run, Segment};
 use crate::table::shared::SegmentStore;
 
+/// Where a range begins and ends.
+type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// Ranges without those that others have in them, joined where they meet, in the order of their keys.
+struct Joined(Vec<KeyRange>);
+
+impl Joined {
+    fn new<'a>(ranges: impl Iterator<Item = &'a KeyRange>) -> Joined {
+        let mut sorted: Vec<_> = ranges.map(KeyRange::bounds).collect();
+        sorted.sort_unstable_by(|one, other| by_lower(one.0, other.0));
+        let mut joined: Vec<Bounds<'_>> = Vec::new();
+        for (lower, upper) in sorted {
+            match joined.last_mut() {
+                Some((_, before)) if meet(*before, lower) => {
+                    if ends_before(*before, upper) {
+                        *before = upper;
+                    }
+                }
+                _ => joined.push((lower, upper)),
+            }
+        }
+        Joined(joined.into_iter().map(|(lower, upper)| KeyRange::new(lower, upper)).collect())
+    }
+
+    /// Whether every key from `first` to `last` lies in one of them.
+    fn cover(&self, first: &[u8], last: &[u8]) -> bool {
+        let begins = |range: &KeyRange| by_lower(range.bounds().0, Bound::Included(first)).is_le();
+        let begun = self.0.partition_point(begins);
+        begun.checked_sub(1).is_some_and(|place| self.0[place].covers(first, last))
+    }
+}
+
+/// The order in which ranges begin.
+fn by_lower(one: Bound<&[u8]>, other: Bound<&[u8]>) -> Ordering {
+    fn place(bound: Bound<&[u8]>) -> Option<(&[u8], bool)> {
+        match bound {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some((key, false)),
+            Bound::Excluded(key) => Some((key, true)),
+        }
+    }
+    place(one).cmp(&place(other))
+}
+
+/// Whether a range that ends at `one` ends before one that ends at `other`.
+fn ends_before(one: Bound<&[u8]>, other: Bound<&[u8]>) -> bool {
+    match (one, other) {
+        (Bound::Unbounded, _) => false,
+        (_, Bound::Unbounded) => true,
+        (Bound::Excluded(one), Bound::Included(other)) => one <= other,
+        (
+            Bound::Included(one) | Bound::Excluded(one),
+            Bound::Included(other) | Bound::Excluded(other),
+        ) => one < other,
+    }
+}
+
+/// Whether no key lies between a range that ends at `upper` and one that begins at `lower`, not before it.
+fn meet(upper: Bound<&[u8]>, lower: Bound<&[u8]>) -> bool {
+    match (upper, lower) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
+        (Bound::Excluded(upper), Bound::Excluded(lower)) => lower < upper,
+        (
+            Bound::Included(upper) | Bound::Excluded(upper),
+            Bound::Included(lower) | Bound::Excluded(lower),
+        ) => lower <= upper,
+    }
+}
+
 /// Takes what ranges cover out of the parts of a table.
 struct Cut<'a> {
-    ranges: &'a [&'a KeyRange],
+    ranges: &'a Joined,
     store: &'a Arc<SegmentStore>,
     /// Where the table's clock stands.
     clock: u64,
     /// Whether something was taken out.
     changed: bool,
+    /// The least and the greatest key of what was.
+    keys: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Cut<'_> {
     /// The run without the segments that it covers, if there are any; `keep` stays in any case.
-    fn run(&self, run: &Run, keep: Option<&Arc<Segment>>) -> Option<Arc<Run>> {
-        let stays = |segment: &&Arc<Segment>| {
-            let (first, last) = (segment.first_key(), segment.last_key());
-            !self.ranges.iter().any(|range| range.covers(first, last))
-                || keep.is_some_and(|kept| Arc::ptr_eq(kept, segment))
+    fn run(&mut self, run: &Run, keep: Option<&Arc<Segment>>) -> Option<Arc<Run>> {
+        let goes = |segment: &Arc<Segment>| {
+            self.ranges.cover(segment.first_key(), segment.last_key())
+                && !keep.is_some_and(|kept| Arc::ptr_eq(kept, segment))
         };
-        let left: Vec<_> = run.segments().iter().filter(stays).cloned().collect();
-        (left.len() < run.segments().len()).then(|| Arc::new(Run::new(left)))
+        let (gone, left): (Vec<_>, Vec<_>) = run.segments().iter().cloned().partition(goes);
+        // They are in the order of their keys.
+        let (first, last) = (gone.first()?.first_key(), gone.last()?.last_key());
+        let (least, greatest) = self.keys.get_or_insert_with(|| (first.to_vec(), last.to_vec()));
+        if first < least.as_slice() {
+            *least = first.to_vec();
+        }
+        if last > greatest.as_slice() {
+            *greatest = last.to_vec();
+        }
+        Some(Arc::new(Run::new(left)))
     }
 
     /// The merge without the segments that it covers, as one of its own: others may share this one.
-    fn merge(&self, merging: &Merging) -> Option<Merging> {
+    fn merge(&mut self, merging: &Merging) -> Option<Merging> {
         let (state, plan) = (merging.job.state(), merging.job.plan());
         // The last output tells how far the merge is, so its keys go one by one.
         let outputs = self.run(&state.outputs, state.outputs.segments().last());
@@ -112,12 +192,13 @@ impl Cut<'_> {
 /// A batch with deletes of single keys in the place of its ranges.
 pub(super) struct Expanded {
     pub(super) points: Batch,
-    /// Whether segments went at once.
-    pub(super) is_cut: bool,
+    /// The least and the greatest key of the segments that went at once; none where none did.
+    pub(super) cut: Option<(Vec<u8>, Vec<u8>)>,
     /// Operations of the batch that are left out.
     skipped: u64,
-    /// Of each range, where among the points its deletes begin, and how many they are.
-    spans: Vec<(usize, usize)>,
+    /// Of ranges with no operation between them: where among the points their deletes begin, how many these are,
+    /// and how many ranges.
+    spans: Vec<(usize, usize, usize)>,
 }
 
 impl Expanded {
@@ -125,11 +206,17 @@ impl Expanded {
     fn done(&self, points: u64) -> u64 {
         let points = points as usize;
         let (mut single, mut ranges) = (points, 0);
-        for &(start, count) in &self.spans {
+        for &(start, count, joined) in &self.spans {
             single -= points.saturating_sub(start).min(count);
-            ranges += usize::from(start + count <= points);
+            ranges += if start + count <= points { joined } else { 0 };
         }
         self.skipped + (single + ranges) as u64
+    }
+
+    /// What the update that the log has at `at` takes out of the segments.
+    pub(super) fn shape_cut(&self, at: LogPoint) -> Option<ShapeCut> {
+        let (first_key, last_key) = self.cut.clone()?;
+        Some(ShapeCut { until: at.after(), first_key, last_key })
     }
 
     /// Says in operations of the batch where new buffers begin, which is known in points.
@@ -180,17 +267,18 @@ impl Table {
             .count();
         let points_skipped = skip as usize - ranges_skipped;
         let deletes = &batch.ranges()[ranges_skipped..];
-        let ranges: Vec<_> = deletes.iter().map(|it| &it.range).collect();
+        let ranges = Joined::new(deletes.iter().map(|it| &it.range));
+        let clock = self.clock();
         let mut cut =
-            Cut { ranges: &ranges, store: &self.store, clock: self.clock(), changed: false };
+            Cut { ranges: &ranges, store: &self.store, clock, changed: false, keys: None };
         let shape = cut.shape(&self.shape);
-        let is_cut = cut.changed;
+        let keys = cut.keys.take().filter(|_| cut.changed);
         self.shape = Arc::new(shape);
 
         let view = self.view();
         let mut expanded = Expanded {
             points: batch.emptied(),
-            is_cut,
+            cut: keys,
             skipped: skip,
             spans: Vec::with_capacity(deletes.len()),
         };
@@ -198,8 +286,8 @@ impl Table {
         let mut rest = batch.entries().enumerate().skip(points_skipped).peekable();
         // What the operations before a range have bound.
         let mut bound = BTreeSet::new();
-        for delete in deletes {
-            while let Some((_, entry)) = rest.next_if(|(number, _)| *number < delete.at) {
+        for joined in deletes.chunk_by(|one, next| one.at == next.at) {
+            while let Some((_, entry)) = rest.next_if(|(number, _)| *number < joined[0].at) {
                 points.push_entry(entry);
                 match entry.kind {
                     EntryKind::Delete => bound.remove(entry.key),
@@ -207,21 +295,57 @@ impl Table {
                 };
             }
             let start = points.point_count();
-            let (lower, upper) = delete.range.bounds();
-            let here: Vec<&[u8]> = bound.range::<[u8], _>((lower, upper)).copied().collect();
-            for key in &here {
-                bound.remove(key);
-                points.delete(key);
-            }
-            let mut cursor = view.cursor(lower, upper)?;
-            while let Some(key) = cursor.next_key()? {
-                if here.binary_search(&key).is_err() {
+            for range in &Joined::new(joined.iter().map(|it| &it.range)).0 {
+                let (lower, upper) = range.bounds();
+                let here: Vec<&[u8]> = bound.range::<[u8], _>((lower, upper)).copied().collect();
+                for key in &here {
+                    bound.remove(key);
                     points.delete(key);
                 }
+                let mut cursor = view.cursor(lower, upper)?;
+                while let Some(key) = cursor.next_key()? {
+                    if here.binary_search(&key).is_err() {
+                        points.delete(key);
+                    }
+                }
             }
-            expanded.spans.push((start, points.point_count() - start));
+            expanded.spans.push((start, points.point_count() - start, joined.len()));
         }
         rest.for_each(|(_, entry)| points.push_entry(entry));
         Ok(expanded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All ranges between keys of one byte, three at a time: joined they have the keys that any had, each once.
+    #[test]
+    fn joined_ranges_have_the_keys_of_all() {
+        let keys: Vec<[u8; 1]> = (1..6).map(|key| [key]).collect();
+        let mut bounds = vec![Bound::Unbounded];
+        for key in [2_u8, 3, 4] {
+            bounds.extend([Bound::Included(vec![key]), Bound::Excluded(vec![key])]);
+        }
+        let pairs = bounds.iter().flat_map(|lower| bounds.iter().map(move |upper| (lower, upper)));
+        let ranges =
+            pairs.map(|(lower, upper)| KeyRange { lower: lower.clone(), upper: upper.clone() });
+        let ranges: Vec<_> = ranges.filter(|range| !range.is_empty()).collect();
+        for one in &ranges {
+            for other in &ranges {
+                for third in [one, &ranges[0], &ranges[ranges.len() / 2]] {
+                    let joined = Joined::new([one, other, third].into_iter());
+                    for key in &keys {
+                        let expected = [one, other, third].iter().any(|it| it.covers(key, key));
+                        assert_eq!(joined.cover(key, key), expected, "{one:?} {other:?} {key:?}");
+                        let times = joined.0.iter().filter(|it| it.covers(key, key)).count();
+                        assert_eq!(times, usize::from(expected), "{one:?} {other:?} {key:?}");
+                    }
+                }
+            }
+        }
+        let many: Vec<_> = (0..1_000).map(|_| ranges[1].clone()).collect();
+        assert_eq!(Joined::new(many.iter()).0.len(), 1);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::table::buffer::WriteBuffer;
-use crate::table::durable::{LiveWriter, LogPoint, TableState};
+use crate::table::durable::{LiveWriter, LogPoint, ShapeCut, TableState};
 use crate::table::merge::{Schedule, Shape};
 use crate::table::read::stats::{self, TableStats};
 use crate::table::read::{Bytes, Cursor, KeyBounds, Moment, Range, Values, View};
@@ -117,14 +117,15 @@ impl Table {
     }
 
     /// Makes the table live: it has all of the log up to `applied`, and its buffers begin at
-    /// `begun`.
+    /// `begun`; `cut` is what ranges took out of its segments since the oldest of these.
     pub(in crate::table) fn live_from(
         &mut self,
         writer: LiveWriter,
         begun: Vec<LogPoint>,
         applied: LogPoint,
+        cut: Option<ShapeCut>,
     ) {
-        writer.reset(begun, applied);
+        writer.reset(begun, applied, cut);
         self.live_again(writer);
     }
 

@@ -14,7 +14,7 @@ use super::table::Table;
 use crate::error::{Error, Result};
 use crate::table::buffer::{Batch, PREFETCHED, WriteBuffer};
 use crate::table::bytes::operator::{self, MergeOperator};
-use crate::table::durable::{LiveWriter, LogPoint};
+use crate::table::durable::{LiveWriter, LogPoint, ShapeCut};
 use crate::table::merge::{Schedule, Shape};
 use crate::table::shared::{Operation, SegmentStore};
 
@@ -204,7 +204,7 @@ impl Part<'_> {
     /// The log's side of the table, if its batch goes to the log. One that does nothing does not.
     fn log(&self) -> Option<&LiveWriter> {
         let expanded = self.expanded.as_ref();
-        let is_idle = expanded.is_some_and(|it| !it.is_cut && it.points.is_empty());
+        let is_idle = expanded.is_some_and(|it| it.cut.is_none() && it.points.is_empty());
         self.table.live.as_ref().filter(|_| !self.batch.is_empty() && !is_idle)
     }
 }
@@ -300,6 +300,9 @@ impl Table {
         }
         self.count_in_budget(begun.len());
         if let (Some(live), Some(at)) = (&self.live, at) {
+            if let Some(cut) = expanded.and_then(|it| it.shape_cut(at)) {
+                live.note_cut(cut);
+            }
             live.publish(self.state(), begun, Some(at.after()));
         }
     }
@@ -366,12 +369,13 @@ impl Table {
         self.active.count_in_budget();
     }
 
-    /// Applies an update that the log has at `at`; pays for it unless the session only reads.
+    /// Applies an update that the log has at `at`; pays for it unless the session only reads. Gives where new
+    /// buffers begin, and what was cut.
     pub(in crate::table) fn replay(
         &mut self,
         batch: &Batch,
         at: LogPoint,
-    ) -> Result<Vec<LogPoint>> {
+    ) -> Result<(Vec<LogPoint>, Option<ShapeCut>)> {
         let expanded = match batch.ranges() {
             [] => None,
             _ => Some(self.expand(batch, at.skip)?),
@@ -388,6 +392,6 @@ impl Table {
             expanded.place(&mut begun);
         }
         self.count_in_budget(begun.len());
-        Ok(begun)
+        Ok((begun, expanded.and_then(|it| it.shape_cut(at))))
     }
 }

@@ -9,7 +9,7 @@ use crate::format::codec::Decoder;
 use crate::format::header::{FileKind, Header, LENGTH};
 use crate::outline::Outline;
 use crate::table::bytes::KeyRange;
-use crate::table::durable::{Checkpoint, LogEnd, LogPoint, LogRecord};
+use crate::table::durable::{Checkpoint, LogEnd, LogPoint, LogRecord, ShapeCut};
 
 /// The outline of a log file: its records, and what each holds.
 #[must_use]
@@ -99,7 +99,9 @@ pub fn checkpoint(file: &str, bytes: &[u8]) -> Outline {
     let body = bytes.get(LENGTH..covered).unwrap_or_default();
     let mut from = Decoder::new(file, LENGTH as u64, body);
     let mut pieces = Vec::new();
-    if let Err(error) = pieces_of(&mut from, &mut pieces) {
+    let version =
+        Header::decode(file, bytes).map_or(FileKind::Checkpoint.version(), |it| it.version);
+    if let Err(error) = pieces_of(&mut from, version, &mut pieces) {
         let rest = from.offset()..bytes.len() as u64;
         pieces.push(Outline::new("undecoded", rest).damaged(error));
     }
@@ -115,15 +117,25 @@ pub fn checkpoint(file: &str, bytes: &[u8]) -> Outline {
     whole
 }
 
-fn pieces_of(from: &mut Decoder<'_>, pieces: &mut Vec<Outline>) -> Result<()> {
+fn pieces_of(from: &mut Decoder<'_>, version: u16, pieces: &mut Vec<Outline>) -> Result<()> {
     let start = from.offset();
-    let (next_id, files, places) = Checkpoint::decode_places(from)?;
+    let (next_id, files, places) = Checkpoint::decode_places(from, version)?;
     let mut log = Outline::new("log", start..from.offset()).field("next_table", next_id);
     for file in files {
         log = log.field("needs", printed_end(file));
     }
-    for (number, (id, place)) in places.into_iter().enumerate() {
-        log = log.field(format!("table_{}", number + 1), printed_place(id, place));
+    for (number, place) in places.into_iter().enumerate() {
+        log = log.field(format!("table_{}", number + 1), printed_place(place.id, place.from));
+        if let Some(ShapeCut { until, first_key, last_key }) = place.cut {
+            let cut = format!(
+                "{}..={} up to file {}, record {}",
+                printed(&first_key),
+                printed(&last_key),
+                until.file,
+                until.sequence
+            );
+            log = log.field(format!("cut_{}", number + 1), cut);
+        }
     }
     pieces.push(log);
     tables(from, pieces)

@@ -19,6 +19,8 @@ struct TableReading {
     from: LogPoint,
     /// The rest of the log is not for it.
     is_cut: bool,
+    /// Then, up to where it has the log at most.
+    ends: LogPoint,
     kept: u64,
     left_out: u64,
 }
@@ -30,11 +32,12 @@ impl Repairer<'_> {
         checkpoint: &Checkpoint,
         kept: &[LiveRecord],
     ) -> Result<(LogCopy, Vec<RepairedTable>)> {
-        let mut log = self.new.begin_log(kept.iter().map(|record| record.from))?;
+        let mut log = self.new.begin_log(kept.iter().flat_map(LiveRecord::points))?;
         let reading = |record: &LiveRecord| {
-            let reading = TableReading { from: record.from, is_cut: false, kept: 0, left_out: 0 };
-            (record.id, reading)
+            let (from, ends) = (record.from, record.from);
+            (record.id, TableReading { from, is_cut: false, ends, kept: 0, left_out: 0 })
         };
+        let mut reached = LogPoint::default();
         let mut tables: BTreeMap<u64, TableReading> = kept.iter().map(reading).collect();
         let mut before: Option<LogEnd> = None;
         for number in self.log_numbers(checkpoint)? {
@@ -54,10 +57,12 @@ impl Repairer<'_> {
                     Kind::Corrupt,
                     format!("{} does not follow what is before it", paths::log_file(number)),
                 );
-                self.cut(kept, &mut tables, number - 1, &gap);
+                self.cut(kept, &mut tables, (number - 1, reached), &gap);
             }
             log_files::salvage(source, identity, number, &mut |at, payload| {
-                self.record(kept, &mut tables, at, payload, &mut log)
+                self.record(kept, &mut tables, at, payload, &mut log)?;
+                reached = at.after();
+                Ok(())
             })?;
             before = Some(LogEnd { file: number, position: found.end });
             self.report.log_records_behind += found.behind;
@@ -78,17 +83,25 @@ impl Repairer<'_> {
                 })
             });
             if let Some(error) = damage {
-                self.cut(kept, &mut tables, number, &error);
+                self.cut(kept, &mut tables, (number, reached), &error);
             }
         }
         self.new.intake.copy_blobs(self.source)?;
         let repaired = kept.iter().map(|record| {
-            let TableReading { from, is_cut, kept, left_out } = tables[&record.id];
+            let TableReading { from, is_cut, ends, kept, left_out } = tables[&record.id];
             let ends_within_update = is_cut && kept == 0 && from.skip > 0;
             let name = record.table.name.clone();
             let has_all = |loss: &super::Loss| !loss.live_tables.contains(&name);
             let is_whole = !is_cut && self.report.losses.iter().all(has_all);
-            RepairedTable { name, log_records: kept, left_out, is_whole, ends_within_update }
+            let lacks_keys = is_cut && record.cut.as_ref().is_some_and(|cut| cut.until > ends);
+            RepairedTable {
+                name,
+                log_records: kept,
+                left_out,
+                is_whole,
+                ends_within_update,
+                lacks_keys,
+            }
         });
         Ok((log, repaired.collect()))
     }
@@ -107,19 +120,19 @@ impl Repairer<'_> {
         Ok(numbers)
     }
 
-    /// Ends all tables that need the log up to file `number`.
+    /// Ends all tables that need the log up to file `number` at the place that was reached.
     fn cut(
         &mut self,
         kept: &[LiveRecord],
         tables: &mut BTreeMap<u64, TableReading>,
-        number: u64,
+        (number, reached): (u64, LogPoint),
         error: &Error,
     ) {
         let mut is_said = false;
         for record in kept {
             let table = tables.get_mut(&record.id).expect("each is there");
             if table.from.file <= number && !table.is_cut {
-                table.is_cut = true;
+                (table.is_cut, table.ends) = (true, table.ends.max(reached));
                 let file = paths::log_file(number);
                 self.report.lose(&file, error, &Holder::Live(&record.table.name), None);
                 is_said = true;
@@ -152,7 +165,7 @@ impl Repairer<'_> {
                 let Some((file, detail)) = bad else { continue };
                 // Without its values it is no update: the table ends before it.
                 let table = tables.get_mut(id).expect("its part was asked for");
-                table.is_cut = true;
+                (table.is_cut, table.ends) = (true, table.ends.max(at));
                 let name = &kept.iter().find(|it| it.id == *id).expect("it is kept").table.name;
                 let error = Error::new(Kind::Corrupt, detail);
                 self.report.lose(&file, &error, &Holder::Live(name), None);
@@ -180,22 +193,42 @@ impl Repairer<'_> {
         Ok(())
     }
 
+    /// Tells that the segments of a table lack what ranges deleted whose updates are lost.
+    pub(super) fn lose_ranges(&mut self, record: &LiveRecord, is_kept: bool) {
+        let Some(cut) = &record.cut else { return };
+        let error = Error::new(
+            Kind::Corrupt,
+            format!(
+                "its updates up to record {} had deleted ranges of keys, which are gone from the segments of table \
+                 {} already, and not all of these updates can be read",
+                cut.until.sequence.saturating_sub(1),
+                record.table.name
+            ),
+        );
+        let keys = (cut.first_key.clone(), cut.last_key.clone());
+        let lost = is_kept.then_some((keys, 0));
+        let file = paths::log_file(cut.until.file);
+        self.report.lose(&file, &error, &Holder::Live(&record.table.name), lost);
+    }
+
     /// Says what a log has whose checkpoint is gone.
     pub(super) fn log_without_checkpoint(&mut self) -> Result<()> {
         let names = match self.source.list(LOG) {
             Err(error) if error.kind() == Kind::Missing => return Ok(()),
             names => names?,
         };
-        let mut records = 0;
+        let (mut records, mut is_told) = (0, false);
         for number in names.iter().filter_map(|name| paths::log_number(name)) {
             let (source, identity) = (self.source, self.store.identity);
-            log_files::salvage(source, identity, number, &mut |_, _| {
+            let found = log_files::salvage(source, identity, number, &mut |_, _| {
                 records += 1;
                 Ok(())
             })?;
+            // It was copied for tables, whether they need it or not.
+            is_told |= found.is_alone(number);
         }
         let report: &mut Repaired = &mut self.report;
-        if records > 0 {
+        if records > 0 || is_told {
             report.log_records_behind = records;
             let detail = format!(
                 "{} is not there, so it is not known which tables were live; the log has {records} updates of \
