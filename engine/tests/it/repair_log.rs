@@ -71,6 +71,31 @@ fn a_file_with_nothing_but_its_beginning_is_no_gap() {
     assert_eq!(found, [0, 1, 2, 3, 6, 7, 8, 9]);
 }
 
+/// Without `checkpoint` such a file is all that tells of live tables: nothing is removed for it.
+#[test]
+fn a_store_without_checkpoint_whose_log_has_no_update_is_not_taken_for_an_empty_one() {
+    let disk = MemoryDisk::seeded(1);
+    lives(&disk, 0..2);
+    disk.remove(&log_file(1)).unwrap();
+    let name = log_file(2);
+    let bytes = disk.bytes(&name).unwrap();
+    let length = u32::from_le_bytes(bytes[HEADER + 8..HEADER + 12].try_into().unwrap()) as usize;
+    disk.replace(&name, &bytes[..HEADER + HEAD + length]).unwrap();
+    disk.remove("checkpoint").unwrap();
+    disk.replace("segments/0000000000000001.segment", "of the table").unwrap();
+    let before = disk.files();
+    let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+    let session = Session::open(Arc::clone(&shared), options(Log::Synced)).unwrap();
+    let warnings = session.warnings();
+    assert!(warnings.iter().any(|said| said.contains("checkpoint")), "{warnings:?}");
+    let error = session.open_all(&OpenTable::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    drop(session);
+    assert_eq!(disk.files(), before);
+    let report = repair(&shared, &(MemoryDisk::seeded(2) as _), &RepairOptions::default()).unwrap();
+    assert!(report.losses.iter().any(|loss| loss.file == "checkpoint"), "{report:?}");
+}
+
 /// Whatever becomes of two files of the log: a table has a beginning of its updates.
 #[test]
 fn no_update_behind_a_gap_is_applied_whatever_is_damaged_besides() {
@@ -99,31 +124,6 @@ fn no_update_behind_a_gap_is_applied_whatever_is_damaged_besides() {
     assert!(cut.len() >= 5, "{cut:?}");
 }
 
-/// The values of one table are no other table's concern.
-#[test]
-fn a_lost_value_ends_the_table_that_has_it_and_no_other() {
-    for is_lost in [true, false] {
-        let disk = MemoryDisk::seeded(1);
-        let shared = Arc::clone(&disk) as Arc<dyn Disk>;
-        let session = Session::create(Arc::clone(&shared), options(Log::Synced)).unwrap();
-        let make = |name| session.create_table(name, TableOptions::default()).unwrap();
-        let (mut plain, mut long) = (make("plain"), make("with-values"));
-        let mut values = Vec::new();
-        for number in 0..4_u8 {
-            let mut value = session.write_value().unwrap();
-            value.write(&[number; 300]).unwrap();
-            let value = value.finish().unwrap();
-            let (mut one, mut other) = (Batch::new(), Batch::new());
-            one.insert(&[number], b"short");
-            other.insert_value(&[number], &value);
-            session.update(&mut [(&mut plain, &one), (&mut long, &other)]).unwrap();
-            values.push(value);
-        }
-        drop((plain, long, session, values));
-        let blobs = disk.files().into_iter().filter(|name| name.ends_with("blob"));
-        let blobs: Vec<_> = blobs.collect();
-        assert_eq!(blobs.len(), 4);
-        if is_lost {
 /// A table whose segments lack what a range deleted, by an update behind a damaged one, never was without that range:
 /// it is left out, or its bounds are told.
 #[test]
@@ -220,6 +220,31 @@ fn a_table_that_lacks_the_ranges_of_lost_updates_is_not_passed_off_as_one_that_w
     }
 }
 
+/// The values of one table are no other table's concern.
+#[test]
+fn a_lost_value_ends_the_table_that_has_it_and_no_other() {
+    for is_lost in [true, false] {
+        let disk = MemoryDisk::seeded(1);
+        let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+        let session = Session::create(Arc::clone(&shared), options(Log::Synced)).unwrap();
+        let make = |name| session.create_table(name, TableOptions::default()).unwrap();
+        let (mut plain, mut long) = (make("plain"), make("with-values"));
+        let mut values = Vec::new();
+        for number in 0..4_u8 {
+            let mut value = session.write_value().unwrap();
+            value.write(&[number; 300]).unwrap();
+            let value = value.finish().unwrap();
+            let (mut one, mut other) = (Batch::new(), Batch::new());
+            one.insert(&[number], b"short");
+            other.insert_value(&[number], &value);
+            session.update(&mut [(&mut plain, &one), (&mut long, &other)]).unwrap();
+            values.push(value);
+        }
+        drop((plain, long, session, values));
+        let blobs = disk.files().into_iter().filter(|name| name.ends_with("blob"));
+        let blobs: Vec<_> = blobs.collect();
+        assert_eq!(blobs.len(), 4);
+        if is_lost {
             disk.remove(&blobs[2]).unwrap();
         } else {
             let mut bytes = disk.bytes(&blobs[2]).unwrap();
@@ -282,6 +307,12 @@ fn a_failing_read_is_no_damage() {
     // Without `session` its other files say whose they are; they are not to be misread either.
     let lost = sim.crash(Crash::Process);
     lost.remove("session").unwrap();
+    // Nor where one file alone says it.
+    let told_once = sim.crash(Crash::Process);
+    told_once.remove("session").unwrap();
+    for name in told_once.list("snapshots").unwrap() {
+        told_once.remove(&format!("snapshots/{name}")).unwrap();
+    }
     let mut failed = 0;
     for (source, was_lost) in [(image, false), (lost, true), (told_once, true)] {
         for fault in [Fault::Open, Fault::Read] {
@@ -307,12 +338,6 @@ fn a_failing_read_is_no_damage() {
                     }
                     Ok(report) => {
                         assert_eq!(report.losses, Vec::new(), "{fault:?} {n}");
-    // Nor where one file alone says it.
-    let told_once = sim.crash(Crash::Process);
-    told_once.remove("session").unwrap();
-    for name in told_once.list("snapshots").unwrap() {
-        told_once.remove(&format!("snapshots/{name}")).unwrap();
-    }
                     }
                 }
                 crate::log_crash::assert_reopens(&out, Log::Synced, &[&live], &(fault, n));

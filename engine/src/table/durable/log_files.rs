@@ -151,6 +151,10 @@ pub fn find(
                 found.leftovers.push(number);
                 continue;
             }
+            // The one before it had updates of live tables.
+            None if checkpoint.is_none() && follows_updates(scanned.before) => {
+                return Err(lost_checkpoint(disk, number));
+            }
             None => check_follows(&file, scanned.before, found.files.last())?,
         }
         found.tail_bytes = scanned.tail_bytes;
@@ -177,6 +181,11 @@ fn lost_checkpoint(disk: &dyn Disk, number: u64) -> Error {
             paths::log_file(number)
         ),
     )
+}
+
+/// Whether a log file that follows one with this end follows one that had more than its first record.
+pub fn follows_updates(before: Option<LogEnd>) -> bool {
+    before.is_some_and(|before| before.position.sequence > 1)
 }
 
 /// Goes on from `place`, through the files that were begun since; calls `each` with place and content of every
