@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::range_delete::Expanded;
 use super::table::Table;
 use super::update::{self, Draft};
 use crate::error::Result;
@@ -25,45 +26,49 @@ impl Prepared {
     /// Nothing yet, for `table`.
     pub fn new(table: &Table) -> Prepared {
         let table = table.copy_as(table.name().to_owned());
-        Prepared { batch: Batch::new(), draft: Draft { table, begun: Vec::new() } }
+        Prepared { batch: Batch::new(), draft: Draft { table, begun: Vec::new(), cut: None } }
     }
 
     /// Adds the operations of `batch`, all or none of them; pays for merges as [`Table::update`] does.
     pub fn apply(&mut self, batch: &Batch) -> Result<()> {
-        let table = &mut self.draft.table;
-        table.check_batch(batch)?;
-        let before = Arc::clone(&table.shape);
-        let expanded = match batch.ranges() {
-            [] => Ok(None),
-            _ => table.expand(batch, 0).map(Some),
+        self.draft.table.check_batch(batch)?;
+        let (begun, expanded) = if batch.ranges().is_empty() {
+            (self.apply_points(batch)?, None)
+        } else {
+            let (begun, expanded) = self.apply_ranges(batch)?;
+            (begun, Some(expanded))
         };
-        let paid = expanded.and_then(|expanded| {
-            table.pay(expanded.as_ref().map_or(batch, |expanded| &expanded.points))?;
-            Ok(expanded)
-        });
-        let expanded = match paid {
-            Ok(expanded) => expanded,
-            Err(error) => {
-                table.shape = before;
-                return Err(error);
-            }
-        };
-        let points = expanded.as_ref().map_or(batch, |expanded| &expanded.points);
-        // Where the host's operator is called, a panic of it changes nothing.
-        let mut begun = match table.draft(points) {
-            Some(draft) => table.install(draft, LogPoint::default()),
-            None => table.put(points, LogPoint::default()),
-        };
-        if let Some(expanded) = &expanded {
-            expanded.place(&mut begun);
+        // Until which record is known when it is logged.
+        if let Some(cut) = expanded.and_then(|expanded| expanded.shape_cut(LogPoint::default())) {
+            self.draft.cut = Some(cut.and(self.draft.cut.take()));
         }
-        table.count_in_budget(begun.len());
+        self.draft.table.count_in_budget(begun.len());
         let done = self.batch.len() as u64;
-        self.draft
-            .begun
-            .extend(begun.into_iter().map(|at| LogPoint { skip: done + at.skip, ..at }));
+        let begun = begun.into_iter().map(|at| LogPoint { skip: done + at.skip, ..at });
+        self.draft.begun.extend(begun);
         self.batch.append(batch);
         Ok(())
+    }
+
+    fn apply_points(&mut self, batch: &Batch) -> Result<Vec<LogPoint>> {
+        let table = &mut self.draft.table;
+        table.pay(batch)?;
+        // Where the host's operator is called, a panic of it changes nothing.
+        Ok(match table.draft(batch) {
+            Some(draft) => table.install(draft, LogPoint::default()),
+            None => table.put(batch, LogPoint::default()),
+        })
+    }
+
+    /// On one more copy, since an error or a panic of the host's operator leaves a table half cut.
+    fn apply_ranges(&mut self, batch: &Batch) -> Result<(Vec<LogPoint>, Expanded)> {
+        let mut table = self.draft.table.copy_as(self.draft.table.name().to_owned());
+        let expanded = table.expand(batch, 0)?;
+        table.pay(&expanded.points)?;
+        let mut begun = table.put(&expanded.points, LogPoint::default());
+        expanded.place(&mut begun);
+        self.draft.table = table;
+        Ok((begun, expanded))
     }
 
     /// The table as it will be.

@@ -44,10 +44,13 @@ impl Drop for Part<'_> {
     }
 }
 
-/// A table after an update, and where its buffers begin. Nobody sees it yet.
+/// A table after an update. Nobody sees it yet.
 pub(super) struct Draft {
     pub(super) table: Table,
+    /// Where its buffers begin.
     pub(super) begun: Vec<LogPoint>,
+    /// What was taken out of its segments, if the batch does not say it.
+    pub(super) cut: Option<ShapeCut>,
 }
 
 /// Applies each batch to its table, all of them or none; in the log they are one record.
@@ -272,7 +275,7 @@ impl Table {
         (is_hosts && batch.has_upserts()).then(|| {
             let mut table = self.copy_as(String::new());
             let begun = table.put(batch, LogPoint::default());
-            Draft { table, begun }
+            Draft { table, begun, cut: None }
         })
     }
 
@@ -290,6 +293,12 @@ impl Table {
             live.clear_state();
         }
         let begins = at.unwrap_or_default();
+        let cut = match &draft {
+            Some(Draft { cut: Some(cut), .. }) => {
+                Some(ShapeCut { until: begins.after(), ..cut.clone() })
+            }
+            _ => expanded.and_then(|it| it.shape_cut(begins)),
+        };
         let mut begun = match (draft, expanded) {
             (Some(draft), _) => self.install(draft, begins),
             (None, Some(expanded)) => self.put(&expanded.points, begins),
@@ -300,7 +309,7 @@ impl Table {
         }
         self.count_in_budget(begun.len());
         if let (Some(live), Some(at)) = (&self.live, at) {
-            if let Some(cut) = expanded.and_then(|it| it.shape_cut(at)) {
+            if let Some(cut) = cut {
                 live.note_cut(cut);
             }
             live.publish(self.state(), begun, Some(at.after()));
@@ -346,7 +355,11 @@ impl Table {
     }
 
     /// Takes on `draft`, whose update is at `at` of the log.
-    pub(super) fn install(&mut self, Draft { table, begun }: Draft, at: LogPoint) -> Vec<LogPoint> {
+    pub(super) fn install(
+        &mut self,
+        Draft { table, begun, .. }: Draft,
+        at: LogPoint,
+    ) -> Vec<LogPoint> {
         (self.active, self.base, self.shape) = (table.active, table.base, table.shape);
         begun.into_iter().map(|begun| LogPoint { skip: begun.skip, ..at }).collect()
     }
