@@ -71,6 +71,7 @@ mod removals; // files go when the session is used, not where a view is dropped
 mod reopened; // a fault, an opening, more updates, and then the power goes
 mod repair; // every file of a store damaged or lost, then repaired: what can be saved is, and is told
 mod schedule; // the work of updates against the model of levels, and its bound
+mod seeks; // seeks over many runs: against a map, and how many pages they read
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
 mod shrinking; // fewer steps that still fail
 mod snapshot_retry; // snapshots saved or deleted by a process that was killed, opened, and then the power goes
