@@ -6,7 +6,6 @@
 //! Format document: `docs/format/filter.md`. Source: Putze, Sanders, Singler, "Cache-, hash- and
 //! space-efficient Bloom filters", 2007.
 
-use super::range_filter::RANGE_FILTER_BITS;
 use crate::error::Result;
 use crate::format::checksum::page_crc;
 use crate::format::codec::{Decoder, Encoder};
@@ -67,12 +66,12 @@ pub fn filter_bytes(bits_per_entry: u32, entries: u64) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// Bits an entry of a filter that fits `room` bytes together with the [range
-/// filter](super::range_filter), at most `wanted`; 0 when there is no room for one that is of use.
+/// Bits an entry of a filter that fits `room` bytes, at most `wanted`; 0 when there is no room for one that
+/// is of use.
 #[must_use]
 pub fn bits_within(wanted: u8, room: u64, entries: u64) -> u8 {
     let fits = room.saturating_mul(8) / entries.max(1);
-    let bits = fits.saturating_sub(RANGE_FILTER_BITS.into()).min(wanted.into()) as u8;
+    let bits = fits.min(wanted.into()) as u8;
     if bits < BITS_PER_ENTRY_MIN { 0 } else { bits }
 }
 

@@ -15,7 +15,7 @@ use crate::format::codec::{Decoder, Encoder};
 use crate::prefetch;
 
 /// Buckets for each head.
-pub const RANGE_FILTER_BITS: u32 = 4;
+const BUCKETS_PER_HEAD: u32 = 6;
 
 /// How the span of a segment's keys is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl RangeFilterBuilder {
         if first == last {
             return None;
         }
-        let wanted = self.heads.len() as u128 * u128::from(RANGE_FILTER_BITS);
+        let wanted = self.heads.len() as u128 * u128::from(BUCKETS_PER_HEAD);
         let span = u128::from(last - first) + 1;
         let rate = u64::try_from((wanted << 64) / span).unwrap_or(u64::MAX);
         let buckets = Buckets { shared: self.shared as u32, first, last, rate };
@@ -419,7 +419,7 @@ mod tests {
         let mut heads: Vec<u64> = (0..count).map(|it: u64| hash(3, &it.to_le_bytes())).collect();
         heads.sort_unstable();
         let filter = filter(heads.iter().map(|head| head.to_be_bytes())).unwrap();
-        let bits = f64::from(RANGE_FILTER_BITS);
+        let bits = f64::from(BUCKETS_PER_HEAD);
         let buckets = count as f64 * bits;
         assert!((filter.bucket_count() as f64 - buckets).abs() <= 2.0, "{filter:?}");
         let expected = 1.0 - (-1.0 / bits).exp();

@@ -97,7 +97,7 @@ impl RunBuilder {
         self.charge();
         self.until_charged = 0;
         let segment = finished?;
-        let taken = u64::from(segment.meta().footer.filter_bytes);
+        let taken = u64::from(segment.meta().footer.bloom_bytes());
         self.filter_room = self.filter_room.saturating_sub(taken);
         self.segments.push(segment);
         self.store.spares.shed();

@@ -1,8 +1,9 @@
 //! Ordered reads of a view, in both directions.
 //!
 //! The cursor stands in a gap between keys. Each source (buffers, runs, halves of merges) has its own
-//! place; a tree of losers says which has the least (or greatest) key. A step joins what the sources say of
-//! it from newest to oldest, in O(log sources) comparisons for each, and skips keys that are not bound. Turning round places all sources anew at the gap.
+//! place, or waits until it may be next; a tree of losers says which has the least (or greatest) key. A step
+//! joins what the sources say of it from newest to oldest, in O(log sources) comparisons for each, and skips
+//! keys that are not bound. Turning round places all sources anew at the gap.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -29,9 +30,10 @@ enum Gap {
 /// A place between the keys of a table at one moment; later updates do not move it.
 ///
 /// [`Cursor::next`] gives the binding after the gap and passes it, [`Cursor::previous`] the one
-/// before: after `next` gave a key, `previous` gives the same one. A seek costs one page of every run,
-/// all of them read together; moving along costs one read for 16 pages of a run. Pages that are in the
-/// session's cache are not read. All that it holds counts in the session's memory.
+/// before: after `next` gave a key, `previous` gives the same one. A seek reads a page of each run that may
+/// have the next key, all of these together: most others are known, in memory, to have none so near, and
+/// are read when the cursor comes there. Moving along costs one read for 16 pages of a run. Pages that are
+/// in the session's cache are not read. All that it holds counts in the session's memory.
 ///
 /// ```
 /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
@@ -193,9 +195,9 @@ impl Cursor {
     }
 
     /// The next binding, or `None` at the upper bound. Within the pages at hand it reads nothing; the
-    /// first step after a seek or a turn reads a page of each run, later ones up to 64 KiB at a time. A
-    /// value in a blob file is read. `Io`, `Corrupt`, `Closed`, after which the cursor stands where it
-    /// stood.
+    /// first step after a seek or a turn reads a page of each run that may have it, later ones up to 64 KiB
+    /// at a time, or a page of a run that they come to. A value in a blob file is read. `Io`, `Corrupt`,
+    /// `Closed`, after which the cursor stands where it stood.
     #[allow(clippy::should_implement_trait)] // It lends its memory, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step_whole(Direction::Forward)
