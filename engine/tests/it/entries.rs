@@ -64,7 +64,7 @@ pub fn entry_refs(entries: &Entries) -> impl Iterator<Item = EntryRef<'_>> {
 }
 
 /// The entries of a checked page.
-pub fn page_entries(page: &Page<'_>) -> Vec<(Vec<u8>, (EntryKind, Vec<u8>))> {
+pub fn page_entries(page: &Page<'_>) -> Vec<<Entries as IntoIterator>::Item> {
     let entry = |i| (page.key(i).into_owned(), (page.kind(i), page.value(i).to_vec()));
     (0..page.count()).map(entry).collect()
 }

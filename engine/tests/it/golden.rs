@@ -127,7 +127,9 @@ fn filter() -> Filter {
 
 fn range_filter() -> RangeFilter {
     let mut builder = RangeFilterBuilder::default();
-    small_entries().keys().for_each(|key| builder.add(key));
+    for key in small_entries().keys() {
+        builder.add(key);
+    }
     builder.finish().unwrap()
 }
 

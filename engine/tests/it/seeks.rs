@@ -87,13 +87,13 @@ impl Walk<'_> {
         let (lower, upper) = self.bounds.clone();
         let is_after = match &lower {
             Unbounded => true,
-            Included(lower) => &key[..] >= lower,
-            Excluded(lower) => &key[..] > lower,
+            Included(lower) => key >= lower.as_slice(),
+            Excluded(lower) => key > lower.as_slice(),
         };
         let is_before = match &upper {
             Unbounded => true,
-            Included(upper) => &key[..] <= upper,
-            Excluded(upper) => &key[..] < upper,
+            Included(upper) => key <= upper.as_slice(),
+            Excluded(upper) => key < upper.as_slice(),
         };
         (self.before, self.after) = match (is_after, is_before) {
             (false, _) => (Excluded(Vec::new()), lower),

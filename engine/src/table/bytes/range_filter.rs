@@ -191,7 +191,7 @@ impl RangeFilter {
             word = previous;
             bits = self.words[word];
         }
-        let found = word as u64 * 64 + u64::from(63 - bits.leading_zeros());
+        let found = word as u64 * 64 + u64::from(bits.ilog2());
         if found == bucket {
             return Nearest::Here;
         }

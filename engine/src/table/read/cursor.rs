@@ -361,7 +361,9 @@ impl Cursor {
                 }
             }
             settle(&view.store, sources, seek, memory)?;
-            due.iter().for_each(|&(_, source)| heads.read(sources, source));
+            for &(_, source) in &due {
+                heads.read(sources, source);
+            }
             if due.len() == 1 {
                 order.replay(|one, other| heads.is_before(sources, one, other));
             } else {

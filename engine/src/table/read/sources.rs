@@ -104,7 +104,7 @@ pub fn shared_prefix(lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> Vec<u8> 
 impl NextKeys {
     pub fn new(sources: usize, shared: Vec<u8>) -> NextKeys {
         let (words, waits) = (vec![0; sources], vec![false; sources]);
-        NextKeys { words, waits, shared, ..NextKeys::default() }
+        NextKeys { words, shared, waits, ..NextKeys::default() }
     }
 
     /// No source waits, and those within `limit` will have words up to its own.
