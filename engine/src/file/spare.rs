@@ -37,6 +37,16 @@ struct Spare {
 }
 
 impl SpareFiles {
+    /// Room for one file of about `length` bytes, and what stands behind those, and for
+    /// as much again until it is shed. See [`SpareFiles::new`].
+    pub fn for_files_of(
+        disk: &Arc<dyn Disk>,
+        length: u64,
+        removals: &Arc<Removals>,
+    ) -> Arc<SpareFiles> {
+        SpareFiles::new(disk, length.clamp(1 << 20, 256 << 20) / 16 * 17, removals)
+    }
+
     /// Room for files of `bytes_max` together, and for as much again until it is shed. Once `removals`
     /// are stopped, each stays where it is.
     pub fn new(disk: &Arc<dyn Disk>, bytes_max: u64, removals: &Arc<Removals>) -> Arc<SpareFiles> {

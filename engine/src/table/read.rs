@@ -10,6 +10,7 @@ mod lookup;
 mod loser_tree;
 mod owned_bytes;
 mod range;
+mod sources;
 pub mod stats;
 mod value;
 mod values;

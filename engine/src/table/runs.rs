@@ -14,7 +14,7 @@ mod segment_builder;
 mod segment_meta;
 
 pub use run::Run;
-pub use run_place::{PlaceMemory, RunPlace, Seek};
+pub use run_place::{NearestKey, PlaceMemory, RunPlace, Seek};
 pub use run_reader::{CHUNK_BYTES, ReadOptions, RunReader};
 pub use segment::Segment;
 pub use segment_builder::{Finished, SegmentBuilder, SegmentOptions};

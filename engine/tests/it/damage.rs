@@ -23,7 +23,7 @@ fn answers(bytes: &[u8], meta: Option<&SegmentMeta>) -> Result<Entries, Error> {
         Some(meta) => Segment::open(&*disk, "s", meta.clone(), Access::Buffered)?,
         None => Segment::recover(&*disk, "s", 1, Access::Buffered)?,
     });
-    let (index, filter) = (segment.index()?, segment.filter()?);
+    let (index, filter, ranges) = (segment.index()?, segment.filter()?, segment.range_filter()?);
     let mut found = Entries::new();
     let mut reader = RunReader::new(
         &Run::new(vec![Arc::clone(&segment)]),
@@ -33,6 +33,7 @@ fn answers(bytes: &[u8], meta: Option<&SegmentMeta>) -> Result<Entries, Error> {
     while let Some(entry) = reader.peek() {
         assert!(index.find(entry.key).is_some(), "the index knows the key");
         assert!(filter.is_none_or(|filter| filter.probe(hash(SALT, entry.key))));
+        assert!(ranges.is_none_or(|filter| filter.may_hold(entry.key)));
         found.insert(entry.key.to_vec(), (entry.kind, entry.value.to_vec()));
         reader.advance()?;
     }
@@ -65,9 +66,9 @@ fn every_flipped_bit_is_detected_or_harmless() {
         }
         bytes[bit / 8] ^= 1 << (bit % 8);
     }
-    // Only the zeros behind filter and index, up to their page ends, are nobody's.
+    // Only the zeros behind the filters and the index, up to their page ends, are nobody's.
     assert!(detected > harmless, "{detected} detected, {harmless} harmless");
-    assert!(harmless < 2 * 4096 * 8, "{harmless} bits of no effect");
+    assert!(harmless < 3 * 4096 * 8, "{harmless} bits of no effect");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use varvite::format::checksum::page_crc;
 use varvite::format::codec::Decoder;
 use varvite::format::header::{self, FileKind, Header};
 use varvite::raw::{
-    BlobSpan, Filter, Footer, Index, PAGE_BYTES, Page, ReadOptions, Run, RunReader, Segment,
-    SegmentMeta, read_blob_meta, seal,
+    BlobSpan, Filter, Footer, Index, Nearest, PAGE_BYTES, Page, RangeFilter, ReadOptions, Run,
+    RunReader, Segment, SegmentMeta, read_blob_meta, seal,
 };
 use varvite::table::inspect;
 
@@ -24,10 +24,11 @@ pub const IDENTITY: u64 = 0x1dea;
 pub type Body = fn(&[u8]);
 
 /// Every decoder's name and body.
-pub const BODIES: [(&str, Body); 8] = [
+pub const BODIES: [(&str, Body); 9] = [
     ("header", header),
     ("page", page),
     ("filter", filter),
+    ("range_filter", range_filter),
     ("index", index),
     ("footer", footer),
     ("segment_meta", segment_meta),
@@ -75,6 +76,20 @@ pub fn filter(bytes: &[u8]) {
     }
 }
 
+pub fn range_filter(bytes: &[u8]) {
+    let bytes = repaired(bytes);
+    let Ok(filter) = RangeFilter::decode("f", 1, IDENTITY, &bytes) else { return };
+    assert_eq!(filter.encode(IDENTITY, 1), bytes);
+    assert!((1..=filter.bucket_count()).contains(&filter.set_count()));
+    for key in [&b""[..], &bytes[4..], &bytes[8..16], &bytes[16..24], &[0xff; 30]] {
+        filter.prefetch(key);
+        let holds = filter.may_hold(key);
+        for nearest in [filter.at_or_after(key), filter.at_or_before(key)] {
+            assert_eq!(nearest == Nearest::Here, holds);
+        }
+    }
+}
+
 pub fn index(bytes: &[u8]) {
     let bytes = repaired(bytes);
     let Ok(index) = Index::decode("f", 1, IDENTITY, &bytes) else { return };
@@ -100,6 +115,9 @@ pub fn footer(bytes: &[u8]) {
     seal(&mut page, IDENTITY, number);
     if let Ok(footer) = Footer::decode("f", IDENTITY, number + 1, &page) {
         assert_eq!(footer.page(), number);
+        let filters = footer.filter_page..footer.index_page;
+        assert!(footer.range_filter().is_none_or(|(page, _)| filters.contains(&page)));
+        assert!(footer.bloom_bytes() <= footer.filter_bytes);
         let mut again = [0; PAGE_BYTES];
         footer.encode(IDENTITY, &mut again);
         assert!(Footer::decode("f", IDENTITY, number + 1, &again).is_ok_and(|it| it == footer));
@@ -117,7 +135,7 @@ pub fn segment(bytes: &[u8]) {
     let disk = MemoryDisk::seeded(1);
     disk.replace("s", bytes).expect("a memory disk takes any bytes");
     let Ok(segment) = Segment::recover(&*disk, "s", 1, Access::Buffered) else { return };
-    let _ = segment.filter();
+    let _ = (segment.filter(), segment.range_filter());
     assert!(segment.meta().first_key <= segment.meta().last_key);
     let run = Run::new(vec![Arc::new(segment)]);
     let Ok(mut reader) = RunReader::new(&run, None, ReadOptions::default()) else { return };

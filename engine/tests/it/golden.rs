@@ -15,8 +15,8 @@ use varvite::file::append::{AppendFile, Position};
 use varvite::format::hash::hash;
 use varvite::format::header::{FileKind, Header};
 use varvite::raw::{
-    EntryKind, EntryRef, Filter, FilterBuilder, Index, IndexBuilder, Manifest, PAGE_BYTES, Page,
-    PageBuilder, ReadOptions, Run, RunReader, Segment, seal,
+    EntryKind, EntryRef, Filter, FilterBuilder, Index, IndexBuilder, Manifest, Nearest, PAGE_BYTES,
+    Page, PageBuilder, RangeFilter, RangeFilterBuilder, ReadOptions, Run, RunReader, Segment, seal,
 };
 use varvite::table::check::check;
 use varvite::table::inspect;
@@ -83,6 +83,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("page", built_page(&sharing())),
         ("page", large_page()),
         ("filter", filter().encode(IDENTITY, 1)),
+        ("range_filter", range_filter().encode(IDENTITY, 1)),
         ("index", plain_index().encode(IDENTITY, 1)),
         ("index", tied_index().encode(IDENTITY, 1)),
         ("footer", segment[segment.len() - PAGE_BYTES..].to_vec()),
@@ -125,6 +126,14 @@ fn filter() -> Filter {
         builder.add(hash(SALT, entry.key));
     }
     builder.finish(SALT).unwrap()
+}
+
+fn range_filter() -> RangeFilter {
+    let mut builder = RangeFilterBuilder::default();
+    for key in small_entries().keys() {
+        builder.add(key);
+    }
+    builder.finish().unwrap()
 }
 
 fn plain_index() -> Index {
@@ -201,6 +210,21 @@ fn filters() {
 }
 
 #[test]
+fn range_filters() {
+    let bytes = golden("filter/ranges.bin", &range_filter().encode(IDENTITY, 1));
+    let filter = RangeFilter::decode("f", 1, IDENTITY, &bytes).unwrap();
+    assert_eq!(filter, range_filter());
+    assert!(small_entries().keys().all(|key| filter.may_hold(key)));
+    // From `banana` on nothing comes before `g`, and from `jam` back nothing is behind `g`.
+    let head = |nearest| match nearest {
+        Nearest::Here => 0,
+        Nearest::Head(head) => head >> 56,
+    };
+    assert_eq!(head(filter.at_or_after(b"banana")), u64::from(b'g'));
+    assert_eq!(head(filter.at_or_before(b"jam")), u64::from(b'g'));
+}
+
+#[test]
 fn indexes() {
     let bytes = golden("index/plain.bin", &plain_index().encode(IDENTITY, 1));
     let index = Index::decode("f", 1, IDENTITY, &bytes).unwrap();
@@ -246,8 +270,9 @@ fn segments_of_version_2_are_read() {
         reader.advance().unwrap();
     }
     assert_eq!(found, small_entries());
-    // Nothing shares in it, so all but the header is written as it was.
-    assert_eq!(bytes[PAGE_BYTES..], small_segment()[PAGE_BYTES..]);
+    // Nothing shares in it, so pages and filter are written as they were; a range filter follows now.
+    let pages = PAGE_BYTES..5 * PAGE_BYTES;
+    assert_eq!(bytes[pages.clone()], small_segment()[pages]);
     assert_eq!(inspect::segment("version-2.bin", &bytes).damage_count(), 0);
 }
 
@@ -523,7 +548,7 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 28, "{shown:?}");
+    assert_eq!(shown.len(), 29, "{shown:?}");
 }
 
 /// Files of the version before, whose headers have unmasked checksums.

@@ -73,6 +73,7 @@ mod repair; // every file of a store damaged or lost, then repaired: what can be
 mod repair_log; // logs of many files with gaps, values that are lost, and disks that do not answer
 mod schedule; // the work of updates against the model of levels, and its bound
 mod scrubs; // what a check finds, in bounded parts, beside a writer, from where it was left
+mod seeks; // seeks over many runs: against a map, and how many pages they read
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
 mod shrinking; // fewer steps that still fail
 mod snapshot_retry; // snapshots saved or deleted by a process that was killed, opened, and then the power goes

@@ -24,6 +24,9 @@ const PROBES_MAX: u32 = 14;
 /// How many bit positions of nine bits one 64-bit number gives.
 const POSITIONS: u32 = 7;
 
+/// With fewer bits than this per entry there is none.
+const BITS_PER_ENTRY_MIN: u8 = 4;
+
 /// The most bits per entry that a filter takes.
 pub const BITS_PER_ENTRY_MAX: u32 = 24;
 
@@ -53,6 +56,23 @@ fn positions(hash: u64) -> [u64; 2] {
 fn probes_for(bits_per_entry: u32) -> u32 {
     let best = f64::from(bits_per_entry) * std::f64::consts::LN_2;
     (best.round() as u32).clamp(1, PROBES_MAX)
+}
+
+/// Bytes on disk of a filter of so many bits an entry for so many entries.
+#[must_use]
+pub fn filter_bytes(bits_per_entry: u32, entries: u64) -> u64 {
+    let bits = u128::from(bits_per_entry) * u128::from(entries);
+    let bytes = HEADER_BYTES as u128 + bits.div_ceil(BLOCK_BITS as u128) * BLOCK_BYTES as u128;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// Bits an entry of a filter that fits `room` bytes, at most `wanted`; 0 when there is no room for one that
+/// is of use.
+#[must_use]
+pub fn bits_within(wanted: u8, room: u64, entries: u64) -> u8 {
+    let fits = room.saturating_mul(8) / entries.max(1);
+    let bits = fits.min(wanted.into()) as u8;
+    if bits < BITS_PER_ENTRY_MIN { 0 } else { bits }
 }
 
 /// Collects the hashes of a segment's keys, so that the filter can be sized by their exact count.

@@ -10,7 +10,7 @@ use crate::table::runs::blob::BlobSpan;
 use crate::table::runs::{ReadOptions, Run, RunReader, Segment};
 use crate::table::shared::paths;
 
-/// Checks every byte of a segment: pages, order, counts, filter and index.
+/// Checks every byte of a segment: pages, order, counts, filters and index.
 pub fn segment(segment: &Arc<Segment>) -> Result<()> {
     let meta = segment.meta();
     let wrong = |what: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
@@ -23,6 +23,7 @@ pub fn segment(segment: &Arc<Segment>) -> Result<()> {
     };
     let index = segment.index()?;
     let (filter, salt) = (segment.filter()?, Salt::new(segment.salt()));
+    let ranges = segment.range_filter()?;
     let run = Run::new(vec![Arc::clone(segment)]);
     let mut reader = RunReader::new(&run, None, ReadOptions::default())?;
     let (mut count, mut last): (u64, Option<Vec<u8>>) = (0, None);
@@ -37,6 +38,9 @@ pub fn segment(segment: &Arc<Segment>) -> Result<()> {
         }
         if filter.is_some_and(|filter| !filter.probe(salt.hash(key))) {
             return Err(wrong("a filter that passes entry", &count, &"one that does not"));
+        }
+        if ranges.is_some_and(|filter| !filter.may_hold(key)) {
+            return Err(wrong("a range filter that passes entry", &count, &"one that does not"));
         }
         if count == 0 && key != &meta.first_key[..] {
             return Err(wrong("a first key", &"as in the footer", &"another"));

@@ -19,6 +19,7 @@ use super::job::{Input, MergeJob, MergeState};
 use super::output::BlobPlan;
 use crate::error::{Error, Result};
 use crate::table::buffer::WriteBuffer;
+use crate::table::bytes::bits_within;
 use crate::table::runs::Run;
 use crate::table::shared::{Lookups, Purpose, SegmentStore, TableOptions};
 
@@ -261,12 +262,10 @@ impl Schedule<'_> {
             Input::Buffer(buffer) => buffer.entry_count(),
             Input::Run(run) => run.entry_count(),
         };
-        let entries: u64 = inputs.iter().map(count).sum::<u64>().max(1);
+        let entries: u64 = inputs.iter().map(count).sum();
         let taken: u64 = shape.runs().map(|run| run.filter_bytes()).sum();
         let room = self.options.filter_bytes_max.saturating_sub(taken);
-        let fits = (room.saturating_mul(8) / entries).min(24) as u8;
-        let bits = wanted.min(fits);
-        if bits < 4 { 0 } else { bits }
+        bits_within(wanted, room, entries)
     }
 
     /// Works ahead: up to `credits` bytes of entries, youngest merges first. Returns what is left to do.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::output::{BlobPlan, Output};
 use crate::cache::Charge;
 use crate::error::Result;
-use crate::table::bytes::EntryRef;
+use crate::table::bytes::{EntryRef, bits_within};
 use crate::table::runs::{Run, Segment, SegmentBuilder};
 use crate::table::shared::{Purpose, SegmentStore};
 
@@ -97,7 +97,7 @@ impl RunBuilder {
         self.charge();
         self.until_charged = 0;
         let segment = finished?;
-        let taken = u64::from(segment.meta().footer.filter_bytes);
+        let taken = u64::from(segment.meta().footer.bloom_bytes());
         self.filter_room = self.filter_room.saturating_sub(taken);
         self.segments.push(segment);
         self.store.spares.shed();
@@ -119,7 +119,5 @@ fn begin(
     before: &[Arc<Segment>],
 ) -> Result<SegmentBuilder> {
     let entries = before.last().map_or(ENTRIES_ASSUMED, |segment| segment.meta().entries());
-    let fits = (room_bytes.saturating_mul(8) / entries.max(1)).min(24) as u8;
-    let bits = wanted.min(fits);
-    store.build_segment(if bits < 4 { 0 } else { bits }, store.segment_bytes())
+    store.build_segment(bits_within(wanted, room_bytes, entries), store.segment_bytes())
 }

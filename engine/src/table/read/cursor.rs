@@ -1,78 +1,22 @@
 //! Ordered reads of a view, in both directions.
 //!
 //! The cursor stands in a gap between keys. Each source (buffers, runs, halves of merges) has its own
-//! place; a tree of losers says which has the least (or greatest) key. A step joins what the sources say of
-//! it from newest to oldest, in O(log sources) comparisons for each, and skips keys that are not bound. Turning round places all sources anew at the gap.
+//! place, or waits until it may be next; a tree of losers says which has the least (or greatest) key. A step
+//! joins what the sources say of it from newest to oldest, in O(log sources) comparisons for each, and skips
+//! keys that are not bound. Turning round places all sources anew at the gap.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
 use super::loser_tree::LoserTree;
 use super::owned_bytes::Bytes;
+use super::sources::{CursorSource, Direction, NextKeys, place_in_buffer, settle, shared_prefix};
 use super::view::View;
-use crate::disk::{Buffer, Read, read_batch};
 use crate::error::Result;
-use crate::table::buffer::BufferStream;
-use crate::table::bytes::{EntryKind, EntryRef, PAGE_BYTES, common_prefix, operator, prefix};
+use crate::table::bytes::{EntryKind, EntryRef, operator};
 use crate::table::merge::{Binding, Input};
 use crate::table::runs::blob::HeldBlob;
-use crate::table::runs::{PlaceMemory, Run, RunPlace, Seek, page_offset};
-use crate::table::shared::SegmentStore;
-
-enum CursorSource {
-    Buffer(BufferStream),
-    Run(RunPlace),
-}
-
-impl CursorSource {
-    #[inline]
-    fn peek(&self) -> Option<EntryRef<'_>> {
-        match self {
-            CursorSource::Buffer(stream) => stream.peek(),
-            CursorSource::Run(place) => place.peek(),
-        }
-    }
-
-    #[inline]
-    fn step(&mut self, direction: Direction, memory: &mut PlaceMemory) -> Result<()> {
-        match (self, direction) {
-            (CursorSource::Buffer(stream), Direction::Forward) => stream.next(),
-            (CursorSource::Buffer(stream), Direction::Backward) => stream.previous(),
-            (CursorSource::Run(place), Direction::Forward) => place.next(memory)?,
-            (CursorSource::Run(place), Direction::Backward) => place.previous(memory)?,
-        }
-        Ok(())
-    }
-}
-
-/// Moves a place in a buffer to an entry behind or before a gap.
-fn place_in_buffer(stream: &mut BufferStream, seek: Seek<'_>) {
-    match seek {
-        Seek::First => stream.seek_first(),
-        Seek::Last => stream.seek_last(),
-        Seek::AtOrAfter(key) => stream.seek(key),
-        Seek::After(key) => {
-            stream.seek(key);
-            if stream.peek().is_some_and(|entry| entry.key == key) {
-                stream.next();
-            }
-        }
-        Seek::AtOrBefore(key) | Seek::Before(key) => {
-            stream.seek(key);
-            match stream.peek().map(|entry| entry.key == key) {
-                None => stream.seek_last(),
-                Some(true) if matches!(seek, Seek::AtOrBefore(_)) => {}
-                Some(_) => stream.previous(),
-            }
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Forward,
-    Backward,
-}
+use crate::table::runs::{NearestKey, PlaceMemory, Run, RunPlace, Seek};
 
 /// Where the cursor stands between keys: at an end, or beside the key that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +30,10 @@ enum Gap {
 /// A place between the keys of a table at one moment; later updates do not move it.
 ///
 /// [`Cursor::next`] gives the binding after the gap and passes it, [`Cursor::previous`] the one
-/// before: after `next` gave a key, `previous` gives the same one. A seek costs one page of every run,
-/// all of them read together; moving along costs one read for 16 pages of a run. Pages that are in the
-/// session's cache are not read. All that it holds counts in the session's memory.
+/// before: after `next` gave a key, `previous` gives the same one. A seek reads a page of each run that may
+/// have the next key, all of these together: most others are known, in memory, to have none so near, and
+/// are read when the cursor comes there. Moving along costs one read for 16 pages of a run. Pages that are
+/// in the session's cache are not read. All that it holds counts in the session's memory.
 ///
 /// ```
 /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
@@ -137,6 +82,27 @@ impl std::fmt::Debug for Cursor {
 
 fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
     bound.map(<[u8]>::to_vec)
+}
+
+/// What comes next at a gap; `None` behind everything.
+fn seek_at(direction: Direction, gap: Gap, key: &[u8]) -> Option<Seek<'_>> {
+    Some(match (direction, gap) {
+        (Direction::Forward, Gap::Start) => Seek::First,
+        (Direction::Forward, Gap::Before) => Seek::AtOrAfter(key),
+        (Direction::Forward, Gap::After) => Seek::After(key),
+        (Direction::Backward, Gap::End) => Seek::Last,
+        (Direction::Backward, Gap::After) => Seek::AtOrBefore(key),
+        (Direction::Backward, Gap::Before) => Seek::Before(key),
+        (Direction::Forward, Gap::End) | (Direction::Backward, Gap::Start) => return None,
+    })
+}
+
+/// The key behind which nothing is wanted.
+fn far(limit: &Bound<Vec<u8>>) -> Option<&[u8]> {
+    match limit {
+        Bound::Unbounded => None,
+        Bound::Included(key) | Bound::Excluded(key) => Some(key),
+    }
 }
 
 impl Cursor {
@@ -229,9 +195,9 @@ impl Cursor {
     }
 
     /// The next binding, or `None` at the upper bound. Within the pages at hand it reads nothing; the
-    /// first step after a seek or a turn reads a page of each run, later ones up to 64 KiB at a time. A
-    /// value in a blob file is read. `Io`, `Corrupt`, `Closed`, or `Missing` beside
-    /// [another process](View), after which the cursor stands where it stood.
+    /// first step after a seek or a turn reads a page of each run that may have it, later ones up to 64 KiB
+    /// at a time, or a page of a run that they come to. A value in a blob file is read. `Io`, `Corrupt`,
+    /// `Closed`, or `Missing` beside [another process](View), after which the cursor stands where it stood.
     #[allow(clippy::should_implement_trait)] // It lends its memory, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step_whole(Direction::Forward)
@@ -306,6 +272,9 @@ impl Cursor {
         self.view.store.check_open()?;
         self.turn(direction)?;
         loop {
+            if self.heads.any_waits() {
+                self.place_waiting(direction)?;
+            }
             if !self.take_key(direction) {
                 return Ok(false);
             }
@@ -337,52 +306,73 @@ impl Cursor {
         self.direction = None;
         self.place(direction)?;
         let Cursor { sources, heads, order, .. } = self;
-        let limit = match direction {
-            Direction::Forward => &self.upper,
-            Direction::Backward => &self.lower,
-        };
-        heads.begin(direction, limit);
-        (0..sources.len()).for_each(|source| heads.read(sources, source));
+        for source in 0..sources.len() {
+            if !heads.waits(source) {
+                heads.read(sources, source);
+            }
+        }
         order.rebuild(sources.len(), |one, other| heads.is_before(sources, one, other));
         self.direction = Some(direction);
         Ok(())
     }
 
-    /// Places all sources at the gap: finds their pages in memory, reads those that are in no cache, all of
-    /// them together, and looks in them. A second round is for places whose entry is in the next page.
+    /// Places all sources at the gap, but for runs whose next key is known to be farther away: these wait.
     fn place(&mut self, direction: Direction) -> Result<()> {
-        let Cursor { sources, memory, view, key, gap, lower, upper, .. } = self;
-        let seek = match (direction, gap) {
-            (Direction::Forward, Gap::Start) => Seek::First,
-            (Direction::Forward, Gap::Before) => Seek::AtOrAfter(key),
-            (Direction::Forward, Gap::After) => Seek::After(key),
-            (Direction::Backward, Gap::End) => Seek::Last,
-            (Direction::Backward, Gap::After) => Seek::AtOrBefore(key),
-            (Direction::Backward, Gap::Before) => Seek::Before(key),
-            // Nothing is behind everything, so that this finds nothing.
-            (Direction::Forward, Gap::End) | (Direction::Backward, Gap::Start) => {
-                self.place_nowhere(direction);
-                return Ok(());
-            }
+        let Cursor { sources, heads, memory, view, key, gap, lower, upper, .. } = self;
+        let limit = if direction == Direction::Forward { upper } else { lower };
+        heads.begin(direction, limit);
+        let Some(seek) = seek_at(direction, *gap, key) else {
+            self.place_nowhere(direction);
+            return Ok(());
         };
-        let far = match if direction == Direction::Forward { upper } else { lower } {
-            Bound::Unbounded => None,
-            Bound::Included(key) | Bound::Excluded(key) => Some(&key[..]),
-        };
-        for source in &mut *sources {
+        let far = far(limit);
+        for (number, source) in sources.iter_mut().enumerate() {
             match source {
                 CursorSource::Buffer(stream) => place_in_buffer(stream, seek),
-                CursorSource::Run(place) => place.aim(seek, far)?,
+                CursorSource::Run(place) => {
+                    let nearest = place.nearest(seek)?;
+                    if matches!(nearest, NearestKey::Here) {
+                        place.aim(seek, far)?;
+                    } else {
+                        heads.wait(number, nearest, limit);
+                        place.leave();
+                    }
+                }
             }
         }
-        let mut settled = false;
-        while !settled {
-            read_missing(&view.store, sources, memory)?;
-            places(sources).for_each(|place| place.prefetch());
-            settled = true;
-            for place in places(sources) {
-                settled &= place.settle(seek, memory)?;
+        settle(&view.store, sources, seek, memory)
+    }
+
+    /// Places sources that wait until the first one does not: one, then twice as many each time, since a key
+    /// that was found may come before all of the others.
+    fn place_waiting(&mut self, direction: Direction) -> Result<()> {
+        let mut count = 1;
+        while self.order.first().is_some_and(|first| self.heads.waits(first)) {
+            // After an error the sources are placed anew.
+            self.direction = None;
+            let Cursor { sources, heads, order, memory, view, key, gap, lower, upper, .. } = self;
+            let limit = if direction == Direction::Forward { upper } else { lower };
+            // A source that waits has no key between the place where it began to and the gap.
+            let Some(seek) = seek_at(direction, *gap, key) else { break };
+            let due = heads.take_due(count);
+            for &(_, source) in &due {
+                if let CursorSource::Run(place) = &mut sources[source] {
+                    place.aim(seek, far(limit))?;
+                }
             }
+            settle(&view.store, sources, seek, memory)?;
+            for &(_, source) in &due {
+                heads.read(sources, source);
+            }
+            if due.len() == 1 {
+                order.replay(|one, other| heads.is_before(sources, one, other));
+            } else {
+                order.rebuild(sources.len(), |one, other| heads.is_before(sources, one, other));
+            }
+            heads.rival = 0;
+            heads.put_due(due);
+            self.direction = Some(direction);
+            count *= 2;
         }
         Ok(())
     }
@@ -502,134 +492,6 @@ impl Cursor {
         }
         Ok(bound.map(|(_, value)| self.value = value).is_some())
     }
-}
-
-/// Eight bytes of each source's key, so that few comparisons look at the sources.
-#[derive(Default)]
-struct NextKeys {
-    /// Less is nearer; the greatest number where there is no key, or one that is beyond the bounds.
-    words: Vec<u64>,
-    /// The bytes that all keys within the bounds begin with, which words leave out.
-    shared: Vec<u8>,
-    /// All ones when the cursor moves backward, else zeros.
-    flip: u64,
-    /// Keys with a lesser word are within the bounds.
-    limit: u64,
-    /// No other source than the first has a lesser word; 0 where that is not known.
-    rival: u64,
-    /// How often two sources were compared.
-    #[cfg(test)]
-    compared: std::cell::Cell<u64>,
-}
-
-/// What all keys between the bounds begin with.
-fn shared_prefix(lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> Vec<u8> {
-    let (Bound::Included(lower) | Bound::Excluded(lower)) = lower else { return Vec::new() };
-    let (Bound::Included(upper) | Bound::Excluded(upper)) = upper else { return Vec::new() };
-    lower[..common_prefix(lower, upper)].to_vec()
-}
-
-impl NextKeys {
-    fn new(sources: usize, shared: Vec<u8>) -> NextKeys {
-        NextKeys { words: vec![0; sources], shared, ..NextKeys::default() }
-    }
-
-    fn begin(&mut self, direction: Direction, limit: &Bound<Vec<u8>>) {
-        self.flip = if direction == Direction::Backward { u64::MAX } else { 0 };
-        self.rival = 0;
-        self.limit = match limit {
-            // The greatest number is a key's too.
-            Bound::Unbounded => u64::MAX,
-            Bound::Included(key) | Bound::Excluded(key) => self.word(key),
-        };
-    }
-
-    #[inline]
-    fn word(&self, key: &[u8]) -> u64 {
-        if self.shared.is_empty() {
-            return prefix(key) ^ self.flip;
-        }
-        key.strip_prefix(&self.shared[..]).map_or(u64::MAX, |rest| prefix(rest) ^ self.flip)
-    }
-
-    #[inline]
-    fn read(&mut self, sources: &[CursorSource], source: usize) {
-        self.words[source] = sources[source].peek().map_or(u64::MAX, |entry| self.word(entry.key));
-    }
-
-    /// Whether the cursor comes to the key of `one` before that of `other`; of equal keys the newest one's
-    /// comes first.
-    #[inline]
-    fn is_before(&self, sources: &[CursorSource], one: usize, other: usize) -> bool {
-        #[cfg(test)]
-        self.compared.set(self.compared.get() + 1);
-        let (a, b) = (self.words[one], self.words[other]);
-        if a != b {
-            return a < b;
-        }
-        match (sources[one].peek(), sources[other].peek()) {
-            (Some(a), Some(b)) => {
-                let order = a.key.cmp(b.key);
-                let order = if self.flip == 0 { order } else { order.reverse() };
-                order.then(one.cmp(&other)).is_lt()
-            }
-            (a, b) => (a.is_none(), one) < (b.is_none(), other),
-        }
-    }
-}
-
-/// The places in runs among the sources.
-fn places(sources: &mut [CursorSource]) -> impl Iterator<Item = &mut RunPlace> {
-    sources.iter_mut().filter_map(|source| match source {
-        CursorSource::Run(place) => Some(place),
-        CursorSource::Buffer(_) => None,
-    })
-}
-
-/// Reads the pages that places miss, as many at a time as the queue takes.
-fn read_missing(
-    store: &SegmentStore,
-    sources: &mut [CursorSource],
-    memory: &mut PlaceMemory,
-) -> Result<()> {
-    places(sources).for_each(|place| place.prefetch_place());
-    let mut missing = Vec::new();
-    let mut scratch = None;
-    for (number, place) in places(sources).enumerate() {
-        let Some((segment, page)) = place.missing()? else { continue };
-        let segment = Arc::clone(segment);
-        let is_cached = segment.cached().is_some();
-        if scratch.is_none() {
-            scratch = Some(store.take_scratch()?);
-        }
-        let own = if is_cached { None } else { place.take_buffer() };
-        let buffer = match (own, &mut scratch) {
-            (Some(buffer), _) => buffer,
-            (None, Some(scratch)) if is_cached => scratch.buffer(),
-            _ => Buffer::new(PAGE_BYTES),
-        };
-        missing.push((number as u64, segment, page, buffer));
-    }
-    let Some(mut scratch) = scratch else { return Ok(()) };
-    let mut waiting: Vec<_> = places(sources).collect();
-    let (mut spare, mut failed) = (Vec::new(), None);
-    // Opened as its turn comes, so that no more are open than reads are under way.
-    let reads = missing.into_iter().map_while(|(tag, segment, page, buffer)| {
-        let opened = segment.file().map_err(|error| failed = Some(error)).ok();
-        opened.map(|file| Read { file, offset: page_offset(page), length: PAGE_BYTES, buffer, tag })
-    });
-    read_batch(&mut *scratch.queue, reads, |read| {
-        spare.extend(waiting[read.tag as usize].take_page(read.buffer, memory)?);
-        Ok(())
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    for buffer in spare {
-        scratch.give_back(buffer);
-    }
-    store.put_scratch(scratch);
-    Ok(())
 }
 
 impl View {

@@ -15,6 +15,8 @@ pub struct LoserTree {
     /// The first of all, then the losers: the children of node `i` are `2i` and `2i + 1`, and those that
     /// are not below its length are the leaves, `length + source`.
     nodes: Vec<u32>,
+    /// Who won below each node, while it is rebuilt.
+    winners: Vec<u32>,
 }
 
 impl LoserTree {
@@ -23,7 +25,8 @@ impl LoserTree {
     pub fn rebuild(&mut self, count: usize, mut is_before: impl FnMut(usize, usize) -> bool) {
         self.nodes.clear();
         self.nodes.resize(count, 0);
-        let mut winners: Vec<u32> = vec![0; count];
+        let winners = &mut self.winners;
+        winners.resize(count, 0);
         for node in (1..count).rev() {
             let [one, other] = [2 * node, 2 * node + 1]
                 .map(|child| if child < count { winners[child] } else { (child - count) as u32 });

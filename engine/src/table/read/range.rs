@@ -87,8 +87,8 @@ fn prefix_bounds(prefix: &[u8]) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
 /// It is owned and `Send`, goes from both ends, and reads nothing before it is asked. An error is its last
 /// item: after it, as after the end, it gives `None` for ever. Each step costs what one of a [`Cursor`]
 /// does, and an allocation for a key or value of more than 62 bytes. Each end that is used holds a page of
-/// each run, and 16 of those along which it went far, counted in the session's memory; after the last item
-/// it holds nothing more.
+/// each run that it came to, and 16 of those along which it went far, counted in the session's memory; after the
+/// last item it holds nothing more.
 pub struct Range {
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
@@ -262,8 +262,8 @@ impl FusedIterator for Keys {}
 
 impl View {
     /// Every key in `range` with its value, in key order, from either end. Reads nothing yet; the first step
-    /// from an end reads a page of each run, all of them together. An item may be `Io`, `Corrupt`,
-    /// `Closed`, or `Missing` beside [another process](View), and is the last one then.
+    /// from an end reads a page of each run that may have the first key, all of them together. An item may be
+    /// `Io`, `Corrupt`, `Closed`, or `Missing` beside [another process](View), and is the last one then.
     ///
     /// ```
     /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};

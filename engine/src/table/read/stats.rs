@@ -40,7 +40,7 @@ pub struct TableStats {
     pub logical_entries_max: u64,
     /// Bytes of entries in the active and the sealed write buffers.
     pub buffer_bytes: u64,
-    /// Memory of the filters that are loaded.
+    /// Memory of the filters that are loaded, range filters included.
     pub filter_memory_bytes: u64,
     /// Memory of the indexes that are loaded.
     pub index_memory_bytes: u64,
@@ -57,7 +57,7 @@ pub struct LevelStats {
     pub entries: u64,
     /// Bytes of their files.
     pub disk_bytes: u64,
-    /// Bytes of their filters, on disk.
+    /// Bytes of their filters, on disk, without range filters.
     pub filter_bytes: u64,
     /// Whether the level is the last run, or the pending union in its place.
     pub is_last: bool,
@@ -182,7 +182,7 @@ fn add_run(row: &mut LevelStats, run: &Run, stats: &mut TableStats, tally: &mut 
         row.segments += 1;
         row.entries += meta.entries();
         row.disk_bytes += meta.file_bytes();
-        row.filter_bytes += u64::from(meta.footer.filter_bytes);
+        row.filter_bytes += u64::from(meta.footer.bloom_bytes());
         let counts = &meta.footer.counts;
         tally.inserts += counts.inserts;
         tally.deletes += counts.deletes;

@@ -154,10 +154,10 @@ impl Run {
         self.counts.cost()
     }
 
-    /// Bytes of all filters on disk.
+    /// Bytes of all filters on disk, without range filters.
     #[must_use]
     pub fn filter_bytes(&self) -> u64 {
-        self.segments.iter().map(|it| u64::from(it.meta().footer.filter_bytes)).sum()
+        self.segments.iter().map(|it| u64::from(it.meta().footer.bloom_bytes())).sum()
     }
 
     /// Whether there is no segment.

@@ -1,7 +1,7 @@
 //! A place in a run for cursors: moves either way, and reads ahead when it moves along.
 //!
-//! A seek has three steps, so that a cursor's places take each together: [`RunPlace::aim`] finds the page
-//! in memory, [`RunPlace::missing`] says what must be read of it, [`RunPlace::settle`] looks in the page.
+//! A seek has steps, so that a cursor's places take each together: [`RunPlace::nearest`] says from memory where
+//! the entry can be, which may be far enough away to do nothing more; [`RunPlace::aim`] finds the page in memory, [`RunPlace::missing`] says what must be read of it, [`RunPlace::settle`] looks in the page.
 //! Pages come from the cache where they are in it. Invariant: a place that stands does so at an entry
 //! within the limits, in a checked page.
 
@@ -13,7 +13,9 @@ use super::segment_meta::page_offset;
 use crate::cache::{CachedPage, Charge};
 use crate::disk::Buffer;
 use crate::error::Result;
-use crate::table::bytes::{EntryKind, EntryRef, FIRST_PAGE, PAGE_BYTES, Page};
+use crate::table::bytes::{
+    EntryKind, EntryRef, FIRST_PAGE, Nearest, PAGE_BYTES, Page, RangeFilter,
+};
 
 /// Pages read at once at most when the place moves from page to page: from two on twice as many each
 /// time, because most ranges are short.
@@ -37,6 +39,28 @@ pub enum Seek<'a> {
     AtOrBefore(&'a [u8]),
     /// At the last entry with a smaller key.
     Before(&'a [u8]),
+}
+
+/// Where the entry of a seek in a run can be, before anything is read.
+#[derive(Clone, Copy, Debug)]
+pub enum NearestKey<'a> {
+    /// There is none.
+    None,
+    /// From the place of the seek on.
+    Here,
+    /// From this key on, in the direction of the seek; it is one of a segment's ends.
+    Key(&'a [u8]),
+    /// From the keys with this beginning and these eight bytes behind it on.
+    Head(&'a [u8], u64),
+}
+
+impl<'a> NearestKey<'a> {
+    fn of(filter: &RangeFilter, nearest: Nearest, segment: &'a Segment) -> NearestKey<'a> {
+        match nearest {
+            Nearest::Here => NearestKey::Here,
+            Nearest::Head(head) => NearestKey::Head(&segment.first_key()[..filter.shared()], head),
+        }
+    }
 }
 
 /// A page that a place is to stand in, and where.
@@ -197,6 +221,63 @@ impl RunPlace {
             HeldPage::Window(start) => &self.window.bytes()[*start..*start + PAGE_BYTES],
             HeldPage::None => &[],
         }
+    }
+
+    /// Where the entry of a seek can be, as far as memory knows, but for range filters at their first use.
+    /// `Io`, `Corrupt`.
+    pub fn nearest(&self, seek: Seek<'_>) -> Result<NearestKey<'_>> {
+        let segments = self.run.segments();
+        let nearest = match self.limited(seek) {
+            Seek::First => self.first_key_of(0),
+            Seek::AtOrAfter(key) => self.nearest_after(key, false)?,
+            Seek::After(key) => self.nearest_after(key, true)?,
+            Seek::Last => self.last_key_before(segments.len()),
+            Seek::AtOrBefore(key) => self.nearest_before(key, false)?,
+            Seek::Before(key) => self.nearest_before(key, true)?,
+        };
+        if let NearestKey::Key(key) = nearest
+            && !self.is_between_limits(key)
+        {
+            return Ok(NearestKey::None);
+        }
+        Ok(nearest)
+    }
+
+    fn first_key_of(&self, segment: usize) -> NearestKey<'_> {
+        let first = self.run.segments().get(segment).map(|found| found.first_key());
+        first.map_or(NearestKey::None, NearestKey::Key)
+    }
+
+    fn last_key_before(&self, segment: usize) -> NearestKey<'_> {
+        let before = segment.checked_sub(1).map(|before| &self.run.segments()[before]);
+        before.map_or(NearestKey::None, |found| NearestKey::Key(found.last_key()))
+    }
+
+    fn nearest_after(&self, key: &[u8], passes: bool) -> Result<NearestKey<'_>> {
+        let segment = self.run.seek(key);
+        let Some(found) = self.run.segments().get(segment) else { return Ok(NearestKey::None) };
+        if passes && found.last_key() == key {
+            return Ok(self.first_key_of(segment + 1));
+        }
+        if key < found.first_key() {
+            return Ok(NearestKey::Key(found.first_key()));
+        }
+        let Some(filter) = found.range_filter()? else { return Ok(NearestKey::Here) };
+        Ok(NearestKey::of(filter, filter.at_or_after(key), found))
+    }
+
+    fn nearest_before(&self, key: &[u8], passes: bool) -> Result<NearestKey<'_>> {
+        let begun = self.run.begun_by(key);
+        let Some(segment) = begun.checked_sub(1) else { return Ok(NearestKey::None) };
+        let found = &self.run.segments()[segment];
+        if passes && found.first_key() == key {
+            return Ok(self.last_key_before(segment));
+        }
+        if found.last_key() < key {
+            return Ok(NearestKey::Key(found.last_key()));
+        }
+        let Some(filter) = found.range_filter()? else { return Ok(NearestKey::Here) };
+        Ok(NearestKey::of(filter, filter.at_or_before(key), found))
     }
 
     /// Begins to seek: finds the page in memory, but for indexes at their first use. Nothing beyond `far`, in
@@ -449,7 +530,11 @@ impl RunPlace {
 
     /// Whether the entry in work is within the limits.
     fn is_within(&self) -> bool {
-        let key = self.key();
+        self.is_between_limits(self.key())
+    }
+
+    #[inline]
+    fn is_between_limits(&self, key: &[u8]) -> bool {
         self.after.as_deref().is_none_or(|after| key > after)
             && self.up_to.as_deref().is_none_or(|up_to| key <= up_to)
     }

@@ -1,7 +1,7 @@
 //! A segment: an immutable file with a key range of a run: pages of entries, filter, index, footer.
 //!
 //! Everything begins at a multiple of 4,096 bytes, so that direct reads work, and everything read is
-//! checked then. Opening reads the footer only; index and filter load at their first use.
+//! checked then. Opening reads the footer only; index and filters load at their first use.
 //!
 //! Format document: `docs/format/segment.md`.
 
@@ -17,7 +17,9 @@ use crate::file::sync_once::SyncOnce;
 use crate::format::codec::Decoder;
 use crate::format::hash::Salt;
 use crate::format::header::{self, FileKind, Header};
-use crate::table::bytes::{BODY_BYTES, FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, check_seal};
+use crate::table::bytes::{
+    BODY_BYTES, FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, RangeFilter, check_seal,
+};
 
 /// An open segment.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct Segment {
     index: OnceLock<Index>,
     /// The inner `None` is a segment without a filter.
     filter: OnceLock<Option<Filter>>,
+    /// The same of the range filter, which cursors alone ask for.
+    range_filter: OnceLock<Option<RangeFilter>>,
     synced: SyncOnce,
     /// The blob files that it refers to, held as long as it is.
     blobs: Vec<Arc<BlobFile>>,
@@ -86,6 +90,7 @@ impl Segment {
             file,
             index: OnceLock::new(),
             filter: OnceLock::new(),
+            range_filter: OnceLock::new(),
             synced: SyncOnce::new(true),
             blobs: Vec::new(),
             cached: None,
@@ -435,8 +440,9 @@ impl Segment {
         if footer.filter_bytes == 0 {
             return Ok(self.filter.get_or_init(|| None).as_ref());
         }
-        let buffer = self.read_region(footer.filter_page, footer.filter_bytes)?;
-        let bytes = &buffer.as_slice()[..footer.filter_bytes as usize];
+        let length = footer.bloom_bytes();
+        let buffer = self.read_region(footer.filter_page, length)?;
+        let bytes = &buffer.as_slice()[..length as usize];
         let path = self.path();
         let filter = Filter::decode(path, footer.filter_page, self.meta.identity, bytes)?;
         if filter.salt() != footer.salt {
@@ -450,10 +456,41 @@ impl Segment {
         Ok(kept.as_ref())
     }
 
-    /// Memory of the filter, if it is loaded, in bytes.
+    /// The range filter, read from disk at the first call, so that it takes memory only where ranges are read;
+    /// `None` when the segment has none.
+    #[inline]
+    pub fn range_filter(&self) -> Result<Option<&RangeFilter>> {
+        match self.range_filter.get() {
+            Some(filter) => Ok(filter.as_ref()),
+            None => self.load_range_filter(),
+        }
+    }
+
+    #[cold]
+    fn load_range_filter(&self) -> Result<Option<&RangeFilter>> {
+        let Some((page, bytes)) = self.meta.footer.range_filter() else {
+            return Ok(self.range_filter.get_or_init(|| None).as_ref());
+        };
+        let buffer = self.read_region(page, bytes)?;
+        let bytes = &buffer.as_slice()[..bytes as usize];
+        let filter = RangeFilter::decode(self.path(), page, self.meta.identity, bytes)?;
+        if !filter.is_between(self.first_key(), self.last_key()) {
+            let (path, offset) = (self.path(), page_offset(page));
+            return Err(Error::corrupt(path, offset, "the keys that the segment has", "others"));
+        }
+        let kept = self.range_filter.get_or_init(|| {
+            self.charge(filter.memory_bytes());
+            Some(filter)
+        });
+        Ok(kept.as_ref())
+    }
+
+    /// Memory of the filter and of the range filter, as far as they are loaded, in bytes.
     #[must_use]
     pub fn filter_memory_bytes(&self) -> usize {
+        let range = self.range_filter.get().and_then(Option::as_ref);
         self.filter.get().and_then(Option::as_ref).map_or(0, Filter::memory_bytes)
+            + range.map_or(0, RangeFilter::memory_bytes)
     }
 
     /// Memory of the index, if it is loaded, in bytes.

@@ -19,7 +19,8 @@ use crate::format::hash::Salt;
 use crate::format::header::{self, FileKind, Header};
 use crate::table::bytes::{
     EntryKind, EntryRef, FIRST_PAGE, Filter, FilterBuilder, Index, IndexBuilder, KEY_BYTES_MAX,
-    PAGE_BYTES, PageBuilder, VALUE_BYTES_MAX, fill_overflow, overflow_pages, seal,
+    PAGE_BYTES, PageBuilder, RangeFilterBuilder, VALUE_BYTES_MAX, fill_overflow, overflow_pages,
+    seal,
 };
 
 /// Bytes of one write.
@@ -68,6 +69,7 @@ pub struct SegmentBuilder {
     last_apart: Vec<u8>,
     index: IndexBuilder,
     filter: FilterBuilder,
+    range_filter: RangeFilterBuilder,
     counts: Counts,
     /// Where finished pages go as well, if they are to be found there.
     cached: Option<CachedFile>,
@@ -139,6 +141,7 @@ impl SegmentBuilder {
             last_apart: Vec::new(),
             index: IndexBuilder::new(),
             filter: FilterBuilder::new(options.bits_per_entry),
+            range_filter: RangeFilterBuilder::default(),
             counts: Counts::default(),
             cached: None,
             blobs: Vec::new(),
@@ -173,11 +176,11 @@ impl SegmentBuilder {
         page_offset(self.page_number()) + if self.page.count() > 0 { PAGE_BYTES as u64 } else { 0 }
     }
 
-    /// Bytes of memory that it holds, for what it writes next and for the filter; the index takes a
+    /// Bytes of memory that it holds, for what it writes next and for the filters; the index takes a
     /// thousandth of what was written.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.buffer.capacity() + self.filter.memory_bytes()
+        self.buffer.capacity() + self.filter.memory_bytes() + self.range_filter.memory_bytes()
     }
 
     /// What was added so far.
@@ -247,6 +250,7 @@ impl SegmentBuilder {
         self.counts.value_bytes += entry.value.len() as u64;
         if self.options.bits_per_entry > 0 {
             self.filter.add(self.salt.hash(entry.key));
+            self.range_filter.add(entry.key);
         }
     }
 
@@ -345,7 +349,7 @@ impl SegmentBuilder {
         Ok(first)
     }
 
-    /// Writes filter, index, list of blob files and footer. Does not sync: see [`Finished::sync`].
+    /// Writes filters, index, list of blob files and footer. Does not sync: see [`Finished::sync`].
     /// There must be an entry.
     pub fn finish(mut self) -> Result<Finished> {
         self.finish_page()?;
@@ -359,6 +363,12 @@ impl SegmentBuilder {
         if let Some(filter) = &filter {
             let bytes = filter.encode(identity, filter_page);
             filter_bytes = bytes.len() as u32;
+            self.append(&bytes)?;
+        }
+        if let Some(filter) = std::mem::take(&mut self.range_filter).finish() {
+            let page = self.page_number();
+            let bytes = filter.encode(identity, page);
+            filter_bytes = (page - filter_page) * PAGE_BYTES as u32 + bytes.len() as u32;
             self.append(&bytes)?;
         }
         let last_key = std::mem::take(&mut self.last_apart);

@@ -6,7 +6,9 @@ use super::blob::{self, BlobUse};
 use crate::error::Result;
 use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
-use crate::table::bytes::{BODY_BYTES, ENTRY_OVERHEAD, FIRST_PAGE, PAGE_BYTES, check_seal, seal};
+use crate::table::bytes::{
+    BODY_BYTES, ENTRY_OVERHEAD, FIRST_PAGE, PAGE_BYTES, check_seal, filter_bytes, seal,
+};
 
 /// Blob files that one segment may refer to: it ends before it needs one more.
 pub const BLOB_FILES_MAX: u32 = 1024;
@@ -108,7 +110,7 @@ pub struct Footer {
     pub pages: u32,
     /// First page of the filter.
     pub filter_page: u32,
-    /// Bytes of the filter; 0 without one.
+    /// Bytes of the filter and of the range filter behind it; 0 without them.
     pub filter_bytes: u32,
     /// First page of the index.
     pub index_page: u32,
@@ -144,6 +146,28 @@ impl Footer {
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         page_offset(self.page()) + PAGE_BYTES as u64
+    }
+
+    /// Where the range filter is: its first page and its bytes. Behind the filter, which tells its own length,
+    /// from the next page on.
+    #[must_use]
+    pub fn range_filter(&self) -> Option<(u32, u32)> {
+        let pages = filter_bytes(self.bits_per_entry, self.counts.entries())
+            .div_ceil(PAGE_BYTES as u64)
+            .try_into()
+            .unwrap_or(u32::MAX);
+        let bytes = u64::from(self.filter_bytes).checked_sub(page_offset(pages))?;
+        (bytes > 0).then(|| (self.filter_page + pages, bytes as u32))
+    }
+
+    /// Bytes of the filter alone.
+    #[must_use]
+    pub fn bloom_bytes(&self) -> u32 {
+        match self.range_filter() {
+            // It fits the pages in front of that.
+            Some(_) => filter_bytes(self.bits_per_entry, self.counts.entries()) as u32,
+            None => self.filter_bytes,
+        }
     }
 
     fn put(&self, encoder: &mut Encoder) {

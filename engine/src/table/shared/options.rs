@@ -241,7 +241,8 @@ pub struct TableOptions {
     /// Filter bits an entry above the last level: 0 (none) or 4 to 24.
     pub filter_bits: u8,
     /// Most bytes of filters that all levels together may take; beyond it, deeper levels get leaner
-    /// filters, down to none.
+    /// filters, down to none. Range filters, which segments with a filter have, come on top where ranges
+    /// are read: at most three quarters of a byte an entry.
     pub filter_bytes_max: u64,
     /// Values of at least so many bytes (32 to 65,537) are stored once in blob files beside the runs,
     /// and merges copy references only; shorter ones lie in the runs. `None`: those above 64 KiB.

@@ -24,12 +24,6 @@ use crate::table::bytes::{FIRST_PAGE, PAGE_BYTES};
 use crate::table::runs::blob::{BlobBuilder, BlobFile, BlobMeta, BlobSpan, HeldBlob};
 use crate::table::runs::{Finished, Segment, SegmentBuilder, SegmentMeta, SegmentOptions};
 
-/// Bytes of files that merges are done with and that the next outputs are written over: one of full length, with
-/// its filter and index.
-fn spare_bytes_max(segment_bytes: u64) -> u64 {
-    segment_bytes.clamp(1 << 20, 256 << 20) / 16 * 17
-}
-
 /// See the module.
 pub struct SegmentStore {
     pub(in crate::table) disk: Arc<dyn Disk>,
@@ -146,7 +140,7 @@ impl SegmentStore {
         Arc::new(SegmentStore {
             counted,
             unsynced: UnsyncedFiles::default(),
-            spares: SpareFiles::new(&disk, spare_bytes_max(options.segment_bytes), &removals),
+            spares: SpareFiles::for_files_of(&disk, options.segment_bytes, &removals),
             disk,
             options,
             identity,

@@ -11,7 +11,7 @@ use crate::format::checksum::stored;
 use crate::format::codec::Decoder;
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
-use crate::table::bytes::{FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, check_seal};
+use crate::table::bytes::{FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, RangeFilter, check_seal};
 use crate::table::durable::snapshot::{
     LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord, UnionRecord, decode_identity,
     decode_sections,
@@ -316,7 +316,7 @@ fn claimed_identity(bytes: &[u8]) -> u64 {
     field.map_or(0, u64::from_le_bytes)
 }
 
-/// The outline of a segment file: header, every page, filter, index and footer.
+/// The outline of a segment file: header, every page, filters, index and footer.
 ///
 /// Without a readable footer, all that follows the header is taken for pages. Each piece is checked
 /// on its own.
@@ -343,6 +343,7 @@ pub fn segment(file: &str, bytes: &[u8]) -> Outline {
     }
     if let Ok(footer) = &footer {
         whole.children.extend(filter(file, identity, bytes, footer));
+        whole.children.extend(range_filter(file, identity, bytes, footer));
         whole.children.push(index(file, identity, bytes, footer));
     }
     let place = page_offset(pages - 1)..page_offset(pages);
@@ -426,13 +427,27 @@ fn filter(file: &str, identity: u64, bytes: &[u8], footer: &Footer) -> Option<Ou
     if footer.filter_bytes == 0 {
         return None;
     }
-    let start = page_offset(footer.filter_page);
-    let outline = Outline::new("filter", start..start + u64::from(footer.filter_bytes));
-    let region = region(bytes, footer.filter_page, footer.filter_bytes).unwrap_or_default();
+    let (start, length) = (page_offset(footer.filter_page), footer.bloom_bytes());
+    let outline = Outline::new("filter", start..start + u64::from(length));
+    let region = region(bytes, footer.filter_page, length).unwrap_or_default();
     Some(match Filter::decode(file, footer.filter_page, identity, region) {
         Ok(filter) => {
             outline.field("probes", filter.probes()).field("bytes", filter.memory_bytes())
         }
+        Err(error) => outline.damaged(error),
+    })
+}
+
+fn range_filter(file: &str, identity: u64, bytes: &[u8], footer: &Footer) -> Option<Outline> {
+    let (page, length) = footer.range_filter()?;
+    let start = page_offset(page);
+    let outline = Outline::new("range filter", start..start + u64::from(length));
+    let region = region(bytes, page, length).unwrap_or_default();
+    Some(match RangeFilter::decode(file, page, identity, region) {
+        Ok(filter) => outline
+            .field("buckets", filter.bucket_count())
+            .field("set", filter.set_count())
+            .field("shared_bytes", filter.shared()),
         Err(error) => outline.damaged(error),
     })
 }

@@ -1,0 +1,385 @@
+//! Seeks over many runs: the same answers as of a map, and few pages read, since most runs are known to have
+//! nothing near.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::format::checksum::page_crc;
+use varvite::format::header::Header;
+use varvite::raw::{Footer, PAGE_BYTES};
+use varvite::{
+    Batch, Cursor, Kind, Lookups, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table,
+    TableOptions, Verify,
+};
+
+use crate::hooked_disk::{Call, HookedDisk};
+use crate::random::{Random, mix};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Forms of keys, of which a number is made one.
+const FORMS: [fn(u64) -> Vec<u8>; 6] = [
+    output,
+    |number| (number % 3_000).to_be_bytes().to_vec(),
+    |number| [&[b'k'; 19][..], &mix(number % 900).to_be_bytes()[..(number % 9) as usize]].concat(),
+    // Short ones, of which some are the beginning of others, down to the empty one.
+    |number| [0, 0, 1, 0xff].repeat(3)[..(mix(number) % 12) as usize].to_vec(),
+    // All but a few in one heap.
+    |number| match number % 50 {
+        0 => mix(number).to_be_bytes().to_vec(),
+        _ => [&[0x77; 11][..], &mix(number % 2_000).to_be_bytes()].concat(),
+    },
+    |number| vec![0xff; (number % 40) as usize],
+];
+
+/// An output of a transaction: three of each begin with the same 32 bytes.
+fn output(number: u64) -> Vec<u8> {
+    let mut key = transaction(number / 3);
+    key.extend_from_slice(&((number % 3) as u16).to_be_bytes());
+    key
+}
+
+fn transaction(number: u64) -> Vec<u8> {
+    (0..4).flat_map(|word| mix(number * 4 + word).to_be_bytes()).collect()
+}
+
+/// Small runs, so that a few thousand entries make many.
+fn options(lookups: Lookups) -> TableOptions {
+    TableOptions { write_buffer_bytes: 6_000, lookups, ..TableOptions::default() }
+}
+
+fn fill(table: &mut Table, model: &mut Model, form: fn(u64) -> Vec<u8>, random: &mut Random) {
+    for _ in 0..random.below(400) + 1_200 {
+        let mut batch = Batch::new();
+        for _ in 0..3 {
+            let key = form(random.below(6_000));
+            if random.one_in(4) {
+                batch.delete(&key);
+                model.remove(&key);
+            } else {
+                let length = random.index(40);
+                let value = random.bytes(length);
+                batch.insert(&key, &value);
+                model.insert(key, value);
+            }
+        }
+        table.update(&batch).unwrap();
+    }
+}
+
+/// A walk of a cursor beside the same one through the map.
+struct Walk<'a> {
+    cursor: Cursor,
+    bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    model: &'a Model,
+    /// Keys are behind or before the gap by these bounds.
+    before: Bound<Vec<u8>>,
+    after: Bound<Vec<u8>>,
+}
+
+impl Walk<'_> {
+    fn seek(&mut self, key: &[u8]) {
+        self.cursor.seek(key);
+        let (lower, upper) = self.bounds.clone();
+        let is_after = match &lower {
+            Unbounded => true,
+            Included(lower) => key >= lower.as_slice(),
+            Excluded(lower) => key > lower.as_slice(),
+        };
+        let is_before = match &upper {
+            Unbounded => true,
+            Included(upper) => key <= upper.as_slice(),
+            Excluded(upper) => key < upper.as_slice(),
+        };
+        (self.before, self.after) = match (is_after, is_before) {
+            (false, _) => (Excluded(Vec::new()), lower),
+            (_, false) => (upper, Excluded(vec![0xff; 100])),
+            _ => (Excluded(key.to_vec()), Included(key.to_vec())),
+        };
+    }
+
+    fn is_within(&self, key: &[u8]) -> bool {
+        let (lower, upper) = &self.bounds;
+        let is_after = match lower {
+            Unbounded => true,
+            Included(lower) => key >= &lower[..],
+            Excluded(lower) => key > &lower[..],
+        };
+        is_after
+            && match upper {
+                Unbounded => true,
+                Included(upper) => key <= &upper[..],
+                Excluded(upper) => key < &upper[..],
+            }
+    }
+
+    fn step(&mut self, forward: bool) {
+        // The gap is within the bounds.
+        let expected = if forward {
+            self.model.range::<Vec<u8>, _>((self.after.as_ref(), Unbounded)).next()
+        } else {
+            self.model.range::<Vec<u8>, _>((Unbounded, self.before.as_ref())).next_back()
+        };
+        let expected = expected.filter(|(key, _)| self.is_within(key));
+        let expected = expected.map(|(key, value)| (key.clone(), value.clone()));
+        let found = if forward { self.cursor.next() } else { self.cursor.previous() };
+        let found = found.unwrap().map(|(key, value)| (key.to_vec(), value.to_vec()));
+        assert_eq!(found, expected, "forward: {forward}");
+        let Some((key, _)) = expected else { return };
+        let (past, here) = (Excluded(key.clone()), Included(key));
+        (self.before, self.after) = if forward { (here, past) } else { (past, here) };
+    }
+}
+
+fn walk(table: &Table, model: &Model, form: fn(u64) -> Vec<u8>, random: &mut Random) {
+    let bound = |random: &mut Random| match random.below(3) {
+        0 => Unbounded,
+        1 => Included(form(random.below(7_000))),
+        _ => Excluded(form(random.below(7_000))),
+    };
+    let bounds = if random.one_in(3) {
+        let prefix = transaction(random.below(2_500));
+        (
+            Included(prefix.clone()),
+            Excluded([&prefix[..31], &[prefix[31].saturating_add(1)]].concat()),
+        )
+    } else {
+        (bound(random), bound(random))
+    };
+    let as_bytes = |bound: &Bound<Vec<u8>>| bound.clone();
+    let (lower, upper) = (as_bytes(&bounds.0), as_bytes(&bounds.1));
+    let cursor =
+        table.cursor(lower.as_ref().map(|key| &key[..]), upper.as_ref().map(|key| &key[..]));
+    let mut walk = Walk {
+        cursor: cursor.unwrap(),
+        before: Excluded(Vec::new()),
+        after: bounds.0.clone(),
+        bounds,
+        model,
+    };
+    for _ in 0..6 {
+        if random.one_in(2) {
+            let mut key = form(random.below(7_000));
+            if random.one_in(3) {
+                key.truncate(random.index(key.len() + 1));
+            }
+            walk.seek(&key);
+        }
+        let forward = random.one_in(2);
+        for _ in 0..random.choose(&[1, 1, 2, 5, 30]) {
+            // Now and then it turns.
+            let turned = random.one_in(6);
+            walk.step(forward != turned);
+        }
+    }
+}
+
+fn runs(table: &Table) -> u64 {
+    table.stats().unwrap().levels.iter().map(|level| level.runs).sum()
+}
+
+/// In tables of many runs, in the middle of merges and of unions, and opened again.
+#[test]
+fn seeks_in_many_runs_answer_as_a_map_does() {
+    for (place, form) in FORMS.into_iter().enumerate() {
+        let mut random = Random::new(place as u64);
+        let disk = MemoryDisk::seeded(1);
+        let session = Session::create(
+            disk,
+            SessionOptions { segment_bytes: 16 << 10, ..SessionOptions::default() },
+        )
+        .unwrap();
+        for (number, lookups) in [Lookups::Mixed, Lookups::MostlyHit].into_iter().enumerate() {
+            let (mut models, mut tables) = (Vec::new(), Vec::new());
+            for name in ["a", "b"] {
+                let mut table =
+                    session.create_table(&format!("{name}{number}"), options(lookups)).unwrap();
+                let mut model = Model::new();
+                fill(&mut table, &mut model, form, &mut random);
+                for _ in 0..60 {
+                    walk(&table, &model, form, &mut random);
+                }
+                models.push(model);
+                tables.push(table);
+            }
+            // The leftmost table's values win.
+            let (first, mut united) = (models.remove(0), models.remove(0));
+            united.extend(first);
+            let name = format!("both{number}");
+            let mut union = session.incremental_union(&name, &[&tables[0], &tables[1]]).unwrap();
+            while union.work(20_000).unwrap() > 0 {
+                for _ in 0..4 {
+                    walk(&union, &united, form, &mut random);
+                }
+            }
+            walk(&union, &united, form, &mut random);
+        }
+    }
+}
+
+/// A disk that counts the reads of segments.
+fn counting() -> (Arc<HookedDisk>, Arc<AtomicU64>) {
+    let reads = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&reads);
+    let disk = HookedDisk::new(MemoryDisk::seeded(1), move |call, path| {
+        if path.starts_with("segments/") && call == Call::Read {
+            counted.fetch_add(1, SeqCst);
+        }
+    });
+    (disk, reads)
+}
+
+/// A table of outputs of transactions with even numbers, in many runs, whose filters are in memory.
+fn outputs(session: &Session, lookups: Lookups) -> Table {
+    let options = TableOptions { size_ratio: 12, ..options(lookups) };
+    let mut table = session.create_table("outputs", options).unwrap();
+    let mut number = 0;
+    while number < 15_000 || runs(&table) < 10 {
+        let output = output(number / 3 * 6 + number % 3);
+        table.update(Batch::new().insert(&output, &[7; 20])).unwrap();
+        number += 1;
+        if number >= 15_000 && number % 500 == 0 {
+            // No run is in a merge then.
+            table.work(u64::MAX).unwrap();
+        }
+    }
+    table.work(u64::MAX).unwrap();
+    for number in 0..3_000 {
+        table.prefix(transaction(number)).next().transpose().unwrap();
+    }
+    table
+}
+
+/// Reads for each of so many questions.
+fn reads_each(reads: &AtomicU64, count: u64, mut ask: impl FnMut(u64)) -> f64 {
+    reads.store(0, SeqCst);
+    (0..count).for_each(&mut ask);
+    reads.load(SeqCst) as f64 / count as f64
+}
+
+#[test]
+fn runs_with_nothing_near_are_not_read() {
+    let (disk, reads) = counting();
+    let session = Session::create(disk, SessionOptions::default()).unwrap();
+    let table = outputs(&session, Lookups::Mixed);
+    let runs = runs(&table) as f64;
+    let count = 1_000;
+    // Each with its bound: of the runs that do not have the key, one in six or seven is read.
+    let bound = |has: f64| has + 0.2 * runs;
+    let absent = reads_each(&reads, count, |number| {
+        assert_eq!(table.prefix(transaction(number * 2 + 1)).count(), 0);
+    });
+    assert!(absent < bound(0.0), "{absent} reads for an absent prefix, {runs} runs");
+    let backward = reads_each(&reads, count, |number| {
+        assert_eq!(table.prefix(transaction(number * 2 + 1)).rev().count(), 0);
+    });
+    assert!(backward < bound(0.0), "{backward} reads for an absent prefix, {runs} runs");
+    let there = reads_each(&reads, count, |number| {
+        assert_eq!(table.prefix(transaction(number * 2)).count(), 3);
+    });
+    assert!(there < bound(1.3), "{there} reads for the outputs of a transaction, {runs} runs");
+    let seek = reads_each(&reads, count, |number| {
+        table.range(transaction(number * 2 + 1)..).next().transpose().unwrap();
+    });
+    assert!(seek < bound(1.5), "{seek} reads for a seek, {runs} runs");
+    let seek = reads_each(&reads, count, |number| {
+        table.range(..transaction(number * 2 + 1)).next_back().transpose().unwrap();
+    });
+    assert!(seek < bound(1.5), "{seek} reads for a seek backward, {runs} runs");
+}
+
+/// Where the last run has no filter, it is read, and of the others what is needed.
+#[test]
+fn a_last_run_without_a_filter_is_read_and_few_others() {
+    let (disk, reads) = counting();
+    let session = Session::create(disk, SessionOptions::default()).unwrap();
+    let table = outputs(&session, Lookups::MostlyHit);
+    let runs = runs(&table) as f64;
+    let seek = reads_each(&reads, 1_000, |number| {
+        table.range(transaction(number)..).next().transpose().unwrap();
+    });
+    assert!(seek < 1.7 + 0.2 * runs, "{seek} reads for a seek, {runs} runs");
+}
+
+/// The ends of a table's segments are in memory: what is beyond them is not looked for.
+#[test]
+fn beyond_the_ends_of_all_runs_nothing_is_read() {
+    let (disk, reads) = counting();
+    let session = Session::create(disk, SessionOptions::default()).unwrap();
+    let mut table = session.create_table("t", options(Lookups::MostlyHit)).unwrap();
+    for number in 0..8_000_u64 {
+        let key = [&b"key-"[..], &mix(number).to_be_bytes()].concat();
+        table.update(Batch::new().insert(&key, &[7; 20])).unwrap();
+    }
+    let none = reads_each(&reads, 1, |_| {
+        assert_eq!(table.prefix("kex").count() + table.prefix("kez").rev().count(), 0);
+        assert_eq!(table.range("kez"..).count() + table.range(..="key-").rev().count(), 0);
+    });
+    assert!(none < 0.5, "{none}");
+    // The first and the last key: of other runs only those whose end may be nearer.
+    let ends = reads_each(&reads, 1, |_| {
+        let (first, last) = (table.iter().next(), table.iter().next_back());
+        assert!(first.unwrap().unwrap().0 < last.unwrap().unwrap().0);
+    });
+    assert!(ends <= 4.0, "{ends}");
+}
+
+/// Where the range filter of a segment is in its bytes, and where its checksum's page is.
+fn range_filter_of(bytes: &[u8]) -> (u32, std::ops::Range<usize>) {
+    let header = Header::decode("f", bytes).unwrap();
+    let pages = (bytes.len() / PAGE_BYTES) as u32;
+    let last = &bytes[bytes.len() - PAGE_BYTES..];
+    let footer = Footer::decode("f", header.identity, pages, last).unwrap();
+    let (page, length) = footer.range_filter().unwrap();
+    let start = page as usize * PAGE_BYTES;
+    (page, start..start + length as usize)
+}
+
+/// A damaged range filter fails what needs it and nothing else; one that lacks a key, though its checksum is
+/// right, is found by checks.
+#[test]
+fn wrong_range_filters_are_found() {
+    let disk = MemoryDisk::seeded(1);
+    let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let session = Session::create(shared(), SessionOptions::default()).unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    for number in 0..300_u64 {
+        table.update(Batch::new().insert(&mix(number).to_be_bytes(), b"value")).unwrap();
+    }
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("s", content).unwrap();
+    drop(table);
+    session.close().unwrap();
+    let name = disk.files().into_iter().find(|name| name.ends_with(".segment")).unwrap();
+    let good = disk.bytes(&name).unwrap();
+    let (page, place) = range_filter_of(&good);
+    let opened = |bytes: Vec<u8>, verify| {
+        disk.replace(&name, bytes).unwrap();
+        let session = Session::open_read_only(shared(), SessionOptions::default()).unwrap();
+        let options = OpenSnapshot { verify, ..OpenSnapshot::default() };
+        session.open_snapshot("s", &options).and_then(|mut it| it.take("t"))
+    };
+    assert!(opened(good.clone(), Verify::Full).is_ok());
+
+    let mut flipped = good.clone();
+    flipped[place.start + 40] ^= 4;
+    assert_eq!(opened(flipped.clone(), Verify::Full).unwrap_err().kind(), Kind::Corrupt);
+    let table = opened(flipped, Verify::Quick).unwrap();
+    assert!(table.get(&mix(7).to_be_bytes()).unwrap().is_some());
+    let error = table.range(mix(7).to_be_bytes()..).next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(error.to_string().contains("range filter checksum"), "{error}");
+
+    // A word of the bitmap between the ends without any bit.
+    let mut lacking = good;
+    let identity = Header::decode("f", &lacking).unwrap().identity;
+    lacking[place.start + 64..place.start + 72].fill(0);
+    let crc = page_crc(identity, page, &lacking[place.start + 4..place.end]);
+    lacking[place.start..place.start + 4].copy_from_slice(&crc.to_le_bytes());
+    let error = opened(lacking, Verify::Full).unwrap_err();
+    assert!(error.to_string().contains("a range filter that passes entry"), "{error}");
+}
