@@ -150,8 +150,8 @@ fn more_than_the_head_has_is_refused() {
     }
     // An entry that ends before it says what it shares.
     let mut damaged = page.clone();
-    let end = (at + 1).to_le_bytes();
-    damaged[4..6].copy_from_slice(&end[..2]);
+    let end = u16::try_from(at + 1).unwrap();
+    damaged[4..6].copy_from_slice(&end.to_le_bytes());
     seal(&mut damaged, 1, 1);
     assert_eq!(Page::check("f", 1, 1, &damaged).err().map(|it| it.kind()), Some(Kind::Corrupt));
 }

@@ -317,14 +317,14 @@ fn a_store_with_segments_of_version_2_goes_on() {
     for number in 600..2_400 {
         let mut batch = Batch::new();
         batch.insert(&key(number), b"after");
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             batch.delete(&key(number - 600));
         }
         table.update(&batch).unwrap();
     }
     let expected = |number: u64| match number {
         1_800.. => Some(&b"after"[..]),
-        _ if number % 3 == 0 => None,
+        _ if number.is_multiple_of(3) => None,
         600.. => Some(&b"after"[..]),
         _ => Some(&b"before"[..]),
     };
