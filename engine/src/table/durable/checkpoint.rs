@@ -35,7 +35,7 @@ const NUMBER_MAX: u64 = 1 << 62;
 const WITH_CUTS: u16 = 3;
 
 /// The next id, the log files, and each table's place.
-type Positions = (u64, Vec<LogEnd>, Vec<Place>);
+type Positions = (u64, Vec<LogEnd>, Vec<TablePlace>);
 
 /// What ranges that later records delete have taken out of the segments of a table already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,13 +63,13 @@ impl ShapeCut {
 
 /// Where a live table stands in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::table) struct Place {
+pub(in crate::table) struct TablePlace {
     pub id: u64,
     pub from: LogPoint,
     pub cut: Option<ShapeCut>,
 }
 
-impl Place {
+impl TablePlace {
     fn encode(live: &LiveRecord, to: &mut Encoder) {
         to.varint(live.id);
         live.from.encode(to);
@@ -80,7 +80,7 @@ impl Place {
         to.bytes_with_length(&cut.last_key);
     }
 
-    fn decode(from: &mut Decoder<'_>, version: u16) -> Result<Place> {
+    fn decode(from: &mut Decoder<'_>, version: u16) -> Result<TablePlace> {
         let (id, place) = (from.varint()?, LogPoint::decode(from)?);
         let mut cut = None;
         let start = from.clone();
@@ -96,7 +96,7 @@ impl Place {
                 cut = Some(ShapeCut { until, first_key, last_key });
             }
         }
-        Ok(Place { id, from: place, cut })
+        Ok(TablePlace { id, from: place, cut })
     }
 }
 
@@ -173,7 +173,7 @@ impl Checkpoint {
         }
         to.varint(self.tables.len() as u64);
         for table in &self.tables {
-            Place::encode(table, &mut to);
+            TablePlace::encode(table, &mut to);
         }
         let tables: Vec<_> = self.tables.iter().map(|live| live.table.clone()).collect();
         encode_tables(&tables, &mut to);
@@ -195,7 +195,7 @@ impl Checkpoint {
         }
         let both = places.into_iter().zip(tables);
         let tables =
-            both.map(|(Place { id, from, cut }, table)| LiveRecord { id, from, cut, table });
+            both.map(|(TablePlace { id, from, cut }, table)| LiveRecord { id, from, cut, table });
         let tables = tables.collect();
         Ok(Checkpoint { header, next_id, files, tables })
     }
@@ -209,7 +209,7 @@ impl Checkpoint {
         let count = from.count(PLACE_BYTES_MIN)?;
         let (mut places, mut ids) = (Vec::new(), BTreeSet::new());
         for _ in 0..count {
-            let place = Place::decode(from, version)?;
+            let place = TablePlace::decode(from, version)?;
             if place.id >= next_id || !ids.insert(place.id) {
                 return Err(from.corrupt("an id of its own below the next one", place.id));
             }

@@ -15,13 +15,13 @@ use crate::table::write::{Prepared, Table, install_all, update_all};
 /// Dropped without [`Transaction::commit`], it leaves the tables as they were.
 pub struct Transaction {
     /// One for each table.
-    parts: Vec<Part>,
+    parts: Vec<Change>,
     seat: Seat,
 }
 
 /// What it does to one table.
 #[derive(Default)]
-struct Part {
+struct Change {
     /// What a read has asked for.
     prepared: Option<Prepared>,
     /// What came since.
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Transaction {
     }
 }
 
-impl Part {
+impl Change {
     /// Brings the copy of the table up to date, which is made if need be.
     fn prepare(&mut self, table: &Table) -> Result<&mut Prepared> {
         let prepared = self.prepared.get_or_insert_with(|| Prepared::new(table));
@@ -81,7 +81,7 @@ impl Tables {
 
 impl Transaction {
     fn new(seat: Seat) -> Transaction {
-        Transaction { parts: seat.tables.iter().map(|_| Part::default()).collect(), seat }
+        Transaction { parts: seat.tables.iter().map(|_| Change::default()).collect(), seat }
     }
 
     /// Where operations on table `name` go: all that a [`Batch`] can do. They are looked at by the next read
