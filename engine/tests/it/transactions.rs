@@ -370,15 +370,111 @@ fn what_cannot_be_is_refused_by_name() {
     let foreign = other.create_table("t", TableOptions::default()).unwrap();
     assert_eq!(session.share(vec![foreign]).unwrap_err().kind(), Kind::Invalid);
     let third = session.create_table("three", TableOptions::default()).unwrap();
-    tables.with(|tables| tables.push(third)).unwrap();
+    tables.add(third).unwrap();
     tables.commit(&[("three", Batch::new().insert(b"k", b"v"))]).unwrap();
     assert_eq!(tables.get("three", b"k").unwrap().unwrap(), b"v");
-    let copy = tables.with(|tables| tables[0].duplicate("three").unwrap()).unwrap();
-    assert_eq!(tables.with(|tables| tables.push(copy)).unwrap_err().kind(), Kind::Invalid);
+    let copy = tables.with(|tables| tables[0].duplicate("three").unwrap());
+    assert_eq!(tables.add(copy).unwrap_err().kind(), Kind::Invalid);
+    let foreign = other.create_table("four", TableOptions::default()).unwrap();
+    assert_eq!(tables.add(foreign).unwrap_err().kind(), Kind::Invalid);
+    // Whatever a closure exchanges, also one that panics.
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        tables.with(|tables| {
+            tables[1] = other.create_table("one", TableOptions::default()).unwrap();
+            tables[2] = tables[0].duplicate("one").unwrap();
+            panic!("of the host");
+        })
+    }));
+    assert!(outcome.is_err());
+    let found = tables.with(|tables| {
+        tables.iter().map(|it| (it.name().to_owned(), it.is_live())).collect::<Vec<_>>()
+    });
+    assert_eq!(found, [("one".to_owned(), true)]);
+    for name in ["two", "three"] {
+        tables.add(session.open_table(name, &OpenTable::default()).unwrap()).unwrap();
+    }
+    drop(tables.remove("three").unwrap());
+    assert_eq!(tables.get("three", b"k").unwrap_err().kind(), Kind::Missing);
+    tables.add(session.open_table("three", &OpenTable::default()).unwrap()).unwrap();
     assert_eq!(tables.views().iter().len(), 3);
     session.close().unwrap();
     assert_eq!(tables.get("three", b"k").unwrap_err().kind(), Kind::Closed);
     assert_eq!(tables.begin().commit().map_err(|it| it.kind()), Ok(()));
+}
+
+/// What a batch refuses is told, also where it is all that the batch was asked for.
+#[test]
+fn nothing_that_is_refused_is_left_out_in_silence() {
+    for reads in [false, true] {
+        let session = Session::create(MemoryDisk::seeded(1), options()).unwrap();
+        let tables = shared(&session);
+        let mut transaction = tables.begin();
+        transaction.batch("two").unwrap().insert(b"k", b"v");
+        if reads {
+            transaction.get("two", b"k").unwrap().unwrap();
+        }
+        transaction.batch("one").unwrap().insert(&[0; 4_001], b"");
+        if reads {
+            assert_eq!(transaction.get("one", b"k").unwrap_err().kind(), Kind::Invalid);
+        }
+        assert_eq!(transaction.commit().unwrap_err().kind(), Kind::Invalid);
+        assert_eq!(contents(&tables), [Content::new(), Content::new()]);
+    }
+}
+
+/// A panic in the middle of a range leaves nothing of it behind, though the host goes on and commits.
+#[test]
+fn a_panic_in_a_range_cuts_nothing() {
+    let session = Session::create(MemoryDisk::seeded(1), options()).unwrap();
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let panics = Arc::clone(&is_armed);
+    let operator = MergeOperator::new("may panic", move |older, newer| {
+        assert!(!panics.load(Ordering::Relaxed), "of the host");
+        [older, newer].concat()
+    });
+    let options = TableOptions {
+        write_buffer_bytes: 600,
+        operator: Some(operator),
+        ..TableOptions::default()
+    };
+    let tables = session.share(vec![session.create_table("t", options).unwrap()]).unwrap();
+    for number in 0..600 {
+        tables.commit(&[("t", Batch::new().insert(&key(number), &[1; 20]))]).unwrap();
+    }
+    tables.commit(&[("t", Batch::new().upsert(&key(7), b"+"))]).unwrap();
+    let before = content(&tables.view("t").unwrap());
+    let mut transaction = tables.begin();
+    transaction.batch("t").unwrap().delete_range(Unbounded, Unbounded).upsert(b"k", b"v");
+    is_armed.store(true, Ordering::Relaxed);
+    let outcome = catch_unwind(AssertUnwindSafe(|| transaction.get("t", b"k")));
+    is_armed.store(false, Ordering::Relaxed);
+    assert!(outcome.is_err(), "the operator was called");
+    transaction.batch("t").unwrap().clear();
+    transaction.commit().unwrap();
+    assert!(content(&tables.view("t").unwrap()) == before);
+}
+
+/// A thread that writes without a pause keeps nobody else from writing.
+#[test]
+fn writers_take_turns() {
+    let session = Session::create(MemoryDisk::seeded(1), options()).unwrap();
+    let tables = shared(&session);
+    let (is_over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                tables.commit(&[("one", Batch::new().insert(b"k", b"v"))]).unwrap();
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        while done.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        for _ in 0..50 {
+            tables.commit(&[("two", Batch::new().insert(b"k", b"v"))]).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 /// An operator of the host that panics in a read or a commit leaves the tables free and as they were.

@@ -232,6 +232,11 @@ impl Batch {
         self.operations.is_empty() && self.ranges.is_empty()
     }
 
+    /// Whether nothing was asked of it, not even what it refuses.
+    pub(in crate::table) fn is_untouched(&self) -> bool {
+        self.is_empty() && self.refused.is_none()
+    }
+
     /// Empties it and keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

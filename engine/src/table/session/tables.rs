@@ -23,14 +23,22 @@ pub struct Tables {
 
 /// What the clones of a handle share.
 struct Shared {
-    /// The tables, unless somebody writes.
-    seat: Mutex<Option<Vec<Table>>>,
+    queue: Mutex<Queue>,
     /// Signalled when the tables are back.
     is_free: Condvar,
     /// As the last update left them.
     views: Mutex<Views>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
     store: Arc<SegmentStore>,
+}
+
+/// Who writes, in the order in which they came.
+struct Queue {
+    /// The tables, unless somebody writes.
+    tables: Option<Vec<Table>>,
+    /// How many came so far, and how many of them are done.
+    came: u64,
+    done: u64,
 }
 
 /// Views of tables at one moment: after the same updates.
@@ -80,14 +88,21 @@ pub(super) struct Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let tables = std::mem::take(&mut self.tables);
+        let mut tables = std::mem::take(&mut self.tables);
         if self.is_changed {
+            // Whatever a closure of the host left.
+            tables.retain(|table| Arc::ptr_eq(&table.store, &self.shared.store));
+            tables.sort_by(|a, b| (a.name(), !a.is_live()).cmp(&(b.name(), !b.is_live())));
+            tables.dedup_by(|a, b| a.name() == b.name());
             let views = Views::of(&tables);
             // What went with the old views is let go outside the lock.
             let _old = std::mem::replace(&mut *lock(&self.shared.views), views);
         }
-        *lock(&self.shared.seat) = Some(tables);
-        self.shared.is_free.notify_one();
+        let mut queue = lock(&self.shared.queue);
+        queue.tables = Some(tables);
+        queue.done += 1;
+        drop(queue);
+        self.shared.is_free.notify_all();
     }
 }
 
@@ -106,7 +121,7 @@ impl std::fmt::Debug for Tables {
 
 impl Session {
     /// Puts `tables` behind one handle that any number of threads may use at once. `Invalid` when one is
-    /// of another session, or two have one name.
+    /// of another session, or two have one name; all of them are dropped then.
     ///
     /// Reads take the views of the last update that stands, and wait for nobody. Updates and
     /// [transactions](Tables::begin) come one after the other.
@@ -138,10 +153,9 @@ impl Session {
         tables.sort_by(|a, b| a.name().cmp(b.name()));
         check_names(&tables)?;
         let views = Mutex::new(Views::of(&tables));
-        let (seat, is_free) = (Mutex::new(Some(tables)), Condvar::new());
-        Ok(Tables {
-            shared: Arc::new(Shared { seat, is_free, views, store: Arc::clone(&self.store) }),
-        })
+        let queue = Mutex::new(Queue { tables: Some(tables), came: 0, done: 0 });
+        let (is_free, store) = (Condvar::new(), Arc::clone(&self.store));
+        Ok(Tables { shared: Arc::new(Shared { queue, is_free, views, store }) })
     }
 
     /// Opens every live table, behind one handle. See [`Session::open_all`] and [`Session::share`].
@@ -205,13 +219,12 @@ impl Tables {
             }
         }
         let store = Arc::clone(seat.store());
+        // Also for an error, which may leave merge work done.
+        seat.is_changed = true;
         let updates = seat.tables.iter_mut().zip(batches);
         let mut updates: Vec<_> =
             updates.filter_map(|(table, batch)| Some((table, batch?))).collect();
-        let outcome = update_all(&store, &mut updates);
-        // Also after an error, which may leave merge work done.
-        seat.is_changed = true;
-        outcome
+        update_all(&store, &mut updates)
     }
 
     /// Works ahead on merges by up to `credits` bytes of entries; returns how much is left to do. See
@@ -227,43 +240,68 @@ impl Tables {
         Ok(owed)
     }
 
-    /// Runs `action` on the tables themselves, for what the handle has no call for: snapshots, statistics, tables that
-    /// come or go. Waits while others write, and has them wait. `Invalid` when two tables have one name
-    /// afterwards, or one is of another session; such tables are dropped.
-    pub fn with<T>(&self, action: impl FnOnce(&mut Vec<Table>) -> T) -> Result<T> {
+    /// Adds a table. `Invalid` when it is of another session, or there is one of its name; it is dropped then.
+    pub fn add(&self, table: Table) -> Result<()> {
         let mut seat = self.take_seat();
-        seat.is_changed = true;
-        let result = action(&mut seat.tables);
-        seat.tables.sort_by(|a, b| a.name().cmp(b.name()));
-        let checked = check_names(&seat.tables);
-        seat.tables.dedup_by(|a, b| a.name() == b.name());
-        let store = Arc::clone(seat.store());
-        let before = seat.tables.len();
-        seat.tables.retain(|table| Arc::ptr_eq(&table.store, &store));
-        if seat.tables.len() < before {
-            return Err(Error::invalid("a table belongs to another session"));
+        if !Arc::ptr_eq(&table.store, seat.store()) {
+            return Err(Error::invalid(format!(
+                "table {} belongs to another session",
+                table.name()
+            )));
         }
-        checked.map(|()| result)
+        if find(&seat.tables, table.name()).is_ok() {
+            return Err(Error::invalid(format!("two tables are called \"{}\"", table.name())));
+        }
+        seat.is_changed = true;
+        seat.tables.push(table);
+        Ok(())
     }
 
-    /// The tables if nobody writes just now.
-    pub(super) fn try_take_seat(&self) -> Option<Seat> {
-        let tables = lock(&self.shared.seat).take()?;
-        Some(self.seat(tables))
+    /// Takes table `name` out; `Missing`. Views that were taken keep what they have.
+    pub fn remove(&self, name: &str) -> Result<Table> {
+        let mut seat = self.take_seat();
+        let number = find(&seat.tables, name)?;
+        seat.is_changed = true;
+        Ok(seat.tables.remove(number))
+    }
+
+    /// Runs `action` on the tables themselves, in the order of their names, for what the handle has no call for:
+    /// snapshots, duplicates, statistics. Waits while others write, and has them wait.
+    pub fn with<T>(&self, action: impl FnOnce(&mut [Table]) -> T) -> T {
+        let mut seat = self.take_seat();
+        seat.is_changed = true;
+        action(&mut seat.tables)
     }
 
     fn seat(&self, tables: Vec<Table>) -> Seat {
         Seat { tables, is_changed: false, shared: Arc::clone(&self.shared) }
     }
 
-    /// The tables, once nobody writes.
+    /// The tables if nobody writes or waits for that just now.
+    pub(super) fn try_take_seat(&self) -> Option<Seat> {
+        let mut queue = lock(&self.shared.queue);
+        if queue.came != queue.done {
+            return None;
+        }
+        queue.came += 1;
+        let tables = queue.tables.take();
+        drop(queue);
+        tables.map(|tables| self.seat(tables))
+    }
+
+    /// The tables, once all who came before are done.
     pub(super) fn take_seat(&self) -> Seat {
-        let mut seat = lock(&self.shared.seat);
+        let mut queue = lock(&self.shared.queue);
+        let turn = queue.came;
+        queue.came += 1;
         loop {
-            if let Some(tables) = seat.take() {
+            if queue.done == turn
+                && let Some(tables) = queue.tables.take()
+            {
+                drop(queue);
                 return self.seat(tables);
             }
-            seat = wait(&self.shared.is_free, seat);
+            queue = wait(&self.shared.is_free, queue);
         }
     }
 }

@@ -40,8 +40,8 @@ impl Change {
     /// Brings the copy of the table up to date, which is made if need be.
     fn prepare(&mut self, table: &Table) -> Result<&mut Prepared> {
         let prepared = self.prepared.get_or_insert_with(|| Prepared::new(table));
-        if !self.batch.is_empty() {
-            prepared.apply(&self.batch)?;
+        if !self.batch.is_untouched() {
+            prepared.apply(table, &self.batch)?;
             self.batch.clear();
         }
         Ok(prepared)
@@ -84,8 +84,8 @@ impl Transaction {
         Transaction { parts: seat.tables.iter().map(|_| Change::default()).collect(), seat }
     }
 
-    /// Where operations on table `name` go: all that a [`Batch`] can do. They are looked at by the next read
-    /// of that table, and by the commit. `Missing` when there is no such table.
+    /// Where operations on table `name` go: all that a [`Batch`] can do. The next read of that table, or the
+    /// commit, looks at them; a read takes them out of the batch. `Missing` when there is no such table.
     pub fn batch(&mut self, name: &str) -> Result<&mut Batch> {
         let number = find(&self.seat.tables, name)?;
         Ok(&mut self.parts[number].batch)
@@ -95,7 +95,7 @@ impl Transaction {
     fn table(&mut self, name: &str) -> Result<&Table> {
         let number = find(&self.seat.tables, name)?;
         let (part, table) = (&mut self.parts[number], &self.seat.tables[number]);
-        if part.prepared.is_none() && part.batch.is_empty() {
+        if part.prepared.is_none() && part.batch.is_untouched() {
             return Ok(table);
         }
         Ok(part.prepare(table)?.table())
@@ -137,13 +137,13 @@ impl Transaction {
         let parts = std::mem::take(parts);
         if parts.iter().all(|part| part.prepared.is_none()) {
             let tables = seat.tables.iter_mut().zip(&parts);
-            let updates = tables.filter(|(_, part)| !part.batch.is_empty());
+            let updates = tables.filter(|(_, part)| !part.batch.is_untouched());
             let mut updates: Vec<_> = updates.map(|(table, part)| (table, &part.batch)).collect();
             return if updates.is_empty() { Ok(()) } else { update_all(&store, &mut updates) };
         }
         let mut prepared = Vec::new();
         for (table, mut part) in seat.tables.iter_mut().zip(parts) {
-            if part.prepared.is_none() && part.batch.is_empty() {
+            if part.prepared.is_none() && part.batch.is_untouched() {
                 continue;
             }
             part.prepare(table)?;

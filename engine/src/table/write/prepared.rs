@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::range_delete::Expanded;
 use super::table::Table;
-use super::update::{self, Draft};
+use super::update::{self, Draft, write_checkpoint_if_due};
 use crate::error::Result;
 use crate::table::buffer::Batch;
 use crate::table::durable::LogPoint;
@@ -29,13 +29,14 @@ impl Prepared {
         Prepared { batch: Batch::new(), draft: Draft { table, begun: Vec::new(), cut: None } }
     }
 
-    /// Adds the operations of `batch`, all or none of them; pays for merges as [`Table::update`] does.
-    pub fn apply(&mut self, batch: &Batch) -> Result<()> {
+    /// Adds the operations of `batch` to what is prepared for `table`, all or none of them; pays for merges as
+    /// [`Table::update`] does.
+    pub fn apply(&mut self, table: &Table, batch: &Batch) -> Result<()> {
         self.draft.table.check_batch(batch)?;
         let (begun, expanded) = if batch.ranges().is_empty() {
-            (self.apply_points(batch)?, None)
+            (self.apply_points(table, batch)?, None)
         } else {
-            let (begun, expanded) = self.apply_ranges(batch)?;
+            let (begun, expanded) = self.apply_ranges(table, batch)?;
             (begun, Some(expanded))
         };
         // Until which record is known when it is logged.
@@ -50,9 +51,9 @@ impl Prepared {
         Ok(())
     }
 
-    fn apply_points(&mut self, batch: &Batch) -> Result<Vec<LogPoint>> {
+    fn apply_points(&mut self, real: &Table, batch: &Batch) -> Result<Vec<LogPoint>> {
         let table = &mut self.draft.table;
-        table.pay(batch)?;
+        pay(table, real, batch)?;
         // Where the host's operator is called, a panic of it changes nothing.
         Ok(match table.draft(batch) {
             Some(draft) => table.install(draft, LogPoint::default()),
@@ -61,10 +62,10 @@ impl Prepared {
     }
 
     /// On one more copy, since an error or a panic of the host's operator leaves a table half cut.
-    fn apply_ranges(&mut self, batch: &Batch) -> Result<(Vec<LogPoint>, Expanded)> {
+    fn apply_ranges(&mut self, real: &Table, batch: &Batch) -> Result<(Vec<LogPoint>, Expanded)> {
         let mut table = self.draft.table.copy_as(self.draft.table.name().to_owned());
         let expanded = table.expand(batch, 0)?;
-        table.pay(&expanded.points)?;
+        pay(&mut table, real, &expanded.points)?;
         let mut begun = table.put(&expanded.points, LogPoint::default());
         expanded.place(&mut begun);
         self.draft.table = table;
@@ -74,6 +75,18 @@ impl Prepared {
     /// The table as it will be.
     pub fn table(&self) -> &Table {
         &self.draft.table
+    }
+}
+
+/// Does the merge work that `batch` owes on a copy of `real`. On a full disk the step towards a checkpoint comes
+/// all the same, as in an update.
+fn pay(table: &mut Table, real: &Table, batch: &Batch) -> Result<()> {
+    match table.pay(batch) {
+        Err(error) if error.is_no_space() => {
+            write_checkpoint_if_due(&std::iter::once(real)).map_err(|_| error)?;
+            table.pay(batch)
+        }
+        paid => paid,
     }
 }
 
