@@ -273,9 +273,17 @@ fn a_scrub_says_what_is_damaged_and_from_where_to_go_on() {
         assert_eq!(scrub(&["--from", &number.to_string()]).json()["sound"], true);
     }
     assert!(found > 0);
-    let part = scrub(&["--most", "0"]).json();
-    assert_eq!(part["done"], false, "{part}");
-    let next = part["next"].as_u64().unwrap().to_string();
-    assert_eq!(scrub(&["--from", &next]).json()["done"], true);
+    // Each run gets on; what is small is read in one.
+    let mut from = 0;
+    for run in 0.. {
+        let part = scrub(&["--most", "0", "--from", &from.to_string()]).json();
+        assert_eq!(part["sound"], true, "{part}");
+        if part["done"] == true {
+            break;
+        }
+        let next = part["next"].as_u64().unwrap();
+        assert!(next > from && run < 100, "{part}");
+        from = next;
+    }
     varvite(&["scrub", text(folder.path())]).error(2, &["session"]);
 }
