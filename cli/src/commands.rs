@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Outcome;
-use crate::print::Format;
+use crate::print::Output;
 
 mod backup;
 mod bench;
@@ -27,7 +27,10 @@ mod trace;
 pub struct Arguments {
     /// How to print results
     #[arg(long, global = true, value_enum, default_value_t)]
-    format: Format,
+    pub format: Output,
+    /// Say nothing but results and errors: no progress, no warnings
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -59,7 +62,7 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub fn run(arguments: Arguments) -> Outcome {
-    let format = arguments.format;
+    let format = arguments.format.format();
     match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments, format),
         Command::Replay(command) => replay::run(command, format),

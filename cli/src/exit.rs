@@ -4,18 +4,22 @@ use std::process::ExitCode;
 
 use varvite::{Error, Kind};
 
+use crate::records;
+
 /// The exit code when something is damaged.
 const DAMAGED: u8 = 3;
+/// The exit code when the arguments are wrong.
+const USAGE: u8 = 2;
 
-/// What a command found when it could run.
+/// What a command found when it could run; its number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Yes, or everything is sound.
-    Yes,
+    Yes = 0,
     /// No: what was asked for is not there, or what was to hold does not.
-    No,
+    No = 1,
     /// Something is damaged.
-    Damaged,
+    Damaged = DAMAGED as isize,
 }
 
 impl Verdict {
@@ -27,15 +31,6 @@ impl Verdict {
     /// Yes when nothing is damaged.
     pub fn sound(it: bool) -> Verdict {
         if it { Verdict::Yes } else { Verdict::Damaged }
-    }
-
-    /// The exit code.
-    pub fn code(self) -> ExitCode {
-        match self {
-            Verdict::Yes => ExitCode::from(0),
-            Verdict::No => ExitCode::from(1),
-            Verdict::Damaged => ExitCode::from(DAMAGED),
-        }
     }
 }
 
@@ -77,16 +72,40 @@ pub fn code(kind: Kind) -> u8 {
     }
 }
 
-/// Says what went wrong on standard error, in one sentence, and gives the exit code.
+/// Says what went wrong on standard error, in one sentence, and gives the exit code; in JSON too where the
+/// result would be.
 pub fn report(outcome: Outcome) -> ExitCode {
-    match outcome {
-        Ok(verdict) => verdict.code(),
+    let ended = match outcome {
+        Ok(verdict) => records::finish(verdict as u8, None).map(|()| verdict as u8),
+        Err(Failure::OutputClosed) => return ExitCode::from(0),
+        Err(Failure::Engine(error)) => {
+            eprintln!("error: {error}");
+            let code = code(error.kind());
+            let told = (&*records::kind(error.kind()), &*error.to_string());
+            // Whoever does not read the output has the sentence.
+            let _ = records::finish(code, Some(told));
+            return ExitCode::from(code);
+        }
+    };
+    match ended.map_err(Failure::from) {
+        Ok(code) => ExitCode::from(code),
         Err(Failure::OutputClosed) => ExitCode::from(0),
         Err(Failure::Engine(error)) => {
             eprintln!("error: {error}");
             ExitCode::from(code(error.kind()))
         }
     }
+}
+
+/// Says that the arguments are wrong, in JSON too.
+pub fn refuse(error: &clap::Error) -> ExitCode {
+    // There is nobody to be told that standard error is closed.
+    let _ = error.print();
+    let text = error.render().to_string();
+    let message = text.lines().next().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let _ = records::finish(USAGE, Some(("usage", message)));
+    ExitCode::from(USAGE)
 }
 
 #[cfg(test)]

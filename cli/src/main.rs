@@ -2,6 +2,7 @@
 
 mod advice;
 mod commands;
+mod date;
 mod exit;
 mod flags;
 mod hex;
@@ -9,6 +10,7 @@ mod input;
 mod measure;
 mod print;
 mod progress;
+mod records;
 mod store;
 mod text;
 mod threads;
@@ -16,10 +18,48 @@ mod workload;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+
+use commands::Arguments;
+use print::Output;
 
 fn main() -> ExitCode {
-    let arguments = commands::Arguments::parse();
+    let parsed = Arguments::command().try_get_matches().and_then(|mut matches| {
+        let command = name(&matches);
+        Arguments::from_arg_matches_mut(&mut matches).map(|arguments| (arguments, command))
+    });
+    let (arguments, command) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            records::begin(asked(), String::new());
+            return exit::refuse(&error);
+        }
+    };
+    records::begin(arguments.format, command);
+    progress::set_quiet(arguments.quiet);
     measure::raise_open_files();
     exit::report(commands::run(arguments))
+}
+
+/// The command as it is typed, as "table get".
+fn name(matches: &ArgMatches) -> String {
+    let (mut matches, mut names) = (matches, Vec::new());
+    while let Some((name, below)) = matches.subcommand() {
+        names.push(name);
+        matches = below;
+    }
+    names.join(" ")
+}
+
+/// The format that arguments ask for which are wrong elsewhere.
+fn asked() -> Output {
+    let words: Vec<String> = std::env::args().collect();
+    let pairs = words.windows(2).filter(|pair| pair[0] == "--format").map(|pair| &*pair[1]);
+    let joined = words.iter().filter_map(|word| word.strip_prefix("--format="));
+    match pairs.chain(joined).last() {
+        Some("json") => Output::Json,
+        Some("jsonl") => Output::Jsonl,
+        _ => Output::Table,
+    }
 }

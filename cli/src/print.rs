@@ -1,37 +1,62 @@
-//! What commands say: a table for people, JSON for programs, from the same figures.
+//! What commands say to people: sentences and tables. What programs read is in [`crate::records`].
 
+use std::fmt::{self, Display, Formatter};
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table};
+use comfy_table::{Cell, CellAlignment, ContentArrangement};
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
-/// Columns of a table that does not go to a terminal.
-const WIDTH: u16 = 110;
+use crate::records;
 
-/// How to print.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+/// Columns of a terminal that does not say how many it has.
+const WIDTH: usize = 80;
+/// Fewer columns than a terminal can have: it does not know.
+const WIDTH_MIN: usize = 20;
+
+/// Whom a command prints for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
-    #[default]
+    /// For people: sentences, tables.
     Table,
-    /// For programs: one JSON value, or one a line where there are many.
-    #[value(alias = "jsonl")]
+    /// For programs: values, which [`crate::records`] prints.
     Json,
 }
 
-/// Writes `value` as one JSON document.
+/// How to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people; piped, one record a line with tabs between its parts
+    #[default]
+    Table,
+    /// One JSON value
+    Json,
+    /// A JSON value a line
+    Jsonl,
+    /// Lines of comma-separated values, the first with their names
+    Csv,
+}
+
+impl Output {
+    /// Whom it is for.
+    pub fn format(self) -> Format {
+        if self == Output::Table { Format::Table } else { Format::Json }
+    }
+}
+
+/// Takes `value` as the result of the command.
 pub fn json(value: &impl Serialize) -> io::Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
-    line(&text)
+    records::whole(value)
 }
 
 /// Writes one line to standard output.
 pub fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
-    out.write_all(b"\n")
+    // An empty grid is no line.
+    if text.is_empty() { Ok(()) } else { out.write_all(b"\n") }
 }
 
 /// How many bytes of a value are printed: all, but to a terminal `most` unless `full`, because who looks
@@ -40,39 +65,94 @@ pub fn value_bytes(most: usize, full: bool) -> usize {
     if full || !io::stdout().is_terminal() { usize::MAX } else { most }
 }
 
-/// A table as wide as the terminal at most; elsewhere, as wide as is pleasant.
-fn empty() -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    if !table.is_tty() {
-        table.set_width(WIDTH);
-    }
-    table
+/// Rows of cells. Shown with borders on a terminal, piped as one row a line with tabs between the cells.
+/// Nothing is ever broken: what is wider than the terminal is shown row by row, a cell a line.
+#[derive(Debug)]
+pub struct Grid {
+    titles: Vec<String>,
+    right: Vec<bool>,
+    rows: Vec<Vec<String>>,
 }
 
-/// An empty table with `header`; columns whose title starts with `>` are aligned to the right, those
-/// with `=` are never broken over lines, because what is in them is copied.
-pub fn table(header: &[&str]) -> Table {
-    let mut table = empty();
-    table.set_header(header.iter().map(|title| Cell::new(title.trim_start_matches(['>', '=']))));
-    for (index, title) in header.iter().enumerate() {
-        let column = table.column_mut(index).expect("the header made every column");
-        if title.starts_with('>') {
-            column.set_cell_alignment(CellAlignment::Right);
-        } else if title.starts_with('=') {
-            column.set_constraint(ColumnConstraint::ContentWidth);
+/// An empty grid with `header`; columns whose title starts with `>` are aligned to the right.
+pub fn table(header: &[&str]) -> Grid {
+    Grid {
+        titles: header.iter().map(|title| title.trim_start_matches('>').to_owned()).collect(),
+        right: header.iter().map(|title| title.starts_with('>')).collect(),
+        rows: Vec::new(),
+    }
+}
+
+/// A grid of a name and a value a row, without a header.
+pub fn record(rows: &[(&str, String)]) -> Grid {
+    let rows = rows.iter().map(|(name, value)| vec![(*name).to_owned(), value.clone()]).collect();
+    Grid { titles: Vec::new(), right: vec![false, true], rows }
+}
+
+impl Grid {
+    /// Adds a row.
+    pub fn add_row(&mut self, row: Vec<String>) {
+        self.rows.push(row);
+    }
+
+    /// One row a line.
+    fn piped(&self) -> String {
+        // A line and a tab within a cell would be taken for those between cells.
+        let clean = |cell: &String| cell.replace('\t', "\\x09").replace('\n', "\\x0a");
+        let line = |row: &Vec<String>| row.iter().map(clean).collect::<Vec<_>>().join("\t");
+        self.rows.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// With borders, or a cell a line where that is wider than `width`.
+    fn drawn(&self, width: usize) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_preset(UTF8_FULL_CONDENSED);
+        table.set_content_arrangement(ContentArrangement::Disabled);
+        if !self.titles.is_empty() {
+            table.set_header(&self.titles);
         }
+        for row in &self.rows {
+            table.add_row(row.iter().zip(&self.right).map(|(cell, right)| {
+                let side = if *right { CellAlignment::Right } else { CellAlignment::Left };
+                Cell::new(cell).set_alignment(side)
+            }));
+        }
+        for (column, right) in table.column_iter_mut().zip(&self.right) {
+            if *right {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let drawn = table.to_string();
+        let widest = drawn.lines().map(UnicodeWidthStr::width).max().unwrap_or(0);
+        if widest <= width { drawn } else { self.expanded() }
     }
-    table
+
+    /// A cell a line, an empty line between rows.
+    fn expanded(&self) -> String {
+        let titled = |row: &Vec<String>| {
+            if self.titles.is_empty() {
+                return row.join(": ");
+            }
+            let named = self.titles.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
+            let lines = named.map(|(title, cell)| match title.is_empty() {
+                true => cell.clone(),
+                false => format!("{title}: {cell}"),
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let between = if self.titles.is_empty() { "\n" } else { "\n\n" };
+        self.rows.iter().map(titled).collect::<Vec<_>>().join(between)
+    }
 }
 
-/// A table of a name and a value a row, without a header.
-pub fn record(rows: &[(&str, String)]) -> Table {
-    let mut table = empty();
-    for (name, value) in rows {
-        table.add_row(vec![Cell::new(name), Cell::new(value).set_alignment(CellAlignment::Right)]);
+impl Display for Grid {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if !io::stdout().is_terminal() {
+            return f.write_str(&self.piped());
+        }
+        let width = comfy_table::Table::new().width().map_or(0, usize::from);
+        f.write_str(&self.drawn(if width < WIDTH_MIN { WIDTH } else { width }))
     }
-    table
 }
 
 /// A count with commas: `1,234,567`.
@@ -136,6 +216,18 @@ pub fn bar(part: f64, whole: f64, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_grid_breaks_nothing_at_any_width() {
+        let mut grid = table(&["name", ">size"]);
+        let long = "n".repeat(100);
+        grid.add_row(vec![long.clone(), "1".to_owned()]);
+        grid.add_row(vec!["a\tb".to_owned(), "2".to_owned()]);
+        assert_eq!(grid.piped(), format!("{long}\t1\na\\x09b\t2"));
+        assert!(grid.drawn(200).lines().any(|line| line.contains(&long) && line.contains('│')));
+        assert_eq!(grid.drawn(80), format!("name: {long}\nsize: 1\n\nname: a\tb\nsize: 2"));
+        assert_eq!(record(&[("on disk", "5 B".to_owned())]).drawn(10), "on disk: 5 B");
+    }
 
     #[test]
     fn figures_read_well() {

@@ -3,11 +3,24 @@
 //! Silent when standard error is not a terminal, so that logs and pipes hold results only.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::print;
+
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Shows no bars and no warnings from now on.
+pub fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Whether only results and errors are to be said.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
 
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -64,7 +77,7 @@ impl Progress {
     /// Says how much is done.
     pub fn set(&mut self, done: u64) {
         self.bar.set_position(done);
-        if !self.shown && self.start.elapsed() > PATIENCE {
+        if !self.shown && !is_quiet() && self.start.elapsed() > PATIENCE {
             self.shown = true;
             // Hidden by itself when standard error is not a terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));

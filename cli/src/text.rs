@@ -4,6 +4,8 @@
 //! what is printed can be typed again and gives the same bytes. Beyond ASCII, characters are printed
 //! only when the whole is UTF-8.
 
+use clap::Args;
+use serde_json::Value;
 use varvite::{Error, Result};
 
 use crate::hex;
@@ -80,6 +82,54 @@ impl Notation {
         let length = print::count(bytes.len() as u64);
         format!("{}… ({length} bytes, all with --full)", self.show(&bytes[..most]))
     }
+}
+
+/// How the steps of paths and the values of a context are written.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Notations {
+    /// Steps and values are hexadecimal
+    #[arg(long)]
+    hex: bool,
+    /// Steps are hexadecimal
+    #[arg(long)]
+    hex_path: bool,
+    /// Values are hexadecimal
+    #[arg(long)]
+    hex_value: bool,
+}
+
+impl Notations {
+    /// Of the steps of paths.
+    pub fn path(self) -> Notation {
+        Notation::new(self.hex || self.hex_path)
+    }
+
+    /// Of values.
+    pub fn value(self) -> Notation {
+        Notation::new(self.hex || self.hex_value)
+    }
+}
+
+/// Puts bytes into a JSON object: under `name` as they were always printed there, and in both notations.
+pub fn put(object: &mut Value, name: &str, notation: Notation, bytes: &[u8]) {
+    object[name] = notation.show(bytes).into();
+    put_both(object, name, bytes);
+}
+
+/// Puts the bytes into a JSON object in both notations.
+pub fn put_both(object: &mut Value, name: &str, bytes: &[u8]) {
+    object[format!("{name}_text")] = Notation::Text.show(bytes).into();
+    object[format!("{name}_hex")] = Notation::Hex.show(bytes).into();
+}
+
+/// Puts a path into a JSON object: its steps in hexadecimal, and as it is typed.
+pub fn put_path(object: &mut Value, path: &[Vec<u8>]) {
+    let join = |notation: Notation| {
+        path.iter().map(|step| notation.show(step)).collect::<Vec<_>>().join("/")
+    };
+    object["path"] = path.iter().map(|step| hex::encode(step)).collect::<Vec<_>>().into();
+    object["path_text"] = join(Notation::Text).into();
+    object["path_hex"] = join(Notation::Hex).into();
 }
 
 fn escape(bytes: &[u8]) -> String {

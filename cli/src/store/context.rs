@@ -104,21 +104,110 @@ pub fn open_to_write(folder: &Path) -> Result<Store> {
     Store::open(disk, Options::default())
 }
 
-/// The commit that `text` names.
+/// What stands before the name of a branch that could be taken for something else.
+const BRANCH: &str = "branch:";
+/// The newest commit.
+const LAST: &str = "last";
+/// Characters that the beginning of a hash has at least.
+const PREFIX_MIN: usize = 4;
+/// Commits that are named of those whose hash begins alike.
+const ALIKE: usize = 4;
+
+/// The commit that `text` names: "last", a hash or its beginning, a branch, `branch:NAME` for one that is
+/// called like another of these; each may have `~N` behind it, N commits before.
 pub fn commit(store: &Store, text: &str) -> Result<Hash> {
+    // A branch may have been called so before such names were refused.
+    let (name, back) = match text.rsplit_once('~') {
+        Some((name, back)) if store.branch(text.as_bytes()).is_none() => (name, Some(back)),
+        _ => (text, None),
+    };
+    let mut hash = named(store, name)?;
+    let steps = back.map_or(Ok(0), |back| {
+        if back.is_empty() { Ok(1) } else { back.parse::<u64>() }.map_err(|_| {
+            Error::invalid(format!("\"{text}\" has no number behind ~: write {name}~3"))
+        })
+    })?;
+    for step in 0..steps {
+        let parents = store.commit_info(&hash)?.parents;
+        hash = *parents.first().ok_or_else(|| {
+            Error::missing(format!("{name} has only {step} commits before it, not {steps}"))
+        })?;
+    }
+    Ok(hash)
+}
+
+fn named(store: &Store, text: &str) -> Result<Hash> {
+    if let Some(name) = text.strip_prefix(BRANCH) {
+        return store
+            .branch(name.as_bytes())
+            .ok_or_else(|| Error::missing(format!("there is no branch \"{name}\"")));
+    }
+    if text == LAST {
+        return store.last_commit()?.ok_or_else(|| Error::missing("the store has no commit yet"));
+    }
+    if let Some(hash) = whole(text) {
+        return Ok(hash);
+    }
     if let Some(hash) = store.branch(text.as_bytes()) {
         return Ok(hash);
     }
-    if text == "last" {
-        return store.last_commit()?.ok_or_else(|| Error::missing("the store has no commit yet"));
+    if let Some(hash) = beginning(store, text)? {
+        return Ok(hash);
     }
+    // Says what is wrong with a hash that was mistyped.
+    hash::from_text(text)
+        .map_err(|error| error.context("no branch, not \"last\", and no commit's hash begins so"))
+}
+
+/// The hash that `text` is all of.
+fn whole(text: &str) -> Option<Hash> {
     if let Some(short) = hex::decode(text).filter(|bytes| bytes.len() == Schema::Sha1.hash_bytes())
     {
         let mut hash = [0; 32];
         hash[..short.len()].copy_from_slice(&short);
-        return Ok(hash);
+        return Some(hash);
     }
-    hash::from_text(text).map_err(|error| error.context("neither a branch nor \"last\""))
+    hash::from_text(text).ok()
+}
+
+/// The only commit whose hash begins with `start`; `Invalid` when there are several.
+fn beginning(store: &Store, start: &str) -> Result<Option<Hash>> {
+    if start.len() < PREFIX_MIN || !start.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Ok(None);
+    }
+    let as_hex = start.to_lowercase();
+    let mut found = store.log(usize::MAX)?;
+    found.extend(store.branches().into_iter().map(|(_, hash)| hash));
+    found.retain(|hash| text(hash).starts_with(start) || hex::encode(hash).starts_with(&as_hex));
+    found.sort_unstable();
+    found.dedup();
+    if found.len() < 2 {
+        return Ok(found.pop());
+    }
+    let names: Vec<_> = found.iter().take(ALIKE).map(text).collect();
+    Err(Error::invalid(format!(
+        "{} commits begin with {start}: write more of {}",
+        found.len(),
+        names.join(" or ")
+    )))
+}
+
+/// Refuses names for new branches that mean something else.
+pub fn check_branch_name(name: &str) -> Result<()> {
+    let why = if name.is_empty() {
+        "empty"
+    } else if name == LAST {
+        "the word for the newest commit"
+    } else if name.starts_with(BRANCH) || name.contains('~') {
+        "how commits are counted back from, or branches are told apart"
+    } else if whole(name).is_some() {
+        "the hash of a commit"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!(
+        "a branch cannot be called \"{name}\", which is {why}: choose another name"
+    )))
 }
 
 /// A hash as people see it. Those of SHA-1 are known by the zeros behind them.

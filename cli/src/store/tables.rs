@@ -17,6 +17,7 @@ use varvite::{
 
 use super::folder;
 use crate::advice::{CONTEXT_LOG, PUT, RESTORE};
+use crate::progress;
 
 /// What the heads' names start with.
 const HEAD: &str = "head-";
@@ -24,7 +25,7 @@ const HEAD: &str = "head-";
 /// Opens the store in `folder` for writing.
 pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
     let session = Session::open(disk(folder)?, options)?;
-    for warning in session.warnings() {
+    for warning in session.warnings().into_iter().filter(|_| !progress::is_quiet()) {
         eprintln!("warning: {warning}");
     }
     Ok(session)

@@ -98,12 +98,12 @@ const COMMANDS: &str = "
 ";
 
 /// The folders and files that the commands above name.
-struct World {
-    folder: TempDir,
+pub struct World {
+    pub folder: TempDir,
 }
 
 impl World {
-    fn new() -> World {
+    pub fn new() -> World {
         let world = World { folder: TempDir::new().unwrap() };
         let of = |name: &str| world.path(name).to_str().unwrap().to_owned();
         let line = |n: u32| format!("{{\"key\":\"k{n:05}\",\"value\":\"{n}\"}}\n");
@@ -118,17 +118,18 @@ impl World {
         }
         let context = of("CONTEXT");
         varvite(&["context", "create", &context]).yes();
+        varvite(&["context", "put", &context, "main", "z/y", "w"]).yes();
         varvite(&["context", "put", &context, "main", "a/b", &"v".repeat(300)]).yes();
         varvite(&["table", "snapshot", "export", &of("STORE"), "kept", &of("PARCEL")]).yes();
         world
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// The arguments of a line, with what it names.
-    fn arguments(&self, line: &str) -> Vec<String> {
+    pub fn arguments(&self, line: &str) -> Vec<String> {
         let words = line.split(' ').map(|word| {
             let name = word.split('/').next().unwrap_or_default();
             let is_name = name.len() > 2 && name.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -155,7 +156,7 @@ impl World {
     }
 }
 
-fn lines() -> impl Iterator<Item = &'static str> {
+pub fn lines() -> impl Iterator<Item = &'static str> {
     COMMANDS.lines().map(str::trim).filter(|line| !line.is_empty())
 }
 
@@ -175,7 +176,7 @@ fn commands(group: &[&str], found: &mut BTreeSet<String>) {
     }
 }
 
-fn flip(path: &Path, at: usize) {
+pub fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 1;
     // Links of an export stay as they are.

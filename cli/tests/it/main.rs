@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // a test may fail at any place, and says which
 
+/// How commits and paths are named.
+mod addresses;
 /// What people are told who ask for help, or err.
 mod advice;
 /// Counts what is allocated.
@@ -26,10 +28,14 @@ mod irmin;
 mod irmin_damage;
 /// From Irmin to us and back; traces.
 mod irmin_migrate;
+/// JSON of every command, as its schema says.
+mod json;
 /// `table` on live tables; `info`.
 mod live;
 /// `bench` and `demo`.
 mod load;
+/// What is piped, and in which formats.
+mod output;
 /// Backups, repairs, scrubs and followers beside other processes, and killed ones.
 mod processes;
 /// `proof`, and the vectors of real proofs.

@@ -51,7 +51,8 @@ fn what_is_put_is_got_scanned_and_deleted() {
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
     assert_eq!(ran.err, "there is no key grape in table fruit\n");
     let got = varvite(&["table", "get", dir, "fruit", "apple", "--format", "json"]).json();
-    assert_eq!(got, json!({ "key": "apple", "value": "red" }));
+    assert_eq!((&got["key"], &got["value"]), (&json!("apple"), &json!("red")));
+    assert_eq!((&got["key_hex"], &got["value_hex"]), (&json!("6170706c65"), &json!("726564")));
 
     assert_eq!(scan(&folder, &[]), "apple\tred\nbanana\tyellow\ncherry\tred\ndate\tbrown\n");
     assert_eq!(scan(&folder, &["--reverse", "--limit", "2"]), "date\tbrown\ncherry\tred\n");
@@ -67,7 +68,11 @@ fn what_is_put_is_got_scanned_and_deleted() {
     assert_eq!(scan(&folder, &["--prefix", "x", "--format", "json"]), "[]\n");
     let listed: serde_json::Value =
         serde_json::from_str(&scan(&folder, &["--limit", "1", "--format", "json"])).unwrap();
-    assert_eq!(listed, json!([{ "key": "apple", "value": "red" }]));
+    let both = ["apple", "apple", "6170706c65", "red", "red", "726564"];
+    let names = ["key", "key_text", "key_hex", "value", "value_text", "value_hex"];
+    let entry: serde_json::Map<_, _> =
+        names.into_iter().zip(both).map(|(name, it)| (name.to_owned(), it.into())).collect();
+    assert_eq!(listed, json!([entry]));
 
     let out = varvite(&["table", "delete", dir, "fruit", "apple", "date"]).yes();
     assert_eq!(out, "2 keys deleted; saved as head-0000000002\n");

@@ -251,7 +251,7 @@ fn run_ranges(arguments: &Run, format: Format) -> Outcome {
     Ok(Verdict::found(report.wrong == 0))
 }
 
-fn show(report: &Report) -> comfy_table::Table {
+fn show(report: &Report) -> print::Grid {
     let short = |it: &Figures| format!("{:.2} µs", it.cpu_us_per_range);
     let long = |it: &Figures| format!("{:.1} ns", it.cpu_ns_per_entry);
     print::record(&[

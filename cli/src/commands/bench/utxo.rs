@@ -430,7 +430,7 @@ pub fn report(plan: &Plan, measured: &mut Measured, folder: &Path, open_seconds:
     }
 }
 
-fn show(plan: &Plan, report: &RunReport, measured: &Measured) -> comfy_table::Table {
+fn show(plan: &Plan, report: &RunReport, measured: &Measured) -> print::Grid {
     let count = print::count;
     let times = &report.batch_us;
     let mut rows = vec![

@@ -1,16 +1,22 @@
 //! The commands of `varvite context` that look: log, directories, values, figures, differences.
 
+use std::io::{self, Write};
+
 use clap::Args;
 use serde_json::json;
-use varvite::context::{Change, Depth, Kind, Order, Tree};
+use varvite::context::hash::Hash;
+use varvite::context::{Change, Commit, Depth, Kind, Order, Store, Tree};
 use varvite::{Error, Result};
 
 use crate::advice::{CONTEXT_GET, CONTEXT_LS};
+use crate::date;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
-use crate::print::{self, Format};
+use crate::print::{self, Format, Output};
+use crate::progress::{Progress, Unit};
+use crate::records;
 use crate::store::context::{Folder, commit, text};
-use crate::text::Notation;
+use crate::text::{self, Notation, Notations};
 
 /// How many bytes of a value `get` prints to a terminal, and `diff`, which prints many.
 const TERMINAL_GET: usize = 2048;
@@ -20,9 +26,24 @@ const TERMINAL_DIFF: usize = 64;
 pub struct Log {
     #[command(flatten)]
     folder: Folder,
-    /// How many
+    /// How many at most
     #[arg(long, default_value_t = 20)]
     limit: usize,
+    /// Only what this commit or branch descends from, it included
+    #[arg(long, value_name = "COMMIT")]
+    branch: Option<String>,
+    /// Only commits that changed what is at or below this path, compared with their first parent
+    #[arg(long)]
+    path: Option<String>,
+    /// Steps of the path are hexadecimal
+    #[arg(long, requires = "path")]
+    hex: bool,
+    /// Only commits of this date or later: 2026-01-31, 2026-01-31T12:00:00Z, or seconds since 1970
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Only commits before this date
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    until: Option<String>,
 }
 
 /// A path in a commit.
@@ -30,20 +51,22 @@ pub struct Log {
 pub struct Place {
     #[command(flatten)]
     folder: Folder,
-    /// Hash of a commit, a branch, or "last"
+    /// A commit: its hash or how that begins, a branch, or "last"; `~3` behind it goes three back
     commit: String,
     /// Steps joined by "/"
     #[arg(default_value = "")]
     path: String,
-    /// Steps and values are hexadecimal
-    #[arg(long)]
-    hex: bool,
+    #[command(flatten)]
+    notations: Notations,
 }
 
 #[derive(Debug, Args)]
 pub struct Get {
     #[command(flatten)]
     place: Place,
+    /// Print the bytes of the value as they are
+    #[arg(long, conflicts_with = "full")]
+    raw: bool,
     /// Print long values whole to a terminal too
     #[arg(long)]
     full: bool,
@@ -78,9 +101,8 @@ pub struct Between {
     before: String,
     /// The commit after
     after: String,
-    /// Steps and values are printed in hexadecimal
-    #[arg(long)]
-    hex: bool,
+    #[command(flatten)]
+    notations: Notations,
     /// Print long values whole to a terminal too
     #[arg(long)]
     full: bool,
@@ -90,13 +112,13 @@ pub struct Between {
 pub struct Dump {
     #[command(flatten)]
     folder: Folder,
-    /// Hash of a commit, a branch, or "last"
+    /// A commit: its hash or how that begins, a branch, or "last"; `~3` behind it goes three back
     commit: String,
 }
 
 impl Place {
     fn notation(&self) -> Notation {
-        Notation::new(self.hex)
+        self.notations.path()
     }
 
     fn steps(&self) -> Result<Vec<Vec<u8>>> {
@@ -152,13 +174,51 @@ pub fn nothing(why: &str, format: Format) -> Outcome {
     Ok(Verdict::No)
 }
 
+/// The commits that are asked for.
+fn chosen(arguments: &Log) -> Result<Vec<Commit>> {
+    let store = arguments.folder.open()?;
+    let day = |date: &Option<String>| date.as_deref().map(date::parse).transpose();
+    let (since, until) = (day(&arguments.since)?, day(&arguments.until)?);
+    let notation = Notation::new(arguments.hex);
+    let path = arguments.path.as_deref().map(|path| notation.path(path)).transpose()?;
+    let chooses = since.is_some() || until.is_some() || path.is_some();
+    let most = if chooses { usize::MAX } else { arguments.limit };
+    let mut listed: Box<dyn Iterator<Item = Result<Commit>>> = match &arguments.branch {
+        Some(name) => Box::new(store.history(&[commit(&store, name)?], most)?.into_iter().map(Ok)),
+        None => Box::new(store.log(most)?.into_iter().map(|hash| store.commit_info(&hash))),
+    };
+    let mut commits = Vec::new();
+    let mut bar = Progress::endless("commits read", Unit::Items);
+    let mut read = 0;
+    while commits.len() < arguments.limit
+        && let Some(commit) = listed.next().transpose()?
+    {
+        read += 1;
+        bar.set(read);
+        let is_in_time = since.is_none_or(|since| commit.date >= since)
+            && until.is_none_or(|until| commit.date < until);
+        let changed = |path: &Vec<Vec<u8>>| -> Result<bool> {
+            let before = commit.parents.first().map(|parent| at(&store, parent, path));
+            Ok(at(&store, &commit.hash, path)? != before.transpose()?.flatten())
+        };
+        if is_in_time && path.as_ref().map_or(Ok(true), changed)? {
+            commits.push(commit);
+        }
+    }
+    Ok(commits)
+}
+
+/// The hash of what is at the path in the commit; nothing in one that is not in the store.
+fn at(store: &Store, commit: &Hash, path: &[Vec<u8>]) -> Result<Option<Hash>> {
+    if !store.exists(commit)? {
+        return Ok(None);
+    }
+    store.checkout(commit)?.find_tree(path)?.map(|tree| tree.hash()).transpose()
+}
+
 /// Runs `log`.
 pub fn log(arguments: &Log, format: Format) -> Outcome {
-    let store = arguments.folder.open()?;
-    let mut commits = Vec::new();
-    for hash in store.log(arguments.limit)? {
-        commits.push(store.commit_info(&hash)?);
-    }
+    let commits = chosen(arguments)?;
     let message = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if format == Format::Json {
         let all: Vec<_> = commits
@@ -167,7 +227,8 @@ pub fn log(arguments: &Log, format: Format) -> Outcome {
                 let parents: Vec<_> = commit.parents.iter().map(text).collect();
                 json!({
                     "hash": text(&commit.hash), "tree": text(&commit.tree),
-                    "parents": parents, "date": commit.date, "author": message(&commit.author),
+                    "commit_hash": text(&commit.hash), "tree_hash": text(&commit.tree),
+                    "parents": parents, "date": commit.date, "date_iso": date::iso(commit.date), "author": message(&commit.author),
                     "message": message(&commit.message), "sequence": commit.sequence,
                 })
             })
@@ -179,12 +240,12 @@ pub fn log(arguments: &Log, format: Format) -> Outcome {
         print::line("no commits")?;
         return Ok(Verdict::Yes);
     }
-    let mut table = print::table(&[">number", "=commit", ">date", "author", "message"]);
+    let mut table = print::table(&[">number", "commit", "date", "author", "message"]);
     for commit in &commits {
         table.add_row(vec![
             commit.sequence.to_string(),
             text(&commit.hash),
-            commit.date.to_string(),
+            date::iso(commit.date),
             Notation::Text.show(&commit.author),
             Notation::Text.show(&commit.message),
         ]);
@@ -208,19 +269,22 @@ pub fn ls(arguments: &Page, format: Format) -> Outcome {
             Some(value) => value.len() as u64,
             None => child.length::<&[u8]>(&[])?,
         };
-        rows.push((notation.show(name), child.kind(), length, text(&child.hash()?)));
+        rows.push((notation.show(name), child.kind(), length, text(&child.hash()?), name.clone()));
     }
     let kind = |kind| if kind == Kind::Value { "value" } else { "directory" };
     if format == Format::Json {
         let all: Vec<_> = rows
             .iter()
-            .map(|row| json!({"name": row.0, "kind": kind(row.1), "length": row.2, "hash": row.3}))
+            .map(|row| json!({
+                "name": row.0, "name_text": Notation::Text.show(&row.4), "name_hex": Notation::Hex.show(&row.4),
+                "kind": kind(row.1), "length": row.2, "hash": row.3,
+            }))
             .collect();
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }
-    let mut table = print::table(&["name", "kind", ">bytes or children", "=hash"]);
-    for (name, what, length, hash) in rows {
+    let mut table = print::table(&["name", "kind", ">bytes or children", "hash"]);
+    for (name, what, length, hash, _) in rows {
         table.add_row(vec![name, kind(what).to_owned(), print::count(length), hash]);
     }
     print::line(&table.to_string())?;
@@ -242,10 +306,17 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
         .into());
     };
     match format {
-        Format::Json => print::json(&json!({"value": hex::encode(&value)}))?,
+        _ if arguments.raw => io::stdout().lock().write_all(&value)?,
+        Format::Json => {
+            let mut said = json!({"found": true});
+            text::put_path(&mut said, &place.steps()?);
+            text::put(&mut said, "value", Notation::Hex, &value);
+            said["hash"] = text(&tree.hash()?).into();
+            print::json(&said)?;
+        }
         Format::Table => {
             let most = print::value_bytes(TERMINAL_GET, arguments.full);
-            print::line(&place.notation().show_up_to(&value, most))?;
+            print::line(&place.notations.value().show_up_to(&value, most))?;
         }
     }
     Ok(Verdict::Yes)
@@ -266,17 +337,16 @@ pub fn draw(arguments: &Drawing, format: Format) -> Outcome {
             Some(value) => ("value", value.len() as u64, ["byte", "bytes"]),
             None => ("directory", tree.length::<&[u8]>(&[])?, ["child", "children"]),
         };
-        let line = if format == Format::Json {
-            let path: Vec<_> = path.iter().map(|step| hex::encode(step)).collect();
-            json!({"path": path, "kind": kind, "length": length}).to_string()
+        let said = if format == Format::Json {
+            let mut record = json!({"path": [], "kind": kind, "length": length});
+            text::put_path(&mut record, path);
+            records::record(record)
         } else {
             let indent = "  ".repeat(path.len() - 1);
             let what = print::counted(length, unit[0], unit[1]);
-            format!("{indent}{}  ({what})", notation.show(name))
+            print::line(&format!("{indent}{}  ({what})", notation.show(name)))
         };
-        if failed.is_none() {
-            failed = print::line(&line).err();
-        }
+        failed = failed.take().or(said.err());
         Ok(())
     })?;
     failed.map_or(Ok(Verdict::Yes), |error| Err(error.into()))
@@ -361,7 +431,7 @@ pub fn diff(arguments: &Between, format: Format) -> Outcome {
     let store = arguments.folder.open()?;
     let tree = |text: &str| store.checkout(&commit(&store, text)?);
     let (before, after) = (tree(&arguments.before)?, tree(&arguments.after)?);
-    let notation = Notation::new(arguments.hex);
+    let notations = arguments.notations;
     let most = print::value_bytes(TERMINAL_DIFF, arguments.full);
     let (mut same, mut failed) = (true, None);
     before.diff(&after, |path, change| {
@@ -371,20 +441,24 @@ pub fn diff(arguments: &Between, format: Format) -> Outcome {
             Change::Removed(old) => ('-', Some(old), None),
             Change::Updated(old, new) => ('~', Some(old), Some(new)),
         };
-        let line = if format == Format::Json {
-            let path: Vec<_> = path.iter().map(|step| hex::encode(step)).collect();
-            let value = |value: Option<&Vec<u8>>| value.map(|value| hex::encode(value));
-            json!({"path": path, "before": value(old), "after": value(new)}).to_string()
+        let said = if format == Format::Json {
+            let mut record = json!({"path": [], "before": null, "after": null});
+            text::put_path(&mut record, path);
+            for (name, value) in [("before", old), ("after", new)] {
+                if let Some(value) = value {
+                    text::put(&mut record, name, Notation::Hex, value);
+                }
+            }
+            records::record(record)
         } else {
-            let path: Vec<_> = path.iter().map(|step| notation.show(step)).collect();
-            let bytes =
-                |value: Option<&Vec<u8>>| value.map(|value| notation.show_up_to(value, most));
+            let path: Vec<_> = path.iter().map(|step| notations.path().show(step)).collect();
+            let bytes = |value: Option<&Vec<u8>>| {
+                value.map(|value| notations.value().show_up_to(value, most))
+            };
             let values: Vec<_> = [bytes(old), bytes(new)].into_iter().flatten().collect();
-            format!("{sign} {}  {}", path.join("/"), values.join(" -> "))
+            print::line(&format!("{sign} {}  {}", path.join("/"), values.join(" -> ")))
         };
-        if failed.is_none() {
-            failed = print::line(&line).err();
-        }
+        failed = failed.take().or(said.err());
         Ok(())
     })?;
     failed.map_or(Ok(Verdict::found(same)), |error| Err(error.into()))
@@ -399,9 +473,15 @@ pub fn dump(arguments: &Dump) -> Outcome {
         if let Some(value) = tree.to_value()?
             && failed.is_none()
         {
-            let path: Vec<_> = path.iter().map(|step| hex::encode(step)).collect();
-            let line = json!({"path": path, "value": hex::encode(&value)});
-            failed = print::line(&line.to_string()).err();
+            let mut record = json!({"path": []});
+            text::put_path(&mut record, path);
+            if records::output() == Output::Csv {
+                text::put(&mut record, "value", Notation::Hex, &value);
+            } else {
+                // What `load` reads is no longer than it must be.
+                record = json!({"path": record["path"], "value": hex::encode(&value)});
+            }
+            failed = records::record(record).err();
         }
         Ok(())
     })?;

@@ -16,11 +16,13 @@ use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
 use super::look::nothing;
+use crate::date;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
-use crate::store::context::{Folder, commit, open_to_write, text};
-use crate::text::Notation;
+use crate::records;
+use crate::store::context::{Folder, check_branch_name, commit, open_to_write, text};
+use crate::text::{Notation, Notations};
 
 /// Make an empty store
 #[derive(Debug, Args)]
@@ -44,9 +46,9 @@ struct Info {
     /// Why; a sentence about the change when left out
     #[arg(long)]
     message: Option<String>,
-    /// Seconds since 1970; now when left out
-    #[arg(long, allow_negative_numbers = true)]
-    date: Option<i64>,
+    /// When: as 2026-01-31, 2026-01-31T12:00:00Z, or seconds since 1970; now when left out
+    #[arg(long, allow_hyphen_values = true)]
+    date: Option<String>,
 }
 
 /// Put a value into a branch and commit that
@@ -60,9 +62,8 @@ pub struct Put {
     path: String,
     /// The value
     value: String,
-    /// Steps and value are hexadecimal
-    #[arg(long)]
-    hex: bool,
+    #[command(flatten)]
+    notations: Notations,
     #[command(flatten)]
     info: Info,
 }
@@ -143,8 +144,8 @@ pub struct MergeInto {
 
 impl Info {
     fn commit_info(&self, parents: &[Hash], otherwise: &str) -> Result<CommitInfo> {
-        let date = match self.date {
-            Some(date) => date,
+        let date = match &self.date {
+            Some(date) => date::parse(date)?,
             None => SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_err(|_| Error::invalid("the clock is before 1970: give --date"))?
@@ -188,6 +189,9 @@ fn change(
 ) -> Outcome {
     let mut store = open_to_write(folder)?;
     let head = store.branch(branch.as_bytes());
+    if head.is_none() {
+        check_branch_name(branch)?;
+    }
     let mut tree = match &head {
         Some(head) => store.checkout(head)?,
         None => store.empty_tree(),
@@ -205,7 +209,9 @@ fn say(branch: &str, outcome: &str, commit: Option<&Hash>, format: Format) -> Ou
     let commit = commit.map(text);
     match format {
         Format::Json => {
-            print::json(&json!({"branch": branch, "outcome": outcome, "commit": commit}))?;
+            print::json(&json!({
+                "branch": branch, "outcome": outcome, "commit": commit, "commit_hash": commit,
+            }))?;
         }
         Format::Table => {
             let commit = commit.map(|commit| format!(", at {commit}")).unwrap_or_default();
@@ -217,13 +223,12 @@ fn say(branch: &str, outcome: &str, commit: Option<&Hash>, format: Format) -> Ou
 
 /// Runs `put`.
 pub fn put(arguments: &Put, format: Format) -> Outcome {
-    let notation = Notation::new(arguments.hex);
-    let path = notation.path(&arguments.path)?;
+    let path = arguments.notations.path().path(&arguments.path)?;
     if path.is_empty() {
         let why = "a value needs a path: give at least one step, as in \"data/version\"";
         return Err(Error::invalid(why).into());
     }
-    let value = notation.parse("value", &arguments.value)?;
+    let value = arguments.notations.value().parse("value", &arguments.value)?;
     let message = format!("put {}", arguments.path);
     let Put { store, branch, info, .. } = arguments;
     change(store, branch, info, &message, |tree| tree.add(&path, &value), format)
@@ -254,6 +259,9 @@ pub fn branch(command: &Branch, format: Format) -> Outcome {
         Branch::List { folder } => list(folder, format),
         Branch::Set { store, branch, commit: named } => {
             let mut store = open_to_write(store)?;
+            if store.branch(branch.as_bytes()).is_none() {
+                check_branch_name(branch)?;
+            }
             let hash = commit(&store, named)?;
             store.set_branch(branch.as_bytes(), &hash)?;
             store.close()?;
@@ -273,18 +281,22 @@ pub fn branch(command: &Branch, format: Format) -> Outcome {
 
 fn list(folder: &Folder, format: Format) -> Outcome {
     let store = folder.open()?;
-    let mut table = print::table(&["branch", "=commit", ">date", "message"]);
-    let mut all = serde_json::Map::new();
+    let mut table = print::table(&["branch", "commit", ">date", "message"]);
+    let (mut all, mut rows) = (serde_json::Map::new(), Vec::new());
     for (name, commit) in store.branches() {
         let name = Notation::Text.show(&name);
         let info = store.commit_info(&commit)?;
         let shown = text(&commit);
         let message = Notation::Text.show(&info.message);
-        table.add_row(vec![name.clone(), shown.clone(), info.date.to_string(), message]);
+        rows.push(json!({
+            "branch": name, "commit": shown, "commit_hash": shown, "date": info.date,
+            "date_iso": date::iso(info.date), "message": message,
+        }));
+        table.add_row(vec![name.clone(), shown.clone(), date::iso(info.date), message]);
         all.insert(name, shown.into());
     }
     match format {
-        Format::Json => print::json(&all)?,
+        Format::Json => records::whole_map(all, rows)?,
         Format::Table if all.is_empty() => print::line("no branches")?,
         Format::Table => print::line(&table.to_string())?,
     }
@@ -317,6 +329,9 @@ pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
         };
     }
     let mut store = open_to_write(&arguments.folder.store)?;
+    if store.branch(name).is_none() {
+        check_branch_name(branch)?;
+    }
     let theirs = commit(&store, from)?;
     let info = arguments.info.commit_info(&[], &format!("merge {from} into {branch}"))?;
     let outcome = store.merge_branch(name, &theirs, &info, limits, resolve)?;

@@ -6,12 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::json;
 use varvite::SessionOptions;
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::Format;
+use crate::records;
 use crate::store::tables;
-use crate::text::Notation;
+use crate::text::{self, Notation};
 
 /// Print the values of keys of a live table, and again whenever one changes
 ///
@@ -56,19 +58,26 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
                 continue;
             }
             is_changed |= before.is_some();
-            let shown = value.as_ref().map(|value| notation.show(value));
-            match (format, &shown) {
+            match (format, &value) {
                 (Format::Json, _) => {
-                    let line = serde_json::json!({ "key": key, "value": shown });
-                    writeln!(out, "{line}")?;
+                    let mut record = json!({ "key": key, "value": null });
+                    text::put_both(&mut record, "key", &notation.parse("key", key)?);
+                    if let Some(value) = &value {
+                        text::put(&mut record, "value", notation, value);
+                    }
+                    record["found"] = value.is_some().into();
+                    records::record(record)?;
                 }
-                (Format::Table, Some(shown)) => writeln!(out, "{key}\t{shown}")?,
+                (Format::Table, Some(value)) => {
+                    writeln!(out, "{key}\t{}", notation.show(value))?;
+                }
                 (Format::Table, None) => writeln!(out, "{key} is not there")?,
             }
             *before = Some(value);
         }
         out.flush()?;
         drop(out);
+        records::flush()?;
         changes += u64::from(is_changed);
         if arguments.changes.is_some_and(|most| changes >= most) {
             return Ok(Verdict::Yes);

@@ -5,15 +5,17 @@ use std::ops::Bound;
 
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
 use varvite::Value;
 
 use super::from::From;
 use super::range::{KeyRange, bounds};
 use super::reader::Reader;
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::print::{self, Format};
+use crate::print::{self, Format, Output};
 use crate::progress::{Progress, Unit};
-use crate::text::Notation;
+use crate::records;
+use crate::text::{self, Notation};
 use crate::workload::dump;
 
 /// Entries of a dump between two looks at how far it is.
@@ -81,22 +83,32 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
     let key = notation.parse("key", &arguments.key)?;
     let (_session, table) = arguments.from.open()?;
-    let value = table.view().find(&[key])?.remove(0);
+    let value = table.view().find(&[&key])?.remove(0);
+    let absent = format!("there is no key {} in table {}", arguments.key, arguments.from.table);
     if arguments.raw {
         value.iter().try_for_each(raw)?;
     } else {
         let value = value.as_ref().map(Value::read).transpose()?;
-        let value = value.map(|value| notation.show(&value));
         match (format, &value) {
             (Format::Json, _) => {
-                print::json(&serde_json::json!({ "key": arguments.key, "value": value }))?;
+                let mut said = json!({ "key": arguments.key, "value": null });
+                text::put_both(&mut said, "key", &key);
+                if let Some(value) = &value {
+                    text::put(&mut said, "value", notation, value);
+                } else {
+                    said["why"] = absent.clone().into();
+                }
+                said["found"] = value.is_some().into();
+                print::json(&said)?;
             }
-            (Format::Table, Some(value)) => print::line(value)?,
+            (Format::Table, Some(value)) => {
+                writeln!(io::stdout().lock(), "{}", notation.show(value))?
+            }
             (Format::Table, None) => {}
         }
     }
     if value.is_none() && (arguments.raw || format == Format::Table) {
-        eprintln!("there is no key {} in table {}", arguments.key, arguments.from.table);
+        eprintln!("{absent}");
     }
     Ok(Verdict::found(value.is_some()))
 }
@@ -120,13 +132,13 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
     let notation = Notation::new(arguments.range.hex);
     let (lower, upper) = bounds(&arguments.range, notation)?;
     let (_session, table) = arguments.from.open()?;
-    let mut out = Listing::new(format);
+    let mut out = Listing::new(format, notation);
     let goes_on = |printed| arguments.limit.is_none_or(|limit| printed < limit);
     if arguments.reverse {
         let mut range = table.range((lower, upper));
         while goes_on(out.printed) {
             let Some((key, value)) = range.next_back().transpose()? else { break };
-            out.add(&Entry { key: notation.show(&key), value: notation.show(&value) })?;
+            out.add(&key, &value)?;
         }
         out.finish()?;
         return Ok(Verdict::Yes);
@@ -137,10 +149,7 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
             break Ok(());
         }
         match reader.advance() {
-            Ok(true) => out.add(&Entry {
-                key: notation.show(&reader.key),
-                value: notation.show(&reader.value),
-            })?,
+            Ok(true) => out.add(&reader.key, &reader.value)?,
             Ok(false) => break Ok(()),
             Err(error) => break Err(error),
         }
@@ -154,32 +163,39 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
 struct Listing {
     out: io::BufWriter<io::StdoutLock<'static>>,
     format: Format,
+    notation: Notation,
     printed: u64,
 }
 
 impl Listing {
-    fn new(format: Format) -> Listing {
-        Listing { out: io::BufWriter::new(io::stdout().lock()), format, printed: 0 }
+    fn new(format: Format, notation: Notation) -> Listing {
+        let out = io::BufWriter::new(io::stdout().lock());
+        Listing { out, format, notation, printed: 0 }
     }
 
-    fn add(&mut self, entry: &Entry) -> io::Result<()> {
-        match self.format {
-            Format::Table => writeln!(self.out, "{}\t{}", entry.key, entry.value)?,
-            Format::Json => {
-                self.out.write_all(if self.printed == 0 { b"[\n  " } else { b",\n  " })?;
-                serde_json::to_writer(&mut self.out, entry).map_err(io::Error::from)?;
-            }
-        }
+    fn add(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         self.printed += 1;
-        Ok(())
+        if self.format == Format::Json {
+            return records::item(entry(self.notation, key, value));
+        }
+        let show = |bytes| self.notation.show(bytes);
+        writeln!(self.out, "{}\t{}", show(key), show(value))
     }
 
     fn finish(mut self) -> io::Result<()> {
         if self.format == Format::Json {
-            self.out.write_all(if self.printed == 0 { b"[]\n" } else { b"\n]\n" })?;
+            records::no_items()?;
         }
         self.out.flush()
     }
+}
+
+/// An entry as a record.
+fn entry(notation: Notation, key: &[u8], value: &[u8]) -> serde_json::Value {
+    let mut entry = json!({});
+    text::put(&mut entry, "key", notation, key);
+    text::put(&mut entry, "value", notation, value);
+    entry
 }
 
 /// Runs `dump`.
@@ -204,6 +220,11 @@ pub fn dump(arguments: &Dump) -> Outcome {
             tell(reader.count);
         }
         writer.finish()?;
+    } else if records::output() == Output::Csv {
+        while reader.advance()? {
+            records::record(entry(notation, &reader.key, &reader.value))?;
+            tell(reader.count);
+        }
     } else {
         while reader.advance()? {
             let entry =

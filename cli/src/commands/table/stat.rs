@@ -175,7 +175,7 @@ fn show(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> std::io::Resu
 }
 
 /// A row a level, its entries as a bar.
-pub fn draw_levels(stats: &TableStats) -> comfy_table::Table {
+pub fn draw_levels(stats: &TableStats) -> print::Grid {
     let mut table =
         print::table(&["level", ">runs", ">segments", ">entries", ">on disk", ">filter", ""]);
     let largest = stats.levels.iter().map(|level| level.entries).max().unwrap_or(0);

@@ -9,6 +9,7 @@ use varvite::{Error, Kind, Result, Session, SessionOptions, Verify};
 use super::change::{Base, Change, Making, Saved};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
+use crate::records;
 use crate::store::tables;
 
 /// List the tables of a store: those that are live, or those of a snapshot
@@ -112,8 +113,8 @@ impl State {
     }
 
     /// The tables drawn.
-    pub fn draw(&self) -> comfy_table::Table {
-        let mut drawn = print::table(&["=table", ">entries", ">on disk", "operator"]);
+    pub fn draw(&self) -> print::Grid {
+        let mut drawn = print::table(&["table", ">entries", ">on disk", "operator"]);
         let unknown = || "?".to_owned();
         for row in &self.tables {
             drawn.add_row(vec![
@@ -165,7 +166,7 @@ pub fn list(arguments: &List, format: Format) -> Outcome {
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     let state = State::of(&session, arguments.snapshot.as_deref())?;
     match format {
-        Format::Json => print::json(&state)?,
+        Format::Json => records::whole_with(&state, "tables")?,
         Format::Table => {
             let count = print::counted(state.tables.len() as u64, "table", "tables");
             print::line(&format!("{count}, {}", state.place()))?;

@@ -1,0 +1,91 @@
+//! What is piped: a record a line, in every format.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::binary::{command, finish, text, varvite};
+use crate::exits::{World, lines};
+
+#[test]
+fn nothing_that_is_piped_has_borders_or_is_broken() {
+    let world = World::new();
+    let long = "n".repeat(64);
+    varvite(&["table", "put", text(&world.path("LIVE")), &long, "k", "v"]).yes();
+    let mut listed = 0;
+    for line in lines().filter(|line| !line.contains("--changes")) {
+        let arguments = world.arguments(line);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let out =
+            String::from_utf8_lossy(&command(&arguments).output().unwrap().stdout).into_owned();
+        assert!(!out.contains(['│', '┌', '┆', '╞', '└']), "{line}: {out}");
+        assert!(
+            out.lines().all(|line| line == line.trim_end_matches([' ', '\r'])),
+            "{line}: {out}"
+        );
+        listed += usize::from(out.contains('\t'));
+    }
+    assert!(listed > 10, "few commands have printed records");
+    let list = varvite(&["table", "list", text(&world.path("LIVE"))]).yes();
+    let row = list.lines().find(|line| line.starts_with(&long)).unwrap();
+    assert_eq!(row.split('\t').count(), 4, "{list}");
+}
+
+#[test]
+fn a_list_is_lines_of_json_or_of_csv() {
+    let folder = TempDir::new().unwrap();
+    let store = text(&folder.path().join("s")).to_owned();
+    varvite(&["table", "put", &store, "t", "a,b", "1", "c", "say \"no\"", "--create"]).yes();
+    let scan = |format: &str| varvite(&["table", "scan", &store, "t", "--format", format]);
+    let whole = scan("json").json();
+    let lines = scan("jsonl").yes();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(whole, Value::from(lines));
+    assert_eq!(whole[0]["key_hex"], "612c62");
+    let csv = scan("csv").yes();
+    let csv: Vec<_> = csv.lines().collect();
+    assert_eq!(csv[0], "key,key_text,key_hex,value,value_text,value_hex");
+    assert_eq!(csv[1], "\"a,b\",\"a,b\",612c62,1,1,31");
+    assert!(csv[2].starts_with("c,c,63,\"say \"\"no\"\"\","), "{}", csv[2]);
+
+    let tables = varvite(&["table", "list", &store, "--format", "csv"]).yes();
+    assert!(tables.starts_with("name,physical_entries,disk_bytes,operator\nt,2,"), "{tables}");
+    let line = varvite(&["table", "list", &store, "--format", "jsonl"]).yes();
+    assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["name"], "t");
+    let none = varvite(&["table", "scan", &store, "t", "--first", "x", "--format", "json"]);
+    assert_eq!(none.json(), json!([]));
+}
+
+#[test]
+fn what_is_not_there_and_what_cannot_be_done_is_json_too() {
+    let folder = TempDir::new().unwrap();
+    let store = text(&folder.path().join("s")).to_owned();
+    varvite(&["table", "put", &store, "t", "k", "v", "--create"]).yes();
+    let of = |ran: crate::binary::Ran| -> Value { serde_json::from_str(&ran.out).unwrap() };
+    let absent = of(varvite(&["table", "get", &store, "t", "x", "--format", "json"]));
+    let envelope = json!({ "version": 1, "command": "table get", "status": "no", "exit_code": 1 });
+    assert_eq!(absent["varvite"], envelope);
+    assert_eq!((&absent["found"], &absent["value"]), (&json!(false), &Value::Null));
+    assert_eq!(absent["why"], "there is no key x in table t");
+
+    let ran = varvite(&["table", "get", &store, "none", "x", "--format", "jsonl"]);
+    assert_eq!(ran.out.lines().count(), 1);
+    let said = ran.err.strip_prefix("error: ").unwrap().trim_end().to_owned();
+    let missing = of(ran);
+    assert_eq!(missing["varvite"]["status"], "error");
+    assert_eq!(missing["error"], json!({ "kind": "missing", "message": said }));
+
+    for arguments in [&["--format", "json", "table", "got"][..], &["table", "--format=json"]] {
+        let ran = varvite(arguments);
+        assert_eq!(ran.code, 2);
+        assert_eq!(of(ran)["error"]["kind"], "usage", "{arguments:?}");
+    }
+}
+
+#[test]
+fn quiet_says_no_warnings() {
+    let world = World::new();
+    let bench = ["bench", "upsert", "--operations", "10", "--per-key", "10", "--rounds", "1", "-q"];
+    assert_eq!(finish(command(&bench)).err, "");
+    let store = world.path("STORE");
+    varvite(&["table", "get", text(&store), "t", "k00001", "--quiet"]).yes();
+}
