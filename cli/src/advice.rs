@@ -17,6 +17,7 @@ macro_rules! advice {
 advice! {
     CHECK = "check", "STORE";
     CONTEXT_CHECK = "context check", "CONTEXT";
+    CONTEXT_DUMP = "context dump", "CONTEXT main";
     CONTEXT_GET = "context get", "CONTEXT main a/b";
     CONTEXT_LOG = "context log", "CONTEXT";
     CONTEXT_LS = "context ls", "CONTEXT main a";

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use varvite::{Error, Kind};
 
 use crate::records;
+use crate::store::tables;
 
 /// The exit code when something is damaged.
 const DAMAGED: u8 = 3;
@@ -75,6 +76,7 @@ pub fn code(kind: Kind) -> u8 {
 /// Says what went wrong on standard error, in one sentence, and gives the exit code; in JSON too where the
 /// result would be.
 pub fn report(outcome: Outcome) -> ExitCode {
+    tables::tell_joined();
     let ended = match outcome {
         Ok(verdict) => records::finish(verdict as u8, None).map(|()| verdict as u8),
         Err(Failure::OutputClosed) => return ExitCode::from(0),

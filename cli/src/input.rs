@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use varvite::{Error, Kind, Result};
+use varvite::{Error, Result};
 
 use crate::advice::CHECK;
 
@@ -18,10 +18,7 @@ pub fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
         return Ok(("standard input".to_owned(), Box::new(input)));
     }
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| {
-        let kind = if error.kind() == io::ErrorKind::NotFound { Kind::Missing } else { Kind::Io };
-        Error::new(kind, format!("opening {name}: {error}"))
-    })?;
+    let file = File::open(path).map_err(|error| unreadable(&name, error))?;
     Ok((name, Box::new(BufReader::with_capacity(READ_BYTES, file))))
 }
 
@@ -32,16 +29,21 @@ pub fn read(file: &Path, name: &str) -> Result<Vec<u8>> {
             "{name} is a folder: give one of its files, or use {CHECK} for a whole store"
         )));
     }
-    fs::read(file).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::new(Kind::Missing, format!("there is no file {name}")),
+    fs::read(file).map_err(|error| unreadable(name, error))
+}
+
+/// Why the file that messages call `name` cannot be read.
+fn unreadable(name: &str, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::missing(format!("there is no file {name}")),
         _ => Error::io("read", name, error),
-    })
+    }
 }
 
 /// The text of `path`, unpacked if it is gzipped.
 pub fn read_text(path: &Path) -> Result<String> {
     let name = path.display().to_string();
-    let bytes = fs::read(path).map_err(|error| Error::io("read", &name, error))?;
+    let bytes = fs::read(path).map_err(|error| unreadable(&name, error))?;
     let mut text = String::new();
     if bytes.starts_with(&[0x1f, 0x8b]) {
         flate2::read::MultiGzDecoder::new(&bytes[..])

@@ -14,6 +14,7 @@ mod records;
 mod store;
 mod text;
 mod threads;
+mod view;
 mod workload;
 
 use std::process::ExitCode;

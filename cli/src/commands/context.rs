@@ -35,6 +35,7 @@ pub enum Command {
     Check(check::Arguments),
     Create(write::Create),
     Put(write::Put),
+    Load(write::Load),
     Remove(write::Remove),
     #[command(subcommand)]
     Branch(write::Branch),
@@ -59,6 +60,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Check(arguments) => check::run(&arguments, format),
         Command::Create(arguments) => write::create(&arguments, format),
         Command::Put(arguments) => write::put(&arguments, format),
+        Command::Load(arguments) => write::load(&arguments, format),
         Command::Remove(arguments) => write::remove(&arguments, format),
         Command::Branch(command) => write::branch(&command, format),
         Command::Merge(arguments) => write::merge(&arguments, format),

@@ -7,6 +7,7 @@ mod change;
 mod follow;
 mod from;
 mod load;
+mod merge;
 mod range;
 mod read;
 mod reader;
@@ -43,6 +44,8 @@ pub enum Command {
     Follow(follow::Follow),
     Load(load::Arguments),
     #[command(subcommand)]
+    Merge(merge::Command),
+    #[command(subcommand)]
     Snapshot(snapshot::Command),
 }
 
@@ -63,6 +66,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Restore(arguments) => state::restore(&arguments, format),
         Command::Follow(arguments) => follow::run(&arguments, format),
         Command::Load(arguments) => load::run(&arguments, format),
+        Command::Merge(command) => merge::run(&command, format),
         Command::Snapshot(command) => snapshot::run(command, format),
     }
 }

@@ -13,6 +13,7 @@ use varvite::{Error, Result};
 use super::folder::disk;
 use crate::advice::CONTEXT_MIGRATE;
 use crate::hex;
+use crate::print;
 
 /// A context, and what the folder of one of Irmin does not say.
 #[derive(Debug, Args)]
@@ -130,7 +131,8 @@ pub fn commit(store: &Store, text: &str) -> Result<Hash> {
     for step in 0..steps {
         let parents = store.commit_info(&hash)?.parents;
         hash = *parents.first().ok_or_else(|| {
-            Error::missing(format!("{name} has only {step} commits before it, not {steps}"))
+            let there = print::counted(step, "commit", "commits");
+            Error::missing(format!("{name} has only {there} before it, not {steps}"))
         })?;
     }
     Ok(hash)

@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use varvite::disk::os::OsDisk;
 use varvite::{
@@ -103,6 +104,42 @@ pub fn options_to_look(verify: Verify, info: &SnapshotInfo) -> OpenSnapshot {
     OpenSnapshot { verify, label: None, operators }
 }
 
+/// Whether a stand-in has joined values.
+static JOINED: AtomicBool = AtomicBool::new(false);
+
+/// Opens with `open` what is only read, also where a merge operator is missing that only its program knows:
+/// values and the upserts that wait for it are then shown in a row, oldest first.
+pub fn look<T>(mut open: impl FnMut(Vec<MergeOperator>) -> Result<T>) -> Result<T> {
+    let mut operators = operators();
+    loop {
+        let error = match open(operators.clone()) {
+            Err(error) if error.kind() == Kind::Invalid => error,
+            outcome => return outcome,
+        };
+        // The message is the only place that names it before the table is open.
+        let name = error.detail().split("made with the merge operator \"").nth(1);
+        match name.and_then(|rest| rest.split('"').next()) {
+            Some(name) if operators.iter().all(|known| known.name() != name) => {
+                operators.push(MergeOperator::new(name, |older, newer| {
+                    JOINED.store(true, Ordering::Relaxed);
+                    [older, newer].concat()
+                }));
+            }
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Says on standard error that values were shown as [`look`] says.
+pub fn tell_joined() {
+    if JOINED.load(Ordering::Relaxed) && !progress::is_quiet() {
+        eprintln!(
+            "warning: only the program of this store knows its merge operator: values that upserts have yet to \
+             be joined to are shown with them in a row, oldest first"
+        );
+    }
+}
+
 /// The head's number when `name` is a head's: exactly as [`head_name`] makes it.
 fn head_number(name: &str) -> Option<u64> {
     let number = name.strip_prefix(HEAD)?.parse().ok()?;
@@ -140,13 +177,29 @@ pub fn is_live(session: &Session) -> Result<bool> {
 
 /// The live table `name`; where there is none, says which snapshot has it.
 pub fn live_table(session: &Session, name: &str) -> Result<Table> {
-    session.open_table(name, &live_options()).map_err(|error| match error.kind() {
+    live_table_with(session, name, &live_options())
+}
+
+fn live_table_with(session: &Session, name: &str, options: &OpenTable) -> Result<Table> {
+    session.open_table(name, options).map_err(|error| match error.kind() {
         Kind::Missing => match restorable(session, name) {
             Ok(Some(advice)) => Error::missing(format!("{error}; {advice}")),
             _ => error,
         },
         _ => error,
     })
+}
+
+/// The same, to look into it only.
+pub fn live_table_to_look(session: &Session, name: &str) -> Result<Table> {
+    look(|operators| {
+        live_table_with(session, name, &OpenTable { operators, ..OpenTable::default() })
+    })
+}
+
+/// All live tables, to look into them only.
+pub fn live_tables_to_look(session: &Session) -> Result<Vec<Table>> {
+    look(|operators| session.open_all(&OpenTable { operators, ..OpenTable::default() }))
 }
 
 /// Which snapshots have a table called `name`, and how it becomes live.
@@ -236,11 +289,30 @@ pub fn info(session: &Session, name: &str) -> Result<SnapshotInfo> {
     }
 }
 
+/// Opens snapshot `name`, or the current one, to write what is in it elsewhere: with its true operators.
+pub fn read_to_change(session: &Session, name: Option<&str>) -> Result<Snapshot> {
+    let found = read(session, name, Verify::Quick)?;
+    for operator in found.tables.iter().filter_map(|table| table.options().operator.as_ref()) {
+        let name = operator.name();
+        if MergeOperator::built_in(name).is_none() {
+            return Err(Error::invalid(format!(
+                "only the program of this store knows its merge operator \"{name}\": let it save the snapshot"
+            )));
+        }
+    }
+    Ok(found)
+}
+
 /// Opens snapshot `name`, or the current one. A head that a writer replaces in between is looked
 /// for again.
 pub fn read(session: &Session, name: Option<&str>, verify: Verify) -> Result<Snapshot> {
+    let open = |name: &str| {
+        look(|operators| {
+            session.open_snapshot(name, &OpenSnapshot { verify, label: None, operators })
+        })
+    };
     if let Some(name) = name {
-        return session.open_snapshot(name, &options(verify));
+        return open(name);
     }
     let mut attempts = 0;
     loop {
@@ -249,7 +321,7 @@ pub fn read(session: &Session, name: Option<&str>, verify: Verify) -> Result<Sna
             let detail = format!("the store has no snapshot yet: write something with {PUT}");
             return Err(Error::missing(detail));
         };
-        match session.open_snapshot(&name, &options(verify)) {
+        match open(&name) {
             Err(error) if error.kind() == Kind::Missing && attempts < 5 => {}
             outcome => return outcome,
         }

@@ -56,6 +56,11 @@ const COMMANDS: &str = "
     table follow LIVE t k00001 --changes 1
     table load STORE new DUMP
     table load LIVE new DUMP
+    table load LIVE t DUMP --into
+    table merge status STORE
+    table merge status LIVE
+    table merge finish STORE t
+    table merge finish LIVE t
     table snapshot list STORE
     table snapshot info STORE kept
     table snapshot create STORE more
@@ -85,6 +90,7 @@ const COMMANDS: &str = "
     context dump CONTEXT main
     context check CONTEXT
     context put CONTEXT main a/c v
+    context load CONTEXT main PATHS
     context remove CONTEXT main a/b
     context branch list CONTEXT
     context branch set CONTEXT other last
@@ -109,6 +115,7 @@ impl World {
         let line = |n: u32| format!("{{\"key\":\"k{n:05}\",\"value\":\"{n}\"}}\n");
         let lines: String = (0..5000).map(line).collect();
         fs::write(of("DUMP"), lines).unwrap();
+        fs::write(of("PATHS"), "{\"path\":[\"61\",\"62\"],\"value\":\"01\"}\n").unwrap();
         fs::write(of("BLOCKS"), "B 0 S\ni a 01\nC 0 Tezos one\n").unwrap();
         for (store, live) in [("STORE", &[][..]), ("LIVE", &["--live"])] {
             let store = of(store);
@@ -161,7 +168,7 @@ pub fn lines() -> impl Iterator<Item = &'static str> {
 }
 
 /// The commands below `group`, as its help lists them.
-fn commands(group: &[&str], found: &mut BTreeSet<String>) {
+pub fn commands(group: &[&str], found: &mut BTreeSet<String>) {
     let help = varvite(&[group, &["--help"]].concat()).yes();
     let Some(listed) = help.split("Commands:").nth(1) else {
         found.insert(group.join(" "));

@@ -46,3 +46,7 @@ mod replay;
 mod store;
 /// Commands that messages name.
 mod suggestions;
+/// What is typed, and what comes back, word for word.
+mod transcripts;
+/// Loads into what is there, merges, views, tables with a host's operator.
+mod verbs;

@@ -17,6 +17,7 @@ use crate::progress::{Progress, Unit};
 use crate::records;
 use crate::store::context::{Folder, commit, text};
 use crate::text::{self, Notation, Notations};
+use crate::view::View;
 
 /// How many bytes of a value `get` prints to a terminal, and `diff`, which prints many.
 const TERMINAL_GET: usize = 2048;
@@ -64,8 +65,11 @@ pub struct Place {
 pub struct Get {
     #[command(flatten)]
     place: Place,
+    /// Show the value as what it means
+    #[arg(long = "as", value_enum, value_name = "VIEW")]
+    view: Option<View>,
     /// Print the bytes of the value as they are
-    #[arg(long, conflicts_with = "full")]
+    #[arg(long, conflicts_with_all = ["full", "view"])]
     raw: bool,
     /// Print long values whole to a terminal too
     #[arg(long)]
@@ -311,12 +315,17 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
             let mut said = json!({"found": true});
             text::put_path(&mut said, &place.steps()?);
             text::put(&mut said, "value", Notation::Hex, &value);
+            if let Some(view) = arguments.view {
+                said["value_as"] = view.value(&value);
+            }
             said["hash"] = text(&tree.hash()?).into();
             print::json(&said)?;
         }
         Format::Table => {
             let most = print::value_bytes(TERMINAL_GET, arguments.full);
-            print::line(&place.notations.value().show_up_to(&value, most))?;
+            let notation = place.notations.value();
+            let shown = arguments.view.map(|view| view.show(notation, &value));
+            print::line(&shown.unwrap_or_else(|| notation.show_up_to(&value, most)))?;
         }
     }
     Ok(Verdict::Yes)

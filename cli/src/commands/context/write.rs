@@ -3,23 +3,28 @@
 //! Each takes the store's lock, does one commit or one change of a branch, and closes the store.
 
 use std::cell::Cell;
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand, ValueEnum};
+use serde::Deserialize;
 use serde_json::json;
 use varvite::context::hash::{self, Hash};
 use varvite::context::{
     CommitInfo, Configuration, Conflict, Index, Limits, Merge, Options, Resolution, Store, Tree,
 };
 use varvite::disk::os::OsDisk;
-use varvite::{Error, Result};
+use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
+use crate::advice::CONTEXT_DUMP;
 use crate::date;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
+use crate::input;
 use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
 use crate::records;
 use crate::store::context::{Folder, check_branch_name, commit, open_to_write, text};
 use crate::text::{Notation, Notations};
@@ -66,6 +71,29 @@ pub struct Put {
     notations: Notations,
     #[command(flatten)]
     info: Info,
+}
+
+/// Put what `context dump` printed into a branch, all in one commit
+///
+/// What is in the branch stays where nothing else is put. All is held in memory until it is committed.
+#[derive(Debug, Args)]
+pub struct Load {
+    /// Folder of the store
+    store: PathBuf,
+    /// Branch; made when it is not there
+    branch: String,
+    /// File to read; `-` for standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    #[command(flatten)]
+    info: Info,
+}
+
+/// A line of a dump: steps and value in hexadecimal.
+#[derive(Deserialize)]
+struct Line {
+    path: Vec<String>,
+    value: String,
 }
 
 /// Remove a value or a directory from a branch and commit that
@@ -232,6 +260,41 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
     let message = format!("put {}", arguments.path);
     let Put { store, branch, info, .. } = arguments;
     change(store, branch, info, &message, |tree| tree.add(&path, &value), format)
+}
+
+/// Runs `load`.
+pub fn load(arguments: &Load, format: Format) -> Outcome {
+    let Load { store, branch, info, file } = arguments;
+    let (name, input) = input::open(file)?;
+    let mut bar = Progress::endless("loading", Unit::Items);
+    let action = |tree: &mut Tree| {
+        for (index, line) in input.lines().enumerate() {
+            let place = || format!("{name}, line {}", index + 1);
+            let line = line
+                .map_err(|error| Error::new(Kind::Io, format!("reading {}: {error}", place())))?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            let (path, value) = entry(&line).ok_or_else(|| {
+                let what = "expected {\"path\": [steps], \"value\": …} in hexadecimal";
+                Error::new(
+                    Kind::Corrupt,
+                    format!("{}: {what}, as {CONTEXT_DUMP} prints it", place()),
+                )
+            })?;
+            tree.add(&path, &value).map_err(|error| error.context(place()))?;
+            bar.set(index as u64 + 1);
+        }
+        Ok(())
+    };
+    change(store, branch, info, &format!("load {}", file.display()), action, format)
+}
+
+/// The path and value of a line.
+fn entry(line: &str) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
+    let line: Line = serde_json::from_str(line).ok()?;
+    let path: Option<Vec<_>> = line.path.iter().map(|step| hex::decode(step)).collect();
+    Some((path.filter(|path| !path.is_empty())?, hex::decode(&line.value)?))
 }
 
 /// Runs `remove`.

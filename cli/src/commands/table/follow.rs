@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use varvite::SessionOptions;
+use varvite::{OpenTable, SessionOptions};
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::Format;
@@ -45,7 +45,8 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
     let keys = arguments.keys.iter().map(|key| notation.parse("key", key));
     let keys = keys.collect::<varvite::Result<Vec<_>>>()?;
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
-    let mut follower = session.follow(&tables::live_options())?;
+    let mut follower =
+        tables::look(|operators| session.follow(&OpenTable { operators, ..OpenTable::default() }))?;
     let mut before: Vec<Option<Option<Vec<u8>>>> = vec![None; keys.len()];
     let mut changes = 0;
     loop {

@@ -27,7 +27,7 @@ impl From {
     pub fn open(&self) -> Result<(Session, Table)> {
         let session = tables::open_read_only(&self.store, SessionOptions::default())?;
         if self.live || self.snapshot.is_none() && tables::is_live(&session)? {
-            let table = tables::live_table(&session, &self.table)?;
+            let table = tables::live_table_to_look(&session, &self.table)?;
             return Ok((session, table));
         }
         let mut snapshot = tables::read(&session, self.snapshot.as_deref(), Verify::Quick)?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use clap::Args;
 use varvite::table::VALUE_BYTES_MAX;
-use varvite::{Batch, Loader, Lookups, Result, Session, Table, TableOptions, Value};
+use varvite::{Batch, Error, Kind, Loader, Lookups, Result, Session, Table, TableOptions, Value};
 
 use super::change::{Change, Making, built_in};
 use crate::exit::{Outcome, Verdict};
@@ -28,7 +28,7 @@ use crate::workload::dump;
 pub struct Arguments {
     /// Folder of the store
     store: PathBuf,
-    /// Name of the table, which must not be there
+    /// Name of the table, which must not be there without --into
     table: String,
     /// File to read; `-` for standard input
     #[arg(default_value = "-")]
@@ -49,8 +49,14 @@ pub struct Arguments {
     /// Keys and values of JSON lines are hexadecimal
     #[arg(long)]
     hex: bool,
+    /// Put what is read into a table that is there, in any order, in many updates. In live tables each of them
+    /// stays when a later one fails; run it again then
+    #[arg(long, conflicts_with_all = ["sort", "live", "create", "operator", "mostly_hit", "blob_min"])]
+    into: bool,
 }
 
+/// Bytes of keys and values of one update of a table that is there.
+const UPDATE_BYTES: usize = 4 << 20;
 /// Entries between two looks at how far it is.
 const LOOK: u64 = 1024;
 
@@ -157,7 +163,16 @@ impl<'a> LongValues<'a> {
 
 /// Adds the table; returns how many entries there were.
 fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
-    change.is_free(&arguments.table)?;
+    if arguments.into {
+        return load_into(change, arguments);
+    }
+    if change.has(&arguments.table)? {
+        let table = &arguments.table;
+        let what = format!(
+            "there is a table {table} already: choose another name, or add to it with --into"
+        );
+        return Err(Error::new(Kind::Exists, what));
+    }
     let operator = arguments.operator.as_deref().map(built_in).transpose()?;
     let lookups = if arguments.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed };
     let blob_min_bytes = arguments.blob_min;
@@ -181,5 +196,72 @@ fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
     bar.finish();
     long.put(&mut table)?;
     change.add(table)?;
+    Ok(count)
+}
+
+/// Puts entries into a table, many in an update.
+pub struct Filling<'a> {
+    session: &'a Session,
+    table: &'a mut Table,
+    batch: Batch,
+    bytes: usize,
+    /// Entries that are in the table.
+    done: u64,
+}
+
+impl<'a> Filling<'a> {
+    pub fn new(session: &'a Session, table: &'a mut Table) -> Self {
+        Filling { session, table, batch: Batch::new(), bytes: 0, done: 0 }
+    }
+
+    /// Takes an entry.
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if value.len() <= VALUE_BYTES_MAX {
+            self.batch.insert(key, value);
+        } else {
+            let mut writer = self.session.write_value()?;
+            for piece in value.chunks(VALUE_BYTES_MAX) {
+                writer.write(piece)?;
+            }
+            self.batch.insert_value(key, &writer.finish()?);
+        }
+        self.bytes += key.len() + value.len().min(VALUE_BYTES_MAX);
+        if self.bytes >= UPDATE_BYTES { self.update() } else { Ok(()) }
+    }
+
+    /// Puts what is left; what fails says how many entries are in.
+    pub fn finish(mut self) -> Result<()> {
+        self.update()
+    }
+
+    fn update(&mut self) -> Result<()> {
+        self.table.update(&self.batch)?;
+        self.done += self.batch.len() as u64;
+        (self.batch, self.bytes) = (Batch::new(), 0);
+        Ok(())
+    }
+}
+
+/// Adds the entries to the table; returns how many there were.
+fn load_into(change: &mut Change, arguments: &Arguments) -> Result<u64> {
+    let (session, is_live) = (change.session.clone(), change.is_live);
+    let mut filling = Filling::new(&session, change.existing(&arguments.table)?);
+    let (name, input) = input::open(&arguments.file)?;
+    let input = Counted { input, bytes: Rc::default() };
+    let bytes = Rc::clone(&input.bytes);
+    let (mut bar, mut entries) = (bar(&arguments.file), 0_u64);
+    let count = dump::read(&name, input, Notation::new(arguments.hex), |key, value| {
+        entries += 1;
+        if entries.is_multiple_of(LOOK) {
+            bar.set(bytes.get());
+        }
+        filling.push(key, value)
+    });
+    bar.finish();
+    let count = count.map_err(|error| match filling.done {
+        done if is_live && done > 0 => error.context(format!("after {done} entries, which stay")),
+        _ => error,
+    })?;
+    filling.finish()?;
     Ok(count)
 }

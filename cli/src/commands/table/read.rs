@@ -16,6 +16,7 @@ use crate::print::{self, Format, Output};
 use crate::progress::{Progress, Unit};
 use crate::records;
 use crate::text::{self, Notation};
+use crate::view::View;
 use crate::workload::dump;
 
 /// Entries of a dump between two looks at how far it is.
@@ -33,8 +34,11 @@ pub struct Get {
     /// Keys and values are hexadecimal
     #[arg(long)]
     hex: bool,
+    /// Show values as what they mean
+    #[arg(long = "as", value_enum, value_name = "VIEW")]
+    view: Option<View>,
     /// Print the bytes of the value as they are, piece by piece, however many they are
-    #[arg(long, conflicts_with = "hex")]
+    #[arg(long, conflicts_with_all = ["hex", "view"])]
     raw: bool,
 }
 
@@ -45,6 +49,9 @@ pub struct Scan {
     from: From,
     #[command(flatten)]
     range: KeyRange,
+    /// Show values as what they mean
+    #[arg(long = "as", value_enum, value_name = "VIEW")]
+    view: Option<View>,
     /// At most so many
     #[arg(long)]
     limit: Option<u64>,
@@ -95,6 +102,9 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
                 text::put_both(&mut said, "key", &key);
                 if let Some(value) = &value {
                     text::put(&mut said, "value", notation, value);
+                    if let Some(view) = arguments.view {
+                        said["value_as"] = view.value(value);
+                    }
                 } else {
                     said["why"] = absent.clone().into();
                 }
@@ -102,7 +112,7 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
                 print::json(&said)?;
             }
             (Format::Table, Some(value)) => {
-                writeln!(io::stdout().lock(), "{}", notation.show(value))?
+                writeln!(io::stdout().lock(), "{}", shown(arguments.view, notation, value))?
             }
             (Format::Table, None) => {}
         }
@@ -111,6 +121,11 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
         eprintln!("{absent}");
     }
     Ok(Verdict::found(value.is_some()))
+}
+
+/// A value for people.
+fn shown(view: Option<View>, notation: Notation, value: &[u8]) -> String {
+    view.map_or_else(|| notation.show(value), |view| view.show(notation, value))
 }
 
 /// Prints a value of any length in little memory.
@@ -132,7 +147,7 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
     let notation = Notation::new(arguments.range.hex);
     let (lower, upper) = bounds(&arguments.range, notation)?;
     let (_session, table) = arguments.from.open()?;
-    let mut out = Listing::new(format, notation);
+    let mut out = Listing::new(format, notation, arguments.view);
     let goes_on = |printed| arguments.limit.is_none_or(|limit| printed < limit);
     if arguments.reverse {
         let mut range = table.range((lower, upper));
@@ -164,22 +179,27 @@ struct Listing {
     out: io::BufWriter<io::StdoutLock<'static>>,
     format: Format,
     notation: Notation,
+    view: Option<View>,
     printed: u64,
 }
 
 impl Listing {
-    fn new(format: Format, notation: Notation) -> Listing {
+    fn new(format: Format, notation: Notation, view: Option<View>) -> Listing {
         let out = io::BufWriter::new(io::stdout().lock());
-        Listing { out, format, notation, printed: 0 }
+        Listing { out, format, notation, view, printed: 0 }
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         self.printed += 1;
         if self.format == Format::Json {
-            return records::item(entry(self.notation, key, value));
+            let mut entry = entry(self.notation, key, value);
+            if let Some(view) = self.view {
+                entry["value_as"] = view.value(value);
+            }
+            return records::item(entry);
         }
-        let show = |bytes| self.notation.show(bytes);
-        writeln!(self.out, "{}\t{}", show(key), show(value))
+        let value = shown(self.view, self.notation, value);
+        writeln!(self.out, "{}\t{value}", self.notation.show(key))
     }
 
     fn finish(mut self) -> io::Result<()> {

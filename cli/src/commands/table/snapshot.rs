@@ -2,6 +2,7 @@
 
 mod transfer;
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -12,7 +13,7 @@ use super::change::LABEL;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::store::tables;
-use crate::text::Notation;
+use crate::text::{self, Notation};
 
 /// Bytes of a payload that `info` shows.
 const PAYLOAD_SHOWN: usize = 400;
@@ -21,8 +22,7 @@ const PAYLOAD_SHOWN: usize = 400;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     List(List),
-    /// Describe a snapshot: its label, tables, sizes and payload
-    Info(Named),
+    Info(Info),
     Create(Create),
     /// Delete a snapshot, and from disk what only it needs
     Delete(Named),
@@ -46,6 +46,16 @@ pub struct Named {
     store: PathBuf,
     /// Name of the snapshot
     name: String,
+}
+
+/// Describe a snapshot: its label, tables, sizes and payload
+#[derive(Debug, Args)]
+pub struct Info {
+    #[command(flatten)]
+    named: Named,
+    /// Print the bytes of the payload as they are, and nothing else
+    #[arg(long)]
+    raw: bool,
 }
 
 /// Save the current state, or another snapshot's, under a further name
@@ -145,16 +155,21 @@ fn list(arguments: &List, format: Format) -> Outcome {
     Ok(Verdict::sound(sound))
 }
 
-fn info(arguments: &Named, format: Format) -> Outcome {
+fn info(info: &Info, format: Format) -> Outcome {
+    let (arguments, is_raw) = (&info.named, info.raw);
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     let info = tables::info(&session, &arguments.name)?;
     let options = tables::options_to_look(Verify::Quick, &info);
     let snapshot = session.open_snapshot(&arguments.name, &options)?;
+    if is_raw {
+        io::stdout().lock().write_all(&snapshot.payload)?;
+        return Ok(Verdict::Yes);
+    }
     let shown = &snapshot.payload[..snapshot.payload.len().min(PAYLOAD_SHOWN)];
     match format {
         Format::Json => {
             let mut value = serde_json::to_value(Row::from(&info)).map_err(std::io::Error::from)?;
-            value["payload"] = Notation::Text.show(&snapshot.payload).into();
+            text::put(&mut value, "payload", Notation::Text, &snapshot.payload);
             print::json(&value)?;
         }
         Format::Table => {
@@ -199,7 +214,7 @@ fn create(arguments: &Create, format: Format) -> Outcome {
         }
         Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables }
     } else {
-        tables::read(&session, arguments.from.as_deref(), Verify::Quick)?
+        tables::read_to_change(&session, arguments.from.as_deref())?
     };
     let tables: Vec<&Table> = source.tables.iter().collect();
     let label = arguments.label.as_deref().unwrap_or(&source.label);

@@ -14,7 +14,7 @@ use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 
 /// Characters of the longest bar.
-const BAR: usize = 32;
+const BAR: usize = 16;
 
 /// Show levels, sizes, merges and memory of a table
 #[derive(Debug, Args)]

@@ -138,16 +138,7 @@ impl State {
 }
 
 fn live_rows(session: &Session) -> Result<Vec<Row>> {
-    let opened = match session.open_all(&tables::live_options()) {
-        Ok(opened) => opened,
-        // An operator that only its program knows: the names can be told all the same.
-        Err(error) if error.kind() == Kind::Invalid => {
-            let names = session.live_tables()?.into_iter();
-            let row = |name| Row { name, physical_entries: None, disk_bytes: None, operator: None };
-            return Ok(names.map(row).collect());
-        }
-        Err(error) => return Err(error),
-    };
+    let opened = tables::live_tables_to_look(session)?;
     let rows = opened.iter().map(|table| {
         let stats = table.stats()?;
         let operator = table.options().operator.as_ref();

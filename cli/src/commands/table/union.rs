@@ -6,6 +6,7 @@ use clap::Args;
 use varvite::{Error, Result, Snapshot, Table, Verify};
 
 use super::change::{Change, Making};
+use super::merge::finish_union;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::store::tables;
@@ -48,7 +49,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let tables = arguments.tables.iter().map(|name| find(from, name));
     let tables = tables.collect::<Result<Vec<_>>>()?;
     let mut union = change.session.incremental_union(&arguments.out, &tables)?;
-    union.supply_union_credits(arguments.credits.unwrap_or(u64::MAX))?;
+    match arguments.credits {
+        Some(credits) => {
+            union.supply_union_credits(credits)?;
+        }
+        None => finish_union(&mut union)?,
+    }
     let debt = union.remaining_union_debt();
     drop(named);
     change.add(union)?;

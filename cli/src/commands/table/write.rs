@@ -10,10 +10,12 @@ use varvite::table::VALUE_BYTES_MAX;
 use varvite::{Batch, Error, Kind, MergeOperator, Result, Table};
 
 use super::change::{Base, Change, Making};
+use super::load::Filling;
 use super::range::{KeyRange, as_slice, bounds};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
 use crate::text::Notation;
 
 /// The number 1 as a person types it.
@@ -31,8 +33,12 @@ pub struct Put {
     /// Name of the table
     table: String,
     /// A key, its value, and so on
-    #[arg(required = true, num_args = 2.., value_names = ["KEY", "VALUE"])]
+    #[arg(required_unless_present = "from", num_args = 2.., value_names = ["KEY", "VALUE"])]
     pairs: Vec<String>,
+    /// Take keys and values from the lines of this file, each a key, a tab and a value, as `scan` prints them;
+    /// `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pairs", "upsert", "files"])]
+    from: Option<PathBuf>,
     #[command(flatten)]
     making: Making,
     /// Join the values to what is there, by the table's merge operator
@@ -93,6 +99,9 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
             Error::invalid("the last key has no value: give keys and values in turn").into()
         );
     }
+    if let Some(from) = &arguments.from {
+        return put_lines(arguments, from, notation, format);
+    }
     if arguments.files {
         return put_files(arguments, notation, format);
     }
@@ -140,6 +149,57 @@ fn check_numbers(table: &Table, arguments: &Put, notation: Notation) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Binds keys to values, a line each.
+fn put_lines(arguments: &Put, from: &Path, notation: Notation, format: Format) -> Outcome {
+    let mut change = Change::making(&arguments.store, &arguments.making)?;
+    match put_each_line(&mut change, arguments, from, notation) {
+        Ok(count) => saved(change, count, "put", format),
+        Err(error) => {
+            change.give_up(&arguments.store);
+            Err(error.into())
+        }
+    }
+}
+
+fn put_each_line(
+    change: &mut Change,
+    arguments: &Put,
+    from: &Path,
+    notation: Notation,
+) -> Result<usize> {
+    let (name, mut input) = input::open(from)?;
+    let session = change.session.clone();
+    let operator = arguments.operator.as_deref();
+    let table = change.table(&arguments.table, operator, arguments.blob_min)?;
+    let mut filling = Filling::new(&session, table);
+    let (mut bar, mut line, mut count) =
+        (Progress::endless("putting", Unit::Items), String::new(), 0);
+    loop {
+        line.clear();
+        let read = input.read_line(&mut line);
+        if read.map_err(|error| Error::new(Kind::Io, format!("reading {name}: {error}")))? == 0 {
+            break;
+        }
+        count += 1;
+        let text = line.strip_suffix('\n').unwrap_or(&line);
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        let (key, value) = text.split_once('\t').ok_or_else(|| {
+            Error::invalid(format!(
+                "{name}, line {count}: there is no tab between a key and a value"
+            ))
+        })?;
+        let parse = |what, text| {
+            notation
+                .parse(what, text)
+                .map_err(|error| error.context(format!("{name}, line {count}")))
+        };
+        filling.push(&parse("key", key)?, &parse("value", value)?)?;
+        bar.set(count as u64);
+    }
+    filling.finish()?;
+    Ok(count)
 }
 
 /// Binds keys to the content of files. Long ones go to the store in pieces.

@@ -1,0 +1,140 @@
+//! `varvite table merge`: what merges are under way, and unions finished.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use varvite::{Error, Result, SessionOptions, Table, Verify};
+
+use super::change::{Base, Change};
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
+use crate::records;
+use crate::store::tables;
+
+/// Bytes of entries that a union merges between two looks at how far it is.
+const STEP_BYTES: u64 = 8 << 20;
+
+/// Look at merges that are under way, and finish those of unions
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Status(Status),
+    Finish(Finish),
+}
+
+/// List the merges that are under way, and how much is left of each
+#[derive(Debug, Args)]
+pub struct Status {
+    /// Folder of the store
+    store: PathBuf,
+    /// Of this snapshot [default: the live tables, or without any the newest head or only snapshot]
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+}
+
+/// Do all that a table's union has left to merge; merges of levels are done by updates
+#[derive(Debug, Args)]
+pub struct Finish {
+    /// Folder of the store
+    store: PathBuf,
+    /// Name of the table
+    table: String,
+    #[command(flatten)]
+    base: Base,
+}
+
+/// Runs what `command` names.
+pub fn run(command: &Command, format: Format) -> Outcome {
+    match command {
+        Command::Status(arguments) => status(arguments, format),
+        Command::Finish(arguments) => finish(arguments, format),
+    }
+}
+
+fn status(arguments: &Status, format: Format) -> Outcome {
+    let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
+    let opened = if arguments.snapshot.is_none() && tables::is_live(&session)? {
+        tables::live_tables_to_look(&session)?
+    } else {
+        tables::read(&session, arguments.snapshot.as_deref(), Verify::Quick)?.tables
+    };
+    let rows = opened.iter().map(rows).collect::<Result<Vec<_>>>()?.concat();
+    if format == Format::Json {
+        records::whole_with(&json!({ "merges": rows }), "merges")?;
+        return Ok(Verdict::Yes);
+    }
+    if rows.is_empty() {
+        print::line("nothing is left to merge")?;
+        return Ok(Verdict::Yes);
+    }
+    let mut grid = print::table(&["table", "level", ">done", ">left"]);
+    for row in &rows {
+        let bytes = |name: &str| print::bytes(row[name].as_u64().unwrap_or(0));
+        let level =
+            if row["union"] == true { "union".to_owned() } else { row["level"].to_string() };
+        let table = row["table"].as_str().unwrap_or_default().to_owned();
+        grid.add_row(vec![table, level, bytes("spent_bytes"), bytes("left_bytes")]);
+    }
+    print::line(&grid.to_string())?;
+    Ok(Verdict::Yes)
+}
+
+/// A row a merge. Levels are counted from 1, as `stat` does.
+fn rows(table: &Table) -> Result<Vec<Value>> {
+    let merges = table.stats()?.merges;
+    let row = |merge: &varvite::table::MergeStats| {
+        json!({
+            "table": table.name(), "level": merge.level.map(|level| level + 1), "union": merge.is_union,
+            "spent_bytes": merge.spent_bytes, "debt_bytes": merge.debt_bytes,
+            "left_bytes": merge.debt_bytes.saturating_sub(merge.spent_bytes),
+        })
+    };
+    Ok(merges.iter().map(row).collect())
+}
+
+fn finish(arguments: &Finish, format: Format) -> Outcome {
+    let mut change = Change::open(&arguments.store, &arguments.base)?;
+    let table = change.existing(&arguments.table)?;
+    let debt = table.remaining_union_debt();
+    finish_union(table)?;
+    let saved = if debt > 0 {
+        change.save()?.0
+    } else {
+        change.give_up(&arguments.store);
+        None
+    };
+    match format {
+        Format::Json => print::json(&json!({
+            "table": arguments.table, "merged_bytes": debt, "union_debt_bytes": 0, "snapshot": saved,
+        }))?,
+        Format::Table if debt == 0 => {
+            print::line(&format!("{}: nothing of a union is left to merge", arguments.table))?;
+        }
+        Format::Table => {
+            print::line(&format!("{}: {} merged", arguments.table, print::bytes(debt)))?;
+        }
+    }
+    Ok(Verdict::Yes)
+}
+
+/// Merges what a union has left, all of it.
+pub fn finish_union(table: &mut Table) -> Result<()> {
+    let total = table.remaining_union_debt();
+    let mut bar = Progress::new("merging", total, Unit::Bytes);
+    let mut left = total;
+    while left > 0 {
+        table.supply_union_credits(STEP_BYTES)?;
+        let after = table.remaining_union_debt();
+        if after >= left {
+            return Err(Error::invalid(format!(
+                "table {} merges nothing: {left} bytes are left",
+                table.name()
+            )));
+        }
+        left = after;
+        bar.set(total - left);
+    }
+    bar.finish();
+    Ok(())
+}

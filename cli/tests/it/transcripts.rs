@@ -1,0 +1,32 @@
+//! `tests/transcripts`: what is typed, and what comes back, word for word. `TRYCMD=overwrite` writes them anew.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::exits::commands;
+
+/// Commands whose output is times, or another program's.
+const WITHOUT: [&str; 4] = ["bench", "demo", "replay", "completions"];
+
+#[test]
+fn every_transcript_is_what_the_program_says() {
+    trycmd::TestCases::new().env("TZ", "UTC").case("tests/transcripts/*.trycmd");
+}
+
+#[test]
+fn every_command_is_in_a_transcript() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let texts = files.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).unwrap());
+    let typed: String = texts.collect();
+    let mut all = BTreeSet::new();
+    commands(&[], &mut all);
+    let first = |command: &str| command.split(' ').next().unwrap_or_default().to_owned();
+    for command in all.iter().filter(|command| !WITHOUT.contains(&&*first(command))) {
+        assert!(
+            typed.contains(&format!("\n$ varvite {command} ")),
+            "`{command}` is in no transcript"
+        );
+    }
+}

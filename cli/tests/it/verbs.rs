@@ -1,0 +1,168 @@
+//! Loads into what is there, merges, views of values, tables with a host's merge operator.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use tempfile::TempDir;
+use varvite::disk::os::OsDisk;
+use varvite::{Batch, Log, MergeOperator, Session, SessionOptions, SnapshotContent, TableOptions};
+
+use crate::binary::{text, varvite};
+
+fn store() -> (TempDir, String) {
+    let folder = TempDir::new().unwrap();
+    let store = text(&folder.path().join("s")).to_owned();
+    varvite(&["table", "put", &store, "t", "a", "old", "b", "2", "--create"]).yes();
+    (folder, store)
+}
+
+#[test]
+fn a_load_adds_to_a_table_that_is_there() {
+    let (folder, store) = store();
+    let dump = folder.path().join("dump");
+    let lines: String =
+        (0..2000).rev().map(|n| format!("{{\"key\":\"n{n:04}\",\"value\":\"{n}\"}}\n")).collect();
+    fs::write(&dump, lines + "{\"key\":\"a\",\"value\":\"new\"}\n").unwrap();
+    let dump = text(&dump);
+    varvite(&["table", "load", &store, "t", dump]).error(2, &["there is a table t", "--into"]);
+    let said = varvite(&["table", "load", &store, "t", dump, "--into"]).yes();
+    assert!(said.starts_with("2,001 entries loaded"), "{said}");
+    let scan = varvite(&["table", "scan", &store, "t", "--before", "n0001"]).yes();
+    assert_eq!(scan, "a\tnew\nb\t2\nn0000\t0\n");
+    varvite(&["table", "load", &store, "none", dump, "--into"]).error(2, &["none"]);
+    fs::write(dump, "{\"key\":\"a\",\"value\":\"x\"}\nnot a line\n").unwrap();
+    varvite(&["table", "load", &store, "t", dump, "--into"]).error(3, &["line 2"]);
+    assert_eq!(varvite(&["table", "get", &store, "t", "a"]).yes(), "new\n", "all or nothing");
+}
+
+#[test]
+fn what_is_scanned_can_be_put() {
+    let (folder, store) = store();
+    let lines = folder.path().join("lines");
+    varvite(&["table", "put", &store, "t", "tab\\x09", "line\\x0a"]).yes();
+    let scanned = varvite(&["table", "scan", &store, "t"]).yes();
+    fs::write(&lines, &scanned).unwrap();
+    let put = varvite(&["table", "put", &store, "u", "--from", text(&lines)]).yes();
+    assert!(put.starts_with("3 keys put"), "{put}");
+    assert_eq!(varvite(&["table", "scan", &store, "u"]).yes(), scanned);
+    fs::write(&lines, "a\t1\nb 2\n").unwrap();
+    varvite(&["table", "put", &store, "u", "--from", text(&lines)]).error(2, &["line 2", "no tab"]);
+    assert_eq!(varvite(&["table", "scan", &store, "u"]).yes(), scanned, "nothing was put");
+}
+
+#[test]
+fn a_context_takes_what_another_dumped() {
+    let folder = TempDir::new().unwrap();
+    let [one, two] = ["one", "two"].map(|name| text(&folder.path().join(name)).to_owned());
+    for (store, path) in [(&one, "a/b"), (&one, "c"), (&two, "d")] {
+        if !Path::new(store).exists() {
+            varvite(&["context", "create", store]).yes();
+        }
+        varvite(&["context", "put", store, "main", path, "v"]).yes();
+    }
+    let dump = folder.path().join("dump");
+    fs::write(&dump, varvite(&["context", "dump", &one, "main"]).yes()).unwrap();
+    varvite(&["context", "load", &two, "main", text(&dump)]).yes();
+    varvite(&["context", "load", &two, "copy", text(&dump)]).yes();
+    let all = varvite(&["context", "dump", &two, "main"]).yes();
+    assert_eq!(all.lines().count(), 3);
+    assert_eq!(
+        varvite(&["context", "dump", &two, "copy"]).yes(),
+        fs::read_to_string(&dump).unwrap()
+    );
+    fs::write(&dump, "{\"path\":[\"61\"],\"value\":\"01\"}\n{\"path\":[],\"value\":\"0\"}\n")
+        .unwrap();
+    varvite(&["context", "load", &two, "main", text(&dump)]).error(3, &["line 2", "expected"]);
+    assert_eq!(varvite(&["context", "dump", &two, "main"]).yes(), all, "nothing was committed");
+}
+
+#[test]
+fn merges_are_listed_and_a_union_is_finished() {
+    let (_folder, store) = store();
+    let put = |table: &str| {
+        let pairs: Vec<String> =
+            (0..2000).flat_map(|n| [format!("{table}{n}"), "v".repeat(50)]).collect();
+        let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
+        varvite(&[&["table", "put", &store, table][..], &pairs].concat()).yes();
+    };
+    put("u");
+    put("v");
+    let status = |format: &str| varvite(&["table", "merge", "status", &store, "--format", format]);
+    assert_eq!(status("table").yes(), "nothing is left to merge\n");
+    varvite(&["table", "union", &store, "both", "u", "v", "--credits", "1"]).yes();
+    let merges = status("json").json();
+    assert_eq!(
+        (&merges["merges"][0]["table"], &merges["merges"][0]["union"]),
+        (&json!("both"), &json!(true))
+    );
+    assert!(merges["merges"][0]["left_bytes"].as_u64() > Some(0), "{merges}");
+    assert!(status("table").yes().starts_with("both\tunion\t"));
+    let done = varvite(&["table", "merge", "finish", &store, "both"]).yes();
+    assert!(done.ends_with(" merged\n"), "{done}");
+    assert_eq!(status("table").yes(), "nothing is left to merge\n");
+    let done = varvite(&["table", "merge", "finish", &store, "both"]).yes();
+    assert_eq!(done, "both: nothing of a union is left to merge\n");
+    assert!(varvite(&["table", "stat", &store, "both", "--exact"]).yes().contains("4,000 exactly"));
+}
+
+#[test]
+fn values_are_shown_as_what_they_mean() {
+    let (_folder, store) = store();
+    let number = "ffffffffffffffff";
+    varvite(&["table", "put", &store, "n", "6b", number, "6c", "820102", "--hex"]).yes();
+    let get =
+        |key: &str, view: &str| varvite(&["table", "get", &store, "n", key, "--as", view]).yes();
+    assert_eq!(get("k", "u64le"), "18446744073709551615\n");
+    assert_eq!(get("l", "cbor"), "[1, 2]\n");
+    assert_eq!(get("l", "u64be"), "\\x82\\x01\\x02 (not u64be)\n");
+    let scan = varvite(&["table", "scan", &store, "n", "--as", "u64le", "--format", "json"]).json();
+    assert_eq!(scan[0]["value_as"], u64::MAX);
+    assert_eq!(scan[0]["value_as_text"], "18446744073709551615");
+    assert_eq!(scan[1]["value_as"], serde_json::Value::Null);
+}
+
+/// Stores with a table whose operator the program does not know: live, and in a snapshot.
+fn of_a_host(folder: &Path) -> [String; 2] {
+    let longest = MergeOperator::new("longest", |one, two| {
+        if one.len() > two.len() { one } else { two }.to_vec()
+    });
+    ["live", "snapshot"].map(|name| {
+        let path = folder.join(name);
+        let options = SessionOptions {
+            log: if name == "live" { Log::Synced } else { Log::None },
+            ..SessionOptions::default()
+        };
+        let session = Session::create(OsDisk::create(&path).unwrap(), options).unwrap();
+        let operator = Some(longest.clone());
+        let mut table = session
+            .create_table("t", TableOptions { operator, ..TableOptions::default() })
+            .unwrap();
+        table.update(Batch::new().insert(b"k", b"abc").insert(b"plain", b"1")).unwrap();
+        if name == "snapshot" {
+            let content = SnapshotContent { label: "", payload: b"\x00raw", tables: &[&table] };
+            session.save_snapshot("s", content).unwrap();
+        }
+        drop(table);
+        session.close().unwrap();
+        text(&path).to_owned()
+    })
+}
+
+#[test]
+fn a_table_with_a_hosts_operator_is_looked_at_without_it() {
+    let folder = TempDir::new().unwrap();
+    for store in of_a_host(folder.path()) {
+        assert_eq!(varvite(&["table", "get", &store, "t", "k"]).yes(), "abc\n");
+        assert_eq!(varvite(&["table", "scan", &store, "t"]).yes(), "k\tabc\nplain\t1\n");
+        assert!(varvite(&["table", "stat", &store, "t"]).yes().contains("keys\t"));
+        let list = varvite(&["table", "list", &store, "--format", "json"]).json();
+        assert_eq!(list["tables"][0]["operator"], "longest");
+        // It is changed by its own program only.
+        varvite(&["table", "put", &store, "t", "k", "v"]).error(2, &["longest"]);
+        varvite(&["table", "snapshot", "create", &store, "more"]).error(2, &["longest"]);
+    }
+    let store = text(&folder.path().join("snapshot")).to_owned();
+    let raw = varvite(&["table", "snapshot", "info", &store, "s", "--raw"]).yes();
+    assert_eq!(raw, "\0raw");
+}
