@@ -18,8 +18,11 @@ mod proof;
 mod repair;
 mod replay;
 mod scrub;
+mod shell;
 mod table;
 mod trace;
+
+use shell::Face;
 
 /// A storage engine for blockchain ledger state: run it, look at it, measure it
 #[derive(Debug, Parser)]
@@ -62,11 +65,17 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub fn run(arguments: Arguments) -> Outcome {
-    let format = arguments.format.format();
+    let (output, format) = (arguments.format, arguments.format.format());
     match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments, format),
         Command::Replay(command) => replay::run(command, format),
         Command::Bench(command) => bench::run(command, format),
+        Command::Table(table::Command::Shell(arguments)) => {
+            shell::run(Face::Table, &arguments, output)
+        }
+        Command::Context(context::Command::Shell(arguments)) => {
+            shell::run(Face::Context, &arguments, output)
+        }
         Command::Table(command) => table::run(command, format),
         Command::Context(command) => context::run(command, format),
         Command::Conformance(arguments) => conformance::run(&arguments, format),

@@ -19,6 +19,8 @@ pub enum Verdict {
     Yes = 0,
     /// No: what was asked for is not there, or what was to hold does not.
     No = 1,
+    /// A line of a shell could not run, and has said why.
+    Failed = 2,
     /// Something is damaged.
     Damaged = DAMAGED as isize,
 }
@@ -27,6 +29,16 @@ impl Verdict {
     /// Yes when `it` is there, or holds.
     pub fn found(it: bool) -> Verdict {
         if it { Verdict::Yes } else { Verdict::No }
+    }
+
+    /// That of an exit code.
+    pub fn of(code: u8) -> Verdict {
+        match code {
+            0 => Verdict::Yes,
+            1 => Verdict::No,
+            DAMAGED => Verdict::Damaged,
+            _ => Verdict::Failed,
+        }
     }
 
     /// Yes when nothing is damaged.
@@ -76,38 +88,43 @@ pub fn code(kind: Kind) -> u8 {
 /// Says what went wrong on standard error, in one sentence, and gives the exit code; in JSON too where the
 /// result would be.
 pub fn report(outcome: Outcome) -> ExitCode {
+    ExitCode::from(ended(outcome))
+}
+
+/// The same where the program goes on.
+pub fn ended(outcome: Outcome) -> u8 {
     tables::tell_joined();
     let ended = match outcome {
         Ok(verdict) => records::finish(verdict as u8, None).map(|()| verdict as u8),
-        Err(Failure::OutputClosed) => return ExitCode::from(0),
+        Err(Failure::OutputClosed) => return 0,
         Err(Failure::Engine(error)) => {
             eprintln!("error: {error}");
             let code = code(error.kind());
             let told = (&*records::kind(error.kind()), &*error.to_string());
             // Whoever does not read the output has the sentence.
             let _ = records::finish(code, Some(told));
-            return ExitCode::from(code);
+            return code;
         }
     };
     match ended.map_err(Failure::from) {
-        Ok(code) => ExitCode::from(code),
-        Err(Failure::OutputClosed) => ExitCode::from(0),
+        Ok(code) => code,
+        Err(Failure::OutputClosed) => 0,
         Err(Failure::Engine(error)) => {
             eprintln!("error: {error}");
-            ExitCode::from(code(error.kind()))
+            code(error.kind())
         }
     }
 }
 
 /// Says that the arguments are wrong, in JSON too.
-pub fn refuse(error: &clap::Error) -> ExitCode {
+pub fn refused(error: &clap::Error) -> u8 {
     // There is nobody to be told that standard error is closed.
     let _ = error.print();
     let text = error.render().to_string();
     let message = text.lines().next().unwrap_or_default();
     let message = message.strip_prefix("error: ").unwrap_or(message);
     let _ = records::finish(USAGE, Some(("usage", message)));
-    ExitCode::from(USAGE)
+    USAGE
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ pub fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
         return Ok(("standard input".to_owned(), Box::new(input)));
     }
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| unreadable(&name, error))?;
+    let file = File::open(path)
+        .map_err(|error| unreadable(&name, error).context(format!("opening {name}")))?;
     Ok((name, Box::new(BufReader::with_capacity(READ_BYTES, file))))
 }
 

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
             records::begin(asked(), String::new());
-            return exit::refuse(&error);
+            return ExitCode::from(exit::refused(&error));
         }
     };
     records::begin(arguments.format, command);

@@ -40,6 +40,11 @@ pub enum Output {
 }
 
 impl Output {
+    /// As it is asked for.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
     /// Whom it is for.
     pub fn format(self) -> Format {
         if self == Output::Table { Format::Table } else { Format::Json }
@@ -129,17 +134,17 @@ impl Grid {
 
     /// A cell a line, an empty line between rows.
     fn expanded(&self) -> String {
-        let titled = |row: &Vec<String>| {
-            if self.titles.is_empty() {
-                return row.join(": ");
-            }
-            let named = self.titles.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
-            let lines = named.map(|(title, cell)| match title.is_empty() {
-                true => cell.clone(),
-                false => format!("{title}: {cell}"),
-            });
-            lines.collect::<Vec<_>>().join("\n")
-        };
+        let titled =
+            |row: &Vec<String>| {
+                if self.titles.is_empty() {
+                    return row.join(": ");
+                }
+                let named = self.titles.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
+                let lines = named.map(|(title, cell)| {
+                    if title.is_empty() { cell.clone() } else { format!("{title}: {cell}") }
+                });
+                lines.collect::<Vec<_>>().join("\n")
+            };
         let between = if self.titles.is_empty() { "\n" } else { "\n\n" };
         self.rows.iter().map(titled).collect::<Vec<_>>().join(between)
     }

@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -25,6 +27,9 @@ pub fn is_quiet() -> bool {
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Between two pictures of what only turns.
+const TICK: Duration = Duration::from_millis(200);
+
 /// What a bar counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -32,6 +37,29 @@ pub enum Unit {
     Bytes,
     /// Anything else.
     Items,
+}
+
+/// Runs `action`, which says nothing of how far it is: after two seconds, says how long it has taken.
+pub fn during<T>(what: &str, action: impl FnOnce() -> T) -> T {
+    let (ended, ends) = channel::<()>();
+    let what = what.to_owned();
+    let shows = thread::spawn(move || {
+        if is_quiet() || ends.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        let style = ProgressStyle::with_template("{spinner} {msg}, {elapsed}");
+        let bar = ProgressBar::new_spinner().with_style(style.expect("the template is fixed"));
+        bar.set_message(what);
+        bar.enable_steady_tick(TICK);
+        // It is the other side that goes away.
+        let _ = ends.recv();
+        bar.finish_and_clear();
+    });
+    let outcome = action();
+    drop(ended);
+    // It only draws; what it may have met is no reason to fail.
+    let _ = shows.join();
+    outcome
 }
 
 /// A bar that appears when the work turns out to be long.
@@ -98,5 +126,17 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_watched_gives_its_outcome_at_once() {
+        let start = Instant::now();
+        assert_eq!(during("nothing", || 7), 7);
+        assert!(start.elapsed() < PATIENCE);
     }
 }

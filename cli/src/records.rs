@@ -5,7 +5,7 @@
 //! began well. `docs/guide/json.md` says it all.
 
 use std::io::{self, BufWriter, Stdout, Write};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -18,8 +18,8 @@ const VERSION: u64 = 1;
 /// The largest whole number that every reader of JSON keeps exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// What is known when the program starts.
-static SETTING: OnceLock<(Output, String)> = OnceLock::new();
+/// What is known when the command starts: how to print, and its name.
+static SETTING: Mutex<Option<(Output, String)>> = Mutex::new(None);
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
 /// How far the output is.
@@ -37,14 +37,19 @@ struct State {
     columns: Vec<String>,
 }
 
-/// Says what is to be printed, and which command it is.
+/// Says how the next command prints, and which it is.
 pub fn begin(output: Output, command: String) {
-    let _ = SETTING.set((output, command));
+    *setting() = Some((output, command));
+    *STATE.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// What is to be printed.
+fn setting() -> MutexGuard<'static, Option<(Output, String)>> {
+    SETTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How the command prints.
 pub fn output() -> Output {
-    SETTING.get().map_or(Output::Table, |(output, _)| *output)
+    setting().as_ref().map_or(Output::Table, |(output, _)| *output)
 }
 
 fn state<T>(action: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
@@ -145,7 +150,7 @@ fn status(exit_code: u8) -> &'static str {
 }
 
 fn envelope(exit_code: u8) -> Value {
-    let command = SETTING.get().map_or("", |(_, command)| command);
+    let command = setting().as_ref().map_or(String::new(), |(_, command)| command.clone());
     json!({ "version": VERSION, "command": command, "status": status(exit_code), "exit_code": exit_code })
 }
 

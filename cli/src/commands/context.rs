@@ -8,6 +8,7 @@ mod write;
 
 use clap::Subcommand;
 
+use super::shell::Shell;
 use crate::exit::Outcome;
 use crate::print::Format;
 use crate::store::context::Folder;
@@ -40,6 +41,7 @@ pub enum Command {
     #[command(subcommand)]
     Branch(write::Branch),
     Merge(write::MergeInto),
+    Shell(Shell),
     /// Copy commits of a store of Irmin into one of ours, each checked by its hash
     Migrate(migrate::Migrate),
     /// Write the commits as a store of Irmin, version 5
@@ -64,6 +66,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Remove(arguments) => write::remove(&arguments, format),
         Command::Branch(command) => write::branch(&command, format),
         Command::Merge(arguments) => write::merge(&arguments, format),
+        Command::Shell(_) => unreachable!("the shell is run where all commands are"),
         Command::Migrate(arguments) => migrate::migrate(&arguments, format),
         Command::ExportIrmin(arguments) => migrate::export(&arguments, format),
     }

@@ -19,6 +19,7 @@ mod write;
 
 use clap::Subcommand;
 
+use super::shell::Shell;
 use crate::exit::Outcome;
 use crate::print::Format;
 
@@ -45,6 +46,7 @@ pub enum Command {
     Load(load::Arguments),
     #[command(subcommand)]
     Merge(merge::Command),
+    Shell(Shell),
     #[command(subcommand)]
     Snapshot(snapshot::Command),
 }
@@ -67,6 +69,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Follow(arguments) => follow::run(&arguments, format),
         Command::Load(arguments) => load::run(&arguments, format),
         Command::Merge(command) => merge::run(&command, format),
+        Command::Shell(_) => unreachable!("the shell is run where all commands are"),
         Command::Snapshot(command) => snapshot::run(command, format),
     }
 }

@@ -157,8 +157,7 @@ fn named(store: &Store, text: &str) -> Result<Hash> {
         return Ok(hash);
     }
     // Says what is wrong with a hash that was mistyped.
-    hash::from_text(text)
-        .map_err(|error| error.context("no branch, not \"last\", and no commit's hash begins so"))
+    hash::from_text(text).map_err(|error| error.context("neither a branch nor \"last\""))
 }
 
 /// The hash that `text` is all of.

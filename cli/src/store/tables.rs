@@ -132,7 +132,7 @@ pub fn look<T>(mut open: impl FnMut(Vec<MergeOperator>) -> Result<T>) -> Result<
 
 /// Says on standard error that values were shown as [`look`] says.
 pub fn tell_joined() {
-    if JOINED.load(Ordering::Relaxed) && !progress::is_quiet() {
+    if JOINED.swap(false, Ordering::Relaxed) && !progress::is_quiet() {
         eprintln!(
             "warning: only the program of this store knows its merge operator: values that upserts have yet to \
              be joined to are shown with them in a row, oldest first"

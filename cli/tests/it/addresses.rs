@@ -60,9 +60,9 @@ fn a_commit_is_named_by_how_its_hash_begins_and_by_steps_back() {
     assert_eq!(world.get(&format!("{}~1", &world.commits[2][..12])), "1");
     world.run("get", &["main~3", "a/b"]).error(2, &["main has only 2 commits before it, not 3"]);
     world.run("get", &["main~x", "a/b"]).error(2, &["write main~3"]);
-    world.run("get", &["Coxxxx", "a/b"]).error(2, &["no branch", "no commit's hash begins so"]);
+    world.run("get", &["Coxxxx", "a/b"]).error(2, &["neither a branch nor \"last\""]);
     // Every hash begins with Co; two of four commits have more in common now and then.
-    let alike = world.run("get", &["Co", "a/b"]).error(2, &["no branch"]);
+    let alike = world.run("get", &["Co", "a/b"]).error(2, &["neither a branch"]);
     assert!(!alike.contains("commits begin"), "{alike}");
 }
 

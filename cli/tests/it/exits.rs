@@ -96,6 +96,8 @@ const COMMANDS: &str = "
     context branch set CONTEXT other last
     context branch remove CONTEXT main
     context merge CONTEXT main last
+    context shell CONTEXT
+    table shell STORE
     context export-irmin CONTEXT OUT
     proof make CONTEXT main a/b
     bench utxo run --dir STORE --batches 1

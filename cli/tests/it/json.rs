@@ -92,7 +92,7 @@ fn values(world: &World, line: &str) -> (i32, Vec<Value>) {
     let ran = command(&arguments).stdin(Stdio::null()).output().unwrap();
     let (code, out) =
         (ran.status.code().unwrap(), String::from_utf8_lossy(&ran.stdout).into_owned());
-    if name(&line) == "proof make" && code == 0 || line.contains("--binary") && code == 0 {
+    if code == 0 && (name(&line) == "proof make" || line.contains("--binary")) {
         return (code, Vec::new()); // the proof, or the dump
     }
     let whole: Vec<Value> = match serde_json::from_str(&out) {

@@ -123,7 +123,8 @@ fn an_operator_that_only_its_program_knows_is_named() {
     session.save_snapshot("mine", content).unwrap();
     drop(table);
     session.close().unwrap();
-    varvite(&["table", "get", text(folder.path()), "own", "k"]).error(2, &["\"first-wins\""]);
+    let put = ["table", "put", text(folder.path()), "own", "k", "w"];
+    varvite(&put).error(2, &["\"first-wins\""]);
     // Nothing is merged for these.
     let info = varvite(&["table", "snapshot", "info", text(folder.path()), "mine"]).yes();
     assert!(info.contains("operator first-wins"), "{info}");

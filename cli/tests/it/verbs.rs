@@ -1,14 +1,16 @@
 //! Loads into what is there, merges, views of values, tables with a host's merge operator.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::json;
 use tempfile::TempDir;
 use varvite::disk::os::OsDisk;
 use varvite::{Batch, Log, MergeOperator, Session, SessionOptions, SnapshotContent, TableOptions};
 
-use crate::binary::{text, varvite};
+use crate::binary::{command, text, varvite};
 
 fn store() -> (TempDir, String) {
     let folder = TempDir::new().unwrap();
@@ -21,9 +23,9 @@ fn store() -> (TempDir, String) {
 fn a_load_adds_to_a_table_that_is_there() {
     let (folder, store) = store();
     let dump = folder.path().join("dump");
-    let lines: String =
-        (0..2000).rev().map(|n| format!("{{\"key\":\"n{n:04}\",\"value\":\"{n}\"}}\n")).collect();
-    fs::write(&dump, lines + "{\"key\":\"a\",\"value\":\"new\"}\n").unwrap();
+    let line = |n: u32| format!("{{\"key\":\"n{n:04}\",\"value\":\"{n}\"}}\n");
+    let lines: Vec<_> = (0..2000).rev().map(line).collect();
+    fs::write(&dump, lines.concat() + "{\"key\":\"a\",\"value\":\"new\"}\n").unwrap();
     let dump = text(&dump);
     varvite(&["table", "load", &store, "t", dump]).error(2, &["there is a table t", "--into"]);
     let said = varvite(&["table", "load", &store, "t", dump, "--into"]).yes();
@@ -143,6 +145,8 @@ fn of_a_host(folder: &Path) -> [String; 2] {
             let content = SnapshotContent { label: "", payload: b"\x00raw", tables: &[&table] };
             session.save_snapshot("s", content).unwrap();
         }
+        table.update(Batch::new().upsert(b"twice", b"1")).unwrap();
+        table.update(Batch::new().upsert(b"twice", b"22")).unwrap();
         drop(table);
         session.close().unwrap();
         text(&path).to_owned()
@@ -153,16 +157,65 @@ fn of_a_host(folder: &Path) -> [String; 2] {
 fn a_table_with_a_hosts_operator_is_looked_at_without_it() {
     let folder = TempDir::new().unwrap();
     for store in of_a_host(folder.path()) {
-        assert_eq!(varvite(&["table", "get", &store, "t", "k"]).yes(), "abc\n");
-        assert_eq!(varvite(&["table", "scan", &store, "t"]).yes(), "k\tabc\nplain\t1\n");
-        assert!(varvite(&["table", "stat", &store, "t"]).yes().contains("keys\t"));
-        let list = varvite(&["table", "list", &store, "--format", "json"]).json();
+        assert_eq!(varvite(&["table", "get", &store, "t", "k", "--quiet"]).yes(), "abc\n");
+        let scan = varvite(&["table", "scan", &store, "t", "--last", "plain", "--quiet"]).yes();
+        assert_eq!(scan, "k\tabc\nplain\t1\n");
+        assert!(varvite(&["table", "stat", &store, "t", "--quiet"]).yes().contains("keys\t"));
+        let list = varvite(&["table", "list", &store, "--format", "json", "--quiet"]).json();
         assert_eq!(list["tables"][0]["operator"], "longest");
         // It is changed by its own program only.
         varvite(&["table", "put", &store, "t", "k", "v"]).error(2, &["longest"]);
         varvite(&["table", "snapshot", "create", &store, "more"]).error(2, &["longest"]);
     }
+    // The log has two upserts that nobody here can join.
+    let twice = varvite(&["table", "get", text(&folder.path().join("live")), "t", "twice"]);
+    assert_eq!((twice.code, twice.out.as_str()), (0, "122\n"));
+    assert!(
+        twice.err.starts_with("warning: only the program of this store knows"),
+        "{}",
+        twice.err
+    );
     let store = text(&folder.path().join("snapshot")).to_owned();
     let raw = varvite(&["table", "snapshot", "info", &store, "s", "--raw"]).yes();
     assert_eq!(raw, "\0raw");
+}
+
+/// What the shell of a face says to the lines.
+fn shell(face: &str, store: &str, lines: &str) -> (i32, String, String) {
+    let mut child = command(&[face, "shell", store]);
+    let child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (ended.status.code().unwrap(), text(ended.stdout), text(ended.stderr))
+}
+
+#[test]
+fn a_shell_runs_the_lines_of_both_faces() {
+    let (folder, store) = store();
+    let (code, out, err) = shell("table", &store, "get t a\n\nput t 'a key' c\nget t \"a key\"\n");
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(out, "old\n1 key put; saved as head-0000000002\nc\n");
+    let (code, out, err) = shell("table", &store, "get t none\nget none a\nquit\nget t a\n");
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("there is no key none") && err.contains("error: "), "{err}");
+    let (code, out, _) =
+        shell("table", &store, "get t a --format jsonl\nsnapshot list --format csv\n");
+    assert!(
+        code == 0 && out.contains("\"command\":\"table get\"") && out.contains("\nname,"),
+        "{out}"
+    );
+    let (code, _, err) = shell("table", &store, "got t a\n");
+    assert!(code == 2 && err.contains("a similar subcommand exists: 'get'"), "{err}");
+    let (code, out, _) = shell("table", &store, "help\n");
+    assert!(code == 0 && out.contains("delete-range"), "{out}");
+
+    let context = text(&folder.path().join("c")).to_owned();
+    varvite(&["context", "create", &context]).yes();
+    let lines = "put main a/b 5\nget main a/b\nbranch list\n";
+    let (code, out, err) = shell("context", &context, lines);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("\n5\nmain\tCo"), "{out}");
+    assert_eq!(shell("table", &context, "").0, 2);
 }

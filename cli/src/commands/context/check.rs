@@ -14,7 +14,7 @@ use varvite::{Error, Kind, Result};
 use crate::advice::{self, CHECK, CONTEXT_MIGRATE};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::progress::{Progress, Unit};
+use crate::progress::{self, Progress, Unit};
 use crate::store::context::{Folder, commit, text};
 use crate::store::folder::disk;
 use crate::text::Notation;
@@ -194,7 +194,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let folder = &arguments.folder.store;
     if arguments.rebuild_index {
         let mut store = Store::open(disk(folder)?, Options::default())?;
-        store.rebuild_index()?;
+        progress::during("making the index again", || store.rebuild_index())?;
         store.close()?;
     }
     check(&arguments.folder, &arguments.commit, format)
@@ -211,7 +211,7 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
     let mut walk = Walk { hashes: !is_foreign, ..Walk::default() };
     let mut checked = Checked::default();
     if commits.is_empty() {
-        match store.check() {
+        match progress::during("recomputing every hash", || store.check()) {
             Ok(found) => checked = found,
             Err(error) => {
                 walk.found(error, &[])?;

@@ -413,7 +413,7 @@ mod tests {
         let table = session.create_table(TABLE, TableOptions::utxo()).unwrap();
         let report = sum_up(&Progress::default(), &table, None).unwrap();
         let value = serde_json::to_value(report).unwrap();
-        let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
         let mut expected = [
             "blocks",
             "batches",
@@ -434,6 +434,7 @@ mod tests {
             "cpu_seconds",
             "peak_rss_bytes",
         ];
+        keys.sort_unstable();
         expected.sort_unstable();
         assert_eq!(keys, expected);
     }

@@ -10,6 +10,7 @@ use varvite::{
 };
 
 use crate::advice::RESTORE;
+use crate::progress;
 use crate::store::tables;
 
 /// What heads are labelled with when nothing before them had a label.
@@ -215,8 +216,8 @@ impl Change {
             let name = tables::head_name(heads.last().map_or(1, |(number, _)| number + 1));
             let tables: Vec<&Table> = self.snapshot.tables.iter().collect();
             let Snapshot { label, payload, .. } = &self.snapshot;
-            self.session
-                .save_snapshot(&name, SnapshotContent { label, payload, tables: &tables })?;
+            let content = SnapshotContent { label, payload, tables: &tables };
+            progress::during("saving", || self.session.save_snapshot(&name, content))?;
             for (_, older) in heads {
                 self.session.delete_snapshot(&older)?;
             }

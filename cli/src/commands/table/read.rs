@@ -112,7 +112,7 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
                 print::json(&said)?;
             }
             (Format::Table, Some(value)) => {
-                writeln!(io::stdout().lock(), "{}", shown(arguments.view, notation, value))?
+                writeln!(io::stdout().lock(), "{}", shown(arguments.view, notation, value))?;
             }
             (Format::Table, None) => {}
         }

@@ -12,6 +12,7 @@ use varvite::{Error, SessionOptions, Snapshot, SnapshotContent, SnapshotInfo, Ta
 use super::change::LABEL;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
+use crate::progress;
 use crate::store::tables;
 use crate::text::{self, Notation};
 
@@ -219,7 +220,7 @@ fn create(arguments: &Create, format: Format) -> Outcome {
     let tables: Vec<&Table> = source.tables.iter().collect();
     let label = arguments.label.as_deref().unwrap_or(&source.label);
     let content = SnapshotContent { label, payload: &source.payload, tables: &tables };
-    session.save_snapshot(&arguments.name, content)?;
+    progress::during("saving", || session.save_snapshot(&arguments.name, content))?;
     drop(source);
     session.close()?;
     done(&arguments.name, "saved", format)
@@ -235,7 +236,8 @@ fn delete(arguments: &Named, format: Format) -> Outcome {
 fn verify(arguments: &Named, format: Format) -> Outcome {
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     let info = tables::info(&session, &arguments.name)?;
-    session.open_snapshot(&arguments.name, &tables::options_to_look(Verify::Full, &info))?;
+    let options = tables::options_to_look(Verify::Full, &info);
+    progress::during("reading every byte", || session.open_snapshot(&arguments.name, &options))?;
     done(&arguments.name, "sound", format)
 }
 

@@ -15,7 +15,7 @@ use super::range::{KeyRange, as_slice, bounds};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 use crate::print::{self, Format};
-use crate::progress::{Progress, Unit};
+use crate::progress::{self, Progress, Unit};
 use crate::text::Notation;
 
 /// The number 1 as a person types it.
@@ -298,7 +298,8 @@ pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
         return Err(Error::invalid(detail).into());
     }
     let mut change = Change::open(&arguments.store, &arguments.base)?;
-    change.existing(&arguments.table)?.delete_range(as_slice(&lower), as_slice(&upper))?;
+    let table = change.existing(&arguments.table)?;
+    progress::during("deleting", || table.delete_range(as_slice(&lower), as_slice(&upper)))?;
     let saved = change.save()?;
     match format {
         Format::Json => print::json(&serde_json::json!({ "snapshot": saved.0 }))?,

@@ -10,6 +10,7 @@ use varvite::{Error, SessionOptions, Transferred, Verify};
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
+use crate::progress;
 use crate::store::tables;
 
 /// Export a snapshot to a folder of its own, which is a store with that one snapshot
@@ -57,7 +58,9 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     // Before a folder is made for nothing.
     tables::info(&session, &arguments.name)?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.folder)?;
-    let moved = session.export_snapshot(&arguments.name, &target, verify(arguments.full));
+    let moved = progress::during("exporting", || {
+        session.export_snapshot(&arguments.name, &target, verify(arguments.full))
+    });
     let moved = moved.map_err(|error| tables::holds_already(&arguments.folder, error))?;
     done(&arguments.name, "exported", moved, format)
 }
@@ -78,8 +81,11 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
     };
     let checked = tables::check_user_name(new_name);
     let checked = checked.map_err(|error| Error::invalid(format!("{error}, with --as")));
-    let moved = checked
-        .and_then(|()| session.import_snapshot(&source, &name, new_name, verify(arguments.full)));
+    let moved = checked.and_then(|()| {
+        progress::during("importing", || {
+            session.import_snapshot(&source, &name, new_name, verify(arguments.full))
+        })
+    });
     session.close()?;
     if let (Err(_), false) = (&moved, was_there.0) {
         tables::remove_new(&arguments.store, !was_there.1);

@@ -1,0 +1,366 @@
+//! `varvite table shell` and `varvite context shell`: the commands of one face on one store, line by line.
+//!
+//! A line is what stands behind `varvite table`, without the store: `get colours apple`. Each opens the store
+//! anew, so that it sees what other processes do and keeps nothing from them.
+
+use std::fs;
+use std::io::{self, BufRead, IsTerminal};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, CommandFactory, Parser};
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Config, Context, Editor, Helper, Highlighter, Hinter, Validator};
+use varvite::context::Kind;
+use varvite::{Error, Result, SessionOptions, Verify};
+
+use super::Arguments;
+use super::table::state::State;
+use crate::exit::{self, Outcome, Verdict};
+use crate::print::Output;
+use crate::records;
+use crate::store::{context, tables};
+use crate::text::Notation;
+
+/// Keys and names that are offered at once.
+const OFFERED: usize = 50;
+/// Lines that are kept for another time.
+const HISTORY: usize = 1000;
+
+/// Take commands line by line, with history and completion: what stands behind the store's name
+///
+/// As in `get colours apple`. `help` lists the commands, `exit` or Ctrl-D ends. What is piped into it is run
+/// too; it ends with the greatest exit code then.
+#[derive(Debug, Args)]
+pub struct Shell {
+    /// Folder of the store
+    store: PathBuf,
+}
+
+/// Which commands there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Face {
+    /// `varvite table`.
+    Table,
+    /// `varvite context`.
+    Context,
+}
+
+impl Face {
+    fn name(self) -> &'static str {
+        match self {
+            Face::Table => "table",
+            Face::Context => "context",
+        }
+    }
+
+    /// The commands of the face.
+    fn commands(self) -> clap::Command {
+        let program = Arguments::command();
+        let face = program.find_subcommand(self.name()).expect("the program has both faces");
+        face.clone()
+    }
+}
+
+/// Runs lines until there are no more.
+pub fn run(face: Face, arguments: &Shell, output: Output) -> Outcome {
+    let store = &arguments.store;
+    // A store that is none is told at once.
+    match face {
+        Face::Table => drop(tables::open_read_only(store, SessionOptions::default())?),
+        Face::Context => drop(context::Folder::of(store).open()?),
+    }
+    let session = Lines { face, store, output };
+    if io::stdin().is_terminal() { session.typed() } else { session.piped() }
+}
+
+/// A shell that takes lines.
+struct Lines<'a> {
+    face: Face,
+    store: &'a Path,
+    output: Output,
+}
+
+impl Lines<'_> {
+    fn piped(&self) -> Outcome {
+        let mut greatest = 0;
+        for line in io::stdin().lock().lines() {
+            let line = line.map_err(|error| Error::io("read", "standard input", error))?;
+            let Some(code) = self.line(&line) else { break };
+            greatest = greatest.max(code);
+        }
+        records::begin(self.output, format!("{} shell", self.face.name()));
+        Ok(Verdict::of(greatest))
+    }
+
+    fn typed(&self) -> Outcome {
+        let failed = |error: &ReadlineError| Error::invalid(format!("the terminal: {error}"));
+        let config = Config::builder().max_history_size(HISTORY).map_err(|error| failed(&error))?;
+        let config = config.completion_type(CompletionType::List).build();
+        let mut editor: Editor<Offers, FileHistory> =
+            Editor::with_config(config).map_err(|error| failed(&error))?;
+        editor.set_helper(Some(Offers { face: self.face, store: self.store.to_owned() }));
+        let history = history();
+        if let Some(history) = &history {
+            // The first time there is none.
+            let _ = editor.load_history(history);
+        }
+        let prompt = format!("{}> ", self.store.display());
+        loop {
+            match editor.readline(&prompt) {
+                Ok(line) => {
+                    // A line that cannot be kept is run all the same.
+                    let _ = editor.add_history_entry(&line);
+                    if self.line(&line).is_none() {
+                        break;
+                    }
+                }
+                Err(ReadlineError::Interrupted) => {}
+                Err(ReadlineError::Eof) => break,
+                Err(error) => return Err(failed(&error).into()),
+            }
+        }
+        if let Some(history) = &history {
+            let _ = editor.save_history(history);
+        }
+        records::begin(self.output, format!("{} shell", self.face.name()));
+        Ok(Verdict::Yes)
+    }
+
+    /// Runs a line; its exit code, `None` when it ends the shell.
+    fn line(&self, line: &str) -> Option<u8> {
+        let mut words = split(line);
+        match words.first().map(String::as_str) {
+            None => return Some(0),
+            Some("exit" | "quit") => return None,
+            // In short; `help get` says all of one.
+            Some("shell") => words = vec!["-h".to_owned()],
+            Some("help") if words.len() == 1 => words = vec!["-h".to_owned()],
+            Some(_) => {}
+        }
+        let at = command_words(&self.face.commands(), &words);
+        let is_help =
+            words[0] == "help" || words.iter().any(|word| word == "--help" || word == "-h");
+        if !is_help && at > 0 {
+            words.insert(at, self.store.display().to_string());
+        }
+        let mut all = vec!["varvite".to_owned(), self.face.name().to_owned()];
+        if self.output != Output::Table && !line.contains("--format") {
+            all.extend(["--format".to_owned(), self.output.name()]);
+        }
+        all.extend(words);
+        match Arguments::try_parse_from(&all) {
+            Ok(arguments) => {
+                let command = all[2..].join(" ");
+                let name = command_name(self.face, &all[2..]).unwrap_or(command);
+                records::begin(arguments.format, name);
+                Some(exit::ended(super::run(arguments)))
+            }
+            Err(error) if !error.use_stderr() => {
+                let _ = error.print();
+                Some(0)
+            }
+            Err(error) => {
+                records::begin(self.output, self.face.name().to_owned());
+                Some(exit::refused(&error))
+            }
+        }
+    }
+}
+
+/// The command as it is typed elsewhere.
+fn command_name(face: Face, words: &[String]) -> Option<String> {
+    let start = words.iter().position(|word| face.commands().find_subcommand(word).is_some())?;
+    let count = command_words(&face.commands(), &words[start..]);
+    Some(format!("{} {}", face.name(), words[start..start + count].join(" ")))
+}
+
+/// How many of the words name a command.
+fn command_words(commands: &clap::Command, words: &[String]) -> usize {
+    let below = words.first().and_then(|word| commands.find_subcommand(word));
+    below.map_or(0, |below| 1 + command_words(below, &words[1..]))
+}
+
+/// The words of a line; what is in quotes is one, and a backslash is itself.
+fn split(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for character in line.chars() {
+        match (quote, character) {
+            (Some(open), _) if open == character => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, _) if character.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Where lines are kept for another time; nowhere when nobody says where the home is.
+fn history() -> Option<PathBuf> {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
+    let folder = state.or_else(home)?.join("varvite");
+    fs::create_dir_all(&folder).ok()?;
+    Some(folder.join("history"))
+}
+
+/// What the Tab key offers: commands, tables, keys; branches, steps of paths.
+#[derive(Helper, Hinter, Highlighter, Validator)]
+struct Offers {
+    face: Face,
+    store: PathBuf,
+}
+
+impl Completer for Offers {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let before = &line[..position];
+        let start = before.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+        let words = split(&before[..start]);
+        // Whoever cannot be helped types on.
+        let mut offers = self.offers(&words, &before[start..]).unwrap_or_default();
+        // The next word begins, but for a directory, which goes on.
+        if let [only] = &mut offers[..]
+            && !only.ends_with('/')
+        {
+            only.push(' ');
+        }
+        Ok((start, offers))
+    }
+}
+
+impl Offers {
+    /// What may stand behind `words` and begins with `start`.
+    fn offers(&self, words: &[String], start: &str) -> Result<Vec<String>> {
+        let mut commands = &self.face.commands();
+        let count = command_words(commands, words);
+        for word in &words[..count] {
+            commands = commands.find_subcommand(word).expect("it was found just now");
+        }
+        if count == words.len() && commands.has_subcommands() {
+            let names = commands.get_subcommands().map(|command| command.get_name().to_owned());
+            return Ok(beginning(names.chain(["exit".to_owned()]), start));
+        }
+        let arguments: Vec<_> =
+            words[count..].iter().filter(|word| !word.starts_with('-')).collect();
+        match (self.face, &arguments[..]) {
+            (Face::Table, []) => {
+                let session = tables::open_read_only(&self.store, SessionOptions::default())?;
+                let state = State::of(&session, None)?;
+                Ok(beginning(state.tables.into_iter().map(|row| row.name), start))
+            }
+            (Face::Table, [table, ..]) => self.keys(table, start),
+            (Face::Context, []) => {
+                let store = context::Folder::of(&self.store).open()?;
+                let branches = store.branches().into_iter();
+                let names = branches.map(|(name, _)| Notation::Text.show(&name));
+                Ok(beginning(names.chain(["last".to_owned()]), start))
+            }
+            (Face::Context, [commit, ..]) => self.steps(commit, start),
+        }
+    }
+
+    fn keys(&self, table: &str, start: &str) -> Result<Vec<String>> {
+        let session = tables::open_read_only(&self.store, SessionOptions::default())?;
+        let table = if tables::is_live(&session)? {
+            tables::live_table_to_look(&session, table)?
+        } else {
+            tables::read(&session, None, Verify::Quick)?.take(table)?
+        };
+        let prefix = Notation::Text.parse("key", start)?;
+        let mut cursor = table.cursor(Bound::Included(&prefix[..]), Bound::Unbounded)?;
+        let mut keys = Vec::new();
+        while keys.len() < OFFERED
+            && let Some(key) = cursor.next_key()?.filter(|key| key.starts_with(&prefix))
+        {
+            keys.push(quoted(Notation::Text.show(key)));
+        }
+        Ok(keys)
+    }
+
+    fn steps(&self, commit: &str, start: &str) -> Result<Vec<String>> {
+        let store = context::Folder::of(&self.store).open()?;
+        let tree = store.checkout(&context::commit(&store, commit)?)?;
+        let (folder, _) = start.rsplit_once('/').unwrap_or_default();
+        let path = Notation::Text.path(folder)?;
+        let children = tree.list(&path, 0, OFFERED as u64)?.into_iter();
+        let names = children.map(|(name, child)| {
+            let name = Notation::Text.show(&name);
+            let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if child.kind() == Kind::Directory { name + "/" } else { name }
+        });
+        Ok(beginning(names, start))
+    }
+}
+
+fn beginning(names: impl Iterator<Item = String>, start: &str) -> Vec<String> {
+    names.filter(|name| name.starts_with(start)).map(quoted).collect()
+}
+
+/// A word as it is typed.
+fn quoted(word: String) -> String {
+    if !word.contains([' ', '"', '\'']) {
+        return word;
+    }
+    if word.contains('\'') { format!("\"{word}\"") } else { format!("'{word}'") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_they_are_meant() {
+        assert_eq!(
+            split("  get t 'a key'  \\x00\"b c\" '' "),
+            ["get", "t", "a key", "\\x00b c", ""]
+        );
+        assert_eq!(split("   "), Vec::<String>::new());
+        assert_eq!(split(&quoted("it's".to_owned())), ["it's"]);
+        assert_eq!(split(&quoted("two words".to_owned())), ["two words"]);
+    }
+
+    #[test]
+    fn the_words_of_commands_are_counted() {
+        let count = |line: &str| command_words(&Face::Table.commands(), &split(line));
+        assert_eq!(count("get t k"), 1);
+        assert_eq!(count("snapshot list"), 2);
+        assert_eq!(count("nothing"), 0);
+        let words = split("snapshot verify s --quiet");
+        assert_eq!(command_name(Face::Table, &words).as_deref(), Some("table snapshot verify"));
+    }
+
+    #[test]
+    fn tab_offers_commands_tables_and_keys() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let store = folder.path().join("s");
+        let session = tables::create(&store, SessionOptions::default()).unwrap();
+        let mut table = session.create_table("fruit", varvite::TableOptions::default()).unwrap();
+        let mut batch = varvite::Batch::new();
+        batch.insert(b"apple", b"1").insert(b"apple pie", b"2").insert(b"pear", b"3");
+        table.update(&batch).unwrap();
+        let content = varvite::SnapshotContent { label: "", payload: b"", tables: &[&table] };
+        session.save_snapshot("one", content).unwrap();
+        drop(table);
+        session.close().unwrap();
+        let offers = Offers { face: Face::Table, store };
+        let offered = |line: &str, start: &str| offers.offers(&split(line), start).unwrap();
+        assert_eq!(offered("", "delete-"), ["delete-range"]);
+        assert_eq!(offered("snapshot", "ver"), ["verify"]);
+        assert_eq!(offered("get", "f"), ["fruit"]);
+        assert_eq!(offered("get fruit", "app"), ["apple", "'apple pie'"]);
+        assert!(offers.offers(&split("get none"), "a").is_err());
+    }
+}
