@@ -2,8 +2,8 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::exit::Outcome;
-use crate::print::Output;
+use crate::exit::{self, Outcome};
+use crate::print::{Output, records};
 
 mod backup;
 mod bench;
@@ -22,7 +22,7 @@ mod shell;
 mod table;
 mod trace;
 
-use shell::Face;
+use shell::{Face, Program};
 
 /// A storage engine for blockchain ledger state: run it, look at it, measure it
 #[derive(Debug, Parser)]
@@ -71,10 +71,10 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Replay(command) => replay::run(command, format),
         Command::Bench(command) => bench::run(command, format),
         Command::Table(table::Command::Shell(arguments)) => {
-            shell::run(Face::Table, &arguments, output)
+            shell::run(Face::Table, &arguments, output, &program())
         }
         Command::Context(context::Command::Shell(arguments)) => {
-            shell::run(Face::Context, &arguments, output)
+            shell::run(Face::Context, &arguments, output, &program())
         }
         Command::Table(command) => table::run(command, format),
         Command::Context(command) => context::run(command, format),
@@ -88,5 +88,28 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Backup(arguments) => backup::run(&arguments, format),
         Command::Repair(arguments) => repair::run(&arguments, format),
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
+    }
+}
+
+/// The program as a shell runs it.
+fn program() -> Program {
+    Program { commands: Arguments::command(), run: run_words }
+}
+
+fn run_words(words: &[String], name: String, otherwise: Output) -> u8 {
+    match Arguments::try_parse_from(words) {
+        Ok(arguments) => {
+            records::begin(arguments.format, name);
+            exit::ended(run(arguments))
+        }
+        Err(error) if !error.use_stderr() => {
+            // There is nobody to be told that the output is closed.
+            let _ = error.print();
+            0
+        }
+        Err(error) => {
+            records::begin(otherwise, name);
+            exit::refused(&error)
+        }
     }
 }

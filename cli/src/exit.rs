@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use varvite::{Error, Kind};
 
-use crate::records;
-use crate::store::tables;
+use crate::print::records;
+use crate::progress;
 
 /// The exit code when something is damaged.
 const DAMAGED: u8 = 3;
@@ -93,7 +93,7 @@ pub fn report(outcome: Outcome) -> ExitCode {
 
 /// The same where the program goes on.
 pub fn ended(outcome: Outcome) -> u8 {
-    tables::tell_joined();
+    progress::tell();
     let ended = match outcome {
         Ok(verdict) => records::finish(verdict as u8, None).map(|()| verdict as u8),
         Err(Failure::OutputClosed) => return 0,

@@ -1,6 +1,6 @@
 //! Flags that several commands share, and how they become the engine's options.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -71,6 +71,16 @@ impl Tuning {
         }
         Ok(options)
     }
+}
+
+/// Take commands line by line, with history and completion: what stands behind the store's name
+///
+/// As in `get colours apple`. `help` lists the commands, `exit` or Ctrl-D ends. What is piped into it is run
+/// too; it ends with the greatest exit code then.
+#[derive(Debug, Args)]
+pub struct Shell {
+    /// Folder of the store
+    pub store: PathBuf,
 }
 
 /// In which order a table is loaded.

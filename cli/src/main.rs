@@ -2,7 +2,6 @@
 
 mod advice;
 mod commands;
-mod date;
 mod exit;
 mod flags;
 mod hex;
@@ -10,11 +9,9 @@ mod input;
 mod measure;
 mod print;
 mod progress;
-mod records;
 mod store;
 mod text;
 mod threads;
-mod view;
 mod workload;
 
 use std::process::ExitCode;
@@ -22,7 +19,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use commands::Arguments;
-use print::Output;
+use print::{Output, records};
 
 fn main() -> ExitCode {
     let parsed = Arguments::command().try_get_matches().and_then(|mut matches| {

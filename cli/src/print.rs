@@ -1,55 +1,21 @@
-//! What commands say to people: sentences and tables. What programs read is in [`crate::records`].
+//! What commands say to people: sentences and tables. What programs read is in [`records`].
+
+pub mod records;
 
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, IsTerminal, Write};
 
-use clap::ValueEnum;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use crate::records;
+pub use records::{Format, Output};
 
 /// Columns of a terminal that does not say how many it has.
 const WIDTH: usize = 80;
 /// Fewer columns than a terminal can have: it does not know.
 const WIDTH_MIN: usize = 20;
-
-/// Whom a command prints for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// For people: sentences, tables.
-    Table,
-    /// For programs: values, which [`crate::records`] prints.
-    Json,
-}
-
-/// How to print.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// For people; piped, one record a line with tabs between its parts
-    #[default]
-    Table,
-    /// One JSON value
-    Json,
-    /// A JSON value a line
-    Jsonl,
-    /// Lines of comma-separated values, the first with their names
-    Csv,
-}
-
-impl Output {
-    /// As it is asked for.
-    pub fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    /// Whom it is for.
-    pub fn format(self) -> Format {
-        if self == Output::Table { Format::Table } else { Format::Json }
-    }
-}
 
 /// Takes `value` as the result of the command.
 pub fn json(value: &impl Serialize) -> io::Result<()> {

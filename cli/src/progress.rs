@@ -5,6 +5,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,22 @@ pub fn set_quiet(quiet: bool) {
 /// Whether only results and errors are to be said.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
+}
+
+/// What is said once, when the command has ended.
+static WARNING: Mutex<Option<&str>> = Mutex::new(None);
+
+/// Says `warning` on standard error when the command has ended, once.
+pub fn warn_at_the_end(warning: &'static str) {
+    *WARNING.lock().unwrap_or_else(PoisonError::into_inner) = Some(warning);
+}
+
+/// Says what was to be said at the end.
+pub fn tell() {
+    let warning = WARNING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(warning) = warning.filter(|_| !is_quiet()) {
+        eprintln!("warning: {warning}");
+    }
 }
 
 /// Work shorter than this shows nothing.

@@ -4,6 +4,9 @@
 //! what is printed can be typed again and gives the same bytes. Beyond ASCII, characters are printed
 //! only when the whole is UTF-8.
 
+pub mod date;
+pub mod view;
+
 use clap::Args;
 use serde_json::Value;
 use varvite::{Error, Result};

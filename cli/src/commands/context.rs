@@ -8,8 +8,8 @@ mod write;
 
 use clap::Subcommand;
 
-use super::shell::Shell;
 use crate::exit::Outcome;
+use crate::flags::Shell;
 use crate::print::Format;
 use crate::store::context::Folder;
 

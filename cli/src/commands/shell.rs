@@ -8,7 +8,6 @@ use std::io::{self, BufRead, IsTerminal};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory, Parser};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -16,11 +15,11 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper, Highlighter, Hi
 use varvite::context::Kind;
 use varvite::{Error, Result, SessionOptions, Verify};
 
-use super::Arguments;
 use super::table::state::State;
-use crate::exit::{self, Outcome, Verdict};
+use crate::exit::{Outcome, Verdict};
+use crate::flags::Shell;
 use crate::print::Output;
-use crate::records;
+use crate::print::records;
 use crate::store::{context, tables};
 use crate::text::Notation;
 
@@ -28,16 +27,6 @@ use crate::text::Notation;
 const OFFERED: usize = 50;
 /// Lines that are kept for another time.
 const HISTORY: usize = 1000;
-
-/// Take commands line by line, with history and completion: what stands behind the store's name
-///
-/// As in `get colours apple`. `help` lists the commands, `exit` or Ctrl-D ends. What is piped into it is run
-/// too; it ends with the greatest exit code then.
-#[derive(Debug, Args)]
-pub struct Shell {
-    /// Folder of the store
-    store: PathBuf,
-}
 
 /// Which commands there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,24 +44,31 @@ impl Face {
             Face::Context => "context",
         }
     }
+}
 
-    /// The commands of the face.
-    fn commands(self) -> clap::Command {
-        let program = Arguments::command();
-        let face = program.find_subcommand(self.name()).expect("the program has both faces");
-        face.clone()
+/// The program: its commands, and what runs one that `words` say, printed so unless they say otherwise.
+pub struct Program {
+    pub commands: clap::Command,
+    pub run: fn(words: &[String], name: String, otherwise: Output) -> u8,
+}
+
+impl Program {
+    /// The commands of a face.
+    fn of(&self, face: Face) -> clap::Command {
+        let face = self.commands.find_subcommand(face.name());
+        face.expect("the program has both faces").clone()
     }
 }
 
 /// Runs lines until there are no more.
-pub fn run(face: Face, arguments: &Shell, output: Output) -> Outcome {
+pub fn run(face: Face, arguments: &Shell, output: Output, program: &Program) -> Outcome {
     let store = &arguments.store;
     // A store that is none is told at once.
     match face {
         Face::Table => drop(tables::open_read_only(store, SessionOptions::default())?),
         Face::Context => drop(context::Folder::of(store).open()?),
     }
-    let session = Lines { face, store, output };
+    let session = Lines { face, store, output, program };
     if io::stdin().is_terminal() { session.typed() } else { session.piped() }
 }
 
@@ -81,6 +77,7 @@ struct Lines<'a> {
     face: Face,
     store: &'a Path,
     output: Output,
+    program: &'a Program,
 }
 
 impl Lines<'_> {
@@ -101,7 +98,11 @@ impl Lines<'_> {
         let config = config.completion_type(CompletionType::List).build();
         let mut editor: Editor<Offers, FileHistory> =
             Editor::with_config(config).map_err(|error| failed(&error))?;
-        editor.set_helper(Some(Offers { face: self.face, store: self.store.to_owned() }));
+        editor.set_helper(Some(Offers {
+            face: self.face,
+            store: self.store.to_owned(),
+            commands: self.program.of(self.face),
+        }));
         let history = history();
         if let Some(history) = &history {
             // The first time there is none.
@@ -140,7 +141,9 @@ impl Lines<'_> {
             Some("help") if words.len() == 1 => words = vec!["-h".to_owned()],
             Some(_) => {}
         }
-        let at = command_words(&self.face.commands(), &words);
+        let commands = self.program.of(self.face);
+        let at = command_words(&commands, &words);
+        let name = format!("{} {}", self.face.name(), words[..at].join(" "));
         let is_help =
             words[0] == "help" || words.iter().any(|word| word == "--help" || word == "-h");
         if !is_help && at > 0 {
@@ -151,30 +154,8 @@ impl Lines<'_> {
             all.extend(["--format".to_owned(), self.output.name()]);
         }
         all.extend(words);
-        match Arguments::try_parse_from(&all) {
-            Ok(arguments) => {
-                let command = all[2..].join(" ");
-                let name = command_name(self.face, &all[2..]).unwrap_or(command);
-                records::begin(arguments.format, name);
-                Some(exit::ended(super::run(arguments)))
-            }
-            Err(error) if !error.use_stderr() => {
-                let _ = error.print();
-                Some(0)
-            }
-            Err(error) => {
-                records::begin(self.output, self.face.name().to_owned());
-                Some(exit::refused(&error))
-            }
-        }
+        Some((self.program.run)(&all, name, self.output))
     }
-}
-
-/// The command as it is typed elsewhere.
-fn command_name(face: Face, words: &[String]) -> Option<String> {
-    let start = words.iter().position(|word| face.commands().find_subcommand(word).is_some())?;
-    let count = command_words(&face.commands(), &words[start..]);
-    Some(format!("{} {}", face.name(), words[start..start + count].join(" ")))
 }
 
 /// How many of the words name a command.
@@ -215,6 +196,7 @@ fn history() -> Option<PathBuf> {
 struct Offers {
     face: Face,
     store: PathBuf,
+    commands: clap::Command,
 }
 
 impl Completer for Offers {
@@ -244,7 +226,7 @@ impl Completer for Offers {
 impl Offers {
     /// What may stand behind `words` and begins with `start`.
     fn offers(&self, words: &[String], start: &str) -> Result<Vec<String>> {
-        let mut commands = &self.face.commands();
+        let mut commands = &self.commands;
         let count = command_words(commands, words);
         for word in &words[..count] {
             commands = commands.find_subcommand(word).expect("it was found just now");
@@ -332,14 +314,19 @@ mod tests {
         assert_eq!(split(&quoted("two words".to_owned())), ["two words"]);
     }
 
+    /// A few commands of the program.
+    fn commands() -> clap::Command {
+        let snapshot = clap::Command::new("snapshot").subcommand(clap::Command::new("verify"));
+        let names = ["get", "delete-range"].map(clap::Command::new);
+        clap::Command::new("table").subcommands(names).subcommand(snapshot)
+    }
+
     #[test]
     fn the_words_of_commands_are_counted() {
-        let count = |line: &str| command_words(&Face::Table.commands(), &split(line));
+        let count = |line: &str| command_words(&commands(), &split(line));
         assert_eq!(count("get t k"), 1);
-        assert_eq!(count("snapshot list"), 2);
+        assert_eq!(count("snapshot verify s"), 2);
         assert_eq!(count("nothing"), 0);
-        let words = split("snapshot verify s --quiet");
-        assert_eq!(command_name(Face::Table, &words).as_deref(), Some("table snapshot verify"));
     }
 
     #[test]
@@ -355,7 +342,7 @@ mod tests {
         session.save_snapshot("one", content).unwrap();
         drop(table);
         session.close().unwrap();
-        let offers = Offers { face: Face::Table, store };
+        let offers = Offers { face: Face::Table, store, commands: commands() };
         let offered = |line: &str, start: &str| offers.offers(&split(line), start).unwrap();
         assert_eq!(offered("", "delete-"), ["delete-range"]);
         assert_eq!(offered("snapshot", "ver"), ["verify"]);

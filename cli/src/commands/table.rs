@@ -19,8 +19,8 @@ mod write;
 
 use clap::Subcommand;
 
-use super::shell::Shell;
 use crate::exit::Outcome;
+use crate::flags::Shell;
 use crate::print::Format;
 
 /// Read and change the tables of a store

@@ -8,7 +8,6 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use varvite::disk::os::OsDisk;
 use varvite::{
@@ -104,8 +103,9 @@ pub fn options_to_look(verify: Verify, info: &SnapshotInfo) -> OpenSnapshot {
     OpenSnapshot { verify, label: None, operators }
 }
 
-/// Whether a stand-in has joined values.
-static JOINED: AtomicBool = AtomicBool::new(false);
+/// What is said when a stand-in has joined values.
+const JOINED: &str = "only the program of this store knows its merge operator: values that upserts have yet to be \
+                      joined to are shown with them in a row, oldest first";
 
 /// Opens with `open` what is only read, also where a merge operator is missing that only its program knows:
 /// values and the upserts that wait for it are then shown in a row, oldest first.
@@ -121,22 +121,12 @@ pub fn look<T>(mut open: impl FnMut(Vec<MergeOperator>) -> Result<T>) -> Result<
         match name.and_then(|rest| rest.split('"').next()) {
             Some(name) if operators.iter().all(|known| known.name() != name) => {
                 operators.push(MergeOperator::new(name, |older, newer| {
-                    JOINED.store(true, Ordering::Relaxed);
+                    progress::warn_at_the_end(JOINED);
                     [older, newer].concat()
                 }));
             }
             _ => return Err(error),
         }
-    }
-}
-
-/// Says on standard error that values were shown as [`look`] says.
-pub fn tell_joined() {
-    if JOINED.swap(false, Ordering::Relaxed) && !progress::is_quiet() {
-        eprintln!(
-            "warning: only the program of this store knows its merge operator: values that upserts have yet to \
-             be joined to are shown with them in a row, oldest first"
-        );
     }
 }
 

@@ -9,15 +9,15 @@ use varvite::context::{Change, Commit, Depth, Kind, Order, Store, Tree};
 use varvite::{Error, Result};
 
 use crate::advice::{CONTEXT_GET, CONTEXT_LS};
-use crate::date;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
+use crate::print::records;
 use crate::print::{self, Format, Output};
 use crate::progress::{Progress, Unit};
-use crate::records;
 use crate::store::context::{Folder, commit, text};
+use crate::text::date;
+use crate::text::view::View;
 use crate::text::{self, Notation, Notations};
-use crate::view::View;
 
 /// How many bytes of a value `get` prints to a terminal, and `diff`, which prints many.
 const TERMINAL_GET: usize = 2048;

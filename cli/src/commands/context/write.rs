@@ -19,14 +19,14 @@ use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
 use crate::advice::CONTEXT_DUMP;
-use crate::date;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::input;
+use crate::print::records;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::records;
 use crate::store::context::{Folder, check_branch_name, commit, open_to_write, text};
+use crate::text::date;
 use crate::text::{Notation, Notations};
 
 /// Make an empty store

@@ -11,7 +11,7 @@ use varvite::{OpenTable, SessionOptions};
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::Format;
-use crate::records;
+use crate::print::records;
 use crate::store::tables;
 use crate::text::{self, Notation};
 

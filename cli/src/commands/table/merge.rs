@@ -8,9 +8,9 @@ use varvite::{Error, Result, SessionOptions, Table, Verify};
 
 use super::change::{Base, Change};
 use crate::exit::{Outcome, Verdict};
+use crate::print::records;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::records;
 use crate::store::tables;
 
 /// Bytes of entries that a union merges between two looks at how far it is.

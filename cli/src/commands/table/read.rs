@@ -12,11 +12,11 @@ use super::from::From;
 use super::range::{KeyRange, bounds};
 use super::reader::Reader;
 use crate::exit::{Failure, Outcome, Verdict};
+use crate::print::records;
 use crate::print::{self, Format, Output};
 use crate::progress::{Progress, Unit};
-use crate::records;
+use crate::text::view::View;
 use crate::text::{self, Notation};
-use crate::view::View;
 use crate::workload::dump;
 
 /// Entries of a dump between two looks at how far it is.

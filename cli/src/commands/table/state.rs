@@ -8,8 +8,8 @@ use varvite::{Error, Kind, Result, Session, SessionOptions, Verify};
 
 use super::change::{Base, Change, Making, Saved};
 use crate::exit::{Outcome, Verdict};
+use crate::print::records;
 use crate::print::{self, Format};
-use crate::records;
 use crate::store::tables;
 
 /// List the tables of a store: those that are live, or those of a snapshot

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde_json::Value;
 
-use crate::text::Notation;
+use super::Notation;
 
 /// What the bytes of a value are taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

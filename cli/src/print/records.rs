@@ -7,11 +7,45 @@
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use varvite::Kind;
 
-use crate::print::Output;
+/// Whom a command prints for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people: sentences, tables.
+    Table,
+    /// For programs: values, which stand here.
+    Json,
+}
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people; piped, one record a line with tabs between its parts
+    #[default]
+    Table,
+    /// One JSON value
+    Json,
+    /// A JSON value a line
+    Jsonl,
+    /// Lines of comma-separated values, the first with their names
+    Csv,
+}
+
+impl Output {
+    /// As it is asked for.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whom it is for.
+    pub fn format(self) -> Format {
+        if self == Output::Table { Format::Table } else { Format::Json }
+    }
+}
 
 /// The version of the envelope.
 const VERSION: u64 = 1;
