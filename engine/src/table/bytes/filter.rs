@@ -80,6 +80,9 @@ pub fn bits_within(wanted: u8, room: u64, entries: u64) -> u8 {
 pub struct FilterBuilder {
     bits_per_entry: u32,
     hashes: Vec<u64>,
+    /// What is built of it, once all hashes are there, and how many of these it has.
+    begun: Option<Filter>,
+    inserted: usize,
 }
 
 impl FilterBuilder {
@@ -87,13 +90,14 @@ impl FilterBuilder {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.hashes.capacity() * size_of::<u64>()
+            + self.begun.as_ref().map_or(0, Filter::memory_bytes)
     }
 
     /// For a filter of 1 to [`BITS_PER_ENTRY_MAX`] bits per entry; 0 collects nothing.
     #[must_use]
     pub fn new(bits_per_entry: u32) -> Self {
         assert!(bits_per_entry <= BITS_PER_ENTRY_MAX, "{bits_per_entry} bits per entry");
-        FilterBuilder { bits_per_entry, hashes: Vec::new() }
+        FilterBuilder { bits_per_entry, hashes: Vec::new(), begun: None, inserted: 0 }
     }
 
     /// Adds the key with this hash, from `format::hash::hash(salt, key)`.
@@ -104,22 +108,31 @@ impl FilterBuilder {
         }
     }
 
-    /// Builds the filter; `None` when there is nothing to filter or no bit to do it with.
-    #[must_use]
-    pub fn finish(self, salt: u64) -> Option<Filter> {
+    /// Puts up to `most` hashes more into the filter, after the last was added; how many there were. A filter of
+    /// a whole segment takes milliseconds, which no update has at once.
+    pub fn build_part(&mut self, salt: u64, most: usize) -> usize {
         if self.hashes.is_empty() {
-            return None;
+            return 0;
         }
-        let bits = self.hashes.len() * self.bits_per_entry as usize;
-        let mut filter = Filter {
-            salt,
-            probes: probes_for(self.bits_per_entry),
-            blocks: vec![Block([0; 8]); bits.div_ceil(BLOCK_BITS)],
-        };
-        for &hash in &self.hashes {
+        let (bits_per_entry, count) = (self.bits_per_entry, self.hashes.len());
+        let filter = self.begun.get_or_insert_with(|| {
+            let bits = count * bits_per_entry as usize;
+            let blocks = vec![Block([0; 8]); bits.div_ceil(BLOCK_BITS)];
+            Filter { salt, probes: probes_for(bits_per_entry), blocks }
+        });
+        let part = &self.hashes[self.inserted..count.min(self.inserted.saturating_add(most))];
+        for &hash in part {
             filter.insert(hash);
         }
-        Some(filter)
+        self.inserted += part.len();
+        part.len()
+    }
+
+    /// Builds the filter, or what is left of it; `None` when there is nothing to filter or no bit to do it with.
+    #[must_use]
+    pub fn finish(mut self, salt: u64) -> Option<Filter> {
+        self.build_part(salt, usize::MAX);
+        self.begun
     }
 }
 
