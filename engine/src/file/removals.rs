@@ -169,7 +169,7 @@ impl Removals {
     /// more of them and of pieces, so that they stay few however fast they come.
     pub fn collect_some(&self, least: usize) {
         let count = self.waiting.count();
-        self.collect_from(&self.waiting, least.max(count / 64), count.max(1));
+        self.collect_from(&self.waiting, least.max(count / 64), (count * count).max(1));
     }
 
     /// Does at most `most` of them, and before that at most `pieces` of those that are not done at once.

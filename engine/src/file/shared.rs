@@ -234,7 +234,7 @@ impl Drop for SharedFile {
         let mut spares = self.spares.take().filter(|_| !was_kept);
         // It may stay open as long, since closing what has no name any more is what frees its blocks.
         let slot = Arc::clone(&self.slot);
-        let mut removal = PiecewiseRemoval::new(&disk, path, !was_kept);
+        let mut removal = PiecewiseRemoval::new(&disk, path);
         self.counted.removals.leave(move || {
             if let Some(spares) = spares.take() {
                 let open = || disk.open(removal.path(), Mode::Read, Access::Buffered);

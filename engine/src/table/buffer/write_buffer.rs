@@ -25,7 +25,7 @@ const YOUNG_ENTRIES: usize = 512;
 /// one layers are to stay few.
 const MERGED_ENTRIES: std::ops::Range<u64> = 1 << 13..1 << 18;
 /// A merged layer has at most one entry for so many bytes of a full buffer.
-const BYTES_A_MERGED_ENTRY: u64 = 512;
+const BYTES_A_MERGED_ENTRY: u64 = 256;
 /// How many inserts [`WriteBuffer::prefetch`] helps at once.
 pub const PREFETCHED: usize = 16;
 

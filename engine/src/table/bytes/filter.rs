@@ -76,7 +76,7 @@ pub fn bits_within(wanted: u8, room: u64, entries: u64) -> u8 {
 }
 
 /// Collects the hashes of a segment's keys, so that the filter can be sized by their exact count.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FilterBuilder {
     bits_per_entry: u32,
     hashes: Vec<u64>,
@@ -285,6 +285,27 @@ mod tests {
             rate += chance * set.powf(k);
         }
         rate
+    }
+
+    #[test]
+    fn a_filter_built_in_parts_is_the_one_built_at_once() {
+        let hashes: Vec<_> = (0..1_000).map(|number| hash(7, &u64::to_le_bytes(number))).collect();
+        let builder = || {
+            let mut builder = FilterBuilder::new(10);
+            hashes.iter().for_each(|hash| builder.add(*hash));
+            builder
+        };
+        let whole = builder().finish(7).unwrap();
+        let mut parts = builder();
+        assert_eq!(parts.build_part(7, 300), 300);
+        assert_ne!(parts.begun.as_ref(), Some(&whole));
+        assert_eq!(parts.build_part(7, 300), 300);
+        let mut to_the_end = parts.clone();
+        assert_eq!(to_the_end.build_part(7, 500), 400);
+        assert_eq!(to_the_end.build_part(7, 500), 0);
+        assert_eq!(parts.finish(7).as_ref(), Some(&whole));
+        assert_eq!(to_the_end.finish(7), Some(whole));
+        assert_eq!(FilterBuilder::new(10).build_part(7, 1), 0);
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub struct MergeState {
     pub boundary: Option<Arc<[u8]>>,
     /// What is left, newest first: entries after the boundary count, earlier ones do not.
     pub inputs: Vec<Input>,
-    /// Cost of the input entries up to the boundary.
+    /// Cost of the input entries up to the boundary, and of the last filter when all is merged.
     pub spent: u64,
     /// Whether all is merged, so that the outputs are the result.
     pub done: bool,
@@ -285,7 +285,7 @@ impl MergeJob {
         self.state().parts(groups.expect("the merge is one of a union"))
     }
 
-    /// Cost of the input entries read so far.
+    /// Cost of the input entries read so far, and of what the last filter has of them.
     pub fn spent(&self) -> u64 {
         self.spent.load(Ordering::Acquire)
     }
@@ -409,14 +409,19 @@ impl MergeJob {
             })?;
             let Some(cost) = cost else { return self.end(work, target) };
             *spent += cost + moved;
-            if let Some((output, _)) = &mut work.ending
-                && output.build_filter(FILTERED_AN_ENTRY) < FILTERED_AN_ENTRY
-            {
-                self.finish_ending(work)?;
+            if let Some((output, _)) = &mut work.ending {
+                // Of entries with long values there are few, and as much time for each.
+                let most = FILTERED_AN_ENTRY + (cost / BYTES_A_FILTERED) as usize;
+                if output.build_filter(most) < most {
+                    self.finish_ending(work)?;
+                }
             }
             if work.builder.as_ref().is_some_and(|output| output.is_full(segment_bytes)) {
                 self.finish_ending(work)?;
                 work.ending = work.builder.take().map(|output| (output, work.spent));
+                if self.plan.filter_bits == 0 {
+                    self.finish_ending(work)?;
+                }
             }
         }
         let exhausted = work.merge.as_ref().is_some_and(|merge| !merge.has_next());
@@ -560,20 +565,32 @@ const FILTER_COST: u64 = 16;
 /// How many entries go into the filter of the segment before for each that is merged: its filter is done
 /// when the next segment has half of its entries.
 const FILTERED_AN_ENTRY: usize = 2;
+/// And one more for so many bytes of it.
+const BYTES_A_FILTERED: u64 = 64;
 /// How many go into the last one in a step.
 const FILTERED_AT_ONCE: usize = 64;
 
-/// About the cost of the filter that is built when all entries are merged.
+/// What the filter that is built when all entries are merged costs at most: the last segment has no more entries than
+/// each input has in its last bytes of a segment.
 pub fn last_filter_cost(inputs: &[Input], filter_bits: u8, store: &SegmentStore) -> u64 {
     if filter_bits == 0 {
         return 0;
     }
-    let (entries, cost) = inputs.iter().fold((0, 0), |(entries, cost), input| {
-        (entries + input.entry_count(), cost + input.cost())
-    });
-    let in_segment =
-        u128::from(entries) * u128::from(store.segment_bytes()) / u128::from(cost.max(1));
-    entries.min(u64::try_from(in_segment).unwrap_or(u64::MAX)) * FILTER_COST
+    let entries = |input: &Input| match input {
+        Input::Buffer(buffer) => buffer.entry_count(),
+        Input::Run(run) => {
+            let (mut bytes, mut entries) = (0, 0);
+            for segment in run.segments().iter().rev() {
+                entries += segment.meta().entries();
+                bytes += segment.meta().file_bytes();
+                if bytes >= store.segment_bytes() {
+                    break;
+                }
+            }
+            entries
+        }
+    };
+    inputs.iter().map(entries).sum::<u64>() * FILTER_COST
 }
 
 /// Bytes that each reader of so many reads at once.

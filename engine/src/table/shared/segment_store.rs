@@ -263,7 +263,7 @@ impl SegmentStore {
     /// whoever finds no room; `after` is done then.
     pub fn leave_long(&self, path: String, after: impl Fn() + Send + 'static) {
         // Its bytes are durable, so that nothing is written for being forgotten.
-        let mut removal = PiecewiseRemoval::new(&self.disk, path, false);
+        let mut removal = PiecewiseRemoval::new(&self.disk, path);
         self.removals.leave_long(move || {
             let is_done = removal.go_on();
             if is_done {
