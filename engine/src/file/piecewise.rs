@@ -99,9 +99,9 @@ mod tests {
         removals.collect_some(4);
         assert_eq!(left(&disk), 1);
 
-        let (disk, removals) = waiting(&[4 * PIECE_BYTES; 3]);
+        let (disk, removals) = waiting(&[3 * PIECE_BYTES; 3]);
         removals.collect_some(4);
-        assert_eq!(left(&disk), 0, "three wait, so nine pieces");
+        assert_eq!(left(&disk), 0, "three wait, so up to nine pieces");
 
         let (disk, removals) = waiting(&[9 * PIECE_BYTES; 2]);
         removals.collect_some(4);
