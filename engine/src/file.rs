@@ -3,6 +3,7 @@
 pub mod append;
 pub mod exclusive;
 pub mod inspect;
+pub mod piecewise;
 pub mod removals;
 pub mod replace;
 pub mod shared;

@@ -16,8 +16,8 @@ use std::sync::{Arc, PoisonError};
 use crate::disk::quietly;
 use crate::sync::{AtomicBool, Mutex, Ordering, RwLock, lock};
 
-/// One that waits.
-type Removal = Box<dyn FnOnce() + Send>;
+/// One that waits: does a piece of it, and says whether it is done.
+type Removal = Box<dyn FnMut() -> bool + Send>;
 
 /// Whether the folder is still that of whoever asks.
 type IsOurs = Box<dyn Fn() -> bool + Send + Sync>;
@@ -56,6 +56,21 @@ impl Waiting {
             waiting.push_back(removal);
             self.has_some.store(true, Ordering::Release);
         }
+    }
+
+    /// Puts back what is not done, to be gone on with first.
+    fn put_back(&self, removal: Removal) {
+        if let Some(waiting) = &mut *lock(&self.removals) {
+            waiting.push_front(removal);
+            self.has_some.store(true, Ordering::Release);
+        }
+    }
+
+    fn count(&self) -> usize {
+        if !self.has_some() {
+            return 0;
+        }
+        lock(&self.removals).as_ref().map_or(0, VecDeque::len)
     }
 
     fn take(&self) -> Option<Removal> {
@@ -119,13 +134,14 @@ impl Removals {
         allowed.then(removal)
     }
 
-    /// Leaves `removal` to whoever collects next. Waits for no removal.
-    pub fn leave(&self, removal: impl FnOnce() + Send + 'static) {
+    /// Leaves `removal` to whoever collects next, who calls it until it says that it is done. Waits for no
+    /// removal.
+    pub fn leave(&self, removal: impl FnMut() -> bool + Send + 'static) {
         self.waiting.leave(Box::new(removal));
     }
 
-    /// The same for one that takes long: whoever has to be quick does one of these at a time.
-    pub fn leave_long(&self, removal: impl FnOnce() + Send + 'static) {
+    /// The same for one that takes long: whoever has to be quick does a piece of one of these at a time.
+    pub fn leave_long(&self, removal: impl FnMut() -> bool + Send + 'static) {
         self.long.leave(Box::new(removal));
     }
 
@@ -136,36 +152,47 @@ impl Removals {
 
     /// Does those that wait, at most `most` of them, unless they are stopped; how many there were.
     pub fn collect(&self, most: usize) -> usize {
-        self.collect_from(&self.waiting, most)
+        self.collect_from(&self.waiting, most, usize::MAX)
     }
 
     /// The same for those that take long.
     pub fn collect_long(&self, most: usize) -> usize {
-        self.collect_from(&self.long, most)
+        self.collect_from(&self.long, most, usize::MAX)
     }
 
-    fn collect_from(&self, waiting: &Waiting, most: usize) -> usize {
+    /// Does a piece of one that takes long.
+    pub fn collect_piece_of_long(&self) {
+        self.collect_from(&self.long, 1, 1);
+    }
+
+    /// Does a part of those that wait, at least `least` unless one is done in pieces: the more wait, the
+    /// more of them and of pieces, so that they stay few however fast they come.
+    pub fn collect_some(&self, least: usize) {
+        let count = self.waiting.count();
+        self.collect_from(&self.waiting, least.max(count / 64), (count * count).max(1));
+    }
+
+    /// Does at most `most` of them, and before that at most `pieces` of those that are not done at once.
+    fn collect_from(&self, waiting: &Waiting, most: usize, mut pieces: usize) -> usize {
         if most == 0 || !waiting.has_some() || !self.may_begin() {
             return 0;
         }
         let mut count = 0;
         while count < most
-            && let Some(removal) = waiting.take()
+            && pieces > 0
+            && let Some(mut removal) = waiting.take()
         {
             // Whoever collects has other things to do, and what is left goes at the next opening.
-            self.unless_stopped(|| quietly(removal));
-            count += 1;
+            let mut is_done = true;
+            self.unless_stopped(|| quietly(|| is_done = removal()));
+            if is_done {
+                count += 1;
+            } else {
+                pieces -= 1;
+                waiting.put_back(removal);
+            }
         }
         count
-    }
-
-    /// Does a part of those that wait, at least `least`: the more wait, the more, so that they stay few
-    /// however fast they come.
-    pub fn collect_some(&self, least: usize) {
-        if self.waiting.has_some() {
-            let count = lock(&self.waiting.removals).as_ref().map_or(0, VecDeque::len);
-            self.collect(least.max(count / 64));
-        }
     }
 
     /// Stops them for good. Waits for those under way.

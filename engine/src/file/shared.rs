@@ -13,6 +13,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::piecewise::PiecewiseRemoval;
 use super::removals::Removals;
 use super::spare::SpareFiles;
 use crate::disk::open_files::{OpenFiles, Slot};
@@ -230,21 +231,19 @@ impl Drop for SharedFile {
         }
         let (disk, path) = (Arc::clone(&self.counted.disk), std::mem::take(&mut self.path));
         let was_kept = self.was_kept.load(Ordering::Acquire);
-        let spares = self.spares.take().filter(|_| !was_kept);
+        let mut spares = self.spares.take().filter(|_| !was_kept);
         // It may stay open as long, since closing what has no name any more is what frees its blocks.
         let slot = Arc::clone(&self.slot);
+        let mut removal = PiecewiseRemoval::new(&disk, path);
         self.counted.removals.leave(move || {
-            if let Some(spares) = &spares {
-                let open = || disk.open(&path, Mode::Read, Access::Buffered);
-                let file = slot.open_file().map_or_else(open, Ok);
-                if file.and_then(|file| file.len()).is_ok_and(|length| spares.offer(&path, length))
-                {
-                    return;
+            if let Some(spares) = spares.take() {
+                let open = || disk.open(removal.path(), Mode::Read, Access::Buffered);
+                let length = slot.open_file().map_or_else(open, Ok).and_then(|file| file.len());
+                if length.is_ok_and(|length| spares.offer(removal.path(), length)) {
+                    return true;
                 }
             }
-            // Best effort, as the header says: the next opening finds what stays.
-            let _ = disk.remove(&path);
-            drop(slot);
+            removal.go_on()
         });
     }
 }

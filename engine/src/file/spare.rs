@@ -17,7 +17,7 @@ use crate::sync::{Mutex, lock};
 /// Bytes that a call of [`SpareFiles::shed`] frees.
 const SHED_BYTES: u64 = 1 << 20;
 
-/// How many files that wait to be removed a call of [`SpareFiles::take`] looks at, before it takes one.
+/// How many files that wait to be removed a call of [`SpareFiles::take`] looks at, at least, before it takes one.
 const COLLECTED: usize = 4;
 
 /// A bounded number of spare files in one folder.
@@ -82,7 +82,7 @@ impl SpareFiles {
         access: Access,
         about_bytes: u64,
     ) -> Result<Option<Arc<dyn File>>> {
-        self.removals.collect(COLLECTED);
+        self.removals.collect_some(COLLECTED);
         if lock(&self.files).is_empty() || !self.removals.may_begin() {
             return Ok(None);
         }

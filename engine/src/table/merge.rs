@@ -13,7 +13,7 @@ mod run_builder;
 mod sorter;
 mod union_merge;
 
-pub use job::{Input, MergeJob, MergePlan, MergeState, UnionPart};
+pub use job::{Input, MergeJob, MergePlan, MergeState, UnionPart, last_filter_cost};
 pub use levels::{Level, Merging, Schedule, Shape};
 pub use output::BlobPlan;
 pub use run_builder::RunBuilder;

@@ -21,8 +21,11 @@ use crate::table::runs::blob::{BlobFile, BlobSpan};
 
 /// Entries at which the youngest layer is full: few enough to make room among them by moving.
 const YOUNG_ENTRIES: usize = 512;
-/// Entries that a merged layer has at most, so that no merge takes more than a few milliseconds.
-const MERGED_ENTRIES: usize = 1 << 18;
+/// Entries that a merged layer has at most: in a small buffer a merge is to take a part of a millisecond, and in a large
+/// one layers are to stay few.
+const MERGED_ENTRIES: std::ops::Range<u64> = 1 << 13..1 << 18;
+/// A merged layer has at most one entry for so many bytes of a full buffer.
+const BYTES_A_MERGED_ENTRY: u64 = 256;
 /// How many inserts [`WriteBuffer::prefetch`] helps at once.
 pub const PREFETCHED: usize = 16;
 
@@ -37,6 +40,8 @@ pub struct WriteBuffer {
     layers: Arc<Vec<Arc<Layer>>>,
     /// Entries and bytes of the layer that was the youngest before: the next is likely to be alike.
     room: (usize, usize),
+    /// See [`MERGED_ENTRIES`].
+    merged_max: usize,
     filter: BufferFilter,
     entry_count: u64,
     cost_bytes: u64,
@@ -109,6 +114,8 @@ impl WriteBuffer {
             young: Arc::default(),
             layers: Arc::default(),
             room: (0, 0),
+            merged_max: (bytes / BYTES_A_MERGED_ENTRY)
+                .clamp(MERGED_ENTRIES.start, MERGED_ENTRIES.end) as usize,
             filter: BufferFilter::new(bytes),
             entry_count: 0,
             cost_bytes: 0,
@@ -238,7 +245,7 @@ impl WriteBuffer {
         layers.push(std::mem::take(&mut self.young));
         while let [.., older, newer] = &layers[..]
             && older.len() < 2 * newer.len()
-            && older.len() + newer.len() <= MERGED_ENTRIES
+            && older.len() + newer.len() <= self.merged_max
         {
             let merged = Arc::new(Layer::merged(older, newer));
             layers.truncate(layers.len() - 2);

@@ -76,10 +76,13 @@ pub fn bits_within(wanted: u8, room: u64, entries: u64) -> u8 {
 }
 
 /// Collects the hashes of a segment's keys, so that the filter can be sized by their exact count.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FilterBuilder {
     bits_per_entry: u32,
     hashes: Vec<u64>,
+    /// What is built of it, once all hashes are there, and how many of these it has.
+    begun: Option<Filter>,
+    inserted: usize,
 }
 
 impl FilterBuilder {
@@ -87,13 +90,14 @@ impl FilterBuilder {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.hashes.capacity() * size_of::<u64>()
+            + self.begun.as_ref().map_or(0, Filter::memory_bytes)
     }
 
     /// For a filter of 1 to [`BITS_PER_ENTRY_MAX`] bits per entry; 0 collects nothing.
     #[must_use]
     pub fn new(bits_per_entry: u32) -> Self {
         assert!(bits_per_entry <= BITS_PER_ENTRY_MAX, "{bits_per_entry} bits per entry");
-        FilterBuilder { bits_per_entry, hashes: Vec::new() }
+        FilterBuilder { bits_per_entry, hashes: Vec::new(), begun: None, inserted: 0 }
     }
 
     /// Adds the key with this hash, from `format::hash::hash(salt, key)`.
@@ -104,22 +108,31 @@ impl FilterBuilder {
         }
     }
 
-    /// Builds the filter; `None` when there is nothing to filter or no bit to do it with.
-    #[must_use]
-    pub fn finish(self, salt: u64) -> Option<Filter> {
+    /// Puts up to `most` hashes more into the filter, after the last was added; how many there were. A filter of
+    /// a whole segment takes milliseconds, which no update has at once.
+    pub fn build_part(&mut self, salt: u64, most: usize) -> usize {
         if self.hashes.is_empty() {
-            return None;
+            return 0;
         }
-        let bits = self.hashes.len() * self.bits_per_entry as usize;
-        let mut filter = Filter {
-            salt,
-            probes: probes_for(self.bits_per_entry),
-            blocks: vec![Block([0; 8]); bits.div_ceil(BLOCK_BITS)],
-        };
-        for &hash in &self.hashes {
+        let (bits_per_entry, count) = (self.bits_per_entry, self.hashes.len());
+        let filter = self.begun.get_or_insert_with(|| {
+            let bits = count * bits_per_entry as usize;
+            let blocks = vec![Block([0; 8]); bits.div_ceil(BLOCK_BITS)];
+            Filter { salt, probes: probes_for(bits_per_entry), blocks }
+        });
+        let part = &self.hashes[self.inserted..count.min(self.inserted.saturating_add(most))];
+        for &hash in part {
             filter.insert(hash);
         }
-        Some(filter)
+        self.inserted += part.len();
+        part.len()
+    }
+
+    /// Builds the filter, or what is left of it; `None` when there is nothing to filter or no bit to do it with.
+    #[must_use]
+    pub fn finish(mut self, salt: u64) -> Option<Filter> {
+        self.build_part(salt, usize::MAX);
+        self.begun
     }
 }
 
@@ -272,6 +285,27 @@ mod tests {
             rate += chance * set.powf(k);
         }
         rate
+    }
+
+    #[test]
+    fn a_filter_built_in_parts_is_the_one_built_at_once() {
+        let hashes: Vec<_> = (0..1_000).map(|number| hash(7, &u64::to_le_bytes(number))).collect();
+        let builder = || {
+            let mut builder = FilterBuilder::new(10);
+            hashes.iter().for_each(|hash| builder.add(*hash));
+            builder
+        };
+        let whole = builder().finish(7).unwrap();
+        let mut parts = builder();
+        assert_eq!(parts.build_part(7, 300), 300);
+        assert_ne!(parts.begun.as_ref(), Some(&whole));
+        assert_eq!(parts.build_part(7, 300), 300);
+        let mut to_the_end = parts.clone();
+        assert_eq!(to_the_end.build_part(7, 500), 400);
+        assert_eq!(to_the_end.build_part(7, 500), 0);
+        assert_eq!(parts.finish(7).as_ref(), Some(&whole));
+        assert_eq!(to_the_end.finish(7), Some(whole));
+        assert_eq!(FilterBuilder::new(10).build_part(7, 1), 0);
     }
 
     #[test]

@@ -150,6 +150,10 @@ impl RangeFilterBuilder {
     }
 }
 
+/// How many words without a key a question looks at. Keys that lie in heaps leave thousands between them, and where those
+/// end is a bound as good as any.
+const WORDS_LOOKED_AT: usize = 16;
+
 /// A range filter in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeFilter {
@@ -165,8 +169,13 @@ impl RangeFilter {
         let bucket = self.buckets.of(self.buckets.head(key));
         let mut word = (bucket / 64) as usize;
         let mut bits = self.words[word] & (u64::MAX << (bucket % 64));
+        let end = word + WORDS_LOOKED_AT;
         while bits == 0 {
             word += 1;
+            if word == end && word < self.words.len() {
+                let start = self.buckets.start(word as u64 * 64) as u64;
+                return Nearest::Head(self.buckets.first.saturating_add(start));
+            }
             // The last bit is set, and it is not before this key's.
             let Some(&next) = self.words.get(word) else { return Nearest::Here };
             bits = next;
@@ -185,7 +194,12 @@ impl RangeFilter {
         let bucket = self.buckets.of(self.buckets.head(key));
         let mut word = (bucket / 64) as usize;
         let mut bits = self.words[word] & (u64::MAX >> (63 - bucket % 64));
+        let end = word.checked_sub(WORDS_LOOKED_AT);
         while bits == 0 {
+            if Some(word) == end {
+                let above = self.buckets.start((word as u64 + 1) * 64) as u64;
+                return Nearest::Head(self.buckets.first.saturating_add(above - 1));
+            }
             // The first bit is set.
             let Some(previous) = word.checked_sub(1) else { return Nearest::Here };
             word = previous;

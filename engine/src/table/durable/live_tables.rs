@@ -434,7 +434,7 @@ impl LiveTables {
         let writer = self.writer(name, &entry.live)?;
         entries.insert(name.to_owned(), entry);
         self.write(entries, id + 1, &named)?;
-        self.store.remove_long(usize::MAX);
+        self.store.remove_long();
         Ok(writer)
     }
 
@@ -447,7 +447,7 @@ impl LiveTables {
         let (mut entries, next_id) = self.entries();
         entries.remove(name);
         self.write(entries, next_id, &NamedSegments::new())?;
-        self.store.remove_long(usize::MAX);
+        self.store.remove_long();
         Ok(())
     }
 
@@ -480,10 +480,10 @@ impl LiveTables {
             }
         }
         if !self.is_owed.load(Ordering::Acquire) {
-            self.store.remove_long(1);
+            self.store.remove_piece_of_long();
         } else if is_late || !self.prepare(log, &mut ahead)? {
             // Those of the checkpoint before, where no update had time for them.
-            self.store.remove_long(usize::MAX);
+            self.store.remove_long();
             let (entries, next_id) = self.entries();
             let count = entries.len() as u64;
             self.store.observe(Operation::Checkpoint, count, || {

@@ -2,8 +2,8 @@
 //!
 //! It appears whole, by the rename of a synced file, after everything that it names is synced. What
 //! a write buffer held is one more run, the base, which counts as part of the buffer again when the
-//! snapshot is opened. A merge is recorded at its boundary, so at most one segment of its work is
-//! done again.
+//! snapshot is opened. A merge is recorded at its boundary, so less than two segments of its
+//! work are done again.
 //!
 //! Format document: `docs/format/snapshot.md`.
 

@@ -23,7 +23,7 @@ pub fn segment(segment: &Arc<Segment>) -> Result<()> {
     };
     let index = segment.index()?;
     let (filter, salt) = (segment.filter()?, Salt::new(segment.salt()));
-    let ranges = segment.range_filter()?;
+    let ranges = segment.read_range_filter()?;
     let run = Run::new(vec![Arc::clone(segment)]);
     let mut reader = RunReader::new(&run, None, ReadOptions::default())?;
     let (mut count, mut last): (u64, Option<Vec<u8>>) = (0, None);
@@ -39,7 +39,7 @@ pub fn segment(segment: &Arc<Segment>) -> Result<()> {
         if filter.is_some_and(|filter| !filter.probe(salt.hash(key))) {
             return Err(wrong("a filter that passes entry", &count, &"one that does not"));
         }
-        if ranges.is_some_and(|filter| !filter.may_hold(key)) {
+        if ranges.as_ref().is_some_and(|filter| !filter.may_hold(key)) {
             return Err(wrong("a range filter that passes entry", &count, &"one that does not"));
         }
         if count == 0 && key != &meta.first_key[..] {

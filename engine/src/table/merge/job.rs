@@ -5,6 +5,9 @@
 //! below it. Readers take keys up to the boundary from the outputs and later ones from the inputs,
 //! so a merge frees space as it goes and can be resumed at its boundary after an error or a reopen.
 //!
+//! The filter of a finished segment is built while the next is merged, and that of the last one after it, for a part
+//! of the debt of its own: at once it would take milliseconds.
+//!
 //! Invariant: a published state has the same content as the inputs had.
 
 use std::collections::BTreeSet;
@@ -40,6 +43,14 @@ impl Input {
         }
     }
 
+    /// How many entries it has.
+    pub fn entry_count(&self) -> u64 {
+        match self {
+            Input::Buffer(buffer) => buffer.entry_count(),
+            Input::Run(run) => run.entry_count(),
+        }
+    }
+
     /// Its segments.
     pub fn segments(&self) -> &[Arc<Segment>] {
         match self {
@@ -66,7 +77,7 @@ pub struct MergeState {
     pub boundary: Option<Arc<[u8]>>,
     /// What is left, newest first: entries after the boundary count, earlier ones do not.
     pub inputs: Vec<Input>,
-    /// Cost of the input entries up to the boundary.
+    /// Cost of the input entries up to the boundary, and of the last filter when all is merged.
     pub spent: u64,
     /// Whether all is merged, so that the outputs are the result.
     pub done: bool,
@@ -77,8 +88,8 @@ pub struct MergeState {
 pub struct MergePlan {
     /// What it is for.
     pub purpose: Purpose,
-    /// Cost of all entries of all inputs, those below the boundary included, and of the values that
-    /// leave sparse blob files.
+    /// Cost of all entries of all inputs, those below the boundary included, of the values that leave sparse
+    /// blob files, and about that of the last filter.
     pub debt: u64,
     /// Nothing older lies below the inputs: deletes end here.
     pub bottom: bool,
@@ -165,6 +176,8 @@ struct Work {
     /// None until the first step after a start or a failure.
     merge: Option<AnyMerge>,
     builder: Option<Output>,
+    /// A segment that has all its entries and not yet its filter, and what was spent when it had them.
+    ending: Option<(Output, u64)>,
     /// The blob files that values are moved from, as found at the start.
     sparse: Arc<BTreeSet<u64>>,
     /// What the readers and the output take of the session's memory, and the readers' part of it.
@@ -206,7 +219,7 @@ impl MergeJob {
     ) -> Arc<Self> {
         let entries: u64 = inputs.iter().map(Input::cost).sum();
         let moved: u64 = blobs.sparse(inputs.iter().flat_map(Input::segments)).values().sum();
-        let debt = entries + moved;
+        let debt = entries + moved + last_filter_cost(&inputs, filter_bits, &store);
         let state = MergeState {
             outputs: Arc::new(Run::default()),
             boundary: None,
@@ -232,6 +245,7 @@ impl MergeJob {
         let work = Work {
             merge: None,
             builder: None,
+            ending: None,
             sparse: Arc::default(),
             charge: None,
             readers_bytes: 0,
@@ -271,7 +285,7 @@ impl MergeJob {
         self.state().parts(groups.expect("the merge is one of a union"))
     }
 
-    /// Cost of the input entries read so far.
+    /// Cost of the input entries read so far, and of what the last filter has of them.
     pub fn spent(&self) -> u64 {
         self.spent.load(Ordering::Acquire)
     }
@@ -315,8 +329,9 @@ impl MergeJob {
                 work.charge = None;
             }
             if let Some(charge) = &work.charge {
-                let output = work.builder.as_ref().map_or(0, Output::memory_bytes);
-                charge.set(work.readers_bytes + output);
+                let ending = work.ending.as_ref().map(|(output, _)| output);
+                let outputs = work.builder.iter().chain(ending).map(Output::memory_bytes);
+                charge.set(work.readers_bytes + outputs.sum::<u64>());
             }
             self.store.spares.shed();
             work.under_way = false;
@@ -392,16 +407,50 @@ impl MergeJob {
                 }
                 Ok(())
             })?;
-            let Some(cost) = cost else {
-                return self.finish_segment(work, true);
-            };
+            let Some(cost) = cost else { return self.end(work, target) };
             *spent += cost + moved;
+            if let Some((output, _)) = &mut work.ending {
+                // Of entries with long values there are few, and as much time for each.
+                let most = FILTERED_AN_ENTRY + (cost / BYTES_A_FILTERED) as usize;
+                if output.build_filter(most) < most {
+                    self.finish_ending(work)?;
+                }
+            }
             if work.builder.as_ref().is_some_and(|output| output.is_full(segment_bytes)) {
-                self.finish_segment(work, false)?;
+                self.finish_ending(work)?;
+                work.ending = work.builder.take().map(|output| (output, work.spent));
+                if self.plan.filter_bits == 0 {
+                    self.finish_ending(work)?;
+                }
             }
         }
         let exhausted = work.merge.as_ref().is_some_and(|merge| !merge.has_next());
-        if exhausted { self.finish_segment(work, true) } else { Ok(()) }
+        if exhausted { self.end(work, target) } else { Ok(()) }
+    }
+
+    /// Finishes the last segments, when all entries are merged, as far as `target` goes.
+    fn end(&self, work: &mut Work, target: u64) -> Result<()> {
+        let ending = work.ending.as_mut().map(|(output, _)| output);
+        for output in ending.into_iter().chain(&mut work.builder) {
+            loop {
+                let built = output.build_filter(FILTERED_AT_ONCE);
+                work.spent += built as u64 * FILTER_COST;
+                if built < FILTERED_AT_ONCE {
+                    break;
+                }
+                if work.spent >= target {
+                    return Ok(());
+                }
+            }
+        }
+        self.finish_ending(work)?;
+        self.finish_segment(work.builder.take(), work.spent, true)
+    }
+
+    /// Finishes the segment that has all its entries, if there is one.
+    fn finish_ending(&self, work: &mut Work) -> Result<()> {
+        let Some((output, spent)) = work.ending.take() else { return Ok(()) };
+        self.finish_segment(Some(output), spent, false)
     }
 
     /// Readers of the inputs, after the boundary.
@@ -456,12 +505,10 @@ impl MergeJob {
         Arc::new(files.into_keys().collect())
     }
 
-    /// Finishes the output segment and publishes the state after it. Where nobody reads that, it changes in
-    /// place, which costs no more the more segments there are.
-    fn finish_segment(&self, work: &mut Work, end: bool) -> Result<()> {
-        let builder = work.builder.take();
-        let finished = builder.map(|builder| builder.finish(&self.store)).transpose()?;
-        let spent = work.spent;
+    /// Finishes a segment and publishes the state after it, when so much was spent. Where nobody reads that, it
+    /// changes in place, which costs no more the more segments there are.
+    fn finish_segment(&self, output: Option<Output>, spent: u64, end: bool) -> Result<()> {
+        let finished = output.map(|output| output.finish(&self.store)).transpose()?;
         let mut gone = Vec::new();
         let mut published = lock(&self.state);
         if let Some(state) = Arc::get_mut(&mut published).filter(|state| state.is_unread()) {
@@ -487,6 +534,7 @@ impl MergeJob {
         work.merge = None;
         work.charge = None;
         work.builder = None;
+        work.ending = None;
         work.spent = self.state().spent;
     }
 }
@@ -510,6 +558,39 @@ impl Drop for Request {
             self.job.requested.store(0, Ordering::Release);
         }
     }
+}
+
+/// What it costs to put an entry into a filter, beside what merging costs. Both in bytes of entries.
+const FILTER_COST: u64 = 16;
+/// How many entries go into the filter of the segment before for each that is merged: its filter is done
+/// when the next segment has half of its entries.
+const FILTERED_AN_ENTRY: usize = 2;
+/// And one more for so many bytes of it.
+const BYTES_A_FILTERED: u64 = 64;
+/// How many go into the last one in a step.
+const FILTERED_AT_ONCE: usize = 64;
+
+/// What the filter that is built when all entries are merged costs at most: the last segment has no more entries than
+/// each input has in its last bytes of a segment.
+pub fn last_filter_cost(inputs: &[Input], filter_bits: u8, store: &SegmentStore) -> u64 {
+    if filter_bits == 0 {
+        return 0;
+    }
+    let entries = |input: &Input| match input {
+        Input::Buffer(buffer) => buffer.entry_count(),
+        Input::Run(run) => {
+            let (mut bytes, mut entries) = (0, 0);
+            for segment in run.segments().iter().rev() {
+                entries += segment.meta().entries();
+                bytes += segment.meta().file_bytes();
+                if bytes >= store.segment_bytes() {
+                    break;
+                }
+            }
+            entries
+        }
+    };
+    inputs.iter().map(entries).sum::<u64>() * FILTER_COST
 }
 
 /// Bytes that each reader of so many reads at once.

@@ -258,11 +258,7 @@ impl Schedule<'_> {
             (true, Lookups::Mixed) => self.options.filter_bits.min(10),
             (false, _) => self.options.filter_bits,
         };
-        let count = |input: &Input| match input {
-            Input::Buffer(buffer) => buffer.entry_count(),
-            Input::Run(run) => run.entry_count(),
-        };
-        let entries: u64 = inputs.iter().map(count).sum();
+        let entries: u64 = inputs.iter().map(Input::entry_count).sum();
         let taken: u64 = shape.runs().map(|run| run.filter_bytes()).sum();
         let room = self.options.filter_bytes_max.saturating_sub(taken);
         bits_within(wanted, room, entries)

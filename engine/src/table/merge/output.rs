@@ -199,6 +199,11 @@ impl Output {
             || self.uses.len() + 2 > BLOB_FILES_MAX as usize
     }
 
+    /// Puts up to `most` entries into the segment's filter, after the last was added; how many there were.
+    pub fn build_filter(&mut self, most: usize) -> usize {
+        self.segment.build_filter(most)
+    }
+
     /// Finishes the files. Does not sync them.
     pub fn finish(mut self, store: &SegmentStore) -> Result<Arc<Segment>> {
         self.end_blob(store)?;

@@ -11,7 +11,7 @@ use super::blob::{self, BlobFile, BlobUse};
 use super::segment_meta::{Footer, SegmentMeta, page_offset};
 use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode, Queue, Read, read_batch};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::file::shared::SharedFile;
 use crate::file::sync_once::SyncOnce;
 use crate::format::codec::Decoder;
@@ -466,11 +466,23 @@ impl Segment {
         }
     }
 
+    /// Damage makes ranges slower, as if there were no filter; whoever looks for damage reads it himself.
     #[cold]
     fn load_range_filter(&self) -> Result<Option<&RangeFilter>> {
-        let Some((page, bytes)) = self.meta.footer.range_filter() else {
-            return Ok(self.range_filter.get_or_init(|| None).as_ref());
+        let filter = match self.read_range_filter() {
+            Err(error) if error.kind() == Kind::Corrupt => None,
+            read => read?,
         };
+        let kept = self.range_filter.get_or_init(|| {
+            self.charge(filter.as_ref().map_or(0, RangeFilter::memory_bytes));
+            filter
+        });
+        Ok(kept.as_ref())
+    }
+
+    /// Reads the range filter and keeps nothing; `None` when the segment has none. `Io`, `Corrupt`.
+    pub fn read_range_filter(&self) -> Result<Option<RangeFilter>> {
+        let Some((page, bytes)) = self.meta.footer.range_filter() else { return Ok(None) };
         let buffer = self.read_region(page, bytes)?;
         let bytes = &buffer.as_slice()[..bytes as usize];
         let filter = RangeFilter::decode(self.path(), page, self.meta.identity, bytes)?;
@@ -478,11 +490,7 @@ impl Segment {
             let (path, offset) = (self.path(), page_offset(page));
             return Err(Error::corrupt(path, offset, "the keys that the segment has", "others"));
         }
-        let kept = self.range_filter.get_or_init(|| {
-            self.charge(filter.memory_bytes());
-            Some(filter)
-        });
-        Ok(kept.as_ref())
+        Ok(Some(filter))
     }
 
     /// Memory of the filter and of the range filter, as far as they are loaded, in bytes.

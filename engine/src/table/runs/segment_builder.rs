@@ -349,6 +349,11 @@ impl SegmentBuilder {
         Ok(first)
     }
 
+    /// Puts up to `most` entries into the filter, after the last was added; how many there were.
+    pub fn build_filter(&mut self, most: usize) -> usize {
+        self.filter.build_part(self.options.salt, most)
+    }
+
     /// Writes filters, index, list of blob files and footer. Does not sync: see [`Finished::sync`].
     /// There must be an entry.
     pub fn finish(mut self) -> Result<Finished> {

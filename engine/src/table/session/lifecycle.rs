@@ -264,7 +264,7 @@ impl Session {
         let was_sound = self.store.is_sound();
         // In a folder that took the place of this one, the files are another's.
         let locked = if was_sound { self.store.check_lock() } else { Ok(()) };
-        self.store.remove_long(usize::MAX);
+        self.store.remove_long();
         self.store.close();
         // Only now, when nothing is acknowledged any more and no sync fails elsewhere.
         let is_sound = self.store.is_sound();

@@ -12,6 +12,7 @@ use crate::table::bytes::operator::MergeOperator;
 use crate::table::durable::snapshot::UNION_RUNS_MAX;
 use crate::table::merge::{
     BlobPlan, Groups, Input, MergeJob, MergePlan, MergeState, Merging, Schedule, Shape, UnionPart,
+    last_filter_cost,
 };
 use crate::table::runs::Run;
 use crate::table::shared::{Purpose, paths};
@@ -106,15 +107,17 @@ impl Session {
             let schedule = Schedule { store: &self.store, options: &options, work: 0 };
             let blobs = BlobPlan::of_union(&options);
             let moved = blobs.sparse(inputs.iter().flat_map(Input::segments));
+            let filter_bits = schedule.filter_bits(&shape, &inputs, true);
             let plan = MergePlan {
                 purpose: Purpose::Merge,
                 debt: inputs
                     .iter()
                     .map(Input::cost)
                     .chain(moved.into_values())
+                    .chain([last_filter_cost(&inputs, filter_bits, &self.store)])
                     .fold(0, u64::saturating_add),
                 bottom: true,
-                filter_bits: schedule.filter_bits(&shape, &inputs, true),
+                filter_bits,
                 blobs,
                 groups: Some(Arc::new(Groups {
                     ends: parts.iter().map(|part| part.end as u16).collect(),

@@ -13,8 +13,9 @@ use super::options::{Executor, Operation, SessionOptions};
 use super::paths::{self, SEGMENTS, SESSION};
 use super::unsynced::{Unsynced, UnsyncedFiles};
 use crate::cache::{Cache, CachedFile, Charge};
-use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue, quietly, remove_quietly};
+use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue, quietly};
 use crate::error::{Error, Kind, Result};
+use crate::file::piecewise::PiecewiseRemoval;
 use crate::file::removals::Removals;
 use crate::file::shared::{Counted, SharedFile};
 use crate::file::spare::SpareFiles;
@@ -258,13 +259,17 @@ impl SegmentStore {
         self.removals.collect_some(REMOVED_AT_ONCE);
     }
 
-    /// Leaves the long file at `path`, which is none of them, to [`SegmentStore::remove_long`] and to whoever
-    /// finds no room; `after` is done then.
-    pub fn leave_long(&self, path: String, after: impl FnOnce() + Send + 'static) {
-        let disk = Arc::clone(&self.disk);
+    /// Leaves the long file at `path`, which is none of them, to [`SegmentStore::remove_piece_of_long`] and to
+    /// whoever finds no room; `after` is done then.
+    pub fn leave_long(&self, path: String, after: impl Fn() + Send + 'static) {
+        // Its bytes are durable, so that nothing is written for being forgotten.
+        let mut removal = PiecewiseRemoval::new(&self.disk, path);
         self.removals.leave_long(move || {
-            remove_quietly(&*disk, &path);
-            after();
+            let is_done = removal.go_on();
+            if is_done {
+                after();
+            }
+            is_done
         });
     }
 
@@ -273,9 +278,14 @@ impl SegmentStore {
         self.removals.has_long()
     }
 
-    /// Removes up to `most` of them; the next opening does the rest.
-    pub fn remove_long(&self, most: usize) {
-        self.removals.collect_long(most);
+    /// Removes them all.
+    pub fn remove_long(&self) {
+        self.removals.collect_long(usize::MAX);
+    }
+
+    /// Removes a piece of one of them, for whoever has to be quick.
+    pub fn remove_piece_of_long(&self) {
+        self.removals.collect_piece_of_long();
     }
 
     /// Removes all of them.

@@ -485,6 +485,7 @@ impl OpenFile {
         if let Some(segment) = &self.segment {
             segment.index()?;
             segment.filter()?;
+            segment.read_range_filter()?;
             segment.read_blob_list()?;
         }
         Ok(true)

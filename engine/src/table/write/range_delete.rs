@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::table::buffer::Batch;
 use crate::table::bytes::{EntryKind, KeyRange};
 use crate::table::durable::{LogPoint, ShapeCut};
-use crate::table::merge::{Input, MergeJob, MergeState, Merging, Shape};
+use crate::table::merge::{Input, MergeJob, MergeState, Merging, Shape, last_filter_cost};
 use crate::table::runs::{Run, Segment};
 use crate::table::shared::SegmentStore;
 
@@ -144,8 +144,9 @@ impl Cut<'_> {
         if !is_cut {
             return None;
         }
-        let left: u64 = inputs.iter().map(Input::cost).sum();
         let mut plan = plan.clone();
+        let left = inputs.iter().map(Input::cost).sum::<u64>()
+            + last_filter_cost(&inputs, plan.filter_bits, self.store);
         plan.debt = plan.debt.min(state.spent.saturating_add(left));
         let next = MergeState {
             outputs: outputs.unwrap_or_else(|| Arc::clone(&state.outputs)),

@@ -19,11 +19,18 @@ pub fn cost(run: &Run) -> u64 {
     run.values().map(|entry| entry.cost).sum()
 }
 
+/// What an entry of the result costs in the filter, and how many of them are put there in a step.
+const FILTER_COST: u64 = 16;
+const FILTER_STEP: u64 = 64;
+
 /// A merge under way: the cost of each key that is left, and the result.
 #[derive(Debug)]
 struct Job {
     debt: u64,
     left: VecDeque<u64>,
+    /// Entries of the result that are not in its filter.
+    unfiltered: u64,
+    is_done: bool,
     spent: u64,
     result: Run,
 }
@@ -38,12 +45,14 @@ impl Job {
             }
         }
         let kept = steps.iter().filter(|(_, (_, entry))| !(bottom && entry.is_delete));
-        Job {
-            debt: inputs.iter().map(|run| cost(run)).sum(),
-            left: steps.values().map(|(cost, _)| *cost).collect(),
-            spent: 0,
-            result: kept.map(|(key, (_, entry))| (*key, *entry)).collect(),
-        }
+        let entries: usize = inputs.iter().map(|run| run.len()).sum();
+        let debt = inputs.iter().map(|run| cost(run)).sum::<u64>() + entries as u64 * FILTER_COST;
+        let left = steps.values().map(|(cost, _)| *cost).collect();
+        Job::with(debt, left, kept.map(|(key, (_, entry))| (*key, *entry)).collect())
+    }
+
+    fn with(debt: u64, left: VecDeque<u64>, result: Run) -> Job {
+        Job { debt, left, unfiltered: result.len() as u64, is_done: false, spent: 0, result }
     }
 
     /// Works until `target` is spent; returns the work.
@@ -54,11 +63,20 @@ impl Job {
             let Some(cost) = self.left.pop_front() else { break };
             self.spent += cost;
         }
+        while self.left.is_empty() && !self.is_done {
+            let built = self.unfiltered.min(FILTER_STEP);
+            self.unfiltered -= built;
+            self.spent += built * FILTER_COST;
+            self.is_done = built < FILTER_STEP;
+            if self.spent >= target {
+                break;
+            }
+        }
         self.spent - before
     }
 
     fn is_done(&self) -> bool {
-        self.left.is_empty()
+        self.is_done
     }
 }
 
@@ -127,9 +145,11 @@ impl Table {
     pub fn union(buffer_bytes: u64, ratio: usize, tables: &[Table]) -> Table {
         let mut steps: BTreeMap<u64, u64> = BTreeMap::new();
         let mut result = Run::new();
+        let mut entries = 0;
         for table in tables {
             let mut own = Run::new();
             for run in table.runs() {
+                entries += run.len() as u64;
                 for (key, entry) in run {
                     *steps.entry(*key).or_insert(0) += entry.cost;
                     own.entry(*key).or_insert(*entry);
@@ -139,8 +159,8 @@ impl Table {
                 result.entry(key).or_insert(entry);
             }
         }
-        let debt = steps.values().sum();
-        let job = Job { debt, left: steps.into_values().collect(), spent: 0, result };
+        let debt = steps.values().sum::<u64>() + entries * FILTER_COST;
+        let job = Job::with(debt, steps.into_values().collect(), result);
         let due = (debt / ratio as u64).max(buffer_bytes);
         let union = (debt > 0).then_some(Merging { job, start: 0, due, to_last: true });
         Table { union, ..Table::new(buffer_bytes, ratio) }
