@@ -45,7 +45,8 @@ pub(crate) struct Shared {
     is_poisoned: AtomicBool,
     path: PathBuf,
     /// Last, because the store goes before its folder.
-    _cleanup: Option<Cleanup>,
+    #[allow(dead_code)] // it acts when it is dropped
+    cleanup: Option<Cleanup>,
 }
 
 /// Removes a folder when it is dropped.
@@ -116,9 +117,9 @@ impl Database {
             Some((name.clone(), Arc::new(Named::new(name, table.to_owned()))))
         });
         let keyspaces = RwLock::new(Arc::new(named.collect()));
-        let _cleanup = is_temporary.then(|| Cleanup(path.to_owned()));
+        let cleanup = is_temporary.then(|| Cleanup(path.to_owned()));
         let (path, is_poisoned) = (path.to_owned(), AtomicBool::new(false));
-        Ok(Database(Arc::new(Shared { store, keyspaces, is_poisoned, path, _cleanup })))
+        Ok(Database(Arc::new(Shared { store, keyspaces, is_poisoned, path, cleanup })))
     }
 
     /// The keyspace `name`, made by `create_options` if it is not there. One that is made is durable.

@@ -47,8 +47,8 @@ pub struct Iter(Option<Range>);
 
 impl Iter {
     /// What `pick` takes from a view; nothing without one.
-    pub(crate) fn over(view: Option<View>, pick: impl FnOnce(&View) -> Range) -> Iter {
-        Iter(view.as_ref().map(pick))
+    pub(crate) fn over(view: Option<&View>, pick: impl FnOnce(&View) -> Range) -> Iter {
+        Iter(view.map(pick))
     }
 }
 

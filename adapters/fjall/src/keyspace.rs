@@ -210,17 +210,17 @@ impl Keyspace {
     #[must_use]
     #[allow(clippy::iter_without_into_iter)] // the peer's shape
     pub fn iter(&self) -> Iter {
-        Iter::over(self.view().ok(), View::iter)
+        Iter::over(self.view().ok().as_ref(), View::iter)
     }
 
     /// The entries of a range.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Iter {
-        Iter::over(self.view().ok(), |view| readable::range(view, &range))
+        Iter::over(self.view().ok().as_ref(), |view| readable::range(view, &range))
     }
 
     /// The entries whose keys begin with `prefix`.
     #[allow(clippy::needless_pass_by_value)] // the peer's shape
     pub fn prefix<K: AsRef<[u8]>>(&self, prefix: K) -> Iter {
-        Iter::over(self.view().ok(), |view| view.prefix(&prefix))
+        Iter::over(self.view().ok().as_ref(), |view| view.prefix(&prefix))
     }
 }

@@ -123,7 +123,7 @@ impl Readable for Snapshot {
     }
 
     fn iter(&self, keyspace: impl AsRef<Keyspace>) -> Iter {
-        Iter::over(self.view(keyspace.as_ref()), View::iter)
+        Iter::over(self.view(keyspace.as_ref()).as_ref(), View::iter)
     }
 
     fn len(&self, keyspace: impl AsRef<Keyspace>) -> Result<usize> {
@@ -136,10 +136,10 @@ impl Readable for Snapshot {
         keyspace: impl AsRef<Keyspace>,
         bounds: R,
     ) -> Iter {
-        Iter::over(self.view(keyspace.as_ref()), |view| range(view, &bounds))
+        Iter::over(self.view(keyspace.as_ref()).as_ref(), |view| range(view, &bounds))
     }
 
     fn prefix<K: AsRef<[u8]>>(&self, keyspace: impl AsRef<Keyspace>, prefix: K) -> Iter {
-        Iter::over(self.view(keyspace.as_ref()), |view| view.prefix(&prefix))
+        Iter::over(self.view(keyspace.as_ref()).as_ref(), |view| view.prefix(&prefix))
     }
 }

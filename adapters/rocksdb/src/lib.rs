@@ -1,6 +1,6 @@
 //! The interface of rust-rocksdb on varvite.
 //!
-//! A program that uses RocksDB tries varvite by one line in its `Cargo.toml`; the README has it, with what is
+//! A program that uses `RocksDB` tries varvite by one line in its `Cargo.toml`; the README has it, with what is
 //! not there. A database is a varvite session with a log, a column family one of its live tables; the program
 //! `varvite` works on the folder.
 //!

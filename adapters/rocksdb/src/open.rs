@@ -160,6 +160,13 @@ impl<T: ThreadMode, D: DBInner> DBCommon<T, D> {
     {
         let way = match (options.creates, options.must_be_new) {
             (true, true) => Way::Create,
+            // An empty folder, or none, is refused as any other that has no database.
+            (false, true) if Store::is_there(path.as_ref()) => {
+                return Err(Error::invalid(format!(
+                    "{}: exists (error_if_exists is true)",
+                    path.as_ref().display()
+                )));
+            }
             (true, false) => Way::OpenOrCreate,
             (false, _) => Way::Open,
         };

@@ -81,6 +81,7 @@ impl BlockBasedOptions {
 
 /// How a database, or a column family, is opened or made.
 #[derive(Clone, Default)]
+#[allow(clippy::struct_excessive_bools)] // each is a choice of its own
 pub struct Options {
     pub(crate) creates: bool,
     pub(crate) creates_families: bool,

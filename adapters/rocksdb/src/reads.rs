@@ -97,6 +97,7 @@ impl AsRef<[u8]> for DBPinnableSlice<'_> {
 }
 
 /// The answers for keys of several column families, in the order of the keys.
+#[allow(clippy::needless_pass_by_value)] // callers have nothing else to do with it
 pub(crate) fn multi_get_of<K: AsRef<[u8]>>(
     keys: Vec<(Arc<Family>, K)>,
     reader: impl Fn(&Arc<Family>) -> Result<Reader, Error>,

@@ -1,6 +1,6 @@
-//! What RocksDB's and rust-rocksdb's documentation says of them, as far as the adapter has it.
+//! What the documentation of `RocksDB` and rust-rocksdb says of them, as far as the adapter has it.
 //!
-//! Nothing here names varvite: the same file runs on the real RocksDB, from `adapters/peers`.
+//! Nothing here names varvite: the same file runs on the real `RocksDB`, from `adapters/peers`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,9 +8,9 @@ use std::path::Path;
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
     ColumnFamilyDescriptor, DB, DBAccess, DBIteratorWithThreadMode, DBRawIteratorWithThreadMode,
-    Direction, Error, ErrorKind, IteratorMode, OptimisticTransactionDB,
-    OptimisticTransactionOptions, Options, PrefixRange, ReadOptions, SliceTransform, WriteBatch,
-    WriteBatchWithTransaction, WriteOptions,
+    DBWithThreadMode, Direction, Error, ErrorKind, IteratorMode, MultiThreaded,
+    OptimisticTransactionDB, OptimisticTransactionOptions, Options, PrefixRange, ReadOptions,
+    SliceTransform, WriteBatch, WriteBatchWithTransaction, WriteOptions,
 };
 
 type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -271,6 +271,29 @@ fn column_families_are_apart_and_written_together() -> Outcome {
 }
 
 #[test]
+fn in_a_multi_threaded_database_families_come_and_go_beside_others() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let db = DBWithThreadMode::<MultiThreaded>::open(&creating(), &folder)?;
+    std::thread::scope(|scope| {
+        for name in ["one", "two", "three"] {
+            let db = &db;
+            scope.spawn(move || {
+                db.create_cf(name, &Options::default()).expect("it is new");
+                let family = db.cf_handle(name).expect("it was made");
+                db.put_cf(&family, "k", name).expect("it writes");
+            });
+        }
+    });
+    for name in ["one", "two", "three"] {
+        let family = db.cf_handle(name).expect("it was made");
+        assert_eq!(db.get_cf(&family, "k")?.as_deref(), Some(name.as_bytes()));
+    }
+    db.drop_cf("two")?;
+    assert!(db.cf_handle("two").is_none());
+    Ok(())
+}
+
+#[test]
 fn a_database_is_made_only_where_that_is_asked_for() -> Outcome {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("db");
@@ -310,7 +333,7 @@ fn a_reader_beside_the_writer_sees_what_was_there_and_writes_nothing() -> Outcom
     let reader = DB::open_for_read_only(&Options::default(), &folder, false)?;
     db.put("c", "new")?;
     assert_eq!(keys(reader.iterator(IteratorMode::Start))?, ["a", "b"]);
-    let error = reader.put("d", "new").err().expect("it only reads");
+    let error = reader.put("d", "new").expect_err("it only reads");
     assert_eq!(error.kind(), ErrorKind::NotSupported);
     drop(reader);
     let reader = DB::open_for_read_only(&Options::default(), &folder, false)?;

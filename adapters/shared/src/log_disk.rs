@@ -115,3 +115,25 @@ impl Disk for LogDisk {
         self.disk.root()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_the_log_that_are_open_to_write_are_synced() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = LogDisk::new(OsDisk::new(folder.path())?);
+        disk.create_directory("log")?;
+        let open = || disk.open.lock().expect("no panic").len();
+        let file = disk.open("log/1", Mode::Create, Access::Buffered)?;
+        let _other = disk.open("session", Mode::Create, Access::Buffered)?;
+        let _read = disk.open("log/1", Mode::Read, Access::Buffered)?;
+        assert_eq!(open(), 1);
+        disk.sync_log()?;
+        drop(file);
+        let _next = disk.open("log/2", Mode::Create, Access::Buffered)?;
+        assert_eq!(open(), 1, "the first one is closed");
+        Ok(())
+    }
+}

@@ -14,7 +14,10 @@ pub fn table_name(name: &str) -> Result<String> {
     for byte in name.bytes() {
         match byte {
             b'a'..=b'z' | b'0'..=b'9' | b'-' => table.push(char::from(byte)),
-            _ => table.push_str(&format!("_{byte:02x}")),
+            _ => {
+                let digit = |digit: u8| char::from(b"0123456789abcdef"[usize::from(digit)]);
+                table.extend(['_', digit(byte >> 4), digit(byte & 15)]);
+            }
         }
     }
     if (1..=NAME_BYTES_MAX).contains(&table.len()) {

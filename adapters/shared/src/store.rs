@@ -53,6 +53,12 @@ impl Store {
         Ok(Store { tables, session, disk })
     }
 
+    /// Whether a store is in the folder `path`, one that can be read.
+    #[must_use]
+    pub fn is_there(path: &Path) -> bool {
+        Store::open(path, Way::ReadOnly, SessionOptions::default()).is_ok()
+    }
+
     /// The tables.
     pub fn tables(&self) -> &Tables {
         &self.tables
