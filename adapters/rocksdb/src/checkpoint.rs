@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::column_family::ThreadMode;
-use crate::db::{DBCommon, DBInner};
+use crate::db::{DBInner, Database};
 use crate::error::Error;
 use crate::shared::Shared;
 
@@ -15,7 +15,7 @@ pub struct Checkpoint<'db> {
 
 impl<'db> Checkpoint<'db> {
     /// Copies of `db`.
-    pub fn new<T: ThreadMode, I: DBInner>(db: &'db DBCommon<T, I>) -> Result<Self, Error> {
+    pub fn new<T: ThreadMode, I: DBInner>(db: &'db Database<T, I>) -> Result<Self, Error> {
         Ok(Checkpoint { shared: &db.shared })
     }
 

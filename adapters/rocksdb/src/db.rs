@@ -36,14 +36,14 @@ impl DBInner for DBWithThreadModeInner {}
 impl DBInner for OptimisticTransactionDBInner {}
 
 /// A database: column families that are written together.
-pub struct DBCommon<T: ThreadMode, D: DBInner> {
+pub struct Database<T: ThreadMode, D: DBInner> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) families: T,
     pub(crate) kind: PhantomData<fn() -> D>,
 }
 
 /// One without transactions.
-pub type DBWithThreadMode<T> = DBCommon<T, DBWithThreadModeInner>;
+pub type DBWithThreadMode<T> = Database<T, DBWithThreadModeInner>;
 
 /// One without transactions, in the usual mode.
 #[cfg(not(feature = "multi-threaded-cf"))]
@@ -55,13 +55,13 @@ pub type DB = DBWithThreadMode<MultiThreaded>;
 
 /// One with optimistic transactions.
 #[cfg(not(feature = "multi-threaded-cf"))]
-pub type OptimisticTransactionDB<T = SingleThreaded> = DBCommon<T, OptimisticTransactionDBInner>;
+pub type OptimisticTransactionDB<T = SingleThreaded> = Database<T, OptimisticTransactionDBInner>;
 
 /// One with optimistic transactions.
 #[cfg(feature = "multi-threaded-cf")]
-pub type OptimisticTransactionDB<T = MultiThreaded> = DBCommon<T, OptimisticTransactionDBInner>;
+pub type OptimisticTransactionDB<T = MultiThreaded> = Database<T, OptimisticTransactionDBInner>;
 
-impl<T: ThreadMode, D: DBInner> DBAccess for DBCommon<T, D> {
+impl<T: ThreadMode, D: DBInner> DBAccess for Database<T, D> {
     fn reader(&self, family: Option<&Arc<Family>>, options: &ReadOptions) -> Result<Reader, Error> {
         self.shared.reader(family.unwrap_or(&self.shared.default), options, None)
     }
@@ -71,7 +71,7 @@ impl<T: ThreadMode, D: DBInner> DBAccess for DBCommon<T, D> {
     }
 }
 
-impl<T: ThreadMode, D: DBInner> DBCommon<T, D> {
+impl<T: ThreadMode, D: DBInner> Database<T, D> {
     reading_methods!();
 
     /// All column families at this moment.
@@ -242,7 +242,7 @@ fn property(shared: &Shared, family: &Family, name: &str) -> Result<Option<u64>,
     })
 }
 
-impl<D: DBInner> DBCommon<SingleThreaded, D> {
+impl<D: DBInner> Database<SingleThreaded, D> {
     /// The column family `name`, if it is open.
     pub fn cf_handle(&self, name: &str) -> Option<&ColumnFamily> {
         self.families.families.get(name)
@@ -265,7 +265,7 @@ impl<D: DBInner> DBCommon<SingleThreaded, D> {
     }
 }
 
-impl<D: DBInner> DBCommon<MultiThreaded, D> {
+impl<D: DBInner> Database<MultiThreaded, D> {
     fn families(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Arc<Family>>> {
         self.families.families.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -303,7 +303,7 @@ fn drop_family(shared: &Shared, family: Option<Arc<Family>>, name: &str) -> Resu
     Ok(shared.store.drop_table(&family.table)?)
 }
 
-impl<T: ThreadMode> DBCommon<T, DBWithThreadModeInner> {
+impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
     /// Makes the writes of `batch` stand, or none, also through a crash: they are one record of the log.
     pub fn write(&self, batch: WriteBatch) -> Result<(), Error> {
         self.write_opt(batch, &WriteOptions::default())
@@ -320,7 +320,7 @@ impl<T: ThreadMode> DBCommon<T, DBWithThreadModeInner> {
     }
 }
 
-impl<T: ThreadMode> DBCommon<T, OptimisticTransactionDBInner> {
+impl<T: ThreadMode> Database<T, OptimisticTransactionDBInner> {
     /// Begins a transaction, which reads its own writes.
     pub fn transaction(&self) -> Transaction<'_, Self> {
         self.transaction_opt(&WriteOptions::default(), &OptimisticTransactionOptions::default())

@@ -44,8 +44,8 @@ pub use column_family::{
     DEFAULT_COLUMN_FAMILY_NAME, MultiThreaded, SingleThreaded, ThreadMode,
 };
 pub use db::{
-    DB, DBCommon, DBInner, DBWithThreadMode, DBWithThreadModeInner, OptimisticTransactionDB,
-    OptimisticTransactionDBInner,
+    DB, DBInner, DBWithThreadMode, DBWithThreadModeInner, Database as DBCommon,
+    OptimisticTransactionDB, OptimisticTransactionDBInner,
 };
 pub use error::{Error, ErrorKind};
 pub use iterator::{

@@ -11,7 +11,7 @@ use varvite_adapters::{Store, Way, name_of, table_name};
 use crate::column_family::{
     ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Family, ThreadMode,
 };
-use crate::db::{DBCommon, DBInner, DBWithThreadModeInner};
+use crate::db::{DBInner, DBWithThreadModeInner, Database};
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
 use crate::shared::Shared;
@@ -99,7 +99,7 @@ fn open_families(
     Ok(families)
 }
 
-impl<T: ThreadMode, D: DBInner> DBCommon<T, D> {
+impl<T: ThreadMode, D: DBInner> Database<T, D> {
     fn open_way(
         options: &Options,
         path: &Path,
@@ -113,7 +113,7 @@ impl<T: ThreadMode, D: DBInner> DBCommon<T, D> {
         let families = open_families(&store, &descriptors, options, is_read_only)?;
         let default = Arc::clone(&families[DEFAULT_COLUMN_FAMILY_NAME]);
         let shared = Shared::new(store, default, path.to_owned(), is_read_only);
-        Ok(DBCommon { shared, families: T::over(families), kind: PhantomData })
+        Ok(Database { shared, families: T::over(families), kind: PhantomData })
     }
 
     /// Opens the database in the folder `path`, which has the default column family alone.
@@ -183,7 +183,7 @@ impl<T: ThreadMode, D: DBInner> DBCommon<T, D> {
     }
 }
 
-impl<T: ThreadMode> DBCommon<T, DBWithThreadModeInner> {
+impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
     /// Opens the database in the folder `path` as it is just now, beside whoever writes. Whether there is a
     /// log does not matter: it is read.
     pub fn open_for_read_only<P: AsRef<Path>>(

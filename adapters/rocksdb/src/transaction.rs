@@ -178,13 +178,9 @@ impl<DB> Transaction<'_, DB> {
         Ok(())
     }
 
-    /// Drops what it wrote. It may go on as a new one.
+    /// Drops what it wrote. It may go on as a new one, with the snapshot that it has.
     pub fn rollback(&self) -> Result<(), Error> {
         let mut state = self.state();
-        let (begun, _) = self.shared.begin(false);
-        self.shared.end(state.begun);
-        state.begun = begun;
-        state.moment = None;
         state.written.clear();
         state.tracked.clear();
         state.savepoints.clear();

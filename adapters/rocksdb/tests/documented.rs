@@ -49,6 +49,9 @@ fn a_key_has_the_value_that_was_last_put() -> Outcome {
     db.put("empty", "")?;
     assert_eq!(db.get("empty")?, Some(Vec::new()));
     assert!(db.key_may_exist("b"));
+    let long = vec![0; 5_000];
+    assert!(db.get(&long)?.is_none() && db.multi_get([&long])[0] == Ok(None));
+    db.delete(&long[..4_000])?;
     Ok(())
 }
 
@@ -471,6 +474,9 @@ fn a_transaction_with_a_snapshot_minds_what_came_after_it() -> Outcome {
     assert_eq!(tx.get("a")?.as_deref(), Some(&b"later"[..]));
     tx.put("a", "mine")?;
     assert_eq!(tx.snapshot().get("a")?.as_deref(), Some(&b"mine"[..]));
+    tx.rollback()?; // the snapshot stays
+    assert_eq!(tx.snapshot().get("a")?.as_deref(), Some(&b"a"[..]));
+    tx.put("a", "mine")?;
     assert!(is_busy(tx.commit()));
     without.put("a", "mine")?; // written after the other one
     without.commit()?;
