@@ -1,0 +1,1 @@
+//! Nothing is here: the tests of the adapters, run on the peers themselves.

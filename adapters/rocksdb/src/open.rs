@@ -1,0 +1,213 @@
+//! How databases are opened: which folder, which column families, for writing or not.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Arc;
+
+use varvite::{Kind, SessionOptions};
+use varvite_adapters::{Store, Way, name_of, table_name};
+
+use crate::column_family::{
+    ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Family, ThreadMode,
+};
+use crate::db::{DBInner, DBWithThreadModeInner, Database};
+use crate::error::{Error, ErrorKind};
+use crate::options::Options;
+use crate::shared::Shared;
+
+/// The error of an opening: of a lock it says so as the peer does.
+fn not_opened(path: &Path, error: varvite::Error) -> Error {
+    let path = path.display();
+    match error.kind() {
+        Kind::Locked => {
+            let text = format!("While lock file: {path}/LOCK: {error}");
+            Error::new(ErrorKind::IOError, text)
+        }
+        Kind::Missing => {
+            Error::invalid(format!("{path}: does not exist (create_if_missing is false): {error}"))
+        }
+        Kind::Exists => {
+            Error::invalid(format!("{path}: exists (error_if_exists is true): {error}"))
+        }
+        _ => error.into(),
+    }
+}
+
+fn family(name: &str, options: &Options) -> Result<Arc<Family>, Error> {
+    Ok(Arc::new(Family { table: table_name(name)?, prefix: options.prefix.clone() }))
+}
+
+/// Makes a column family in an open database.
+pub(crate) fn new_family(
+    shared: &Shared,
+    name: &str,
+    options: &Options,
+) -> Result<Arc<Family>, Error> {
+    shared.check_writable()?;
+    let family = family(name, options)?;
+    if shared.store.tables().view(&family.table).is_ok() {
+        return Err(Error::invalid(format!("Column family already exists: {name}")));
+    }
+    shared.store.create_table(&family.table, options.table())?;
+    Ok(family)
+}
+
+/// The column families with the default one, which is always open.
+fn with_default(
+    mut descriptors: Vec<ColumnFamilyDescriptor>,
+    options: &Options,
+) -> Vec<ColumnFamilyDescriptor> {
+    let is_default = |it: &ColumnFamilyDescriptor| it.name == DEFAULT_COLUMN_FAMILY_NAME;
+    if !descriptors.iter().any(is_default) {
+        let options = if descriptors.is_empty() { options.clone() } else { Options::default() };
+        descriptors.push(ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options));
+    }
+    descriptors
+}
+
+/// Opens the tables of `descriptors`, and makes those that may be made.
+fn open_families(
+    store: &Store,
+    descriptors: &[ColumnFamilyDescriptor],
+    options: &Options,
+    is_read_only: bool,
+) -> Result<BTreeMap<String, Arc<Family>>, Error> {
+    let there: Vec<String> = {
+        let views = store.tables().views();
+        views.iter().filter_map(|(table, _)| name_of(table)).collect()
+    };
+    // Of a store that was just made the default one is not there yet.
+    let is_new = there.is_empty();
+    let mut families = BTreeMap::new();
+    for descriptor in descriptors {
+        let name = &descriptor.name;
+        let family = family(name, &descriptor.options)?;
+        if !there.contains(name) {
+            let is_default = name == DEFAULT_COLUMN_FAMILY_NAME;
+            if is_read_only || !(options.creates_families || is_default) {
+                return Err(Error::invalid(format!("Column family not found: {name}")));
+            }
+            store.create_table(&family.table, descriptor.options.table())?;
+        }
+        families.insert(name.clone(), family);
+    }
+    let unnamed: Vec<_> = there.into_iter().filter(|name| !families.contains_key(name)).collect();
+    if !is_read_only && !is_new && !unnamed.is_empty() {
+        return Err(Error::invalid(format!("Column families not opened: {}", unnamed.join(", "))));
+    }
+    Ok(families)
+}
+
+impl<T: ThreadMode, D: DBInner> Database<T, D> {
+    fn open_way(
+        options: &Options,
+        path: &Path,
+        descriptors: Vec<ColumnFamilyDescriptor>,
+        way: Way,
+    ) -> Result<Self, Error> {
+        let descriptors = with_default(descriptors, options);
+        let is_read_only = way == Way::ReadOnly;
+        let store = Store::open(path, way, options.session());
+        let store = store.map_err(|error| not_opened(path, error))?;
+        let families = open_families(&store, &descriptors, options, is_read_only)?;
+        let default = Arc::clone(&families[DEFAULT_COLUMN_FAMILY_NAME]);
+        let shared = Shared::new(store, default, path.to_owned(), is_read_only);
+        Ok(Database { shared, families: T::over(families), kind: PhantomData })
+    }
+
+    /// Opens the database in the folder `path`, which has the default column family alone.
+    pub fn open<P: AsRef<Path>>(options: &Options, path: P) -> Result<Self, Error> {
+        Self::open_cf(options, path, None::<&str>)
+    }
+
+    /// The same, made where there is none.
+    pub fn open_default<P: AsRef<Path>>(path: P) -> Result<Self, Error> {
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        Self::open(&options, path)
+    }
+
+    /// Opens the database in the folder `path`. All column families that are there are to be named.
+    pub fn open_cf<P, I, N>(options: &Options, path: P, cfs: I) -> Result<Self, Error>
+    where
+        P: AsRef<Path>,
+        I: IntoIterator<Item = N>,
+        N: AsRef<str>,
+    {
+        let cfs = cfs.into_iter();
+        let cfs = cfs.map(|it| ColumnFamilyDescriptor::new(it.as_ref(), Options::default()));
+        Self::open_cf_descriptors(options, path, cfs)
+    }
+
+    /// The same, with options of each.
+    pub fn open_cf_with_opts<P, I, N>(options: &Options, path: P, cfs: I) -> Result<Self, Error>
+    where
+        P: AsRef<Path>,
+        I: IntoIterator<Item = (N, Options)>,
+        N: AsRef<str>,
+    {
+        let cfs = cfs.into_iter();
+        let cfs = cfs.map(|(name, options)| ColumnFamilyDescriptor::new(name.as_ref(), options));
+        Self::open_cf_descriptors(options, path, cfs)
+    }
+
+    /// The same, with a descriptor of each.
+    pub fn open_cf_descriptors<P, I>(options: &Options, path: P, cfs: I) -> Result<Self, Error>
+    where
+        P: AsRef<Path>,
+        I: IntoIterator<Item = ColumnFamilyDescriptor>,
+    {
+        let way = match (options.creates, options.must_be_new) {
+            (true, true) => Way::Create,
+            // An empty folder, or none, is refused as any other that has no database.
+            (false, true) if Store::is_there(path.as_ref()) => {
+                return Err(Error::invalid(format!(
+                    "{}: exists (error_if_exists is true)",
+                    path.as_ref().display()
+                )));
+            }
+            (true, false) => Way::OpenOrCreate,
+            (false, _) => Way::Open,
+        };
+        Self::open_way(options, path.as_ref(), cfs.into_iter().collect(), way)
+    }
+
+    /// The names of the column families of the database in the folder `path`.
+    pub fn list_cf<P: AsRef<Path>>(_options: &Options, path: P) -> Result<Vec<String>, Error> {
+        let path = path.as_ref();
+        let store = Store::open(path, Way::ReadOnly, SessionOptions::default());
+        let store = store.map_err(|error| not_opened(path, error))?;
+        let views = store.tables().views();
+        Ok(views.iter().filter_map(|(table, _)| name_of(table)).collect())
+    }
+}
+
+impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
+    /// Opens the database in the folder `path` as it is just now, beside whoever writes. Whether there is a
+    /// log does not matter: it is read.
+    pub fn open_for_read_only<P: AsRef<Path>>(
+        options: &Options,
+        path: P,
+        error_if_log_file_exists: bool,
+    ) -> Result<Self, Error> {
+        Self::open_cf_for_read_only(options, path, None::<&str>, error_if_log_file_exists)
+    }
+
+    /// The same, with some of its column families.
+    pub fn open_cf_for_read_only<P, I, N>(
+        options: &Options,
+        path: P,
+        cfs: I,
+        _error_if_log_file_exists: bool,
+    ) -> Result<Self, Error>
+    where
+        P: AsRef<Path>,
+        I: IntoIterator<Item = N>,
+        N: AsRef<str>,
+    {
+        let cfs = cfs.into_iter();
+        let cfs = cfs.map(|it| ColumnFamilyDescriptor::new(it.as_ref(), Options::default()));
+        Self::open_way(options, path.as_ref(), cfs.collect(), Way::ReadOnly)
+    }
+}

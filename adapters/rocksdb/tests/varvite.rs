@@ -1,0 +1,163 @@
+//! What the adapter promises beyond the peer: varvite's errors, limits and files.
+
+use rocksdb::{
+    DB, DBIterator, ErrorKind, IteratorMode, OptimisticTransactionDB, Options, ReadOptions,
+    SliceTransform, WriteBatch, WriteBatchIterator,
+};
+
+type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
+
+fn creating() -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options
+}
+
+#[test]
+fn what_is_too_long_is_refused_by_its_length() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let db = DB::open(&creating(), &folder)?;
+    let error = db.put(vec![0; 4_001], "value").expect_err("the key is too long");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("4001"), "{error}");
+    let mut batch = WriteBatch::default();
+    batch.put("a", "1");
+    batch.put("b", vec![0; (16 << 20) + 1]);
+    assert!(db.write(batch).is_err());
+    assert!(db.get("a")?.is_none(), "all of a batch or nothing");
+    Ok(())
+}
+
+#[test]
+fn an_iterator_tells_of_damage_once() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut options = creating();
+    options.set_write_buffer_size(64 << 10);
+    let db = DB::open(&options, &folder)?;
+    for number in 0..10_000_u32 {
+        db.put(number.to_be_bytes(), [7; 300])?;
+    }
+    let mut damaged = 0;
+    for entry in std::fs::read_dir(folder.path().join("segments"))? {
+        let path = entry?.path();
+        let mut bytes = std::fs::read(&path)?;
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&path, bytes)?;
+        damaged += 1;
+    }
+    assert!(damaged > 0, "the keys fill write buffers");
+    let mut iterator: DBIterator<'_> = db.iterator(IteratorMode::Start);
+    let error = iterator.by_ref().find_map(Result::err).expect("a page is damaged");
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("segments/"), "{error}");
+    assert!(iterator.next().is_none(), "after the error there is nothing");
+    Ok(())
+}
+
+#[test]
+fn a_range_that_is_deleted_is_in_a_transactions_way() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let db: OptimisticTransactionDB = OptimisticTransactionDB::open(&creating(), folder.path())?;
+    for key in ["a", "b", "c"] {
+        db.put(key, key)?;
+    }
+    let (inside, outside) = (db.transaction(), db.transaction());
+    inside.put("b", "new")?;
+    outside.put("c", "new")?;
+    let default = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
+    let family = db.cf_handle(default).expect("it is always there");
+    db.delete_range_cf(&family, "a", "c")?;
+    assert_eq!(inside.commit().expect_err("it was deleted").kind(), ErrorKind::Busy);
+    outside.commit()?;
+    let keys: Vec<_> = db.iterator(IteratorMode::Start).flatten().map(|(key, _)| key).collect();
+    assert_eq!(keys, [b"c"[..].into()]);
+    Ok(())
+}
+
+#[test]
+fn a_transaction_goes_on_beside_an_iterator_of_it() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let db: OptimisticTransactionDB = OptimisticTransactionDB::open(&creating(), folder.path())?;
+    let tx = db.transaction();
+    tx.put("a", "1")?;
+    tx.put("c", "1")?;
+    let mut iterator = tx.iterator(IteratorMode::Start);
+    assert!(iterator.next().is_some());
+    tx.put("b", "1")?;
+    tx.delete("c")?;
+    assert_eq!(iterator.next().transpose()?.map(|(key, _)| key), Some(b"c"[..].into()));
+    assert!(iterator.next().is_none());
+    assert_eq!(tx.iterator(IteratorMode::End).count(), 2);
+    Ok(())
+}
+
+#[test]
+fn crossed_bounds_leave_nothing() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let db: OptimisticTransactionDB = OptimisticTransactionDB::open(&creating(), folder.path())?;
+    db.put("b", "1")?;
+    let tx = db.transaction();
+    tx.put("c", "1")?;
+    for (lower, upper) in [("d", "a"), ("b", "b"), ("c", "c")] {
+        let options = || {
+            let mut options = ReadOptions::default();
+            options.set_iterate_lower_bound(lower);
+            options.set_iterate_upper_bound(upper);
+            options
+        };
+        assert_eq!(tx.iterator_opt(IteratorMode::Start, options()).count(), 0);
+        assert_eq!(tx.iterator_opt(IteratorMode::End, options()).count(), 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn prefixes_may_come_from_a_function() -> Outcome {
+    fn until_slash(key: &[u8]) -> &[u8] {
+        let end = key.iter().position(|byte| *byte == b'/').unwrap_or(key.len());
+        &key[..end]
+    }
+    let folder = tempfile::tempdir()?;
+    let mut options = creating();
+    options.set_prefix_extractor(SliceTransform::create("until slash", until_slash, None));
+    let db = DB::open(&options, &folder)?;
+    for key in ["a/1", "a/2", "ab/1", "b"] {
+        db.put(key, "")?;
+    }
+    assert_eq!(db.prefix_iterator("a/").count(), 2);
+    assert_eq!(db.prefix_iterator("ab").count(), 1);
+    Ok(())
+}
+
+#[test]
+fn a_batch_shows_what_goes_to_the_default_family() {
+    #[derive(Default)]
+    struct Seen(Vec<(Vec<u8>, Option<Vec<u8>>)>);
+    impl WriteBatchIterator for Seen {
+        fn put(&mut self, key: &[u8], value: &[u8]) {
+            self.0.push((key.to_vec(), Some(value.to_vec())));
+        }
+        fn delete(&mut self, key: &[u8]) {
+            self.0.push((key.to_vec(), None));
+        }
+    }
+    let mut batch = WriteBatch::default();
+    batch.put("a", "1");
+    batch.delete("b");
+    let mut seen = Seen::default();
+    batch.iterate(&mut seen);
+    assert_eq!(seen.0, [(b"a".to_vec(), Some(b"1".to_vec())), (b"b".to_vec(), None)]);
+    assert_eq!(batch.size_in_bytes(), 3);
+}
+
+#[test]
+fn error_if_exists_is_told_without_create_if_missing_too() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    drop(DB::open(&creating(), &folder)?);
+    let mut options = Options::default();
+    options.set_error_if_exists(true);
+    let error = DB::open(&options, &folder).err().expect("it is there");
+    assert!(error.to_string().contains("error_if_exists"), "{error}");
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Accounts whose balances another program checks without having them.
+//!
+//! The ledger pays, commits, and gives the hash of its tree and a proof of each payment. A second program,
+//! which is this one started anew with nothing but a hash and bytes, does the payment again on the proof and learns the
+//! hash after it. It has no store, and trusts nobody but the hash.
+//!
+//! Run it with `cargo run --example account_proofs`.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Command, ExitCode, Stdio};
+
+use varvite::context::{Configuration, Tree};
+use varvite::proof::{self, Encoding, Kinded, Proof};
+use varvite::{Error, Result};
+
+const RULES: Configuration = Configuration::TEZOS;
+
+/// The rule of the ledger, which both programs know.
+fn pay(tree: &mut Tree, from: &str, to: &str, amount: u64) -> Result<bool> {
+    let balance = |tree: &mut Tree, name: &str| -> Result<u64> {
+        let found = tree.find(&["accounts", name])?;
+        let bytes = found.as_deref().unwrap_or(&[0; 8]).try_into();
+        bytes.map(u64::from_le_bytes).map_err(|_| Error::invalid("a balance has 8 bytes"))
+    };
+    let (payer, payee) = (balance(tree, from)?, balance(tree, to)?);
+    let Some(left) = payer.checked_sub(amount) else { return Ok(false) };
+    tree.add(&["accounts", from], &left.to_le_bytes())?;
+    tree.add(&["accounts", to], &(payee + amount).to_le_bytes())?;
+    Ok(true)
+}
+
+/// A payment as the second program gets it: who pays whom, how much, and a hash in hexadecimal.
+struct Claim {
+    from: String,
+    to: String,
+    amount: u64,
+    root: [u8; 32],
+}
+
+fn hexadecimal(hash: &[u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+}
+
+impl Claim {
+    fn of_arguments(arguments: &[String]) -> Option<Claim> {
+        let [from, to, amount, digits] = arguments else { return None };
+        let mut root = [0; 32];
+        for (number, byte) in root.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(digits.get(2 * number..2 * number + 2)?, 16).ok()?;
+        }
+        Some(Claim { from: from.clone(), to: to.clone(), amount: amount.parse().ok()?, root })
+    }
+
+    /// The second program: it has this and a proof, and says the hash after the payment.
+    fn check(&self, bytes: &[u8]) -> Result<String> {
+        let proof = Proof::decode(bytes, Encoding::V2, RULES)?;
+        let root = Kinded::directory(self.root);
+        let pay = |tree: &mut Tree| pay(tree, &self.from, &self.to, self.amount);
+        let is_paid = proof.verify(RULES, root, pay)?;
+        if !is_paid {
+            return Err(Error::invalid("the payer has too little"));
+        }
+        Ok(hexadecimal(&proof.after.hash))
+    }
+}
+
+/// Starts this program again, as the one that checks; what it said, if it agrees.
+fn ask_the_other(root: &[u8; 32], payment: (&str, &str, u64), bytes: &[u8]) -> Option<String> {
+    let (from, to, amount) = payment;
+    let program = std::env::current_exe().expect("this program has a path");
+    let mut other = Command::new(program)
+        .args([from, to, &amount.to_string(), &hexadecimal(root)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    other.stdin.take().expect("it is piped").write_all(bytes).expect("it reads");
+    let output = other.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then_some(said)
+}
+
+/// The first program: it has the accounts.
+fn run_the_ledger() -> Result<()> {
+    let mut ledger = Tree::empty(RULES);
+    for number in 0..10_000_u64 {
+        ledger.add(&["accounts", &format!("account {number}")], &number.to_le_bytes())?;
+    }
+    let payment = ("account 7000", "account 1", 500);
+    let before = ledger.hash()?;
+    let (recording, is_paid) =
+        proof::record(&ledger, |tree| pay(tree, payment.0, payment.1, payment.2))?;
+    assert!(is_paid);
+    let bytes = recording.tree_proof()?.encode(Encoding::V2)?;
+    pay(&mut ledger, payment.0, payment.1, payment.2)?;
+    let after = hexadecimal(&ledger.hash()?);
+
+    assert_eq!(ask_the_other(&before, payment, &bytes).as_deref(), Some(&*after));
+    println!(
+        "a payment among 10,000 accounts, checked elsewhere with {} bytes: {after}",
+        bytes.len()
+    );
+
+    // Another sum, another root or a changed proof: it does not agree.
+    assert_eq!(ask_the_other(&before, (payment.0, payment.1, 501), &bytes), None);
+    assert_eq!(ask_the_other(&[7; 32], payment, &bytes), None);
+    let mut changed = bytes;
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    assert_eq!(ask_the_other(&before, payment, &changed), None);
+    println!("another sum, another root and a changed proof are refused");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = if arguments.is_empty() {
+        run_the_ledger()
+    } else {
+        let mut bytes = Vec::new();
+        let claim = Claim::of_arguments(&arguments).ok_or_else(|| {
+            Error::invalid("give payer, payee, amount and hash, and a proof as input")
+        });
+        let read = std::io::stdin().read_to_end(&mut bytes);
+        claim.and_then(|claim| {
+            read.map_err(|error| Error::invalid("the input cannot be read").with_source(error))?;
+            println!("{}", claim.check(&bytes)?);
+            Ok(())
+        })
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
