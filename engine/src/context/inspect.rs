@@ -4,7 +4,7 @@
 
 use super::files::chunk::{Opening, Seal};
 use super::files::commit::CommitBody;
-use super::files::control::Control;
+use super::files::control::{Control, State};
 use super::files::record::{self, Tag};
 use super::hash;
 use crate::file::append::{self, HEAD, Position};
@@ -45,6 +45,7 @@ pub fn control(file: &str, bytes: &[u8]) -> Outline {
                 .field("scan from chunk", control.checkpoint.chunk)
                 .field("scan from", control.checkpoint.position.offset)
                 .field("last commit", control.last_commit);
+            body = collected(body, &control);
             for (name, commit) in &control.branches {
                 let name = String::from_utf8_lossy(name).into_owned();
                 body = body.field(format!("branch {name}"), hash::to_text(commit));
@@ -52,6 +53,35 @@ pub fn control(file: &str, bytes: &[u8]) -> Outline {
             body
         }
     })
+}
+
+/// Adds what a collection took and how far one has come, where there was any.
+fn collected(mut body: Outline, control: &Control) -> Outline {
+    let horizon = &control.horizon;
+    if horizon.commit != 0 {
+        body = body
+            .field("history from", horizon.commit)
+            .field("only what is kept below", horizon.offset)
+            .field("kept commits", horizon.kept.len());
+    }
+    if let Some(cursor) = control.cursor {
+        let phase = if cursor.phase == 1 { "marks" } else { "cleans" };
+        body = body
+            .field("collection", phase)
+            .field("its next chunk", cursor.chunk)
+            .field("history will be from", cursor.target);
+    }
+    let count = |is: fn(State) -> bool| control.chunks.iter().filter(|row| is(row.state)).count();
+    for (name, chunks) in [
+        ("sparse chunks", count(|state| matches!(state, State::Sparse(_)))),
+        ("chunks in the lower layer", count(|state| state == State::Lower)),
+        ("chunks gone", count(|state| state == State::Gone)),
+    ] {
+        if chunks > 0 {
+            body = body.field(name, chunks);
+        }
+    }
+    body
 }
 
 /// The outline of one chunk of a pack: its batches, and what each holds.
@@ -164,5 +194,51 @@ fn described(file: &str, place: u64, record: &record::Record<'_>) -> Option<Outl
             })
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::configuration::Configuration;
+    use super::super::files::control::{Cursor, Horizon, Row};
+    use super::super::options::Index;
+    use super::*;
+
+    fn fields(control: &Control) -> Vec<(String, String)> {
+        let outline = super::control("control", &control.encode());
+        assert_eq!(outline.damage_count(), 0);
+        outline.children[1].fields.clone()
+    }
+
+    #[test]
+    fn a_control_file_says_what_was_collected_and_how_far_a_collection_is() {
+        let mut control = Control::empty(5, Configuration::TEZOS, Index::Minimal, 0);
+        let before = fields(&control);
+        let last = control.chunks[0];
+        let states = [State::Gone, State::Sparse(2), State::Gone, State::Lower, State::Whole];
+        control.chunks = (0..)
+            .zip(states)
+            .map(|(number, state)| Row { number, base: number * last.length, state, ..last })
+            .collect();
+        control.checkpoint.chunk = 4;
+        control.horizon = Horizon { commit: 99, offset: 120, sequence: 4, kept: vec![8, 77] };
+        control.cursor = Some(Cursor { phase: 2, target: 130, chunk: 3 });
+        let after = fields(&control);
+        let added: Vec<String> =
+            after[before.len()..].iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let expected = [
+            "history from: 99",
+            "only what is kept below: 120",
+            "kept commits: 2",
+            "collection: cleans",
+            "its next chunk: 3",
+            "history will be from: 130",
+            "sparse chunks: 1",
+            "chunks in the lower layer: 1",
+            "chunks gone: 2",
+        ];
+        assert_eq!(added, expected);
+        control.cursor = Some(Cursor { phase: 1, target: 130, chunk: 3 });
+        assert!(fields(&control).contains(&("collection".to_owned(), "marks".to_owned())));
     }
 }
