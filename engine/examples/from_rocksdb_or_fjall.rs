@@ -87,7 +87,7 @@ fn main() -> Result<()> {
     // Iterators: `IteratorMode::From` in both directions, a prefix, and many keys at once.
     let last = tables.range("blocks", ..)?.next_back().expect("there are some")?;
     let from: Vec<_> = tables.range("utxo", b"t\x61"..)?.collect::<Result<_>>()?;
-    let back = tables.range("utxo", ..=b"t\x61")?.rev().next().expect("there are some")?;
+    let back = tables.range("utxo", ..=b"t\x61")?.next_back().expect("there are some")?;
     assert!(last.0 == 20_u32.to_be_bytes() && from.len() == 3 && back.0 == b"t\x61");
     let prefixed = tables.prefix("utxo", b"t\x00")?.count();
     let found = tables.lookup("utxo", &[&b"t\x00"[..], b"t\x00'"])?;

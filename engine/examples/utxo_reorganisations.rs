@@ -1,0 +1,160 @@
+//! A `UTxO` ledger that changes to another fork in one step, also through a power cut.
+//!
+//! Each block leaves a record of what it changed, in the same transaction. A reorganisation undoes blocks by
+//! these records and applies those of the other fork, all in one transaction: whoever looks sees the old tip or
+//! the new one, and so does the node after a crash.
+//!
+//! Run it with `cargo run --example utxo_reorganisations`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use varvite::disk::{Disk, sim::SimDisk};
+use varvite::{
+    Error, Log, OpenTable, Result, Session, SessionOptions, TableOptions, Tables, Transaction,
+};
+
+/// The deepest reorganisation.
+const DEPTH: u64 = 10;
+
+struct Block {
+    spends: Vec<Vec<u8>>,
+    makes: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+struct Ledger {
+    tables: Tables,
+    session: Session,
+}
+
+impl Ledger {
+    fn open(disk: Arc<dyn Disk>) -> Result<Ledger> {
+        let options = SessionOptions { log: Log::Synced, ..SessionOptions::default() };
+        let session = if disk.exists("session")? {
+            Session::open(disk, options)?
+        } else {
+            Session::create(disk, options)?
+        };
+        let tables = session.open_shared(&OpenTable::default())?;
+        for (name, options) in [("undo", TableOptions::default()), ("utxo", TableOptions::utxo())] {
+            if tables.view(name).is_err() {
+                tables.add(session.create_table(name, options)?)?;
+            }
+        }
+        Ok(Ledger { tables, session })
+    }
+
+    /// How many blocks are applied: the last record says it.
+    fn height(&self) -> Result<u64> {
+        let last = self.tables.range("undo", ..)?.keys().next_back().transpose()?;
+        Ok(last.map_or(0, |key| u64::from_be_bytes(key[..8].try_into().expect("8 bytes"))))
+    }
+
+    /// Applies a block at `height`. A record for each output: what it was, or nothing if it is new.
+    fn apply(draft: &mut Transaction, height: u64, block: &Block) -> Result<()> {
+        let record = |key: &[u8]| [&height.to_be_bytes(), key].concat();
+        draft.batch("undo")?.insert(&record(b""), b"");
+        for key in &block.spends {
+            let Some(output) = draft.get("utxo", key)? else {
+                return Err(Error::invalid(format!("block {height} spends what is not there")));
+            };
+            draft.batch("undo")?.insert(&record(key), &[&[1], &output[..]].concat());
+            draft.batch("utxo")?.delete(key);
+        }
+        for (key, output) in &block.makes {
+            draft.batch("undo")?.insert(&record(key), &[0]);
+            draft.batch("utxo")?.insert(key, output);
+        }
+        if let Some(old) = height.checked_sub(DEPTH) {
+            draft.batch("undo")?.delete_prefix(&old.to_be_bytes());
+        }
+        Ok(())
+    }
+
+    fn undo(draft: &mut Transaction, height: u64) -> Result<()> {
+        for entry in draft.prefix("undo", height.to_be_bytes())? {
+            let (record, was) = entry?;
+            let utxo = draft.batch("utxo")?;
+            match (&record[8..], &was[..]) {
+                ([], _) => utxo,
+                (key, [0, ..]) => utxo.delete(key),
+                (key, was) => utxo.insert(key, &was[1..]),
+            };
+        }
+        draft.batch("undo")?.delete_prefix(&height.to_be_bytes());
+        Ok(())
+    }
+
+    /// Goes `back` blocks back and on by `blocks`, or, after an error, nowhere.
+    fn switch(&self, back: u64, blocks: &[Block]) -> Result<()> {
+        let mut height = self.height()?;
+        let mut draft = self.tables.begin();
+        for _ in 0..back {
+            Self::undo(&mut draft, height)?;
+            height -= 1;
+        }
+        for block in blocks {
+            height += 1;
+            Self::apply(&mut draft, height, block)?;
+        }
+        draft.commit()
+    }
+
+    fn outputs(&self) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+        let entries = self.tables.range("utxo", ..)?;
+        entries.map(|entry| entry.map(|(key, output)| (key.into(), output.into()))).collect()
+    }
+}
+
+fn block(name: &str, spends: &[&str]) -> Block {
+    let output = |number: u8| (format!("{name}#{number}").into_bytes(), vec![number; 40]);
+    let spends = spends.iter().map(|key| key.as_bytes().to_vec()).collect();
+    Block { spends, makes: (0..3).map(output).collect() }
+}
+
+fn main() -> Result<()> {
+    let disk = SimDisk::new(1);
+    let ledger = Ledger::open(Arc::<SimDisk>::clone(&disk))?;
+    ledger.switch(0, &[block("a", &[]), block("b", &["a#0"])])?;
+    let fork = ledger.outputs()?;
+    ledger.switch(0, &[block("c", &["a#1", "b#0"]), block("d", &["c#2"])])?;
+    let before = ledger.outputs()?;
+
+    // A fork from block 2 that spends otherwise; one of its blocks spends what only the old fork has.
+    let wrong = ledger.switch(2, &[block("x", &["b#1"]), block("y", &["c#0"])]);
+    assert!(wrong.is_err() && ledger.outputs()? == before, "all of it or nothing");
+    ledger.switch(2, &[block("x", &["b#1"]), block("y", &["x#0", "b#2"]), block("z", &[])])?;
+    let after = ledger.outputs()?;
+    assert_eq!(ledger.height()?, 5);
+    assert!(after.contains_key(&b"a#1"[..]) && !after.contains_key(&b"d#0"[..]));
+
+    // Back to where the forks part: every output as it was.
+    ledger.switch(3, &[])?;
+    assert_eq!(ledger.outputs()?, fork);
+
+    let next = [block("n", &[]), block("o", &["n#1"]), block("p", &["o#0"])];
+    ledger.switch(2, &next)?;
+    let last = ledger.outputs()?;
+    ledger.session.close()?;
+
+    // The power goes at each call of the disk in such a change: the node finds what was before it or after.
+    let (mut befores, mut afters) = (0, 0);
+    for call in 1.. {
+        let disk = SimDisk::new(1);
+        let ledger = Ledger::open(Arc::<SimDisk>::clone(&disk))?;
+        ledger.switch(0, &[block("a", &[]), block("b", &["a#0"])])?;
+        disk.kill_at(call);
+        let is_told = ledger.switch(2, &next).is_ok();
+        for (_, image) in disk.crash_images(4, 40) {
+            let found = Ledger::open(image)?.outputs()?;
+            assert!(found == last || found == fork && !is_told);
+            *(if found == last { &mut afters } else { &mut befores }) += 1;
+        }
+        if is_told {
+            break;
+        }
+    }
+    assert!(befores > 0 && afters > 0);
+    println!("after power cuts: {befores} times the tip before, {afters} times the one after");
+    Ok(())
+}
