@@ -292,7 +292,9 @@ mod tests {
         let hashes: Vec<_> = (0..1_000).map(|number| hash(7, &u64::to_le_bytes(number))).collect();
         let builder = || {
             let mut builder = FilterBuilder::new(10);
-            hashes.iter().for_each(|hash| builder.add(*hash));
+            for hash in &hashes {
+                builder.add(*hash);
+            }
             builder
         };
         let whole = builder().finish(7).unwrap();

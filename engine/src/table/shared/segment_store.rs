@@ -262,15 +262,8 @@ impl SegmentStore {
     /// Leaves the long file at `path`, which is none of them, to [`SegmentStore::remove_piece_of_long`] and to
     /// whoever finds no room; `after` is done then.
     pub fn leave_long(&self, path: String, after: impl Fn() + Send + 'static) {
-        // Its bytes are durable, so that nothing is written for being forgotten.
         let mut removal = PiecewiseRemoval::new(&self.disk, path);
-        self.removals.leave_long(move || {
-            let is_done = removal.go_on();
-            if is_done {
-                after();
-            }
-            is_done
-        });
+        self.removals.leave_long(move || removal.go_on() && (after(), true).1);
     }
 
     /// Whether long files wait to be removed.
