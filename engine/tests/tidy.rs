@@ -443,6 +443,26 @@ fn products(tree: &Tree) -> Vec<String> {
 }
 
 #[track_caller]
+/// The programs of the README are examples, which the tests run twice.
+fn readme_programs(tree: &Tree) -> Vec<String> {
+    let readme = tree.texts.get("README.md").map_or("", String::as_str);
+    let mut complaints: Vec<_> = tree
+        .texts
+        .iter()
+        .filter(|(path, _)| path.starts_with("engine/examples/readme_"))
+        .filter(|(_, text)| {
+            let program: String = text.lines().skip(2).flat_map(|line| [line, "\n"]).collect();
+            !readme.contains(&format!("```rust,no_run\n{program}```"))
+        })
+        .map(|(path, _)| format!("{path}: README.md has no such program: copy one to the other"))
+        .collect();
+    let examples = tree.texts.keys().filter(|path| path.starts_with("engine/examples/readme_"));
+    if readme.matches("```rust").count() != examples.count() {
+        complaints.push("README.md: each program needs its engine/examples/readme_*.rs".to_owned());
+    }
+    complaints
+}
+
 fn assert_tidy(rule: fn(&Tree) -> Vec<String>) {
     let complaints = rule(&Tree::read());
     assert!(complaints.is_empty(), "\n  {}\n", complaints.join("\n  "));
@@ -511,6 +531,11 @@ fn links_lead_somewhere() {
 #[test]
 fn nothing_that_a_build_leaves_is_committed() {
     assert_tidy(products);
+}
+
+#[test]
+fn the_programs_of_the_readme_are_run() {
+    assert_tidy(readme_programs);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod check;
 pub(crate) mod history;
 mod load;
 mod merge;
+mod open_or_create;
 #[cfg(test)]
 mod tests;
 mod tip;

@@ -50,15 +50,18 @@ impl OsDisk {
         Self::open_root(root.into(), false)
     }
 
-    /// Makes the folder `root` and those above it where they are missing, then opens it.
+    /// Makes the folder `root` and those above it where they are missing, then opens it. Their names are durable
+    /// with it: the folder that each is in is synced, also where one was there, since whoever made it may have died
+    /// before.
     pub fn create(root: impl Into<PathBuf>) -> Result<Arc<OsDisk>> {
         let root = root.into();
-        match fs::create_dir_all(&root) {
-            // It says of a file what it is.
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(Error::io("create the folder", &root.to_string_lossy(), error))
+        match make_folders(&root) {
+            // Opening it says of a file what it is.
+            Err((_, error)) if error.kind() == io::ErrorKind::AlreadyExists => Self::new(root),
+            Err((folder, error)) => {
+                Err(Error::io("create the folder", &folder.to_string_lossy(), error))
             }
-            _ => Self::new(root),
+            Ok(_) => Self::new(root),
         }
     }
 
@@ -161,6 +164,59 @@ fn reflink(from: &Path, to: &Path) -> io::Result<()> {
         return Err(error.into());
     }
     Ok(())
+}
+
+/// Makes the folder `root` and those above it that are missing, each durable before what is in it. Gives the folders
+/// that were synced, or the one that failed.
+fn make_folders(root: &Path) -> std::result::Result<Vec<&Path>, (&Path, io::Error)> {
+    let mut missing: Vec<&Path> = root
+        .ancestors()
+        .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+        .collect();
+    let mut synced = Vec::new();
+    let first = missing.last().map_or(Some(root), |highest| highest.parent());
+    // Of a folder that is there already, nobody knows whether it is durable.
+    if let Some(holder) = first.and_then(holder_of) {
+        sync_name(holder).map_err(|error| (holder, error))?;
+        synced.push(holder);
+    }
+    while let Some(folder) = missing.pop() {
+        match fs::create_dir(folder) {
+            // Another process has made it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
+            made => made.map_err(|error| (folder, error))?,
+        }
+        if let Some(holder) = holder_of(folder) {
+            sync_name(holder).map_err(|error| (holder, error))?;
+            synced.push(holder);
+        }
+    }
+    Ok(synced)
+}
+
+/// The folder that has the name of `folder`.
+fn holder_of(folder: &Path) -> Option<&Path> {
+    let holder = folder.parent()?;
+    Some(if holder.as_os_str().is_empty() { Path::new(".") } else { holder })
+}
+
+/// Syncs the names in `folder`, where this process may, and where there is anything to sync.
+fn sync_name(folder: &Path) -> io::Result<()> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    match with_descriptor(|| fs::File::open(folder)).and_then(|opened| opened.sync_all()) {
+        Err(error)
+            if !matches!(
+                error.kind(),
+                InvalidInput | PermissionDenied | ReadOnlyFilesystem | Unsupported
+            ) =>
+        {
+            Err(error)
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -397,5 +453,28 @@ impl Lock for OsLock {
                 self.name
             ),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_made_is_durable_before_what_is_in_it() {
+        let temporary = tempfile::tempdir().unwrap();
+        let there = temporary.path().join("there");
+        fs::create_dir(&there).unwrap();
+        let root = there.join("a").join("b");
+        let above = |count| root.ancestors().nth(count).unwrap();
+        // Of `there` nobody knows: whoever made it may have died just then.
+        assert_eq!(make_folders(&root).unwrap(), [above(3), above(2), above(1)]);
+        assert!(root.is_dir());
+        assert_eq!(make_folders(&root).unwrap(), [above(1)]);
+        assert_eq!(make_folders(Path::new("/")).unwrap(), <[&Path; 0]>::default());
+        fs::write(root.join("file"), b"").unwrap();
+        let below = root.join("file").join("c");
+        assert_eq!(make_folders(&below).unwrap_err().0, below);
+        assert_eq!(OsDisk::create(root.join("file")).unwrap_err().kind(), crate::Kind::Invalid);
     }
 }

@@ -10,6 +10,7 @@ mod lifecycle;
 mod live;
 mod loader;
 mod new_store;
+mod open_or_create;
 mod snapshots;
 mod tables;
 mod transaction;

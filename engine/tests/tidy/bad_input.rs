@@ -212,6 +212,15 @@ fn dead_links_and_machine_paths_are_found() {
 }
 
 #[test]
+fn a_program_of_the_readme_that_nobody_runs_is_found() {
+    let readme = ("README.md", "```rust,no_run\nfn main() {}\n```");
+    refuses(readme_programs, &[readme], "README.md");
+    let example = "engine/examples/readme_a.rs";
+    accepts(readme_programs, &[readme, (example, "//! A.\n\nfn main() {}\n")]);
+    refuses(readme_programs, &[readme, (example, "//! A.\n\nfn main() { }\n")], example);
+}
+
+#[test]
 fn what_a_build_leaves_is_found() {
     let left = [
         "bindings/ocaml/varvite.install",

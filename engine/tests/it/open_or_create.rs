@@ -1,0 +1,213 @@
+//! Sessions, tables and stores that are opened or made: at the first run, at later ones, after a crash at any
+//! call of the first, beside another process, and where something else is.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Barrier};
+
+use varvite::context::{ChildOrder, CommitInfo, Configuration, Index, Options, Store};
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::sim::{Crash, SimDisk};
+use varvite::disk::{Access, Disk, Mode};
+use varvite::{Batch, Kind, Log, MergeOperator, Result, Session, SessionOptions, TableOptions};
+
+fn logged() -> SessionOptions {
+    SessionOptions { log: Log::Synced, seed: Some(3), ..SessionOptions::default() }
+}
+
+fn context() -> Options {
+    Options { seed: Some(3), ..Options::default() }
+}
+
+fn session_on(disk: Arc<dyn Disk>) -> Result<Session> {
+    Session::open_or_create_on(disk, logged())
+}
+
+fn store_on(disk: Arc<dyn Disk>) -> Result<Store> {
+    Store::open_or_create_on(disk, context())
+}
+
+/// One table of one session, and whether it was there.
+fn table_on(disk: Arc<dyn Disk>) -> Result<bool> {
+    let session = session_on(disk)?;
+    let mut table = session.open_or_create_table("utxo", TableOptions::default())?;
+    let was_there = table.get(b"key")?.is_some();
+    table.update(Batch::new().insert(b"key", b"value"))?;
+    Ok(was_there)
+}
+
+fn refused<T: Debug>(kind: Kind, words: &str, outcome: Result<T>) {
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(words), "{error}");
+}
+
+#[test]
+fn a_process_that_dies_at_any_call_of_the_first_run_is_followed_by_one_that_works() {
+    let whole = SimDisk::new(7);
+    assert!(!table_on(Arc::clone(&whole) as _).unwrap());
+    drop(store_on(SimDisk::new(7)).unwrap());
+    let mutations = whole.calls().mutations;
+    assert!(mutations > 10, "{mutations} calls make a session and a table");
+    let mut found = [0_u32; 2];
+    for n in 1..=mutations {
+        let sim = SimDisk::new(7);
+        sim.kill_at(n);
+        drop(table_on(Arc::clone(&sim) as _));
+        sim.disarm();
+        let was_there = table_on(sim.crash(Crash::Process)).unwrap();
+        found[usize::from(was_there)] += 1;
+        for (crash, image) in sim.crash_images(2, 4) {
+            table_on(image).unwrap_or_else(|error| panic!("call {n}, {crash:?}: {error}"));
+        }
+
+        let sim = SimDisk::new(7);
+        sim.kill_at(n);
+        drop(store_on(Arc::clone(&sim) as _));
+        sim.disarm();
+        for (crash, image) in sim.crash_images(2, 4) {
+            store_on(image).unwrap_or_else(|error| panic!("call {n}, {crash:?}: {error}"));
+        }
+    }
+    assert!(found[0] > 0 && found[1] > 0, "{found:?}");
+}
+
+#[test]
+fn of_threads_that_begin_at_once_one_has_it_and_the_others_are_told() {
+    type Make = fn(Arc<dyn Disk>) -> Result<Box<dyn Send>>;
+    let kinds: [Make; 2] =
+        [|disk| Ok(Box::new(session_on(disk)?)), |disk| Ok(Box::new(store_on(disk)?))];
+    for make in kinds {
+        for _ in 0..50 {
+            let (disk, barrier) = (MemoryDisk::seeded(1), Barrier::new(3));
+            let outcomes = std::thread::scope(|scope| {
+                let begin = || {
+                    barrier.wait();
+                    let outcome = make(Arc::clone(&disk) as _);
+                    barrier.wait();
+                    outcome.map(drop).map_err(|error| error.kind())
+                };
+                let threads = [(); 3].map(|()| scope.spawn(begin));
+                threads.map(|thread| thread.join().unwrap())
+            });
+            assert_eq!(
+                outcomes.iter().filter(|outcome| outcome.is_ok()).count(),
+                1,
+                "{outcomes:?}"
+            );
+            for outcome in outcomes {
+                assert!(matches!(outcome, Ok(()) | Err(Kind::Locked)), "{outcome:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_made_over_what_is_there() {
+    // Something else.
+    let disk = MemoryDisk::seeded(1);
+    disk.open("notes.txt", Mode::Create, Access::Buffered).unwrap();
+    refused(Kind::Invalid, "notes.txt", session_on(Arc::clone(&disk) as _));
+    refused(Kind::Invalid, "notes.txt", store_on(Arc::clone(&disk) as _));
+    assert_eq!(disk.list("").unwrap(), ["notes.txt"]);
+
+    // What has lost the file that it is known by.
+    let disk = MemoryDisk::seeded(1);
+    table_on(Arc::clone(&disk) as _).unwrap();
+    disk.remove("session").unwrap();
+    let names = disk.list("").unwrap();
+    refused(Kind::Corrupt, "session", session_on(Arc::clone(&disk) as _));
+    assert_eq!(disk.list("").unwrap(), names);
+    let disk = MemoryDisk::seeded(1);
+    let mut store = store_on(Arc::clone(&disk) as _).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["a"], b"value").unwrap();
+    store.commit(&mut tree, &CommitInfo::new(&[], 0, "me", "first")).unwrap();
+    drop(store);
+    disk.remove("control").unwrap();
+    let names = disk.list("").unwrap();
+    refused(Kind::Corrupt, "control", store_on(Arc::clone(&disk) as _));
+    assert_eq!(disk.list("").unwrap(), names);
+}
+
+#[test]
+fn what_is_there_keeps_what_it_was_made_with() {
+    let disk = MemoryDisk::seeded(1);
+    let counted = || TableOptions {
+        filter_bits: 9,
+        ..TableOptions::default().with_operator(MergeOperator::add_u64())
+    };
+    let session = session_on(Arc::clone(&disk) as _).unwrap();
+    let table = session.open_or_create_table("counts", counted()).unwrap();
+    drop(table);
+    let again = TableOptions { filter_bits: 5, ..counted() };
+    assert_eq!(
+        session.open_or_create_table("counts", again.clone()).unwrap().options().filter_bits,
+        9
+    );
+    refused(
+        Kind::Invalid,
+        "add-u64",
+        session.open_or_create_table("counts", TableOptions::default()),
+    );
+    let wanted = || [("counts", again.clone()), ("more", TableOptions::default())];
+    let tables = session.open_or_create_tables(wanted()).unwrap();
+    refused(Kind::Locked, "counts", session.open_or_create_table("counts", again.clone()));
+    drop((tables, session));
+    let session = session_on(Arc::clone(&disk) as _).unwrap();
+    let none = [("more", TableOptions::default()), ("counts", TableOptions::default())];
+    refused(Kind::Invalid, "add-u64", session.open_or_create_tables(none));
+    let names: Vec<_> = session
+        .open_or_create_tables(wanted())
+        .unwrap()
+        .views()
+        .iter()
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    assert_eq!(names, ["counts", "more"]);
+    drop(session);
+
+    let without = SessionOptions { log: Log::None, ..logged() };
+    let session = Session::open_or_create_on(MemoryDisk::seeded(1), without).unwrap();
+    refused(
+        Kind::Invalid,
+        "without a log",
+        session.open_or_create_table("t", TableOptions::default()),
+    );
+    refused(
+        Kind::Invalid,
+        "without a log",
+        session.open_or_create_tables([("t", TableOptions::default())]),
+    );
+
+    let disk = MemoryDisk::seeded(1);
+    drop(store_on(Arc::clone(&disk) as _).unwrap());
+    let configuration = Configuration::new(16, 64, ChildOrder::HashBits).unwrap();
+    for options in
+        [Options { configuration, ..context() }, Options { index: Index::Always, ..context() }]
+    {
+        refused(
+            Kind::Invalid,
+            "give the options that it has",
+            Store::open_or_create_on(Arc::clone(&disk) as _, options),
+        );
+    }
+    drop(store_on(disk).unwrap());
+}
+
+#[test]
+fn a_path_is_enough() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (ledger, state) =
+        (temporary.path().join("chain/ledger"), temporary.path().join("chain/state"));
+    for _ in 0..2 {
+        let session = Session::open_or_create(&ledger, logged()).unwrap();
+        session.open_or_create_table("utxo", TableOptions::utxo()).unwrap();
+        drop(session);
+        Store::open_or_create(&state, context()).unwrap().close().unwrap();
+    }
+    refused(
+        Kind::Exists,
+        "session",
+        Session::create(varvite::disk::os::OsDisk::new(&ledger).unwrap(), logged()),
+    );
+}
