@@ -15,3 +15,5 @@ pub(crate) mod pack;
 pub(crate) mod patch;
 pub(crate) mod paths;
 pub(crate) mod record;
+pub(crate) mod rewrite;
+pub(crate) mod sparse;

@@ -351,6 +351,9 @@ impl Store {
             index.objects(hash)
         };
         let Some(offset) = entries.get(hash)? else { return Ok(None) };
+        if !self.pack.has_object(offset)? {
+            return Ok(None);
+        }
         let (tag, stored) =
             self.pack.record(offset, |_, _, record| Ok((record.tag, record.hash)))?;
         if stored != *hash {
@@ -401,6 +404,7 @@ impl Store {
             }
             Ok((record.hash, CommitBody::decode(file, place, offset, record.body)?))
         })
+        .map_err(Self::kept)
     }
 
     /// The tree of a commit, loaded as it is looked at. One read. `Missing` for an unknown commit.

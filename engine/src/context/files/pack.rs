@@ -7,9 +7,11 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use super::chunk::{Opening, Seal};
 use super::chunk_files::{Chunk, Files};
 use super::patch::{self, PATCHES_MAX};
 use super::record::{self, Read, Record, Tag};
+use super::sparse::{self, Entry, State};
 use crate::cache::{Cache, CachedPage, PAGE};
 use crate::context::hash::Hash;
 use crate::context::observer::{self, Meter};
@@ -21,6 +23,8 @@ use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::crc_append;
+use crate::format::codec::Encoder;
 use crate::format::hash::combine;
 use crate::sync::{Mutex, lock};
 
@@ -96,6 +100,16 @@ impl Bytes {
     }
 }
 
+fn collected(offset: u64) -> Error {
+    Error::new(
+        Kind::Collected,
+        format!(
+            "what is asked for, at logical offset {offset}, was collected: only commits that were kept \
+             have all of their trees; check out one of those"
+        ),
+    )
+}
+
 impl Pack {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
@@ -157,12 +171,12 @@ impl Pack {
         chunks.push(chunk);
     }
 
-    /// Chunk `number`, if it is there.
+    /// Chunk `number`, if it is there and whole.
     pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Chunk>> {
         let chunks = lock(&self.chunks);
         // They are numbered without a gap.
         let index = number.checked_sub(chunks.first()?.number)?;
-        chunks.get(usize::try_from(index).ok()?).filter(|chunk| !chunk.is_gone).map(Arc::clone)
+        chunks.get(usize::try_from(index).ok()?).filter(|chunk| chunk.is_whole()).map(Arc::clone)
     }
 
     pub(crate) fn chunks(&self) -> Vec<Arc<Chunk>> {
@@ -174,18 +188,118 @@ impl Pack {
         Arc::clone(lock(&self.chunks).last().expect("a pack has a chunk once it is loaded"))
     }
 
-    fn chunk(&self, offset: u64) -> Result<Arc<Chunk>> {
+    /// The chunk that `offset` is or was in, unless its number is forgotten.
+    fn chunk(&self, offset: u64) -> Option<Arc<Chunk>> {
         let chunks = lock(&self.chunks);
         let index = chunks.partition_point(|chunk| chunk.base <= offset);
-        let chunk = index.checked_sub(1).map(|index| &chunks[index]);
-        chunk.filter(|chunk| !chunk.is_gone).map(Arc::clone).ok_or_else(|| {
-            Error::new(
-                Kind::Corrupt,
-                format!(
-                    "logical offset {offset} is in no chunk of the pack, though something that was \
-                     kept refers to it: run `varvite check` and restore the store from another copy"
-                ),
-            )
+        index.checked_sub(1).map(|index| Arc::clone(&chunks[index]))
+    }
+
+    /// The chunk and the byte of its file where the record of `offset` is. `Collected` when it is there no
+    /// more.
+    fn locate(&self, offset: u64) -> Result<(Arc<Chunk>, u64)> {
+        let chunk = self.chunk(offset).ok_or_else(|| collected(offset))?;
+        let place = self.place_in(&chunk, offset)?;
+        Ok((chunk, place))
+    }
+
+    /// The byte of the file of `chunk`, which `offset` is or was in.
+    pub(crate) fn place_in(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<u64> {
+        match chunk.state {
+            State::Whole => Ok(offset - chunk.base),
+            State::Sparse(_) => {
+                let entry = self.entry(chunk, offset)?.ok_or_else(|| collected(offset))?;
+                Ok(entry.place)
+            }
+            State::Lower | State::Gone => Err(collected(offset)),
+        }
+    }
+
+    /// What the mapping of `chunk`, which is sparse, says of `offset`. Reads at most one page.
+    fn entry(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<Option<Entry>> {
+        let distance = offset - chunk.base;
+        if chunk.mapping().is_none() {
+            self.files.get(chunk)?;
+        }
+        let mapping = chunk.mapping().expect("it was opened");
+        let Some(number) = mapping.page_of(distance) else { return Ok(None) };
+        let page = self.mapping_page(chunk, number)?;
+        Ok(sparse::find(&page, distance))
+    }
+
+    /// A page of the mapping of `chunk`.
+    fn mapping_page(&self, chunk: &Arc<Chunk>, number: u32) -> Result<CachedPage> {
+        if let Some(page) = self.cache.get(chunk.key, number) {
+            observer::count(self.meter.as_ref(), |meter| &meter.page_hits, 1);
+            return Ok(page);
+        }
+        observer::count(self.meter.as_ref(), |meter| &meter.page_misses, 1);
+        let mut bytes = [0; PAGE];
+        self.read(chunk, u64::from(number) * PAGE as u64, &mut bytes)?;
+        sparse::check_page(&chunk.path, chunk.identity, number, &bytes)?;
+        Ok(self.cache.insert(chunk.key, number, &bytes))
+    }
+
+    /// The offset of each record of a sparse chunk, and whether something reaches it; else it is the base of
+    /// patches alone.
+    pub(crate) fn kept_records(&self, chunk: &Arc<Chunk>) -> Result<Vec<(u64, bool)>> {
+        self.files.get(chunk)?;
+        let mapping = chunk.mapping().expect("it was opened");
+        let mut records = Vec::with_capacity(mapping.records.min(chunk.end() / 38) as usize);
+        for number in mapping.pages() {
+            let page = self.mapping_page(chunk, number)?;
+            let entries = sparse::entries(&page);
+            records.extend(entries.map(|entry| (chunk.base + entry.distance, entry.is_object)));
+        }
+        let is_right = records.len() as u64 == mapping.records
+            && records.is_sorted_by(|(before, _), (after, _)| before < after)
+            && records.last().is_none_or(|(last, _)| *last < chunk.logical_end());
+        if !is_right {
+            let place = mapping.records_end();
+            return Err(Error::corrupt(&chunk.path, place, "a mapping in order", "another"));
+        }
+        Ok(records)
+    }
+
+    /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.
+    pub(crate) fn read_opening(&self, chunk: &Arc<Chunk>) -> Result<Opening> {
+        if chunk.is_whole() {
+            return self.files.read_opening(chunk);
+        }
+        self.record(chunk.base + Opening::PLACE, |file, place, record| match record.tag {
+            Tag::Opening => Opening::decode(file, place, record.body),
+            other => Err(Error::corrupt(file, place, "an opening", format_args!("{other:?}"))),
+        })
+    }
+
+    /// The end of `chunk`, if it has ended. `Corrupt` when what it says is not so.
+    pub(crate) fn read_end(&self, chunk: &Arc<Chunk>) -> Result<Option<Seal>> {
+        if chunk.is_whole() {
+            return self.files.read_end(chunk);
+        }
+        let length = chunk.logical_end() - chunk.base;
+        let offset = chunk.logical_end().saturating_sub(Seal::RECORD);
+        self.record(offset, |file, place, record| {
+            let corrupt = || Error::corrupt(file, place, "the end of the chunk", "another");
+            if record.tag != Tag::Seal {
+                return Err(corrupt());
+            }
+            let seal = Seal::decode(file, place, record.body)?;
+            let mut bytes = Encoder::new();
+            record::put(&mut bytes, self.store, offset, Tag::Seal, &record.hash, record.body);
+            let chain = crc_append(seal.chain, bytes.bytes());
+            let is_right = seal.length == length && chunk.sealed() == Some(chain);
+            if is_right { Ok(Some(seal)) } else { Err(corrupt()) }
+        })
+    }
+
+    /// Whether the record at `offset` is there with all that it refers to.
+    pub(crate) fn has_object(&self, offset: u64) -> Result<bool> {
+        let Some(chunk) = self.chunk(offset) else { return Ok(false) };
+        Ok(match chunk.state {
+            State::Whole => true,
+            State::Sparse(_) => self.entry(&chunk, offset)?.is_some_and(|entry| entry.is_object),
+            State::Lower | State::Gone => false,
         })
     }
 
@@ -303,8 +417,7 @@ impl Pack {
         keep: bool,
         each: impl FnOnce(&str, u64, &Record<'_>) -> Result<T>,
     ) -> Result<T> {
-        let chunk = self.chunk(offset)?;
-        let position = offset - chunk.base;
+        let (chunk, position) = self.locate(offset)?;
         let bytes = self.bytes(&chunk, position, keep)?;
         let file = &*chunk.path;
         let record = record::take(file, position, self.store, offset, bytes.slice())?;
@@ -443,17 +556,21 @@ impl Load for Pack {
         self.identity
     }
 
-    /// The store and, by its first file, what it was created or cleared as.
+    /// The store, and how often it was cleared.
     fn origin(&self) -> Option<[u64; 2]> {
-        lock(&self.chunks).first().map(|first| [self.store, first.identity])
+        lock(&self.chunks).first().map(|first| [self.store, first.epoch])
     }
 
     fn look(&self, offset: u64) -> Result<Option<(bool, Hash)>> {
+        // What is the base of patches alone has lost its children, perhaps.
+        if !self.has_object(offset)? {
+            return Ok(None);
+        }
         let found = self.record_at(offset, false, |_, _, record| Ok((record.tag, record.hash)));
         match found {
             Ok((Tag::Commit | Tag::Reference, _)) => Ok(None),
             Ok((tag, hash)) => Ok(Some((tag == Tag::Value, hash))),
-            Err(error) if error.kind() == Kind::Corrupt => Ok(None),
+            Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Collected) => Ok(None),
             Err(error) => Err(error),
         }
     }
