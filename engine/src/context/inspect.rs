@@ -173,7 +173,12 @@ fn kept_records(
     for entry in entries {
         let rest = usize::try_from(entry.place).ok().and_then(|place| bytes.get(place..));
         let Some(rest) = rest.filter(|_| entry.place == place) else {
-            return Err(Error::corrupt(file, entry.place, format_args!("a record at {place}"), "none"));
+            return Err(Error::corrupt(
+                file,
+                entry.place,
+                format_args!("a record at {place}"),
+                "none",
+            ));
         };
         // The first record says which offset the chunk begins with.
         let base = match base {
@@ -184,7 +189,8 @@ fn kept_records(
                 *base.insert(opening.base)
             }
         };
-        let record = record::take(file, place, header.store, base.wrapping_add(entry.distance), rest)?;
+        let record =
+            record::take(file, place, header.store, base.wrapping_add(entry.distance), rest)?;
         counts[record.tag as usize] += 1;
         outline.children.extend(described(file, place, &record));
         place += record.length as u64;
@@ -310,7 +316,13 @@ mod tests {
         let mut control = Control::empty(5, Configuration::TEZOS, Index::Minimal, 0);
         let before = fields(&control);
         let last = control.chunks[0];
-        let states = [State::Gone, State::Sparse(SparseFile { generation: 2, bytes: 9, sum: 0 }), State::Gone, State::Lower, State::Whole];
+        let states = [
+            State::Gone,
+            State::Sparse(SparseFile { generation: 2, bytes: 9, sum: 0 }),
+            State::Gone,
+            State::Lower,
+            State::Whole,
+        ];
         control.chunks = (0..)
             .zip(states)
             .map(|(number, state)| Row { number, base: number * last.length, state, ..last })

@@ -7,6 +7,7 @@
 
 mod ancestors;
 mod check;
+mod collect;
 pub(crate) mod history;
 mod load;
 mod merge;
@@ -38,6 +39,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 
 pub use ancestors::Limits;
 pub use check::{Checked, FAULTS_MAX};
+pub use collect::{CollectPhase, CollectStatus, Keep};
 use history::History;
 use load::End;
 pub use merge::Merge;
@@ -404,7 +406,8 @@ impl Store {
             }
             Ok((record.hash, CommitBody::decode(file, place, offset, record.body)?))
         })
-        .map_err(Self::kept)
+        // A reader that has followed a collection may ask for what its last reload still had.
+        .map_err(|error| if pack.has_followed() { error } else { Self::kept(error) })
     }
 
     /// The tree of a commit, loaded as it is looked at. One read. `Missing` for an unknown commit.
@@ -507,7 +510,7 @@ impl Store {
             objects_bytes: self.pack.objects.bytes(),
             chunks: chunks.len() as u64,
             epoch: self.control.epoch,
-            generation: 0,
+            generation: self.collections(),
         }
     }
 }

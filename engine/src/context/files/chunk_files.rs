@@ -236,6 +236,10 @@ impl Files {
         Files { disk, store, open, doomed, keeper: Mutex::new(None) }
     }
 
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
     /// How many files an opening opens at once.
     pub(crate) fn at_once(&self) -> usize {
         FILES_AT_ONCE.min(self.open.most().div_ceil(4))

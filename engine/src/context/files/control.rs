@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::chunk::{CHUNKS_MAX, Place, chunk_end};
 use super::paths;
-pub(crate) use super::sparse::State;
 use super::sparse::SparseFile;
+pub(crate) use super::sparse::State;
 use crate::context::configuration::Configuration;
 use crate::context::hash::Hash;
 use crate::context::options::Index;

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
 use super::chunk_files::{Chunk, Files};
+use super::control::Control;
 use super::patch::{self, PATCHES_MAX};
 use super::record::{self, Read, Record, Tag};
 use super::sparse::{self, Entry, State};
@@ -26,7 +27,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc_append;
 use crate::format::codec::Encoder;
 use crate::format::hash::combine;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
 const GUESS: usize = 1024;
@@ -56,6 +57,9 @@ pub(crate) struct Pack {
     /// Of the store, part of every checksum.
     pub(crate) store: u64,
     chunks: Mutex<Vec<Arc<Chunk>>>,
+    /// How often chunks were found to be other files, and the right to look for that.
+    swaps: AtomicU64,
+    rereading: Mutex<()>,
     pub(crate) files: Arc<Files>,
     cache: Arc<Cache>,
     pub(crate) objects: ObjectCache<Kept>,
@@ -128,6 +132,8 @@ impl Pack {
             identity: next_identity(),
             store,
             chunks: Mutex::new(Vec::new()),
+            swaps: AtomicU64::new(0),
+            rereading: Mutex::new(()),
             files,
             cache,
             objects: ObjectCache::new(options.objects_bytes),
@@ -171,6 +177,69 @@ impl Pack {
         chunks.push(chunk);
     }
 
+    /// Readers find `chunk` in the place of that with its number, which is returned.
+    pub(crate) fn swap_chunk(&self, chunk: Arc<Chunk>) -> Option<Arc<Chunk>> {
+        let mut chunks = lock(&self.chunks);
+        let place = chunks.iter().position(|old| old.number == chunk.number)?;
+        Some(std::mem::replace(&mut chunks[place], chunk))
+    }
+
+    /// Forgets the chunks before `first`, which are gone.
+    pub(crate) fn forget_chunks(&self, first: u64) {
+        lock(&self.chunks).retain(|chunk| chunk.number >= first);
+    }
+
+    /// Does `read`, again when a file is missing because a writer beside this one has put another into its
+    /// place.
+    pub(crate) fn beside_swaps<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            let before = self.swaps.load(Ordering::Acquire);
+            match read() {
+                Err(error) if error.kind() == Kind::Missing => {
+                    if !self.reread_places(before) {
+                        return Err(error);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Whether chunks are other files than when `before` was the number of swaps: then another thread has
+    /// seen to it, or this one reads the control file.
+    fn reread_places(&self, before: u64) -> bool {
+        let _alone = lock(&self.rereading);
+        if self.swaps.load(Ordering::Acquire) != before {
+            return true;
+        }
+        let Ok(control) = Control::read(self.files.disk()) else { return false };
+        let chunks = self.chunks();
+        let is_ours = chunks.first().is_some_and(|first| first.epoch == control.epoch);
+        if control.store != self.store || !is_ours {
+            return false;
+        }
+        let first = control.chunks[0].number;
+        let mut found = chunks[0].number < first;
+        for chunk in &chunks {
+            let row =
+                chunk.number.checked_sub(first).and_then(|at| control.chunks.get(at as usize));
+            if let Some(row) = row.filter(|row| row.state != chunk.state && row.base == chunk.base)
+            {
+                let fresh = Chunk::collected(&self.cache, self.store, control.epoch, row);
+                self.swap_chunk(Arc::new(fresh));
+                found = true;
+            }
+        }
+        self.forget_chunks(first);
+        self.swaps.fetch_add(u64::from(found), Ordering::AcqRel);
+        found
+    }
+
+    /// Whether chunks were found to be other files than when they were opened.
+    pub(crate) fn has_followed(&self) -> bool {
+        self.swaps.load(Ordering::Acquire) > 0
+    }
+
     /// Chunk `number`, if it is there and whole.
     pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Chunk>> {
         let chunks = lock(&self.chunks);
@@ -189,7 +258,7 @@ impl Pack {
     }
 
     /// The chunk that `offset` is or was in, unless its number is forgotten.
-    fn chunk(&self, offset: u64) -> Option<Arc<Chunk>> {
+    pub(crate) fn chunk(&self, offset: u64) -> Option<Arc<Chunk>> {
         let chunks = lock(&self.chunks);
         let index = chunks.partition_point(|chunk| chunk.base <= offset);
         index.checked_sub(1).map(|index| Arc::clone(&chunks[index]))
@@ -295,11 +364,15 @@ impl Pack {
 
     /// Whether the record at `offset` is there with all that it refers to.
     pub(crate) fn has_object(&self, offset: u64) -> Result<bool> {
-        let Some(chunk) = self.chunk(offset) else { return Ok(false) };
-        Ok(match chunk.state {
-            State::Whole => true,
-            State::Sparse(_) => self.entry(&chunk, offset)?.is_some_and(|entry| entry.is_object),
-            State::Lower | State::Gone => false,
+        self.beside_swaps(|| {
+            let Some(chunk) = self.chunk(offset) else { return Ok(false) };
+            Ok(match chunk.state {
+                State::Whole => true,
+                State::Sparse(_) => {
+                    self.entry(&chunk, offset)?.is_some_and(|entry| entry.is_object)
+                }
+                State::Lower | State::Gone => false,
+            })
         })
     }
 
@@ -417,8 +490,11 @@ impl Pack {
         keep: bool,
         each: impl FnOnce(&str, u64, &Record<'_>) -> Result<T>,
     ) -> Result<T> {
-        let (chunk, position) = self.locate(offset)?;
-        let bytes = self.bytes(&chunk, position, keep)?;
+        let (chunk, position, bytes) = self.beside_swaps(|| {
+            let (chunk, position) = self.locate(offset)?;
+            let bytes = self.bytes(&chunk, position, keep)?;
+            Ok((chunk, position, bytes))
+        })?;
         let file = &*chunk.path;
         let record = record::take(file, position, self.store, offset, bytes.slice())?;
         let body = position + (record.length - record::CRC - record.body.len()) as u64;

@@ -49,6 +49,18 @@ impl ChunkReader {
         })
     }
 
+    /// The `length` bytes from `place` on, and more behind them.
+    pub(crate) fn bytes(&mut self, place: u64, length: usize) -> Result<&[u8]> {
+        let end = self.start + self.bytes.len() as u64;
+        if place < self.start || place + length as u64 > end {
+            self.fill(place, WINDOW.max(length as u64))?;
+        }
+        let from = (place - self.start) as usize;
+        self.bytes.get(from..from + length).ok_or_else(|| {
+            Error::corrupt(&self.chunk.path, place, "a batch", "the end of the chunk")
+        })
+    }
+
     fn length(&self, place: u64) -> Option<u64> {
         let from = usize::try_from(place.checked_sub(self.start)?).ok()?;
         record::length(self.bytes.get(from..)?)
@@ -64,8 +76,9 @@ impl ChunkReader {
         let length = length.min(self.chunk.end().saturating_sub(start));
         self.bytes.clear();
         self.bytes.resize(length as usize, 0);
-        self.file.read_exact_at(start, &mut self.bytes)?;
         self.start = start;
+        // What could not be read is not there when the next step looks again.
+        self.file.read_exact_at(start, &mut self.bytes).inspect_err(|_| self.bytes.clear())?;
         self.read += length;
         Ok(())
     }

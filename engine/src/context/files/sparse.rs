@@ -134,7 +134,12 @@ impl Mapping {
         let (path, length) = (file.path(), file.len()?);
         let place = length.checked_sub(FOOTER as u64).filter(|_| length == expected.bytes);
         let Some(place) = place else {
-            return Err(Error::corrupt(path, length, format_args!("{} bytes", expected.bytes), length));
+            return Err(Error::corrupt(
+                path,
+                length,
+                format_args!("{} bytes", expected.bytes),
+                length,
+            ));
         };
         let mut footer = [0; FOOTER];
         file.read_exact_at(place, &mut footer)?;

@@ -51,7 +51,14 @@ impl<'a> Chunks<'a> {
         let control = &store.control;
         let mut left: Vec<(Arc<Chunk>, Opening, Option<Seal>)> = Vec::new();
         for chunk in pack.chunks().into_iter().filter(|chunk| chunk.has_file()) {
-            let (opening, end) = (pack.read_opening(&chunk)?, pack.read_end(&chunk)?);
+            let found = pack.beside_swaps(|| {
+                let Some(chunk) = pack.chunk(chunk.base).filter(|chunk| chunk.has_file()) else {
+                    return Ok(None);
+                };
+                let (opening, end) = (pack.read_opening(&chunk)?, pack.read_end(&chunk)?);
+                Ok(Some((chunk, opening, end)))
+            })?;
+            let Some((chunk, opening, end)) = found else { continue };
             let before = left.last().filter(|(before, ..)| before.number + 1 == chunk.number);
             let follows = before.is_none_or(|(before, ..)| before.sealed() == Some(opening.chain));
             let is_ours = opening.epoch == control.epoch

@@ -127,7 +127,8 @@ impl Store {
             Some(lock_held) => self.open_to_write(lock_held)?,
             None => self.expect_epoch()?,
         }
-        self.complete_index()
+        self.complete_index()?;
+        if self.tip.is_some() { self.resume_collection() } else { Ok(()) }
     }
 
     /// Adds the chunks that the control file names, and opens the newest.
@@ -547,6 +548,10 @@ impl Store {
         self.scan()?;
         self.expect_epoch()?;
         self.control.checkpoint = control.checkpoint;
+        self.control.cursor = control.cursor;
+        self.control.collections = control.collections;
+        self.control.is_paused = control.is_paused;
+        self.control.pins.clone_from(&control.pins);
         Ok(())
     }
 
