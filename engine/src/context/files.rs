@@ -5,13 +5,17 @@
 //! [`HashIndex`](hash_index::HashIndex) where a hash is. Formats: `docs/format/pack.md`,
 //! `docs/format/control.md`. Relies on `pieces` for what the records hold.
 
+pub(crate) mod barrier;
 pub(crate) mod batch;
 pub(crate) mod chunk;
 pub(crate) mod chunk_files;
 pub(crate) mod commit;
 pub(crate) mod control;
 pub(crate) mod hash_index;
+pub(crate) mod marks;
 pub(crate) mod pack;
 pub(crate) mod patch;
 pub(crate) mod paths;
 pub(crate) mod record;
+pub(crate) mod rewrite;
+pub(crate) mod sparse;

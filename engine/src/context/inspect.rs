@@ -6,7 +6,10 @@ use super::files::chunk::{Opening, Seal};
 use super::files::commit::CommitBody;
 use super::files::control::{Control, State};
 use super::files::record::{self, Tag};
+use super::files::sparse::{self, Footer};
 use super::hash;
+use crate::cache::PAGE;
+use crate::error::{Error, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::file::inspect;
 use crate::format::header::{self, FileKind, Header};
@@ -21,6 +24,7 @@ pub fn file(file: &str, bytes: &[u8]) -> Option<Outline> {
     match row.map(|row| row.0) {
         Some(FileKind::Pack) => Some(pack(file, bytes)),
         Some(FileKind::Control) => Some(control(file, bytes)),
+        Some(FileKind::Sparse) => Some(sparse(file, bytes)),
         _ => None,
     }
 }
@@ -64,6 +68,15 @@ fn collected(mut body: Outline, control: &Control) -> Outline {
             .field("only what is kept below", horizon.offset)
             .field("kept commits", horizon.kept.len());
     }
+    if !control.pins.is_empty() {
+        body = body.field("pins", control.pins.len());
+    }
+    if control.collections > 0 {
+        body = body.field("collections", control.collections);
+    }
+    if control.is_paused {
+        body = body.field("paused", "yes");
+    }
     if let Some(cursor) = control.cursor {
         let phase = if cursor.phase == 1 { "marks" } else { "cleans" };
         body = body
@@ -84,7 +97,7 @@ fn collected(mut body: Outline, control: &Control) -> Outline {
     body
 }
 
-/// The outline of one chunk of a pack: its batches, and what each holds.
+/// The outline of one whole chunk of a pack: its batches, and what each holds.
 #[must_use]
 pub fn pack(file: &str, bytes: &[u8]) -> Outline {
     let whole = Outline::new("pack", 0..bytes.len() as u64).field("file", file);
@@ -104,6 +117,107 @@ pub fn pack(file: &str, bytes: &[u8]) -> Outline {
         }
         Ok(_) => whole,
     }
+}
+
+/// The outline of a chunk that a collection rewrote: its records, and the mapping that leads to them.
+#[must_use]
+pub fn sparse(file: &str, bytes: &[u8]) -> Outline {
+    let length = bytes.len() as u64;
+    let whole = Outline::new("sparse chunk", 0..length).field("file", file);
+    let whole = whole.child(inspect::header(file, bytes));
+    let Ok(header) = Header::expect(file, bytes, FileKind::Sparse) else { return whole };
+    let Some((_, last)) = bytes.split_last_chunk::<{ Footer::BYTES }>() else {
+        return whole.damaged("it ends before its mapping");
+    };
+    let mapping = Footer::decode(file, length, last).and_then(|footer| {
+        let table = footer.table.start as usize..footer.table.end as usize;
+        footer.mapping(file, header.identity, &bytes[table])
+    });
+    let mapping = match mapping {
+        Ok(mapping) => mapping,
+        Err(error) => return whole.damaged(error),
+    };
+    let mut entries = Vec::new();
+    for number in mapping.pages() {
+        let page = bytes[number as usize * PAGE..].first_chunk().expect("the table is behind it");
+        if let Err(error) = sparse::check_page(file, header.identity, number, page) {
+            return whole.damaged(error);
+        }
+        entries.extend(sparse::entries(page));
+    }
+    let (start, end) = (header::LENGTH as u64, mapping.records_end());
+    let bases = entries.iter().filter(|entry| !entry.is_object).count();
+    let records = match kept_records(file, &header, &bytes[..end as usize], &entries) {
+        Ok(records) => records,
+        Err(error) => Outline::new("records", start..end).damaged(error),
+    };
+    whole.child(records).child(
+        Outline::new("mapping", end..length)
+            .field("records", mapping.records)
+            .field("bases of patches only", bases)
+            .field("pages", mapping.pages().len()),
+    )
+}
+
+/// The records of a sparse chunk, which lie one behind the other in `bytes`, and then zeros.
+fn kept_records(
+    file: &str,
+    header: &Header,
+    bytes: &[u8],
+    entries: &[sparse::Entry],
+) -> Result<Outline> {
+    let mut outline = Outline::new("records", header::LENGTH as u64..bytes.len() as u64);
+    let mut counts: [u64; 12] = [0; 12];
+    let mut place = header::LENGTH as u64;
+    let mut base = None;
+    for entry in entries {
+        let rest = usize::try_from(entry.place).ok().and_then(|place| bytes.get(place..));
+        let Some(rest) = rest.filter(|_| entry.place == place) else {
+            return Err(Error::corrupt(
+                file,
+                entry.place,
+                format_args!("a record at {place}"),
+                "none",
+            ));
+        };
+        // The first record says which offset the chunk begins with.
+        let base = match base {
+            Some(base) => base,
+            None => {
+                let record = record::split(file, place, rest)?;
+                let opening = Opening::decode(file, place, record.body)?;
+                *base.insert(opening.base)
+            }
+        };
+        let record =
+            record::take(file, place, header.store, base.wrapping_add(entry.distance), rest)?;
+        counts[record.tag as usize] += 1;
+        outline.children.extend(described(file, place, &record));
+        place += record.length as u64;
+    }
+    if bytes[place as usize..].iter().any(|byte| *byte != 0) {
+        return Err(Error::corrupt(file, place, "zeros before the mapping", "other bytes"));
+    }
+    Ok(with_counts(outline, &counts))
+}
+
+/// Adds how many records of each kind there are.
+fn with_counts(mut outline: Outline, counts: &[u64; 12]) -> Outline {
+    let names = [
+        (Tag::Value, "values"),
+        (Tag::Flat, "directories"),
+        (Tag::Values, "leaves"),
+        (Tag::Branch, "branches"),
+        (Tag::FlatPatch, "patched directories"),
+        (Tag::ValuesPatch, "patched leaves"),
+        (Tag::BranchPatch, "patched branches"),
+    ];
+    for (tag, name) in names {
+        if counts[tag as usize] > 0 {
+            outline = outline.field(name, counts[tag as usize]);
+        }
+    }
+    outline
 }
 
 fn batch(file: &str, position: Position, payload: &[u8]) -> Outline {
@@ -131,21 +245,7 @@ fn batch(file: &str, position: Position, payload: &[u8]) -> Outline {
         }
         at += length as usize;
     }
-    let names = [
-        (Tag::Value, "values"),
-        (Tag::Flat, "directories"),
-        (Tag::Values, "leaves"),
-        (Tag::Branch, "branches"),
-        (Tag::FlatPatch, "patched directories"),
-        (Tag::ValuesPatch, "patched leaves"),
-        (Tag::BranchPatch, "patched branches"),
-    ];
-    for (tag, name) in names {
-        if counts[tag as usize] > 0 {
-            outline = outline.field(name, counts[tag as usize]);
-        }
-    }
-    outline
+    with_counts(outline, &counts)
 }
 
 /// Commits and branches are worth a line of their own.
@@ -201,6 +301,7 @@ fn described(file: &str, place: u64, record: &record::Record<'_>) -> Option<Outl
 mod tests {
     use super::super::configuration::Configuration;
     use super::super::files::control::{Cursor, Horizon, Row};
+    use super::super::files::sparse::SparseFile;
     use super::super::options::Index;
     use super::*;
 
@@ -215,7 +316,13 @@ mod tests {
         let mut control = Control::empty(5, Configuration::TEZOS, Index::Minimal, 0);
         let before = fields(&control);
         let last = control.chunks[0];
-        let states = [State::Gone, State::Sparse(2), State::Gone, State::Lower, State::Whole];
+        let states = [
+            State::Gone,
+            State::Sparse(SparseFile { generation: 2, bytes: 9, sum: 0 }),
+            State::Gone,
+            State::Lower,
+            State::Whole,
+        ];
         control.chunks = (0..)
             .zip(states)
             .map(|(number, state)| Row { number, base: number * last.length, state, ..last })

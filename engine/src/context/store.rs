@@ -7,6 +7,7 @@
 
 mod ancestors;
 mod check;
+mod collect;
 pub(crate) mod history;
 mod load;
 mod merge;
@@ -39,6 +40,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 
 pub use ancestors::Limits;
 pub use check::{Checked, FAULTS_MAX};
+pub use collect::{CollectPhase, CollectStatus, Keep};
 use history::History;
 use load::End;
 pub use merge::Merge;
@@ -352,6 +354,9 @@ impl Store {
             index.objects(hash)
         };
         let Some(offset) = entries.get(hash)? else { return Ok(None) };
+        if !self.pack.has_object(offset)? {
+            return Ok(None);
+        }
         let (tag, stored) =
             self.pack.record(offset, |_, _, record| Ok((record.tag, record.hash)))?;
         if stored != *hash {
@@ -402,6 +407,8 @@ impl Store {
             }
             Ok((record.hash, CommitBody::decode(file, place, offset, record.body)?))
         })
+        // A reader that has followed a collection may ask for what its last reload still had.
+        .map_err(|error| if pack.has_followed() { error } else { Self::kept(error) })
     }
 
     /// The tree of a commit, loaded as it is looked at. One read. `Missing` for an unknown commit.
@@ -504,7 +511,7 @@ impl Store {
             objects_bytes: self.pack.objects.bytes(),
             chunks: chunks.len() as u64,
             epoch: self.control.epoch,
-            generation: 0,
+            generation: self.collections(),
         }
     }
 }

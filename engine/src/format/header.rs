@@ -31,20 +31,23 @@ pub enum FileKind {
     Log,
     /// `b'K'`: a session's checkpoint: its live tables.
     Checkpoint,
+    /// `b'H'`: what a collection kept of one chunk of a context's pack.
+    Sparse,
 }
 
 impl FileKind {
     /// Every kind with its letter, its name, the version that this release writes, and the oldest that it
     /// reads.
-    pub const ALL: [(FileKind, u8, &'static str, u16, u16); 8] = [
+    pub const ALL: [(FileKind, u8, &'static str, u16, u16); 9] = [
         (FileKind::Session, b'S', "session", 2, 2),
         (FileKind::Segment, b'R', "segment", 3, 2),
         (FileKind::Blob, b'B', "blob", 2, 2),
         (FileKind::Snapshot, b'M', "snapshot", 2, 2),
         (FileKind::Pack, b'P', "pack", 2, 2),
-        (FileKind::Control, b'C', "control", 2, 2),
+        (FileKind::Control, b'C', "control", 3, 2),
         (FileKind::Log, b'L', "log", 2, 2),
         (FileKind::Checkpoint, b'K', "checkpoint", 3, 2),
+        (FileKind::Sparse, b'H', "sparse", 1, 1),
     ];
 
     fn row(self) -> (FileKind, u8, &'static str, u16, u16) {

@@ -12,7 +12,7 @@ use varvite::context::{
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::file::append::{AppendFile, HEAD, Position, open_reader, scan};
-use varvite::format::checksum::{crc, crc_append, masked, stored};
+use varvite::format::checksum::{crc, crc_append, masked, page_crc, stored};
 use varvite::format::header::FileKind;
 use varvite::{Error, Result};
 
@@ -24,8 +24,9 @@ use crate::setup::DiskKind;
 pub type Body = fn(&[u8]);
 
 /// Every body with its name, operation lists apart.
-pub const BODIES: [(&str, Body); 5] = [
+pub const BODIES: [(&str, Body); 6] = [
     ("context_control", control),
+    ("context_sparse", sparse),
     ("context_index", index),
     ("context_pack", pack),
     ("context_records", records),
@@ -227,6 +228,62 @@ pub fn pack(bytes: &[u8]) {
     use_all(&disk, crc(bytes).is_multiple_of(8));
 }
 
+/// A store whose chunk was collected.
+fn collected() -> Arc<MemoryDisk> {
+    static STORE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
+    let make = || {
+        let disk = told(true);
+        let mut store = Store::open(disk.clone(), small()).expect("it was closed");
+        let newest = store.log(3).expect("memory does not fail");
+        store.collect(&newest[2]).expect("it is there");
+        while store.collect_step(1_000).expect("memory does not fail") {}
+        store.close().expect("memory does not fail");
+        disk
+    };
+    STORE.get_or_init(make).snapshot()
+}
+
+const SPARSE: &str = "0000-000000-1.pack";
+
+/// A sparse chunk whose checksums are right, as the control file says.
+pub fn sparse(bytes: &[u8]) {
+    const FOOTER: usize = 28;
+    let disk = collected();
+    let sum = |bytes: &[u8]| bytes.last_chunk::<4>().copied();
+    let before = sum(&disk.bytes(SPARSE).expect("it is there")).expect("it is longer");
+    let mut bytes = bytes.to_vec();
+    let identity =
+        bytes.get(12..20).map(|identity| u64::from_le_bytes(identity.try_into().expect("eight")));
+    let place = |at: usize| {
+        let field = bytes.len().checked_sub(FOOTER)?.checked_add(at)?;
+        Some(u64::from_le_bytes(bytes.get(field..field + 8)?.try_into().ok()?) as usize)
+    };
+    if let (Some(identity), Some(mapping), Some(pages)) = (identity, place(8), place(16)) {
+        for number in (0..pages.min(64)).map(|page| page + mapping / 4096) {
+            let Some(page) = bytes.get_mut(number * 4096..).and_then(|page| page.get_mut(..4096))
+            else {
+                break;
+            };
+            let sum = page_crc(identity, number as u32, &page[4..]);
+            page[..4].copy_from_slice(&sum.to_le_bytes());
+        }
+        let (table, end) = (mapping.saturating_add(pages.saturating_mul(4096)), bytes.len() - 4);
+        if let Some(covered) = bytes.get(table..end) {
+            let sum = masked(crc_append(crc(&identity.to_le_bytes()), covered));
+            bytes[end..].copy_from_slice(&sum.to_le_bytes());
+        }
+    }
+    if let Some(outline) = inspect::file(SPARSE, &bytes) {
+        assert!(!outline.to_string().is_empty());
+    }
+    let mut control = disk.bytes("control").expect("it is there");
+    let place = control.windows(4).position(|bytes| *bytes == before).expect("its row says it");
+    control[place..place + 4].copy_from_slice(&sum(&bytes).unwrap_or(before));
+    disk.replace("control", repaired(&control)).expect("memory takes it");
+    disk.replace(SPARSE, &bytes).expect("memory takes it");
+    use_all(&disk, crc(&bytes).is_multiple_of(8));
+}
+
 /// The records of a batch, after the batches that the first byte says.
 pub fn records(bytes: &[u8]) {
     let Some((number, payload)) = bytes.split_first() else { return };
@@ -315,6 +372,7 @@ pub mod tests {
                 manifests.map(|name| bytes(name)).collect()
             }
             "context_pack" => vec![bytes(PACK)],
+            "context_sparse" => vec![collected().bytes(SPARSE).unwrap()],
             "context_records" => record_seeds(),
             _ => {
                 let hash = hash::hash(b"a commit");
@@ -354,6 +412,11 @@ pub mod tests {
     #[test]
     fn no_mutation_of_a_control_file_makes_a_context_panic() {
         mutate("context_control", 20_000);
+    }
+
+    #[test]
+    fn no_mutation_of_a_sparse_chunk_makes_a_context_panic() {
+        mutate("context_sparse", 6_000); // each opens a store
     }
 
     #[test]

@@ -47,6 +47,86 @@ fn the_small_store_is_written_as_it_was_and_read() {
     assert_eq!((commit.date, &commit.message[..]), (7, &b"lvl 1"[..]));
 }
 
+/// A store of which the first of two commits was collected.
+fn collected_store() -> Arc<MemoryDisk> {
+    let disk = MemoryDisk::seeded(1);
+    let options = Options { seed: Some(42), ..Options::default() };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let mut hashes = Vec::new();
+    for value in [b'x', b'y'] {
+        let mut tree = Tree::empty(Configuration::TEZOS);
+        tree.add(&["long"], &[value; 16]).unwrap();
+        let info = CommitInfo::new(&[], 7, "Tezos", "lvl 1");
+        hashes.push(store.commit(&mut tree, &info).unwrap());
+    }
+    store.pin(&hashes[1]).unwrap();
+    store.collect(&hashes[1]).unwrap();
+    while store.collect_step(100).unwrap() {}
+    store.close().unwrap();
+    disk
+}
+
+const SPARSE: &str = "0000-000000-1.pack";
+
+#[test]
+fn what_a_collection_kept_is_written_as_it_was_and_read() {
+    let written = collected_store();
+    let disk = written.snapshot();
+    disk.replace(SPARSE, golden("sparse/small.bin", &written.bytes(SPARSE).unwrap())).unwrap();
+    let control = golden("control/collected.bin", &written.bytes("control").unwrap());
+    disk.replace("control", control).unwrap();
+    let store = Store::open_read_only(disk, Options::default()).unwrap();
+    let [hash] = store.log(9).unwrap()[..] else { panic!("one was kept") };
+    assert_eq!(store.pins().unwrap(), [hash]);
+    let tree = store.checkout(&hash).unwrap();
+    assert_eq!(tree.find(&["long"]).unwrap().unwrap(), [b'y'; 16]);
+    assert_eq!(store.check().unwrap().commits, 1);
+}
+
+#[test]
+fn a_control_file_of_the_version_before_is_read() {
+    let disk = small_store();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/control/version-2.bin");
+    disk.replace("control", std::fs::read(path).unwrap()).unwrap();
+    let mut store = Store::open(disk, Options::default()).unwrap();
+    let hash = store.branch(b"main").unwrap();
+    assert!(store.checkout(&hash).unwrap().mem(&["data", "a"]).unwrap());
+    assert!(store.pins().unwrap().is_empty() && store.checkpoint().is_ok());
+}
+
+#[test]
+fn each_byte_of_a_sparse_chunk_counts() {
+    let disk = collected_store();
+    let bytes = disk.bytes(SPARSE).unwrap();
+    let outline = inspect::file(SPARSE, &bytes).unwrap();
+    assert_eq!(outline.damage_count(), 0, "{outline}");
+    let reads = |bytes: Vec<u8>| {
+        let disk = disk.snapshot();
+        disk.replace(SPARSE, bytes).unwrap();
+        let store = Store::open_read_only(disk, Options::default())?;
+        let hash = store.log(9)?[0];
+        let found = store.checkout(&hash)?.find(&["long"])?;
+        assert_eq!(found.unwrap(), [b'y'; 16]);
+        store.check().map(drop)
+    };
+    reads(bytes.clone()).unwrap();
+    for byte in 8..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[byte] ^= 1;
+        let outline = inspect::file(SPARSE, &damaged).unwrap();
+        assert!(outline.damage_count() > 0, "byte {byte}: {outline}");
+        // What nobody reads are the zeros before the mapping, and a branch that was set again.
+        if let Ok(()) = reads(damaged) {
+            let rest = bytes[byte..4096.max(byte)].iter();
+            assert!(rest.clone().all(|byte| *byte == 0), "byte {byte} was not looked at");
+        }
+    }
+    for length in (0..bytes.len()).step_by(7) {
+        drop(inspect::file(SPARSE, &bytes[..length]));
+        assert!(reads(bytes[..length].to_vec()).is_err(), "{length} bytes");
+    }
+}
+
 #[test]
 fn outlines_describe_sound_files_and_note_damage() {
     let disk = small_store();

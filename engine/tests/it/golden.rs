@@ -518,6 +518,7 @@ fn documents_show_the_golden_files() {
         "snapshot",
         "pack",
         "control",
+        "sparse",
         "hash-index",
         "log",
         "checkpoint",
@@ -548,7 +549,7 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 29, "{shown:?}");
+    assert_eq!(shown.len(), 30, "{shown:?}");
 }
 
 /// Files of the version before, whose headers have unmasked checksums.

@@ -20,6 +20,7 @@ mod blobs; // values beside the runs: copied by no merge, held, streamed, travel
 mod check_beside; // checks beside a writer that replaces what is checked, and lost files
 mod context_adopt; // trees of another handle of a store, and of a copy that went another way
 mod context_chunks; // chunks that describe themselves: control files put back, stores mixed, limits
+mod context_collect; // what collections keep and take, beside commits, readers, faults and crashes
 mod context_crash; // crashes and failed calls of a context store
 mod context_doubt; // foreign and newer files, ends of chunks that were taken back, panics, few descriptors
 mod context_embedded; // small directories within the records of their parents

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use super::barrier::Barrier;
 use super::pack::{MIDDLING_BODY, Pack, SMALL_BODY};
 use super::patch::{self, PATCHES_MAX};
 use super::record::{self, Tag};
@@ -39,6 +40,8 @@ pub(crate) type Sink<'a> = dyn FnMut(&[u8]) -> Result<u64> + 'a;
 pub(crate) struct Batch<'a> {
     pack: &'a Pack,
     sink: Option<&'a mut Sink<'a>>,
+    /// What may be referred to, where not all may.
+    barrier: Option<&'a Barrier<'a>>,
     /// Logical offset of the first record.
     start: u64,
     out: Encoder,
@@ -141,6 +144,7 @@ impl<'a> Batch<'a> {
         Batch {
             pack,
             sink: None,
+            barrier: None,
             start,
             out: Encoder::new(),
             placed: Placed::default(),
@@ -154,6 +158,20 @@ impl<'a> Batch<'a> {
     /// The same, with what is more than one batch should have going to `sink`.
     pub(crate) fn in_pieces(self, sink: &'a mut Sink<'a>) -> Batch<'a> {
         Batch { sink: Some(sink), ..self }
+    }
+
+    /// The same, which refers only to what `barrier` allows.
+    pub(crate) fn behind(self, barrier: Option<&'a Barrier<'a>>) -> Batch<'a> {
+        Batch { barrier, ..self }
+    }
+
+    /// `Collected` when the root of a commit may not be at `offset`.
+    pub(crate) fn expect(&self, offset: u64) -> Result<()> {
+        self.barrier.map_or(Ok(()), |barrier| barrier.expect(offset))
+    }
+
+    fn allows(&self, offset: u64) -> Result<bool> {
+        self.barrier.map_or(Ok(true), |barrier| barrier.allows(offset))
     }
 
     /// Logical offset of the next record.
@@ -188,8 +206,15 @@ impl<'a> Batch<'a> {
     }
 
     /// Where an object with this hash is already, in a store that keeps each once.
-    fn stored(&self, hash: &Hash) -> Option<u64> {
-        self.known?.get(hash).or_else(|| self.fresh.get(hash)).copied()
+    fn stored(&self, hash: &Hash) -> Result<Option<u64>> {
+        let Some(known) = self.known else { return Ok(None) };
+        if let Some(offset) = self.fresh.get(hash) {
+            return Ok(Some(*offset));
+        }
+        match known.get(hash) {
+            Some(offset) if self.allows(*offset)? => Ok(Some(*offset)),
+            _ => Ok(None),
+        }
     }
 
     /// Adds what is live of the directory `root`, whose hash is known; returns where it is.
@@ -221,6 +246,9 @@ impl<'a> Batch<'a> {
         let kind =
             parent.and_then(|parent| entry::embedded_kind(&node, parent.width(), &self.placed));
         if let Some(kind) = kind {
+            if let Some(barrier) = self.barrier {
+                barrier.expect_children(&node)?;
+            }
             self.put_values(&node)?;
             let bytes = entry::embed(&node, &hash, kind, &self.placed, &mut self.body);
             self.placed.nodes.insert(key, Went::Within(bytes));
@@ -228,16 +256,25 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         let back = node.base.filter(|_| node.is_back(&hash)).map(|base| base.offset);
-        if let Some(offset) = self.stored(&hash).or(back) {
+        let back = match back {
+            Some(offset) if self.allows(offset)? => Some(offset),
+            _ => None,
+        };
+        if let Some(offset) = self.stored(&hash)?.or(back) {
             self.placed.nodes.insert(key, Went::To(offset));
             // The owner must live as long as its address is a key.
             self.order.push((node, None));
             return Ok(());
         }
+        let may_patch = match self.barrier {
+            Some(barrier) => barrier.expect_children(&node)?,
+            None => true,
+        };
         self.put_values(&node)?;
         let at = self.next();
         let mut out = Encoder::over(std::mem::take(&mut self.body));
-        let (tag, settled) = if let Some(patch) = self.patch(&mut out, at, &node)? {
+        let patch = if may_patch { self.patch(&mut out, at, &node)? } else { None };
+        let (tag, settled) = if let Some(patch) = patch {
             patch
         } else {
             out = Encoder::over(out.finish());
@@ -259,7 +296,7 @@ impl<'a> Batch<'a> {
         for index in (0..changes.steps(leaf.len())).filter_map(|step| changes.at(step)) {
             if let Slot::Value(value) = leaf.slot(index) {
                 let known = leaf.hashes().get(index);
-                self.put_value(value, &known.unwrap_or_else(|| hash::value(value)));
+                self.put_value(value, &known.unwrap_or_else(|| hash::value(value)))?;
                 self.write_if_large()?;
             }
         }
@@ -302,15 +339,16 @@ impl<'a> Batch<'a> {
         Ok(tag.map(|tag| (tag, Settled { base, form: Form::Patch(since) })))
     }
 
-    fn put_value(&mut self, value: &Arc<[u8]>, hash: &Hash) {
+    fn put_value(&mut self, value: &Arc<[u8]>, hash: &Hash) -> Result<()> {
         if self.placed.values.contains_key(&value.as_ptr()) {
-            return;
+            return Ok(());
         }
-        let offset = match self.stored(hash) {
+        let offset = match self.stored(hash)? {
             Some(offset) => offset,
             None => self.put(Tag::Value, hash, value),
         };
         self.placed.values.insert(value.as_ptr(), offset);
+        Ok(())
     }
 
     /// Ends the batch.

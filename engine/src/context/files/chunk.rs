@@ -10,8 +10,9 @@ use crate::context::pieces::entry::OFFSET_MAX;
 use crate::error::Result;
 use crate::file::append::{HEAD, Position};
 use crate::format::codec::{Decoder, Encoder};
+use crate::format::header;
 
-/// The most chunks of a store: a control file names each.
+/// The most chunks that a store has at a time: a control file names each.
 pub(crate) const CHUNKS_MAX: u64 = 1 << 20;
 
 /// `base + length`, the end of a chunk; none beyond [`OFFSET_MAX`].
@@ -74,6 +75,9 @@ impl Opening {
     /// Bytes of the batch that begins a chunk.
     pub(crate) const BATCH: u64 = (HEAD + 2 + 32 + Opening::BODY + 4) as u64;
 
+    /// Distance of the record from the beginning of its chunk.
+    pub(crate) const PLACE: u64 = (header::LENGTH + HEAD) as u64;
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
         out.u64(self.epoch);
@@ -91,8 +95,9 @@ impl Opening {
         let mut from = Decoder::new(file, place, body);
         let start = from.clone();
         let (epoch, number, base) = (from.u64()?, from.u64()?, from.u64()?);
-        if number >= CHUNKS_MAX || chunk_end(base, Opening::BATCH).is_none() {
-            let expected = format_args!("a chunk below {CHUNKS_MAX} that ends below 2^61");
+        // Each chunk before it took some bytes.
+        if number > base || chunk_end(base, Opening::BATCH).is_none() {
+            let expected = "a chunk whose number is below its base, and that ends below 2^61";
             return Err(start.corrupt(expected, format_args!("chunk {number} at {base}")));
         }
         let (chain, last_commit) = (from.u32()?, from.u64()?);
@@ -122,6 +127,9 @@ impl Seal {
 
     /// Bytes of the batch that ends a chunk, so that it is found from the end of the file.
     pub(crate) const BATCH: u64 = (HEAD + 2 + 32 + Seal::BODY + 4) as u64;
+
+    /// Bytes of the record, the last of its chunk.
+    pub(crate) const RECORD: u64 = Seal::BATCH - HEAD as u64;
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
@@ -174,7 +182,7 @@ mod tests {
     fn what_no_pack_reaches_is_refused() {
         let opening = Opening {
             epoch: 0,
-            number: CHUNKS_MAX - 1,
+            number: OFFSET_MAX - Opening::BATCH,
             base: OFFSET_MAX - Opening::BATCH,
             chain: 0,
             last_commit: 0,
@@ -185,7 +193,7 @@ mod tests {
         for beyond in [
             Opening { base: opening.base + 1, ..opening },
             Opening { base: u64::MAX, ..opening },
-            Opening { number: CHUNKS_MAX, ..opening },
+            Opening { number: opening.base + 1, ..opening },
         ] {
             let error = Opening::decode("f", 0, &beyond.encode()).unwrap_err();
             assert_eq!(error.kind(), crate::error::Kind::Corrupt, "{error}");

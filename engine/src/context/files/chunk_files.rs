@@ -8,8 +8,10 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
+use super::control::Row;
 use super::paths;
 use super::record::{self, Tag};
+use super::sparse::{Mapping, SparseFile, State};
 use crate::cache::Cache;
 use crate::disk::open_files::{OpenFiles, Slot};
 use crate::disk::{Access, Disk, File, Mode};
@@ -27,6 +29,7 @@ pub(crate) const FILES_AT_ONCE: usize = 64;
 /// One file of the pack.
 #[derive(Debug)]
 pub(crate) struct Chunk {
+    pub(crate) epoch: u64,
     pub(crate) number: u64,
     /// Logical offset of the file's first byte.
     pub(crate) base: u64,
@@ -35,14 +38,17 @@ pub(crate) struct Chunk {
     pub(crate) identity: u64,
     /// Its name in the page cache.
     pub(crate) key: u64,
-    /// Bytes of it that belong to the store.
+    /// Bytes of the file that belong to the store: of a sparse one those of its records.
     end: AtomicU64,
     /// Payload checksum of the last batch of a chunk that is whole.
     sealed: OnceLock<u32>,
     /// This handle has seen that the file is the one that it should be.
     verified: AtomicBool,
-    /// Nothing in it was kept, so there is no file.
-    pub(crate) is_gone: bool,
+    pub(crate) state: State,
+    /// Logical bytes of one that is not whole.
+    length: u64,
+    /// Where the records of a sparse one are.
+    mapping: OnceLock<Mapping>,
     slot: Arc<Slot>,
 }
 
@@ -57,6 +63,7 @@ impl Chunk {
         end: u64,
     ) -> Chunk {
         Chunk {
+            epoch,
             number,
             base,
             path: paths::chunk(epoch, number),
@@ -65,14 +72,33 @@ impl Chunk {
             end: AtomicU64::new(end),
             sealed: OnceLock::new(),
             verified: AtomicBool::new(false),
-            is_gone: false,
+            state: State::Whole,
+            length: 0,
+            mapping: OnceLock::new(),
             slot: Arc::default(),
         }
+    }
+
+    /// What a collection left of it, `chain` being the checksum of its last batch.
+    pub(crate) fn collected(cache: &Cache, store: u64, epoch: u64, row: &Row) -> Chunk {
+        let Row { number, base, length, chain, state } = *row;
+        let mut chunk = Chunk::new(cache, store, epoch, number, base, length);
+        if let State::Sparse(SparseFile { generation, bytes, .. }) = state {
+            chunk.path = paths::sparse_chunk(epoch, number, generation);
+            chunk.identity = paths::sparse_identity(store, epoch, number, generation);
+            chunk.end = AtomicU64::new(bytes);
+        } else {
+            chunk.end = AtomicU64::new(0);
+        }
+        (chunk.state, chunk.length) = (state, length);
+        chunk.seal(chain);
+        chunk
     }
 
     /// The same chunk, for another pack over the same files, which verifies it again. Its pages are others.
     pub(crate) fn again(&self, cache: &Cache) -> Chunk {
         Chunk {
+            epoch: self.epoch,
             number: self.number,
             base: self.base,
             path: self.path.clone(),
@@ -81,9 +107,31 @@ impl Chunk {
             end: AtomicU64::new(self.end()),
             sealed: self.sealed.clone(),
             verified: AtomicBool::new(false),
-            is_gone: self.is_gone,
+            state: self.state,
+            length: self.length,
+            mapping: OnceLock::new(),
             slot: Arc::default(),
         }
+    }
+
+    /// Whether it has all its records.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.state == State::Whole
+    }
+
+    /// Whether it has a file.
+    pub(crate) fn has_file(&self) -> bool {
+        self.state != State::Gone
+    }
+
+    /// Logical offset of the chunk after it, if it has ended.
+    pub(crate) fn logical_end(&self) -> u64 {
+        self.base + if self.is_whole() { self.end() } else { self.length }
+    }
+
+    /// Where the records of a sparse one are, once [`Files::get`] has opened it.
+    pub(crate) fn mapping(&self) -> Option<&Mapping> {
+        self.mapping.get()
     }
 
     pub(crate) fn end(&self) -> u64 {
@@ -119,6 +167,13 @@ impl Chunk {
     fn open(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
         if self.verified.load(Ordering::Acquire) {
             return disk.open(&self.path, Mode::Read, Access::Buffered);
+        }
+        if let State::Sparse(expected) = self.state {
+            let (file, header) = append::open_reader(disk, &self.path, FileKind::Sparse)?;
+            expect_place(&self.path, &header, store, self.identity)?;
+            let _ = self.mapping.set(Mapping::read(&*file, self.identity, expected)?);
+            self.verified.store(true, Ordering::Release);
+            return Ok(file);
         }
         let (file, header) = append::open_reader(disk, &self.path, FileKind::Pack)?;
         expect_place(&self.path, &header, store, self.identity)?;
@@ -179,6 +234,10 @@ impl Files {
     pub(crate) fn new(disk: Arc<dyn Disk>, store: u64, most: Option<usize>) -> Files {
         let (open, doomed) = (OpenFiles::new(&*disk, most), Mutex::new(Vec::new()));
         Files { disk, store, open, doomed, keeper: Mutex::new(None) }
+    }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
     }
 
     /// How many files an opening opens at once.

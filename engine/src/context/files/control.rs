@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use super::chunk::{CHUNKS_MAX, Place, chunk_end};
 use super::paths;
+use super::sparse::SparseFile;
+pub(crate) use super::sparse::State;
 use crate::context::configuration::Configuration;
 use crate::context::hash::Hash;
 use crate::context::options::Index;
@@ -20,23 +22,11 @@ use crate::format::header::{self, FileKind, Header, checked_body, finish_with_ch
 /// The largest control file that is believed.
 const LENGTH_MAX: u64 = 1 << 26;
 
-/// The most commits below the horizon that are kept.
-const KEPT_MAX: usize = 1 << 20;
+/// The most commits below the horizon that are kept, and the most pins.
+pub(crate) const KEPT_MAX: usize = 1 << 20;
 
 /// The most bytes of all branches together, names and hashes.
 pub(crate) const BRANCHES_BYTES_MAX: usize = 16 << 20;
-
-/// Where a chunk is, and what is left of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    Whole,
-    /// A collection has rewritten it so often.
-    Sparse(u64),
-    /// It was moved to the lower folder, whole.
-    Lower,
-    /// Nothing in it was kept.
-    Gone,
-}
 
 /// A chunk, as the control file knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +98,12 @@ pub(crate) struct Control {
     pub(crate) first_commit: u64,
     pub(crate) horizon: Horizon,
     pub(crate) cursor: Option<Cursor>,
+    /// How many collections have ended.
+    pub(crate) collections: u64,
+    /// Steps of a collection do nothing.
+    pub(crate) is_paused: bool,
+    /// Logical offsets of the commits that each collection keeps, ascending.
+    pub(crate) pins: Vec<u64>,
     /// The chunks up to that of the checkpoint, without a gap; never empty.
     pub(crate) chunks: Vec<Row>,
     /// Branches as of the checkpoint, by name.
@@ -134,6 +130,9 @@ impl Control {
             first_commit: 0,
             horizon: Horizon::default(),
             cursor: None,
+            collections: 0,
+            is_paused: false,
+            pins: Vec::new(),
             chunks: vec![Row { number: 0, base: 0, length, chain: 0, state: State::Whole }],
             branches: Vec::new(),
         }
@@ -174,20 +173,26 @@ impl Control {
             out.u64(cursor.target);
             out.u64(cursor.chunk);
         }
+        out.u64(self.collections);
+        out.u8(u8::from(self.is_paused));
+        out.varint(self.pins.len() as u64);
+        self.pins.iter().for_each(|pin| out.u64(*pin));
         out.varint(self.chunks.len() as u64);
         out.varint(self.chunks[0].number);
         out.varint(self.chunks[0].base);
         for row in &self.chunks {
-            let (state, generation) = match row.state {
+            let (state, sparse) = match row.state {
                 State::Whole => (0, None),
-                State::Sparse(generation) => (1, Some(generation)),
+                State::Sparse(sparse) => (1, Some(sparse)),
                 State::Lower => (2, None),
                 State::Gone => (3, None),
             };
-            out.varint(row.length << 2 | state);
+            out.varint(row.length << 3 | state);
             out.u32(row.chain);
-            if let Some(generation) = generation {
-                out.varint(generation);
+            if let Some(sparse) = sparse {
+                out.varint(sparse.generation);
+                out.varint(sparse.bytes);
+                out.u32(sparse.sum);
             }
         }
         out.varint(self.branches.len() as u64);
@@ -213,7 +218,18 @@ impl Control {
             phase @ 1..=2 => Some(Cursor { phase, target: from.u64()?, chunk: from.u64()? }),
             other => return Err(at.corrupt("a phase from 0 to 2", other)),
         };
-        let chunks = take_rows(&mut from)?;
+        let is_first = header.version == 2;
+        let (mut collections, mut is_paused, mut pins) = (0, false, Vec::new());
+        if !is_first {
+            collections = from.u64()?;
+            let at = from.clone();
+            is_paused = match from.u8()? {
+                pause @ 0..=1 => pause == 1,
+                other => return Err(at.corrupt("0 or 1 for a pause", other)),
+            };
+            pins = take_commits(&mut from, "pins")?;
+        }
+        let chunks = take_rows(&mut from, is_first)?;
         let last = chunks.last().expect("there is one");
         let (position, before) = (checkpoint.position, checkpoint.before);
         let is_start = checkpoint == Place::start(last.number);
@@ -238,6 +254,9 @@ impl Control {
             first_commit,
             horizon,
             cursor,
+            collections,
+            is_paused,
+            pins,
             chunks,
             branches,
         })
@@ -288,37 +307,61 @@ impl Control {
 fn take_horizon(from: &mut Decoder<'_>) -> Result<Horizon> {
     let start = from.clone();
     let (commit, offset, sequence) = (from.u64()?, from.u64()?, from.u64()?);
-    let count = from.count(8)?;
-    if count > KEPT_MAX {
-        return Err(start.corrupt(format_args!("at most {KEPT_MAX} kept commits"), count));
-    }
-    let kept: Vec<u64> = (0..count).map(|_| from.u64()).collect::<Result<_>>()?;
-    let below = kept.last().is_none_or(|last| *last < commit);
-    if !below || kept.first() == Some(&0) || !kept.is_sorted_by(|a, b| a < b) {
-        return Err(start.corrupt("kept commits in order below the horizon", "others"));
+    let kept = take_commits(from, "kept commits")?;
+    if kept.last().is_some_and(|last| *last >= commit) {
+        return Err(start.corrupt("kept commits below the horizon", "others"));
     }
     Ok(Horizon { commit, offset, sequence, kept })
 }
 
-fn take_rows(from: &mut Decoder<'_>) -> Result<Vec<Row>> {
+/// Logical offsets of commits, ascending.
+fn take_commits(from: &mut Decoder<'_>, what: &str) -> Result<Vec<u64>> {
+    let start = from.clone();
+    let count = from.count(8)?;
+    if count > KEPT_MAX {
+        return Err(start.corrupt(format_args!("at most {KEPT_MAX} {what}"), count));
+    }
+    let commits: Vec<u64> = (0..count).map(|_| from.u64()).collect::<Result<_>>()?;
+    if commits.first() == Some(&0) || !commits.is_sorted_by(|a, b| a < b) {
+        return Err(start.corrupt(format_args!("{what} in order"), "others"));
+    }
+    Ok(commits)
+}
+
+/// The table of chunks; `is_first` is that of version 2, which had no sparse ones.
+fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
     let start = from.clone();
     let count = from.count(5)?;
     let (mut number, mut base) = (from.varint()?, from.varint()?);
-    let last = number.checked_add(count as u64).filter(|last| *last <= CHUNKS_MAX);
-    if count == 0 || last.is_none() {
+    if count == 0 || count as u64 > CHUNKS_MAX || number > base {
         return Err(start.corrupt(format_args!("1 to {CHUNKS_MAX} chunks"), count));
     }
     let mut rows = Vec::with_capacity(count);
+    let shift = if is_first { 2 } else { 3 };
     for _ in 0..count {
         let at = from.clone();
         let (head, chain) = (from.varint()?, from.u32()?);
-        let state = match head & 3 {
+        let state = match head & ((1 << shift) - 1) {
             0 => State::Whole,
-            1 => State::Sparse(from.varint()?),
+            1 if !is_first => State::Sparse(SparseFile {
+                generation: from.varint()?,
+                bytes: from.varint()?,
+                sum: from.u32()?,
+            }),
             2 => State::Lower,
-            _ => State::Gone,
+            3 => State::Gone,
+            other => {
+                return Err(Error::new(
+                    Kind::Version,
+                    format!(
+                        "{}: chunk {number} is in a state ({other}) that this release does not know: \
+                         use a newer release",
+                        paths::CONTROL
+                    ),
+                ));
+            }
         };
-        let length = head >> 2;
+        let length = head >> shift;
         rows.push(Row { number, base, length, chain, state });
         number += 1;
         base = chunk_end(base, length)
@@ -357,9 +400,12 @@ mod tests {
             first_commit: 170,
             horizon: Horizon { commit: 99, offset: 120, sequence: 4, kept: vec![8, 77] },
             cursor: Some(Cursor { phase: 1, target: 130, chunk: 4 }),
+            collections: 6,
+            is_paused: true,
+            pins: vec![77, 130],
             chunks: vec![
                 row(3, 5, 50, State::Gone),
-                row(4, 55, 60, State::Sparse(2)),
+                row(4, 55, 60, State::Sparse(SparseFile { generation: 2, bytes: 5_000, sum: 9 })),
                 row(5, 115, 30, State::Lower),
                 row(6, 145, 40, State::Whole),
             ],
@@ -401,7 +447,7 @@ mod tests {
         let most = control(OFFSET_MAX - 40, 40);
         assert_eq!(Control::decode("control", &most.encode()).unwrap(), most);
         for (base, length) in
-            [(OFFSET_MAX - 40, 41), (OFFSET_MAX, 1), (u64::MAX, 1), (0, 1 << 61 | 1)]
+            [(OFFSET_MAX - 40, 41), (OFFSET_MAX, 1), (u64::MAX, 1), (1 << 60 | 1, 1 << 60)]
         {
             let error = Control::decode("control", &control(base, length).encode()).unwrap_err();
             assert_eq!(error.kind(), Kind::Corrupt, "{error}");

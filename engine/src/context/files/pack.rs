@@ -7,9 +7,12 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use super::chunk::{Opening, Seal};
 use super::chunk_files::{Chunk, Files};
+use super::control::Control;
 use super::patch::{self, PATCHES_MAX};
 use super::record::{self, Read, Record, Tag};
+use super::sparse::{self, Entry, State};
 use crate::cache::{Cache, CachedPage, PAGE};
 use crate::context::hash::Hash;
 use crate::context::observer::{self, Meter};
@@ -21,8 +24,10 @@ use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::crc_append;
+use crate::format::codec::Encoder;
 use crate::format::hash::combine;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
 const GUESS: usize = 1024;
@@ -52,6 +57,9 @@ pub(crate) struct Pack {
     /// Of the store, part of every checksum.
     pub(crate) store: u64,
     chunks: Mutex<Vec<Arc<Chunk>>>,
+    /// How often chunks were found to be other files, and the right to look for that.
+    swaps: AtomicU64,
+    rereading: Mutex<()>,
     pub(crate) files: Arc<Files>,
     cache: Arc<Cache>,
     pub(crate) objects: ObjectCache<Kept>,
@@ -96,6 +104,16 @@ impl Bytes {
     }
 }
 
+fn collected(offset: u64) -> Error {
+    Error::new(
+        Kind::Collected,
+        format!(
+            "what is asked for, at logical offset {offset}, was collected: only commits that were kept \
+             have all of their trees; check out one of those"
+        ),
+    )
+}
+
 impl Pack {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
@@ -114,6 +132,8 @@ impl Pack {
             identity: next_identity(),
             store,
             chunks: Mutex::new(Vec::new()),
+            swaps: AtomicU64::new(0),
+            rereading: Mutex::new(()),
             files,
             cache,
             objects: ObjectCache::new(options.objects_bytes),
@@ -157,12 +177,75 @@ impl Pack {
         chunks.push(chunk);
     }
 
-    /// Chunk `number`, if it is there.
+    /// Readers find `chunk` in the place of that with its number, which is returned.
+    pub(crate) fn swap_chunk(&self, chunk: Arc<Chunk>) -> Option<Arc<Chunk>> {
+        let mut chunks = lock(&self.chunks);
+        let place = chunks.iter().position(|old| old.number == chunk.number)?;
+        Some(std::mem::replace(&mut chunks[place], chunk))
+    }
+
+    /// Forgets the chunks before `first`, which are gone.
+    pub(crate) fn forget_chunks(&self, first: u64) {
+        lock(&self.chunks).retain(|chunk| chunk.number >= first);
+    }
+
+    /// Does `read`, again when a file is missing because a writer beside this one has put another into its
+    /// place.
+    pub(crate) fn beside_swaps<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            let before = self.swaps.load(Ordering::Acquire);
+            match read() {
+                Err(error) if error.kind() == Kind::Missing => {
+                    if !self.reread_places(before) {
+                        return Err(error);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Whether chunks are other files than when `before` was the number of swaps: then another thread has
+    /// seen to it, or this one reads the control file.
+    fn reread_places(&self, before: u64) -> bool {
+        let _alone = lock(&self.rereading);
+        if self.swaps.load(Ordering::Acquire) != before {
+            return true;
+        }
+        let Ok(control) = Control::read(self.files.disk()) else { return false };
+        let chunks = self.chunks();
+        let is_ours = chunks.first().is_some_and(|first| first.epoch == control.epoch);
+        if control.store != self.store || !is_ours {
+            return false;
+        }
+        let first = control.chunks[0].number;
+        let mut found = chunks[0].number < first;
+        for chunk in &chunks {
+            let row =
+                chunk.number.checked_sub(first).and_then(|at| control.chunks.get(at as usize));
+            if let Some(row) = row.filter(|row| row.state != chunk.state && row.base == chunk.base)
+            {
+                let fresh = Chunk::collected(&self.cache, self.store, control.epoch, row);
+                self.swap_chunk(Arc::new(fresh));
+                found = true;
+            }
+        }
+        self.forget_chunks(first);
+        self.swaps.fetch_add(u64::from(found), Ordering::AcqRel);
+        found
+    }
+
+    /// Whether chunks were found to be other files than when they were opened.
+    pub(crate) fn has_followed(&self) -> bool {
+        self.swaps.load(Ordering::Acquire) > 0
+    }
+
+    /// Chunk `number`, if it is there and whole.
     pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Chunk>> {
         let chunks = lock(&self.chunks);
         // They are numbered without a gap.
         let index = number.checked_sub(chunks.first()?.number)?;
-        chunks.get(usize::try_from(index).ok()?).filter(|chunk| !chunk.is_gone).map(Arc::clone)
+        chunks.get(usize::try_from(index).ok()?).filter(|chunk| chunk.is_whole()).map(Arc::clone)
     }
 
     pub(crate) fn chunks(&self) -> Vec<Arc<Chunk>> {
@@ -174,18 +257,122 @@ impl Pack {
         Arc::clone(lock(&self.chunks).last().expect("a pack has a chunk once it is loaded"))
     }
 
-    fn chunk(&self, offset: u64) -> Result<Arc<Chunk>> {
+    /// The chunk that `offset` is or was in, unless its number is forgotten.
+    pub(crate) fn chunk(&self, offset: u64) -> Option<Arc<Chunk>> {
         let chunks = lock(&self.chunks);
         let index = chunks.partition_point(|chunk| chunk.base <= offset);
-        let chunk = index.checked_sub(1).map(|index| &chunks[index]);
-        chunk.filter(|chunk| !chunk.is_gone).map(Arc::clone).ok_or_else(|| {
-            Error::new(
-                Kind::Corrupt,
-                format!(
-                    "logical offset {offset} is in no chunk of the pack, though something that was \
-                     kept refers to it: run `varvite check` and restore the store from another copy"
-                ),
-            )
+        index.checked_sub(1).map(|index| Arc::clone(&chunks[index]))
+    }
+
+    /// The chunk and the byte of its file where the record of `offset` is. `Collected` when it is there no
+    /// more.
+    fn locate(&self, offset: u64) -> Result<(Arc<Chunk>, u64)> {
+        let chunk = self.chunk(offset).ok_or_else(|| collected(offset))?;
+        let place = self.place_in(&chunk, offset)?;
+        Ok((chunk, place))
+    }
+
+    /// The byte of the file of `chunk`, which `offset` is or was in.
+    pub(crate) fn place_in(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<u64> {
+        match chunk.state {
+            State::Whole => Ok(offset - chunk.base),
+            State::Sparse(_) => {
+                let entry = self.entry(chunk, offset)?.ok_or_else(|| collected(offset))?;
+                Ok(entry.place)
+            }
+            State::Lower | State::Gone => Err(collected(offset)),
+        }
+    }
+
+    /// What the mapping of `chunk`, which is sparse, says of `offset`. Reads at most one page.
+    fn entry(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<Option<Entry>> {
+        let distance = offset - chunk.base;
+        if chunk.mapping().is_none() {
+            self.files.get(chunk)?;
+        }
+        let mapping = chunk.mapping().expect("it was opened");
+        let Some(number) = mapping.page_of(distance) else { return Ok(None) };
+        let page = self.mapping_page(chunk, number)?;
+        Ok(sparse::find(&page, distance))
+    }
+
+    /// A page of the mapping of `chunk`.
+    fn mapping_page(&self, chunk: &Arc<Chunk>, number: u32) -> Result<CachedPage> {
+        if let Some(page) = self.cache.get(chunk.key, number) {
+            observer::count(self.meter.as_ref(), |meter| &meter.page_hits, 1);
+            return Ok(page);
+        }
+        observer::count(self.meter.as_ref(), |meter| &meter.page_misses, 1);
+        let mut bytes = [0; PAGE];
+        self.read(chunk, u64::from(number) * PAGE as u64, &mut bytes)?;
+        sparse::check_page(&chunk.path, chunk.identity, number, &bytes)?;
+        Ok(self.cache.insert(chunk.key, number, &bytes))
+    }
+
+    /// The offset of each record of a sparse chunk, and whether something reaches it; else it is the base of
+    /// patches alone.
+    pub(crate) fn kept_records(&self, chunk: &Arc<Chunk>) -> Result<Vec<(u64, bool)>> {
+        self.files.get(chunk)?;
+        let mapping = chunk.mapping().expect("it was opened");
+        let mut records = Vec::with_capacity(mapping.records.min(chunk.end() / 38) as usize);
+        for number in mapping.pages() {
+            let page = self.mapping_page(chunk, number)?;
+            let entries = sparse::entries(&page);
+            records.extend(entries.map(|entry| (chunk.base + entry.distance, entry.is_object)));
+        }
+        let is_right = records.len() as u64 == mapping.records
+            && records.is_sorted_by(|(before, _), (after, _)| before < after)
+            && records.last().is_none_or(|(last, _)| *last < chunk.logical_end());
+        if !is_right {
+            let place = mapping.records_end();
+            return Err(Error::corrupt(&chunk.path, place, "a mapping in order", "another"));
+        }
+        Ok(records)
+    }
+
+    /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.
+    pub(crate) fn read_opening(&self, chunk: &Arc<Chunk>) -> Result<Opening> {
+        if chunk.is_whole() {
+            return self.files.read_opening(chunk);
+        }
+        self.record(chunk.base + Opening::PLACE, |file, place, record| match record.tag {
+            Tag::Opening => Opening::decode(file, place, record.body),
+            other => Err(Error::corrupt(file, place, "an opening", format_args!("{other:?}"))),
+        })
+    }
+
+    /// The end of `chunk`, if it has ended. `Corrupt` when what it says is not so.
+    pub(crate) fn read_end(&self, chunk: &Arc<Chunk>) -> Result<Option<Seal>> {
+        if chunk.is_whole() {
+            return self.files.read_end(chunk);
+        }
+        let length = chunk.logical_end() - chunk.base;
+        let offset = chunk.logical_end().saturating_sub(Seal::RECORD);
+        self.record(offset, |file, place, record| {
+            let corrupt = || Error::corrupt(file, place, "the end of the chunk", "another");
+            if record.tag != Tag::Seal {
+                return Err(corrupt());
+            }
+            let seal = Seal::decode(file, place, record.body)?;
+            let mut bytes = Encoder::new();
+            record::put(&mut bytes, self.store, offset, Tag::Seal, &record.hash, record.body);
+            let chain = crc_append(seal.chain, bytes.bytes());
+            let is_right = seal.length == length && chunk.sealed() == Some(chain);
+            if is_right { Ok(Some(seal)) } else { Err(corrupt()) }
+        })
+    }
+
+    /// Whether the record at `offset` is there with all that it refers to.
+    pub(crate) fn has_object(&self, offset: u64) -> Result<bool> {
+        self.beside_swaps(|| {
+            let Some(chunk) = self.chunk(offset) else { return Ok(false) };
+            Ok(match chunk.state {
+                State::Whole => true,
+                State::Sparse(_) => {
+                    self.entry(&chunk, offset)?.is_some_and(|entry| entry.is_object)
+                }
+                State::Lower | State::Gone => false,
+            })
         })
     }
 
@@ -303,9 +490,11 @@ impl Pack {
         keep: bool,
         each: impl FnOnce(&str, u64, &Record<'_>) -> Result<T>,
     ) -> Result<T> {
-        let chunk = self.chunk(offset)?;
-        let position = offset - chunk.base;
-        let bytes = self.bytes(&chunk, position, keep)?;
+        let (chunk, position, bytes) = self.beside_swaps(|| {
+            let (chunk, position) = self.locate(offset)?;
+            let bytes = self.bytes(&chunk, position, keep)?;
+            Ok((chunk, position, bytes))
+        })?;
         let file = &*chunk.path;
         let record = record::take(file, position, self.store, offset, bytes.slice())?;
         let body = position + (record.length - record::CRC - record.body.len()) as u64;
@@ -443,17 +632,21 @@ impl Load for Pack {
         self.identity
     }
 
-    /// The store and, by its first file, what it was created or cleared as.
+    /// The store, and how often it was cleared.
     fn origin(&self) -> Option<[u64; 2]> {
-        lock(&self.chunks).first().map(|first| [self.store, first.identity])
+        lock(&self.chunks).first().map(|first| [self.store, first.epoch])
     }
 
     fn look(&self, offset: u64) -> Result<Option<(bool, Hash)>> {
+        // What is the base of patches alone has lost its children, perhaps.
+        if !self.has_object(offset)? {
+            return Ok(None);
+        }
         let found = self.record_at(offset, false, |_, _, record| Ok((record.tag, record.hash)));
         match found {
             Ok((Tag::Commit | Tag::Reference, _)) => Ok(None),
             Ok((tag, hash)) => Ok(Some((tag == Tag::Value, hash))),
-            Err(error) if error.kind() == Kind::Corrupt => Ok(None),
+            Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Collected) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -6,8 +6,8 @@
 use std::cmp::Ordering;
 
 use super::record::{Tag, put_pointer, take_pointer, target_offset};
-use crate::context::pieces::entry::{Places, put_entry, take_entry};
-use crate::context::pieces::node::{Body, Branch, Leaf, Node, Pointer, Slot};
+use crate::context::pieces::entry::{Places, put_entry, take_entry, take_references};
+use crate::context::pieces::node::{Body, Branch, Leaf, Node, Pointer, Slot, Target};
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 
@@ -244,6 +244,34 @@ fn apply_to_branch(branch: &mut Branch, at: u64, changes: &mut Decoder<'_>) -> R
                 next += 1;
             }
             other => return Err(start.corrupt("a known kind of change", other)),
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` with what the changes of the patch with `tag` at `at` refer to; its base was taken.
+pub(crate) fn each_reference(
+    tag: Tag,
+    at: u64,
+    mut changes: Decoder<'_>,
+    each: &mut dyn FnMut(u64),
+) -> Result<()> {
+    while changes.remaining() > 0 {
+        let start = changes.clone();
+        let change = changes.varint()? & 3;
+        match (tag, change) {
+            (_, REMOVE) => {}
+            (Tag::BranchPatch, REPLACE | INSERT) => {
+                if change == INSERT {
+                    changes.varint()?;
+                }
+                let Target::Stored(offset) = take_pointer(&mut changes, at, 0)?.target else {
+                    unreachable!("what is read is stored")
+                };
+                each(offset);
+            }
+            (_, REPLACE | INSERT) => take_references(&mut changes, at, change == INSERT, each)?,
+            (_, other) => return Err(start.corrupt("a known kind of change", other)),
         }
     }
     Ok(())

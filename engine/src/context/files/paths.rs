@@ -31,6 +31,11 @@ pub(crate) fn sparse_chunk(epoch: u64, number: u64, generation: u64) -> String {
     format!("{epoch:04}-{number:06}-{generation}.pack")
 }
 
+/// The identity of that file, part of every checksum of its mapping.
+pub(crate) fn sparse_identity(store: u64, epoch: u64, number: u64, generation: u64) -> u64 {
+    combine(chunk_identity(store, epoch, number), generation)
+}
+
 /// Epoch, number and, of a sparse one, generation of the chunk called `name`, if it is one.
 pub(crate) fn parse_chunk(name: &str) -> Option<(u64, u64, Option<u64>)> {
     let (epoch, rest) = name.strip_suffix(".pack")?.split_once('-')?;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use embedded::{UNHASHED, expected_bytes, put_embedded, take_body, take_embedded};
 pub(crate) use embedded::{
-    Within, each_within, embed, embedded_hash, embedded_kind, embedded_node, entries,
-    find_embedded, is_surely_embedded, single, with_inline,
+    Within, each_embedded_reference, each_within, embed, embedded_hash, embedded_kind,
+    embedded_node, entries, find_embedded, is_surely_embedded, single, with_inline,
 };
 
 use super::node::{Embedded, INLINE, Leaf, Node, Slot};
@@ -366,6 +366,32 @@ fn skip_slot(decoder: &mut Decoder<'_>, first: u8) -> Result<()> {
             decoder.bytes_with_length()?;
         }
         _ => drop(decoder.varint()?),
+    }
+    Ok(())
+}
+
+/// Takes an entry of a record at `at`, and calls `each` with what it refers to.
+pub(crate) fn take_references(
+    decoder: &mut Decoder<'_>,
+    at: u64,
+    named: bool,
+    each: &mut dyn FnMut(u64),
+) -> Result<()> {
+    let first = decoder.u8()?;
+    if named {
+        take_name(decoder, first)?;
+    }
+    match first & 31 {
+        STORED_VALUE | STORED_NODE => each(take_reference(decoder, at)?),
+        EMBEDDED_HASHED => {
+            decoder.raw(size_of::<Hash>())?;
+            let mut inner = Decoder::new("", 0, take_body(decoder)?);
+            // Recursion is bounded by the length.
+            while inner.remaining() > 0 {
+                take_references(&mut inner, at, true, each)?;
+            }
+        }
+        what => skip_slot(decoder, what)?,
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::context::observer::Operation;
 use crate::context::pieces::digest;
 use crate::context::pieces::entry;
 use crate::context::pieces::node::{Body, Embedded, Load, Node, Slot, Target};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::file::append::Position;
 
 /// What was checked, and found right.
@@ -50,8 +50,15 @@ impl<'a> Chunks<'a> {
     fn of(store: &'a Store, pack: &Pack) -> Result<Chunks<'a>> {
         let control = &store.control;
         let mut left: Vec<(Arc<Chunk>, Opening, Option<Seal>)> = Vec::new();
-        for chunk in pack.chunks().into_iter().filter(|chunk| !chunk.is_gone) {
-            let (opening, end) = (pack.files.read_opening(&chunk)?, pack.files.read_end(&chunk)?);
+        for chunk in pack.chunks().into_iter().filter(|chunk| chunk.has_file()) {
+            let found = pack.beside_swaps(|| {
+                let Some(chunk) = pack.chunk(chunk.base).filter(|chunk| chunk.has_file()) else {
+                    return Ok(None);
+                };
+                let (opening, end) = (pack.read_opening(&chunk)?, pack.read_end(&chunk)?);
+                Ok(Some((chunk, opening, end)))
+            })?;
+            let Some((chunk, opening, end)) = found else { continue };
             let before = left.last().filter(|(before, ..)| before.number + 1 == chunk.number);
             let follows = before.is_none_or(|(before, ..)| before.sealed() == Some(opening.chain));
             let is_ours = opening.epoch == control.epoch
@@ -112,16 +119,31 @@ impl Store {
         let mut offset = self.newest_commit();
         while offset != 0 {
             let (stored, body) = Self::commit_in(pack, offset)?;
-            Self::check_commit(pack, offset, &stored, &body)?;
+            Self::check_commit(pack, offset, &stored, &body).map_err(Self::kept)?;
             chunks.pass(offset)?;
             let entries = self.index()?.commits(&stored);
             Self::check_entry(pack, "commit", &stored, &entries, &mut checked)?;
             checked.commits += 1;
-            self.check_below(pack, body.root, &mut seen, &mut checked)?;
+            self.check_below(pack, body.root, &mut seen, &mut checked).map_err(Self::kept)?;
             offset = self.commit_before(&body);
         }
         chunks.pass(0)?;
         Ok(checked)
+    }
+
+    /// The same error of what a commit that was kept reaches, which nothing may have taken.
+    pub(super) fn kept(error: Error) -> Error {
+        if error.kind() != Kind::Collected {
+            return error;
+        }
+        Error::new(
+            Kind::Corrupt,
+            format!(
+                "a commit that was kept refers to what is not there: {}; restore the store from another \
+                 copy",
+                error.detail()
+            ),
+        )
     }
 
     /// Notes when the index does not lead to the record with this hash.
@@ -134,7 +156,7 @@ impl Store {
     ) -> Result<()> {
         let fault = match entries.get(hash) {
             Ok(Some(offset)) => match pack.hash(offset) {
-                Ok(found) if found == *hash => return Ok(()),
+                Ok(found) if found == *hash && pack.has_object(offset)? => return Ok(()),
                 Err(error) if !is_damage(&error) => return Err(error),
                 _ => format!("leads to another place, {offset}"),
             },

@@ -12,6 +12,7 @@ use crate::context::files::control::{Control, Horizon, Row, State as ChunkState}
 use crate::context::files::hash_index::{Covered, HashIndex, is_damage};
 use crate::context::files::paths;
 use crate::context::files::record::{self, Tag};
+use crate::context::files::sparse::SparseFile;
 use crate::context::hash::Hash;
 use crate::context::observer::Operation;
 use crate::context::options::Options;
@@ -126,7 +127,8 @@ impl Store {
             Some(lock_held) => self.open_to_write(lock_held)?,
             None => self.expect_epoch()?,
         }
-        self.complete_index()
+        self.complete_index()?;
+        if self.tip.is_some() { self.resume_collection() } else { Ok(()) }
     }
 
     /// Adds the chunks that the control file names, and opens the newest.
@@ -135,27 +137,33 @@ impl Store {
         let last = self.control.last().number;
         for row in &self.control.chunks {
             let Row { number, base, length, .. } = *row;
-            let mut chunk = Chunk::new(self.pack.cache(), store, epoch, number, base, length);
-            match row.state {
-                ChunkState::Whole if number == last => {}
-                ChunkState::Whole => chunk.seal(row.chain),
-                ChunkState::Gone => chunk.is_gone = true,
-                ChunkState::Sparse(_) | ChunkState::Lower => {
+            let chunk = match row.state {
+                ChunkState::Whole => {
+                    let chunk = Chunk::new(self.pack.cache(), store, epoch, number, base, length);
+                    if number != last {
+                        chunk.seal(row.chain);
+                    }
+                    chunk
+                }
+                ChunkState::Sparse(_) | ChunkState::Gone => {
+                    Chunk::collected(self.pack.cache(), store, epoch, row)
+                }
+                ChunkState::Lower => {
                     return Err(Error::new(
                         Kind::Version,
                         format!(
-                            "{}: chunk {number} was collected or moved, and this release reads only \
-                             whole ones: use a newer release",
+                            "{}: chunk {number} was moved to a lower layer, which this release does not \
+                             know: use a newer release",
                             paths::CONTROL
                         ),
                     ));
                 }
-            }
+            };
             self.pack.add_chunk(Arc::new(chunk));
         }
         let chunks = self.pack.chunks();
         let newest = chunks.iter().rev().take(self.pack.files.at_once());
-        for chunk in newest.filter(|chunk| !chunk.is_gone) {
+        for chunk in newest.filter(|chunk| chunk.has_file()) {
             self.pack.files.get(chunk)?;
         }
         Ok(())
@@ -167,7 +175,9 @@ impl Store {
             return Ok(());
         }
         let chunk = self.pack.numbered(place.chunk);
-        let chunk = chunk.ok_or_else(|| Error::invalid("it covers more than the pack has"))?;
+        let chunk = chunk.ok_or_else(|| {
+            Error::invalid("the pack has nothing where it ends, or that was collected since")
+        })?;
         let file = self.pack.files.get(&chunk)?;
         match append::position_after(&*file, chunk.identity, place.before)? {
             Some(found) if found == place.position => Ok(()),
@@ -342,15 +352,32 @@ impl Store {
     fn remove_leftovers(&self) -> Result<()> {
         replace::remove_leftovers(&*self.disk, "", paths::is_replaced)?;
         let (first, last) = (self.control.chunks[0].number, self.end.place.chunk);
-        for name in self.disk.list("")? {
-            let Some((epoch, number, generation)) = paths::parse_chunk(&name) else { continue };
-            let is_ours = epoch == self.control.epoch;
-            let is_needed = is_ours && (generation.is_some() || (first..=last).contains(&number));
+        let names = self.disk.list("")?;
+        for name in &names {
+            let Some((epoch, number, generation)) = paths::parse_chunk(name) else { continue };
+            let is_needed = epoch == self.control.epoch
+                && (first..=last).contains(&number)
+                && self.is_needed(&names, number, generation);
             if !is_needed {
-                self.disk.remove(&name)?;
+                self.disk.remove(name)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether a file of chunk `number`, which is of this epoch, may be what is left of it. Where the file
+    /// that the control file names is not among `names`, that is another copy: nothing goes.
+    fn is_needed(&self, names: &[String], number: u64, generation: Option<u64>) -> bool {
+        let row = &self.control.chunks[(number - self.control.chunks[0].number) as usize];
+        let epoch = self.control.epoch;
+        let (right, named) = match row.state {
+            ChunkState::Whole | ChunkState::Lower => (None, paths::chunk(epoch, number)),
+            ChunkState::Sparse(SparseFile { generation, .. }) => {
+                (Some(generation), paths::sparse_chunk(epoch, number, generation))
+            }
+            ChunkState::Gone => return false,
+        };
+        generation == right || !names.contains(&named)
     }
 
     /// Brings the index up to the end of the pack.
@@ -404,7 +431,12 @@ impl Store {
         let start = (from.chunk - first) as usize;
         if index.keeps_objects() {
             let mut from = from.position;
-            for chunk in chunks[start..].iter().filter(|chunk| !chunk.is_gone) {
+            for chunk in chunks[start..].iter().filter(|chunk| chunk.has_file()) {
+                if !chunk.is_whole() {
+                    self.catch_up_sparse(index, chunk)?;
+                    from = Position::start();
+                    continue;
+                }
                 let length =
                     if chunk.number == end.chunk { end.position.offset } else { chunk.end() };
                 let file = self.pack.files.get(chunk)?;
@@ -432,6 +464,19 @@ impl Store {
             }
         }
         index.reach_end(end)
+    }
+
+    /// Puts into the index what was kept of `chunk`. What is the base of patches alone is no object.
+    fn catch_up_sparse(&self, index: &mut HashIndex, chunk: &Arc<Chunk>) -> Result<()> {
+        for (offset, is_object) in self.pack.kept_records(chunk)? {
+            if is_object {
+                let found = self.pack.record(offset, |_, _, record| Ok((record.tag, record.hash)));
+                let (tag, hash) = found?;
+                put(index, tag, &hash, offset);
+                index.settle_some()?;
+            }
+        }
+        Ok(())
     }
 
     /// The index. One that an error kept from being made again to the end is made first.
@@ -503,6 +548,10 @@ impl Store {
         self.scan()?;
         self.expect_epoch()?;
         self.control.checkpoint = control.checkpoint;
+        self.control.cursor = control.cursor;
+        self.control.collections = control.collections;
+        self.control.is_paused = control.is_paused;
+        self.control.pins.clone_from(&control.pins);
         Ok(())
     }
 

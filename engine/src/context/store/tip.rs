@@ -8,6 +8,8 @@
 use std::sync::Arc;
 
 use super::State;
+use super::collect::Collection;
+use crate::context::files::barrier::Barrier;
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
 use crate::context::files::chunk_files::Chunk;
@@ -52,7 +54,7 @@ const INDEX_PATIENCE: u64 = 4;
 pub(super) struct Tip {
     pub(super) disk: Arc<dyn Disk>,
     chunk_bytes: u64,
-    writer: Mutex<Writer>,
+    pub(super) writer: Mutex<Writer>,
     index: Arc<Mutex<HashIndex>>,
     state: Arc<Mutex<State>>,
 }
@@ -82,6 +84,9 @@ pub(super) struct Writer {
     pub(super) poisoned: bool,
     pub(super) written_bytes: u64,
     pub(super) syncs: u64,
+    /// The collection that is under way, and chunks whose files are to go with their last reader.
+    pub(super) collection: Option<Collection>,
+    pub(super) doomed: Vec<Arc<Chunk>>,
 }
 
 /// What the control file says of a place from which to scan.
@@ -127,6 +132,8 @@ impl Tip {
             poisoned: false,
             written_bytes: 0,
             syncs: 0,
+            collection: None,
+            doomed: Vec::new(),
         };
         Arc::new(Tip {
             disk: Arc::clone(disk),
@@ -152,6 +159,11 @@ impl Tip {
     /// The end of the pack.
     pub(super) fn place(&self) -> Place {
         lock(&self.writer).place()
+    }
+
+    /// Whether the commit at `offset` is there and will stay.
+    pub(super) fn stays(&self, offset: u64) -> bool {
+        lock(&self.writer).stays(offset)
     }
 
     /// Bytes written to pack and control file, and syncs.
@@ -325,6 +337,11 @@ pub(super) fn create_chunk(disk: &dyn Disk, store: u64, opening: &Opening) -> Re
 }
 
 impl Writer {
+    /// `Poisoned`, from now on, when another writer has taken the store.
+    pub(super) fn check_lock(&mut self) -> Result<()> {
+        self.lock.check().inspect_err(|_| self.poisoned = true)
+    }
+
     /// Logical offset of the first record of the next batch.
     pub(super) fn next_offset(&self) -> u64 {
         self.chunk.base + self.append.end().offset + HEAD as u64
@@ -373,6 +390,33 @@ impl Writer {
     ) -> Result<u64> {
         self.append(disk, payload, false, meter)?;
         Ok(self.next_offset())
+    }
+
+    /// Does `write` with what it may refer to, and tells the collection, if one marks, what it did refer to.
+    pub(super) fn beside_collection<T>(
+        &mut self,
+        pack: &Pack,
+        write: impl FnOnce(&mut Writer, Option<&Barrier<'_>>) -> Result<T>,
+    ) -> Result<T> {
+        let mut collection = self.collection.take();
+        let horizon = self.control.horizon.commit;
+        let barrier = match &collection {
+            Some(collection) => Some(collection.barrier(pack)),
+            None => (horizon > 0).then(|| Barrier::below(pack, horizon)),
+        };
+        let outcome = write(self, barrier.as_ref());
+        let roots = barrier.map(Barrier::into_roots).unwrap_or_default();
+        if let Some(collection) = &mut collection {
+            collection.keep(&roots);
+        }
+        self.collection = collection;
+        outcome
+    }
+
+    /// Whether the commit at `offset` is there and will stay.
+    pub(super) fn stays(&self, offset: u64) -> bool {
+        let going = self.collection.as_ref().is_some_and(|one| one.horizon.has_collected(offset));
+        !going && !self.control.horizon.has_collected(offset)
     }
 
     /// A commit is at `offset`.
@@ -515,10 +559,13 @@ impl Spill for Tip {
         }
         self.make_room(pack, &mut index, &mut writer)?;
         let start = writer.next_offset();
-        let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack.meter());
-        let mut batch = Batch::new(pack, start, known.as_ref()).in_pieces(&mut sink);
-        let offset = batch.put_tree(node)?;
-        let mut written = batch.finish();
+        let (offset, mut written) = writer.beside_collection(pack, |writer, barrier| {
+            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack.meter());
+            let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
+            let mut batch = batch.in_pieces(&mut sink);
+            let offset = batch.put_tree(node)?;
+            Ok((offset, batch.finish()))
+        })?;
         let bytes = std::mem::take(&mut written.bytes);
         if !bytes.is_empty() {
             writer.append(&*self.disk, &bytes, false, pack.meter())?;

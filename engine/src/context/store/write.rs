@@ -155,7 +155,7 @@ pub(super) fn create_first_chunk(
 
 impl Store {
     /// The writing half, for one change. `Invalid` without one, `Poisoned` after a failure.
-    fn tip(&self) -> Result<Arc<Tip>> {
+    pub(super) fn tip(&self) -> Result<Arc<Tip>> {
         let root = self.disk.root();
         let tip = self.tip.as_ref().ok_or_else(|| {
             Error::invalid(format!("the store at {root} is open to read only: open it for writing"))
@@ -210,7 +210,8 @@ impl Store {
         }
         let tree_hash = tree.hash()?;
         let commit_hash = info.hash(&tree_hash);
-        if let Some(offset) = self.find_commit(&commit_hash)? {
+        let found = self.find_commit(&commit_hash)?;
+        if let Some(offset) = found.filter(|offset| tip.stays(*offset)) {
             let (_, body) = self.commit_at(offset)?;
             tree.set_root(load, Slot::StoredNode(body.root));
             return Ok(commit_hash);
@@ -226,30 +227,22 @@ impl Store {
         let mut writer = tip.writer()?;
         tip.make_room(&self.pack, &mut index, &mut writer)?;
         let start = writer.next_offset();
-        let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, self.pack.meter());
-        let mut batch = Batch::new(&self.pack, start, known.as_ref()).in_pieces(&mut sink);
-        let root = match tree.root() {
-            Slot::Node(node) => batch.put_tree(node)?,
-            Slot::StoredNode(offset) => *offset,
-            _ => unreachable!("a value was refused"),
-        };
-        let (extent, at) = (batch.len(), batch.next());
-        let (sequence, previous) = {
-            let state = self.state();
-            (state.sequence, state.last_commit)
-        };
-        let body = CommitBody {
-            sequence,
-            previous,
-            root,
-            extent,
-            parents: info.sorted_parents(),
-            date: info.date,
-            author: info.author.clone(),
-            message: info.message.clone(),
-        };
-        batch.put(Tag::Commit, &commit_hash, &body.encode(at));
-        let mut written = batch.finish();
+        let pack = &self.pack;
+        let (root, at, mut written) = writer.beside_collection(pack, |writer, barrier| {
+            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack.meter());
+            let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
+            let mut batch = batch.in_pieces(&mut sink);
+            let root = match tree.root() {
+                Slot::Node(node) => batch.put_tree(node)?,
+                Slot::StoredNode(offset) => {
+                    batch.expect(*offset)?;
+                    *offset
+                }
+                _ => unreachable!("a value was refused"),
+            };
+            let at = self.put_commit(&mut batch, root, &commit_hash, info);
+            Ok((root, at, batch.finish()))
+        })?;
         let bytes = std::mem::take(&mut written.bytes);
         let synced = self.options.durability == Durability::Synced;
         writer.append(&*self.disk, &bytes, synced, self.pack.meter())?;
@@ -268,6 +261,26 @@ impl Store {
         tree.set_root(load, Slot::StoredNode(root));
         written.settle(&self.pack);
         Ok(commit_hash)
+    }
+
+    /// Adds the record of a commit whose tree is at `root`, and returns where it is.
+    fn put_commit(&self, batch: &mut Batch<'_>, root: u64, hash: &Hash, info: &CommitInfo) -> u64 {
+        let (extent, at) = (batch.len(), batch.next());
+        let (sequence, previous) = {
+            let state = self.state();
+            (state.sequence, state.last_commit)
+        };
+        let body = CommitBody {
+            sequence,
+            previous,
+            root,
+            extent,
+            parents: info.sorted_parents(),
+            date: info.date,
+            author: info.author.clone(),
+            message: info.message.clone(),
+        };
+        batch.put(Tag::Commit, hash, &body.encode(at))
     }
 
     /// Runs what may write to the index, and tells the observer how much it wrote.
@@ -362,7 +375,8 @@ impl Store {
                 name.len()
             )));
         }
-        self.commit_offset(commit)?;
+        let offset = self.commit_offset(commit)?;
+        self.expect_to_stay(commit, offset)?;
         self.expect_room_for_branch(name)?;
         self.put_reference(name, Some(commit))
     }
@@ -447,6 +461,8 @@ impl Store {
         *self.state() = State::default();
         std::mem::swap(&mut self.control, &mut control);
         let last = writer.begin_epoch(&self.pack, self.control.clone(), append, &opening);
+        writer.collection = None;
+        let doomed = std::mem::take(&mut writer.doomed);
         // Trees may hold the pack for long: its last file may be closed as the others.
         old.files.count(&last);
         drop(writer);
@@ -454,8 +470,9 @@ impl Store {
         // The store is cleared. An index that cannot be made now is made by the next commit.
         drop(lock(&self.index).start_again(self.nothing()));
         let keeper: Arc<dyn Any + Send + Sync> = tip;
-        old.files
-            .doom(Arc::downgrade(&keeper), old.chunks().iter().map(|chunk| chunk.path.clone()));
+        let chunks = old.chunks().into_iter().chain(doomed);
+        let chunks = chunks.filter(|chunk| chunk.has_file());
+        old.files.doom(Arc::downgrade(&keeper), chunks.map(|chunk| chunk.path.clone()));
         Ok(())
     }
 

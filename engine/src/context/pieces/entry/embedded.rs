@@ -272,6 +272,19 @@ pub(crate) fn find_embedded(bytes: &[u8], path: &[&[u8]]) -> Result<Option<(usiz
     find_among(entries, AFAR, path, bytes[0] == EMBEDDED).map_err(|error| damaged(error.detail()))
 }
 
+/// Calls `each` with what an embedded directory refers to.
+pub(crate) fn each_embedded_reference(bytes: &[u8], each: &mut dyn FnMut(u64)) -> Result<()> {
+    if embedded_hash(bytes).is_none() {
+        return Ok(());
+    }
+    let mut decoder = Decoder::new("", 0, entries(bytes));
+    while decoder.remaining() > 0 {
+        let taken = super::take_references(&mut decoder, AFAR, true, each);
+        taken.map_err(|error| damaged(error.detail()))?;
+    }
+    Ok(())
+}
+
 /// An embedded directory as a node, with its hash if that is known.
 pub(crate) fn embedded_node(bytes: &[u8]) -> Result<Node> {
     let mut decoder = Decoder::new("", 0, entries(bytes));

@@ -1,0 +1,118 @@
+//! What a batch may refer to, beside a collection and after one.
+//!
+//! References to what is older than the commit where history begins, or will begin, are in question. While
+//! a collection marks, they become roots of it; afterwards only what was kept as an object may be referred
+//! to. Design: `docs/design/collection.md`.
+
+use std::cell::RefCell;
+
+use super::marks::Marks;
+use super::pack::Pack;
+use crate::context::pieces::entry;
+use crate::context::pieces::node::{Body, Node, Slot, Target};
+use crate::error::{Error, Kind, Result};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Barrier<'a> {
+    pack: &'a Pack,
+    /// What is older is in question.
+    edge: u64,
+    /// What stays, once that is known.
+    marks: Option<&'a Marks>,
+    /// What will have to stay, while that is not known.
+    roots: Option<RefCell<Vec<u64>>>,
+}
+
+impl<'a> Barrier<'a> {
+    /// While no collection is under way, below a horizon at `edge`.
+    pub(crate) fn below(pack: &'a Pack, edge: u64) -> Barrier<'a> {
+        Barrier { pack, edge, marks: None, roots: None }
+    }
+
+    /// While one marks that keeps all from `edge` on.
+    pub(crate) fn marking(pack: &'a Pack, edge: u64) -> Barrier<'a> {
+        Barrier { pack, edge, marks: None, roots: Some(RefCell::default()) }
+    }
+
+    /// While one takes away what is not marked.
+    pub(crate) fn cleaning(pack: &'a Pack, edge: u64, marks: &'a Marks) -> Barrier<'a> {
+        Barrier { pack, edge, marks: Some(marks), roots: None }
+    }
+
+    /// What a collection has to keep because of what was referred to.
+    pub(crate) fn into_roots(self) -> Vec<u64> {
+        self.roots.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Whether the object at `offset` may be referred to, which then stays.
+    pub(crate) fn allows(&self, offset: u64) -> Result<bool> {
+        if offset >= self.edge {
+            return Ok(true);
+        }
+        let is_there = match self.marks {
+            Some(marks) => marks.has_object(offset),
+            None => self.pack.has_object(offset)?,
+        };
+        if let Some(roots) = self.roots.as_ref().filter(|_| is_there) {
+            roots.borrow_mut().push(offset);
+        }
+        Ok(is_there)
+    }
+
+    /// `Collected` unless the object at `offset` may be referred to.
+    pub(crate) fn expect(&self, offset: u64) -> Result<()> {
+        if self.allows(offset)? {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Collected,
+            "the tree holds parts of a commit that was collected: check out one that was kept, and \
+             change that",
+        ))
+    }
+
+    /// `Collected` unless all may be referred to that `node` refers to and does not have from the record that
+    /// it was made from; returns whether that record may be referred to.
+    pub(crate) fn expect_children(&self, node: &Node) -> Result<bool> {
+        let has_record = node.base.map_or(Ok(false), |base| self.allows(base.offset))?;
+        if has_record {
+            let changes = node.changes();
+            for step in 0..changes.steps(node.width()) {
+                if let Some(index) = changes.at(step) {
+                    self.expect_child(node, index)?;
+                }
+            }
+        } else {
+            (0..node.width()).try_for_each(|index| self.expect_child(node, index))?;
+        }
+        Ok(has_record)
+    }
+
+    fn expect_child(&self, node: &Node, index: usize) -> Result<()> {
+        match &node.body {
+            Body::Leaf { leaf, .. } => self.expect_slot(leaf.slot(index)),
+            Body::Branch(branch) => match &branch.pointers[index].target {
+                Target::Stored(offset) => self.expect(*offset),
+                Target::Live(_) => Ok(()),
+            },
+        }
+    }
+
+    /// The same for one slot. What is live is looked at when it is written itself.
+    fn expect_slot(&self, slot: &Slot) -> Result<()> {
+        match slot {
+            Slot::StoredNode(offset) | Slot::StoredValue(offset) => self.expect(*offset),
+            Slot::Embedded(bytes) => {
+                let mut refused = Ok(());
+                entry::each_embedded_reference(bytes, &mut |offset| {
+                    if refused.is_ok() {
+                        refused = self.expect(offset);
+                    }
+                })?;
+                refused
+            }
+            Slot::Inline { .. } | Slot::Value(_) | Slot::Node(_) => Ok(()),
+        }
+    }
+}

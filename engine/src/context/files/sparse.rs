@@ -1,0 +1,338 @@
+//! A chunk that a collection rewrote: the records that were kept, and where each of them is.
+//!
+//! The records are byte for byte what they were, in the order of their logical offsets, so hashes,
+//! references and checksums stay right. Behind them, pages of a mapping lead from logical offsets to
+//! places in the file, and a table says where each page begins; a lookup reads one page.
+//! Format document: `docs/format/sparse.md`.
+
+use std::sync::Arc;
+
+use crate::cache::PAGE;
+use crate::disk::{Access, Disk, File, Mode};
+use crate::error::{Error, Result};
+use crate::format::checksum::{crc, crc_append, masked, page_crc};
+use crate::format::codec::{Decoder, Encoder};
+use crate::format::header::{self, FileKind, Header};
+
+/// Entries of a page of the mapping, and bytes before them.
+const ENTRIES: usize = 509;
+const PAGE_HEAD: usize = 24;
+
+/// The highest distance of an entry from the first of its page: a bit beside it says what it is.
+const DISTANCE_MAX: u64 = (1 << 31) - 1;
+
+/// Bytes at the end of the file.
+const FOOTER: usize = 28;
+
+/// Bytes that are written together.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// Which file it is, as the control file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SparseFile {
+    /// How often the chunk was rewritten.
+    pub(crate) generation: u64,
+    /// Its length.
+    pub(crate) bytes: u64,
+    /// The checksum at its end.
+    pub(crate) sum: u32,
+}
+
+/// Where a chunk is, and what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Whole,
+    /// A collection has rewritten it.
+    Sparse(SparseFile),
+    /// It was moved to the lower folder, whole.
+    Lower,
+    /// Nothing in it was kept.
+    Gone,
+}
+
+/// Where a record is, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Distance of its logical offset from that of the chunk.
+    pub(crate) distance: u64,
+    /// The byte of the file.
+    pub(crate) place: u64,
+    /// Something reaches it; else it is only the base of patches, and what it refers to may be gone.
+    pub(crate) is_object: bool,
+}
+
+/// The last bytes of a file.
+#[derive(Debug)]
+pub(crate) struct Footer {
+    /// How many records there are.
+    pub(crate) records: u64,
+    first_page: u32,
+    /// Where the table begins and ends, which says where the pages of the mapping begin.
+    pub(crate) table: std::ops::Range<u64>,
+    sum: u32,
+    bytes: [u8; FOOTER - 4],
+}
+
+impl Footer {
+    /// Bytes that it takes at the end of the file.
+    pub(crate) const BYTES: usize = FOOTER;
+
+    /// Of the last bytes of a file of `length`.
+    pub(crate) fn decode(path: &str, length: u64, footer: &[u8; FOOTER]) -> Result<Footer> {
+        let place = length.saturating_sub(FOOTER as u64);
+        let mut from = Decoder::new(path, place, footer);
+        let start = from.clone();
+        let (records, mapping, pages) = (from.u64()?, from.u64()?, from.u64()?);
+        let sum = from.u32()?;
+        let fits = mapping >= header::LENGTH as u64
+            && mapping.is_multiple_of(PAGE as u64)
+            && pages <= length / PAGE as u64
+            && mapping.checked_add(pages * (PAGE as u64 + 8)) == Some(place);
+        let first_page = u32::try_from(mapping / PAGE as u64).ok().filter(|_| fits);
+        let Some(first_page) = first_page else {
+            return Err(start.corrupt("a mapping that ends here", "another"));
+        };
+        let bytes = *footer.first_chunk().expect("it is shorter");
+        Ok(Footer { records, first_page, table: place - 8 * pages..place, sum, bytes })
+    }
+
+    /// The mapping of the file with `identity`, whose table is `table`.
+    pub(crate) fn mapping(&self, path: &str, identity: u64, table: &[u8]) -> Result<Mapping> {
+        let corrupt = |expected: String, found: String| {
+            Err(Error::corrupt(path, self.table.start, expected, found))
+        };
+        let found = footer_sum(identity, table, &self.bytes);
+        if found != self.sum {
+            return corrupt(
+                format!("a mapping with checksum {found:08x}"),
+                format!("{:08x}", self.sum),
+            );
+        }
+        let firsts: Box<[u64]> =
+            table.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        if !firsts.is_sorted_by(|a, b| a < b) {
+            return corrupt("pages in order".to_owned(), "others".to_owned());
+        }
+        Ok(Mapping { first_page: self.first_page, firsts, records: self.records })
+    }
+}
+
+/// Where the pages of the mapping are, and what each begins with.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    /// The number of its first page in the file.
+    first_page: u32,
+    /// Distance of the first entry of each page.
+    firsts: Box<[u64]>,
+    /// How many records there are.
+    pub(crate) records: u64,
+}
+
+impl Mapping {
+    /// Reads the end of `file`, which has `identity` and should be what the control file says.
+    pub(crate) fn read(file: &dyn File, identity: u64, expected: SparseFile) -> Result<Mapping> {
+        let (path, length) = (file.path(), file.len()?);
+        let place = length.checked_sub(FOOTER as u64).filter(|_| length == expected.bytes);
+        let Some(place) = place else {
+            return Err(Error::corrupt(
+                path,
+                length,
+                format_args!("{} bytes", expected.bytes),
+                length,
+            ));
+        };
+        let mut footer = [0; FOOTER];
+        file.read_exact_at(place, &mut footer)?;
+        let footer = Footer::decode(path, length, &footer)?;
+        if footer.sum != expected.sum {
+            return Err(Error::corrupt(
+                path,
+                length - 4,
+                format_args!("the checksum {:08x} that the control file says", expected.sum),
+                format_args!("{:08x}", footer.sum),
+            ));
+        }
+        let mut table = vec![0; (footer.table.end - footer.table.start) as usize];
+        file.read_exact_at(footer.table.start, &mut table)?;
+        footer.mapping(path, identity, &table)
+    }
+
+    /// The page of the file that has the entry of `distance`, if any has.
+    pub(crate) fn page_of(&self, distance: u64) -> Option<u32> {
+        let index = self.firsts.partition_point(|first| *first <= distance).checked_sub(1)?;
+        Some(self.first_page + index as u32)
+    }
+
+    /// All pages of the mapping.
+    pub(crate) fn pages(&self) -> std::ops::Range<u32> {
+        self.first_page..self.first_page + self.firsts.len() as u32
+    }
+
+    /// Where the records end.
+    pub(crate) fn records_end(&self) -> u64 {
+        u64::from(self.first_page) * PAGE as u64
+    }
+}
+
+fn footer_sum(identity: u64, table: &[u8], footer: &[u8]) -> u32 {
+    masked(crc_append(crc_append(crc(&identity.to_le_bytes()), table), footer))
+}
+
+/// `Corrupt` unless page `number` of the mapping in `path` is what was written.
+pub(crate) fn check_page(path: &str, identity: u64, number: u32, page: &[u8; PAGE]) -> Result<()> {
+    let mut from = Decoder::new(path, u64::from(number) * PAGE as u64, page);
+    let start = from.clone();
+    let (found, expected) = (from.u32()?, page_crc(identity, number, &page[4..]));
+    if found != expected {
+        return Err(start.corrupt(
+            format_args!("a page of the mapping with checksum {expected:08x}"),
+            format_args!("{found:08x}"),
+        ));
+    }
+    let count = from.u32()?;
+    if !(1..=ENTRIES as u32).contains(&count) {
+        return Err(start.corrupt(format_args!("1 to {ENTRIES} entries"), count));
+    }
+    Ok(())
+}
+
+fn word(page: &[u8; PAGE], at: usize) -> u32 {
+    u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn long(page: &[u8; PAGE], at: usize) -> u64 {
+    u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
+}
+
+fn count(page: &[u8; PAGE]) -> usize {
+    (word(page, 4) as usize).min(ENTRIES)
+}
+
+fn entry(page: &[u8; PAGE], index: usize) -> Entry {
+    let at = PAGE_HEAD + 8 * index;
+    let head = word(page, at);
+    Entry {
+        distance: long(page, 8).saturating_add(u64::from(head >> 1)),
+        place: long(page, 16).saturating_add(u64::from(word(page, at + 4))),
+        is_object: head & 1 == 1,
+    }
+}
+
+/// The entry of `distance` in a page that was checked.
+pub(crate) fn find(page: &[u8; PAGE], distance: u64) -> Option<Entry> {
+    let (mut low, mut high) = (0, count(page));
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        let found = entry(page, middle);
+        match found.distance.cmp(&distance) {
+            std::cmp::Ordering::Equal => return Some(found),
+            std::cmp::Ordering::Less => low = middle + 1,
+            std::cmp::Ordering::Greater => high = middle,
+        }
+    }
+    None
+}
+
+/// All entries of a page that was checked, in order.
+pub(crate) fn entries(page: &[u8; PAGE]) -> impl Iterator<Item = Entry> + '_ {
+    (0..count(page)).map(|index| entry(page, index))
+}
+
+/// A file in work. What it holds counts for nothing before [`SparseWriter::finish`].
+#[derive(Debug)]
+pub(crate) struct SparseWriter {
+    file: Arc<dyn File>,
+    identity: u64,
+    /// Bytes that are not written yet, and where they begin.
+    buffer: Vec<u8>,
+    written: u64,
+    mapping: Vec<[u8; PAGE]>,
+    records: u64,
+    bases: u64,
+}
+
+impl SparseWriter {
+    /// Makes the file at `path`, over what an attempt has left.
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        path: &str,
+        identity: u64,
+        store: u64,
+    ) -> Result<SparseWriter> {
+        if disk.exists(path)? {
+            disk.remove(path)?;
+        }
+        let file = disk.open(path, Mode::Create, Access::Buffered)?;
+        let buffer = Header::new(FileKind::Sparse, identity, store).encode().to_vec();
+        let mapping = Vec::new();
+        Ok(SparseWriter { file, identity, buffer, written: 0, mapping, records: 0, bases: 0 })
+    }
+
+    /// Adds the record at `distance`, which is beyond that of the one before.
+    pub(crate) fn push(&mut self, distance: u64, is_object: bool, record: &[u8]) -> Result<()> {
+        let place = self.written + self.buffer.len() as u64;
+        let fits = |page: &[u8; PAGE]| {
+            count(page) < ENTRIES
+                && distance - long(page, 8) <= DISTANCE_MAX
+                && u32::try_from(place - long(page, 16)).is_ok()
+        };
+        if !self.mapping.last().is_some_and(fits) {
+            let mut page = [0; PAGE];
+            page[8..16].copy_from_slice(&distance.to_le_bytes());
+            page[16..24].copy_from_slice(&place.to_le_bytes());
+            self.mapping.push(page);
+        }
+        let page = self.mapping.last_mut().expect("it was just added");
+        let (at, next) = (PAGE_HEAD + 8 * count(page), count(page) as u32 + 1);
+        let head = ((distance - long(page, 8)) as u32) << 1 | u32::from(is_object);
+        let far = (place - long(page, 16)) as u32;
+        page[at..at + 4].copy_from_slice(&head.to_le_bytes());
+        page[at + 4..at + 8].copy_from_slice(&far.to_le_bytes());
+        page[4..8].copy_from_slice(&next.to_le_bytes());
+        self.records += 1;
+        self.bases += u64::from(!is_object);
+        self.buffer.extend_from_slice(record);
+        if self.buffer.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write_at(self.written, &self.buffer)?;
+        self.file.start_writeback(self.written, self.buffer.len() as u64);
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Writes the mapping and syncs the file. Its name is the caller's to make durable.
+    pub(crate) fn finish(mut self, generation: u64) -> Result<SparseFile> {
+        let mapping = (self.written + self.buffer.len() as u64).next_multiple_of(PAGE as u64);
+        self.buffer.resize((mapping - self.written) as usize, 0);
+        let first_page = u32::try_from(mapping / PAGE as u64).map_err(|_| too_long())?;
+        let mut table = Encoder::new();
+        for (number, mut page) in (first_page..).zip(std::mem::take(&mut self.mapping)) {
+            table.raw(&page[8..16]);
+            let sum = page_crc(self.identity, number, &page[4..]);
+            page[..4].copy_from_slice(&sum.to_le_bytes());
+            self.buffer.extend_from_slice(&page);
+            if self.buffer.len() >= WRITE_BYTES {
+                self.flush()?;
+            }
+        }
+        let table = table.finish();
+        let mut footer = Encoder::new();
+        footer.u64(self.records);
+        footer.u64(mapping);
+        footer.u64(table.len() as u64 / 8);
+        let sum = footer_sum(self.identity, &table, footer.bytes());
+        footer.u32(sum);
+        self.buffer.extend_from_slice(&table);
+        self.buffer.extend_from_slice(footer.bytes());
+        self.flush()?;
+        self.file.sync()?;
+        Ok(SparseFile { generation, bytes: self.written, sum })
+    }
+}
+
+fn too_long() -> Error {
+    Error::invalid("what is kept of one chunk takes more than 2^44 bytes: use smaller chunks")
+}

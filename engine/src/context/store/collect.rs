@@ -1,0 +1,553 @@
+//! Collection: what nothing that is kept reaches leaves the pack, chunk by chunk, beside commits.
+//!
+//! A step holds the writer's lock, which orders it with commits and spills, so what they refer to is
+//! known to it. Nothing is taken away before the control file says where history begins; a chunk goes when
+//! the control file names what takes its place. Design: `docs/design/collection.md`.
+
+use std::sync::Arc;
+
+use super::Store;
+use super::tip::{Tip, Writer};
+use crate::context::files::barrier::Barrier;
+use crate::context::files::chunk_files::Chunk;
+use crate::context::files::control::{Control, Cursor, Horizon, KEPT_MAX, Row, State};
+use crate::context::files::marks::Marks;
+use crate::context::files::pack::Pack;
+use crate::context::files::paths;
+use crate::context::files::rewrite::Rewriting;
+use crate::context::hash::{self, Hash};
+use crate::context::pieces::node::Load;
+use crate::error::{Error, Kind, Result};
+use crate::sync::lock;
+
+/// Bytes that a credit pays for.
+const CREDIT: u64 = 1024;
+
+/// What a swap costs beside the bytes, and what the removal of a file does.
+const SWAP: u64 = 64 * CREDIT;
+
+/// Which commits a collection keeps, beside those that branches and pins name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Keep {
+    /// So many, the newest.
+    Newest(u64),
+    /// Those from a moment on, in seconds since 1970: all from the oldest commit on that is not older, in the
+    /// order in which the store took them.
+    Since(i64),
+}
+
+/// What a collection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum CollectPhase {
+    /// None is under way.
+    #[default]
+    None,
+    /// It finds out what stays; nothing was taken away.
+    Marking,
+    /// It takes away what does not stay; older commits are collected already.
+    Cleaning,
+}
+
+/// How far a collection is.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct CollectStatus {
+    /// What it does.
+    pub phase: CollectPhase,
+    /// Its steps do nothing until it is resumed.
+    pub is_paused: bool,
+    /// The commit from which on all stays.
+    pub target: Option<Hash>,
+    /// Chunks that it has not passed, of those that it looks at now; 0 for a reader, which does not know.
+    pub chunks_left: u64,
+    /// Bytes of files that it has put others in the place of, less those of the others, since the store was
+    /// opened. They are free when the last reader has let go.
+    pub reclaimed_bytes: u64,
+    /// How many have ended.
+    pub collections: u64,
+}
+
+/// One that is under way.
+#[derive(Debug)]
+pub(super) struct Collection {
+    /// Where history will begin, or does.
+    pub(super) horizon: Horizon,
+    marks: Marks,
+    /// What stays is known, and older commits are collected.
+    cleaning: bool,
+    /// The next chunk to be cleaned, by number, is the one before.
+    next: u64,
+    rewriting: Option<Rewriting>,
+    reclaimed: u64,
+}
+
+impl Collection {
+    fn new(pack: &Pack, horizon: Horizon) -> Collection {
+        let marks = Marks::begin(pack, horizon.commit, &horizon.kept);
+        let next = pack.chunks().partition_point(|chunk| chunk.base < horizon.offset);
+        let next = pack.chunks()[next].number;
+        Collection { horizon, marks, cleaning: false, next, rewriting: None, reclaimed: 0 }
+    }
+
+    /// What may be referred to beside it.
+    pub(super) fn barrier<'a>(&'a self, pack: &'a Pack) -> Barrier<'a> {
+        if self.cleaning {
+            Barrier::cleaning(pack, self.horizon.commit, &self.marks)
+        } else {
+            Barrier::marking(pack, self.horizon.commit)
+        }
+    }
+
+    /// Keeps what was referred to.
+    pub(super) fn keep(&mut self, roots: &[u64]) {
+        roots.iter().for_each(|offset| self.marks.add(*offset));
+    }
+
+    fn cursor(&self) -> Cursor {
+        let phase = if self.cleaning { 2 } else { 1 };
+        Cursor { phase, target: self.horizon.commit, chunk: self.next }
+    }
+}
+
+impl Store {
+    /// Begins a collection: commits that the store took before `target` go, but for those that branches name
+    /// and those that are pinned; all from `target` on stays, on every branch. [`Store::collect_step`] does
+    /// the work. Ends the last chunk; five syncs or more.
+    ///
+    /// `Invalid` while one is under way, `Missing` for an unknown commit, `Collected` for one that is no more.
+    pub fn collect(&mut self, target: &Hash) -> Result<()> {
+        let offset = self.commit_offset(target)?;
+        if offset < self.control.horizon.commit {
+            return Err(Error::new(
+                Kind::Collected,
+                format!(
+                    "commit {} was kept by an earlier collection, and what came after it is collected: \
+                     collect to a newer commit",
+                    hash::to_text(target)
+                ),
+            ));
+        }
+        let tip = self.tip()?;
+        if tip.writer()?.collection.is_some() {
+            return Err(Error::invalid(
+                "a collection is under way: go on with it, or cancel it, before the next",
+            ));
+        }
+        let sequence = self.commit_at(offset)?.1.sequence;
+        let kept = self.kept_below(&tip, offset)?;
+        {
+            let mut writer = tip.writer()?;
+            tip.roll(&self.pack, &mut writer)?;
+            let line = self.pack.chunk(offset).map(|chunk| chunk.logical_end());
+            let line = line.expect("the target is in a chunk");
+            let horizon = Horizon { commit: offset, offset: line, sequence, kept };
+            let collection = Collection::new(&self.pack, horizon);
+            writer.control.cursor = Some(collection.cursor());
+            writer.control.is_paused = false;
+            // From here on nothing older is referred to unseen.
+            writer.collection = Some(collection);
+        }
+        self.checkpoint().inspect_err(|_| {
+            tip.forget_collection();
+        })
+    }
+
+    /// Begins a collection of what `keep` does not keep. `false` when one is under way, or nothing would go,
+    /// so a host may call it after each commit. Reads one record for each commit that is kept.
+    pub fn collect_keeping(&mut self, keep: &Keep) -> Result<bool> {
+        if self.tip()?.writer()?.collection.is_some() {
+            return Ok(false);
+        }
+        let horizon = self.control.horizon.commit;
+        let (mut target, mut passed, mut offset) = (None, 0, self.newest_commit());
+        while offset >= horizon.max(1) {
+            let (hash, body) = self.commit_at(offset)?;
+            let stays = match keep {
+                Keep::Newest(count) => passed < (*count).max(1),
+                Keep::Since(date) => passed == 0 || body.date >= *date,
+            };
+            if !stays {
+                return match target {
+                    Some(target) => self.collect(&target).map(|()| true),
+                    None => Ok(false),
+                };
+            }
+            (target, passed) = (Some(hash), passed + 1);
+            offset = self.commit_before(&body);
+        }
+        Ok(false)
+    }
+
+    /// Does work of about `credits` KiB read or written for the collection that is under way; returns whether
+    /// some is left. `false` without one, and while it is paused. After an error of which the store is not
+    /// poisoned the next call goes on.
+    pub fn collect_step(&mut self, credits: u64) -> Result<bool> {
+        let tip = self.tip()?;
+        let mut writer = tip.writer()?;
+        let pack = Arc::clone(&self.pack);
+        let doomed = tip.remove_doomed(&mut writer)?;
+        if writer.control.is_paused {
+            return Ok(false);
+        }
+        let Some(mut collection) = writer.collection.take() else { return Ok(false) };
+        let mut left = credits.max(1).saturating_mul(CREDIT).saturating_sub(doomed * SWAP).max(1);
+        let mut outcome = Ok(true);
+        while left > 0 && matches!(outcome, Ok(true)) {
+            let step = tip.step(&pack, &mut writer, &mut collection, left);
+            outcome = step.map_err(Self::kept).map(|spent| {
+                left = left.saturating_sub(spent.unwrap_or(left));
+                spent.is_some()
+            });
+        }
+        if collection.cleaning {
+            self.control.horizon = writer.control.horizon.clone();
+        }
+        if !matches!(outcome, Ok(false)) {
+            writer.collection = Some(collection);
+        }
+        outcome
+    }
+
+    /// How far a collection is. That of a reader is as of its last reload.
+    pub fn collect_status(&self) -> Result<CollectStatus> {
+        let (control, mut status) = match &self.tip {
+            Some(tip) => {
+                let writer = tip.writer()?;
+                let mut status = CollectStatus::default();
+                if let Some(collection) = &writer.collection {
+                    let left = match collection.cleaning {
+                        true => collection.next - writer.control.chunks[0].number,
+                        false => collection.marks.chunks_left() as u64,
+                    };
+                    (status.chunks_left, status.reclaimed_bytes) = (left, collection.reclaimed);
+                }
+                (writer.control.clone(), status)
+            }
+            None => (self.control.clone(), CollectStatus::default()),
+        };
+        if let Some(Cursor { phase, target, .. }) = control.cursor {
+            status.phase = if phase == 1 { CollectPhase::Marking } else { CollectPhase::Cleaning };
+            status.target = match self.commit_at(target) {
+                Err(error) if error.kind() == Kind::Collected => None,
+                found => Some(found?.0),
+            };
+        }
+        (status.is_paused, status.collections) = (control.is_paused, control.collections);
+        Ok(status)
+    }
+
+    /// How many collections have ended.
+    pub(super) fn collections(&self) -> u64 {
+        self.tip.as_ref().map_or(self.control.collections, |tip| tip.collections())
+    }
+
+    /// Lets steps do nothing until [`Store::collect_resume`], also of whoever opens the store later. Takes a
+    /// checkpoint.
+    pub fn collect_pause(&mut self) -> Result<()> {
+        self.change_control(|control| control.is_paused = true)
+    }
+
+    /// Lets steps go on. Takes a checkpoint.
+    pub fn collect_resume(&mut self) -> Result<()> {
+        self.change_control(|control| control.is_paused = false)
+    }
+
+    /// Ends the collection that is under way; returns whether one was. Commits that are collected already stay
+    /// so, and what it has not taken away of them the next one does. Takes a checkpoint.
+    pub fn collect_cancel(&mut self) -> Result<bool> {
+        let tip = self.tip()?;
+        if tip.writer()?.collection.is_none() {
+            return Ok(false);
+        }
+        self.change_control(|control| control.cursor = None)?;
+        tip.writer()?.collection = None;
+        Ok(true)
+    }
+
+    /// Keeps a commit, and all of its tree, through every collection until it is unpinned. `Missing` for an
+    /// unknown commit, `Collected` for one that is no more or is about to go. Takes a checkpoint.
+    pub fn pin(&mut self, commit: &Hash) -> Result<()> {
+        let offset = self.commit_offset(commit)?;
+        self.expect_to_stay(commit, offset)?;
+        let tip = self.tip()?;
+        let mut pins = tip.writer()?.control.pins.clone();
+        let Err(place) = pins.binary_search(&offset) else { return Ok(()) };
+        if pins.len() == KEPT_MAX {
+            return Err(too_many("pins"));
+        }
+        pins.insert(place, offset);
+        self.change_control(|control| control.pins = pins)
+    }
+
+    /// Lets the next collection take a commit that was pinned; returns whether it was. Takes a checkpoint.
+    pub fn unpin(&mut self, commit: &Hash) -> Result<bool> {
+        let offset = self.commit_offset(commit)?;
+        let tip = self.tip()?;
+        let mut pins = tip.writer()?.control.pins.clone();
+        let Ok(place) = pins.binary_search(&offset) else { return Ok(false) };
+        pins.remove(place);
+        self.change_control(|control| control.pins = pins)?;
+        Ok(true)
+    }
+
+    /// The commits that are pinned, the oldest first. One read each.
+    pub fn pins(&self) -> Result<Vec<Hash>> {
+        let pins = match &self.tip {
+            Some(tip) => tip.writer()?.control.pins.clone(),
+            None => self.control.pins.clone(),
+        };
+        pins.into_iter().map(|offset| Ok(self.commit_at(offset)?.0)).collect()
+    }
+
+    /// `Collected` when the commit at `offset` will go with the collection that is under way.
+    pub(super) fn expect_to_stay(&self, commit: &Hash, offset: u64) -> Result<()> {
+        if self.tip()?.writer()?.stays(offset) {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Collected,
+            format!(
+                "commit {} goes with the collection that is under way: cancel that first",
+                hash::to_text(commit)
+            ),
+        ))
+    }
+
+    /// The commits before `target` that branches name, and those that are pinned.
+    fn kept_below(&self, tip: &Tip, target: u64) -> Result<Vec<u64>> {
+        let mut kept = tip.writer()?.control.pins.clone();
+        for (_, commit) in self.branches() {
+            kept.extend(self.find_commit(&commit)?.filter(|offset| !self.has_collected(*offset)));
+        }
+        kept.retain(|offset| *offset < target);
+        kept.sort_unstable();
+        kept.dedup();
+        if kept.len() > KEPT_MAX { Err(too_many("branches and pins")) } else { Ok(kept) }
+    }
+
+    /// Changes what the control file says, which is written. After an error it is as it was.
+    fn change_control(&mut self, change: impl FnOnce(&mut Control)) -> Result<()> {
+        let tip = self.tip()?;
+        let before = tip.writer()?.control.clone();
+        change(&mut tip.writer()?.control);
+        self.checkpoint().inspect_err(|_| tip.restore(&before))
+    }
+
+    /// Goes on with the collection that the control file names: it marks again.
+    pub(super) fn resume_collection(&mut self) -> Result<()> {
+        let Some(cursor) = self.control.cursor else { return Ok(()) };
+        let tip = self.tip()?;
+        let mut horizon = self.control.horizon.clone();
+        if horizon.commit != cursor.target || cursor.phase == 1 {
+            let kept = self.kept_below(&tip, cursor.target)?;
+            let sequence = self.commit_at(cursor.target)?.1.sequence;
+            let line = self.pack.chunk(cursor.target).map_or(0, |chunk| chunk.logical_end());
+            horizon = Horizon { commit: cursor.target, offset: line, sequence, kept };
+        }
+        tip.writer()?.collection = Some(Collection::new(&self.pack, horizon));
+        Ok(())
+    }
+}
+
+fn too_many(what: &str) -> Error {
+    Error::invalid(format!("a store keeps at most {KEPT_MAX} old commits for {what}: remove some"))
+}
+
+impl Tip {
+    fn collections(&self) -> u64 {
+        lock(&self.writer).control.collections
+    }
+
+    /// What could not be begun is none.
+    fn forget_collection(&self) {
+        let mut writer = lock(&self.writer);
+        writer.collection = None;
+        writer.control.cursor = None;
+    }
+
+    /// Puts back what a change made of the control file that could not be written.
+    fn restore(&self, before: &Control) {
+        let mut writer = lock(&self.writer);
+        writer.control.cursor = before.cursor;
+        writer.control.is_paused = before.is_paused;
+        writer.control.pins.clone_from(&before.pins);
+    }
+
+    /// Removes files that nobody reads any more; returns how many.
+    fn remove_doomed(&self, writer: &mut Writer) -> Result<u64> {
+        let free = |chunk: &Arc<Chunk>| Arc::strong_count(chunk) == 1;
+        let Some(place) = writer.doomed.iter().position(free) else { return Ok(0) };
+        writer.check_lock()?;
+        let chunk = writer.doomed.swap_remove(place);
+        // A file that stays is removed when the store is next opened.
+        let _ = self.disk.remove(&chunk.path);
+        Ok(1)
+    }
+
+    /// Does a part of the work worth about `credits` bytes; returns what it cost, none when all is done.
+    fn step(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+        credits: u64,
+    ) -> Result<Option<u64>> {
+        if !collection.cleaning {
+            let (spent, is_done) = collection.marks.go_on(pack, credits)?;
+            if is_done {
+                self.raise_horizon(pack, writer, collection)?;
+            }
+            return Ok(Some(spent.max(1)));
+        }
+        if let Some(rewriting) = &mut collection.rewriting {
+            let (spent, is_done) = rewriting.go_on(pack, credits)?;
+            if !is_done {
+                return Ok(Some(spent.max(1)));
+            }
+            return self.end_chunk(pack, writer, collection).map(|()| Some(spent + SWAP));
+        }
+        match collection.next.checked_sub(1).and_then(|number| writer.row(number)) {
+            Some(row) => self.begin_clean(pack, writer, collection, &row).map(Some),
+            None => self.end_collection(pack, writer, collection),
+        }
+    }
+
+    /// All is marked: from now on older commits are collected.
+    fn raise_horizon(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+    ) -> Result<()> {
+        let before = (writer.control.horizon.clone(), writer.control.cursor);
+        writer.control.horizon = collection.horizon.clone();
+        collection.cleaning = true;
+        writer.control.cursor = Some(collection.cursor());
+        self.write_places(pack, writer).inspect_err(|_| {
+            collection.cleaning = false;
+            (writer.control.horizon, writer.control.cursor) = before;
+        })
+    }
+
+    /// Writes the control file with the places of chunks as they are now.
+    fn write_places(&self, pack: &Pack, writer: &mut Writer) -> Result<()> {
+        writer.sync(&*self.disk, pack.meter())?;
+        let checkpoint = writer.checkpoint();
+        self.write_control(pack, writer, checkpoint)
+    }
+
+    /// Looks at the chunk of `row`: passes it, takes it away, or begins to rewrite it.
+    fn begin_clean(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+        row: &Row,
+    ) -> Result<u64> {
+        let pass = |collection: &mut Collection| {
+            collection.next = row.number;
+            Ok(CREDIT)
+        };
+        let chunk = pack.chunk(row.base).filter(|chunk| chunk.has_file());
+        let Some(chunk) = chunk else { return pass(collection) };
+        let kept = collection.marks.kept(&chunk);
+        if kept.is_empty() {
+            self.swap(pack, writer, collection, Row { state: State::Gone, ..*row })?;
+            return Ok(SWAP);
+        }
+        if !chunk.is_whole() && pack.kept_records(&chunk)? == kept {
+            return pass(collection);
+        }
+        collection.rewriting = Some(Rewriting::begin(&*self.disk, pack, &chunk, kept)?);
+        Ok(CREDIT)
+    }
+
+    /// A chunk was rewritten to its end: what was made takes its place.
+    fn end_chunk(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+    ) -> Result<()> {
+        let Some(rewriting) = collection.rewriting.take() else { return Ok(()) };
+        let number = collection.next - 1;
+        let row = writer.row(number).expect("it is being rewritten");
+        let sparse = rewriting.finish()?;
+        let row = Row { state: State::Sparse(sparse), ..row };
+        writer.check_lock()?;
+        // A name that a failed sync may have lost is never synced again as if it could come back.
+        writer.poisoned = true;
+        self.disk.sync_directory("")?;
+        writer.poisoned = false;
+        writer.syncs += 2;
+        writer.written_bytes += sparse.bytes;
+        self.swap(pack, writer, collection, row).inspect_err(|_| {
+            if !writer.poisoned {
+                let epoch = writer.control.epoch;
+                let path = paths::sparse_chunk(epoch, number, sparse.generation);
+                // Nothing names it; it is made anew at the next step.
+                let _ = self.disk.remove(&path);
+            }
+        })
+    }
+
+    /// Puts the file, or none, that `row` says into the place of the one before.
+    fn swap(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+        row: Row,
+    ) -> Result<()> {
+        let place = (row.number - writer.control.chunks[0].number) as usize;
+        let before = (writer.control.chunks[place], writer.control.cursor, collection.next);
+        writer.control.chunks[place] = row;
+        collection.next = row.number;
+        writer.control.cursor = Some(collection.cursor());
+        if let Err(error) = self.write_places(pack, writer) {
+            (writer.control.chunks[place], writer.control.cursor, collection.next) = before;
+            return Err(error);
+        }
+        let chunk = Chunk::collected(pack.cache(), pack.store, writer.control.epoch, &row);
+        let bytes = chunk.end();
+        if let Some(old) = pack.swap_chunk(Arc::new(chunk)) {
+            collection.reclaimed += old.end().saturating_sub(bytes);
+            writer.doomed.push(old);
+        }
+        Ok(())
+    }
+
+    /// All chunks are clean: there is no collection any more. Rows of chunks that are gone at the front are
+    /// forgotten.
+    fn end_collection(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+    ) -> Result<Option<u64>> {
+        if self.remove_doomed(writer)? > 0 {
+            return Ok(Some(SWAP));
+        }
+        let before = writer.control.clone();
+        writer.control.cursor = None;
+        writer.control.collections += 1;
+        let gone = before.chunks.iter().take_while(|row| row.state == State::Gone).count();
+        writer.control.chunks.drain(..gone);
+        if let Err(error) = self.write_places(pack, writer) {
+            writer.control = before;
+            return Err(error);
+        }
+        pack.forget_chunks(writer.control.chunks[0].number);
+        collection.rewriting = None;
+        Ok(None)
+    }
+}
+
+impl Writer {
+    /// What the table of chunks says of chunk `number`, if it is there.
+    fn row(&self, number: u64) -> Option<Row> {
+        let place = number.checked_sub(self.control.chunks[0].number)?;
+        self.control.chunks.get(place as usize).copied()
+    }
+}
