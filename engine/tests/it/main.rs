@@ -18,6 +18,7 @@ mod batch_ranges; // ranges that a batch deletes among other operations; batches
 mod beside; // readers, checks and inspections at every call of a writer, and the other way round
 mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
 mod check_beside; // checks beside a writer that replaces what is checked, and lost files
+mod collect_any_tree; // collections beside commits of trees of any age, grafts, readers, openings: against maps
 mod context_adopt; // trees of another handle of a store, and of a copy that went another way
 mod context_chunks; // chunks that describe themselves: control files put back, stores mixed, limits
 mod context_collect; // what collections keep and take, beside commits, readers, faults and crashes

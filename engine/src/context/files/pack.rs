@@ -264,6 +264,11 @@ impl Pack {
         index.checked_sub(1).map(|index| Arc::clone(&chunks[index]))
     }
 
+    /// Whether the chunk that `offset` is or was in has a file.
+    pub(crate) fn has_chunk(&self, offset: u64) -> bool {
+        self.chunk(offset).is_some_and(|chunk| chunk.has_file())
+    }
+
     /// The chunk and the byte of its file where the record of `offset` is. `Collected` when it is there no
     /// more.
     fn locate(&self, offset: u64) -> Result<(Arc<Chunk>, u64)> {

@@ -57,7 +57,14 @@ impl<'a> Chunks<'a> {
                 };
                 let (opening, end) = (pack.read_opening(&chunk)?, pack.read_end(&chunk)?);
                 Ok(Some((chunk, opening, end)))
-            })?;
+            });
+            let found = match found {
+                // It went while it was read.
+                Err(error) if error.kind() == Kind::Collected && !pack.has_chunk(chunk.base) => {
+                    None
+                }
+                found => found?,
+            };
             let Some((chunk, opening, end)) = found else { continue };
             let before = left.last().filter(|(before, ..)| before.number + 1 == chunk.number);
             let follows = before.is_none_or(|(before, ..)| before.sealed() == Some(opening.chain));
