@@ -1,6 +1,7 @@
 //! `varvite context`: a context, ours or one of Irmin, looked into and changed by hand.
 
 pub mod check;
+mod collect;
 mod look;
 mod migrate;
 mod scratch;
@@ -41,6 +42,10 @@ pub enum Command {
     #[command(subcommand)]
     Branch(write::Branch),
     Merge(write::MergeInto),
+    #[command(subcommand)]
+    Collect(collect::Collect),
+    #[command(subcommand)]
+    Pin(collect::Pin),
     Shell(Shell),
     /// Copy commits of a store of Irmin into one of ours, each checked by its hash
     Migrate(migrate::Migrate),
@@ -66,6 +71,8 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Remove(arguments) => write::remove(&arguments, format),
         Command::Branch(command) => write::branch(&command, format),
         Command::Merge(arguments) => write::merge(&arguments, format),
+        Command::Collect(command) => collect::collect(&command, format),
+        Command::Pin(command) => collect::pin(&command, format),
         Command::Shell(_) => unreachable!("the shell is run where all commands are"),
         Command::Migrate(arguments) => migrate::migrate(&arguments, format),
         Command::ExportIrmin(arguments) => migrate::export(&arguments, format),

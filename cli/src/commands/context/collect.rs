@@ -1,0 +1,271 @@
+//! `varvite context collect` and `pin`: taking old commits out of a store, and what stays.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use varvite::context::{CollectPhase, CollectStatus, Keep, Store};
+use varvite::{Error, Result};
+
+use super::look::nothing;
+use crate::exit::{Outcome, Verdict};
+use crate::measure::disk_bytes;
+use crate::print::{self, Format, records};
+use crate::progress::{Progress, Unit};
+use crate::store::context::{Folder, commit, open_to_write, text};
+use crate::text::date;
+
+/// Credits of a step: so many KiB are read or written between two pictures of the bar.
+const STEP: u64 = 4096;
+
+/// Take old commits out of a store, and give their room back
+#[derive(Debug, Subcommand)]
+pub enum Collect {
+    Run(Run),
+    /// Say how far a collection is, and what it keeps
+    Status(Folder),
+    /// Let a collection rest, also of whoever opens the store later
+    Pause(Place),
+    /// Let a collection that rests go on
+    Resume(Place),
+    /// End a collection; what it has taken away stays away
+    Cancel(Place),
+}
+
+/// Collect to the end: begin one, or go on with the one that is under way
+///
+/// What branches and pins name stays, and every commit from the target on. Nobody else may write meanwhile; readers
+/// may read. Interrupted, also by a crash, it goes on when it is called again.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Folder of the store
+    store: PathBuf,
+    /// Keep so many of the newest commits
+    #[arg(long, value_name = "COMMITS", group = "target", value_parser = clap::value_parser!(u64).range(1..))]
+    keep: Option<u64>,
+    /// Keep commits from this date on: 2026-01-31, 2026-01-31T12:00:00Z, or seconds since 1970
+    #[arg(long, value_name = "DATE", group = "target", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Keep all from this commit on: a hash or its beginning, a branch, `main~3`
+    #[arg(long, value_name = "COMMIT", group = "target")]
+    to: Option<String>,
+}
+
+/// A store that is changed.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Folder of the store
+    store: PathBuf,
+}
+
+/// Commits that stay whatever is collected
+#[derive(Debug, Subcommand)]
+pub enum Pin {
+    /// List pinned commits, the oldest first
+    List(Folder),
+    /// Keep a commit with its tree through every collection
+    Add {
+        /// Folder of the store
+        store: PathBuf,
+        /// Hash of a commit or its beginning, a branch, or "last"
+        commit: String,
+    },
+    /// Let collections take a commit that was pinned
+    Remove {
+        /// Folder of the store
+        store: PathBuf,
+        /// Hash of a commit or its beginning, a branch, or "last"
+        commit: String,
+    },
+}
+
+/// Runs `context collect`.
+pub fn collect(command: &Collect, format: Format) -> Outcome {
+    match command {
+        Collect::Run(arguments) => run(arguments, format),
+        Collect::Status(folder) => {
+            let store = folder.open()?;
+            show(&folder.store, &store, &store.collect_status()?, format)?;
+            Ok(Verdict::Yes)
+        }
+        Collect::Pause(place) => change(&place.store, Store::collect_pause, format),
+        Collect::Resume(place) => change(&place.store, Store::collect_resume, format),
+        Collect::Cancel(place) => {
+            let mut store = open_to_write(&place.store)?;
+            if !store.collect_cancel()? {
+                return nothing("no collection is under way", format);
+            }
+            show(&place.store, &store, &store.collect_status()?, format)?;
+            store.close()?;
+            Ok(Verdict::Yes)
+        }
+    }
+}
+
+fn change(folder: &Path, action: fn(&mut Store) -> Result<()>, format: Format) -> Outcome {
+    let mut store = open_to_write(folder)?;
+    action(&mut store)?;
+    show(folder, &store, &store.collect_status()?, format)?;
+    store.close()?;
+    Ok(Verdict::Yes)
+}
+
+/// Begins what the arguments say; `false` when nothing would go.
+fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
+    let Run { keep, since, to, store: folder } = arguments;
+    let status = store.collect_status()?;
+    let folder = folder.display();
+    if status.is_paused && status.phase != CollectPhase::None {
+        return Err(Error::invalid(format!(
+            "the collection of {folder} rests: `varvite context collect resume {folder}` first"
+        )));
+    }
+    let is_told = keep.is_some() || since.is_some() || to.is_some();
+    match (status.phase, is_told) {
+        (CollectPhase::None, false) => {
+            return Err(Error::invalid(
+                "no collection is under way: say what to keep, with --keep COMMITS, --since DATE or --to COMMIT",
+            ));
+        }
+        (CollectPhase::None, true) => {}
+        (_, false) => return Ok(true),
+        (_, true) => {
+            return Err(Error::invalid(format!(
+                "a collection is under way: `varvite context collect run {folder}` ends it, then begin another"
+            )));
+        }
+    }
+    if let Some(target) = to {
+        let target = commit(store, target)?;
+        return store.collect(&target).map(|()| true);
+    }
+    let keep = match (keep, since) {
+        (Some(count), _) => Keep::Newest(*count),
+        (None, since) => Keep::Since(date::parse(since.as_deref().unwrap_or_default())?),
+    };
+    store.collect_keeping(&keep)
+}
+
+fn run(arguments: &Run, format: Format) -> Outcome {
+    let folder = &arguments.store;
+    let mut store = open_to_write(folder)?;
+    let (before, commits) = (disk_bytes(folder), store.log(usize::MAX)?.len());
+    let has_begun = begin(arguments, &mut store)?;
+    let mut bar = Progress::endless("collecting", Unit::Items);
+    let mut phase = CollectPhase::None;
+    while has_begun && store.collect_step(STEP)? {
+        let status = store.collect_status()?;
+        if status.phase != phase {
+            phase = status.phase;
+            let what =
+                if phase == CollectPhase::Marking { "marking chunks" } else { "cleaning chunks" };
+            bar.finish();
+            bar = Progress::new(what, status.chunks_left, Unit::Items);
+            bar.set_total(status.chunks_left);
+        }
+    }
+    bar.finish();
+    let kept = store.log(usize::MAX)?.len();
+    store.close()?;
+    let after = disk_bytes(folder);
+    match format {
+        Format::Json => print::json(&json!({
+            "collected": has_begun, "collected_commits": commits.saturating_sub(kept), "kept_commits": kept,
+            "before_bytes": before, "disk_bytes": after,
+        }))?,
+        Format::Table if !has_begun => print::line("nothing is older than what is kept")?,
+        Format::Table => print::line(&format!(
+            "{} collected, {} kept; {} on disk, {} before",
+            print::counted(commits.saturating_sub(kept) as u64, "commit", "commits"),
+            print::count(kept as u64),
+            print::bytes(after),
+            print::bytes(before)
+        ))?,
+    }
+    Ok(Verdict::Yes)
+}
+
+fn name(phase: CollectPhase) -> &'static str {
+    match phase {
+        CollectPhase::None => "none",
+        CollectPhase::Marking => "marking",
+        CollectPhase::Cleaning => "cleaning",
+    }
+}
+
+fn show(
+    folder: &Path,
+    store: &Store,
+    status: &CollectStatus,
+    format: Format,
+) -> std::io::Result<()> {
+    let target = status.target.as_ref().map(text);
+    let kept = store.log(usize::MAX).map(|log| log.len()).unwrap_or_default();
+    if format == Format::Json {
+        return print::json(&json!({
+            "phase": name(status.phase), "paused": status.is_paused, "target": target, "kept_commits": kept,
+            "collections": status.collections, "disk_bytes": disk_bytes(folder),
+        }));
+    }
+    let rest = if status.is_paused { ", at rest" } else { "" };
+    let table = print::record(&[
+        ("collection", format!("{}{rest}", name(status.phase))),
+        ("keeps all from", target.unwrap_or_else(|| "-".to_owned())),
+        ("commits", print::count(kept as u64)),
+        ("collections before", print::count(status.collections)),
+        ("disk", print::bytes(disk_bytes(folder))),
+    ]);
+    print::line(&table.to_string())
+}
+
+/// Runs `context pin`.
+pub fn pin(command: &Pin, format: Format) -> Outcome {
+    match command {
+        Pin::List(folder) => list(folder, format),
+        Pin::Add { store, commit: named } => {
+            let mut store = open_to_write(store)?;
+            let hash = commit(&store, named)?;
+            store.pin(&hash)?;
+            store.close()?;
+            say(&text(&hash), "pinned", format)
+        }
+        Pin::Remove { store, commit: named } => {
+            let mut store = open_to_write(store)?;
+            let hash = commit(&store, named)?;
+            let was_pinned = store.unpin(&hash)?;
+            store.close()?;
+            if was_pinned {
+                return say(&text(&hash), "no longer pinned", format);
+            }
+            nothing(&format!("commit {} is not pinned", text(&hash)), format)
+        }
+    }
+}
+
+fn say(commit: &str, what: &str, format: Format) -> Outcome {
+    match format {
+        Format::Json => print::json(&json!({"commit_hash": commit, "done": what}))?,
+        Format::Table => print::line(&format!("{commit}: {what}"))?,
+    }
+    Ok(Verdict::Yes)
+}
+
+fn list(folder: &Folder, format: Format) -> Outcome {
+    let store = folder.open()?;
+    let mut table = print::table(&["commit", ">date", "message"]);
+    let mut rows: Vec<Value> = Vec::new();
+    for commit in store.pins()? {
+        let info = store.commit_info(&commit)?;
+        let message = crate::text::Notation::Text.show(&info.message);
+        rows.push(json!({
+            "commit_hash": text(&commit), "date": info.date, "date_iso": date::iso(info.date), "message": message,
+        }));
+        table.add_row(vec![text(&commit), date::iso(info.date), message]);
+    }
+    match format {
+        Format::Json => records::whole(&rows)?,
+        Format::Table if rows.is_empty() => print::line("no pins")?,
+        Format::Table => print::line(&table.to_string())?,
+    }
+    Ok(Verdict::Yes)
+}
