@@ -280,7 +280,7 @@ pub fn sparse(bytes: &[u8]) {
     let place = control.windows(4).position(|bytes| *bytes == before).expect("its row says it");
     control[place..place + 4].copy_from_slice(&sum(&bytes).unwrap_or(before));
     disk.replace("control", repaired(&control)).expect("memory takes it");
-    disk.replace(SPARSE, &bytes).expect("memory takes it");
+    disk.replace(SPARSE, bytes.clone()).expect("memory takes it");
     use_all(&disk, crc(&bytes).is_multiple_of(8));
 }
 
