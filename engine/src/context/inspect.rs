@@ -164,7 +164,7 @@ fn kept_records(
     file: &str,
     header: &Header,
     bytes: &[u8],
-    entries: &[sparse::Entry],
+    entries: &[sparse::KeptRecord],
 ) -> Result<Outline> {
     let mut outline = Outline::new("records", header::LENGTH as u64..bytes.len() as u64);
     let mut counts: [u64; 12] = [0; 12];
@@ -181,13 +181,12 @@ fn kept_records(
             ));
         };
         // The first record says which offset the chunk begins with.
-        let base = match base {
-            Some(base) => base,
-            None => {
-                let record = record::split(file, place, rest)?;
-                let opening = Opening::decode(file, place, record.body)?;
-                *base.insert(opening.base)
-            }
+        let base = if let Some(base) = base {
+            base
+        } else {
+            let record = record::split(file, place, rest)?;
+            let opening = Opening::decode(file, place, record.body)?;
+            *base.insert(opening.base)
         };
         let record =
             record::take(file, place, header.store, base.wrapping_add(entry.distance), rest)?;

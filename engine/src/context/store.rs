@@ -8,6 +8,7 @@
 mod ancestors;
 mod check;
 mod collect;
+mod collection;
 pub(crate) mod history;
 mod load;
 mod merge;

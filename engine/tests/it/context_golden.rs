@@ -110,18 +110,19 @@ fn each_byte_of_a_sparse_chunk_counts() {
         store.check().map(drop)
     };
     reads(bytes.clone()).unwrap();
-    for byte in 8..bytes.len() {
+    // Most are zeros that follow each other.
+    for byte in (8..bytes.len()).filter(|byte| bytes[*byte] != 0 || byte % 97 == 0) {
         let mut damaged = bytes.clone();
         damaged[byte] ^= 1;
         let outline = inspect::file(SPARSE, &damaged).unwrap();
         assert!(outline.damage_count() > 0, "byte {byte}: {outline}");
-        // What nobody reads are the zeros before the mapping, and a branch that was set again.
+        // Nobody reads the zeros before the mapping.
         if let Ok(()) = reads(damaged) {
             let rest = bytes[byte..4096.max(byte)].iter();
             assert!(rest.clone().all(|byte| *byte == 0), "byte {byte} was not looked at");
         }
     }
-    for length in (0..bytes.len()).step_by(7) {
+    for length in (0..bytes.len()).step_by(97) {
         drop(inspect::file(SPARSE, &bytes[..length]));
         assert!(reads(bytes[..length].to_vec()).is_err(), "{length} bytes");
     }

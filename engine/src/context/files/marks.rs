@@ -126,7 +126,9 @@ impl Marks {
             late: BTreeSet::new(),
             late_left: Vec::new(),
         };
-        kept.iter().for_each(|commit| marks.add(*commit));
+        for commit in kept {
+            marks.add(*commit);
+        }
         marks
     }
 
@@ -239,7 +241,8 @@ impl Marks {
         let mut found = Vec::new();
         while spent < credits {
             let Stage::In(left, walk) = &mut self.stage else { return Ok(spent) };
-            let Some(mark) = walk.left.pop() else {
+            // It leaves the heap once it was looked at: a read that fails is done again.
+            let Some(mark) = walk.left.peek().copied() else {
                 let (index, mut passed) = (*left - 1, std::mem::take(&mut walk.passed));
                 passed.reverse();
                 self.old[index].marks = passed;
@@ -247,9 +250,9 @@ impl Marks {
                 return Ok(spent);
             };
             if walk.passed.last().is_some_and(|passed| passed >> 1 == mark >> 1) {
+                walk.left.pop();
                 continue;
             }
-            walk.passed.push(mark);
             let before = walk.reader.read;
             let place = pack.place_in(&walk.reader.chunk, mark >> 1)?;
             let path = Arc::clone(&walk.reader.chunk);
@@ -257,6 +260,8 @@ impl Marks {
             let record = record::take(&path.path, place, pack.store, mark >> 1, bytes)?;
             spent += look(pack, &path.path, mark, &record, &mut found)?;
             spent += (walk.reader.read - before) / 8;
+            walk.left.pop();
+            walk.passed.push(mark);
             let base = self.old[self.old_index()].base;
             for mark in found.drain(..) {
                 match &mut self.stage {
@@ -275,23 +280,34 @@ impl Marks {
         }
     }
 
+    /// Looks at a record whose chunk was passed before it was found.
     fn visit_late(&mut self, pack: &Pack, mark: u64) -> Result<u64> {
         let mut found = Vec::new();
-        let cost =
-            pack.record(mark >> 1, |file, _, record| look(pack, file, mark, record, &mut found))?;
-        found.into_iter().for_each(|mark| self.note(mark));
+        let looked =
+            pack.record(mark >> 1, |file, _, record| look(pack, file, mark, record, &mut found));
+        let cost = looked.inspect_err(|_| self.late_left.push(mark))?;
+        for mark in found {
+            self.note(mark);
+        }
         Ok(cost + PATCHED)
     }
 
     /// Puts what was found late to the rest.
     fn finish(&mut self) {
+        let last = self.old.len() - 1;
+        self.old[last].marks.append(&mut self.tail);
+        let mut grown = vec![last];
         for mark in std::mem::take(&mut self.late) {
             let index = self.place(mark >> 1);
             self.old[index].marks.push(mark);
+            grown.push(index);
         }
-        let tail = std::mem::take(&mut self.tail);
-        self.old.last_mut().expect("the target is in a chunk").marks.extend(tail);
-        self.old.iter_mut().for_each(|of| tidy(&mut of.marks));
+        grown.dedup();
+        for index in grown {
+            tidy(&mut self.old[index].marks);
+        }
+        // Their files are to go.
+        self.whole.clear();
     }
 
     /// Looks at one record of what stays whole, or at all of a chunk that is sparse.
@@ -300,35 +316,35 @@ impl Marks {
         let (chunk, edge, mut found) = (Arc::clone(&self.whole[*index]), self.edge, Vec::new());
         let is_first = *index == 0;
         if !chunk.is_whole() {
-            self.stage = Stage::Roots(*index + 1, None);
-            let mut spent = LOOK;
-            for (offset, _) in pack.kept_records(&chunk)? {
-                if offset >= edge {
-                    spent += pack.record(offset, |file, place, record| {
-                        roots(pack, (file, place), offset, record, edge, &mut found)
-                    })?;
-                    if is_first {
-                        self.tail.push(mark(offset, true));
-                    }
-                }
+            let (passed, mut spent) = (*index + 1, LOOK);
+            let kept = pack.kept_records(&chunk)?.into_iter().map(|(offset, _)| offset);
+            let kept: Vec<u64> = kept.filter(|offset| *offset >= edge).collect();
+            for offset in &kept {
+                spent += pack.record(*offset, |file, place, record| {
+                    roots(pack, (file, place), *offset, record, edge, &mut found)
+                })?;
             }
-            found.into_iter().for_each(|mark| self.note(mark));
+            self.stage = Stage::Roots(passed, None);
+            if is_first {
+                self.tail.extend(kept.into_iter().map(|offset| mark(offset, true)));
+            }
+            for mark in found {
+                self.note(mark);
+            }
             return Ok(spent);
         }
-        let Batches { reader, at, end } = match batches {
-            Some(batches) => batches,
-            None => {
-                let reader = ChunkReader::open(pack, Arc::clone(&chunk))?;
-                // A commit is the last of its batch.
-                let (at, end) = if is_first {
-                    let length = pack.record(edge, |_, _, record| Ok(record.length as u64))?;
-                    (edge - chunk.base, edge - chunk.base + length)
-                } else {
-                    (header::LENGTH as u64, header::LENGTH as u64)
-                };
-                batches.insert(Batches { reader, at, end })
-            }
-        };
+        if batches.is_none() {
+            let reader = ChunkReader::open(pack, Arc::clone(&chunk))?;
+            // A commit is the last of its batch.
+            let (at, end) = if is_first {
+                let length = pack.record(edge, |_, _, record| Ok(record.length as u64))?;
+                (edge - chunk.base, edge - chunk.base + length)
+            } else {
+                (header::LENGTH as u64, header::LENGTH as u64)
+            };
+            *batches = Some(Batches { reader, at, end });
+        }
+        let Some(Batches { reader, at, end }) = batches else { return Ok(0) };
         if *at == *end {
             if *at >= chunk.end() {
                 self.stage = Stage::Roots(*index + 1, None);
@@ -356,7 +372,9 @@ impl Marks {
         if is_first {
             self.tail.push(mark(offset, true));
         }
-        found.into_iter().for_each(|mark| self.note(mark));
+        for mark in found {
+            self.note(mark);
+        }
         Ok(cost)
     }
 
@@ -438,7 +456,7 @@ fn children(node: &Node, found: &mut Vec<u64>) -> Result<()> {
             Slot::StoredNode(offset) | Slot::StoredValue(offset) => found.push(mark(offset, true)),
             Slot::Embedded(bytes) => {
                 entry::each_embedded_reference(&bytes, &mut |offset| {
-                    found.push(mark(offset, true))
+                    found.push(mark(offset, true));
                 })?;
             }
             Slot::Inline { .. } => {}

@@ -12,7 +12,7 @@ use super::chunk_files::{Chunk, Files};
 use super::control::Control;
 use super::patch::{self, PATCHES_MAX};
 use super::record::{self, Read, Record, Tag};
-use super::sparse::{self, Entry, State};
+use super::sparse::{self, KeptRecord, State};
 use crate::cache::{Cache, CachedPage, PAGE};
 use crate::context::hash::Hash;
 use crate::context::observer::{self, Meter};
@@ -290,7 +290,7 @@ impl Pack {
     }
 
     /// What the mapping of `chunk`, which is sparse, says of `offset`. Reads at most one page.
-    fn entry(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<Option<Entry>> {
+    fn entry(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<Option<KeptRecord>> {
         let distance = offset - chunk.base;
         if chunk.mapping().is_none() {
             self.files.get(chunk)?;

@@ -89,6 +89,7 @@ impl ChunkReader {
 pub(crate) struct Rewriting {
     reader: ChunkReader,
     writer: SparseWriter,
+    path: String,
     generation: u64,
     /// Logical offsets to keep, in order, and whether something reaches them.
     kept: Vec<(u64, bool)>,
@@ -112,7 +113,12 @@ impl Rewriting {
         let identity = paths::sparse_identity(pack.store, epoch, number, generation);
         let reader = ChunkReader::open(pack, Arc::clone(chunk))?;
         let writer = SparseWriter::create(disk, &path, identity, pack.store)?;
-        Ok(Rewriting { reader, writer, generation, kept, next: 0 })
+        Ok(Rewriting { reader, writer, path, generation, kept, next: 0 })
+    }
+
+    /// The file that is written.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     /// Copies records until about `bytes` were read; returns how many were, and whether all are copied.
@@ -124,9 +130,9 @@ impl Rewriting {
             }
             let base = self.reader.chunk.base;
             let place = pack.place_in(&self.reader.chunk, offset)?;
-            let path = &*Arc::clone(&self.reader.chunk);
+            let chunk = Arc::clone(&self.reader.chunk);
             let bytes = self.reader.record(place, true)?;
-            let record = record::take(&path.path, place, pack.store, offset, bytes)?;
+            let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
             self.writer.push(offset - base, is_object, &bytes[..record.length])?;
             self.next += 1;
         }

@@ -52,7 +52,7 @@ pub(crate) enum State {
 
 /// Where a record is, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct KeptRecord {
     /// Distance of its logical offset from that of the chunk.
     pub(crate) distance: u64,
     /// The byte of the file.
@@ -208,10 +208,10 @@ fn count(page: &[u8; PAGE]) -> usize {
     (word(page, 4) as usize).min(ENTRIES)
 }
 
-fn entry(page: &[u8; PAGE], index: usize) -> Entry {
+fn entry(page: &[u8; PAGE], index: usize) -> KeptRecord {
     let at = PAGE_HEAD + 8 * index;
     let head = word(page, at);
-    Entry {
+    KeptRecord {
         distance: long(page, 8).saturating_add(u64::from(head >> 1)),
         place: long(page, 16).saturating_add(u64::from(word(page, at + 4))),
         is_object: head & 1 == 1,
@@ -219,7 +219,7 @@ fn entry(page: &[u8; PAGE], index: usize) -> Entry {
 }
 
 /// The entry of `distance` in a page that was checked.
-pub(crate) fn find(page: &[u8; PAGE], distance: u64) -> Option<Entry> {
+pub(crate) fn find(page: &[u8; PAGE], distance: u64) -> Option<KeptRecord> {
     let (mut low, mut high) = (0, count(page));
     while low < high {
         let middle = usize::midpoint(low, high);
@@ -234,7 +234,7 @@ pub(crate) fn find(page: &[u8; PAGE], distance: u64) -> Option<Entry> {
 }
 
 /// All entries of a page that was checked, in order.
-pub(crate) fn entries(page: &[u8; PAGE]) -> impl Iterator<Item = Entry> + '_ {
+pub(crate) fn entries(page: &[u8; PAGE]) -> impl Iterator<Item = KeptRecord> + '_ {
     (0..count(page)).map(|index| entry(page, index))
 }
 

@@ -7,13 +7,11 @@
 use std::sync::Arc;
 
 use super::Store;
+use super::collection::Collection;
 use super::tip::{Tip, Writer};
-use crate::context::files::barrier::Barrier;
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Cursor, Horizon, KEPT_MAX, Row, State};
-use crate::context::files::marks::Marks;
 use crate::context::files::pack::Pack;
-use crate::context::files::paths;
 use crate::context::files::rewrite::Rewriting;
 use crate::context::hash::{self, Hash};
 use crate::context::pieces::node::Load;
@@ -66,48 +64,6 @@ pub struct CollectStatus {
     pub reclaimed_bytes: u64,
     /// How many have ended.
     pub collections: u64,
-}
-
-/// One that is under way.
-#[derive(Debug)]
-pub(super) struct Collection {
-    /// Where history will begin, or does.
-    pub(super) horizon: Horizon,
-    marks: Marks,
-    /// What stays is known, and older commits are collected.
-    cleaning: bool,
-    /// The next chunk to be cleaned, by number, is the one before.
-    next: u64,
-    rewriting: Option<Rewriting>,
-    reclaimed: u64,
-}
-
-impl Collection {
-    fn new(pack: &Pack, horizon: Horizon) -> Collection {
-        let marks = Marks::begin(pack, horizon.commit, &horizon.kept);
-        let next = pack.chunks().partition_point(|chunk| chunk.base < horizon.offset);
-        let next = pack.chunks()[next].number;
-        Collection { horizon, marks, cleaning: false, next, rewriting: None, reclaimed: 0 }
-    }
-
-    /// What may be referred to beside it.
-    pub(super) fn barrier<'a>(&'a self, pack: &'a Pack) -> Barrier<'a> {
-        if self.cleaning {
-            Barrier::cleaning(pack, self.horizon.commit, &self.marks)
-        } else {
-            Barrier::marking(pack, self.horizon.commit)
-        }
-    }
-
-    /// Keeps what was referred to.
-    pub(super) fn keep(&mut self, roots: &[u64]) {
-        roots.iter().for_each(|offset| self.marks.add(*offset));
-    }
-
-    fn cursor(&self) -> Cursor {
-        let phase = if self.cleaning { 2 } else { 1 };
-        Cursor { phase, target: self.horizon.commit, chunk: self.next }
-    }
 }
 
 impl Store {
@@ -216,9 +172,10 @@ impl Store {
                 let writer = tip.writer()?;
                 let mut status = CollectStatus::default();
                 if let Some(collection) = &writer.collection {
-                    let left = match collection.cleaning {
-                        true => collection.next - writer.control.chunks[0].number,
-                        false => collection.marks.chunks_left() as u64,
+                    let left = if collection.cleaning {
+                        collection.next - writer.control.chunks[0].number
+                    } else {
+                        collection.marks.chunks_left() as u64
                     };
                     (status.chunks_left, status.reclaimed_bytes) = (left, collection.reclaimed);
                 }
@@ -401,7 +358,8 @@ impl Tip {
             return Ok(Some(spent.max(1)));
         }
         if let Some(rewriting) = &mut collection.rewriting {
-            let (spent, is_done) = rewriting.go_on(pack, credits)?;
+            let gone_on = rewriting.go_on(pack, credits);
+            let (spent, is_done) = gone_on.inspect_err(|_| self.give_up(collection))?;
             if !is_done {
                 return Ok(Some(spent.max(1)));
             }
@@ -410,6 +368,13 @@ impl Tip {
         match collection.next.checked_sub(1).and_then(|number| writer.row(number)) {
             Some(row) => self.begin_clean(pack, writer, collection, &row).map(Some),
             None => self.end_collection(pack, writer, collection),
+        }
+    }
+
+    /// A file that could not be written is begun anew by the next step; its room is for others until then.
+    fn give_up(&self, collection: &mut Collection) {
+        if let Some(rewriting) = collection.rewriting.take() {
+            let _ = self.disk.remove(rewriting.path());
         }
     }
 
@@ -473,7 +438,8 @@ impl Tip {
         let Some(rewriting) = collection.rewriting.take() else { return Ok(()) };
         let number = collection.next - 1;
         let row = writer.row(number).expect("it is being rewritten");
-        let sparse = rewriting.finish()?;
+        let path = rewriting.path().to_owned();
+        let sparse = rewriting.finish().inspect_err(|_| drop(self.disk.remove(&path)))?;
         let row = Row { state: State::Sparse(sparse), ..row };
         writer.check_lock()?;
         // A name that a failed sync may have lost is never synced again as if it could come back.
@@ -484,8 +450,6 @@ impl Tip {
         writer.written_bytes += sparse.bytes;
         self.swap(pack, writer, collection, row).inspect_err(|_| {
             if !writer.poisoned {
-                let epoch = writer.control.epoch;
-                let path = paths::sparse_chunk(epoch, number, sparse.generation);
                 // Nothing names it; it is made anew at the next step.
                 let _ = self.disk.remove(&path);
             }

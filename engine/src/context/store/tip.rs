@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::State;
-use super::collect::Collection;
+use super::collection::Collection;
 use crate::context::files::barrier::Barrier;
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
@@ -240,10 +240,11 @@ impl Tip {
     fn begin_chunk(&self, pack: &Pack, writer: &mut Writer) -> Result<()> {
         let (number, end) = (writer.chunk.number + 1, writer.place().position);
         let most = chunk_end(writer.chunk.base, end.offset.saturating_add(BATCHES_MAX));
-        if number >= CHUNKS_MAX || most.is_none() {
+        let count = writer.control.chunks.len() as u64;
+        if count >= CHUNKS_MAX || most.is_none() {
             return Err(Error::invalid(format!(
-                "the store has {number} chunks, and {CHUNKS_MAX} of 2^61 bytes together are the limit: \
-                 copy what you keep to a store with larger chunks"
+                "the store has {count} chunks, and {CHUNKS_MAX} of 2^61 bytes together are the limit: \
+                 collect what is old, or copy what you keep to a store with larger chunks"
             )));
         }
         let control = &writer.control;

@@ -1,0 +1,52 @@
+//! What is known of a collection that is under way. It lies with the writer, who asks it what a batch may
+//! refer to.
+
+use crate::context::files::barrier::Barrier;
+use crate::context::files::control::{Cursor, Horizon};
+use crate::context::files::marks::Marks;
+use crate::context::files::pack::Pack;
+use crate::context::files::rewrite::Rewriting;
+
+/// One that is under way.
+#[derive(Debug)]
+pub(super) struct Collection {
+    /// Where history will begin, or does.
+    pub(super) horizon: Horizon,
+    pub(super) marks: Marks,
+    /// What stays is known, and older commits are collected.
+    pub(super) cleaning: bool,
+    /// The next chunk to be cleaned, by number, is the one before.
+    pub(super) next: u64,
+    pub(super) rewriting: Option<Rewriting>,
+    pub(super) reclaimed: u64,
+}
+
+impl Collection {
+    pub(super) fn new(pack: &Pack, horizon: Horizon) -> Collection {
+        let marks = Marks::begin(pack, horizon.commit, &horizon.kept);
+        let next = pack.chunks().partition_point(|chunk| chunk.base < horizon.offset);
+        let next = pack.chunks()[next].number;
+        Collection { horizon, marks, cleaning: false, next, rewriting: None, reclaimed: 0 }
+    }
+
+    /// What may be referred to beside it.
+    pub(super) fn barrier<'a>(&'a self, pack: &'a Pack) -> Barrier<'a> {
+        if self.cleaning {
+            Barrier::cleaning(pack, self.horizon.commit, &self.marks)
+        } else {
+            Barrier::marking(pack, self.horizon.commit)
+        }
+    }
+
+    /// Keeps what was referred to.
+    pub(super) fn keep(&mut self, roots: &[u64]) {
+        for offset in roots {
+            self.marks.add(*offset);
+        }
+    }
+
+    pub(super) fn cursor(&self) -> Cursor {
+        let phase = if self.cleaning { 2 } else { 1 };
+        Cursor { phase, target: self.horizon.commit, chunk: self.next }
+    }
+}
