@@ -393,10 +393,10 @@ impl Store {
     }
 
     fn commit_at(&self, offset: u64) -> Result<(Hash, CommitBody)> {
-        Self::commit_in(&self.pack, offset)
+        self.commit_in(&self.pack, offset)
     }
 
-    fn commit_in(pack: &Pack, offset: u64) -> Result<(Hash, CommitBody)> {
+    fn commit_in(&self, pack: &Pack, offset: u64) -> Result<(Hash, CommitBody)> {
         pack.record(offset, |file, place, record| {
             if record.tag != Tag::Commit {
                 return Err(Error::corrupt(
@@ -408,8 +408,7 @@ impl Store {
             }
             Ok((record.hash, CommitBody::decode(file, place, offset, record.body)?))
         })
-        // A reader that has followed a collection may ask for what its last reload still had.
-        .map_err(|error| if pack.has_followed() { error } else { Self::kept(error) })
+        .map_err(|error| self.judged(error))
     }
 
     /// The tree of a commit, loaded as it is looked at. One read. `Missing` for an unknown commit.

@@ -235,11 +235,6 @@ impl Pack {
         found
     }
 
-    /// Whether chunks were found to be other files than when they were opened.
-    pub(crate) fn has_followed(&self) -> bool {
-        self.swaps.load(Ordering::Acquire) > 0
-    }
-
     /// Chunk `number`, if it is there and whole.
     pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Chunk>> {
         let chunks = lock(&self.chunks);

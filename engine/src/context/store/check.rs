@@ -7,6 +7,7 @@ use super::Store;
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::commit::CommitBody;
+use crate::context::files::control::Control;
 use crate::context::files::hash_index::{Entries, is_damage};
 use crate::context::files::pack::Pack;
 use crate::context::hash::{self, Hash};
@@ -125,17 +126,38 @@ impl Store {
         let mut seen = HashSet::new();
         let mut offset = self.newest_commit();
         while offset != 0 {
-            let (stored, body) = Self::commit_in(pack, offset)?;
-            Self::check_commit(pack, offset, &stored, &body).map_err(Self::kept)?;
+            let (stored, body) = self.commit_in(pack, offset)?;
+            Self::check_commit(pack, offset, &stored, &body).map_err(|error| self.judged(error))?;
             chunks.pass(offset)?;
             let entries = self.index()?.commits(&stored);
             Self::check_entry(pack, "commit", &stored, &entries, &mut checked)?;
             checked.commits += 1;
-            self.check_below(pack, body.root, &mut seen, &mut checked).map_err(Self::kept)?;
+            self.check_below(pack, body.root, &mut seen, &mut checked)
+                .map_err(|error| self.judged(error))?;
             offset = self.commit_before(&body);
         }
         chunks.pass(0)?;
         Ok(checked)
+    }
+
+    /// An error of a read of what this handle takes for kept: what is not there is damage, unless a writer
+    /// beside this reader has collected it since.
+    pub(super) fn judged(&self, error: Error) -> Error {
+        if error.kind() != Kind::Collected {
+            return error;
+        }
+        let own = (self.control.epoch, &self.control.horizon);
+        let is_behind = self.tip.is_none()
+            && Control::read(&*self.disk)
+                .is_ok_and(|control| (control.epoch, &control.horizon) != own);
+        if is_behind {
+            let detail = error.detail();
+            return Error::new(
+                Kind::Collected,
+                format!("{detail}; the store has collected since this handle read it: reload it"),
+            );
+        }
+        Self::kept(error)
     }
 
     /// The same error of what a commit that was kept reaches, which nothing may have taken.
