@@ -95,6 +95,14 @@ const COMMANDS: &str = "
     context branch list CONTEXT
     context branch set CONTEXT other last
     context branch remove CONTEXT main
+    context collect run CONTEXT --keep 1
+    context collect status CONTEXT
+    context collect pause CONTEXT
+    context collect resume CONTEXT
+    context collect cancel CONTEXT
+    context pin list CONTEXT
+    context pin add CONTEXT last
+    context pin remove CONTEXT last
     context merge CONTEXT main last
     context shell CONTEXT
     table shell STORE
