@@ -416,7 +416,7 @@ pub mod tests {
 
     #[test]
     fn no_mutation_of_a_sparse_chunk_makes_a_context_panic() {
-        mutate("context_sparse", 6_000); // each opens a store
+        mutate("context_sparse", 1_500); // each opens a store
     }
 
     #[test]
