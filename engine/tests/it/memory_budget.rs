@@ -107,6 +107,14 @@ fn pages_give_way_to_everything_else_and_nothing_stays_charged() {
     let stats = table.stats().unwrap();
     let parts = stats.filter_memory_bytes + stats.index_memory_bytes;
     assert!(parts > 0 && charged(&cache) >= parts, "{stats:?}");
+
+    // The first range loads the range filters, which stay.
+    let before = (charged(&cache), stats.filter_memory_bytes, parts);
+    assert!(table.range(100_000_u64.to_be_bytes()..).next().transpose().unwrap().is_some());
+    let stats = table.stats().unwrap();
+    let parts = stats.filter_memory_bytes + stats.index_memory_bytes;
+    assert!(stats.filter_memory_bytes > before.1, "{stats:?}");
+    assert_eq!(charged(&cache) - before.0, parts - before.2);
 }
 
 #[test]
