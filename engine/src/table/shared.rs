@@ -18,4 +18,5 @@ pub use options::{
     SessionOptions, TableOptions, Verify,
 };
 pub use pins::{Files, PinnedFiles, Pins};
-pub use segment_store::{Scratch, SegmentStore, tell_doubt};
+pub use segment_store::{Scratch, SegmentStore};
+pub use unsynced::tell_doubt;

@@ -262,6 +262,7 @@ mod tests {
             store: 1,
             salt: 9,
             bits_per_entry: 10,
+            range_filter: true,
             access: Access::Buffered,
         };
         let mut builder = SegmentBuilder::new(disk, &paths::segment(5), options).unwrap();
