@@ -246,3 +246,14 @@ fn a_cursor_over_many_sources_is_charged_for_their_pages() {
     let charged = cache.stats().charged_bytes - before;
     assert!(charged < 200 * 4096, "{charged}: indexes and filters are what stays");
 }
+
+/// Six bits an entry beside the filter's own.
+#[test]
+fn memory_for_a_table_has_room_for_its_range_filters() {
+    let bytes = 64 << 20;
+    let options = TableOptions::default().within_memory(bytes);
+    let ranges = options.filter_bytes_max / u64::from(options.filter_bits) * 6;
+    let buffers = 2 * options.write_buffer_bytes;
+    assert!(options.filter_bytes_max + ranges + buffers <= bytes / 4 * 3, "{options:?}");
+    assert!(options.filter_bytes_max > bytes / 4, "{options:?}");
+}
