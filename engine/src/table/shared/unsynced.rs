@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use super::paths::{self, SESSION};
-use crate::disk::{Access, Disk, Mode};
 use crate::sync::{Mutex, lock};
 use crate::table::runs::Segment;
 use crate::table::runs::blob::BlobFile;
@@ -54,13 +52,5 @@ impl UnsyncedFiles {
     /// The oldest, which is noted no more.
     pub fn take(&self) -> Option<Unsynced> {
         lock(&self.0).pop_front()
-    }
-}
-
-/// Tells the next opening that the names it finds may not be durable, as far as that can be.
-pub fn tell_doubt(disk: &dyn Disk) {
-    // A session whose creation fails takes everything back itself.
-    if matches!(disk.exists(SESSION), Ok(true)) {
-        let _ = disk.open(&paths::in_doubt(), Mode::Create, Access::Buffered);
     }
 }
