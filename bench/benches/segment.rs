@@ -45,6 +45,7 @@ fn build(disk: &dyn Disk, keys: &[[u8; 34]], bits_per_entry: u32) -> Segment {
         store: 1,
         salt: SALT,
         bits_per_entry,
+        range_filter: true,
         access: Access::Buffered,
     };
     if disk.exists("s").unwrap() {

@@ -40,6 +40,7 @@ struct Report {
     snapshots: Vec<String>,
     live_tables: Vec<LiveTable>,
     losses: Vec<Loss>,
+    filters_made_anew: Vec<String>,
     segments: u64,
     bytes: u64,
     copied_bytes: u64,
@@ -111,6 +112,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         snapshots: found.snapshots,
         live_tables: live_tables.collect(),
         losses,
+        filters_made_anew: found.filters_made_anew.into_iter().map(|(file, _)| file).collect(),
         segments: found.moved.segments,
         bytes: found.moved.bytes,
         copied_bytes: found.moved.copied_bytes,
@@ -139,6 +141,9 @@ fn show(report: &Report) -> std::io::Result<()> {
             _ => of,
         };
         print::line(&format!("lost: {what}: {}", loss.detail))?;
+    }
+    for file in &report.filters_made_anew {
+        print::line(&format!("made anew: the filters of {file}, whose entries are whole"))?;
     }
     for table in report.live_tables.iter().filter(|table| !table.whole) {
         let left_out = print::counted(table.left_out, "later update", "later updates");

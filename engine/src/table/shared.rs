@@ -17,5 +17,6 @@ pub use options::{
     BLOB_MIN_BYTES_MAX, Executor, Log, Lookups, Observer, OpenSnapshot, Operation, SEGMENT_BYTES,
     SessionOptions, TableOptions, Verify,
 };
+pub use paths::tell_doubt;
 pub use pins::{Files, PinnedFiles, Pins};
-pub use segment_store::{Scratch, SegmentStore, tell_doubt};
+pub use segment_store::{Scratch, SegmentStore};

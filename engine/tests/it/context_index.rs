@@ -7,6 +7,8 @@ use varvite::context::{CommitInfo, Configuration, Hash, Index, Options, Store, T
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::error::Kind;
+use varvite::format::header::Header;
+use varvite::raw::{Footer, PAGE_BYTES};
 
 fn options(index: Index) -> Options {
     // So small that its buffers are written out and merged all the time.
@@ -45,6 +47,33 @@ fn finds_all(store: &Store, hashes: &[Hash]) {
     }
     assert!(!store.exists(&[7; 32]).unwrap());
     assert_eq!(store.stats().commits, hashes.len() as u64);
+}
+
+/// Nothing asks the index for ranges, so its segments have filters for keys alone, before and after a reopening.
+#[test]
+fn the_index_has_no_range_filters() {
+    let (disk, _) = store_of(Index::Always, 60, true);
+    let mut filters = 0;
+    for reopened in [false, true] {
+        if reopened {
+            let mut store =
+                Store::open(Arc::clone(&disk) as Arc<dyn Disk>, options(Index::Always)).unwrap();
+            for number in 60..120 {
+                commit(&mut store, number).unwrap();
+            }
+            store.close().unwrap();
+        }
+        for name in disk.files().into_iter().filter(|name| name.ends_with(".segment")) {
+            let bytes = disk.bytes(&name).unwrap();
+            let (header, pages) =
+                (Header::decode(&name, &bytes).unwrap(), bytes.len() / PAGE_BYTES);
+            let last = &bytes[bytes.len() - PAGE_BYTES..];
+            let footer = Footer::decode(&name, header.identity, pages as u32, last).unwrap();
+            assert!(footer.range_filter().is_none(), "{name}: {footer:?}");
+            filters += u32::from(footer.bits_per_entry > 0 && footer.counts.entries() > 1);
+        }
+    }
+    assert!(filters > 2, "{filters}");
 }
 
 #[test]

@@ -135,7 +135,7 @@ pub fn segment(bytes: &[u8]) {
     let disk = MemoryDisk::seeded(1);
     disk.replace("s", bytes).expect("a memory disk takes any bytes");
     let Ok(segment) = Segment::recover(&*disk, "s", 1, Access::Buffered) else { return };
-    let _ = (segment.filter(), segment.range_filter());
+    let _ = (segment.filter(), segment.read_range_filter());
     assert!(segment.meta().first_key <= segment.meta().last_key);
     let run = Run::new(vec![Arc::new(segment)]);
     let Ok(mut reader) = RunReader::new(&run, None, ReadOptions::default()) else { return };

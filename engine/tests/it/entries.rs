@@ -80,6 +80,7 @@ pub fn build(disk: &dyn Disk, path: &str, entries: &Entries, bits_per_entry: u32
         store: 0x0570_4e00,
         salt: SALT,
         bits_per_entry,
+        range_filter: true,
         access: Access::Buffered,
     };
     let mut builder = SegmentBuilder::new(disk, path, options).unwrap();

@@ -107,6 +107,14 @@ fn pages_give_way_to_everything_else_and_nothing_stays_charged() {
     let stats = table.stats().unwrap();
     let parts = stats.filter_memory_bytes + stats.index_memory_bytes;
     assert!(parts > 0 && charged(&cache) >= parts, "{stats:?}");
+
+    // The first range loads the range filters, which stay.
+    let before = (charged(&cache), stats.filter_memory_bytes, parts);
+    assert!(table.range(100_000_u64.to_be_bytes()..).next().transpose().unwrap().is_some());
+    let stats = table.stats().unwrap();
+    let parts = stats.filter_memory_bytes + stats.index_memory_bytes;
+    assert!(stats.filter_memory_bytes > before.1, "{stats:?}");
+    assert_eq!(charged(&cache) - before.0, parts - before.2);
 }
 
 #[test]
@@ -237,4 +245,15 @@ fn a_cursor_over_many_sources_is_charged_for_their_pages() {
     drop(cursor);
     let charged = cache.stats().charged_bytes - before;
     assert!(charged < 200 * 4096, "{charged}: indexes and filters are what stays");
+}
+
+/// Six bits an entry beside the filter's own.
+#[test]
+fn memory_for_a_table_has_room_for_its_range_filters() {
+    let bytes = 64 << 20;
+    let options = TableOptions::default().within_memory(bytes);
+    let ranges = options.filter_bytes_max / u64::from(options.filter_bits) * 6;
+    let buffers = 2 * options.write_buffer_bytes;
+    assert!(options.filter_bytes_max + ranges + buffers <= bytes / 4 * 3, "{options:?}");
+    assert!(options.filter_bytes_max > bytes / 4, "{options:?}");
 }

@@ -8,10 +8,13 @@ use crate::listed::Listed;
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
+use varvite::format::header::Header;
+use varvite::raw::{Footer, PAGE_BYTES};
 use varvite::table::check::{Finding, check};
 use varvite::table::repair::{RepairOptions, Repaired, repair};
 use varvite::{
-    Batch, Error, Kind, Log, OpenTable, Session, SessionOptions, Table, TableOptions, Verify,
+    Batch, Error, Kind, Log, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent,
+    Table, TableOptions, Verify,
 };
 
 use crate::log_crash::{ACTS, Act, BLOB_ACTS, Live, Tale, equal, options};
@@ -159,6 +162,49 @@ fn each_damaged_or_lost_file_of_live_tables_costs_what_it_held_and_no_more() {
         "{whole} whole, {cut} cut, {halves} in an update, {left_out} left out, {none} unknown"
     );
     assert!(halves < cut && whole > 300 && cut > 50 && left_out > 50 && none > 20);
+}
+
+/// Filters follow from the entries: a segment with damage in nothing else costs no entry.
+#[test]
+fn damaged_filters_are_made_anew() {
+    let disk = MemoryDisk::seeded(1);
+    let session = Session::create(shared(&disk), SessionOptions::default()).unwrap();
+    // With a blob file, and with a value that has overflow pages.
+    let table_options = TableOptions { blob_min_bytes: Some(9_000), ..TableOptions::default() };
+    let mut table = session.create_table("t", table_options).unwrap();
+    for number in 0..500_u64 {
+        let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let length = [20, 6_000, 9_500][usize::from(number == 50) + 2 * usize::from(number == 60)];
+        table.update(Batch::new().insert(&key, &vec![number as u8; length])).unwrap();
+    }
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("one", content).unwrap();
+    drop(table);
+    session.close().unwrap();
+    let content = |disk: &Arc<dyn Disk>| {
+        let session = Session::open_read_only(Arc::clone(disk), SessionOptions::default()).unwrap();
+        let opening = OpenSnapshot { verify: Verify::Full, ..OpenSnapshot::default() };
+        let table = session.open_snapshot("one", &opening).unwrap().take("t").unwrap();
+        table.iter().collect::<Result<Vec<_>, _>>().unwrap()
+    };
+    let before = content(&shared(&disk));
+    let name = disk.files().into_iter().find(|name| name.ends_with(".segment")).unwrap();
+    let good = disk.bytes(&name).unwrap();
+    let header = Header::decode("f", &good).unwrap();
+    let (pages, last) = ((good.len() / PAGE_BYTES) as u32, &good[good.len() - PAGE_BYTES..]);
+    let footer = Footer::decode("f", header.identity, pages, last).unwrap();
+    let (page, _) = footer.range_filter().unwrap();
+    for (at, keeps) in [(footer.filter_page, true), (page, true), (1, false)] {
+        let mut bytes = good.clone();
+        bytes[at as usize * PAGE_BYTES + 50] ^= 4;
+        disk.replace(&name, bytes).unwrap();
+        let (out, report) = repaired(&disk, false).unwrap();
+        assert_eq!(report.losses.is_empty(), keeps, "page {at}: {report:?}");
+        assert_eq!(report.filters_made_anew.len(), usize::from(keeps), "page {at}: {report:?}");
+        if keeps {
+            assert!(report.filters_made_anew[0].0 == name && content(&out) == before);
+        }
+    }
 }
 
 #[test]

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::sim::{Fault, SimDisk};
 use varvite::format::checksum::page_crc;
 use varvite::format::header::Header;
 use varvite::raw::{Footer, PAGE_BYTES};
@@ -292,6 +293,71 @@ fn runs_with_nothing_near_are_not_read() {
     assert!(seek < bound(1.5), "{seek} reads for a seek backward, {runs} runs");
 }
 
+/// What the disk was asked for, as far as reading segments goes.
+fn noting() -> (Arc<HookedDisk>, Arc<Mutex<Vec<Call>>>) {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&calls);
+    let disk = HookedDisk::new(MemoryDisk::seeded(1), move |call, path| {
+        if path.starts_with("segments/") && [Call::Read, Call::Submit].contains(&call) {
+            noted.lock().unwrap().push(call);
+        }
+    });
+    (disk, calls)
+}
+
+/// How often reads were given to the queue and waited for.
+fn rounds(calls: &[Call]) -> usize {
+    let begins = |at: usize| at == 0 || calls[at - 1] != Call::Submit;
+    (0..calls.len()).filter(|at| calls[*at] == Call::Submit && begins(*at)).count()
+}
+
+/// A range that comes to all runs takes them up in rounds of 1, 2, 4 and so on, not one by one.
+#[test]
+fn a_scan_waits_for_the_disk_a_few_times() {
+    let (disk, calls) = noting();
+    let session = Session::create(disk, SessionOptions::default()).unwrap();
+    let table = outputs(&session, Lookups::Mixed);
+    let runs = runs(&table) as usize;
+    let most = runs.ilog2() as usize + 3;
+    assert!(most + 2 < runs, "{runs} runs");
+    let (mut forward, mut backward) = (0, 0);
+    for number in 0..20 {
+        let place = transaction(number * 2 + 1);
+        calls.lock().unwrap().clear();
+        assert!(table.range(&place[..]..).take(4_000).flatten().count() > 0);
+        forward += rounds(&calls.lock().unwrap());
+        calls.lock().unwrap().clear();
+        assert!(table.range(..&place[..]).rev().take(4_000).flatten().count() > 0);
+        backward += rounds(&calls.lock().unwrap());
+    }
+    assert!(forward <= 20 * most, "{forward} rounds of 20 ranges, {runs} runs");
+    assert!(backward <= 20 * most, "{backward} rounds of 20 ranges backward, {runs} runs");
+}
+
+/// Range filters that are not in memory are read together by the seek that asks for them first.
+#[test]
+fn a_first_seek_loads_all_range_filters_at_once() {
+    let (disk, calls) = noting();
+    let session = Session::create(disk, SessionOptions::default()).unwrap();
+    let table = outputs(&session, Lookups::Mixed);
+    let runs = runs(&table) as usize;
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("s", content).unwrap();
+    drop(table);
+    let mut snapshot = session.open_snapshot("s", &OpenSnapshot::default()).unwrap();
+    let table = snapshot.take("outputs").unwrap();
+    // From end to end no range filter is asked, and all indexes are.
+    assert!(table.iter().flatten().count() >= 15_000);
+    calls.lock().unwrap().clear();
+    assert_eq!(table.prefix(transaction(2)).flatten().count(), 3);
+    let calls = calls.lock().unwrap();
+    let together = calls.iter().take_while(|call| **call == Call::Submit).count();
+    assert!(together >= runs && rounds(&calls) <= 4, "{runs} runs: {calls:?}");
+    // What else is read alone is the next page of a run.
+    let count = |call| calls.iter().filter(|it| **it == call).count();
+    assert!(count(Call::Read) <= count(Call::Submit) + 2, "{calls:?}");
+}
+
 /// Where the last run has no filter, it is read, and of the others what is needed.
 #[test]
 fn a_last_run_without_a_filter_is_read_and_few_others() {
@@ -358,6 +424,38 @@ fn keys_in_heaps_are_found_from_between_them() {
     }
 }
 
+/// A seek whose reads fail, those of range filters and indexes included, says so; the next one answers.
+#[test]
+fn a_first_seek_that_fails_can_be_made_again() {
+    let sim = SimDisk::new(3);
+    let session = Session::create(Arc::clone(&sim) as _, SessionOptions::default()).unwrap();
+    let table = outputs(&session, Lookups::Mixed);
+    let runs = runs(&table);
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("s", content).unwrap();
+    drop(table);
+    let (mut n, mut failed) = (1, true);
+    while failed {
+        // Filters and indexes are not in memory.
+        let mut snapshot = session.open_snapshot("s", &OpenSnapshot::default()).unwrap();
+        let table = snapshot.take("outputs").unwrap();
+        let from = transaction(20);
+        let mut cursor = table.cursor(Included(&from), Unbounded).unwrap();
+        sim.fail_at(n, Fault::Read);
+        let found = cursor.next_key().map(|key| key.map(<[u8]>::to_vec));
+        sim.disarm();
+        failed = found.is_err();
+        if let Err(error) = &found {
+            assert_eq!(error.kind(), Kind::Io, "{n}: {error}");
+        }
+        let found =
+            if failed { cursor.next_key().unwrap().map(<[u8]>::to_vec) } else { found.unwrap() };
+        assert_eq!(found, Some(output(60)), "{n}");
+        n += 1;
+    }
+    assert!(n > runs + 2, "{n} reads, {runs} runs");
+}
+
 /// Where the range filter of a segment is in its bytes, and where its checksum's page is.
 fn range_filter_of(bytes: &[u8]) -> (u32, std::ops::Range<usize>) {
     let header = Header::decode("f", bytes).unwrap();
@@ -412,9 +510,20 @@ fn wrong_range_filters_are_found() {
     let [found] = scrub.findings() else { panic!("{:?}", scrub.findings()) };
     assert!(format!("{found:?}").contains("range filter checksum"), "{found:?}");
 
+    // The filter of keys that are all greater by one, as of another segment.
+    let identity = Header::decode("f", &good).unwrap().identity;
+    let mut other = good.clone();
+    for at in [place.start + 8, place.start + 16] {
+        let head = u64::from_le_bytes(other[at..at + 8].try_into().unwrap()) + 1;
+        other[at..at + 8].copy_from_slice(&head.to_le_bytes());
+    }
+    let crc = page_crc(identity, page, &other[place.start + 4..place.end]);
+    other[place.start..place.start + 4].copy_from_slice(&crc.to_le_bytes());
+    let error = opened(other, Verify::Full).unwrap_err();
+    assert!(error.detail().contains("the keys that the segment has"), "{error}");
+
     // A word of the bitmap between the ends without any bit.
     let mut lacking = good;
-    let identity = Header::decode("f", &lacking).unwrap().identity;
     lacking[place.start + 64..place.start + 72].fill(0);
     let crc = page_crc(identity, page, &lacking[place.start + 4..place.end]);
     lacking[place.start..place.start + 4].copy_from_slice(&crc.to_le_bytes());

@@ -246,6 +246,7 @@ impl HashIndex {
         } else {
             Session::open(disk, options)?
         };
+        session.expect_no_ranges();
         if let Some(warning) = session.warnings().into_iter().next() {
             return Err(Error::new(Kind::Corrupt, warning));
         }
@@ -293,6 +294,7 @@ impl HashIndex {
         self.folder.make()?;
         let disk = Arc::clone(&self.folder) as Arc<dyn Disk>;
         let session = Session::create_over(disk, self.session_options())?;
+        session.expect_no_ranges();
         self.empty_tables(session)
     }
 

@@ -5,13 +5,27 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::hash::Salt;
-use crate::table::bytes::EntryKind;
+use crate::table::bytes::{EntryKind, Filter, RangeFilter};
 use crate::table::runs::blob::BlobSpan;
 use crate::table::runs::{ReadOptions, Run, RunReader, Segment};
 use crate::table::shared::paths;
 
 /// Checks every byte of a segment: pages, order, counts, filters and index.
 pub fn segment(segment: &Arc<Segment>) -> Result<()> {
+    let (filter, ranges) = (segment.filter()?, segment.read_range_filter()?);
+    with_filters(segment, filter, ranges.as_ref())
+}
+
+/// The same without the filters, which can be made again from the rest.
+pub fn segment_but_filters(segment: &Arc<Segment>) -> Result<()> {
+    with_filters(segment, None, None)
+}
+
+fn with_filters(
+    segment: &Arc<Segment>,
+    filter: Option<&Filter>,
+    ranges: Option<&RangeFilter>,
+) -> Result<()> {
     let meta = segment.meta();
     let wrong = |what: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
         Error::corrupt(
@@ -22,8 +36,7 @@ pub fn segment(segment: &Arc<Segment>) -> Result<()> {
         )
     };
     let index = segment.index()?;
-    let (filter, salt) = (segment.filter()?, Salt::new(segment.salt()));
-    let ranges = segment.read_range_filter()?;
+    let salt = Salt::new(segment.salt());
     let run = Run::new(vec![Arc::clone(segment)]);
     let mut reader = RunReader::new(&run, None, ReadOptions::default())?;
     let (mut count, mut last): (u64, Option<Vec<u8>>) = (0, None);
@@ -39,7 +52,7 @@ pub fn segment(segment: &Arc<Segment>) -> Result<()> {
         if filter.is_some_and(|filter| !filter.probe(salt.hash(key))) {
             return Err(wrong("a filter that passes entry", &count, &"one that does not"));
         }
-        if ranges.as_ref().is_some_and(|filter| !filter.may_hold(key)) {
+        if ranges.is_some_and(|filter| !filter.may_hold(key)) {
             return Err(wrong("a range filter that passes entry", &count, &"one that does not"));
         }
         if count == 0 && key != &meta.first_key[..] {

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use super::loser_tree::LoserTree;
 use super::owned_bytes::Bytes;
-use super::sources::{CursorSource, Direction, NextKeys, place_in_buffer, settle, shared_prefix};
+use super::sources::{
+    CursorSource, Direction, NextKeys, load_range_filters, place_in_buffer, settle, shared_prefix,
+};
 use super::view::View;
 use crate::error::Result;
 use crate::table::bytes::{EntryKind, EntryRef, operator};
@@ -60,6 +62,10 @@ pub struct Cursor {
     gap: Gap,
     /// None until the sources are placed.
     direction: Option<Direction>,
+    /// How many of the sources that wait are placed together, the next time that the first of all waits.
+    batch: usize,
+    /// Whether a key was given since all sources were placed: then more are wanted, it seems.
+    goes_on: bool,
     /// The key that the gap is beside; after a step the one that it gave.
     key: Vec<u8>,
     /// The key in work, until the step is done.
@@ -120,6 +126,8 @@ impl Cursor {
             upper,
             gap: Gap::Start,
             direction: None,
+            batch: 1,
+            goes_on: false,
             key: Vec::new(),
             next_key: Vec::new(),
             value: Vec::new(),
@@ -292,6 +300,7 @@ impl Cursor {
                 Direction::Backward => Gap::Before,
             };
             if bound {
+                self.goes_on = true;
                 return Ok(true);
             }
         }
@@ -318,6 +327,7 @@ impl Cursor {
 
     /// Places all sources at the gap, but for runs whose next key is known to be farther away: these wait.
     fn place(&mut self, direction: Direction) -> Result<()> {
+        (self.batch, self.goes_on) = (1, false);
         let Cursor { sources, heads, memory, view, key, gap, lower, upper, .. } = self;
         let limit = if direction == Direction::Forward { upper } else { lower };
         heads.begin(direction, limit);
@@ -326,17 +336,31 @@ impl Cursor {
             return Ok(());
         };
         let far = far(limit);
+        let mut unread = Vec::new();
+        let mut place_run = |number, place: &mut RunPlace| {
+            match place.nearest(seek) {
+                NearestKey::Here => return place.aim(seek, far).map(|()| true),
+                NearestKey::Unread(_) => return Ok(false),
+                nearest => heads.wait(number, nearest, limit),
+            }
+            place.leave();
+            Ok(true)
+        };
         for (number, source) in sources.iter_mut().enumerate() {
             match source {
                 CursorSource::Buffer(stream) => place_in_buffer(stream, seek),
                 CursorSource::Run(place) => {
-                    let nearest = place.nearest(seek)?;
-                    if matches!(nearest, NearestKey::Here) {
-                        place.aim(seek, far)?;
-                    } else {
-                        heads.wait(number, nearest, limit);
-                        place.leave();
+                    if !place_run(number, place)? {
+                        unread.push(number);
                     }
+                }
+            }
+        }
+        if !unread.is_empty() {
+            load_range_filters(&view.store, sources, &unread, seek)?;
+            for number in unread {
+                if let CursorSource::Run(place) = &mut sources[number] {
+                    place_run(number, place)?;
                 }
             }
         }
@@ -344,17 +368,19 @@ impl Cursor {
     }
 
     /// Places sources that wait until the first one does not: one, then twice as many each time, since a key
-    /// that was found may come before all of the others.
+    /// that was found may come before all of the others. Once a key was given the numbers go on from there, and
+    /// also sources are placed that the cursor comes to later: a long range comes to most, and waits for the disk
+    /// a few times and not once for each.
     fn place_waiting(&mut self, direction: Direction) -> Result<()> {
-        let mut count = 1;
         while self.order.first().is_some_and(|first| self.heads.waits(first)) {
             // After an error the sources are placed anew.
             self.direction = None;
+            let (batch, one_is_enough) = (self.batch, !self.goes_on);
             let Cursor { sources, heads, order, memory, view, key, gap, lower, upper, .. } = self;
             let limit = if direction == Direction::Forward { upper } else { lower };
             // A source that waits has no key between the place where it began to and the gap.
             let Some(seek) = seek_at(direction, *gap, key) else { break };
-            let due = heads.take_due(count);
+            let due = heads.take_due(batch, one_is_enough);
             for &(_, source) in &due {
                 if let CursorSource::Run(place) = &mut sources[source] {
                     place.aim(seek, far(limit))?;
@@ -372,7 +398,7 @@ impl Cursor {
             heads.rival = 0;
             heads.put_due(due);
             self.direction = Some(direction);
-            count *= 2;
+            self.batch = batch.saturating_mul(2);
         }
         Ok(())
     }

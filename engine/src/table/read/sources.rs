@@ -143,7 +143,7 @@ impl NextKeys {
     /// Lets a source wait whose key is not nearer than this one, unless that is beyond `limit`.
     pub fn wait(&mut self, source: usize, nearest: NearestKey<'_>, limit: &Bound<Vec<u8>>) {
         let word = match nearest {
-            NearestKey::None | NearestKey::Here => None,
+            NearestKey::None | NearestKey::Here | NearestKey::Unread(_) => None,
             NearestKey::Key(key) => {
                 let is_within = self.is_within(key, limit) && key.starts_with(&self.shared);
                 is_within.then(|| self.word(key))
@@ -180,12 +180,12 @@ impl NextKeys {
         key.strip_prefix(&self.shared[..]).map(|rest| prefix(rest) ^ self.flip)
     }
 
-    /// Of the sources that wait, takes the nearest ones, at most `count`, that may come before every key that is
-    /// known; they wait no longer. The first of all is to be one that waits.
-    pub fn take_due(&mut self, count: usize) -> Vec<(u64, usize)> {
+    /// Of the sources that wait, takes the nearest ones, at most `count`; they wait no longer. The first of all
+    /// is to be one that waits. Where `one_is_enough`, only those that may come before every key that is known.
+    pub fn take_due(&mut self, count: usize, one_is_enough: bool) -> Vec<(u64, usize)> {
         let mut due = std::mem::take(&mut self.due);
         let all = || self.words.iter().copied().zip(self.waits.iter().copied());
-        let known = all().filter(|(_, waits)| !waits).map(|(word, _)| word).min();
+        let known = all().filter(|(_, waits)| one_is_enough && !waits).map(|(word, _)| word).min();
         let known = known.unwrap_or(u64::MAX);
         let waiting = all().enumerate().filter(|(_, (word, waits))| *waits && *word <= known);
         due.clear();
@@ -233,6 +233,41 @@ impl NextKeys {
             (a, b) => (a.is_none(), one) < (b.is_none(), other),
         }
     }
+}
+
+/// Loads the range filters that the places of these `sources` miss for the seek, all of them together.
+pub fn load_range_filters(
+    store: &SegmentStore,
+    sources: &[CursorSource],
+    asking: &[usize],
+    seek: Seek<'_>,
+) -> Result<()> {
+    let missing: Vec<_> = asking
+        .iter()
+        .filter_map(|&source| match &sources[source] {
+            CursorSource::Run(place) => match place.nearest(seek) {
+                NearestKey::Unread(segment) => Some(segment),
+                _ => None,
+            },
+            CursorSource::Buffer(_) => None,
+        })
+        .collect();
+    let mut scratch = store.take_scratch()?;
+    let mut failed = None;
+    // Opened as its turn comes, so that no more are open than reads are under way.
+    let reads = missing.iter().enumerate().map_while(|(tag, segment)| {
+        let file = segment.file().map_err(|error| failed = Some(error)).ok()?;
+        let (page, bytes) = segment.meta().footer.range_filter()?;
+        let length = (bytes as usize).next_multiple_of(PAGE_BYTES);
+        let (offset, buffer) = (page_offset(page), Buffer::new(length));
+        Some(Read { file, offset, length, buffer, tag: tag as u64 })
+    });
+    read_batch(&mut *scratch.queue, reads, |read| {
+        missing[read.tag as usize].keep_range_filter(read.buffer.as_slice());
+        Ok(())
+    })?;
+    store.put_scratch(scratch);
+    failed.map_or(Ok(()), Err)
 }
 
 /// The places in runs among the sources.

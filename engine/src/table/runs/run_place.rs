@@ -52,11 +52,16 @@ pub enum NearestKey<'a> {
     Key(&'a [u8]),
     /// From the keys with this beginning and these eight bytes behind it on.
     Head(&'a [u8], u64),
+    /// The range filter of this segment would say, which is not in memory yet.
+    Unread(&'a Arc<Segment>),
 }
 
 impl<'a> NearestKey<'a> {
-    fn of(filter: &RangeFilter, nearest: Nearest, segment: &'a Segment) -> NearestKey<'a> {
-        match nearest {
+    /// What the range filter of `segment` answers to `ask`.
+    fn of(segment: &'a Arc<Segment>, ask: impl Fn(&RangeFilter) -> Nearest) -> NearestKey<'a> {
+        let Some(filter) = segment.range_filter() else { return NearestKey::Unread(segment) };
+        let Some(filter) = filter else { return NearestKey::Here };
+        match ask(filter) {
             Nearest::Here => NearestKey::Here,
             Nearest::Head(head) => NearestKey::Head(&segment.first_key()[..filter.shared()], head),
         }
@@ -223,24 +228,23 @@ impl RunPlace {
         }
     }
 
-    /// Where the entry of a seek can be, as far as memory knows, but for range filters at their first use.
-    /// `Io`, `Corrupt`.
-    pub fn nearest(&self, seek: Seek<'_>) -> Result<NearestKey<'_>> {
+    /// Where the entry of a seek can be, as far as memory knows.
+    pub fn nearest(&self, seek: Seek<'_>) -> NearestKey<'_> {
         let segments = self.run.segments();
         let nearest = match self.limited(seek) {
             Seek::First => self.first_key_of(0),
-            Seek::AtOrAfter(key) => self.nearest_after(key, false)?,
-            Seek::After(key) => self.nearest_after(key, true)?,
+            Seek::AtOrAfter(key) => self.nearest_after(key, false),
+            Seek::After(key) => self.nearest_after(key, true),
             Seek::Last => self.last_key_before(segments.len()),
-            Seek::AtOrBefore(key) => self.nearest_before(key, false)?,
-            Seek::Before(key) => self.nearest_before(key, true)?,
+            Seek::AtOrBefore(key) => self.nearest_before(key, false),
+            Seek::Before(key) => self.nearest_before(key, true),
         };
         if let NearestKey::Key(key) = nearest
             && !self.is_between_limits(key)
         {
-            return Ok(NearestKey::None);
+            return NearestKey::None;
         }
-        Ok(nearest)
+        nearest
     }
 
     fn first_key_of(&self, segment: usize) -> NearestKey<'_> {
@@ -253,31 +257,29 @@ impl RunPlace {
         before.map_or(NearestKey::None, |found| NearestKey::Key(found.last_key()))
     }
 
-    fn nearest_after(&self, key: &[u8], passes: bool) -> Result<NearestKey<'_>> {
+    fn nearest_after(&self, key: &[u8], passes: bool) -> NearestKey<'_> {
         let segment = self.run.seek(key);
-        let Some(found) = self.run.segments().get(segment) else { return Ok(NearestKey::None) };
+        let Some(found) = self.run.segments().get(segment) else { return NearestKey::None };
         if passes && found.last_key() == key {
-            return Ok(self.first_key_of(segment + 1));
+            return self.first_key_of(segment + 1);
         }
         if key < found.first_key() {
-            return Ok(NearestKey::Key(found.first_key()));
+            return NearestKey::Key(found.first_key());
         }
-        let Some(filter) = found.range_filter()? else { return Ok(NearestKey::Here) };
-        Ok(NearestKey::of(filter, filter.at_or_after(key), found))
+        NearestKey::of(found, |filter| filter.at_or_after(key))
     }
 
-    fn nearest_before(&self, key: &[u8], passes: bool) -> Result<NearestKey<'_>> {
+    fn nearest_before(&self, key: &[u8], passes: bool) -> NearestKey<'_> {
         let begun = self.run.begun_by(key);
-        let Some(segment) = begun.checked_sub(1) else { return Ok(NearestKey::None) };
+        let Some(segment) = begun.checked_sub(1) else { return NearestKey::None };
         let found = &self.run.segments()[segment];
         if passes && found.first_key() == key {
-            return Ok(self.last_key_before(segment));
+            return self.last_key_before(segment);
         }
         if found.last_key() < key {
-            return Ok(NearestKey::Key(found.last_key()));
+            return NearestKey::Key(found.last_key());
         }
-        let Some(filter) = found.range_filter()? else { return Ok(NearestKey::Here) };
-        Ok(NearestKey::of(filter, filter.at_or_before(key), found))
+        NearestKey::of(found, |filter| filter.at_or_before(key))
     }
 
     /// Begins to seek: finds the page in memory, but for indexes at their first use. Nothing beyond `far`, in

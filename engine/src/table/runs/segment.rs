@@ -11,7 +11,7 @@ use super::blob::{self, BlobFile, BlobUse};
 use super::segment_meta::{Footer, SegmentMeta, page_offset};
 use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode, Queue, Read, read_batch};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::file::shared::SharedFile;
 use crate::file::sync_once::SyncOnce;
 use crate::format::codec::Decoder;
@@ -456,35 +456,39 @@ impl Segment {
         Ok(kept.as_ref())
     }
 
-    /// The range filter, read from disk at the first call, so that it takes memory only where ranges are read;
-    /// `None` when the segment has none.
+    /// The range filter, if it is in memory or there is none, which the inner `None` says; the outer one says
+    /// that it is to be [read](Segment::keep_range_filter) first.
     #[inline]
-    pub fn range_filter(&self) -> Result<Option<&RangeFilter>> {
+    #[must_use]
+    pub fn range_filter(&self) -> Option<Option<&RangeFilter>> {
         match self.range_filter.get() {
-            Some(filter) => Ok(filter.as_ref()),
-            None => self.load_range_filter(),
+            Some(filter) => Some(filter.as_ref()),
+            None if self.meta.footer.range_filter().is_some() => None,
+            None => Some(self.range_filter.get_or_init(|| None).as_ref()),
         }
     }
 
-    /// Damage makes ranges slower, as if there were no filter; whoever looks for damage reads it himself.
-    #[cold]
-    fn load_range_filter(&self) -> Result<Option<&RangeFilter>> {
-        let filter = match self.read_range_filter() {
-            Err(error) if error.kind() == Kind::Corrupt => None,
-            read => read?,
-        };
-        let kept = self.range_filter.get_or_init(|| {
+    /// Keeps the range filter in `bytes`, which were read from where the footer says. It is loaded at its first
+    /// use, so that it takes memory only where ranges are read. Damage makes ranges slower, as if there were no
+    /// filter; whoever looks for damage reads it himself.
+    pub fn keep_range_filter(&self, bytes: &[u8]) {
+        let filter = self.decode_range_filter(bytes).unwrap_or_default();
+        self.range_filter.get_or_init(|| {
             self.charge(filter.as_ref().map_or(0, RangeFilter::memory_bytes));
             filter
         });
-        Ok(kept.as_ref())
     }
 
     /// Reads the range filter and keeps nothing; `None` when the segment has none. `Io`, `Corrupt`.
     pub fn read_range_filter(&self) -> Result<Option<RangeFilter>> {
         let Some((page, bytes)) = self.meta.footer.range_filter() else { return Ok(None) };
-        let buffer = self.read_region(page, bytes)?;
-        let bytes = &buffer.as_slice()[..bytes as usize];
+        self.decode_range_filter(self.read_region(page, bytes)?.as_slice())
+    }
+
+    /// The range filter in bytes that begin with it.
+    fn decode_range_filter(&self, bytes: &[u8]) -> Result<Option<RangeFilter>> {
+        let Some((page, length)) = self.meta.footer.range_filter() else { return Ok(None) };
+        let bytes = &bytes[..length as usize];
         let filter = RangeFilter::decode(self.path(), page, self.meta.identity, bytes)?;
         if !filter.is_between(self.first_key(), self.last_key()) {
             let (path, offset) = (self.path(), page_offset(page));

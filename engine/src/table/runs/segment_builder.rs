@@ -42,6 +42,8 @@ pub struct SegmentOptions {
     pub salt: u64,
     /// Bits per entry of the filter; 0 for no filter.
     pub bits_per_entry: u32,
+    /// Whether a segment with a filter has a range filter too.
+    pub range_filter: bool,
     /// How the file is written, and read later.
     pub access: Access,
 }
@@ -250,7 +252,9 @@ impl SegmentBuilder {
         self.counts.value_bytes += entry.value.len() as u64;
         if self.options.bits_per_entry > 0 {
             self.filter.add(self.salt.hash(entry.key));
-            self.range_filter.add(entry.key);
+            if self.options.range_filter {
+                self.range_filter.add(entry.key);
+            }
         }
     }
 

@@ -15,9 +15,9 @@ use crate::error::{Kind, Result};
 use crate::format::hash::second_of;
 use crate::format::header::{self, FileKind, Header};
 use crate::table::durable::snapshot::{NamedSegments, TableRecord};
-use crate::table::runs::blob::{BlobFile, BlobMeta};
-use crate::table::runs::{Segment, SegmentMeta};
-use crate::table::shared::{Files, SegmentStore, Verify, paths};
+use crate::table::runs::blob::{BlobFile, BlobMeta, BlobUse};
+use crate::table::runs::{ReadOptions, Run, RunReader, Segment, SegmentMeta};
+use crate::table::shared::{Files, Purpose, SegmentStore, Verify, paths};
 
 /// An identity that is a combination of the store's and a number below this has nothing of an opening in it:
 /// no store has so many files, and of those with one hardly any looks like that.
@@ -33,6 +33,8 @@ pub struct Intake {
     /// What is there and what was found there before, by identity, under the numbers that they have there.
     known: BTreeMap<u64, SegmentMeta>,
     known_blobs: BTreeMap<u64, BlobMeta>,
+    /// Segments with damaged filters, by their numbers where they come from.
+    to_write_anew: BTreeMap<u64, Arc<Segment>>,
     /// The segments that were asked for, by their numbers where they come from: as they are there, and here.
     taken: BTreeMap<u64, (SegmentMeta, SegmentMeta)>,
     /// Of the blob files that were there before, those that are whole, by their numbers.
@@ -79,6 +81,7 @@ impl Intake {
             verify,
             known: segments,
             known_blobs: blobs,
+            to_write_anew: BTreeMap::new(),
             taken: BTreeMap::new(),
             sound_blobs,
             segments: NamedSegments::new(),
@@ -136,6 +139,27 @@ impl Intake {
         Ok(new)
     }
 
+    /// When this one is to be taken in, its entries are, with filters made from them.
+    pub fn write_anew(&mut self, theirs: &Arc<Segment>) {
+        self.to_write_anew.insert(theirs.meta().id, Arc::clone(theirs));
+    }
+
+    /// Writes the entries of a segment to one of the session's own; `blobs` are as they are called here.
+    fn made_anew(&self, theirs: &Arc<Segment>, blobs: &[BlobUse]) -> Result<Arc<Segment>> {
+        let footer = &theirs.meta().footer;
+        let bits = footer.bits_per_entry as u8;
+        let mut builder = self.there.build_segment(bits, theirs.meta().file_bytes())?;
+        let run = Run::new(vec![Arc::clone(theirs)]);
+        let mut reader = RunReader::new(&run, None, ReadOptions::default())?;
+        while let Some(entry) = reader.peek() {
+            builder.add(entry)?;
+            reader.advance()?;
+        }
+        builder.refer_to(blobs.to_vec());
+        let files = blobs.iter().map(|it| Arc::clone(&self.blobs[&it.file.id])).collect();
+        Ok(self.there.adopt(builder.finish()?, files, Purpose::Snapshot))
+    }
+
     /// Takes a segment in, with the blob files that it refers to, and gives it as it is called there.
     pub fn segment(&mut self, source: &dyn Disk, meta: &SegmentMeta) -> Result<SegmentMeta> {
         if let Some((_, new)) = self.taken.get(&meta.id).filter(|(theirs, _)| theirs == meta) {
@@ -144,6 +168,14 @@ impl Intake {
         let mut new = meta.clone();
         for it in &mut new.blobs {
             it.file = self.blob(source, &it.file)?;
+        }
+        if let Some(theirs) = self.to_write_anew.get(&meta.id).filter(|it| it.meta() == meta) {
+            let segment = self.made_anew(theirs, &new.blobs)?;
+            let new = segment.meta().clone();
+            self.moved.add(new.file_bytes(), Linked::Copy);
+            self.segments.insert(new.id, segment);
+            self.taken.insert(meta.id, (meta.clone(), new.clone()));
+            return Ok(new);
         }
         let mut verify = self.verify;
         if let Some(known) = self.known.get(&meta.identity).cloned() {
@@ -262,6 +294,7 @@ mod tests {
             store: 1,
             salt: 9,
             bits_per_entry: 10,
+            range_filter: true,
             access: Access::Buffered,
         };
         let mut builder = SegmentBuilder::new(disk, &paths::segment(5), options).unwrap();

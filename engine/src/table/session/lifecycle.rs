@@ -87,6 +87,11 @@ impl Session {
         Self::create_claimed(disk, options, seed, &claim, lock)
     }
 
+    /// Says that no ranges of its tables will be read, so that what it writes needs no range filters.
+    pub(crate) fn expect_no_ranges(&self) {
+        self.store.expect_no_ranges();
+    }
+
     /// Makes a session in place of whatever session is there. Files that are no session's stay.
     pub(crate) fn create_over(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         let seed = entropy::seed(options.seed, &*disk)?;

@@ -277,13 +277,14 @@ impl TableOptions {
         }
     }
 
-    /// The same within `bytes` of memory: a quarter for the active and the sealed write buffer, half
-    /// for filters; the rest is for indexes (one fifth of a byte an entry) and merges (about 2 MiB
-    /// each). A cache is counted apart.
+    /// The same within `bytes` of memory: a quarter for the active and the sealed write buffer, a third
+    /// for filters, a sixth for range filters where ranges are read; the rest is for indexes (one fifth of
+    /// a byte an entry) and merges (about 2 MiB each). A cache is counted apart. A table so large that its
+    /// filters get leaner for it has range filters of up to as much again as these.
     #[must_use]
     pub fn within_memory(mut self, bytes: u64) -> Self {
         self.write_buffer_bytes = (bytes / 8).max(64 << 10);
-        self.filter_bytes_max = bytes / 2;
+        self.filter_bytes_max = bytes / 3;
         self
     }
 

@@ -1,5 +1,6 @@
 //! Every file name of a session, made and recognised here and nowhere else.
 
+use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Result};
 use crate::file::replace;
 
@@ -142,6 +143,14 @@ pub fn check_name(what: &str, name: &str) -> Result<()> {
         "\"{}\" cannot be the name of a {what}: use 1 to 64 of a-z, 0-9, - and _",
         name.escape_debug()
     )))
+}
+
+/// Tells the next opening that the names it finds may not be durable, as far as that can be.
+pub fn tell_doubt(disk: &dyn Disk) {
+    // A session whose creation fails takes everything back itself.
+    if matches!(disk.exists(SESSION), Ok(true)) {
+        let _ = disk.open(&in_doubt(), Mode::Create, Access::Buffered);
+    }
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use std::sync::{Arc, PoisonError, Weak};
 use super::counters::{Counters, Purpose};
 use super::held_lock::HeldLock;
 use super::options::{Executor, Operation, SessionOptions};
-use super::paths::{self, SEGMENTS, SESSION};
+use super::paths::{self, SEGMENTS, tell_doubt};
 use super::unsynced::{Unsynced, UnsyncedFiles};
 use crate::cache::{Cache, CachedFile, Charge};
-use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue, quietly};
+use crate::disk::{Buffer, Disk, Lock, Mode, Queue, quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::piecewise::PiecewiseRemoval;
 use crate::file::removals::Removals;
@@ -64,6 +64,7 @@ pub struct SegmentStore {
     blobs: Mutex<HashMap<u64, Vec<Weak<BlobFile>>>>,
     files: Mutex<HashMap<u64, Weak<SharedFile>>>,
     scratches: Mutex<Vec<Scratch>>,
+    no_ranges: AtomicBool, // are read: new segments have no range filters
     lock: HeldLock,
 }
 
@@ -83,14 +84,6 @@ impl Drop for SegmentStore {
 /// How many files are made durable at most where so many are not that they take too many descriptors. More
 /// than one, so that those that others pinned meanwhile become fewer.
 const SYNCED_AT_ONCE: usize = 2;
-
-/// Tells the next opening that the names it finds may not be durable, as far as that can be.
-pub fn tell_doubt(disk: &dyn Disk) {
-    // A session whose creation fails takes everything back itself.
-    if matches!(disk.exists(SESSION), Ok(true)) {
-        let _ = disk.open(&paths::in_doubt(), Mode::Create, Access::Buffered);
-    }
-}
 
 /// Poisons the session when it is dropped.
 struct Poisoning<'a>(&'a SegmentStore);
@@ -162,6 +155,7 @@ impl SegmentStore {
             blobs: Mutex::new(HashMap::new()),
             files: Mutex::new(HashMap::new()),
             scratches: Mutex::new(Vec::new()),
+            no_ranges: AtomicBool::new(false),
             lock,
         })
     }
@@ -329,6 +323,11 @@ impl SegmentStore {
         self.lock.release();
     }
 
+    /// New segments have no range filters from now on: of what the session holds no ranges are read.
+    pub fn expect_no_ranges(&self) {
+        self.no_ranges.store(true, Ordering::Relaxed);
+    }
+
     /// A builder of a new segment of about so many bytes. `Closed` or `Poisoned` when there are to be
     /// none any more.
     pub fn build_segment(&self, filter_bits: u8, about_bytes: u64) -> Result<SegmentBuilder> {
@@ -341,6 +340,7 @@ impl SegmentStore {
             store: self.identity,
             salt: self.salt.number(),
             bits_per_entry: u32::from(filter_bits),
+            range_filter: !self.no_ranges.load(Ordering::Relaxed),
             access: self.options.access,
         };
         let path = paths::segment(id);

@@ -19,8 +19,8 @@ use crate::error::{Error, Kind, Result};
 use crate::table::durable::folder::{read_manifest, read_session, snapshot_names};
 use crate::table::durable::snapshot::TableRecord;
 use crate::table::durable::{LiveRecord, read_checkpoint, verify};
-use crate::table::runs::SegmentMeta;
 use crate::table::runs::blob::BlobMeta;
+use crate::table::runs::{Segment, SegmentMeta};
 use crate::table::session::{Made, NewStore, Transferred};
 use crate::table::shared::{SegmentStore, SessionOptions, Verify, paths};
 
@@ -86,6 +86,9 @@ pub struct Repaired {
     pub live_tables: Vec<RepairedTable>,
     /// What was lost; empty when all was sound.
     pub losses: Vec<Loss>,
+    /// Segments whose filters alone were damaged, with what was wrong: they were written anew with all their
+    /// entries, so nothing is lost.
+    pub filters_made_anew: Vec<(String, String)>,
     /// Segments and blob files that were linked or copied.
     pub moved: Transferred,
     /// Records of the log that were kept.
@@ -322,10 +325,24 @@ impl Repairer<'_> {
         {
             return Ok(damage.clone());
         }
-        let read = self.store.open_segment(meta).and_then(|segment| verify::segment(&segment));
-        let damage = damage(read, || paths::segment(meta.id))?;
+        let damage = match self.store.open_segment(meta) {
+            Ok(segment) => self.open_segment(&segment)?,
+            Err(error) => damage(Err(error), || paths::segment(meta.id))?,
+        };
         self.segments.insert(meta.id, (meta.clone(), damage.clone()));
         Ok(damage)
+    }
+
+    /// What is wrong with a segment, unless it is that of its filters: these are made anew.
+    fn open_segment(&mut self, segment: &Arc<Segment>) -> Result<BadFile> {
+        let path = || paths::segment(segment.meta().id);
+        let found = damage(verify::segment(segment), path)?;
+        if found.is_none() || damage(verify::segment_but_filters(segment), path)?.is_some() {
+            return Ok(found);
+        }
+        self.report.filters_made_anew.extend(found);
+        self.new.intake.write_anew(segment);
+        Ok(None)
     }
 
     fn blob(&mut self, meta: &BlobMeta) -> Result<BadFile> {
