@@ -9,7 +9,8 @@
 //!   costs space, one too few costs the data;
 //! - to remove a file that a manifest named, first make a manifest without it durable, then call
 //!   [`SharedFile::release`];
-//! - a file that was never kept may become a spare one, [to be written over](super::spare).
+//! - a file that was never kept may become a spare one, [to be written over](super::spare), or is cut off in pieces.
+//!   So whoever gives a file another name, or tells another process of it, keeps it before.
 
 use std::sync::{Arc, OnceLock};
 
@@ -235,6 +236,10 @@ impl Drop for SharedFile {
         // It may stay open as long, since closing what has no name any more is what frees its blocks.
         let slot = Arc::clone(&self.slot);
         let mut removal = PiecewiseRemoval::new(&disk, path);
+        if spares.is_some() {
+            // What may be written over may be cut off, too.
+            removal = removal.cutting();
+        }
         self.counted.removals.leave(move || {
             if let Some(spares) = spares.take() {
                 let open = || disk.open(removal.path(), Mode::Read, Access::Buffered);
