@@ -294,6 +294,34 @@ mod tests {
         assert!(memory.exists("b").unwrap());
     }
 
+    /// Another name of a file has the same bytes, as a handle has that stays open.
+    #[test]
+    fn only_what_was_made_here_and_never_kept_is_cut_off() {
+        const LENGTH: u64 = 3 << 20;
+        let (memory, counted, removals) = disk();
+        let store: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
+        let no_room = SpareFiles::new(&store, 1, &removals);
+        let left_of = |path: &str, is_own: bool, was_kept: bool| {
+            let made = memory.open(path, Mode::Create, Access::Buffered).unwrap();
+            made.set_len(LENGTH).unwrap();
+            let file = SharedFile::unkept(&counted, path, Arc::clone(&made));
+            if is_own {
+                file.spare_in(&no_room);
+            }
+            if was_kept {
+                file.keep();
+                file.release();
+            }
+            drop(file);
+            assert_eq!(removals.collect(usize::MAX), 1);
+            assert!(!memory.exists(path).unwrap());
+            made.len().unwrap()
+        };
+        assert_eq!(left_of("own", true, false), 1 << 20);
+        assert_eq!(left_of("linked", true, true), LENGTH);
+        assert_eq!(left_of("imported", false, false), LENGTH);
+    }
+
     #[test]
     fn nothing_is_removed_once_removals_are_stopped() {
         let (memory, counted, removals) = disk();
