@@ -1,7 +1,8 @@
 //! Removing a file in pieces. The system frees what it holds of a file in its cache when the last name and handle
 //! go, some 250 µs a MiB: 4 ms for a segment of 16 MiB, for which an update would wait. So it is asked to forget one
-//! piece after another first. Nothing is ever cut off: another process may read the file, and a backup or the store
-//! that it came from may have another name for the same bytes.
+//! piece after another first. That leaves the file as it is, for another process may read it, and a backup or the store
+//! that it came from may have another name for the same bytes. Only of what a store made for itself alone, and nothing
+//! durable ever named, pieces are cut off, which frees their blocks as well: otherwise the last step waits for all of them.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 pub struct PiecewiseRemoval {
     disk: Arc<dyn Disk>,
     path: String,
+    is_cut: bool,
     /// With the bytes that are left of it; none before the first piece.
     file: Option<(Arc<dyn File>, u64)>,
 }
@@ -22,7 +24,13 @@ pub struct PiecewiseRemoval {
 impl PiecewiseRemoval {
     /// The removal of the file at `path`.
     pub fn new(disk: &Arc<dyn Disk>, path: String) -> PiecewiseRemoval {
-        PiecewiseRemoval { disk: Arc::clone(disk), path, file: None }
+        PiecewiseRemoval { disk: Arc::clone(disk), path, is_cut: false, file: None }
+    }
+
+    /// The same for a file that has no other name and that no other process reads: its pieces are cut off.
+    #[must_use]
+    pub fn cutting(self) -> PiecewiseRemoval {
+        PiecewiseRemoval { is_cut: true, ..self }
     }
 
     /// Where it is.
@@ -44,7 +52,8 @@ impl PiecewiseRemoval {
     /// Whether there was more than a piece, and one of it is freed.
     fn free_piece(&mut self) -> bool {
         if self.file.is_none() {
-            let opened = self.disk.open(&self.path, Mode::Read, Access::Buffered);
+            let mode = if self.is_cut { Mode::Write } else { Mode::Read };
+            let opened = self.disk.open(&self.path, mode, Access::Buffered);
             self.file = opened.and_then(|file| Ok((Arc::clone(&file), file.len()?))).ok();
         }
         let Some((file, left)) = &mut self.file else { return false };
@@ -52,6 +61,9 @@ impl PiecewiseRemoval {
             return false;
         }
         *left -= PIECE_BYTES;
+        if self.is_cut {
+            return file.set_len(*left).is_ok();
+        }
         file.forget(*left, PIECE_BYTES);
         true
     }
@@ -91,6 +103,19 @@ mod tests {
             assert_eq!(left(&disk), there);
         }
         assert_eq!(file.len().unwrap(), 3 * PIECE_BYTES + 1, "others may have it by another name");
+    }
+
+    #[test]
+    fn what_nobody_else_reads_is_cut_off_piece_by_piece() {
+        let memory = MemoryDisk::new();
+        let file = memory.open("0", Mode::Create, Access::Buffered).unwrap();
+        file.set_len(2 * PIECE_BYTES + 1).unwrap();
+        let disk: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
+        let mut removal = PiecewiseRemoval::new(&disk, "0".to_owned()).cutting();
+        for (is_gone, length) in [(false, PIECE_BYTES + 1), (false, 1), (true, 1)] {
+            assert_eq!(removal.go_on(), is_gone);
+            assert_eq!((file.len().unwrap(), left(&memory)), (length, usize::from(!is_gone)));
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //!   costs space, one too few costs the data;
 //! - to remove a file that a manifest named, first make a manifest without it durable, then call
 //!   [`SharedFile::release`];
-//! - a file that was never kept may become a spare one, [to be written over](super::spare).
+//! - a file that was never kept may become a spare one, [to be written over](super::spare), or is cut off in pieces.
+//!   So whoever gives a file another name, or tells another process of it, keeps it before.
 
 use std::sync::{Arc, OnceLock};
 
@@ -235,6 +236,10 @@ impl Drop for SharedFile {
         // It may stay open as long, since closing what has no name any more is what frees its blocks.
         let slot = Arc::clone(&self.slot);
         let mut removal = PiecewiseRemoval::new(&disk, path);
+        if spares.is_some() {
+            // What may be written over may be cut off, too.
+            removal = removal.cutting();
+        }
         self.counted.removals.leave(move || {
             if let Some(spares) = spares.take() {
                 let open = || disk.open(removal.path(), Mode::Read, Access::Buffered);
@@ -287,6 +292,34 @@ mod tests {
         drop(kept);
         assert_eq!(removals.collect(usize::MAX), 0);
         assert!(memory.exists("b").unwrap());
+    }
+
+    /// Another name of a file has the same bytes, as a handle has that stays open.
+    #[test]
+    fn only_what_was_made_here_and_never_kept_is_cut_off() {
+        const LENGTH: u64 = 3 << 20;
+        let (memory, counted, removals) = disk();
+        let store: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
+        let no_room = SpareFiles::new(&store, 1, &removals);
+        let left_of = |path: &str, is_own: bool, was_kept: bool| {
+            let made = memory.open(path, Mode::Create, Access::Buffered).unwrap();
+            made.set_len(LENGTH).unwrap();
+            let file = SharedFile::unkept(&counted, path, Arc::clone(&made));
+            if is_own {
+                file.spare_in(&no_room);
+            }
+            if was_kept {
+                file.keep();
+                file.release();
+            }
+            drop(file);
+            assert_eq!(removals.collect(usize::MAX), 1);
+            assert!(!memory.exists(path).unwrap());
+            made.len().unwrap()
+        };
+        assert_eq!(left_of("own", true, false), 1 << 20);
+        assert_eq!(left_of("linked", true, true), LENGTH);
+        assert_eq!(left_of("imported", false, false), LENGTH);
     }
 
     #[test]

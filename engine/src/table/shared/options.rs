@@ -272,6 +272,7 @@ impl TableOptions {
         TableOptions {
             lookups: Lookups::MostlyHit,
             write_buffer_bytes: 6 << 20,
+            size_ratio: 8,
             filter_bits: 12,
             ..Self::default()
         }
