@@ -17,6 +17,8 @@ macro_rules! advice {
 advice! {
     CHECK = "check", "STORE";
     CONTEXT_CHECK = "context check", "CONTEXT";
+    COLLECT_RESUME = "context collect resume", "CONTEXT";
+    COLLECT_RUN = "context collect run", "CONTEXT --keep 1";
     CONTEXT_DUMP = "context dump", "CONTEXT main";
     CONTEXT_GET = "context get", "CONTEXT main a/b";
     CONTEXT_LOG = "context log", "CONTEXT";

@@ -8,6 +8,7 @@ use varvite::context::{CollectPhase, CollectStatus, Keep, Store};
 use varvite::{Error, Result};
 
 use super::look::nothing;
+use crate::advice::{COLLECT_RESUME, COLLECT_RUN};
 use crate::exit::{Outcome, Verdict};
 use crate::measure::disk_bytes;
 use crate::print::{self, Format, records};
@@ -117,7 +118,7 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
     let folder = folder.display();
     if status.is_paused && status.phase != CollectPhase::None {
         return Err(Error::invalid(format!(
-            "the collection of {folder} rests: `varvite context collect resume {folder}` first"
+            "the collection of {folder} rests: {COLLECT_RESUME} lets it go on"
         )));
     }
     let is_told = keep.is_some() || since.is_some() || to.is_some();
@@ -131,7 +132,7 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
         (_, false) => return Ok(true),
         (_, true) => {
             return Err(Error::invalid(format!(
-                "a collection is under way: `varvite context collect run {folder}` ends it, then begin another"
+                "a collection is under way: {COLLECT_RUN} without a word of what to keep ends it, then begin another"
             )));
         }
     }
