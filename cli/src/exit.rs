@@ -98,7 +98,7 @@ pub fn ended(outcome: Outcome) -> u8 {
         Ok(verdict) => records::finish(verdict as u8, None).map(|()| verdict as u8),
         Err(Failure::OutputClosed) => return 0,
         Err(Failure::Engine(error)) => {
-            eprintln!("error: {error}");
+            complain!("error: {error}");
             let code = code(error.kind());
             let told = (&*records::kind(error.kind()), &*error.to_string());
             // Whoever does not read the output has the sentence.
@@ -110,7 +110,7 @@ pub fn ended(outcome: Outcome) -> u8 {
         Ok(code) => code,
         Err(Failure::OutputClosed) => 0,
         Err(Failure::Engine(error)) => {
-            eprintln!("error: {error}");
+            complain!("error: {error}");
             code(error.kind())
         }
     }

@@ -1,5 +1,12 @@
 //! The command line of varvite: one binary for running, inspecting and measuring stores.
 
+/// Says a line on standard error, which nobody may be reading.
+macro_rules! complain {
+    ($($words:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
+    }};
+}
+
 mod advice;
 mod commands;
 mod exit;
@@ -52,7 +59,8 @@ fn name(matches: &ArgMatches) -> String {
 
 /// The format that arguments ask for which are wrong elsewhere.
 fn asked() -> Output {
-    let words: Vec<String> = std::env::args().collect();
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.collect();
     let pairs = words.windows(2).filter(|pair| pair[0] == "--format").map(|pair| &*pair[1]);
     let joined = words.iter().filter_map(|word| word.strip_prefix("--format="));
     match pairs.chain(joined).last() {

@@ -37,7 +37,7 @@ pub fn warn_at_the_end(warning: &'static str) {
 pub fn tell() {
     let warning = WARNING.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(warning) = warning.filter(|_| !is_quiet()) {
-        eprintln!("warning: {warning}");
+        complain!("warning: {warning}");
     }
 }
 

@@ -4,7 +4,7 @@
 //! anew, so that it sees what other processes do and keeps nothing from them.
 
 use std::fs;
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, IsTerminal};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
@@ -83,9 +83,14 @@ struct Lines<'a> {
 impl Lines<'_> {
     fn piped(&self) -> Outcome {
         let mut greatest = 0;
-        for line in io::stdin().lock().lines() {
-            let line = line.map_err(|error| Error::io("read", "standard input", error))?;
-            let Some(code) = self.line(&line) else { break };
+        loop {
+            // Not locked meanwhile: a command may read what follows, as `load T` does.
+            let mut line = String::new();
+            let read = io::stdin().read_line(&mut line);
+            if read.map_err(|error| Error::io("read", "standard input", error))? == 0 {
+                break;
+            }
+            let Some(code) = self.line(line.trim_end_matches(['\n', '\r'])) else { break };
             greatest = greatest.max(code);
         }
         records::begin(self.output, format!("{} shell", self.face.name()));

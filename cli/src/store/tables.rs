@@ -26,7 +26,7 @@ const HEAD: &str = "head-";
 pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
     let session = Session::open(disk(folder)?, options)?;
     for warning in session.warnings().into_iter().filter(|_| !progress::is_quiet()) {
-        eprintln!("warning: {warning}");
+        complain!("warning: {warning}");
     }
     Ok(session)
 }
@@ -63,9 +63,16 @@ pub fn or_create(error: Error) -> Error {
 /// Opens the store in `folder`, or makes one when the folder is missing or empty. What a creation
 /// that was cut short has left counts as empty.
 pub fn open_or_create(folder: &Path, options: SessionOptions) -> Result<Session> {
+    open_or_make(folder, options).map(|(session, _)| session)
+}
+
+/// The same, and whether it was made here: only then may it be removed again.
+pub fn open_or_make(folder: &Path, options: SessionOptions) -> Result<(Session, bool)> {
     match create(folder, options.clone()) {
-        Err(error) if error.kind() == Kind::Exists => open(folder, options),
-        outcome => outcome,
+        Err(error) if error.kind() == Kind::Exists => {
+            open(folder, options).map(|session| (session, false))
+        }
+        outcome => outcome.map(|session| (session, true)),
     }
 }
 
@@ -158,11 +165,13 @@ pub fn live_options() -> OpenTable {
     OpenTable { operators: operators(), ..OpenTable::default() }
 }
 
-/// Whether the state of the store is its live tables: where there are any, or where there could be and
-/// nothing else is.
+/// Whether the state of the store is its live tables: where there are any, or were, which a checkpoint says, or where
+/// there could be and nothing else is. Snapshots beside those are what somebody put by.
 pub fn is_live(session: &Session) -> Result<bool> {
-    let has_log = || Path::new(session.root()).join("log").is_dir();
-    Ok(!session.live_tables()?.is_empty() || has_log() && session.list_snapshots()?.is_empty())
+    let has = |name: &str| Path::new(session.root()).join(name).exists();
+    Ok(!session.live_tables()?.is_empty()
+        || has("checkpoint")
+        || has("log") && session.list_snapshots()?.is_empty())
 }
 
 /// The live table `name`; where there is none, says which snapshot has it.
@@ -204,9 +213,9 @@ pub fn restorable(session: &Session, name: &str) -> Result<Option<String>> {
     Ok((!names.is_empty()).then_some(advice))
 }
 
-/// Removes a store that this process has just made, and its folder if that `is_new`, as far as nobody put
-/// anything else there.
-pub fn remove_new(folder: &Path, is_new: bool) {
+/// Removes the store that this process has made as `session`, and its folder if that `is_new`, as far as nobody put
+/// anything else there. The session keeps others out until it is gone.
+pub fn remove_new(session: Session, folder: &Path, is_new: bool) {
     for file in ["session", "lock", "checkpoint"] {
         let _ = fs::remove_file(folder.join(file));
     }
@@ -217,6 +226,7 @@ pub fn remove_new(folder: &Path, is_new: bool) {
         }
         let _ = fs::remove_dir(inside);
     }
+    drop(session);
     if is_new {
         let _ = fs::remove_dir(folder);
     }

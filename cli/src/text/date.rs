@@ -57,6 +57,9 @@ fn read(text: &str) -> Option<i64> {
     let [year, month, day_of_month] = numbers(date_text, '-')?;
     let time = if time.matches(':').count() == 1 { format!("{time}:00") } else { time.to_owned() };
     let [hour, minute, second] = numbers(&time, ':')?;
+    if year > 9999 {
+        return None;
+    }
     let number = day(year, month, day_of_month);
     // What is no day of its month is another day when it is counted back.
     let is_there = (1..=12).contains(&month) && date(number) == (year, month, day_of_month);

@@ -379,3 +379,48 @@ fn a_number_that_is_to_be_added_is_given_as_bytes() {
     table(&["put", dir, "t", "x", five, "--upsert"]).yes();
     assert_eq!(table(&["get", dir, "t", "78", "--hex"]).yes(), "0a00000000000000\n");
 }
+
+#[test]
+fn a_live_store_stays_one_when_its_last_table_is_dropped() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    table(&["put", dir, "t", "a", "1", "--create", "--live"]).yes();
+    table(&["snapshot", "create", dir, "kept"]).yes();
+    table(&["drop", dir, "t"]).yes();
+    // The snapshot has one of that name, which is not what was asked for.
+    table(&["get", dir, "t", "a"]).error(2, &["snapshots have one (kept)", "table restore"]);
+    table(&["put", dir, "u", "a", "2", "--create"]).yes();
+    assert_eq!(table(&["get", dir, "u", "a"]).yes(), "2\n");
+    let info = varvite(&["info", dir, "--format", "json"]).json();
+    assert!(!info.to_string().contains("head-"), "{info}");
+}
+
+#[test]
+fn no_output_but_a_value_is_taken_for_one() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    varvite(&["context", "put", dir, "main", "a", "1"]).error(2, &["context"]);
+    varvite(&["context", "create", dir]).yes();
+    varvite(&["context", "put", dir, "main", "a", "1"]).yes();
+    for raw in [&[][..], &["--raw"]] {
+        let ran = varvite(&[&["context", "get", dir, "main", "nothing"][..], raw].concat());
+        assert_eq!((ran.code, &*ran.out), (1, ""), "{ran:?}");
+        assert!(ran.err.contains("nothing"), "{ran:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn strange_arguments_and_closed_outputs_are_no_panic() {
+    use std::os::unix::ffi::OsStrExt;
+    let mut strange = command(&["table", "get", "store", "t"]);
+    strange.arg(std::ffi::OsStr::from_bytes(b"\xff"));
+    assert_eq!(strange.output().unwrap().status.code(), Some(2));
+    let mut unheard = command(&["table", "get", "no-store", "t", "k"]);
+    unheard.stderr(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    assert_eq!(unheard.status().unwrap().code(), Some(2));
+    let folder = TempDir::new().unwrap();
+    varvite(&["context", "create", text(folder.path())]).yes();
+    let log = ["context", "log", text(folder.path()), "--since", "9223372036854775807-01-01"];
+    varvite(&log).error(2, &["is no date"]);
+}

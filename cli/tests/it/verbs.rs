@@ -208,6 +208,11 @@ fn a_shell_runs_the_lines_of_both_faces() {
     );
     let (code, _, err) = shell("table", &store, "got t a\n");
     assert!(code == 2 && err.contains("a similar subcommand exists: 'get'"), "{err}");
+    // What follows is what the command reads.
+    let (code, out, err) = shell("table", &store, "load loaded\n{\"key\":\"k\",\"value\":\"v\"}\n");
+    assert_eq!(code, 0, "{out}{err}");
+    let (_, out, _) = shell("table", &store, "get loaded k\n");
+    assert_eq!(out, "v\n");
     let (code, out, _) = shell("table", &store, "help\n");
     assert!(code == 0 && out.contains("delete-range"), "{out}");
 

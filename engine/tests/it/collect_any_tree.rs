@@ -211,7 +211,8 @@ impl World {
 
     fn collect(&mut self) {
         if self.store.collect_status().unwrap().phase != CollectPhase::None {
-            let credits = 1 + self.random.below(if self.random.below(2) == 0 { 6 } else { 60 });
+            let most = if self.random.one_in(2) { 6 } else { 60 };
+            let credits = 1 + self.random.below(most);
             if !self.store.collect_step(credits).unwrap() {
                 self.collected += 1;
             }

@@ -178,6 +178,15 @@ pub fn nothing(why: &str, format: Format) -> Outcome {
     Ok(Verdict::No)
 }
 
+/// The same where the output is a value, which a sentence must not be taken for.
+fn no_value(why: &str, format: Format) -> Outcome {
+    match format {
+        Format::Json => return nothing(why, format),
+        Format::Table => complain!("{why}"),
+    }
+    Ok(Verdict::No)
+}
+
 /// The commits that are asked for.
 fn chosen(arguments: &Log) -> Result<Vec<Commit>> {
     let store = arguments.folder.open()?;
@@ -300,7 +309,7 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
     let place = &arguments.place;
     let tree = match place.tree()? {
         Ok(tree) => tree,
-        Err(why) => return nothing(&why, format),
+        Err(why) => return no_value(&why, format),
     };
     let Some(value) = tree.to_value()? else {
         return Err(Error::invalid(format!(

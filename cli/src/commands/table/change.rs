@@ -97,10 +97,10 @@ impl Change {
         }
         let is_live = is_live || making.live;
         let options = if is_live { tables::logged() } else { SessionOptions::default() };
-        let session = if making.create {
-            tables::open_or_create(folder, options)?
+        let (session, is_made) = if making.create {
+            tables::open_or_make(folder, options)?
         } else {
-            tables::open(folder, options).map_err(tables::or_create)?
+            (tables::open(folder, options).map_err(tables::or_create)?, false)
         };
         let current = match otherwise {
             _ if is_live => None,
@@ -111,7 +111,7 @@ impl Change {
             Some(name) => session.open_snapshot(&name, &tables::options(Verify::Quick))?,
             None => Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables: Vec::new() },
         };
-        let is_new = (making.create && !is_there).then_some(!had_folder);
+        let is_new = is_made.then_some(!had_folder);
         Ok(Change { session, snapshot, is_live, is_new })
     }
 
@@ -230,12 +230,11 @@ impl Change {
 
     /// Leaves everything as it was; a store that was made for this change goes again.
     pub fn give_up(self, folder: &Path) {
-        let is_new = self.is_new;
         drop(self.snapshot);
-        // What went wrong before is what is told.
-        let _ = self.session.close();
-        if let Some(is_new) = is_new {
-            tables::remove_new(folder, is_new);
+        match self.is_new {
+            Some(is_new) => tables::remove_new(self.session, folder, is_new),
+            // What went wrong before is what is told.
+            None => drop(self.session.close()),
         }
     }
 }

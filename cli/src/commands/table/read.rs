@@ -118,7 +118,7 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
         }
     }
     if value.is_none() && (arguments.raw || format == Format::Table) {
-        eprintln!("{absent}");
+        complain!("{absent}");
     }
     Ok(Verdict::found(value.is_some()))
 }

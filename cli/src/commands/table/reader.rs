@@ -229,7 +229,7 @@ impl<'a> Reader<'a> {
                 (None, Some(before)) => format!("keys before {before}"),
                 (Some(after), Some(before)) => format!("keys after {after} and before {before}"),
             };
-            eprintln!("left out: {keys}: {}", lost.detail);
+            complain!("left out: {keys}: {}", lost.detail);
         }
         if !self.lost.is_empty() && is_whole_table {
             let stats = self.table.stats()?;
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
                 .map(|entries| entries.saturating_sub(self.count));
             let missing =
                 if least == most { most.to_string() } else { format!("{least} to {most}") };
-            eprintln!("{} entries printed; {missing} are missing", self.count);
+            complain!("{} entries printed; {missing} are missing", self.count);
         }
         Ok(self.lost.is_empty())
     }

@@ -73,11 +73,12 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
         None => only_snapshot(arguments)?,
     };
     let new_name = arguments.new_name.as_deref().unwrap_or(&name);
-    let was_there = (arguments.store.join("session").is_file(), arguments.store.is_dir());
-    let session = if arguments.create {
-        tables::open_or_create(&arguments.store, SessionOptions::default())?
+    let had_folder = arguments.store.is_dir();
+    let (session, is_made) = if arguments.create {
+        tables::open_or_make(&arguments.store, SessionOptions::default())?
     } else {
-        tables::open(&arguments.store, SessionOptions::default()).map_err(tables::or_create)?
+        let options = SessionOptions::default();
+        (tables::open(&arguments.store, options).map_err(tables::or_create)?, false)
     };
     let checked = tables::check_user_name(new_name);
     let checked = checked.map_err(|error| Error::invalid(format!("{error}, with --as")));
@@ -86,9 +87,10 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
             session.import_snapshot(&source, &name, new_name, verify(arguments.full))
         })
     });
-    session.close()?;
-    if let (Err(_), false) = (&moved, was_there.0) {
-        tables::remove_new(&arguments.store, !was_there.1);
+    if moved.is_err() && is_made {
+        tables::remove_new(session, &arguments.store, !had_folder);
+    } else {
+        session.close()?;
     }
     let moved = moved?;
     done(new_name, "imported", moved, format)
