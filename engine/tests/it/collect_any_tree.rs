@@ -18,7 +18,7 @@ fn content(tree: &Tree) -> Result<Content> {
     let mut found = Content::new();
     tree.fold::<&[u8]>(&[], None, Order::Sorted, |path, tree| {
         if let Some(value) = tree.to_value()? {
-            found.insert(path.to_vec(), value.to_vec());
+            found.insert(path.to_vec(), value);
         }
         Ok(())
     })?;
@@ -85,7 +85,7 @@ impl World {
     }
 
     fn change(&mut self, held: &mut Held) -> Result<()> {
-        for _ in 0..1 + self.random.below(12) {
+        for _ in 0..=self.random.below(12) {
             let key = self.random.below(400);
             let path = vec![
                 format!("d{}", key % 3).into_bytes(),
