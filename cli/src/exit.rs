@@ -1,6 +1,7 @@
 //! How the program ends: 0 yes or sound, 1 no, 2 could not run, 3 damaged. The same in every command.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use varvite::{Error, Kind};
 
@@ -11,6 +12,19 @@ use crate::progress;
 const DAMAGED: u8 = 3;
 /// The exit code when the arguments are wrong.
 const USAGE: u8 = 2;
+
+/// Something damaged was seen, whoever listens.
+static DAMAGE: AtomicBool = AtomicBool::new(false);
+
+/// Something damaged was seen: who has read enough of the output is told at least this.
+pub fn note_damage() {
+    DAMAGE.store(true, Ordering::Relaxed);
+}
+
+/// The exit code when nobody reads the output any more.
+fn unheard() -> u8 {
+    if DAMAGE.load(Ordering::Relaxed) { DAMAGED } else { 0 }
+}
 
 /// What a command found when it could run; its number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +110,7 @@ pub fn ended(outcome: Outcome) -> u8 {
     progress::tell();
     let ended = match outcome {
         Ok(verdict) => records::finish(verdict as u8, None).map(|()| verdict as u8),
-        Err(Failure::OutputClosed) => return 0,
+        Err(Failure::OutputClosed) => return unheard(),
         Err(Failure::Engine(error)) => {
             complain!("error: {error}");
             let code = code(error.kind());
@@ -108,7 +122,7 @@ pub fn ended(outcome: Outcome) -> u8 {
     };
     match ended.map_err(Failure::from) {
         Ok(code) => code,
-        Err(Failure::OutputClosed) => 0,
+        Err(Failure::OutputClosed) => unheard(),
         Err(Failure::Engine(error)) => {
             complain!("error: {error}");
             code(error.kind())

@@ -12,6 +12,8 @@ use unicode_width::UnicodeWidthStr;
 
 pub use records::{Format, Output};
 
+use crate::text::without_control;
+
 /// Columns of a terminal that does not say how many it has.
 const WIDTH: usize = 80;
 /// Fewer columns than a terminal can have: it does not know.
@@ -56,21 +58,20 @@ pub fn table(header: &[&str]) -> Grid {
 
 /// A grid of a name and a value a row, without a header.
 pub fn record(rows: &[(&str, String)]) -> Grid {
-    let rows = rows.iter().map(|(name, value)| vec![(*name).to_owned(), value.clone()]).collect();
+    let rows =
+        rows.iter().map(|(name, value)| vec![(*name).to_owned(), without_control(value)]).collect();
     Grid { titles: Vec::new(), right: vec![false, true], rows }
 }
 
 impl Grid {
     /// Adds a row.
     pub fn add_row(&mut self, row: Vec<String>) {
-        self.rows.push(row);
+        self.rows.push(row.iter().map(|cell| without_control(cell)).collect());
     }
 
     /// One row a line.
     fn piped(&self) -> String {
-        // A line and a tab within a cell would be taken for those between cells.
-        let clean = |cell: &String| cell.replace('\t', "\\x09").replace('\n', "\\x0a");
-        let line = |row: &Vec<String>| row.iter().map(clean).collect::<Vec<_>>().join("\t");
+        let line = |row: &Vec<String>| row.join("\t");
         self.rows.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
@@ -196,7 +197,7 @@ mod tests {
         grid.add_row(vec!["a\tb".to_owned(), "2".to_owned()]);
         assert_eq!(grid.piped(), format!("{long}\t1\na\\x09b\t2"));
         assert!(grid.drawn(200).lines().any(|line| line.contains(&long) && line.contains('│')));
-        assert_eq!(grid.drawn(80), format!("name: {long}\nsize: 1\n\nname: a\tb\nsize: 2"));
+        assert_eq!(grid.drawn(80), format!("name: {long}\nsize: 1\n\nname: a\\x09b\nsize: 2"));
         assert_eq!(record(&[("on disk", "5 B".to_owned())]).drawn(10), "on disk: 5 B");
     }
 

@@ -61,6 +61,14 @@ impl Notation {
         }
     }
 
+    /// The step of a path as it is printed: a "/" in it is no end of it.
+    pub fn show_step(self, step: &[u8]) -> String {
+        match self {
+            Notation::Hex => self.show(step),
+            Notation::Text => self.show(step).replace('/', "\\x2f"),
+        }
+    }
+
     /// `bytes` as they can be typed, with every one of them as an escape.
     pub fn show_all(self, bytes: &[u8]) -> String {
         match self {
@@ -128,11 +136,25 @@ pub fn put_both(object: &mut Value, name: &str, bytes: &[u8]) {
 /// Puts a path into a JSON object: its steps in hexadecimal, and as it is typed.
 pub fn put_path(object: &mut Value, path: &[Vec<u8>]) {
     let join = |notation: Notation| {
-        path.iter().map(|step| notation.show(step)).collect::<Vec<_>>().join("/")
+        path.iter().map(|step| notation.show_step(step)).collect::<Vec<_>>().join("/")
     };
     object["path"] = path.iter().map(|step| hex::encode(step)).collect::<Vec<_>>().into();
     object["path_text"] = join(Notation::Text).into();
     object["path_hex"] = join(Notation::Hex).into();
+}
+
+/// `text` with its control characters as escapes, and nothing else.
+pub fn without_control(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            let mut buffer = [0; 4];
+            character.encode_utf8(&mut buffer).bytes().for_each(|byte| push(&mut shown, byte));
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 fn escape(bytes: &[u8]) -> String {
@@ -197,6 +219,9 @@ mod tests {
         }
         assert_eq!(Notation::Text.show("é\n\\".as_bytes()), "é\\x0a\\\\");
         assert_eq!(Notation::Text.show(b"\xc3\xa9 \xff"), "\\xc3\\xa9 \\xff");
+        let path = [b"a/b".to_vec(), b"c".to_vec()];
+        let shown: Vec<_> = path.iter().map(|step| Notation::Text.show_step(step)).collect();
+        assert_eq!(Notation::Text.path(&shown.join("/")).unwrap(), path);
     }
 
     #[test]

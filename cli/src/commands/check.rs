@@ -13,7 +13,7 @@ use varvite::table::{check, inspect};
 
 use super::context::check as context;
 use crate::advice;
-use crate::exit::{Outcome, Verdict};
+use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::Folder;
@@ -65,6 +65,7 @@ impl From<check::Finding> for Finding {
 impl Finding {
     /// Prints it with who needs the file.
     pub fn show(&self) -> std::io::Result<()> {
+        exit::note_damage();
         let live = self.live_tables.iter().map(|name| format!("live table {name}"));
         let users: Vec<_> = self.snapshots.iter().cloned().chain(live).collect();
         let is_of_all = ["checkpoint", "log"].contains(&&*self.file);

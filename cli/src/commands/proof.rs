@@ -363,7 +363,7 @@ fn show(arguments: &Show, format: Format) -> Outcome {
     };
     let form = if proof.is_stream() { "stream" } else { "tree" };
     let path = |path: &[Vec<u8>]| {
-        path.iter().map(|step| notation.show(step)).collect::<Vec<_>>().join("/")
+        path.iter().map(|step| notation.show_step(step)).collect::<Vec<_>>().join("/")
     };
     let listed = shown.iter().take(arguments.limit);
     if format == Format::Json {

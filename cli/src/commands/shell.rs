@@ -284,7 +284,7 @@ impl Offers {
         let path = Notation::Text.path(folder)?;
         let children = tree.list(&path, 0, OFFERED as u64)?.into_iter();
         let names = children.map(|(name, child)| {
-            let name = Notation::Text.show(&name);
+            let name = Notation::Text.show_step(&name);
             let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
             if child.kind() == Kind::Directory { name + "/" } else { name }
         });
@@ -301,7 +301,12 @@ fn quoted(word: String) -> String {
     if !word.contains([' ', '"', '\'']) {
         return word;
     }
-    if word.contains('\'') { format!("\"{word}\"") } else { format!("'{word}'") }
+    match (word.contains('\''), word.contains('"')) {
+        (false, _) => format!("'{word}'"),
+        (true, false) => format!("\"{word}\""),
+        // No quote is right for both: one of them is written as its byte.
+        (true, true) => format!("'{}'", word.replace('\'', "\\x27")),
+    }
 }
 
 #[cfg(test)]
@@ -317,6 +322,8 @@ mod tests {
         assert_eq!(split("   "), Vec::<String>::new());
         assert_eq!(split(&quoted("it's".to_owned())), ["it's"]);
         assert_eq!(split(&quoted("two words".to_owned())), ["two words"]);
+        let both = split(&quoted("it's \"x\"".to_owned()));
+        assert_eq!(Notation::Text.parse("key", &both[0]).unwrap(), b"it's \"x\"");
     }
 
     /// A few commands of the program.

@@ -1,4 +1,4 @@
-//! Dates as people write them: `2026-01-31`, `2026-01-31T12:00:00Z`, or seconds since 1970.
+//! Dates as people write them: `2026-01-31`, `2026-01-31T12:00:00Z`, or seconds since 1970, also as `@0`.
 
 use varvite::{Error, Result};
 
@@ -41,13 +41,18 @@ pub fn iso(seconds: i64) -> String {
 pub fn parse(text: &str) -> Result<i64> {
     read(text).ok_or_else(|| {
         Error::invalid(format!(
-            "\"{text}\" is no date: write 2026-01-31, 2026-01-31T12:00:00Z, or seconds since 1970"
+            "\"{text}\" is no date: write 2026-01-31, 2026-01-31T12:00:00Z (in UTC), or seconds since 1970, as @0"
         ))
     })
 }
 
 fn read(text: &str) -> Option<i64> {
-    if let Ok(seconds) = text.parse() {
+    if let Some(seconds) = text.strip_prefix('@') {
+        return seconds.parse().ok();
+    }
+    // Four digits are a year, and eight a day without its dashes, to whoever writes them.
+    let is_dated = [4, 8].contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    if let (false, Ok(seconds)) = (is_dated, text.parse()) {
         return Some(seconds);
     }
     let (date_text, time) = match text.split_once(['T', ' ']) {

@@ -37,7 +37,8 @@ impl View {
     /// The same for people; bytes that are none of it are shown as bytes, and said to be.
     pub fn show(self, notation: Notation, bytes: &[u8]) -> String {
         match self.value(bytes) {
-            Value::String(text) => text,
+            // What is left of text would move the cursor, or end the line.
+            Value::String(text) => super::without_control(&text),
             Value::Null => {
                 let name =
                     self.to_possible_value().map_or(String::new(), |it| it.get_name().to_owned());
@@ -58,7 +59,7 @@ mod tests {
         assert_eq!(shown(View::U64le, &[5, 0, 0, 0, 0, 0, 0, 0]), "5");
         assert_eq!(shown(View::U64be, &[0, 0, 0, 0, 0, 0, 1, 0]), "256");
         assert_eq!(shown(View::U64be, b"short"), "short (not u64be)");
-        assert_eq!(shown(View::Utf8, "a\té".as_bytes()), "a\té");
+        assert_eq!(shown(View::Utf8, "a\té\\".as_bytes()), "a\\x09é\\");
         assert_eq!(shown(View::Utf8, b"\xff"), "\\xff (not utf8)");
         assert_eq!(shown(View::Cbor, &[0x82, 1, 0x61, b'a']), "[1, \"a\"]");
         assert_eq!(shown(View::Cbor, &[0x82, 1]), "\\x82\\x01 (not cbor)");

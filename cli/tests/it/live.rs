@@ -423,4 +423,8 @@ fn strange_arguments_and_closed_outputs_are_no_panic() {
     varvite(&["context", "create", text(folder.path())]).yes();
     let log = ["context", "log", text(folder.path()), "--since", "9223372036854775807-01-01"];
     varvite(&log).error(2, &["is no date"]);
+    for year in ["2026", "20260103"] {
+        varvite(&[&log[..4], &[year]].concat()).error(2, &["is no date", "@0"]);
+    }
+    assert_eq!(varvite(&[&log[..4], &["@2026"]].concat()).code, 0);
 }

@@ -75,8 +75,70 @@ fn a_context_takes_what_another_dumped() {
     );
     fs::write(&dump, "{\"path\":[\"61\"],\"value\":\"01\"}\n{\"path\":[],\"value\":\"0\"}\n")
         .unwrap();
-    varvite(&["context", "load", &two, "main", text(&dump)]).error(3, &["line 2", "expected"]);
+    let load = ["context", "load", &two, "main", text(&dump)];
+    varvite(&[&load[..], &["--replace"]].concat()).error(3, &["line 2", "expected"]);
+    varvite(&load).error(2, &["line 1", "\"a\" is a directory of 1", "--replace"]);
+    let put = ["context", "put", &two, "main"];
+    varvite(&[&put[..], &["a", "v"]].concat()).error(2, &["\"a\" is a directory of 1"]);
+    varvite(&[&put[..], &["c/x/y", "v"]].concat()).error(2, &["\"c\" is a value"]);
     assert_eq!(varvite(&["context", "dump", &two, "main"]).yes(), all, "nothing was committed");
+    varvite(&[&put[..], &["c/x/y", "v", "--replace"]].concat()).yes();
+    assert_eq!(varvite(&["context", "get", &two, "main", "c/x/y"]).yes(), "v\n");
+}
+
+#[test]
+fn what_is_listed_can_be_typed() {
+    let folder = TempDir::new().unwrap();
+    let store = text(folder.path());
+    varvite(&["context", "create", store]).yes();
+    varvite(&["context", "put", store, "main", "d/x\\x2fy", "one"]).yes();
+    varvite(&["context", "put", store, "main", "d/x/y", "two"]).yes();
+    let listed = varvite(&["context", "ls", store, "main", "d"]).yes();
+    let names: Vec<_> = listed.lines().filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!(names, ["x", "x\\x2fy"]);
+    assert_eq!(varvite(&["context", "get", store, "main", "d/x\\x2fy"]).yes(), "one\n");
+    let json = varvite(&["context", "ls", store, "main", "d", "--format", "json"]).yes();
+    assert!(json.contains("x\\\\x2fy"), "{json}");
+}
+
+#[test]
+fn numbers_that_are_to_be_added_are_looked_at_on_every_way() {
+    let (folder, store) = store();
+    let lines = folder.path().join("lines");
+    let one = "\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00";
+    varvite(&["table", "put", &store, "c", "x", one, "--operator", "add-u64"]).yes();
+    fs::write(&lines, "x\t5\n").unwrap();
+    let put = ["table", "put", &store, "c", "--from", text(&lines)];
+    varvite(&put).error(2, &["8 bytes"]);
+    fs::write(&lines, "{\"key\":\"x\",\"value\":\"7\"}\n").unwrap();
+    varvite(&["table", "load", &store, "c", text(&lines), "--into"]).error(2, &["8 bytes"]);
+    assert_eq!(varvite(&["table", "get", &store, "c", "x"]).yes(), format!("{one}\n"));
+}
+
+#[test]
+fn what_a_failed_put_leaves_in_live_tables_is_told() {
+    let folder = TempDir::new().unwrap();
+    let (store, lines) = (folder.path().join("live"), folder.path().join("lines"));
+    let good: String = (0..60_000).map(|n| format!("k{n}\tv{n:0>90}\n")).collect();
+    fs::write(&lines, good + "no tab\n").unwrap();
+    let put = ["table", "put", text(&store), "t", "--from", text(&lines), "--live", "--create"];
+    varvite(&["table", "put", text(&store), "t", "a", "1", "--live", "--create"]).yes();
+    varvite(&put).error(2, &["line 60001", "entries, which stay"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn damage_is_told_also_to_who_reads_one_line() {
+    let (folder, store) = store();
+    let segment = fs::read_dir(folder.path().join("s/segments"));
+    let segment = segment.unwrap().next().unwrap().unwrap().path();
+    crate::exits::flip(&segment, 4100);
+    let program = env!("CARGO_BIN_EXE_varvite");
+    // Something longer than the reader waits for, so that the pipe is closed when it is written.
+    let script =
+        format!("{program} check {store} | (exec 0<&-; sleep 0.2); echo ${{PIPESTATUS[0]}}");
+    let ran = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "3\n");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use varvite::irmin_pack as irmin;
 use varvite::{Error, Kind, Result};
 
 use crate::advice::{self, CHECK, CONTEXT_MIGRATE};
-use crate::exit::{Outcome, Verdict};
+use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{self, Progress, Unit};
 use crate::store::context::{Folder, commit, text};
@@ -171,7 +171,7 @@ impl Walk {
             from += page.len() as u64;
             let is_last = (page.len() as u64) < PAGE;
             for (name, child) in page {
-                path.push(Notation::Text.show(&name));
+                path.push(Notation::Text.show_step(&name));
                 found.extend(self.tree(&child, path)?.iter());
                 path.pop();
                 children = match (children, child.hash()) {
@@ -310,6 +310,7 @@ fn walk_all(walk: &mut Walk, store: &Store) -> Result<()> {
 
 impl Finding {
     fn show(&self) -> std::io::Result<()> {
+        exit::note_damage();
         let at = self.path.as_ref().map_or(String::new(), |path| format!("\"{path}\": "));
         let named = self.commits.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>();
         let more = self.commits.len() - named.len();

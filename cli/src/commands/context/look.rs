@@ -143,7 +143,7 @@ impl Place {
             known -= 1;
         }
         let shown = |steps: &[Vec<u8>]| {
-            let steps: Vec<_> = steps.iter().map(|step| self.notation().show(step)).collect();
+            let steps: Vec<_> = steps.iter().map(|step| self.notation().show_step(step)).collect();
             if steps.is_empty() {
                 "the root".to_owned()
             } else {
@@ -282,7 +282,13 @@ pub fn ls(arguments: &Page, format: Format) -> Outcome {
             Some(value) => value.len() as u64,
             None => child.length::<&[u8]>(&[])?,
         };
-        rows.push((notation.show(name), child.kind(), length, text(&child.hash()?), name.clone()));
+        rows.push((
+            notation.show_step(name),
+            child.kind(),
+            length,
+            text(&child.hash()?),
+            name.clone(),
+        ));
     }
     let kind = |kind| if kind == Kind::Value { "value" } else { "directory" };
     if format == Format::Json {
@@ -362,7 +368,7 @@ pub fn draw(arguments: &Drawing, format: Format) -> Outcome {
         } else {
             let indent = "  ".repeat(path.len() - 1);
             let what = print::counted(length, unit[0], unit[1]);
-            print::line(&format!("{indent}{}  ({what})", notation.show(name)))
+            print::line(&format!("{indent}{}  ({what})", notation.show_step(name)))
         };
         failed = failed.take().or(said.err());
         Ok(())
@@ -419,7 +425,7 @@ pub fn du(place: &Place, format: Format) -> Outcome {
     let mut rows: Vec<(String, u64, u64)> = Vec::new();
     tree.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Sorted, |path, tree| {
         if path.len() == 1 {
-            rows.push((notation.show(&path[0]), 0, 0));
+            rows.push((notation.show_step(&path[0]), 0, 0));
         }
         if let Some(value) = tree.to_value()? {
             let row = rows.last_mut().expect("a child comes before what is below it");
@@ -469,7 +475,7 @@ pub fn diff(arguments: &Between, format: Format) -> Outcome {
             }
             records::record(record)
         } else {
-            let path: Vec<_> = path.iter().map(|step| notations.path().show(step)).collect();
+            let path: Vec<_> = path.iter().map(|step| notations.path().show_step(step)).collect();
             let bytes = |value: Option<&Vec<u8>>| {
                 value.map(|value| notations.value().show_up_to(value, most))
             };

@@ -67,6 +67,9 @@ pub struct Put {
     path: String,
     /// The value
     value: String,
+    /// Also where a directory is, or a value is on the way, which it takes the place of
+    #[arg(long)]
+    replace: bool,
     #[command(flatten)]
     notations: Notations,
     #[command(flatten)]
@@ -85,6 +88,9 @@ pub struct Load {
     /// File to read; `-` for standard input
     #[arg(default_value = "-")]
     file: PathBuf,
+    /// Also where a directory is, or a value is on the way, which an entry takes the place of
+    #[arg(long)]
+    replace: bool,
     #[command(flatten)]
     info: Info,
 }
@@ -259,12 +265,18 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
     let value = arguments.notations.value().parse("value", &arguments.value)?;
     let message = format!("put {}", arguments.path);
     let Put { store, branch, info, .. } = arguments;
-    change(store, branch, info, &message, |tree| tree.add(&path, &value), format)
+    let action = |tree: &mut Tree| {
+        if !arguments.replace {
+            expect_room(tree, &path)?;
+        }
+        tree.add(&path, &value)
+    };
+    change(store, branch, info, &message, action, format)
 }
 
 /// Runs `load`.
 pub fn load(arguments: &Load, format: Format) -> Outcome {
-    let Load { store, branch, info, file } = arguments;
+    let Load { store, branch, info, file, replace } = arguments;
     let (name, input) = input::open(file)?;
     let mut bar = Progress::endless("loading", Unit::Items);
     let action = |tree: &mut Tree| {
@@ -282,12 +294,42 @@ pub fn load(arguments: &Load, format: Format) -> Outcome {
                     format!("{}: {what}, as {CONTEXT_DUMP} prints it", place()),
                 )
             })?;
+            if !replace {
+                expect_room(tree, &path).map_err(|error| error.context(place()))?;
+            }
             tree.add(&path, &value).map_err(|error| error.context(place()))?;
             bar.set(index as u64 + 1);
         }
         Ok(())
     };
     change(store, branch, info, &format!("load {}", file.display()), action, format)
+}
+
+/// `Invalid` when a value at `path` would take the place of a directory, or of a value on the way.
+fn expect_room(tree: &Tree, path: &[Vec<u8>]) -> Result<()> {
+    let shown = |path: &[Vec<u8>]| {
+        path.iter().map(|step| Notation::Text.show_step(step)).collect::<Vec<_>>().join("/")
+    };
+    let in_place = match tree.find_tree(path)? {
+        Some(there) if there.kind() == varvite::context::Kind::Directory => {
+            format!("\"{}\" is a directory of {}", shown(path), tree.length(path)?)
+        }
+        Some(_) => return Ok(()),
+        None => {
+            let mut above = (1..path.len()).map(|steps| &path[..steps]);
+            let value = above.find_map(|path| match tree.mem(path) {
+                Ok(false) => None,
+                outcome => Some(outcome.map(|_| path)),
+            });
+            match value.transpose()? {
+                None => return Ok(()),
+                Some(path) => format!("\"{}\" is a value", shown(path)),
+            }
+        }
+    };
+    Err(Error::invalid(format!(
+        "{in_place}, which would be gone: choose another path, or say --replace"
+    )))
 }
 
 /// The path and value of a line.
@@ -444,7 +486,7 @@ fn conflicts(arguments: &MergeInto, conflicts: &[Conflict], format: Format) -> O
     let notation = Notation::new(arguments.hex);
     let mut table = print::table(&["path", "base", "ours", "theirs"]);
     for conflict in conflicts {
-        let path: Vec<_> = conflict.path.iter().map(|step| notation.show(step)).collect();
+        let path: Vec<_> = conflict.path.iter().map(|step| notation.show_step(step)).collect();
         table.add_row(vec![
             path.join("/"),
             side(notation, conflict.base.as_ref())?,

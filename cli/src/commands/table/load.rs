@@ -209,13 +209,44 @@ pub struct Filling<'a> {
     done: u64,
 }
 
+/// What is said of entries that a failure leaves in a live table.
+const STAY: &str = "entries, which stay";
+
+/// `Invalid` when `value` is to be added to numbers and is none.
+fn check_number(table: &Table, value: &[u8]) -> Result<()> {
+    let adds = table.options().operator.as_ref().is_some_and(|own| own.name() == "add-u64");
+    if !adds || value.len() == 8 {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "table {} adds numbers of 8 bytes, the least first, and one of {} bytes is none",
+        table.name(),
+        value.len()
+    )))
+}
+
 impl<'a> Filling<'a> {
     pub fn new(session: &'a Session, table: &'a mut Table) -> Self {
         Filling { session, table, batch: Batch::new(), bytes: 0, done: 0 }
     }
 
-    /// Takes an entry.
+    /// Takes an entry; what fails says how many are in, where those stay.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        check_number(self.table, value)?;
+        self.take(key, value).map_err(|error| self.told(error))
+    }
+
+    /// The same error, with what it leaves behind.
+    pub fn told(&self, error: Error) -> Error {
+        match self.done {
+            done if self.table.is_live() && done > 0 => {
+                error.context(format!("after {done} {STAY}"))
+            }
+            _ => error,
+        }
+    }
+
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if value.len() <= VALUE_BYTES_MAX {
             self.batch.insert(key, value);
         } else {
@@ -231,7 +262,7 @@ impl<'a> Filling<'a> {
 
     /// Puts what is left; what fails says how many entries are in.
     pub fn finish(mut self) -> Result<()> {
-        self.update()
+        self.update().map_err(|error| self.told(error))
     }
 
     fn update(&mut self) -> Result<()> {
@@ -244,7 +275,7 @@ impl<'a> Filling<'a> {
 
 /// Adds the entries to the table; returns how many there were.
 fn load_into(change: &mut Change, arguments: &Arguments) -> Result<u64> {
-    let (session, is_live) = (change.session.clone(), change.is_live);
+    let session = change.session.clone();
     let mut filling = Filling::new(&session, change.existing(&arguments.table)?);
     let (name, input) = input::open(&arguments.file)?;
     let input = Counted { input, bytes: Rc::default() };
@@ -258,10 +289,11 @@ fn load_into(change: &mut Change, arguments: &Arguments) -> Result<u64> {
         filling.push(key, value)
     });
     bar.finish();
-    let count = count.map_err(|error| match filling.done {
-        done if is_live && done > 0 => error.context(format!("after {done} entries, which stay")),
-        _ => error,
-    })?;
+    let count = match count {
+        // What the entries before have met says so itself.
+        Err(error) if error.detail().contains(STAY) => return Err(error),
+        count => count.map_err(|error| filling.told(error))?,
+    };
     filling.finish()?;
     Ok(count)
 }

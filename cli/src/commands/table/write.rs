@@ -185,21 +185,22 @@ fn put_each_line(
         count += 1;
         let text = line.strip_suffix('\n').unwrap_or(&line);
         let text = text.strip_suffix('\r').unwrap_or(text);
-        let (key, value) = text.split_once('\t').ok_or_else(|| {
-            Error::invalid(format!(
-                "{name}, line {count}: there is no tab between a key and a value"
-            ))
-        })?;
-        let parse = |what, text| {
-            notation
-                .parse(what, text)
-                .map_err(|error| error.context(format!("{name}, line {count}")))
-        };
-        filling.push(&parse("key", key)?, &parse("value", value)?)?;
+        let entry = entry(text, notation)
+            .map_err(|error| filling.told(error.context(format!("{name}, line {count}"))));
+        let (key, value) = entry?;
+        filling.push(&key, &value)?;
         bar.set(count as u64);
     }
     filling.finish()?;
     Ok(count)
+}
+
+/// The key and the value of a line.
+fn entry(line: &str, notation: Notation) -> Result<(Vec<u8>, Vec<u8>)> {
+    let (key, value) = line
+        .split_once('\t')
+        .ok_or_else(|| Error::invalid("there is no tab between a key and a value"))?;
+    Ok((notation.parse("key", key)?, notation.parse("value", value)?))
 }
 
 /// Binds keys to the content of files. Long ones go to the store in pieces.
