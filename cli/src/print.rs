@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 
 pub use records::{Format, Output};
 
-use crate::text::without_control;
+use crate::hex;
 
 /// Columns of a terminal that does not say how many it has.
 const WIDTH: usize = 80;
@@ -66,7 +66,7 @@ pub fn record(rows: &[(&str, String)]) -> Grid {
 impl Grid {
     /// Adds a row.
     pub fn add_row(&mut self, row: Vec<String>) {
-        self.rows.push(row.iter().map(|cell| without_control(cell)).collect());
+        self.rows.push(row.into_iter().map(|cell| without_control(&cell)).collect());
     }
 
     /// One row a line.
@@ -125,6 +125,23 @@ impl Display for Grid {
         let width = comfy_table::Table::new().width().map_or(0, usize::from);
         f.write_str(&self.drawn(if width < WIDTH_MIN { WIDTH } else { width }))
     }
+}
+
+/// `text` with its control characters as escapes, and nothing else.
+pub fn without_control(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            let mut buffer = [0; 4];
+            for byte in character.encode_utf8(&mut buffer).bytes() {
+                shown.push_str("\\x");
+                shown.push_str(&hex::encode(&[byte]));
+            }
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 /// A count with commas: `1,234,567`.

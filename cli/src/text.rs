@@ -143,20 +143,6 @@ pub fn put_path(object: &mut Value, path: &[Vec<u8>]) {
     object["path_hex"] = join(Notation::Hex).into();
 }
 
-/// `text` with its control characters as escapes, and nothing else.
-pub fn without_control(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            let mut buffer = [0; 4];
-            character.encode_utf8(&mut buffer).bytes().for_each(|byte| push(&mut shown, byte));
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
 fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     // Letters that turn up by chance in bytes that are no text would only confuse.

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use super::Notation;
+use crate::print;
 
 /// What the bytes of a value are taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,7 +39,7 @@ impl View {
     pub fn show(self, notation: Notation, bytes: &[u8]) -> String {
         match self.value(bytes) {
             // What is left of text would move the cursor, or end the line.
-            Value::String(text) => super::without_control(&text),
+            Value::String(text) => print::without_control(&text),
             Value::Null => {
                 let name =
                     self.to_possible_value().map_or(String::new(), |it| it.get_name().to_owned());

@@ -119,8 +119,8 @@ fn numbers_that_are_to_be_added_are_looked_at_on_every_way() {
 fn what_a_failed_put_leaves_in_live_tables_is_told() {
     let folder = TempDir::new().unwrap();
     let (store, lines) = (folder.path().join("live"), folder.path().join("lines"));
-    let good: String = (0..60_000).map(|n| format!("k{n}\tv{n:0>90}\n")).collect();
-    fs::write(&lines, good + "no tab\n").unwrap();
+    let good: Vec<_> = (0..60_000).map(|n| format!("k{n}\tv{n:0>90}\n")).collect();
+    fs::write(&lines, good.concat() + "no tab\n").unwrap();
     let put = ["table", "put", text(&store), "t", "--from", text(&lines), "--live", "--create"];
     varvite(&["table", "put", text(&store), "t", "a", "1", "--live", "--create"]).yes();
     varvite(&put).error(2, &["line 60001", "entries, which stay"]);
