@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::disk::{Access, Disk, File, Mode, quietly, remove_quietly};
 
 /// Bytes of a piece.
-const PIECE_BYTES: u64 = 1 << 20;
+const PIECE_BYTES: u64 = 512 << 10;
 
 /// A file on its way out.
 #[derive(Debug)]
@@ -124,9 +124,21 @@ mod tests {
         removals.collect_some(4);
         assert_eq!(left(&disk), 1);
 
+        let (disk, removals) = waiting(&[2 * PIECE_BYTES; 32]);
+        removals.collect_some(64);
+        assert_eq!(left(&disk), 0, "a crowd of 32 is allowed 64 pieces");
+
         let (disk, removals) = waiting(&[3 * PIECE_BYTES; 3]);
         removals.collect_some(4);
-        assert_eq!(left(&disk), 0, "three wait, so up to nine pieces");
+        assert_eq!(
+            left(&disk),
+            2,
+            "three wait, so three pieces: two of the first file, and one of the second"
+        );
+        for there in [2, 1, 1, 1, 0] {
+            removals.collect_piece();
+            assert_eq!(left(&disk), there);
+        }
 
         let (disk, removals) = waiting(&[9 * PIECE_BYTES; 2]);
         removals.collect_some(4);

@@ -16,6 +16,9 @@ use std::sync::{Arc, PoisonError};
 use crate::disk::quietly;
 use crate::sync::{AtomicBool, Mutex, Ordering, RwLock, lock};
 
+/// So many removals that wait are a crowd, of which more is done at a time.
+const CROWD: usize = 16;
+
 /// One that waits: does a piece of it, and says whether it is done.
 type Removal = Box<dyn FnMut() -> bool + Send>;
 
@@ -169,7 +172,14 @@ impl Removals {
     /// more of them and of pieces, so that they stay few however fast they come.
     pub fn collect_some(&self, least: usize) {
         let count = self.waiting.count();
-        self.collect_from(&self.waiting, least.max(count / 64), (count * count).max(1));
+        let pieces = count.max(count * count / CROWD);
+        self.collect_from(&self.waiting, least.max(count / 64), pieces);
+    }
+
+    /// Does a piece of those that wait, or two when many do: for whoever comes by often.
+    pub fn collect_piece(&self) {
+        let pieces = 1 + self.waiting.count() / CROWD;
+        self.collect_from(&self.waiting, pieces, pieces);
     }
 
     /// Does at most `most` of them, and before that at most `pieces` of those that are not done at once.

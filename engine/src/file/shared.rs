@@ -317,7 +317,7 @@ mod tests {
             assert!(!memory.exists(path).unwrap());
             made.len().unwrap()
         };
-        assert_eq!(left_of("own", true, false), 1 << 20);
+        assert_eq!(left_of("own", true, false), 512 << 10, "a piece is left of it");
         assert_eq!(left_of("linked", true, true), LENGTH);
         assert_eq!(left_of("imported", false, false), LENGTH);
     }

@@ -115,9 +115,10 @@ impl SpareFiles {
         opened.map(Some)
     }
 
-    /// Frees a piece of what is too much: freeing a whole file at once takes milliseconds, for which
-    /// an update would wait.
+    /// Frees a piece of what is too much, and of files that wait to be removed: freeing a whole file at once
+    /// takes milliseconds, for which an update would wait.
     pub fn shed(&self) {
+        self.removals.collect_piece();
         if self.bytes() <= self.bytes_max || !self.removals.may_begin() {
             return;
         }
