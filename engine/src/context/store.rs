@@ -153,9 +153,6 @@ impl Store {
         drop(control);
         // Read again: another writer may have replaced it before the lock was ours.
         let control = load::read_control(&*disk)?;
-        // A process that died may have renamed it and not synced the folder. What is built upon it
-        // from now on must not be found under the one before, whose chunks may be removed next.
-        disk.sync_directory("")?;
         Self::open_with(disk, options, control, Some(lock))
     }
 

@@ -164,6 +164,11 @@ impl Chunk {
         self.slot.pin(file);
     }
 
+    /// Opens the file of this name at its next use, unless it is pinned.
+    pub(crate) fn reopen(&self) {
+        self.slot.reject();
+    }
+
     fn open(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
         if self.verified.load(Ordering::Acquire) {
             return disk.open(&self.path, Mode::Read, Access::Buffered);

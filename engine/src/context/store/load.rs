@@ -314,6 +314,7 @@ impl Store {
     }
 
     fn open_to_write(&mut self, lock_held: Box<dyn Lock>) -> Result<()> {
+        self.make_names_durable()?;
         self.remove_leftovers()?;
         let chunk = self.pack.last_chunk();
         let End { place, first_commit, sealed } = self.end;
@@ -345,6 +346,19 @@ impl Store {
         self.tip = Some(tip);
         self.let_trees_spill();
         Ok(())
+    }
+
+    /// Makes durable what names show: a process that died, or whose sync of the folder failed, had perhaps not
+    /// done it, and a sync need not save what one before it could not. What is built upon these names from now
+    /// on must not be found under those before, whose chunks may be removed next. A control file says what
+    /// chunks had names before it.
+    fn make_names_durable(&self) -> Result<()> {
+        replace::renew(&self.disk, paths::CONTROL)?;
+        let checkpoint = self.control.checkpoint.chunk;
+        for chunk in self.pack.chunks().iter().filter(|chunk| chunk.number > checkpoint) {
+            replace::renew(&self.disk, &chunk.path)?;
+        }
+        self.disk.sync_directory("")
     }
 
     /// Removes files in work, chunks that were never finished, and those of before a clearing. All that
@@ -537,6 +551,8 @@ impl Store {
         let is_other = control.store != self.control.store
             || control.epoch > self.control.epoch
             || (control.epoch == self.control.epoch && control.horizon != self.control.horizon);
+        // Whoever opened the store to write since may have given the last chunk its name anew.
+        self.pack.last_chunk().reopen();
         // A batch whose write failed may have been read whole before the writer took it back.
         let is_still = match self.verify_place(self.end.place) {
             Err(error) if !is_damage(&error) => return Err(error),
