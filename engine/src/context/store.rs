@@ -256,12 +256,15 @@ impl Store {
         let damage = match entries.and_then(|entries| entries.get(commit)) {
             Ok(None) => return Ok(None),
             Ok(Some(offset)) => {
-                if self.has_collected(offset)
-                    || self.commit_at(offset).is_ok_and(|(found, _)| found == *commit)
-                {
+                if self.has_collected(offset) {
                     return Ok(Some(offset));
                 }
-                format!("it leads commit {} to another place", hash::to_text(commit))
+                match self.commit_at(offset) {
+                    Ok((found, _)) if found == *commit => return Ok(Some(offset)),
+                    // Not of the index: what a writer has taken meanwhile, or a read that failed.
+                    Err(error) if !is_damage(&error) => return Err(error),
+                    _ => format!("it leads commit {} to another place", hash::to_text(commit)),
+                }
             }
             Err(error) if !is_damage(&error) => return Err(error),
             Err(error) => error.to_string(),
@@ -294,6 +297,15 @@ impl Store {
         }
         lock(&self.index).pass(passed, (last, offset.min(next)));
         Ok(place)
+    }
+
+    /// Whether the commit is here, or was until a collection took it. An index that was made again knows
+    /// only those that are here.
+    pub(crate) fn has_taken(&self, commit: &Hash) -> Result<bool> {
+        match &self.history {
+            Some(history) => history.exists(commit),
+            None => Ok(self.find_commit(commit)?.is_some()),
+        }
     }
 
     /// Whether a collection took the commit at `offset`.

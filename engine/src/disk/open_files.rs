@@ -97,6 +97,16 @@ impl Slot {
         lock(&self.held).take()
     }
 
+    /// Puts `file`, which is known, in the place of the open one, unless there is none or it is pinned.
+    pub(crate) fn renew(&self, file: Arc<dyn File>) {
+        let mut held = lock(&self.held);
+        if held.is_some() && self.is_listed.load(Ordering::Relaxed) {
+            let before = held.replace(Held { file, is_checked: true });
+            drop(held);
+            drop(before);
+        }
+    }
+
     /// Closes the file unless it is pinned: then it may have been written, and a sync of another descriptor
     /// would not be told of what was lost.
     pub(crate) fn reject(&self) {

@@ -181,9 +181,10 @@ impl Migration<'_> {
             ));
         }
         self.done.offset = offset;
-        if self.target.exists(hash)? {
+        if self.target.has_taken(hash)? {
             self.done.present += 1;
-            self.base = Some(Base { hash: *hash, root: read.root, tree: None });
+            let is_there = self.target.exists(hash)?;
+            self.base = is_there.then_some(Base { hash: *hash, root: read.root, tree: None });
             return Ok(());
         }
         let what = || format!("commit {}", reader.schema.text(hash));

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use varvite::context::{
-    ChildOrder, CollectPhase, CommitInfo, Configuration, Depth, Hash, Index, Keep, Options, Order,
-    Store, Tree,
+    ChildOrder, CollectPhase, CommitInfo, Configuration, Depth, Hash, Index, Keep, Limits, Merge,
+    Options, Order, Resolution, Sides, Store, Tree,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -571,4 +571,82 @@ fn a_clearing_ends_a_collection() {
         told.commit().unwrap();
     }
     told.expect(&told.store, 0, &[]);
+}
+
+/// A merge without its base would bring back what one side removed.
+#[test]
+fn histories_that_joined_in_what_was_collected_are_not_merged_without_their_base() {
+    for index_lost in [false, true] {
+        let disk = MemoryDisk::seeded(1) as Arc<dyn Disk>;
+        let mut store = Store::create(Arc::clone(&disk), options(Index::Minimal)).unwrap();
+        let mut tree = store.empty_tree();
+        let commit = |store: &mut Store, tree: &mut Tree, parents: &[Hash], date| {
+            store.commit(tree, &CommitInfo::new(parents, date, "", "")).unwrap()
+        };
+        tree.add(&["x"], b"1").unwrap();
+        tree.add(&["stays"], b"0").unwrap();
+        let base = commit(&mut store, &mut tree, &[], 1);
+        let mut ours = tree.clone();
+        ours.remove(&["x"]).unwrap();
+        let ours = commit(&mut store, &mut ours, &[base], 2);
+        tree.add(&["y"], b"2").unwrap();
+        let theirs = commit(&mut store, &mut tree, &[base], 3);
+        tree.add(&["z"], b"3").unwrap();
+        let later = commit(&mut store, &mut tree, &[theirs], 4);
+        let merged = |store: &Store| {
+            let ask = |_: &[Vec<u8>], _: Sides<'_>| Ok(Resolution::Conflict);
+            store.merge_commits(&ours, &theirs, Limits::default(), ask)
+        };
+        let Merge::Merged(tree) = merged(&store).unwrap() else { panic!("both changed something") };
+        assert!(!tree.mem(&["x"]).unwrap() && tree.mem(&["y"]).unwrap());
+        store.collect(&ours).unwrap();
+        while store.collect_step(50).unwrap() {}
+        if index_lost {
+            store.rebuild_index().unwrap();
+        }
+        assert_eq!(merged(&store).unwrap_err().kind(), Kind::Collected);
+        let common = |ours, theirs| store.lowest_common_ancestors(ours, theirs, Limits::default());
+        assert_eq!(common(&ours, &later).unwrap_err().kind(), Kind::Collected);
+        assert_eq!(common(&theirs, &later).unwrap(), [theirs], "they join in what stands");
+    }
+}
+
+#[test]
+fn a_reader_told_of_what_was_collected_takes_no_index_for_damaged() {
+    let disk = MemoryDisk::seeded(1) as Arc<dyn Disk>;
+    let few = Options { max_open_files: Some(2), ..options(Index::Minimal) };
+    let mut told = Told::new(Arc::clone(&disk), options(Index::Minimal)).unwrap();
+    for _ in 0..12 {
+        told.commit().unwrap();
+    }
+    let reader = Store::open_read_only(Arc::clone(&disk), few).unwrap();
+    told.store.collect(&told.commits[TARGET]).unwrap();
+    told.finish(100).unwrap();
+    let mut collected = 0;
+    for number in 0..TARGET {
+        if let Err(error) = reader.checkout(&told.commits[number]).map(|_| ()) {
+            assert_eq!(error.kind(), Kind::Collected, "{error}");
+            collected += 1;
+        }
+    }
+    assert!(collected > 0);
+    assert_eq!(reader.warnings(), Vec::<String>::new());
+}
+
+/// An opening to write gives chunks that no control file names their names anew; whoever reads them goes on.
+#[test]
+fn a_reader_follows_a_writer_that_was_opened_anew() {
+    let disk = MemoryDisk::seeded(1) as Arc<dyn Disk>;
+    let mut told = Told::new(Arc::clone(&disk), options(Index::Minimal)).unwrap();
+    told.commit().unwrap();
+    let mut reader = Store::open_read_only(Arc::clone(&disk), options(Index::Minimal)).unwrap();
+    for _ in 0..6 {
+        told.commit().unwrap();
+        reader.reload().unwrap();
+        drop(told.store);
+        told.store = Store::open(Arc::clone(&disk), options(Index::Minimal)).unwrap();
+        let new = told.commit().unwrap();
+        reader.reload().unwrap();
+        assert!(reader.exists(&new).unwrap());
+    }
 }

@@ -164,11 +164,6 @@ impl Chunk {
         self.slot.pin(file);
     }
 
-    /// Opens the file of this name at its next use, unless it is pinned.
-    pub(crate) fn reopen(&self) {
-        self.slot.reject();
-    }
-
     fn open(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
         if self.verified.load(Ordering::Acquire) {
             return disk.open(&self.path, Mode::Read, Access::Buffered);
@@ -256,6 +251,21 @@ impl Files {
         let open = || chunk.open(&*self.disk, self.store);
         // Whoever opens it checks it.
         self.open.get(&chunk.slot, open, |_| Ok(()))
+    }
+
+    /// Reads `chunk`, if its file is open, by the file that has its name now. Where that is none of this chunk,
+    /// or there is none, the open one has all that there was.
+    pub(crate) fn renew(&self, chunk: &Arc<Chunk>) -> Result<()> {
+        if chunk.slot.open_file().is_none() {
+            return Ok(());
+        }
+        match chunk.open(&*self.disk, self.store) {
+            Ok(file) => chunk.slot.renew(file),
+            Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Invalid | Kind::Missing) => {
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// The open file of `chunk` counts, and others make room.

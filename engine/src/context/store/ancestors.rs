@@ -10,7 +10,7 @@ use super::Store;
 use crate::context::files::commit::Commit;
 use crate::context::hash::Hash;
 use crate::context::observer::Operation;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 
 /// How far the past of commits is looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl<'a> Past<'a> {
                 }
             }
         }
-        let mut lowest = Vec::new();
+        let (mut lowest, mut ended) = (Vec::new(), 0);
         while !open.is_empty() {
             let (sequence, commit) = queue.pop().expect("what is open is in the queue");
             open.remove(&commit);
@@ -117,7 +117,10 @@ impl<'a> Past<'a> {
             }
             let Some(ancestry) = self.ancestry(&commit)? else { continue };
             for parent in &ancestry.parents {
-                let Some(of_parent) = self.ancestry(parent)? else { continue };
+                let Some(of_parent) = self.ancestry(parent)? else {
+                    ended |= if passed_on & STALE == 0 { passed_on } else { 0 };
+                    continue;
+                };
                 if of_parent.sequence >= sequence {
                     return Ok(None);
                 }
@@ -133,8 +136,26 @@ impl<'a> Past<'a> {
                 }
             }
         }
+        self.expect_all(ended)?;
         lowest.reverse();
         Ok(Some(lowest.into_iter().map(|(_, commit)| commit).collect()))
+    }
+
+    /// `Collected` when both histories ended where a collection may have taken the commits in which they join.
+    /// An index that was made again does not know these, so any parent that is not there may be one.
+    fn expect_all(&self, ended: u8) -> Result<()> {
+        let horizon = &self.store.control.horizon;
+        if ended != OURS | THEIRS || horizon.commit == 0 || self.store.history.is_some() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Collected,
+            format!(
+                "the histories may join in commits that were collected from the store at {}: ask a store \
+                 that keeps a longer history, or merge their trees with a base of your choice",
+                self.store.disk.root()
+            ),
+        ))
     }
 
     /// Every ancestor of `heads` in the store, they included.
@@ -157,6 +178,17 @@ impl<'a> Past<'a> {
         let ours = self.ancestors(ours.iter().copied())?;
         let theirs = self.ancestors(theirs.iter().copied())?;
         let common: Vec<Hash> = ours.intersection(&theirs).copied().collect();
+        let mut ended = 0;
+        for (side, flag) in [(&ours, OURS), (&theirs, THEIRS)] {
+            for commit in
+                side.iter().filter(|commit| !(ours.contains(*commit) && theirs.contains(*commit)))
+            {
+                for parent in self.ancestry(commit)?.expect("it was found").parents {
+                    ended |= if side.contains(&parent) { 0 } else { flag };
+                }
+            }
+        }
+        self.expect_all(ended)?;
         let mut parents = Vec::new();
         for commit in &common {
             parents.extend(self.ancestry(commit)?.expect("it was found").parents);
@@ -192,8 +224,8 @@ impl Store {
     /// other. A commit is an ancestor of itself.
     ///
     /// Reads the commits that only one of them descends from, and about as many more; parents that
-    /// are not in the store end a history. `Missing` when one of the two is not there, `Invalid` when
-    /// a limit is passed.
+    /// are not in the store end a history. `Missing` when one of the two is not there, `Collected` when
+    /// they may join in what was collected, `Invalid` when a limit is passed.
     pub fn lowest_common_ancestors(
         &self,
         ours: &Hash,

@@ -193,8 +193,13 @@ impl Store {
     /// `Corrupt` when no commit is where history is said to begin.
     fn verify_horizon(&self) -> Result<()> {
         let Horizon { commit, sequence, .. } = self.control.horizon;
-        if commit == 0 || self.commit_at(commit).is_ok_and(|(_, body)| body.sequence == sequence) {
+        if commit == 0 {
             return Ok(());
+        }
+        match self.commit_at(commit) {
+            Ok((_, body)) if body.sequence == sequence => return Ok(()),
+            Err(error) if !is_damage(&error) => return Err(error),
+            _ => {}
         }
         let expected = format!("a commit of sequence {sequence} at logical offset {commit}");
         Err(Error::corrupt(paths::CONTROL, Position::start().offset, expected, "none"))
@@ -552,7 +557,7 @@ impl Store {
             || control.epoch > self.control.epoch
             || (control.epoch == self.control.epoch && control.horizon != self.control.horizon);
         // Whoever opened the store to write since may have given the last chunk its name anew.
-        self.pack.last_chunk().reopen();
+        self.pack.files.renew(&self.pack.last_chunk())?;
         // A batch whose write failed may have been read whole before the writer took it back.
         let is_still = match self.verify_place(self.end.place) {
             Err(error) if !is_damage(&error) => return Err(error),

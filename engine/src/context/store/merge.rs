@@ -34,7 +34,8 @@ impl Store {
     /// `resolve` is asked about each value that both changed. Where histories cross, it is asked for
     /// merges of their common ancestors too; what it leaves a conflict there is as before both.
     /// Costs the walk of [`Store::lowest_common_ancestors`] and the changes since. `Missing` when a
-    /// commit is not there, `Invalid` when a limit is passed.
+    /// commit is not there, `Collected` when the two may join in what was collected, `Invalid` when a limit
+    /// is passed.
     pub fn merge_commits(
         &self,
         ours: &Hash,
