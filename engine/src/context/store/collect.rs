@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::collection::Collection;
+use super::collection::{Collection, Sifting};
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Cursor, Horizon, KEPT_MAX, Row, State};
 use crate::context::files::pack::Pack;
-use crate::context::files::rewrite::Rewriting;
+use crate::context::files::rewrite::{Compared, Comparing, Rewriting};
+use crate::context::files::sparse::SparseFile;
 use crate::context::hash::{self, Hash};
 use crate::context::pieces::node::Load;
 use crate::error::{Error, Kind, Result};
@@ -357,13 +358,9 @@ impl Tip {
             }
             return Ok(Some(spent.max(1)));
         }
-        if let Some(rewriting) = &mut collection.rewriting {
-            let gone_on = rewriting.go_on(pack, credits);
-            let (spent, is_done) = gone_on.inspect_err(|_| self.give_up(collection))?;
-            if !is_done {
-                return Ok(Some(spent.max(1)));
-            }
-            return self.end_chunk(pack, writer, collection).map(|()| Some(spent + SWAP));
+        if collection.sifting.is_some() {
+            let sifted = self.sift(pack, writer, collection, credits);
+            return sifted.map(Some).inspect_err(|_| self.give_up(writer, collection));
         }
         match collection.next.checked_sub(1).and_then(|number| writer.row(number)) {
             Some(row) => self.begin_clean(pack, writer, collection, &row).map(Some),
@@ -371,10 +368,16 @@ impl Tip {
         }
     }
 
-    /// A file that could not be written is begun anew by the next step; its room is for others until then.
-    fn give_up(&self, collection: &mut Collection) {
-        if let Some(rewriting) = collection.rewriting.take() {
-            let _ = self.disk.remove(rewriting.path());
+    /// What could not be written is begun anew by the next step; its room is for others until then.
+    fn give_up(&self, writer: &Writer, collection: &mut Collection) {
+        let path = match collection.sifting.take() {
+            Some(Sifting::Rewriting(rewriting)) => rewriting.path().to_owned(),
+            Some(Sifting::Written(path, _)) => path,
+            Some(Sifting::Comparing(_)) | None => return,
+        };
+        // Once the writer is poisoned it is not known what names it.
+        if !writer.poisoned {
+            let _ = self.disk.remove(&path);
         }
     }
 
@@ -416,16 +419,58 @@ impl Tip {
         };
         let chunk = pack.chunk(row.base).filter(|chunk| chunk.has_file());
         let Some(chunk) = chunk else { return pass(collection) };
-        let kept = collection.marks.kept(&chunk);
-        if kept.is_empty() {
+        if !collection.marks.keeps(&chunk) {
             self.swap(pack, writer, collection, Row { state: State::Gone, ..*row })?;
             return Ok(SWAP);
         }
-        if !chunk.is_whole() && pack.kept_records(&chunk)? == kept {
-            return pass(collection);
-        }
-        collection.rewriting = Some(Rewriting::begin(&*self.disk, pack, &chunk, kept)?);
+        collection.sifting = Some(if chunk.is_whole() {
+            Sifting::Rewriting(Rewriting::begin(&*self.disk, pack, &chunk)?)
+        } else {
+            Sifting::Comparing(Comparing::begin(pack, &chunk)?)
+        });
         Ok(CREDIT)
+    }
+
+    /// Goes on with the chunk that is being cleaned; returns what that cost.
+    fn sift(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+        credits: u64,
+    ) -> Result<u64> {
+        match &mut collection.sifting {
+            None => Ok(CREDIT),
+            Some(Sifting::Comparing(comparing)) => {
+                let (spent, outcome) = comparing.go_on(pack, &collection.marks, credits)?;
+                match outcome {
+                    Compared::NotYet => {}
+                    Compared::Equal => {
+                        collection.next -= 1;
+                        collection.sifting = None;
+                    }
+                    Compared::Differs => {
+                        let rewriting = Rewriting::begin(&*self.disk, pack, comparing.chunk())?;
+                        collection.sifting = Some(Sifting::Rewriting(rewriting));
+                    }
+                }
+                Ok(spent + CREDIT)
+            }
+            Some(Sifting::Rewriting(rewriting)) => {
+                let (spent, is_done) = rewriting.go_on(pack, &collection.marks, credits)?;
+                if !is_done {
+                    return Ok(spent.max(1));
+                }
+                let (path, sparse) = (rewriting.path().to_owned(), rewriting.finish()?);
+                collection.sifting = Some(Sifting::Written(path, sparse));
+                writer.syncs += 1;
+                Ok(spent + SWAP)
+            }
+            Some(Sifting::Written(_, sparse)) => {
+                let sparse = *sparse;
+                self.end_chunk(pack, writer, collection, sparse).map(|()| SWAP)
+            }
+        }
     }
 
     /// A chunk was rewritten to its end: what was made takes its place.
@@ -434,26 +479,20 @@ impl Tip {
         pack: &Pack,
         writer: &mut Writer,
         collection: &mut Collection,
+        sparse: SparseFile,
     ) -> Result<()> {
-        let Some(rewriting) = collection.rewriting.take() else { return Ok(()) };
-        let number = collection.next - 1;
-        let row = writer.row(number).expect("it is being rewritten");
-        let path = rewriting.path().to_owned();
-        let sparse = rewriting.finish().inspect_err(|_| drop(self.disk.remove(&path)))?;
+        let row = writer.row(collection.next - 1).expect("it is being rewritten");
         let row = Row { state: State::Sparse(sparse), ..row };
         writer.check_lock()?;
         // A name that a failed sync may have lost is never synced again as if it could come back.
         writer.poisoned = true;
         self.disk.sync_directory("")?;
         writer.poisoned = false;
-        writer.syncs += 2;
+        writer.syncs += 1;
         writer.written_bytes += sparse.bytes;
-        self.swap(pack, writer, collection, row).inspect_err(|_| {
-            if !writer.poisoned {
-                // Nothing names it; it is made anew at the next step.
-                let _ = self.disk.remove(&path);
-            }
-        })
+        self.swap(pack, writer, collection, row)?;
+        collection.sifting = None;
+        Ok(())
     }
 
     /// Puts the file, or none, that `row` says into the place of the one before.
@@ -503,7 +542,7 @@ impl Tip {
             return Err(error);
         }
         pack.forget_chunks(writer.control.chunks[0].number);
-        collection.rewriting = None;
+        collection.sifting = None;
         Ok(None)
     }
 }

@@ -5,7 +5,17 @@ use crate::context::files::barrier::Barrier;
 use crate::context::files::control::{Cursor, Horizon};
 use crate::context::files::marks::Marks;
 use crate::context::files::pack::Pack;
-use crate::context::files::rewrite::Rewriting;
+use crate::context::files::rewrite::{Comparing, Rewriting};
+use crate::context::files::sparse::SparseFile;
+
+/// What becomes of the chunk that is being cleaned.
+#[derive(Debug)]
+pub(super) enum Sifting {
+    Comparing(Comparing),
+    Rewriting(Rewriting),
+    /// A file at this path is whole and synced; nothing names it yet.
+    Written(String, SparseFile),
+}
 
 /// One that is under way.
 #[derive(Debug)]
@@ -17,7 +27,7 @@ pub(super) struct Collection {
     pub(super) cleaning: bool,
     /// The next chunk to be cleaned, by number, is the one before.
     pub(super) next: u64,
-    pub(super) rewriting: Option<Rewriting>,
+    pub(super) sifting: Option<Sifting>,
     pub(super) reclaimed: u64,
 }
 
@@ -26,7 +36,7 @@ impl Collection {
         let marks = Marks::begin(pack, horizon.commit, &horizon.kept);
         let next = pack.chunks().partition_point(|chunk| chunk.base < horizon.offset);
         let next = pack.chunks()[next].number;
-        Collection { horizon, marks, cleaning: false, next, rewriting: None, reclaimed: 0 }
+        Collection { horizon, marks, cleaning: false, next, sifting: None, reclaimed: 0 }
     }
 
     /// What may be referred to beside it.
