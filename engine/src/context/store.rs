@@ -259,10 +259,16 @@ impl Store {
         let damage = match entries.and_then(|entries| entries.get(commit)) {
             Ok(None) => return Ok(None),
             Ok(Some(offset)) => {
-                if self.has_collected(offset)
-                    || self.commit_at(offset).is_ok_and(|(found, _)| found == *commit)
-                {
+                if self.has_collected(offset) {
                     return Ok(Some(offset));
+                }
+                match self.commit_at(offset) {
+                    Ok((found, _)) if found == *commit => return Ok(Some(offset)),
+                    // By a writer beside this reader: the index is right.
+                    Err(error) if error.kind() == Kind::Collected => {
+                        return Err(self.judged(error));
+                    }
+                    _ => {}
                 }
                 format!("it leads commit {} to another place", hash::to_text(commit))
             }
@@ -289,8 +295,9 @@ impl Store {
                 break;
             }
             let (hash, body) = self.commit_at(offset)?;
+            // Of one that is there twice the newer counts.
             if hash == *commit {
-                place = Some(offset);
+                place.get_or_insert(offset);
             }
             passed.push((hash, offset));
             offset = self.commit_before(&body);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use varvite::context::{CommitInfo, Options, Store};
+use varvite::context::{CollectPhase, CommitInfo, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 
@@ -65,4 +65,33 @@ fn a_step_reads_and_writes_a_bounded_amount() {
         commits.push(store.commit(&mut tree, &info).unwrap());
     }
     assert!(store.checkout(&commits[0]).unwrap().mem(&["data", "000", "0"]).unwrap());
+}
+
+/// Values of more than a few KiB are read once, not each with a window of its own.
+#[test]
+fn marking_reads_large_records_once() {
+    let memory = MemoryDisk::seeded(1);
+    let read = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&read);
+    let disk = HookedDisk::counting_reads(memory as Arc<dyn Disk>, move |_, bytes| {
+        count.fetch_add(bytes as u64, Ordering::Relaxed);
+    });
+    let options = Options { seed: Some(9), ..Options::default() };
+    let mut store = Store::create(disk as Arc<dyn Disk>, options).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..500_u32 {
+        tree.add(&["data", &format!("{number}")], &number.to_le_bytes().repeat(1_000)).unwrap();
+    }
+    store.commit(&mut tree, &CommitInfo::new(&[], 0, "a", "b")).unwrap();
+    store.begin_chunk().unwrap();
+    tree.add(&["more"], &[1; 40]).unwrap();
+    let target = store.commit(&mut tree, &CommitInfo::new(&[], 1, "a", "b")).unwrap();
+    let bytes = store.stats().pack_bytes;
+    store.collect(&target).unwrap();
+    let before = read.load(Ordering::Relaxed);
+    while store.collect_status().unwrap().phase == CollectPhase::Marking {
+        assert!(store.collect_step(64).unwrap());
+    }
+    let marking = read.load(Ordering::Relaxed) - before;
+    assert!(marking > bytes / 2 && marking < 2 * bytes, "{marking} bytes were read of {bytes}");
 }

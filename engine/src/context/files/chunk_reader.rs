@@ -38,7 +38,10 @@ impl ChunkReader {
             let start = if up { place } else { (place + BEHIND).saturating_sub(WINDOW).min(place) };
             self.fill(start, WINDOW)?;
             if let Some(length) = self.length(place).filter(|_| !self.holds(place)) {
-                self.fill(place, length)?;
+                // With what is wanted next, on the side where that is.
+                let end = place.saturating_add(length);
+                let start = if up { place } else { end.saturating_sub(WINDOW).min(place) };
+                self.fill(start, length.max(end - start))?;
             }
         }
         let from = place.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());

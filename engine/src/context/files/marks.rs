@@ -24,9 +24,11 @@ use crate::file::append::HEAD;
 use crate::format::codec::Decoder;
 use crate::format::header;
 
-/// What looking at a record costs beside its bytes, and what putting a patched node together does.
-const LOOK: u64 = 64;
-const PATCHED: u64 = 2048;
+/// What looking at a record costs beside its bytes: one of many in order, one by itself, and one of a node
+/// that is put together from patches. Copying a byte costs one.
+const LOOK: u64 = 256;
+const VISIT: u64 = 1024;
+const PATCHED: u64 = 8192;
 
 /// A mark in one word.
 fn mark(offset: u64, is_object: bool) -> u64 {
@@ -390,7 +392,7 @@ fn look(
     found: &mut Vec<u64>,
 ) -> Result<u64> {
     let (offset, is_object) = (mark_at >> 1, mark_at & 1 == 1);
-    let cost = LOOK + record.length as u64;
+    let cost = VISIT + record.length as u64;
     let is_patch = matches!(record.tag, Tag::FlatPatch | Tag::ValuesPatch | Tag::BranchPatch);
     if is_patch {
         let base = take_reference(&mut Decoder::new(file, 0, record.body), offset)?;

@@ -22,8 +22,10 @@ use crate::sync::lock;
 /// Bytes that a credit pays for.
 const CREDIT: u64 = 1024;
 
-/// What a swap costs beside the bytes, and what the removal of a file does.
-const SWAP: u64 = 64 * CREDIT;
+/// What a swap, a sync and the removal of a file cost beside the bytes, and for how many bytes of a file that
+/// is removed the system works as long as for one that is copied.
+const SWAP: u64 = 128 * CREDIT;
+const REMOVED: u64 = 8;
 
 /// Which commits a collection keeps, beside those that branches and pins name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +97,7 @@ impl Store {
         let kept = self.kept_below(&tip, offset)?;
         {
             let mut writer = tip.writer()?;
-            tip.roll(&self.pack, &mut writer)?;
+            tip.roll(&self.pack, &mut writer, true)?;
             let line = self.pack.chunk(offset).map(|chunk| chunk.logical_end());
             let line = line.expect("the target is in a chunk");
             let horizon = Horizon { commit: offset, offset: line, sequence, kept };
@@ -111,29 +113,37 @@ impl Store {
     }
 
     /// Begins a collection of what `keep` does not keep. `false` when one is under way, or nothing would go,
-    /// so a host may call it after each commit. Reads one record for each commit that is kept.
+    /// so a host may call it after each commit. Reads one record for each commit that is kept, with a date one for
+    /// each that there is.
     pub fn collect_keeping(&mut self, keep: &Keep) -> Result<bool> {
         if self.tip()?.writer()?.collection.is_some() {
             return Ok(false);
         }
         let horizon = self.control.horizon.commit;
-        let (mut target, mut passed, mut offset) = (None, 0, self.newest_commit());
+        let (mut target, mut goes, mut passed) = (None, false, 0);
+        let mut offset = self.newest_commit();
         while offset >= horizon.max(1) {
             let (hash, body) = self.commit_at(offset)?;
             let stays = match keep {
                 Keep::Newest(count) => passed < (*count).max(1),
                 Keep::Since(date) => passed == 0 || body.date >= *date,
             };
-            if !stays {
-                return match target {
-                    Some(target) => self.collect(&target).map(|()| true),
-                    None => Ok(false),
-                };
+            // Behind one that goes there may be one that is not older than a date.
+            match (stays, keep) {
+                (true, _) => (target, goes) = (Some(hash), false),
+                (false, Keep::Since(_)) => goes = true,
+                (false, Keep::Newest(_)) => {
+                    goes = true;
+                    break;
+                }
             }
-            (target, passed) = (Some(hash), passed + 1);
+            passed += 1;
             offset = self.commit_before(&body);
         }
-        Ok(false)
+        match target.filter(|_| goes) {
+            Some(target) => self.collect(&target).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// Does work of about `credits` KiB read or written for the collection that is under way; returns whether
@@ -143,12 +153,12 @@ impl Store {
         let tip = self.tip()?;
         let mut writer = tip.writer()?;
         let pack = Arc::clone(&self.pack);
-        let doomed = tip.remove_doomed(&mut writer)?;
+        let removed = tip.remove_doomed(&mut writer)?;
         if writer.control.is_paused {
             return Ok(false);
         }
         let Some(mut collection) = writer.collection.take() else { return Ok(false) };
-        let mut left = credits.max(1).saturating_mul(CREDIT).saturating_sub(doomed * SWAP).max(1);
+        let mut left = credits.max(1).saturating_mul(CREDIT).saturating_sub(removed).max(1);
         let mut outcome = Ok(true);
         while left > 0 && matches!(outcome, Ok(true)) {
             let step = tip.step(&pack, &mut writer, &mut collection, left);
@@ -332,7 +342,7 @@ impl Tip {
         writer.control.pins.clone_from(&before.pins);
     }
 
-    /// Removes files that nobody reads any more; returns how many.
+    /// Removes a file that nobody reads any more; returns what that cost.
     fn remove_doomed(&self, writer: &mut Writer) -> Result<u64> {
         let free = |chunk: &Arc<Chunk>| Arc::strong_count(chunk) == 1;
         let Some(place) = writer.doomed.iter().position(free) else { return Ok(0) };
@@ -340,7 +350,7 @@ impl Tip {
         let chunk = writer.doomed.swap_remove(place);
         // A file that stays is removed when the store is next opened.
         let _ = self.disk.remove(&chunk.path);
-        Ok(1)
+        Ok(SWAP + chunk.end() / REMOVED)
     }
 
     /// Does a part of the work worth about `credits` bytes; returns what it cost, none when all is done.
@@ -369,14 +379,14 @@ impl Tip {
     }
 
     /// What could not be written is begun anew by the next step; its room is for others until then.
-    fn give_up(&self, writer: &Writer, collection: &mut Collection) {
+    fn give_up(&self, writer: &mut Writer, collection: &mut Collection) {
         let path = match collection.sifting.take() {
             Some(Sifting::Rewriting(rewriting)) => rewriting.path().to_owned(),
             Some(Sifting::Written(path, _)) => path,
             Some(Sifting::Comparing(_)) | None => return,
         };
-        // Once the writer is poisoned it is not known what names it.
-        if !writer.poisoned {
+        // Once the writer is poisoned it is not known what names it, or whose it is.
+        if !writer.poisoned && writer.check_lock().is_ok() {
             let _ = self.disk.remove(&path);
         }
     }
@@ -424,11 +434,23 @@ impl Tip {
             return Ok(SWAP);
         }
         collection.sifting = Some(if chunk.is_whole() {
-            Sifting::Rewriting(Rewriting::begin(&*self.disk, pack, &chunk)?)
+            self.begin_rewrite(pack, writer, &chunk)?
         } else {
             Sifting::Comparing(Comparing::begin(pack, &chunk)?)
         });
         Ok(CREDIT)
+    }
+
+    /// Begins another file for `chunk`, over what an attempt has left.
+    fn begin_rewrite(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        chunk: &Arc<Chunk>,
+    ) -> Result<Sifting> {
+        // Another writer may have made a file of this name, and count on it.
+        writer.check_lock()?;
+        Ok(Sifting::Rewriting(Rewriting::begin(&*self.disk, pack, chunk)?))
     }
 
     /// Goes on with the chunk that is being cleaned; returns what that cost.
@@ -450,8 +472,8 @@ impl Tip {
                         collection.sifting = None;
                     }
                     Compared::Differs => {
-                        let rewriting = Rewriting::begin(&*self.disk, pack, comparing.chunk())?;
-                        collection.sifting = Some(Sifting::Rewriting(rewriting));
+                        let chunk = Arc::clone(comparing.chunk());
+                        collection.sifting = Some(self.begin_rewrite(pack, writer, &chunk)?);
                     }
                 }
                 Ok(spent + CREDIT)
@@ -529,8 +551,9 @@ impl Tip {
         writer: &mut Writer,
         collection: &mut Collection,
     ) -> Result<Option<u64>> {
-        if self.remove_doomed(writer)? > 0 {
-            return Ok(Some(SWAP));
+        let removed = self.remove_doomed(writer)?;
+        if removed > 0 {
+            return Ok(Some(removed));
         }
         let before = writer.control.clone();
         writer.control.cursor = None;

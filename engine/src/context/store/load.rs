@@ -458,8 +458,12 @@ impl Store {
             let mut offset = self.newest_commit();
             while offset > covered {
                 let (hash, body) = self.commit_at(offset)?;
-                index.put_commit(&hash, offset);
-                index.settle_some()?;
+                // Of one that is there twice the newer record, which was put already, counts.
+                let there = index.commits(&hash).get(&hash);
+                if !there.is_ok_and(|there| there.is_some_and(|there| there > offset)) {
+                    index.put_commit(&hash, offset);
+                    index.settle_some()?;
+                }
                 offset = self.commit_before(&body);
             }
         }

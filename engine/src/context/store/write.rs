@@ -364,7 +364,7 @@ impl Store {
         let _span = self.span(Operation::BeginChunk);
         let tip = self.tip()?;
         let mut writer = tip.writer()?;
-        tip.roll(&self.pack, &mut writer)
+        tip.roll(&self.pack, &mut writer, false)
     }
 
     /// Makes `name` the name of a commit, which must be in the store. One append, one sync.
