@@ -268,6 +268,7 @@ impl Store {
                     Err(error) if error.kind() == Kind::Collected => {
                         return Err(self.judged(error));
                     }
+                    Err(error) if !is_damage(&error) => return Err(error),
                     _ => {}
                 }
                 format!("it leads commit {} to another place", hash::to_text(commit))

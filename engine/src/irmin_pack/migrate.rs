@@ -181,10 +181,19 @@ impl Migration<'_> {
             ));
         }
         self.done.offset = offset;
-        if self.target.exists(hash)? {
-            self.done.present += 1;
-            self.base = Some(Base { hash: *hash, root: read.root, tree: None });
-            return Ok(());
+        match self.target.commit_info(hash) {
+            Ok(_) => {
+                self.done.present += 1;
+                self.base = Some(Base { hash: *hash, root: read.root, tree: None });
+                return Ok(());
+            }
+            // It was there, and is older than what the target keeps.
+            Err(error) if error.kind() == Kind::Collected => {
+                self.done.present += 1;
+                return Ok(());
+            }
+            Err(error) if error.kind() != Kind::Missing => return Err(error),
+            Err(_) => {}
         }
         let what = || format!("commit {}", reader.schema.text(hash));
         let tree = self.copy(offset, &read).map_err(|error| error.context(what()))?;

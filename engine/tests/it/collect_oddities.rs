@@ -6,10 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use varvite::Kind;
-use varvite::context::{CollectPhase, CommitInfo, Hash, Index, Keep, Options, Store, Tree};
+use varvite::context::{
+    CollectPhase, CommitInfo, Hash, Index, Keep, Limits, Merge, Options, Resolution, Sides, Store,
+    Tree,
+};
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
-use varvite::disk::{Disk, Mode};
+use varvite::disk::{Access, Disk, Mode};
 
 fn options(index: Index) -> Options {
     Options { index, seed: Some(9), chunk_bytes: 600, ..Options::default() }
@@ -40,7 +43,7 @@ fn finish(store: &mut Store) {
 }
 
 fn value(tree: &Tree, name: &str) -> Option<Vec<u8>> {
-    tree.find(&["data", name]).unwrap().map(|value| value.to_vec())
+    tree.find(&["data", name]).unwrap()
 }
 
 fn copy_folder(from: &Path, to: &Path) {
@@ -61,7 +64,7 @@ fn pack_files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
-        if name.ends_with(".pack") {
+        if name.contains(".pack") {
             found.insert(name, std::fs::read(entry.path()).unwrap());
         }
     }
@@ -76,14 +79,15 @@ fn a_writer_whose_lock_was_taken_leaves_the_files_of_the_other_alone() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("store");
         std::fs::create_dir(&folder).unwrap();
-        let mut own =
-            Store::create(OsDisk::new(&folder).unwrap(), of_two.clone()).unwrap();
+        let mut own = Store::create(OsDisk::new(&folder).unwrap(), of_two.clone()).unwrap();
         let commits: Vec<_> = (0..12).map(|date| fill(&mut own, date)).collect();
         commits[..7].iter().for_each(|commit| own.pin(commit).unwrap());
         own.collect(&commits[7]).unwrap();
         finish(&mut own);
         // Of some chunks that are sparse already one of two commits goes.
-        [1, 3, 4].iter().for_each(|number| drop(own.unpin(&commits[*number]).unwrap()));
+        for number in [1, 3, 4] {
+            assert!(own.unpin(&commits[number]).unwrap());
+        }
         own.collect(&commits[9]).unwrap();
         clean(&mut own);
         if (0..steps).any(|_| !own.collect_step(1).unwrap()) {
@@ -91,8 +95,7 @@ fn a_writer_whose_lock_was_taken_leaves_the_files_of_the_other_alone() {
         }
         std::fs::rename(&folder, parent.path().join("old")).unwrap();
         copy_folder(&parent.path().join("old"), &folder);
-        let mut other =
-            Store::open(OsDisk::new(&folder).unwrap(), of_two.clone()).unwrap();
+        let mut other = Store::open(OsDisk::new(&folder).unwrap(), of_two.clone()).unwrap();
         finish(&mut other);
         let before = pack_files(&folder);
         let error = loop {
@@ -167,7 +170,7 @@ fn of_a_commit_that_is_there_twice_the_newer_record_counts() {
         } else {
             store.close().unwrap();
             for name in disk.files().iter().filter(|name| name.starts_with("index/")) {
-                let file = disk.open(name, Mode::Write, varvite::disk::Access::Buffered).unwrap();
+                let file = disk.open(name, Mode::Write, Access::Buffered).unwrap();
                 file.set_len(0).unwrap();
             }
             store = Store::open(disk, options(Index::Minimal)).unwrap();
@@ -215,4 +218,129 @@ fn a_reader_that_is_behind_does_not_doubt_its_index() {
     }
     assert!(collected > 9, "{collected}");
     assert!(reader.warnings().is_empty(), "{:?}", reader.warnings());
+}
+
+#[test]
+fn histories_that_join_before_what_is_kept_are_not_merged_with_nothing() {
+    let mut store = Store::create(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
+    let commit = |store: &mut Store, parents: &[Hash], names: &[&str]| {
+        let mut tree = store.empty_tree();
+        for name in names {
+            tree.add(&["data", name], &[7; 40]).unwrap();
+        }
+        store.commit(&mut tree, &CommitInfo::new(parents, 1, "a", "b")).unwrap()
+    };
+    let parent = commit(&mut store, &[], &["x", "z"]);
+    let ours = commit(&mut store, &[parent], &["z"]);
+    let theirs = commit(&mut store, &[parent], &["x", "y", "z"]);
+    let later = commit(&mut store, &[theirs], &["y", "z"]);
+    let merge = |store: &Store, ours: &Hash, theirs: &Hash| {
+        let resolve = |_: &[Vec<u8>], _: Sides<'_>| Ok(Resolution::Conflict);
+        store.merge_commits(ours, theirs, Limits::default(), resolve)
+    };
+    let Merge::Merged(tree) = merge(&store, &ours, &theirs).unwrap() else { panic!("they merge") };
+    assert_eq!((value(&tree, "x"), value(&tree, "y")), (None, Some(vec![7; 40])));
+    store.collect(&ours).unwrap();
+    finish(&mut store);
+    for rebuilt in [false, true] {
+        if rebuilt {
+            store.rebuild_index().unwrap();
+        }
+        let error = merge(&store, &ours, &theirs).expect_err("the base is not known");
+        assert_eq!(error.kind(), Kind::Collected, "{error}");
+        assert!(matches!(merge(&store, &theirs, &later).unwrap(), Merge::FastForward));
+    }
+    let side = commit(&mut store, &[theirs], &["x", "y", "z", "w"]);
+    assert!(matches!(merge(&store, &side, &later).unwrap(), Merge::Merged(_)));
+}
+
+#[test]
+fn a_commit_that_was_said_to_be_there_stays_after_an_opening() {
+    let disk = MemoryDisk::seeded(1);
+    let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let mut store = Store::create(shared(), options(Index::Minimal)).unwrap();
+    let kept = fill(&mut store, 0);
+    for date in 1..5 {
+        fill(&mut store, date);
+    }
+    let target = fill(&mut store, 5);
+    store.set_branch(b"b", &kept).unwrap();
+    store.collect(&target).unwrap();
+    store.remove_branch(b"b").unwrap();
+    assert_eq!(fill(&mut store, 0), kept);
+    store.close().unwrap();
+    let mut store = Store::open(shared(), options(Index::Minimal)).unwrap();
+    store.set_branch(b"b", &kept).unwrap();
+    finish(&mut store);
+    assert!(value(&store.checkout(&kept).unwrap(), "3").is_some());
+    store.check().unwrap();
+}
+
+#[test]
+fn a_pause_holds_until_it_is_lifted() {
+    let mut store = Store::create(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
+    let commits: Vec<_> = (0..6).map(|date| fill(&mut store, date)).collect();
+    store.collect_pause().unwrap();
+    assert!(!store.collect_keeping(&Keep::Newest(2)).unwrap());
+    assert!(store.exists(&commits[0]).unwrap());
+    store.collect_resume().unwrap();
+    assert!(store.collect_keeping(&Keep::Newest(2)).unwrap());
+    finish(&mut store);
+    assert!(!store.exists(&commits[0]).unwrap());
+}
+
+#[test]
+fn what_is_cancelled_leaves_no_file_behind() {
+    for clears in [false, true] {
+        let disk = MemoryDisk::seeded(1);
+        let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+        let large = Options { chunk_bytes: 200_000, ..options(Index::Minimal) };
+        let mut store = Store::create(shared, large).unwrap();
+        let commits: Vec<_> = (0..300).map(|date| fill(&mut store, date)).collect();
+        store.collect(&commits[150]).unwrap();
+        clean(&mut store);
+        let in_work = || disk.files().iter().any(|name| name.ends_with("-1.pack"));
+        while !in_work() {
+            assert!(store.collect_step(1).unwrap());
+        }
+        if clears {
+            store.clear().unwrap();
+        } else {
+            assert!(store.collect_cancel().unwrap());
+        }
+        assert!(!in_work(), "{clears}: {:?}", disk.files());
+    }
+}
+
+/// A collection that meets damage is told of by its steps, and can be cancelled; the store opens.
+#[test]
+fn damage_that_a_collection_would_meet_keeps_nobody_out() {
+    let disk = MemoryDisk::seeded(1);
+    let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let mut store = Store::create(shared(), options(Index::Minimal)).unwrap();
+    let kept = fill(&mut store, 0);
+    let commits: Vec<_> = (1..9).map(|date| fill(&mut store, date)).collect();
+    store.set_branch(b"b", &kept).unwrap();
+    store.collect(&commits[5]).unwrap();
+    store.close().unwrap();
+    let path = disk.files().into_iter().find(|name| name.ends_with("000000.pack")).unwrap();
+    let mut bytes = disk.bytes(&path).unwrap();
+    let place = bytes.windows(32).position(|bytes| bytes == kept).unwrap();
+    bytes[place + 40] ^= 1;
+    let file = disk.open(&path, Mode::Write, Access::Buffered).unwrap();
+    file.write_at(0, &bytes).unwrap();
+    let mut store = Store::open(shared(), options(Index::Minimal)).unwrap();
+    let error = loop {
+        match store.collect_step(9) {
+            Ok(left) => assert!(left, "it ended"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    assert!(store.collect_cancel().unwrap());
+    assert_eq!(store.collect_status().unwrap().phase, CollectPhase::None);
+    fill(&mut store, 20);
+    store.close().unwrap();
+    let store = Store::open(shared(), options(Index::Minimal)).unwrap();
+    assert!(store.exists(&commits[7]).unwrap());
 }

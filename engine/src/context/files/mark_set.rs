@@ -73,11 +73,8 @@ impl MarkSet {
     pub(crate) fn from(&self, distance: u64) -> Option<(u64, bool)> {
         let (block, word) = split(distance);
         for (number, words) in self.blocks.range(block..) {
-            let first = if *number == block {
-                words.partition_point(|there| *there < word)
-            } else {
-                0
-            };
+            let first =
+                if *number == block { words.partition_point(|there| *there < word) } else { 0 };
             if let Some(first) = words.get(first) {
                 return Some(join(*number, *first));
             }

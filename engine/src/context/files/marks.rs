@@ -47,7 +47,7 @@ struct OfChunk {
 enum Stage {
     /// It looks at what is kept whole, from the target on: how many chunks were passed, and where in the
     /// next one it is.
-    Roots(usize, Option<Scan>),
+    Roots(usize, Option<WholeScan>),
     /// It is about to take the old chunk with this index, less one.
     Below(usize),
     /// In that chunk.
@@ -56,7 +56,7 @@ enum Stage {
 
 /// How far a chunk is that stays whole.
 #[derive(Debug)]
-enum Scan {
+enum WholeScan {
     Batches(Batches),
     /// It is sparse: pages of its mapping.
     Pages(Range<u32>),
@@ -102,13 +102,7 @@ impl Marks {
         let old: Vec<_> =
             old.map(|chunk| OfChunk { base: chunk.base, ..OfChunk::default() }).collect();
         let whole = chunks[old.len() - 1..].to_vec();
-        let mut marks = Marks {
-            edge,
-            old,
-            whole,
-            stage: Stage::Roots(0, None),
-            late: Vec::new(),
-        };
+        let mut marks = Marks { edge, old, whole, stage: Stage::Roots(0, None), late: Vec::new() };
         for commit in kept {
             marks.add(*commit);
         }
@@ -247,7 +241,9 @@ impl Marks {
             })?;
         }
         self.keep_all(chunk, kept.into_iter().map(|(offset, _)| offset));
-        found.into_iter().for_each(|mark| self.note(mark));
+        for mark in found {
+            self.note(mark);
+        }
         Ok(spent)
     }
 
@@ -276,19 +272,19 @@ impl Marks {
                 } else {
                     (header::LENGTH as u64, header::LENGTH as u64)
                 };
-                scan.insert(Scan::Batches(Batches { reader, at, end }))
+                scan.insert(WholeScan::Batches(Batches { reader, at, end }))
             }
-            None => scan.insert(Scan::Pages(pack.mapping_pages(&chunk)?)),
+            None => scan.insert(WholeScan::Pages(pack.mapping_pages(&chunk)?)),
         };
         let Batches { reader, at, end } = match scan {
-            Scan::Batches(batches) => batches,
-            Scan::Pages(pages) => {
+            WholeScan::Batches(batches) => batches,
+            WholeScan::Pages(pages) => {
                 let Some(number) = pages.clone().next() else {
                     self.stage = Stage::Roots(*index + 1, None);
                     return Ok(LOOK);
                 };
                 let spent = self.look_at_page(pack, &chunk, number)?;
-                if let Stage::Roots(_, Some(Scan::Pages(pages))) = &mut self.stage {
+                if let Stage::Roots(_, Some(WholeScan::Pages(pages))) = &mut self.stage {
                     pages.start += 1;
                 }
                 return Ok(spent);

@@ -317,11 +317,7 @@ impl Pack {
 
     /// What page `number` of the mapping of `chunk` says: the offset of each record, and whether something
     /// reaches it; else it is the base of patches alone.
-    pub(crate) fn kept_in_page(
-        &self,
-        chunk: &Arc<Chunk>,
-        number: u32,
-    ) -> Result<Vec<(u64, bool)>> {
+    pub(crate) fn kept_in_page(&self, chunk: &Arc<Chunk>, number: u32) -> Result<Vec<(u64, bool)>> {
         let page = self.mapping_page(chunk, number)?;
         let entries = sparse::entries(&page);
         Ok(entries.map(|entry| (chunk.base + entry.distance, entry.is_object)).collect())

@@ -10,7 +10,7 @@ use super::Store;
 use crate::context::files::commit::Commit;
 use crate::context::hash::Hash;
 use crate::context::observer::Operation;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 
 /// How far the past of commits is looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +45,13 @@ pub(super) struct Past<'a> {
     store: &'a Store,
     known: HashMap<Hash, Option<Ancestry>>,
     limits: Limits,
+    /// A history that could lead to a lower common ancestor ended at a commit that was collected.
+    is_cut: bool,
 }
 
 impl<'a> Past<'a> {
     pub(super) fn new(store: &'a Store, limits: Limits) -> Past<'a> {
-        Past { store, known: HashMap::new(), limits }
+        Past { store, known: HashMap::new(), limits, is_cut: false }
     }
 
     /// What a commit says of its past; none when it is not in the store, where histories end.
@@ -66,6 +68,24 @@ impl<'a> Past<'a> {
         let ancestry = self.store.ancestry(commit)?;
         self.known.insert(*commit, ancestry.clone());
         Ok(ancestry)
+    }
+
+    /// `Collected` when a common ancestor may have been.
+    pub(super) fn expect_whole(&self) -> Result<()> {
+        if !self.is_cut {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Collected,
+            "the histories join before what is kept, so what both have changed since is not known: \
+             merge where more of the history is kept",
+        ))
+    }
+
+    /// Notes that a history ended at a parent that is not there.
+    fn note_end(&mut self) {
+        // Without a horizon nothing was collected: the parent was never in the store.
+        self.is_cut |= self.store.control.horizon.commit > 0;
     }
 
     /// Counts common ancestors against the limit.
@@ -117,7 +137,12 @@ impl<'a> Past<'a> {
             }
             let Some(ancestry) = self.ancestry(&commit)? else { continue };
             for parent in &ancestry.parents {
-                let Some(of_parent) = self.ancestry(parent)? else { continue };
+                let Some(of_parent) = self.ancestry(parent)? else {
+                    if passed_on & STALE == 0 {
+                        self.note_end();
+                    }
+                    continue;
+                };
                 if of_parent.sequence >= sequence {
                     return Ok(None);
                 }
@@ -142,11 +167,15 @@ impl<'a> Past<'a> {
         let mut found = HashSet::new();
         let mut stack: Vec<Hash> = heads.into_iter().collect();
         while let Some(commit) = stack.pop() {
-            if !found.contains(&commit)
-                && let Some(ancestry) = self.ancestry(&commit)?
-            {
-                found.insert(commit);
-                stack.extend(ancestry.parents);
+            if found.contains(&commit) {
+                continue;
+            }
+            match self.ancestry(&commit)? {
+                Some(ancestry) => {
+                    found.insert(commit);
+                    stack.extend(ancestry.parents);
+                }
+                None => self.note_end(),
             }
         }
         Ok(found)

@@ -72,7 +72,7 @@ pub struct CollectStatus {
 impl Store {
     /// Begins a collection: commits that the store took before `target` go, but for those that branches name
     /// and those that are pinned; all from `target` on stays, on every branch. [`Store::collect_step`] does
-    /// the work. Ends the last chunk; five syncs or more.
+    /// the work. Ends the last chunk, and a pause; five syncs or more.
     ///
     /// `Invalid` while one is under way, `Missing` for an unknown commit, `Collected` for one that is no more.
     pub fn collect(&mut self, target: &Hash) -> Result<()> {
@@ -88,36 +88,44 @@ impl Store {
             ));
         }
         let tip = self.tip()?;
-        if tip.writer()?.collection.is_some() {
+        if tip.writer()?.control.cursor.is_some() {
             return Err(Error::invalid(
                 "a collection is under way: go on with it, or cancel it, before the next",
             ));
         }
         let sequence = self.commit_at(offset)?.1.sequence;
         let kept = self.kept_below(&tip, offset)?;
-        {
+        let before = {
             let mut writer = tip.writer()?;
             tip.roll(&self.pack, &mut writer, true)?;
             let line = self.pack.chunk(offset).map(|chunk| chunk.logical_end());
             let line = line.expect("the target is in a chunk");
             let horizon = Horizon { commit: offset, offset: line, sequence, kept };
-            let collection = Collection::new(&self.pack, horizon);
+            let collection = Collection::new(&self.pack, horizon)?;
+            let before = writer.control.clone();
             writer.control.cursor = Some(collection.cursor());
             writer.control.is_paused = false;
             // From here on nothing older is referred to unseen.
             writer.collection = Some(collection);
-        }
+            before
+        };
         self.checkpoint().inspect_err(|_| {
-            tip.forget_collection();
+            tip.restore(&before);
+            // What could not be begun is none.
+            lock(&tip.writer).collection = None;
         })
     }
 
-    /// Begins a collection of what `keep` does not keep. `false` when one is under way, or nothing would go,
+    /// Begins a collection of what `keep` does not keep. `false` when one is under way or paused, or nothing would go,
     /// so a host may call it after each commit. Reads one record for each commit that is kept, with a date one for
     /// each that there is.
     pub fn collect_keeping(&mut self, keep: &Keep) -> Result<bool> {
-        if self.tip()?.writer()?.collection.is_some() {
-            return Ok(false);
+        {
+            let tip = self.tip()?;
+            let writer = tip.writer()?;
+            if writer.control.cursor.is_some() || writer.control.is_paused {
+                return Ok(false);
+            }
         }
         let horizon = self.control.horizon.commit;
         let (mut target, mut goes, mut passed) = (None, false, 0);
@@ -151,6 +159,7 @@ impl Store {
     /// poisoned the next call goes on.
     pub fn collect_step(&mut self, credits: u64) -> Result<bool> {
         let tip = self.tip()?;
+        self.resume_collection()?;
         let mut writer = tip.writer()?;
         let pack = Arc::clone(&self.pack);
         let removed = tip.remove_doomed(&mut writer)?;
@@ -225,11 +234,14 @@ impl Store {
     /// so, and what it has not taken away of them the next one does. Takes a checkpoint.
     pub fn collect_cancel(&mut self) -> Result<bool> {
         let tip = self.tip()?;
-        if tip.writer()?.collection.is_none() {
+        if tip.writer()?.control.cursor.is_none() {
             return Ok(false);
         }
         self.change_control(|control| control.cursor = None)?;
-        tip.writer()?.collection = None;
+        let mut writer = tip.writer()?;
+        if let Some(mut collection) = writer.collection.take() {
+            tip.give_up(&mut writer, &mut collection);
+        }
         Ok(true)
     }
 
@@ -302,18 +314,24 @@ impl Store {
         self.checkpoint().inspect_err(|_| tip.restore(&before))
     }
 
-    /// Goes on with the collection that the control file names: it marks again.
+    /// Goes on with the collection that the control file names, unless that is under way: it marks again.
     pub(super) fn resume_collection(&mut self) -> Result<()> {
-        let Some(cursor) = self.control.cursor else { return Ok(()) };
         let tip = self.tip()?;
-        let mut horizon = self.control.horizon.clone();
+        let (cursor, mut horizon) = {
+            let writer = tip.writer()?;
+            let cursor = writer.control.cursor.filter(|_| writer.collection.is_none());
+            let Some(cursor) = cursor else { return Ok(()) };
+            (cursor, writer.control.horizon.clone())
+        };
+        self.control.horizon = horizon.clone();
         if horizon.commit != cursor.target || cursor.phase == 1 {
             let kept = self.kept_below(&tip, cursor.target)?;
             let sequence = self.commit_at(cursor.target)?.1.sequence;
             let line = self.pack.chunk(cursor.target).map_or(0, |chunk| chunk.logical_end());
             horizon = Horizon { commit: cursor.target, offset: line, sequence, kept };
         }
-        tip.writer()?.collection = Some(Collection::new(&self.pack, horizon));
+        let collection = Collection::new(&self.pack, horizon)?;
+        tip.writer()?.collection = Some(collection);
         Ok(())
     }
 }
@@ -325,13 +343,6 @@ fn too_many(what: &str) -> Error {
 impl Tip {
     fn collections(&self) -> u64 {
         lock(&self.writer).control.collections
-    }
-
-    /// What could not be begun is none.
-    fn forget_collection(&self) {
-        let mut writer = lock(&self.writer);
-        writer.collection = None;
-        writer.control.cursor = None;
     }
 
     /// Puts back what a change made of the control file that could not be written.
@@ -379,7 +390,7 @@ impl Tip {
     }
 
     /// What could not be written is begun anew by the next step; its room is for others until then.
-    fn give_up(&self, writer: &mut Writer, collection: &mut Collection) {
+    pub(super) fn give_up(&self, writer: &mut Writer, collection: &mut Collection) {
         let path = match collection.sifting.take() {
             Some(Sifting::Rewriting(rewriting)) => rewriting.path().to_owned(),
             Some(Sifting::Written(path, _)) => path,

@@ -128,7 +128,18 @@ impl Store {
             None => self.expect_epoch()?,
         }
         self.complete_index()?;
-        if self.tip.is_some() { self.resume_collection() } else { Ok(()) }
+        if self.tip.is_none() {
+            return Ok(());
+        }
+        match self.resume_collection() {
+            // Its next step says so too, and it can be cancelled; the store is there all the same.
+            Err(error) if is_damage(&error) || error.kind() == Kind::Collected => {
+                let warning = format!("the collection that is under way cannot go on: {error}");
+                lock(&self.index).warn(warning);
+                Ok(())
+            }
+            resumed => resumed,
+        }
     }
 
     /// Adds the chunks that the control file names, and opens the newest.
@@ -193,8 +204,15 @@ impl Store {
     /// `Corrupt` when no commit is where history is said to begin.
     fn verify_horizon(&self) -> Result<()> {
         let Horizon { commit, sequence, .. } = self.control.horizon;
-        if commit == 0 || self.commit_at(commit).is_ok_and(|(_, body)| body.sequence == sequence) {
+        if commit == 0 {
             return Ok(());
+        }
+        match self.commit_at(commit) {
+            Ok((_, body)) if body.sequence == sequence => return Ok(()),
+            Err(error) if !is_damage(&error) && error.kind() != Kind::Collected => {
+                return Err(error);
+            }
+            _ => {}
         }
         let expected = format!("a commit of sequence {sequence} at logical offset {commit}");
         Err(Error::corrupt(paths::CONTROL, Position::start().offset, expected, "none"))
@@ -353,16 +371,25 @@ impl Store {
         replace::remove_leftovers(&*self.disk, "", paths::is_replaced)?;
         let (first, last) = (self.control.chunks[0].number, self.end.place.chunk);
         let names = self.disk.list("")?;
+        let (mut goes, mut replaced) = (Vec::new(), false);
         for name in &names {
             let Some((epoch, number, generation)) = paths::parse_chunk(name) else { continue };
-            let is_needed = epoch == self.control.epoch
+            let is_own = epoch == self.control.epoch;
+            let is_needed = is_own
                 && (first..=last).contains(&number)
                 && self.is_needed(&names, number, generation);
             if !is_needed {
-                self.disk.remove(name)?;
+                goes.push(name);
+                replaced |= is_own && number <= last;
             }
         }
-        Ok(())
+        if replaced {
+            // The sync of the folder that should have made the control file's name durable may have failed, and
+            // that of this opening need not save it: the one before names what goes now.
+            replace::renew(&self.disk, paths::CONTROL)?;
+            self.disk.sync_directory("")?;
+        }
+        goes.into_iter().try_for_each(|name| self.disk.remove(name))
     }
 
     /// Whether a file of chunk `number`, which is of this epoch, may be what is left of it. Where the file

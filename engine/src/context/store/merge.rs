@@ -52,6 +52,7 @@ impl Store {
         if bases == [*ours] {
             return Ok(Merge::FastForward);
         }
+        past.expect_whole()?;
         let base = self.one_base(&mut past, &bases, &mut resolve)?;
         let merged = our_tree.merge(&base, &their_tree, resolve)?;
         if merged.conflicts.is_empty() {
@@ -70,6 +71,7 @@ impl Store {
         let mut tree = self.checkout(first)?;
         for (done, other) in rest.iter().enumerate() {
             let below = past.lowest_common(&bases[..=done], &[*other])?;
+            past.expect_whole()?;
             let below = self.one_base(past, &below, resolve)?;
             let merged = tree.merge(&below, &self.checkout(other)?, &mut *resolve)?;
             tree = merged.tree;

@@ -167,9 +167,12 @@ impl Tip {
         lock(&self.writer).place()
     }
 
-    /// Whether the commit at `offset` is there and will stay.
-    pub(super) fn stays(&self, offset: u64) -> bool {
-        lock(&self.writer).stays(offset)
+    /// Whether the commit at `offset` is there and will stay, whatever becomes of what keeps it now. While a
+    /// collection marks, what it keeps is chosen again by the next opening.
+    pub(super) fn stays_for_good(&self, offset: u64) -> bool {
+        let writer = lock(&self.writer);
+        let marking = writer.collection.as_ref().filter(|one| !one.cleaning);
+        marking.is_none_or(|one| offset >= one.horizon.commit) && writer.stays(offset)
     }
 
     /// Bytes written to pack and control file, and syncs.
