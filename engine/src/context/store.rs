@@ -289,8 +289,9 @@ impl Store {
                 break;
             }
             let (hash, body) = self.commit_at(offset)?;
+            // Of one that is there twice the newer counts.
             if hash == *commit {
-                place = Some(offset);
+                place.get_or_insert(offset);
             }
             passed.push((hash, offset));
             offset = self.commit_before(&body);

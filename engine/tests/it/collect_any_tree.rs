@@ -211,7 +211,7 @@ impl World {
 
     fn collect(&mut self) {
         if self.store.collect_status().unwrap().phase != CollectPhase::None {
-            let most = if self.random.one_in(2) { 6 } else { 60 };
+            let most = if self.random.one_in(2) { 16 } else { 160 };
             let credits = 1 + self.random.below(most);
             if !self.store.collect_step(credits).unwrap() {
                 self.collected += 1;

@@ -218,6 +218,12 @@ impl Control {
             phase @ 1..=2 => Some(Cursor { phase, target: from.u64()?, chunk: from.u64()? }),
             other => return Err(at.corrupt("a phase from 0 to 2", other)),
         };
+        let fits = cursor.is_none_or(|Cursor { phase, target, .. }| {
+            target > 0 && (phase == 1 || target == horizon.commit)
+        });
+        if !fits {
+            return Err(at.corrupt("a collection to a commit, which is the horizon's", "another"));
+        }
         let is_first = header.version == 2;
         let (mut collections, mut is_paused, mut pins) = (0, false, Vec::new());
         if !is_first {

@@ -418,7 +418,10 @@ impl HashIndex {
 
     /// A search has passed `commits`, and now all of the history between two places.
     pub(crate) fn pass(&mut self, commits: Vec<(Hash, u64)>, (newest, next): (u64, u64)) {
-        self.passed.extend(commits);
+        for (hash, offset) in commits {
+            let place = self.passed.entry(hash).or_insert(offset);
+            *place = (*place).max(offset);
+        }
         let before = self.passed_between.get_or_insert((newest, next));
         *before = (before.0.max(newest), before.1.min(next));
     }

@@ -5,16 +5,18 @@
 //! marked as an object, with all that it refers to, or only as the base of a patch, for its bytes.
 //! Design: `docs/design/collection.md`.
 
-use std::collections::{BTreeSet, BinaryHeap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::chunk::{Opening, Seal};
 use super::chunk_files::Chunk;
+use super::chunk_reader::ChunkReader;
 use super::commit::CommitBody;
+use super::mark_set::MarkSet;
 use super::pack::Pack;
 use super::patch;
 use super::record::{self, Record, Tag};
-use super::rewrite::ChunkReader;
+use crate::cache::PAGE;
 use crate::context::pieces::entry::{self, take_reference, take_references};
 use crate::context::pieces::node::{Node, Slot};
 use crate::error::{Error, Result};
@@ -22,43 +24,22 @@ use crate::file::append::HEAD;
 use crate::format::codec::Decoder;
 use crate::format::header;
 
-/// What looking at a record costs beside its bytes, and what putting a patched node together does.
-const LOOK: u64 = 64;
-const PATCHED: u64 = 2048;
+/// What looking at a record costs beside its bytes: one of many in order, one by itself, and one of a node
+/// that is put together from patches. Copying a byte costs one.
+const LOOK: u64 = 256;
+const VISIT: u64 = 1024;
+const PATCHED: u64 = 8192;
 
-/// Marks that wait with a chunk before doubles among them go.
-const DOUBLES: usize = 4096;
-
-/// A mark in one word, so that they sort by offset, and at one offset objects last.
+/// A mark in one word.
 fn mark(offset: u64, is_object: bool) -> u64 {
     offset << 1 | u64::from(is_object)
-}
-
-/// Sorts `marks` and leaves one of each offset: that of an object if there is one.
-fn tidy(marks: &mut Vec<u64>) {
-    marks.sort_unstable_by(|a, b| b.cmp(a));
-    marks.dedup_by_key(|mark| *mark >> 1);
-    marks.reverse();
 }
 
 /// The marks of one old chunk.
 #[derive(Debug, Default)]
 struct OfChunk {
     base: u64,
-    /// Sorted, without doubles, once the chunk was passed; until then as they came.
-    marks: Vec<u64>,
-    /// So many are sorted and without doubles.
-    tidied: usize,
-}
-
-impl OfChunk {
-    fn add(&mut self, mark: u64) {
-        self.marks.push(mark);
-        if self.marks.len() > 2 * self.tidied + DOUBLES {
-            tidy(&mut self.marks);
-            self.tidied = self.marks.len();
-        }
-    }
+    set: MarkSet,
 }
 
 /// Where marking is.
@@ -66,11 +47,19 @@ impl OfChunk {
 enum Stage {
     /// It looks at what is kept whole, from the target on: how many chunks were passed, and where in the
     /// next one it is.
-    Roots(usize, Option<Batches>),
+    Roots(usize, Option<WholeScan>),
     /// It is about to take the old chunk with this index, less one.
     Below(usize),
     /// In that chunk.
     In(usize, Walk),
+}
+
+/// How far a chunk is that stays whole.
+#[derive(Debug)]
+enum WholeScan {
+    Batches(Batches),
+    /// It is sparse: pages of its mapping.
+    Pages(Range<u32>),
 }
 
 /// A whole chunk whose records are looked at in order.
@@ -86,9 +75,8 @@ struct Batches {
 #[derive(Debug)]
 struct Walk {
     reader: ChunkReader,
-    left: BinaryHeap<u64>,
-    /// Marked, the newest first.
-    passed: Vec<u64>,
+    /// Distance of the last record that was looked at: the newest come first.
+    at: u64,
 }
 
 /// See the module.
@@ -101,11 +89,8 @@ pub(crate) struct Marks {
     /// Those in which something is not, up to where the collection began.
     whole: Vec<Arc<Chunk>>,
     stage: Stage,
-    /// Records of the last old chunk that stay whatever reaches them.
-    tail: Vec<u64>,
-    /// Found when their chunks had been passed, and those of them that are still to be looked at.
-    late: BTreeSet<u64>,
-    late_left: Vec<u64>,
+    /// Marked when their chunks, or their places in the one under way, had been passed: still to be looked at.
+    late: Vec<u64>,
 }
 
 impl Marks {
@@ -117,15 +102,7 @@ impl Marks {
         let old: Vec<_> =
             old.map(|chunk| OfChunk { base: chunk.base, ..OfChunk::default() }).collect();
         let whole = chunks[old.len() - 1..].to_vec();
-        let mut marks = Marks {
-            edge,
-            old,
-            whole,
-            stage: Stage::Roots(0, None),
-            tail: Vec::new(),
-            late: BTreeSet::new(),
-            late_left: Vec::new(),
-        };
+        let mut marks = Marks { edge, old, whole, stage: Stage::Roots(0, None), late: Vec::new() };
         for commit in kept {
             marks.add(*commit);
         }
@@ -155,34 +132,16 @@ impl Marks {
     /// Takes a mark: to be looked at when its chunk is, or as late.
     fn note(&mut self, mark: u64) {
         let index = self.place(mark >> 1);
-        let ahead = match &self.stage {
-            Stage::Roots(..) => self.old.len(),
-            Stage::Below(left) => *left,
-            Stage::In(left, _) => *left - 1,
+        let of = &mut self.old[index];
+        // What is in no chunk any more is gone, and cannot be kept.
+        let Some(distance) = (mark >> 1).checked_sub(of.base) else { return };
+        let is_ahead = match &self.stage {
+            Stage::Roots(..) => true,
+            Stage::Below(left) => index < *left,
+            Stage::In(left, walk) => index + 1 < *left || index + 1 == *left && distance < walk.at,
         };
-        if index < ahead {
-            self.old[index].add(mark);
-        } else if let Stage::In(left, walk) = &mut self.stage
-            && index == *left - 1
-            && walk.passed.last().is_none_or(|passed| mark >> 1 < passed >> 1)
-        {
-            walk.left.push(mark);
-        } else if !self.is_passed(index, mark) && self.late.insert(mark) {
-            self.late_left.push(mark);
-        }
-    }
-
-    /// Whether a passed chunk has `mark`, or that of an object where it is of a base.
-    fn is_passed(&self, index: usize, mark: u64) -> bool {
-        match &self.stage {
-            Stage::In(left, walk) if index == *left - 1 => {
-                let has = |mark: &u64| walk.passed.binary_search_by(|have| mark.cmp(have)).is_ok();
-                has(&mark) || has(&(mark | 1))
-            }
-            _ => {
-                let marks = &self.old[index].marks;
-                marks.binary_search(&mark).is_ok() || marks.binary_search(&(mark | 1)).is_ok()
-            }
+        if of.set.insert(distance, mark & 1 == 1) && !is_ahead {
+            self.late.push(mark);
         }
     }
 
@@ -190,7 +149,7 @@ impl Marks {
     pub(crate) fn go_on(&mut self, pack: &Pack, credits: u64) -> Result<(u64, bool)> {
         let mut spent = 0;
         while spent < credits {
-            if let Some(mark) = self.late_left.pop() {
+            if let Some(mark) = self.late.pop() {
                 spent += self.visit_late(pack, mark)?;
                 continue;
             }
@@ -200,7 +159,8 @@ impl Marks {
                 }
                 Stage::Roots(..) => spent += self.look_at_roots(pack)?,
                 Stage::Below(0) => {
-                    self.finish();
+                    // Their files are to go.
+                    self.whole.clear();
                     return Ok((spent, true));
                 }
                 Stage::Below(left) => {
@@ -216,22 +176,18 @@ impl Marks {
 
     /// Begins with the old chunk before `left`, if anything in it stays.
     fn enter(&mut self, pack: &Pack, left: usize) -> Result<()> {
-        let of = &mut self.old[left - 1];
-        if of.marks.is_empty() {
+        let of = &self.old[left - 1];
+        if of.set.is_empty() {
             self.stage = Stage::Below(left - 1);
             return Ok(());
         }
         let base = of.base;
-        let chunk = pack.chunks().into_iter().find(|chunk| chunk.base == base);
-        let chunk = chunk.ok_or_else(|| {
+        let chunk = pack.chunk(base).filter(|chunk| chunk.base == base).ok_or_else(|| {
             Error::corrupt("pack", base, "a chunk that is marked", "none: run `varvite check`")
         })?;
-        let walk = Walk {
-            reader: ChunkReader::open(pack, chunk)?,
-            left: BinaryHeap::from(std::mem::take(&mut of.marks)),
-            passed: Vec::new(),
-        };
-        self.stage = Stage::In(left, walk);
+        // Those from the edge on were looked at.
+        let at = self.edge - base;
+        self.stage = Stage::In(left, Walk { reader: ChunkReader::open(pack, chunk)?, at });
         Ok(())
     }
 
@@ -241,43 +197,25 @@ impl Marks {
         let mut found = Vec::new();
         while spent < credits {
             let Stage::In(left, walk) = &mut self.stage else { return Ok(spent) };
-            // It leaves the heap once it was looked at: a read that fails is done again.
-            let Some(mark) = walk.left.peek().copied() else {
-                let (index, mut passed) = (*left - 1, std::mem::take(&mut walk.passed));
-                passed.reverse();
-                self.old[index].marks = passed;
+            let index = *left - 1;
+            let Some((distance, is_object)) = self.old[index].set.before(walk.at) else {
                 self.stage = Stage::Below(index);
                 return Ok(spent);
             };
-            if walk.passed.last().is_some_and(|passed| passed >> 1 == mark >> 1) {
-                walk.left.pop();
-                continue;
-            }
             let before = walk.reader.read;
-            let place = pack.place_in(&walk.reader.chunk, mark >> 1)?;
-            let path = Arc::clone(&walk.reader.chunk);
+            let (chunk, offset) = (Arc::clone(&walk.reader.chunk), self.old[index].base + distance);
+            let place = pack.place_in(&chunk, offset)?;
             let bytes = walk.reader.record(place, false)?;
-            let record = record::take(&path.path, place, pack.store, mark >> 1, bytes)?;
-            spent += look(pack, &path.path, mark, &record, &mut found)?;
+            let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
+            spent += look(pack, &chunk.path, mark(offset, is_object), &record, &mut found)?;
             spent += (walk.reader.read - before) / 8;
-            walk.left.pop();
-            walk.passed.push(mark);
-            let base = self.old[self.old_index()].base;
+            // Passed once it was looked at: a read that fails is done again.
+            walk.at = distance;
             for mark in found.drain(..) {
-                match &mut self.stage {
-                    Stage::In(_, walk) if mark >> 1 >= base => walk.left.push(mark),
-                    _ => self.note(mark),
-                }
+                self.note(mark);
             }
         }
         Ok(spent)
-    }
-
-    fn old_index(&self) -> usize {
-        match &self.stage {
-            Stage::In(left, _) => *left - 1,
-            _ => 0,
-        }
     }
 
     /// Looks at a record whose chunk was passed before it was found.
@@ -285,66 +223,73 @@ impl Marks {
         let mut found = Vec::new();
         let looked =
             pack.record(mark >> 1, |file, _, record| look(pack, file, mark, record, &mut found));
-        let cost = looked.inspect_err(|_| self.late_left.push(mark))?;
+        let cost = looked.inspect_err(|_| self.late.push(mark))?;
         for mark in found {
             self.note(mark);
         }
         Ok(cost + PATCHED)
     }
 
-    /// Puts what was found late to the rest.
-    fn finish(&mut self) {
-        let last = self.old.len() - 1;
-        self.old[last].marks.append(&mut self.tail);
-        let mut grown = vec![last];
-        for mark in std::mem::take(&mut self.late) {
-            let index = self.place(mark >> 1);
-            self.old[index].marks.push(mark);
-            grown.push(index);
+    /// Looks at a page of a sparse chunk from the target on; returns the cost.
+    fn look_at_page(&mut self, pack: &Pack, chunk: &Arc<Chunk>, number: u32) -> Result<u64> {
+        let (edge, mut found, mut spent) = (self.edge, Vec::new(), PAGE as u64);
+        let kept = pack.kept_in_page(chunk, number)?.into_iter();
+        let kept: Vec<_> = kept.filter(|(offset, _)| *offset >= edge).collect();
+        for (offset, _) in &kept {
+            spent += pack.record(*offset, |file, place, record| {
+                roots(pack, (file, place), *offset, record, edge, &mut found)
+            })?;
         }
-        grown.dedup();
-        for index in grown {
-            tidy(&mut self.old[index].marks);
+        self.keep_all(chunk, kept.into_iter().map(|(offset, _)| offset));
+        for mark in found {
+            self.note(mark);
         }
-        // Their files are to go.
-        self.whole.clear();
+        Ok(spent)
     }
 
-    /// Looks at one record of what stays whole, or at all of a chunk that is sparse.
+    /// Keeps records from the target on, which were looked at, if `chunk` is that of the target.
+    fn keep_all(&mut self, chunk: &Chunk, offsets: impl IntoIterator<Item = u64>) {
+        if let Some(of) = self.old.last_mut().filter(|of| of.base == chunk.base) {
+            for offset in offsets {
+                of.set.insert(offset - of.base, true);
+            }
+        }
+    }
+
+    /// Looks at one record of what stays whole, or at a page of a chunk that is sparse.
     fn look_at_roots(&mut self, pack: &Pack) -> Result<u64> {
-        let Stage::Roots(index, batches) = &mut self.stage else { return Ok(0) };
+        let Stage::Roots(index, scan) = &mut self.stage else { return Ok(0) };
         let (chunk, edge, mut found) = (Arc::clone(&self.whole[*index]), self.edge, Vec::new());
         let is_first = *index == 0;
-        if !chunk.is_whole() {
-            let (passed, mut spent) = (*index + 1, LOOK);
-            let kept = pack.kept_records(&chunk)?.into_iter().map(|(offset, _)| offset);
-            let kept: Vec<u64> = kept.filter(|offset| *offset >= edge).collect();
-            for offset in &kept {
-                spent += pack.record(*offset, |file, place, record| {
-                    roots(pack, (file, place), *offset, record, edge, &mut found)
-                })?;
+        let scan = match scan {
+            Some(scan) => scan,
+            None if chunk.is_whole() => {
+                let reader = ChunkReader::open(pack, Arc::clone(&chunk))?;
+                // A commit is the last of its batch.
+                let (at, end) = if is_first {
+                    let length = pack.record(edge, |_, _, record| Ok(record.length as u64))?;
+                    (edge - chunk.base, edge - chunk.base + length)
+                } else {
+                    (header::LENGTH as u64, header::LENGTH as u64)
+                };
+                scan.insert(WholeScan::Batches(Batches { reader, at, end }))
             }
-            self.stage = Stage::Roots(passed, None);
-            if is_first {
-                self.tail.extend(kept.into_iter().map(|offset| mark(offset, true)));
+            None => scan.insert(WholeScan::Pages(pack.mapping_pages(&chunk)?)),
+        };
+        let Batches { reader, at, end } = match scan {
+            WholeScan::Batches(batches) => batches,
+            WholeScan::Pages(pages) => {
+                let Some(number) = pages.clone().next() else {
+                    self.stage = Stage::Roots(*index + 1, None);
+                    return Ok(LOOK);
+                };
+                let spent = self.look_at_page(pack, &chunk, number)?;
+                if let Stage::Roots(_, Some(WholeScan::Pages(pages))) = &mut self.stage {
+                    pages.start += 1;
+                }
+                return Ok(spent);
             }
-            for mark in found {
-                self.note(mark);
-            }
-            return Ok(spent);
-        }
-        if batches.is_none() {
-            let reader = ChunkReader::open(pack, Arc::clone(&chunk))?;
-            // A commit is the last of its batch.
-            let (at, end) = if is_first {
-                let length = pack.record(edge, |_, _, record| Ok(record.length as u64))?;
-                (edge - chunk.base, edge - chunk.base + length)
-            } else {
-                (header::LENGTH as u64, header::LENGTH as u64)
-            };
-            *batches = Some(Batches { reader, at, end });
-        }
-        let Some(Batches { reader, at, end }) = batches else { return Ok(0) };
+        };
         if *at == *end {
             if *at >= chunk.end() {
                 self.stage = Stage::Roots(*index + 1, None);
@@ -369,9 +314,7 @@ impl Marks {
             ));
         }
         let cost = cost + (reader.read - before) / 8;
-        if is_first {
-            self.tail.push(mark(offset, true));
-        }
+        self.keep_all(&chunk, [offset]);
         for mark in found {
             self.note(mark);
         }
@@ -380,21 +323,32 @@ impl Marks {
 
     /// Whether the object at `offset` stays, once all is marked.
     pub(crate) fn has_object(&self, offset: u64) -> bool {
-        offset >= self.edge
-            || self.old[self.place(offset)].marks.binary_search(&mark(offset, true)).is_ok()
+        let of = &self.old[self.place(offset)];
+        let distance = offset.checked_sub(of.base);
+        offset >= self.edge || distance.and_then(|distance| of.set.get(distance)) == Some(true)
     }
 
-    /// What stays of `chunk` once all is marked, in order, its opening and end among them, and whether
-    /// something reaches it; none when nothing does.
-    pub(crate) fn kept(&self, chunk: &Chunk) -> Vec<(u64, bool)> {
-        let of = self.old.iter().find(|of| of.base == chunk.base);
-        let Some(of) = of.filter(|of| !of.marks.is_empty()) else { return Vec::new() };
-        let mut kept = vec![(chunk.base + Opening::PLACE, true)];
-        kept.extend(of.marks.iter().map(|mark| (mark >> 1, mark & 1 == 1)));
-        kept.push((chunk.logical_end() - Seal::RECORD, true));
-        // Where the target is they are among those that stay.
-        kept.dedup_by_key(|(offset, _)| *offset);
-        kept
+    /// Whether something in `chunk` stays.
+    pub(crate) fn keeps(&self, chunk: &Chunk) -> bool {
+        self.of(chunk).is_some_and(|of| !of.set.is_empty())
+    }
+
+    fn of(&self, chunk: &Chunk) -> Option<&OfChunk> {
+        self.old.get(self.place(chunk.base)).filter(|of| of.base == chunk.base)
+    }
+
+    /// The first record of `chunk` from `offset` on that stays, if anything in it does, its opening and its
+    /// end among them, and whether something reaches it.
+    pub(crate) fn kept_from(&self, chunk: &Chunk, offset: u64) -> Option<(u64, bool)> {
+        let opening = chunk.base + Opening::PLACE;
+        if offset <= opening {
+            return Some((opening, true));
+        }
+        let end = chunk.logical_end() - Seal::RECORD;
+        let marked = self.of(chunk)?.set.from(offset - chunk.base);
+        let marked = marked.map(|(distance, is_object)| (chunk.base + distance, is_object));
+        // Where the target is the end is among those that stay.
+        marked.or_else(|| (offset <= end).then_some((end, true)))
     }
 }
 
@@ -434,7 +388,7 @@ fn look(
     found: &mut Vec<u64>,
 ) -> Result<u64> {
     let (offset, is_object) = (mark_at >> 1, mark_at & 1 == 1);
-    let cost = LOOK + record.length as u64;
+    let cost = VISIT + record.length as u64;
     let is_patch = matches!(record.tag, Tag::FlatPatch | Tag::ValuesPatch | Tag::BranchPatch);
     if is_patch {
         let base = take_reference(&mut Decoder::new(file, 0, record.body), offset)?;

@@ -309,16 +309,27 @@ impl Pack {
         Ok(self.cache.insert(chunk.key, number, &bytes))
     }
 
-    /// The offset of each record of a sparse chunk, and whether something reaches it; else it is the base of
-    /// patches alone.
-    pub(crate) fn kept_records(&self, chunk: &Arc<Chunk>) -> Result<Vec<(u64, bool)>> {
+    /// The pages of the mapping of `chunk`, which is sparse.
+    pub(crate) fn mapping_pages(&self, chunk: &Arc<Chunk>) -> Result<std::ops::Range<u32>> {
         self.files.get(chunk)?;
+        Ok(chunk.mapping().expect("it was opened").pages())
+    }
+
+    /// What page `number` of the mapping of `chunk` says: the offset of each record, and whether something
+    /// reaches it; else it is the base of patches alone.
+    pub(crate) fn kept_in_page(&self, chunk: &Arc<Chunk>, number: u32) -> Result<Vec<(u64, bool)>> {
+        let page = self.mapping_page(chunk, number)?;
+        let entries = sparse::entries(&page);
+        Ok(entries.map(|entry| (chunk.base + entry.distance, entry.is_object)).collect())
+    }
+
+    /// The same of all pages.
+    pub(crate) fn kept_records(&self, chunk: &Arc<Chunk>) -> Result<Vec<(u64, bool)>> {
+        let pages = self.mapping_pages(chunk)?;
         let mapping = chunk.mapping().expect("it was opened");
         let mut records = Vec::with_capacity(mapping.records.min(chunk.end() / 38) as usize);
-        for number in mapping.pages() {
-            let page = self.mapping_page(chunk, number)?;
-            let entries = sparse::entries(&page);
-            records.extend(entries.map(|entry| (chunk.base + entry.distance, entry.is_object)));
+        for number in pages {
+            records.extend(self.kept_in_page(chunk, number)?);
         }
         let is_right = records.len() as u64 == mapping.records
             && records.is_sorted_by(|(before, _), (after, _)| before < after)

@@ -11,9 +11,9 @@ pub(crate) const LOCK: &str = "lock";
 /// Folder of the index.
 pub(crate) const INDEX: &str = "index";
 
-/// Whether a store replaces a file of this name whole.
+/// Whether a store replaces a file of this name whole: a chunk by the same bytes, for a name that is durable.
 pub(crate) fn is_replaced(name: &str) -> bool {
-    name == CONTROL
+    name == CONTROL || parse_chunk(name).is_some()
 }
 
 /// Chunk `number` of the pack in `epoch`, as it was written.

@@ -1,86 +1,73 @@
-//! One chunk, read in order and written again without what nothing keeps, in steps.
+//! One old chunk, compared with what stays of it or written again without the rest, in steps.
 
 use std::sync::Arc;
 
 use super::chunk_files::Chunk;
+use super::chunk_reader::ChunkReader;
+use super::marks::Marks;
 use super::pack::Pack;
 use super::paths;
 use super::record;
 use super::sparse::{SparseFile, SparseWriter, State};
-use crate::disk::{Disk, File};
-use crate::error::{Error, Result};
+use crate::cache::PAGE;
+use crate::disk::Disk;
+use crate::error::Result;
 
-/// Bytes of a chunk that are read at once.
-const WINDOW: u64 = 256 << 10;
+/// What copying a record costs beside its bytes.
+const COPIED: u64 = 64;
 
-/// Bytes after a record that are read with it, when what comes next lies before it.
-const BEHIND: u64 = 2 << 10;
-
-/// A chunk's file, read in large pieces that are in no cache.
+/// A sparse chunk that perhaps holds nothing but what stays.
 #[derive(Debug)]
-pub(crate) struct ChunkReader {
-    pub(crate) chunk: Arc<Chunk>,
-    file: Arc<dyn File>,
-    start: u64,
-    bytes: Vec<u8>,
-    /// How many bytes were read.
-    pub(crate) read: u64,
+pub(crate) struct Comparing {
+    chunk: Arc<Chunk>,
+    /// Pages of its mapping that were not looked at.
+    pages: std::ops::Range<u32>,
+    /// Logical offset after the last record that was.
+    next: u64,
 }
 
-impl ChunkReader {
-    pub(crate) fn open(pack: &Pack, chunk: Arc<Chunk>) -> Result<ChunkReader> {
-        let file = pack.files.get(&chunk)?;
-        Ok(ChunkReader { chunk, file, start: 0, bytes: Vec::new(), read: 0 })
+/// What a comparison has come to.
+pub(crate) enum Compared {
+    /// It is not at its end.
+    NotYet,
+    /// All in the chunk stays as it was kept.
+    Equal,
+    Differs,
+}
+
+impl Comparing {
+    pub(crate) fn begin(pack: &Pack, chunk: &Arc<Chunk>) -> Result<Comparing> {
+        let pages = pack.mapping_pages(chunk)?;
+        Ok(Comparing { chunk: Arc::clone(chunk), pages, next: chunk.base })
     }
 
-    /// The bytes from `place` on, all of the record that begins there among them. `up` when those after it
-    /// will be wanted, otherwise those before it.
-    pub(crate) fn record(&mut self, place: u64, up: bool) -> Result<&[u8]> {
-        if !self.holds(place) {
-            let start = if up { place } else { (place + BEHIND).saturating_sub(WINDOW).min(place) };
-            self.fill(start, WINDOW)?;
-            if let Some(length) = self.length(place).filter(|_| !self.holds(place)) {
-                self.fill(place, length)?;
+    /// Looks at about `bytes` of the mapping; returns how many it read.
+    pub(crate) fn go_on(
+        &mut self,
+        pack: &Pack,
+        marks: &Marks,
+        bytes: u64,
+    ) -> Result<(u64, Compared)> {
+        let mut read = 0;
+        while read < bytes {
+            let Some(page) = self.pages.clone().next() else {
+                let is_equal = marks.kept_from(&self.chunk, self.next).is_none();
+                return Ok((read, if is_equal { Compared::Equal } else { Compared::Differs }));
+            };
+            for entry in pack.kept_in_page(&self.chunk, page)? {
+                if marks.kept_from(&self.chunk, self.next) != Some(entry) {
+                    return Ok((read, Compared::Differs));
+                }
+                self.next = entry.0 + 1;
             }
+            self.pages.start += 1;
+            read += PAGE as u64;
         }
-        let from = place.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
-        from.and_then(|from| self.bytes.get(from..)).ok_or_else(|| {
-            Error::corrupt(&self.chunk.path, place, "a record", "the end of the chunk")
-        })
+        Ok((read, Compared::NotYet))
     }
 
-    /// The `length` bytes from `place` on, and more behind them.
-    pub(crate) fn bytes(&mut self, place: u64, length: usize) -> Result<&[u8]> {
-        let end = self.start + self.bytes.len() as u64;
-        if place < self.start || place + length as u64 > end {
-            self.fill(place, WINDOW.max(length as u64))?;
-        }
-        let from = (place - self.start) as usize;
-        self.bytes.get(from..from + length).ok_or_else(|| {
-            Error::corrupt(&self.chunk.path, place, "a batch", "the end of the chunk")
-        })
-    }
-
-    fn length(&self, place: u64) -> Option<u64> {
-        let from = usize::try_from(place.checked_sub(self.start)?).ok()?;
-        record::length(self.bytes.get(from..)?)
-    }
-
-    fn holds(&self, place: u64) -> bool {
-        let end = self.start + self.bytes.len() as u64;
-        self.length(place).is_some_and(|length| length <= end.saturating_sub(place))
-    }
-
-    fn fill(&mut self, start: u64, length: u64) -> Result<()> {
-        // Never more than the chunk has, whatever a damaged length says.
-        let length = length.min(self.chunk.end().saturating_sub(start));
-        self.bytes.clear();
-        self.bytes.resize(length as usize, 0);
-        self.start = start;
-        // What could not be read is not there when the next step looks again.
-        self.file.read_exact_at(start, &mut self.bytes).inspect_err(|_| self.bytes.clear())?;
-        self.read += length;
-        Ok(())
+    pub(crate) fn chunk(&self) -> &Arc<Chunk> {
+        &self.chunk
     }
 }
 
@@ -91,19 +78,13 @@ pub(crate) struct Rewriting {
     writer: SparseWriter,
     path: String,
     generation: u64,
-    /// Logical offsets to keep, in order, and whether something reaches them.
-    kept: Vec<(u64, bool)>,
-    next: usize,
+    /// Logical offset after the last record that was copied.
+    next: u64,
 }
 
 impl Rewriting {
-    /// Begins a file for the records `kept` of `chunk`, in order: its opening and its end are among them.
-    pub(crate) fn begin(
-        disk: &dyn Disk,
-        pack: &Pack,
-        chunk: &Arc<Chunk>,
-        kept: Vec<(u64, bool)>,
-    ) -> Result<Rewriting> {
+    /// Begins a file for what stays of `chunk`.
+    pub(crate) fn begin(disk: &dyn Disk, pack: &Pack, chunk: &Arc<Chunk>) -> Result<Rewriting> {
         let generation = match chunk.state {
             State::Sparse(SparseFile { generation, .. }) => generation + 1,
             _ => 1,
@@ -113,7 +94,7 @@ impl Rewriting {
         let identity = paths::sparse_identity(pack.store, epoch, number, generation);
         let reader = ChunkReader::open(pack, Arc::clone(chunk))?;
         let writer = SparseWriter::create(disk, &path, identity, pack.store)?;
-        Ok(Rewriting { reader, writer, path, generation, kept, next: 0 })
+        Ok(Rewriting { reader, writer, path, generation, next: chunk.base })
     }
 
     /// The file that is written.
@@ -121,26 +102,36 @@ impl Rewriting {
         &self.path
     }
 
-    /// Copies records until about `bytes` were read; returns how many were, and whether all are copied.
-    pub(crate) fn go_on(&mut self, pack: &Pack, bytes: u64) -> Result<(u64, bool)> {
-        let before = self.reader.read;
-        while let Some((offset, is_object)) = self.kept.get(self.next).copied() {
-            if self.reader.read - before >= bytes {
-                return Ok((self.reader.read - before, false));
+    /// Copies records, and then writes the mapping, until that has cost about `bytes`; returns the cost, and
+    /// whether all is written.
+    pub(crate) fn go_on(&mut self, pack: &Pack, marks: &Marks, bytes: u64) -> Result<(u64, bool)> {
+        let (before, mut copied) = (self.reader.read, 0);
+        let chunk = Arc::clone(&self.reader.chunk);
+        loop {
+            let spent = (self.reader.read - before) / 8 + copied;
+            if spent >= bytes {
+                return Ok((spent, false));
             }
-            let base = self.reader.chunk.base;
-            let place = pack.place_in(&self.reader.chunk, offset)?;
-            let chunk = Arc::clone(&self.reader.chunk);
+            let Some((offset, is_object)) = marks.kept_from(&chunk, self.next) else { break };
+            let place = pack.place_in(&chunk, offset)?;
             let bytes = self.reader.record(place, true)?;
             let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
-            self.writer.push(offset - base, is_object, &bytes[..record.length])?;
-            self.next += 1;
+            self.writer.push(offset - chunk.base, is_object, &bytes[..record.length])?;
+            copied += COPIED + record.length as u64;
+            self.next = offset + 1;
         }
-        Ok((self.reader.read - before, true))
+        let mut spent = (self.reader.read - before) / 8 + copied;
+        while spent < bytes {
+            match self.writer.put_pages()? {
+                0 => return Ok((spent, true)),
+                written => spent += written,
+            }
+        }
+        Ok((spent, false))
     }
 
     /// Ends the file and syncs it. Nothing names it yet.
-    pub(crate) fn finish(self) -> Result<SparseFile> {
+    pub(crate) fn finish(&mut self) -> Result<SparseFile> {
         self.writer.finish(self.generation)
     }
 }

@@ -247,8 +247,9 @@ pub(crate) struct SparseWriter {
     buffer: Vec<u8>,
     written: u64,
     mapping: Vec<[u8; PAGE]>,
+    /// Where it begins, once all records are there, and how many of its pages were put.
+    pages: Option<(u64, usize)>,
     records: u64,
-    bases: u64,
 }
 
 impl SparseWriter {
@@ -264,8 +265,8 @@ impl SparseWriter {
         }
         let file = disk.open(path, Mode::Create, Access::Buffered)?;
         let buffer = Header::new(FileKind::Sparse, identity, store).encode().to_vec();
-        let mapping = Vec::new();
-        Ok(SparseWriter { file, identity, buffer, written: 0, mapping, records: 0, bases: 0 })
+        let (mapping, pages) = (Vec::new(), None);
+        Ok(SparseWriter { file, identity, buffer, written: 0, mapping, pages, records: 0 })
     }
 
     /// Adds the record at `distance`, which is beyond that of the one before.
@@ -290,12 +291,14 @@ impl SparseWriter {
         page[at + 4..at + 8].copy_from_slice(&far.to_le_bytes());
         page[4..8].copy_from_slice(&next.to_le_bytes());
         self.records += 1;
-        self.bases += u64::from(!is_object);
         self.buffer.extend_from_slice(record);
         if self.buffer.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
         self.file.write_at(self.written, &self.buffer)?;
         self.file.start_writeback(self.written, self.buffer.len() as u64);
         self.written += self.buffer.len() as u64;
@@ -303,25 +306,36 @@ impl SparseWriter {
         Ok(())
     }
 
-    /// Writes the mapping and syncs the file. Its name is the caller's to make durable.
-    pub(crate) fn finish(mut self, generation: u64) -> Result<SparseFile> {
-        let mapping = (self.written + self.buffer.len() as u64).next_multiple_of(PAGE as u64);
-        self.buffer.resize((mapping - self.written) as usize, 0);
-        let first_page = u32::try_from(mapping / PAGE as u64).map_err(|_| too_long())?;
-        let mut table = Encoder::new();
-        for (number, mut page) in (first_page..).zip(std::mem::take(&mut self.mapping)) {
-            table.raw(&page[8..16]);
+    /// Puts the next pages of the mapping behind the records; returns how many bytes they have, 0 after the
+    /// last.
+    pub(crate) fn put_pages(&mut self) -> Result<u64> {
+        let end = self.written + self.buffer.len() as u64;
+        let (start, put) = self.pages.unwrap_or((end.next_multiple_of(PAGE as u64), 0));
+        if put == 0 {
+            self.buffer.resize((start - self.written) as usize, 0);
+        }
+        let first = u32::try_from(start / PAGE as u64 + put as u64).map_err(|_| too_long())?;
+        let pages = self.mapping[put..].iter_mut().take(WRITE_BYTES / PAGE);
+        let count = pages.len();
+        for (number, page) in (first..).zip(pages) {
             let sum = page_crc(self.identity, number, &page[4..]);
             page[..4].copy_from_slice(&sum.to_le_bytes());
-            self.buffer.extend_from_slice(&page);
-            if self.buffer.len() >= WRITE_BYTES {
-                self.flush()?;
-            }
+            self.buffer.extend_from_slice(page);
         }
+        self.flush()?;
+        self.pages = Some((start, put + count));
+        Ok((count * PAGE) as u64)
+    }
+
+    /// Ends the file and syncs it. Its name is the caller's to make durable.
+    pub(crate) fn finish(&mut self, generation: u64) -> Result<SparseFile> {
+        while self.put_pages()? > 0 {}
+        let mut table = Encoder::new();
+        self.mapping.iter().for_each(|page| table.raw(&page[8..16]));
         let table = table.finish();
         let mut footer = Encoder::new();
         footer.u64(self.records);
-        footer.u64(mapping);
+        footer.u64(self.pages.map_or(0, |(start, _)| start));
         footer.u64(table.len() as u64 / 8);
         let sum = footer_sum(self.identity, &table, footer.bytes());
         footer.u32(sum);

@@ -186,6 +186,10 @@ impl Store {
         let fault = match entries.get(hash) {
             Ok(Some(offset)) => match pack.hash(offset) {
                 Ok(found) if found == *hash && pack.has_object(offset)? => return Ok(()),
+                // Of an object that was there twice: such an entry is believed by nobody.
+                Err(error) if error.kind() == Kind::Collected => {
+                    format!("leads to a copy at {offset} that was collected")
+                }
                 Err(error) if !is_damage(&error) => return Err(error),
                 _ => format!("leads to another place, {offset}"),
             },

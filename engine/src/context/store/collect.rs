@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::collection::Collection;
+use super::collection::{Collection, Sifting};
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Cursor, Horizon, KEPT_MAX, Row, State};
 use crate::context::files::pack::Pack;
-use crate::context::files::rewrite::Rewriting;
+use crate::context::files::rewrite::{Compared, Comparing, Rewriting};
+use crate::context::files::sparse::SparseFile;
 use crate::context::hash::{self, Hash};
 use crate::context::pieces::node::Load;
 use crate::error::{Error, Kind, Result};
@@ -21,8 +22,10 @@ use crate::sync::lock;
 /// Bytes that a credit pays for.
 const CREDIT: u64 = 1024;
 
-/// What a swap costs beside the bytes, and what the removal of a file does.
-const SWAP: u64 = 64 * CREDIT;
+/// What a swap, a sync and the removal of a file cost beside the bytes, and for how many bytes of a file that
+/// is removed the system works as long as for one that is copied.
+const SWAP: u64 = 128 * CREDIT;
+const REMOVED: u64 = 8;
 
 /// Which commits a collection keeps, beside those that branches and pins name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +72,7 @@ pub struct CollectStatus {
 impl Store {
     /// Begins a collection: commits that the store took before `target` go, but for those that branches name
     /// and those that are pinned; all from `target` on stays, on every branch. [`Store::collect_step`] does
-    /// the work. Ends the last chunk; five syncs or more.
+    /// the work. Ends the last chunk, and a pause; five syncs or more.
     ///
     /// `Invalid` while one is under way, `Missing` for an unknown commit, `Collected` for one that is no more.
     pub fn collect(&mut self, target: &Hash) -> Result<()> {
@@ -85,54 +88,70 @@ impl Store {
             ));
         }
         let tip = self.tip()?;
-        if tip.writer()?.collection.is_some() {
+        if tip.writer()?.control.cursor.is_some() {
             return Err(Error::invalid(
                 "a collection is under way: go on with it, or cancel it, before the next",
             ));
         }
         let sequence = self.commit_at(offset)?.1.sequence;
         let kept = self.kept_below(&tip, offset)?;
-        {
+        let before = {
             let mut writer = tip.writer()?;
-            tip.roll(&self.pack, &mut writer)?;
+            tip.roll(&self.pack, &mut writer, true)?;
             let line = self.pack.chunk(offset).map(|chunk| chunk.logical_end());
             let line = line.expect("the target is in a chunk");
             let horizon = Horizon { commit: offset, offset: line, sequence, kept };
-            let collection = Collection::new(&self.pack, horizon);
+            let collection = Collection::new(&self.pack, horizon)?;
+            let before = writer.control.clone();
             writer.control.cursor = Some(collection.cursor());
             writer.control.is_paused = false;
             // From here on nothing older is referred to unseen.
             writer.collection = Some(collection);
-        }
+            before
+        };
         self.checkpoint().inspect_err(|_| {
-            tip.forget_collection();
+            tip.restore(&before);
+            // What could not be begun is none.
+            lock(&tip.writer).collection = None;
         })
     }
 
-    /// Begins a collection of what `keep` does not keep. `false` when one is under way, or nothing would go,
-    /// so a host may call it after each commit. Reads one record for each commit that is kept.
+    /// Begins a collection of what `keep` does not keep. `false` when one is under way or paused, or nothing would go,
+    /// so a host may call it after each commit. Reads one record for each commit that is kept, with a date one for
+    /// each that there is.
     pub fn collect_keeping(&mut self, keep: &Keep) -> Result<bool> {
-        if self.tip()?.writer()?.collection.is_some() {
-            return Ok(false);
+        {
+            let tip = self.tip()?;
+            let writer = tip.writer()?;
+            if writer.control.cursor.is_some() || writer.control.is_paused {
+                return Ok(false);
+            }
         }
         let horizon = self.control.horizon.commit;
-        let (mut target, mut passed, mut offset) = (None, 0, self.newest_commit());
+        let (mut target, mut goes, mut passed) = (None, false, 0);
+        let mut offset = self.newest_commit();
         while offset >= horizon.max(1) {
             let (hash, body) = self.commit_at(offset)?;
             let stays = match keep {
                 Keep::Newest(count) => passed < (*count).max(1),
                 Keep::Since(date) => passed == 0 || body.date >= *date,
             };
-            if !stays {
-                return match target {
-                    Some(target) => self.collect(&target).map(|()| true),
-                    None => Ok(false),
-                };
+            // Behind one that goes there may be one that is not older than a date.
+            match (stays, keep) {
+                (true, _) => (target, goes) = (Some(hash), false),
+                (false, Keep::Since(_)) => goes = true,
+                (false, Keep::Newest(_)) => {
+                    goes = true;
+                    break;
+                }
             }
-            (target, passed) = (Some(hash), passed + 1);
+            passed += 1;
             offset = self.commit_before(&body);
         }
-        Ok(false)
+        match target.filter(|_| goes) {
+            Some(target) => self.collect(&target).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// Does work of about `credits` KiB read or written for the collection that is under way; returns whether
@@ -140,14 +159,15 @@ impl Store {
     /// poisoned the next call goes on.
     pub fn collect_step(&mut self, credits: u64) -> Result<bool> {
         let tip = self.tip()?;
+        self.resume_collection()?;
         let mut writer = tip.writer()?;
         let pack = Arc::clone(&self.pack);
-        let doomed = tip.remove_doomed(&mut writer)?;
+        let removed = tip.remove_doomed(&mut writer)?;
         if writer.control.is_paused {
             return Ok(false);
         }
         let Some(mut collection) = writer.collection.take() else { return Ok(false) };
-        let mut left = credits.max(1).saturating_mul(CREDIT).saturating_sub(doomed * SWAP).max(1);
+        let mut left = credits.max(1).saturating_mul(CREDIT).saturating_sub(removed).max(1);
         let mut outcome = Ok(true);
         while left > 0 && matches!(outcome, Ok(true)) {
             let step = tip.step(&pack, &mut writer, &mut collection, left);
@@ -214,11 +234,14 @@ impl Store {
     /// so, and what it has not taken away of them the next one does. Takes a checkpoint.
     pub fn collect_cancel(&mut self) -> Result<bool> {
         let tip = self.tip()?;
-        if tip.writer()?.collection.is_none() {
+        if tip.writer()?.control.cursor.is_none() {
             return Ok(false);
         }
         self.change_control(|control| control.cursor = None)?;
-        tip.writer()?.collection = None;
+        let mut writer = tip.writer()?;
+        if let Some(mut collection) = writer.collection.take() {
+            tip.give_up(&mut writer, &mut collection);
+        }
         Ok(true)
     }
 
@@ -291,18 +314,24 @@ impl Store {
         self.checkpoint().inspect_err(|_| tip.restore(&before))
     }
 
-    /// Goes on with the collection that the control file names: it marks again.
+    /// Goes on with the collection that the control file names, unless that is under way: it marks again.
     pub(super) fn resume_collection(&mut self) -> Result<()> {
-        let Some(cursor) = self.control.cursor else { return Ok(()) };
         let tip = self.tip()?;
-        let mut horizon = self.control.horizon.clone();
+        let (cursor, mut horizon) = {
+            let writer = tip.writer()?;
+            let cursor = writer.control.cursor.filter(|_| writer.collection.is_none());
+            let Some(cursor) = cursor else { return Ok(()) };
+            (cursor, writer.control.horizon.clone())
+        };
+        self.control.horizon = horizon.clone();
         if horizon.commit != cursor.target || cursor.phase == 1 {
             let kept = self.kept_below(&tip, cursor.target)?;
             let sequence = self.commit_at(cursor.target)?.1.sequence;
             let line = self.pack.chunk(cursor.target).map_or(0, |chunk| chunk.logical_end());
             horizon = Horizon { commit: cursor.target, offset: line, sequence, kept };
         }
-        tip.writer()?.collection = Some(Collection::new(&self.pack, horizon));
+        let collection = Collection::new(&self.pack, horizon)?;
+        tip.writer()?.collection = Some(collection);
         Ok(())
     }
 }
@@ -316,13 +345,6 @@ impl Tip {
         lock(&self.writer).control.collections
     }
 
-    /// What could not be begun is none.
-    fn forget_collection(&self) {
-        let mut writer = lock(&self.writer);
-        writer.collection = None;
-        writer.control.cursor = None;
-    }
-
     /// Puts back what a change made of the control file that could not be written.
     fn restore(&self, before: &Control) {
         let mut writer = lock(&self.writer);
@@ -331,7 +353,7 @@ impl Tip {
         writer.control.pins.clone_from(&before.pins);
     }
 
-    /// Removes files that nobody reads any more; returns how many.
+    /// Removes a file that nobody reads any more; returns what that cost.
     fn remove_doomed(&self, writer: &mut Writer) -> Result<u64> {
         let free = |chunk: &Arc<Chunk>| Arc::strong_count(chunk) == 1;
         let Some(place) = writer.doomed.iter().position(free) else { return Ok(0) };
@@ -339,7 +361,7 @@ impl Tip {
         let chunk = writer.doomed.swap_remove(place);
         // A file that stays is removed when the store is next opened.
         let _ = self.disk.remove(&chunk.path);
-        Ok(1)
+        Ok(SWAP + chunk.end() / REMOVED)
     }
 
     /// Does a part of the work worth about `credits` bytes; returns what it cost, none when all is done.
@@ -357,13 +379,9 @@ impl Tip {
             }
             return Ok(Some(spent.max(1)));
         }
-        if let Some(rewriting) = &mut collection.rewriting {
-            let gone_on = rewriting.go_on(pack, credits);
-            let (spent, is_done) = gone_on.inspect_err(|_| self.give_up(collection))?;
-            if !is_done {
-                return Ok(Some(spent.max(1)));
-            }
-            return self.end_chunk(pack, writer, collection).map(|()| Some(spent + SWAP));
+        if collection.sifting.is_some() {
+            let sifted = self.sift(pack, writer, collection, credits);
+            return sifted.map(Some).inspect_err(|_| self.give_up(writer, collection));
         }
         match collection.next.checked_sub(1).and_then(|number| writer.row(number)) {
             Some(row) => self.begin_clean(pack, writer, collection, &row).map(Some),
@@ -371,10 +389,16 @@ impl Tip {
         }
     }
 
-    /// A file that could not be written is begun anew by the next step; its room is for others until then.
-    fn give_up(&self, collection: &mut Collection) {
-        if let Some(rewriting) = collection.rewriting.take() {
-            let _ = self.disk.remove(rewriting.path());
+    /// What could not be written is begun anew by the next step; its room is for others until then.
+    pub(super) fn give_up(&self, writer: &mut Writer, collection: &mut Collection) {
+        let path = match collection.sifting.take() {
+            Some(Sifting::Rewriting(rewriting)) => rewriting.path().to_owned(),
+            Some(Sifting::Written(path, _)) => path,
+            Some(Sifting::Comparing(_)) | None => return,
+        };
+        // Once the writer is poisoned it is not known what names it, or whose it is.
+        if !writer.poisoned && writer.check_lock().is_ok() {
+            let _ = self.disk.remove(&path);
         }
     }
 
@@ -416,16 +440,70 @@ impl Tip {
         };
         let chunk = pack.chunk(row.base).filter(|chunk| chunk.has_file());
         let Some(chunk) = chunk else { return pass(collection) };
-        let kept = collection.marks.kept(&chunk);
-        if kept.is_empty() {
+        if !collection.marks.keeps(&chunk) {
             self.swap(pack, writer, collection, Row { state: State::Gone, ..*row })?;
             return Ok(SWAP);
         }
-        if !chunk.is_whole() && pack.kept_records(&chunk)? == kept {
-            return pass(collection);
-        }
-        collection.rewriting = Some(Rewriting::begin(&*self.disk, pack, &chunk, kept)?);
+        collection.sifting = Some(if chunk.is_whole() {
+            self.begin_rewrite(pack, writer, &chunk)?
+        } else {
+            Sifting::Comparing(Comparing::begin(pack, &chunk)?)
+        });
         Ok(CREDIT)
+    }
+
+    /// Begins another file for `chunk`, over what an attempt has left.
+    fn begin_rewrite(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        chunk: &Arc<Chunk>,
+    ) -> Result<Sifting> {
+        // Another writer may have made a file of this name, and count on it.
+        writer.check_lock()?;
+        Ok(Sifting::Rewriting(Rewriting::begin(&*self.disk, pack, chunk)?))
+    }
+
+    /// Goes on with the chunk that is being cleaned; returns what that cost.
+    fn sift(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+        credits: u64,
+    ) -> Result<u64> {
+        match &mut collection.sifting {
+            None => Ok(CREDIT),
+            Some(Sifting::Comparing(comparing)) => {
+                let (spent, outcome) = comparing.go_on(pack, &collection.marks, credits)?;
+                match outcome {
+                    Compared::NotYet => {}
+                    Compared::Equal => {
+                        collection.next -= 1;
+                        collection.sifting = None;
+                    }
+                    Compared::Differs => {
+                        let chunk = Arc::clone(comparing.chunk());
+                        collection.sifting = Some(self.begin_rewrite(pack, writer, &chunk)?);
+                    }
+                }
+                Ok(spent + CREDIT)
+            }
+            Some(Sifting::Rewriting(rewriting)) => {
+                let (spent, is_done) = rewriting.go_on(pack, &collection.marks, credits)?;
+                if !is_done {
+                    return Ok(spent.max(1));
+                }
+                let (path, sparse) = (rewriting.path().to_owned(), rewriting.finish()?);
+                collection.sifting = Some(Sifting::Written(path, sparse));
+                writer.syncs += 1;
+                Ok(spent + SWAP)
+            }
+            Some(Sifting::Written(_, sparse)) => {
+                let sparse = *sparse;
+                self.end_chunk(pack, writer, collection, sparse).map(|()| SWAP)
+            }
+        }
     }
 
     /// A chunk was rewritten to its end: what was made takes its place.
@@ -434,26 +512,20 @@ impl Tip {
         pack: &Pack,
         writer: &mut Writer,
         collection: &mut Collection,
+        sparse: SparseFile,
     ) -> Result<()> {
-        let Some(rewriting) = collection.rewriting.take() else { return Ok(()) };
-        let number = collection.next - 1;
-        let row = writer.row(number).expect("it is being rewritten");
-        let path = rewriting.path().to_owned();
-        let sparse = rewriting.finish().inspect_err(|_| drop(self.disk.remove(&path)))?;
+        let row = writer.row(collection.next - 1).expect("it is being rewritten");
         let row = Row { state: State::Sparse(sparse), ..row };
         writer.check_lock()?;
         // A name that a failed sync may have lost is never synced again as if it could come back.
         writer.poisoned = true;
         self.disk.sync_directory("")?;
         writer.poisoned = false;
-        writer.syncs += 2;
+        writer.syncs += 1;
         writer.written_bytes += sparse.bytes;
-        self.swap(pack, writer, collection, row).inspect_err(|_| {
-            if !writer.poisoned {
-                // Nothing names it; it is made anew at the next step.
-                let _ = self.disk.remove(&path);
-            }
-        })
+        self.swap(pack, writer, collection, row)?;
+        collection.sifting = None;
+        Ok(())
     }
 
     /// Puts the file, or none, that `row` says into the place of the one before.
@@ -490,8 +562,9 @@ impl Tip {
         writer: &mut Writer,
         collection: &mut Collection,
     ) -> Result<Option<u64>> {
-        if self.remove_doomed(writer)? > 0 {
-            return Ok(Some(SWAP));
+        let removed = self.remove_doomed(writer)?;
+        if removed > 0 {
+            return Ok(Some(removed));
         }
         let before = writer.control.clone();
         writer.control.cursor = None;
@@ -503,7 +576,7 @@ impl Tip {
             return Err(error);
         }
         pack.forget_chunks(writer.control.chunks[0].number);
-        collection.rewriting = None;
+        collection.sifting = None;
         Ok(None)
     }
 }

@@ -5,7 +5,19 @@ use crate::context::files::barrier::Barrier;
 use crate::context::files::control::{Cursor, Horizon};
 use crate::context::files::marks::Marks;
 use crate::context::files::pack::Pack;
-use crate::context::files::rewrite::Rewriting;
+use crate::context::files::paths;
+use crate::context::files::rewrite::{Comparing, Rewriting};
+use crate::context::files::sparse::SparseFile;
+use crate::error::{Error, Result};
+
+/// What becomes of the chunk that is being cleaned.
+#[derive(Debug)]
+pub(super) enum Sifting {
+    Comparing(Comparing),
+    Rewriting(Rewriting),
+    /// A file at this path is whole and synced; nothing names it yet.
+    Written(String, SparseFile),
+}
 
 /// One that is under way.
 #[derive(Debug)]
@@ -17,16 +29,24 @@ pub(super) struct Collection {
     pub(super) cleaning: bool,
     /// The next chunk to be cleaned, by number, is the one before.
     pub(super) next: u64,
-    pub(super) rewriting: Option<Rewriting>,
+    pub(super) sifting: Option<Sifting>,
     pub(super) reclaimed: u64,
 }
 
 impl Collection {
-    pub(super) fn new(pack: &Pack, horizon: Horizon) -> Collection {
+    /// `Corrupt` when no chunk begins where old ones are said to end, or none is old.
+    pub(super) fn new(pack: &Pack, horizon: Horizon) -> Result<Collection> {
+        let chunks = pack.chunks();
+        let next = chunks.iter().find(|chunk| chunk.base >= horizon.offset);
+        let is_old = chunks.first().is_some_and(|first| first.base < horizon.commit);
+        let Some(next) = next.filter(|_| is_old && horizon.commit < horizon.offset) else {
+            let expected = "a collection of chunks that are there";
+            let found = format!("one up to logical offset {}", horizon.offset);
+            return Err(Error::corrupt(paths::CONTROL, 0, expected, found));
+        };
+        let next = next.number;
         let marks = Marks::begin(pack, horizon.commit, &horizon.kept);
-        let next = pack.chunks().partition_point(|chunk| chunk.base < horizon.offset);
-        let next = pack.chunks()[next].number;
-        Collection { horizon, marks, cleaning: false, next, rewriting: None, reclaimed: 0 }
+        Ok(Collection { horizon, marks, cleaning: false, next, sifting: None, reclaimed: 0 })
     }
 
     /// What may be referred to beside it.

@@ -128,7 +128,18 @@ impl Store {
             None => self.expect_epoch()?,
         }
         self.complete_index()?;
-        if self.tip.is_some() { self.resume_collection() } else { Ok(()) }
+        if self.tip.is_none() {
+            return Ok(());
+        }
+        match self.resume_collection() {
+            // Its next step says so too, and it can be cancelled; the store is there all the same.
+            Err(error) if is_damage(&error) || error.kind() == Kind::Collected => {
+                let warning = format!("the collection that is under way cannot go on: {error}");
+                lock(&self.index).warn(warning);
+                Ok(())
+            }
+            resumed => resumed,
+        }
     }
 
     /// Adds the chunks that the control file names, and opens the newest.
@@ -198,7 +209,9 @@ impl Store {
         }
         match self.commit_at(commit) {
             Ok((_, body)) if body.sequence == sequence => return Ok(()),
-            Err(error) if !is_damage(&error) => return Err(error),
+            Err(error) if !is_damage(&error) && error.kind() != Kind::Collected => {
+                return Err(error);
+            }
             _ => {}
         }
         let expected = format!("a commit of sequence {sequence} at logical offset {commit}");
@@ -477,8 +490,12 @@ impl Store {
             let mut offset = self.newest_commit();
             while offset > covered {
                 let (hash, body) = self.commit_at(offset)?;
-                index.put_commit(&hash, offset);
-                index.settle_some()?;
+                // Of one that is there twice the newer record, which was put already, counts.
+                let there = index.commits(&hash).get(&hash);
+                if !there.is_ok_and(|there| there.is_some_and(|there| there > offset)) {
+                    index.put_commit(&hash, offset);
+                    index.settle_some()?;
+                }
                 offset = self.commit_before(&body);
             }
         }

@@ -480,3 +480,29 @@ fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
     }
     assert_eq!(store.check().unwrap_err().kind(), Kind::Corrupt);
 }
+
+#[test]
+fn a_store_with_all_chunks_that_it_may_have_can_be_collected() {
+    let mut store = Store::create(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
+    store.tip().unwrap().writer().unwrap().chunks_max = 90;
+    let mut newest = commit(&mut store, 0);
+    let refused = (1..400).find_map(|number| {
+        let mut tree = store.empty_tree();
+        tree.add(&["data", "0"], &value(number, 0)).unwrap();
+        let info = CommitInfo::new(&[newest], number as i64, "a", "b");
+        match store.commit(&mut tree, &info) {
+            Ok(hash) => {
+                newest = hash;
+                None
+            }
+            Err(error) => Some(error),
+        }
+    });
+    let refused = refused.expect("the chunks are used up");
+    assert_eq!(refused.kind(), Kind::Invalid);
+    assert!(refused.to_string().contains("collect what is old"), "{refused}");
+    store.collect(&newest).unwrap();
+    while store.collect_step(100).unwrap() {}
+    let next = commit(&mut store, 1_000);
+    assert_eq!(store.log(9).unwrap(), [next, newest]);
+}

@@ -42,6 +42,9 @@ const BATCHES_MAX: u64 = 1 << 50;
 /// table of chunks adds at most 3 % to what is written.
 const CONTROL_SHARE: u64 = 32;
 
+/// So many more chunks only collections begin: each takes one before it can take any away.
+const COLLECTIONS_LEFT: u64 = 64;
+
 /// Commits after which an index of commits is saved: so many are read at opening.
 const INDEX_COMMITS: u64 = 1024;
 
@@ -87,6 +90,8 @@ pub(super) struct Writer {
     /// The collection that is under way, and chunks whose files are to go with their last reader.
     pub(super) collection: Option<Collection>,
     pub(super) doomed: Vec<Arc<Chunk>>,
+    /// How many chunks there may be at a time.
+    pub(super) chunks_max: u64,
 }
 
 /// What the control file says of a place from which to scan.
@@ -134,6 +139,7 @@ impl Tip {
             syncs: 0,
             collection: None,
             doomed: Vec::new(),
+            chunks_max: CHUNKS_MAX,
         };
         Arc::new(Tip {
             disk: Arc::clone(disk),
@@ -161,9 +167,12 @@ impl Tip {
         lock(&self.writer).place()
     }
 
-    /// Whether the commit at `offset` is there and will stay.
-    pub(super) fn stays(&self, offset: u64) -> bool {
-        lock(&self.writer).stays(offset)
+    /// Whether the commit at `offset` is there and will stay, whatever becomes of what keeps it now. While a
+    /// collection marks, what it keeps is chosen again by the next opening.
+    pub(super) fn stays_for_good(&self, offset: u64) -> bool {
+        let writer = lock(&self.writer);
+        let marking = writer.collection.as_ref().filter(|one| !one.cleaning);
+        marking.is_none_or(|one| offset >= one.horizon.commit) && writer.stays(offset)
     }
 
     /// Bytes written to pack and control file, and syncs.
@@ -204,7 +213,7 @@ impl Tip {
             writer.seal(&*self.disk, pack)?;
             // All up to there is durable, while the new chunk is not.
             checkpoint = writer.checkpoint();
-            self.begin_chunk(pack, writer)?;
+            self.begin_chunk(pack, writer, COLLECTIONS_LEFT)?;
         }
         if is_far { self.write_control(pack, writer, checkpoint) } else { Ok(()) }
     }
@@ -230,20 +239,22 @@ impl Tip {
         writer.next_offset() > tried.saturating_add(self.far(writer).saturating_mul(patience))
     }
 
-    /// Ends the chunk and begins another one.
-    pub(super) fn roll(&self, pack: &Pack, writer: &mut Writer) -> Result<()> {
+    /// Ends the chunk and begins another one, of which a collection may have the last.
+    pub(super) fn roll(&self, pack: &Pack, writer: &mut Writer, collects: bool) -> Result<()> {
         writer.seal(&*self.disk, pack)?;
-        self.begin_chunk(pack, writer)
+        self.begin_chunk(pack, writer, if collects { 0 } else { COLLECTIONS_LEFT })
     }
 
-    /// Begins the chunk after the one that has ended. Its name becomes durable with its content.
-    fn begin_chunk(&self, pack: &Pack, writer: &mut Writer) -> Result<()> {
+    /// Begins the chunk after the one that has ended, if more than `left` may follow. Its name becomes durable
+    /// with its content.
+    fn begin_chunk(&self, pack: &Pack, writer: &mut Writer, left: u64) -> Result<()> {
         let (number, end) = (writer.chunk.number + 1, writer.place().position);
         let most = chunk_end(writer.chunk.base, end.offset.saturating_add(BATCHES_MAX));
         let count = writer.control.chunks.len() as u64;
-        if count >= CHUNKS_MAX || most.is_none() {
+        let chunks_max = writer.chunks_max;
+        if count + left >= chunks_max || most.is_none() {
             return Err(Error::invalid(format!(
-                "the store has {count} chunks, and {CHUNKS_MAX} of 2^61 bytes together are the limit: \
+                "the store has {count} chunks, and {chunks_max} of 2^61 bytes together are the limit: \
                  collect what is old, or copy what you keep to a store with larger chunks"
             )));
         }

@@ -211,7 +211,7 @@ impl Store {
         let tree_hash = tree.hash()?;
         let commit_hash = info.hash(&tree_hash);
         let found = self.find_commit(&commit_hash)?;
-        if let Some(offset) = found.filter(|offset| tip.stays(*offset)) {
+        if let Some(offset) = found.filter(|offset| tip.stays_for_good(*offset)) {
             let (_, body) = self.commit_at(offset)?;
             tree.set_root(load, Slot::StoredNode(body.root));
             return Ok(commit_hash);
@@ -364,7 +364,7 @@ impl Store {
         let _span = self.span(Operation::BeginChunk);
         let tip = self.tip()?;
         let mut writer = tip.writer()?;
-        tip.roll(&self.pack, &mut writer)
+        tip.roll(&self.pack, &mut writer, false)
     }
 
     /// Makes `name` the name of a commit, which must be in the store. One append, one sync.
@@ -461,7 +461,9 @@ impl Store {
         *self.state() = State::default();
         std::mem::swap(&mut self.control, &mut control);
         let last = writer.begin_epoch(&self.pack, self.control.clone(), append, &opening);
-        writer.collection = None;
+        if let Some(mut collection) = writer.collection.take() {
+            tip.give_up(&mut writer, &mut collection);
+        }
         let doomed = std::mem::take(&mut writer.doomed);
         // Trees may hold the pack for long: its last file may be closed as the others.
         old.files.count(&last);

@@ -1,0 +1,86 @@
+//! One chunk's file, read in large pieces.
+
+use std::sync::Arc;
+
+use super::chunk_files::Chunk;
+use super::pack::Pack;
+use super::record;
+use crate::disk::File;
+use crate::error::{Error, Result};
+
+/// Bytes of a chunk that are read at once.
+const WINDOW: u64 = 256 << 10;
+
+/// Bytes after a record that are read with it, when what comes next lies before it.
+const BEHIND: u64 = 2 << 10;
+
+/// A chunk's file, read in large pieces that are in no cache.
+#[derive(Debug)]
+pub(crate) struct ChunkReader {
+    pub(crate) chunk: Arc<Chunk>,
+    file: Arc<dyn File>,
+    start: u64,
+    bytes: Vec<u8>,
+    /// How many bytes were read.
+    pub(crate) read: u64,
+}
+
+impl ChunkReader {
+    pub(crate) fn open(pack: &Pack, chunk: Arc<Chunk>) -> Result<ChunkReader> {
+        let file = pack.files.get(&chunk)?;
+        Ok(ChunkReader { chunk, file, start: 0, bytes: Vec::new(), read: 0 })
+    }
+
+    /// The bytes from `place` on, all of the record that begins there among them. `up` when those after it
+    /// will be wanted, otherwise those before it.
+    pub(crate) fn record(&mut self, place: u64, up: bool) -> Result<&[u8]> {
+        if !self.holds(place) {
+            let start = if up { place } else { (place + BEHIND).saturating_sub(WINDOW).min(place) };
+            self.fill(start, WINDOW)?;
+            if let Some(length) = self.length(place).filter(|_| !self.holds(place)) {
+                // With what is wanted next, on the side where that is.
+                let end = place.saturating_add(length);
+                let start = if up { place } else { end.saturating_sub(WINDOW).min(place) };
+                self.fill(start, length.max(end - start))?;
+            }
+        }
+        let from = place.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
+        from.and_then(|from| self.bytes.get(from..)).ok_or_else(|| {
+            Error::corrupt(&self.chunk.path, place, "a record", "the end of the chunk")
+        })
+    }
+
+    /// The `length` bytes from `place` on, and more behind them.
+    pub(crate) fn bytes(&mut self, place: u64, length: usize) -> Result<&[u8]> {
+        let end = self.start + self.bytes.len() as u64;
+        if place < self.start || place + length as u64 > end {
+            self.fill(place, WINDOW.max(length as u64))?;
+        }
+        let from = (place - self.start) as usize;
+        self.bytes.get(from..from + length).ok_or_else(|| {
+            Error::corrupt(&self.chunk.path, place, "a batch", "the end of the chunk")
+        })
+    }
+
+    fn length(&self, place: u64) -> Option<u64> {
+        let from = usize::try_from(place.checked_sub(self.start)?).ok()?;
+        record::length(self.bytes.get(from..)?)
+    }
+
+    fn holds(&self, place: u64) -> bool {
+        let end = self.start + self.bytes.len() as u64;
+        self.length(place).is_some_and(|length| length <= end.saturating_sub(place))
+    }
+
+    fn fill(&mut self, start: u64, length: u64) -> Result<()> {
+        // Never more than the chunk has, whatever a damaged length says.
+        let length = length.min(self.chunk.end().saturating_sub(start));
+        self.bytes.clear();
+        self.bytes.resize(length as usize, 0);
+        self.start = start;
+        // What could not be read is not there when the next step looks again.
+        self.file.read_exact_at(start, &mut self.bytes).inspect_err(|_| self.bytes.clear())?;
+        self.read += length;
+        Ok(())
+    }
+}

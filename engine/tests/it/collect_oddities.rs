@@ -1,0 +1,346 @@
+//! Collections where something odd came before: a lock that was taken, one cancelled in the middle, commits
+//! that are there twice, dates that go back, readers that are behind.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use varvite::Kind;
+use varvite::context::{
+    CollectPhase, CommitInfo, Hash, Index, Keep, Limits, Merge, Options, Resolution, Sides, Store,
+    Tree,
+};
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
+use varvite::disk::{Access, Disk, Mode};
+
+fn options(index: Index) -> Options {
+    Options { index, seed: Some(9), chunk_bytes: 600, ..Options::default() }
+}
+
+fn info(date: i64) -> CommitInfo {
+    CommitInfo::new(&[], date, "a", "b")
+}
+
+/// A commit of values that no other commit has.
+fn fill(store: &mut Store, date: i64) -> Hash {
+    let mut tree = store.empty_tree();
+    for place in 0..4_i64 {
+        let value = (date * 4 + place).to_le_bytes().repeat(12);
+        tree.add(&["data", &format!("{place}")], &value).unwrap();
+    }
+    store.commit(&mut tree, &info(date)).unwrap()
+}
+
+fn clean(store: &mut Store) {
+    while store.collect_status().unwrap().phase == CollectPhase::Marking {
+        assert!(store.collect_step(1).unwrap());
+    }
+}
+
+fn finish(store: &mut Store) {
+    while store.collect_step(50).unwrap() {}
+}
+
+fn value(tree: &Tree, name: &str) -> Option<Vec<u8>> {
+    tree.find(&["data", name]).unwrap()
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+fn pack_files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if name.contains(".pack") {
+            found.insert(name, std::fs::read(entry.path()).unwrap());
+        }
+    }
+    found
+}
+
+/// A folder is replaced by a copy, in which another writer goes on with the same collection.
+#[test]
+fn a_writer_whose_lock_was_taken_leaves_the_files_of_the_other_alone() {
+    let of_two = Options { chunk_bytes: 1_200, ..options(Index::Minimal) };
+    for steps in 0..40 {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("store");
+        std::fs::create_dir(&folder).unwrap();
+        let mut own = Store::create(OsDisk::new(&folder).unwrap(), of_two.clone()).unwrap();
+        let commits: Vec<_> = (0..12).map(|date| fill(&mut own, date)).collect();
+        commits[..7].iter().for_each(|commit| own.pin(commit).unwrap());
+        own.collect(&commits[7]).unwrap();
+        finish(&mut own);
+        // Of some chunks that are sparse already one of two commits goes.
+        for number in [1, 3, 4] {
+            assert!(own.unpin(&commits[number]).unwrap());
+        }
+        own.collect(&commits[9]).unwrap();
+        clean(&mut own);
+        if (0..steps).any(|_| !own.collect_step(1).unwrap()) {
+            break;
+        }
+        std::fs::rename(&folder, parent.path().join("old")).unwrap();
+        copy_folder(&parent.path().join("old"), &folder);
+        let mut other = Store::open(OsDisk::new(&folder).unwrap(), of_two.clone()).unwrap();
+        finish(&mut other);
+        let before = pack_files(&folder);
+        let error = loop {
+            match own.collect_step(1) {
+                Ok(left) => assert!(left, "{steps}: it went on to the end"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), Kind::Poisoned, "{steps}: {error}");
+        let after = pack_files(&folder);
+        assert!(before.keys().eq(after.keys()), "{steps}: {:?} {:?}", before.keys(), after.keys());
+        assert!(before == after, "{steps}: a file has changed");
+        other.check().unwrap();
+        assert!(other.exists(&commits[0]).unwrap());
+    }
+}
+
+#[test]
+fn an_object_written_again_beside_a_cancelled_collection_is_no_damage() {
+    let options = options(Index::Always);
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["data", "x"], &[42; 100]).unwrap();
+    let first = store.commit(&mut tree, &info(0)).unwrap();
+    for date in 1..8 {
+        fill(&mut store, date);
+    }
+    let target = fill(&mut store, 8);
+    let mut old = store.checkout(&first).unwrap();
+    store.collect(&target).unwrap();
+    clean(&mut store);
+    let mut tree = store.checkout(&target).unwrap();
+    tree.add(&["data", "x"], &[42; 100]).unwrap();
+    store.commit(&mut tree, &info(9)).unwrap();
+    assert!(store.collect_cancel().unwrap());
+    for date in 10..14 {
+        fill(&mut store, date);
+    }
+    let kept = store.commit(&mut old, &info(14)).unwrap();
+    for date in 15..20 {
+        fill(&mut store, date);
+    }
+    store.collect(&kept).unwrap();
+    finish(&mut store);
+    let found = store.checkout(&kept).unwrap();
+    assert_eq!(value(&found, "x"), Some(vec![42; 100]));
+    let checked = store.check().unwrap();
+    assert!(checked.index_faults.iter().all(|fault| fault.contains("collected")), "{checked:?}");
+    store.rebuild_index().unwrap();
+    let checked = store.check().unwrap();
+    assert!(checked.index_faults.is_empty(), "{checked:?}");
+}
+
+#[test]
+fn of_a_commit_that_is_there_twice_the_newer_record_counts() {
+    for loses in [true, false] {
+        let disk = MemoryDisk::seeded(1);
+        let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+        let mut store = Store::create(shared, options(Index::Minimal)).unwrap();
+        let twice = fill(&mut store, 0);
+        for date in 1..5 {
+            fill(&mut store, date);
+        }
+        let target = fill(&mut store, 5);
+        store.collect(&target).unwrap();
+        assert_eq!(fill(&mut store, 0), twice);
+        store.collect_cancel().unwrap();
+        store.pin(&twice).unwrap();
+        fill(&mut store, 6);
+        if loses {
+            store.rebuild_index().unwrap();
+        } else {
+            store.close().unwrap();
+            for name in disk.files().iter().filter(|name| name.starts_with("index/")) {
+                let file = disk.open(name, Mode::Write, Access::Buffered).unwrap();
+                file.set_len(0).unwrap();
+            }
+            store = Store::open(disk, options(Index::Minimal)).unwrap();
+        }
+        assert!(store.unpin(&twice).unwrap(), "it is found where it was pinned");
+        store.collect(&target).unwrap();
+        finish(&mut store);
+        assert!(store.exists(&twice).unwrap());
+        assert!(value(&store.checkout(&twice).unwrap(), "3").is_some());
+        let checked = store.check().unwrap();
+        assert!(checked.index_faults.is_empty(), "{checked:?}");
+    }
+}
+
+#[test]
+fn a_date_keeps_all_from_the_oldest_commit_that_is_not_older() {
+    let mut store = Store::create(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
+    let older = fill(&mut store, 10);
+    let commits: Vec<_> = [100, 50, 101].iter().map(|date| fill(&mut store, *date)).collect();
+    assert!(!store.collect_keeping(&Keep::Since(1)).unwrap());
+    assert!(store.collect_keeping(&Keep::Since(80)).unwrap());
+    finish(&mut store);
+    assert!(commits.iter().all(|commit| store.exists(commit).unwrap()));
+    assert!(!store.exists(&older).unwrap());
+    assert!(!store.collect_keeping(&Keep::Since(80)).unwrap(), "nothing would go");
+}
+
+#[test]
+fn a_reader_that_is_behind_does_not_doubt_its_index() {
+    let disk = MemoryDisk::seeded(1);
+    let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let mut store = Store::create(shared(), options(Index::Minimal)).unwrap();
+    let commits: Vec<_> = (0..20).map(|date| fill(&mut store, date)).collect();
+    let reader = Options { max_open_files: Some(2), pages_bytes: 0, ..options(Index::Minimal) };
+    let reader = Store::open_read_only(shared(), reader).unwrap();
+    store.collect(&commits[18]).unwrap();
+    finish(&mut store);
+    let mut collected = 0;
+    for commit in &commits[..18] {
+        // What it has open it still reads.
+        if let Err(error) = reader.exists(commit) {
+            assert_eq!(error.kind(), Kind::Collected, "{error}");
+            collected += 1;
+        }
+    }
+    assert!(collected > 9, "{collected}");
+    assert!(reader.warnings().is_empty(), "{:?}", reader.warnings());
+}
+
+#[test]
+fn histories_that_join_before_what_is_kept_are_not_merged_with_nothing() {
+    let mut store = Store::create(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
+    let commit = |store: &mut Store, parents: &[Hash], names: &[&str]| {
+        let mut tree = store.empty_tree();
+        for name in names {
+            tree.add(&["data", name], &[7; 40]).unwrap();
+        }
+        store.commit(&mut tree, &CommitInfo::new(parents, 1, "a", "b")).unwrap()
+    };
+    let parent = commit(&mut store, &[], &["x", "z"]);
+    let ours = commit(&mut store, &[parent], &["z"]);
+    let theirs = commit(&mut store, &[parent], &["x", "y", "z"]);
+    let later = commit(&mut store, &[theirs], &["y", "z"]);
+    let merge = |store: &Store, ours: &Hash, theirs: &Hash| {
+        let resolve = |_: &[Vec<u8>], _: Sides<'_>| Ok(Resolution::Conflict);
+        store.merge_commits(ours, theirs, Limits::default(), resolve)
+    };
+    let Merge::Merged(tree) = merge(&store, &ours, &theirs).unwrap() else { panic!("they merge") };
+    assert_eq!((value(&tree, "x"), value(&tree, "y")), (None, Some(vec![7; 40])));
+    store.collect(&ours).unwrap();
+    finish(&mut store);
+    for rebuilt in [false, true] {
+        if rebuilt {
+            store.rebuild_index().unwrap();
+        }
+        let error = merge(&store, &ours, &theirs).expect_err("the base is not known");
+        assert_eq!(error.kind(), Kind::Collected, "{error}");
+        assert!(matches!(merge(&store, &theirs, &later).unwrap(), Merge::FastForward));
+    }
+    let side = commit(&mut store, &[theirs], &["x", "y", "z", "w"]);
+    assert!(matches!(merge(&store, &side, &later).unwrap(), Merge::Merged(_)));
+}
+
+#[test]
+fn a_commit_that_was_said_to_be_there_stays_after_an_opening() {
+    let disk = MemoryDisk::seeded(1);
+    let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let mut store = Store::create(shared(), options(Index::Minimal)).unwrap();
+    let kept = fill(&mut store, 0);
+    for date in 1..5 {
+        fill(&mut store, date);
+    }
+    let target = fill(&mut store, 5);
+    store.set_branch(b"b", &kept).unwrap();
+    store.collect(&target).unwrap();
+    store.remove_branch(b"b").unwrap();
+    assert_eq!(fill(&mut store, 0), kept);
+    store.close().unwrap();
+    let mut store = Store::open(shared(), options(Index::Minimal)).unwrap();
+    store.set_branch(b"b", &kept).unwrap();
+    finish(&mut store);
+    assert!(value(&store.checkout(&kept).unwrap(), "3").is_some());
+    store.check().unwrap();
+}
+
+#[test]
+fn a_pause_holds_until_it_is_lifted() {
+    let mut store = Store::create(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
+    let commits: Vec<_> = (0..6).map(|date| fill(&mut store, date)).collect();
+    store.collect_pause().unwrap();
+    assert!(!store.collect_keeping(&Keep::Newest(2)).unwrap());
+    assert!(store.exists(&commits[0]).unwrap());
+    store.collect_resume().unwrap();
+    assert!(store.collect_keeping(&Keep::Newest(2)).unwrap());
+    finish(&mut store);
+    assert!(!store.exists(&commits[0]).unwrap());
+}
+
+#[test]
+fn what_is_cancelled_leaves_no_file_behind() {
+    for clears in [false, true] {
+        let disk = MemoryDisk::seeded(1);
+        let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+        let large = Options { chunk_bytes: 200_000, ..options(Index::Minimal) };
+        let mut store = Store::create(shared, large).unwrap();
+        let commits: Vec<_> = (0..300).map(|date| fill(&mut store, date)).collect();
+        store.collect(&commits[150]).unwrap();
+        clean(&mut store);
+        let in_work = || disk.files().iter().any(|name| name.ends_with("-1.pack"));
+        while !in_work() {
+            assert!(store.collect_step(1).unwrap());
+        }
+        if clears {
+            store.clear().unwrap();
+        } else {
+            assert!(store.collect_cancel().unwrap());
+        }
+        assert!(!in_work(), "{clears}: {:?}", disk.files());
+    }
+}
+
+/// A collection that meets damage is told of by its steps, and can be cancelled; the store opens.
+#[test]
+fn damage_that_a_collection_would_meet_keeps_nobody_out() {
+    let disk = MemoryDisk::seeded(1);
+    let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let mut store = Store::create(shared(), options(Index::Minimal)).unwrap();
+    let kept = fill(&mut store, 0);
+    let commits: Vec<_> = (1..9).map(|date| fill(&mut store, date)).collect();
+    store.set_branch(b"b", &kept).unwrap();
+    store.collect(&commits[5]).unwrap();
+    store.close().unwrap();
+    let path = disk.files().into_iter().find(|name| name.ends_with("000000.pack")).unwrap();
+    let mut bytes = disk.bytes(&path).unwrap();
+    let place = bytes.windows(32).position(|bytes| bytes == kept).unwrap();
+    bytes[place + 40] ^= 1;
+    let file = disk.open(&path, Mode::Write, Access::Buffered).unwrap();
+    file.write_at(0, &bytes).unwrap();
+    let mut store = Store::open(shared(), options(Index::Minimal)).unwrap();
+    let error = loop {
+        match store.collect_step(9) {
+            Ok(left) => assert!(left, "it ended"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    assert!(store.collect_cancel().unwrap());
+    assert_eq!(store.collect_status().unwrap().phase, CollectPhase::None);
+    fill(&mut store, 20);
+    store.close().unwrap();
+    let store = Store::open(shared(), options(Index::Minimal)).unwrap();
+    assert!(store.exists(&commits[7]).unwrap());
+}

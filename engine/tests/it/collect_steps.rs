@@ -1,0 +1,97 @@
+//! What one step of a collection does at most, however long chunks are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use varvite::context::{CollectPhase, CommitInfo, Options, Store};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+
+use crate::hooked_disk::HookedDisk;
+
+/// More than a window and a little, less than a mapping of [`RECORDS`].
+const MOST: u64 = 400 << 10;
+
+const RECORDS: u32 = 70_000;
+
+fn written(disk: &MemoryDisk) -> u64 {
+    let sparse = |name: &String| name.matches('-').count() == 2;
+    let files = disk.files().into_iter().filter(sparse);
+    files.map(|name| disk.bytes(&name).unwrap().len() as u64).sum()
+}
+
+#[test]
+fn a_step_reads_and_writes_a_bounded_amount() {
+    let memory = MemoryDisk::seeded(1);
+    let read = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&read);
+    let disk = HookedDisk::counting_reads(Arc::clone(&memory) as Arc<dyn Disk>, move |_, bytes| {
+        count.fetch_add(bytes as u64, Ordering::Relaxed);
+    });
+    let options = Options { seed: Some(9), pages_bytes: 0, ..Options::default() };
+    let mut store = Store::create(disk as Arc<dyn Disk>, options).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..RECORDS {
+        let mut value = [7; 70];
+        value[..4].copy_from_slice(&number.to_le_bytes());
+        tree.add(&["data", &format!("{:03}", number / 100), &format!("{number}")], &value).unwrap();
+    }
+    let mut commits = Vec::new();
+    for round in 0..4 {
+        tree.add(&["round"], &[round; 100]).unwrap();
+        let info = CommitInfo::new(&[], i64::from(round), "a", "b");
+        commits.push(store.commit(&mut tree, &info).unwrap());
+    }
+    // The first collection finds a whole chunk, the second a sparse one.
+    store.pin(&commits[0]).unwrap();
+    for target in [2, 3] {
+        store.collect(&commits[target]).unwrap();
+        let (mut steps, mut left) = (0, true);
+        while left {
+            let before = (read.load(Ordering::Relaxed), written(&memory));
+            left = store.collect_step(16).unwrap();
+            let (reads, writes) = (
+                read.load(Ordering::Relaxed) - before.0,
+                written(&memory).saturating_sub(before.1),
+            );
+            assert!(reads <= MOST, "step {steps} to {target} read {reads} bytes");
+            assert!(writes <= MOST, "step {steps} to {target} wrote {writes} bytes");
+            steps += 1;
+        }
+        assert!(steps > 50, "{steps}");
+        tree = store.checkout(&commits[target]).unwrap();
+        tree.add(&["more"], &[target as u8; 100]).unwrap();
+        let info = CommitInfo::new(&[], 10 + target as i64, "a", "b");
+        commits.push(store.commit(&mut tree, &info).unwrap());
+    }
+    assert!(store.checkout(&commits[0]).unwrap().mem(&["data", "000", "0"]).unwrap());
+}
+
+/// Values of more than a few KiB are read once, not each with a window of its own.
+#[test]
+fn marking_reads_large_records_once() {
+    let memory = MemoryDisk::seeded(1);
+    let read = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&read);
+    let disk = HookedDisk::counting_reads(memory as Arc<dyn Disk>, move |_, bytes| {
+        count.fetch_add(bytes as u64, Ordering::Relaxed);
+    });
+    let options = Options { seed: Some(9), ..Options::default() };
+    let mut store = Store::create(disk as Arc<dyn Disk>, options).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..500_u32 {
+        tree.add(&["data", &format!("{number}")], &number.to_le_bytes().repeat(1_000)).unwrap();
+    }
+    store.commit(&mut tree, &CommitInfo::new(&[], 0, "a", "b")).unwrap();
+    store.begin_chunk().unwrap();
+    tree.add(&["more"], &[1; 40]).unwrap();
+    let target = store.commit(&mut tree, &CommitInfo::new(&[], 1, "a", "b")).unwrap();
+    let bytes = store.stats().pack_bytes;
+    store.collect(&target).unwrap();
+    let before = read.load(Ordering::Relaxed);
+    while store.collect_status().unwrap().phase == CollectPhase::Marking {
+        assert!(store.collect_step(64).unwrap());
+    }
+    let marking = read.load(Ordering::Relaxed) - before;
+    assert!(marking > bytes / 2 && marking < 2 * bytes, "{marking} bytes were read of {bytes}");
+}
