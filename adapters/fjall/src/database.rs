@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use varvite::{Batch, SessionOptions};
@@ -41,8 +40,6 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     /// Written to while a keyspace comes or goes, read while one is written.
     keyspaces: RwLock<Keyspaces>,
-    /// Whether a sync failed that the engine does not know of.
-    is_poisoned: AtomicBool,
     path: PathBuf,
     /// Last, because the store goes before its folder.
     #[allow(dead_code)] // it acts when it is dropped
@@ -56,6 +53,14 @@ impl Drop for Cleanup {
     fn drop(&mut self) {
         // Nobody is there to be told.
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// As in the peer, whoever drops the last handle makes all that was written durable.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Nobody is there to be told.
+        let _ = self.store.sync_log();
     }
 }
 
@@ -75,7 +80,7 @@ impl Shared {
     /// Applies each batch to its keyspace, all of them or none.
     pub(crate) fn commit(&self, changes: &[(&Named, &Batch)]) -> Result<()> {
         let _none_goes = self.keyspaces();
-        if self.is_poisoned.load(Ordering::Acquire) {
+        if self.store.session().is_poisoned() {
             return Err(Error::Poisoned);
         }
         if changes.iter().any(|(keyspace, _)| keyspace.is_deleted()) {
@@ -86,16 +91,13 @@ impl Shared {
     }
 
     pub(crate) fn persist(&self, mode: PersistMode) -> Result<()> {
-        if self.is_poisoned.load(Ordering::Acquire) || self.store.session().is_poisoned() {
+        if self.store.session().is_poisoned() {
             return Err(Error::Poisoned);
         }
         if mode == PersistMode::Buffer {
             return Ok(());
         }
-        self.store.sync_log().map_err(|error| {
-            self.is_poisoned.store(true, Ordering::Release);
-            error.into()
-        })
+        Ok(self.store.sync_log()?)
     }
 }
 
@@ -118,8 +120,8 @@ impl Database {
         });
         let keyspaces = RwLock::new(Arc::new(named.collect()));
         let cleanup = is_temporary.then(|| Cleanup(path.to_owned()));
-        let (path, is_poisoned) = (path.to_owned(), AtomicBool::new(false));
-        Ok(Database(Arc::new(Shared { store, keyspaces, is_poisoned, path, cleanup })))
+        let path = path.to_owned();
+        Ok(Database(Arc::new(Shared { store, keyspaces, path, cleanup })))
     }
 
     /// The keyspace `name`, made by `create_options` if it is not there. One that is made is durable.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound::{Excluded, Included};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use varvite::{Batch, View, Views};
@@ -35,8 +35,6 @@ pub(crate) struct Shared {
     /// How many writes stand. Changed under `moments`.
     sequence: AtomicU64,
     moments: Mutex<Moments>,
-    /// Whether a sync failed that the engine does not know of.
-    is_poisoned: AtomicBool,
 }
 
 /// What was written since the oldest open transaction began.
@@ -138,7 +136,6 @@ impl Shared {
             is_read_only,
             sequence: AtomicU64::new(0),
             moments: Mutex::default(),
-            is_poisoned: AtomicBool::new(false),
         })
     }
 
@@ -198,7 +195,7 @@ impl Shared {
                 format!("Not supported operation in read only mode: {}", self.path.display()),
             ));
         }
-        if self.is_poisoned.load(Ordering::Acquire) {
+        if self.store.session().is_poisoned() {
             return Err(Error::new(
                 ErrorKind::IOError,
                 "a sync failed earlier, so nothing more is written; open the database again",
@@ -238,9 +235,6 @@ impl Shared {
 
     /// Makes every write durable whose call returned.
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        self.store.sync_log().map_err(|error| {
-            self.is_poisoned.store(true, Ordering::Release);
-            error.into()
-        })
+        Ok(self.store.sync_log()?)
     }
 }

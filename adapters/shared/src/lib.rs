@@ -2,10 +2,8 @@
 //!
 //! Everything here stands on varvite's public interface.
 
-mod log_disk;
 mod names;
 mod store;
 
-pub use log_disk::LogDisk;
 pub use names::{name_of, table_name};
 pub use store::{Store, Way, io_kind};

@@ -123,6 +123,33 @@ impl Session {
         Ok(records.map(|record| record.table.name).collect())
     }
 
+    /// Makes durable every update of a live table whose call has returned: for a host that logs with
+    /// [`Log::Written`](crate::Log::Written) and says itself when a power cut may take no more.
+    ///
+    /// One sync of a file, or none when all is durable; updates go on meanwhile. `Invalid` without a log or in a
+    /// session that only reads. `Io` when the sync fails: nobody knows then what is durable, so the session is
+    /// poisoned, and this call and all that write say `Poisoned` until it is opened again.
+    ///
+    /// ```
+    /// use varvite::{Batch, Log, Session, SessionOptions, TableOptions};
+    /// use varvite::disk::memory::MemoryDisk;
+    ///
+    /// let options = SessionOptions { log: Log::Written, ..SessionOptions::default() };
+    /// let session = Session::create(MemoryDisk::seeded(1), options)?;
+    /// let mut table = session.create_table("utxo", TableOptions::utxo())?;
+    /// for block in [b"1", b"2", b"3"] {
+    ///     table.update(Batch::new().insert(block, b"outputs"))?;
+    /// }
+    /// session.sync_log()?; // once for the three blocks
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn sync_log(&self) -> Result<()> {
+        self.store.check_open()?;
+        self.store.check_writable()?;
+        let log = self.live.log_writer()?;
+        self.store.write(|| log.sync()).map(drop)
+    }
+
     /// Opens the live table `name` as it was last updated. `Missing`; `Locked` while another handle
     /// to it is open; `Corrupt`; `Invalid` in a session without a log, or without its operator.
     ///
