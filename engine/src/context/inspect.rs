@@ -328,7 +328,7 @@ mod tests {
             .collect();
         control.checkpoint.chunk = 4;
         control.horizon = Horizon { commit: 99, offset: 120, sequence: 4, kept: vec![8, 77] };
-        control.cursor = Some(Cursor { phase: 2, target: 130, chunk: 3 });
+        control.cursor = Some(Cursor { phase: 2, target: 99, chunk: 3 });
         let after = fields(&control);
         let added: Vec<String> =
             after[before.len()..].iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -338,7 +338,7 @@ mod tests {
             "kept commits: 2",
             "collection: cleans",
             "its next chunk: 3",
-            "history will be from: 130",
+            "history will be from: 99",
             "sparse chunks: 1",
             "chunks in the lower layer: 1",
             "chunks gone: 2",

@@ -23,7 +23,7 @@ use crate::shrinking::{TRIES, fewer};
 const CASE: usize = 120;
 
 /// What must happen on every disk.
-const HAPPENS: [&str; 19] = [
+const HAPPENS: [&str; 25] = [
     "a fork",
     "a handle from before a commit was read",
     "a handle from before an opening or a clearing was read",
@@ -43,6 +43,12 @@ const HAPPENS: [&str; 19] = [
     "a reload brought news",
     "a reader read what was older",
     "a reader noticed a clearing",
+    "a collection ended",
+    "a collection was cancelled",
+    "a commit beside a collection",
+    "a commit went",
+    "a pin",
+    "an opening beside a collection that marks",
 ];
 
 #[track_caller]

@@ -136,6 +136,29 @@ fn a_tree_of_irmin_goes_on_in_a_store_of_ours() {
     assert_eq!(refused.kind(), Kind::Invalid);
 }
 
+/// What the target has collected is not copied again, as its newest commits.
+#[test]
+fn a_migration_that_is_repeated_leaves_what_was_collected() {
+    let mut ours = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
+    let migrate = |ours: &mut Store| {
+        let source = golden().snapshot() as Arc<dyn Disk>;
+        let options = irmin::Options::default();
+        irmin::migrate(source, &options, ours, &irmin::Choice::default(), &mut |_| Ok(())).unwrap()
+    };
+    let first = migrate(&mut ours);
+    let log = ours.log(usize::MAX).unwrap();
+    assert!(log.len() > 1 && first.commits == log.len() as u64, "{first:?}");
+    for (name, _) in ours.branches() {
+        ours.remove_branch(&name).unwrap();
+    }
+    ours.collect(&log[0]).unwrap();
+    while ours.collect_step(100).unwrap() {}
+    assert_eq!(ours.log(usize::MAX).unwrap(), log[..1]);
+    let again = migrate(&mut ours);
+    assert_eq!((again.commits, again.present), (0, first.commits));
+    assert_eq!(ours.log(usize::MAX).unwrap(), log[..1]);
+}
+
 #[test]
 fn every_flipped_bit_and_every_cut_is_told_or_harmless() {
     let sound = told(&open(&golden().snapshot(), Verify::Hashes).unwrap()).unwrap();

@@ -546,8 +546,12 @@ impl Tip {
             return Err(error);
         }
         let chunk = Chunk::collected(pack.cache(), pack.store, writer.control.epoch, &row);
-        let bytes = chunk.end();
-        if let Some(old) = pack.swap_chunk(Arc::new(chunk)) {
+        let (bytes, chunk) = (chunk.end(), Arc::new(chunk));
+        if chunk.has_file() {
+            // Trees that have it open read it also when another handle clears the store.
+            drop(pack.files.get(&chunk));
+        }
+        if let Some(old) = pack.swap_chunk(chunk) {
             collection.reclaimed += old.end().saturating_sub(bytes);
             writer.doomed.push(old);
         }

@@ -9,7 +9,7 @@ use crate::context::configuration::Configuration;
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::FILES_AT_ONCE;
 use crate::context::files::commit::CommitBody;
-use crate::context::files::control::{Control, Horizon, State};
+use crate::context::files::control::{Control, Cursor, Horizon, State};
 use crate::context::files::patch::PATCHES_MAX;
 use crate::context::files::paths;
 use crate::context::files::record::{self, Tag};
@@ -20,7 +20,7 @@ use crate::context::pieces::node::{Body, Load, Node, Slot};
 use crate::context::tree::{Depth, Order, Tree};
 use crate::disk::memory::MemoryDisk;
 use crate::disk::open_files::FILES_MAX;
-use crate::disk::sim::{Fault, SimDisk};
+use crate::disk::sim::{Crash, Fault, SimDisk};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Kind, Result};
 use crate::file::append::{self, AppendFile, HEAD, Position};
@@ -505,4 +505,56 @@ fn a_store_with_all_chunks_that_it_may_have_can_be_collected() {
     while store.collect_step(100).unwrap() {}
     let next = commit(&mut store, 1_000);
     assert_eq!(store.log(9).unwrap(), [next, newest]);
+}
+
+#[test]
+fn a_collection_that_fits_nothing_is_damage_and_keeps_nobody_out() {
+    let (disk, hashes) = collected(Index::Minimal, &[]);
+    let with = |cursor| {
+        let copy = disk.snapshot();
+        let shared = Arc::clone(&copy) as Arc<dyn Disk>;
+        let mut control = Control::read(&*shared).unwrap();
+        control.cursor = Some(cursor);
+        control.replace(&shared).unwrap();
+        Store::open(shared, options(Index::Minimal))
+    };
+    let control = Control::read(&*disk).unwrap();
+    for target in [0, control.horizon.commit + 1] {
+        let error = with(Cursor { phase: 2, target, chunk: 1 }).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{target}: {error}");
+    }
+    // In the last chunk, behind which none begins.
+    let mut store = with(Cursor { phase: 1, target: control.last_commit, chunk: 1 }).unwrap();
+    assert!(store.warnings().iter().any(|warning| warning.contains("cannot go on")));
+    assert_eq!(store.collect_step(1).unwrap_err().kind(), Kind::Corrupt);
+    assert!(store.collect_cancel().unwrap());
+    assert!(!store.collect_step(1).unwrap());
+    let next = commit(&mut store, 20);
+    assert_eq!(store.log(2).unwrap(), [next, hashes[9]]);
+}
+
+#[test]
+fn a_call_that_fails_while_a_collected_store_is_opened_is_no_damage() {
+    let sim = SimDisk::new(1);
+    let mut store =
+        Store::create(Arc::clone(&sim) as Arc<dyn Disk>, options(Index::Minimal)).unwrap();
+    let hashes: Vec<Hash> = (0..8).map(|number| commit(&mut store, number)).collect();
+    store.collect(&hashes[5]).unwrap();
+    while store.collect_step(100).unwrap() {}
+    store.close().unwrap();
+    let mut failed = 0;
+    for n in 1.. {
+        let image = sim.crash(Crash::Process);
+        image.fail_at(n, Fault::Any);
+        let opened =
+            Store::open_read_only(Arc::clone(&image) as Arc<dyn Disk>, options(Index::Minimal));
+        if image.calls().of(Fault::Any) < n {
+            break;
+        }
+        if let Err(error) = opened {
+            assert_eq!(error.kind(), Kind::Io, "call {n}: {error}");
+            failed += 1;
+        }
+    }
+    assert!(failed > 5, "{failed}");
 }

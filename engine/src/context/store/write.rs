@@ -472,8 +472,12 @@ impl Store {
         // The store is cleared. An index that cannot be made now is made by the next commit.
         drop(lock(&self.index).start_again(self.nothing()));
         let keeper: Arc<dyn Any + Send + Sync> = tip;
-        let chunks = old.chunks().into_iter().chain(doomed);
-        let chunks = chunks.filter(|chunk| chunk.has_file());
+        let chunks = old.chunks().into_iter().filter(|chunk| chunk.has_file());
+        // What a collection has made nobody has read yet: while it is open trees have it after an opening too.
+        for chunk in chunks.clone().rev().take(old.files.at_once()) {
+            drop(old.files.get(&chunk));
+        }
+        let chunks = chunks.chain(doomed);
         old.files.doom(Arc::downgrade(&keeper), chunks.map(|chunk| chunk.path.clone()));
         Ok(())
     }

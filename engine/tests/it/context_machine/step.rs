@@ -38,6 +38,8 @@ pub enum Step {
     Checkpoint,
     Chunk,
     Rebuild,
+    /// Something that a collection is made of.
+    Collect(u64),
     Clear,
     Check,
     /// The store is closed, or dropped, and opened again.
@@ -59,7 +61,8 @@ pub fn draw(seed: u64, count: usize) -> Vec<Step> {
 /// The step that three numbers make, the first of which is taken modulo 100.
 pub fn step(kind: u8, at: u8, seed: u64) -> Step {
     match kind % 100 {
-        0..32 => Step::Change(at, seed),
+        0..25 => Step::Change(at, seed),
+        25..32 => Step::Collect(seed),
         32..34 => Step::Narrow(at, seed),
         34..37 => Step::Turn(at, seed),
         37..41 => Step::Graft(at, seed),

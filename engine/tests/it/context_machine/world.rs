@@ -1,12 +1,13 @@
 //! A context store, its trees and its readers beside their models, and what each step does to both.
 
+mod collected;
 mod stored;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use varvite::context::{CommitInfo, Hash, Options, Store, Tree};
+use varvite::context::{CollectPhase, CommitInfo, Hash, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -65,6 +66,14 @@ pub struct World {
     other_tree: Pair,
     life: u64,
     moment: u64,
+    /// What the collection keeps that is under way, as long as nothing was taken away.
+    keeping: Option<collected::Keeping>,
+    /// Commits that stay whatever is collected.
+    pins: BTreeSet<Hash>,
+    /// How many of the commits are older than where history begins.
+    kept_before: usize,
+    /// A collection has taken something away.
+    collected: bool,
     pub counts: Counts,
 }
 
@@ -112,6 +121,10 @@ impl World {
             other_tree,
             life: 0,
             moment: 0,
+            keeping: None,
+            pins: BTreeSet::new(),
+            kept_before: 0,
+            collected: false,
             counts: Counts::new(),
         };
         world.checkout(&mut Random::new(setup.seed));
@@ -187,6 +200,7 @@ impl World {
             Step::Checkpoint => self.store().checkpoint().unwrap(),
             Step::Chunk => self.store().begin_chunk().unwrap(),
             Step::Rebuild => self.store().rebuild_index().unwrap(),
+            Step::Collect(seed) => self.collect(&mut Random::new(seed)),
             Step::Clear => self.clear(),
             Step::Check => self.check_store(),
             Step::Reopen(closed) => self.reopen(closed),
@@ -256,6 +270,9 @@ impl World {
         self.held.commits.push((hash, model));
         self.changed();
         self.count("a commit");
+        if self.store().collect_status().unwrap().phase != CollectPhase::None {
+            self.count("a commit beside a collection");
+        }
     }
 
     /// What the store holds has changed.
