@@ -54,6 +54,25 @@ fn what_is_scanned_can_be_put() {
 }
 
 #[test]
+fn what_puts_nothing_saves_nothing() {
+    let (_folder, store) = store();
+    let put = ["table", "put", &store, "t", "--from", "/dev/null"];
+    assert_eq!(varvite(&put).yes(), "0 keys put; nothing is saved\n");
+    let json = varvite(&[&put[..], &["--format", "json"]].concat()).json();
+    assert_eq!((&json["operations"], &json["snapshot"]), (&json!(0), &json!(null)));
+    assert!(varvite(&["table", "list", &store]).yes().contains("head-0000000001"));
+}
+
+#[test]
+fn a_binary_dump_is_not_asked_for_as_json() {
+    let (_folder, store) = store();
+    for format in ["json", "jsonl", "csv"] {
+        let dump = varvite(&["table", "dump", &store, "t", "--binary", "--format", format]);
+        dump.error(2, &["--binary", "leave --format out"]);
+    }
+}
+
+#[test]
 fn a_context_takes_what_another_dumped() {
     let folder = TempDir::new().unwrap();
     let [one, two] = ["one", "two"].map(|name| text(&folder.path().join(name)).to_owned());
