@@ -151,6 +151,33 @@ fn csv_has_columns_when_it_has_no_rows_and_the_same_with_them() {
 }
 
 #[test]
+fn what_is_piped_has_no_sentences() {
+    let world = World::new();
+    let [store, live, context] = ["STORE", "LIVE", "CONTEXT"].map(|name| world.path(name));
+    for words in [
+        &["table", "list", text(&store)][..],
+        &["table", "stat", text(&store), "t"],
+        &["table", "snapshot", "list", text(&store)],
+        &["table", "merge", "status", text(&live)],
+        &["info", text(&store)],
+        &["info", text(&live)],
+        &["info", text(&context)],
+        &["info", text(world.folder.path())],
+        &["context", "log", text(&context), "--path", "nowhere"],
+        &["context", "log", text(&context)],
+        &["context", "branch", "list", text(&context)],
+        &["context", "stat", text(&context)],
+    ] {
+        let out = varvite(words).yes();
+        for line in out.lines() {
+            assert!(line.contains('\t'), "{words:?}: {line}");
+        }
+    }
+    let stat = varvite(&["table", "stat", text(&store), "t"]).yes();
+    assert!(stat.starts_with("level ") && !stat.contains('█'), "{stat}");
+}
+
+#[test]
 fn quiet_says_no_warnings() {
     let world = World::new();
     let bench = ["bench", "upsert", "--operations", "10", "--per-key", "10", "--rounds", "1", "-q"];

@@ -272,7 +272,7 @@ pub fn log(arguments: &Log, format: Format) -> Outcome {
         return Ok(Verdict::Yes);
     }
     if commits.is_empty() && arguments.limit > 0 {
-        print::line("no commits")?;
+        print::aside("no commits")?;
         return Ok(Verdict::Yes);
     }
     let mut table = print::table(&[">number", "commit", "date", "author", "message"]);
@@ -434,7 +434,7 @@ pub fn stat(arguments: &Folder, format: Format) -> Outcome {
     ]);
     print::line(&table.to_string())?;
     for warning in store.warnings() {
-        print::line(&format!("warning: {warning}"))?;
+        print::line(&print::record(&[("warning", warning.clone())]).to_string())?;
     }
     Ok(Verdict::Yes)
 }

@@ -403,7 +403,7 @@ fn list(folder: &Folder, format: Format) -> Outcome {
     }
     match format {
         Format::Json => records::whole_map(all, rows)?,
-        Format::Table if all.is_empty() => print::line("no branches")?,
+        Format::Table if all.is_empty() => print::aside("no branches")?,
         Format::Table => print::line(&table.to_string())?,
     }
     Ok(Verdict::Yes)

@@ -67,7 +67,7 @@ fn status(arguments: &Status, format: Format) -> Outcome {
         return Ok(Verdict::Yes);
     }
     if rows.is_empty() {
-        print::line("nothing is left to merge")?;
+        print::aside("nothing is left to merge")?;
         return Ok(Verdict::Yes);
     }
     let mut grid = print::table(&["table", "level", ">done", ">left"]);
