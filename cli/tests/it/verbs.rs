@@ -64,6 +64,34 @@ fn what_puts_nothing_saves_nothing() {
 }
 
 #[test]
+fn keys_are_counted_in_a_table_and_in_a_range() {
+    let (_folder, store) = store();
+    varvite(&["table", "put", &store, "t", "ab", "3", "c", "4"]).yes();
+    varvite(&["table", "delete", &store, "t", "c"]).yes();
+    let count = |range: &[&str]| varvite(&[&["table", "count", &store, "t"], range].concat()).yes();
+    assert_eq!(count(&[]), "3\n");
+    assert_eq!(count(&["--prefix", "a"]), "2\n");
+    assert_eq!(count(&["--after", "a", "--last", "b"]), "2\n");
+    assert_eq!(count(&["--prefix", "61", "--hex"]), "2\n");
+    assert_eq!(count(&["--first", "x"]), "0\n");
+    varvite(&["table", "count", &store, "none"]).error(2, &["none"]);
+}
+
+#[test]
+fn words_of_other_programs_are_understood() {
+    let (_folder, store) = store();
+    varvite(&["table", "set", &store, "t", "x", "1"]).yes();
+    varvite(&["table", "insert", &store, "t", "y", "2"]).yes();
+    varvite(&["table", "del", &store, "t", "x"]).yes();
+    varvite(&["table", "rm", &store, "t", "y"]).yes();
+    let listed = varvite(&["table", "list", &store]).yes();
+    for word in ["ls", "tables"] {
+        assert_eq!(varvite(&["table", word, &store]).yes(), listed);
+    }
+    assert_eq!(varvite(&["table", "count", &store, "t"]).yes(), "2\n");
+}
+
+#[test]
 fn a_binary_dump_is_not_asked_for_as_json() {
     let (_folder, store) = store();
     for format in ["json", "jsonl", "csv"] {
