@@ -15,6 +15,7 @@ macro_rules! advice {
 }
 
 advice! {
+    BRANCHES = "context branch list", "CONTEXT";
     CHECK = "check", "STORE";
     CONTEXT_CHECK = "context check", "CONTEXT";
     COLLECT_RESUME = "context collect resume", "CONTEXT";

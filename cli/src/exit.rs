@@ -135,8 +135,10 @@ pub fn refused(error: &clap::Error) -> u8 {
     // There is nobody to be told that standard error is closed.
     let _ = error.print();
     let text = error.render().to_string();
-    let message = text.lines().next().unwrap_or_default();
-    let message = message.strip_prefix("error: ").unwrap_or(message);
+    // What is missing stands in lines of its own.
+    let message: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    let message = message.join(" ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
     let _ = records::finish(USAGE, Some(("usage", message)));
     USAGE
 }

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            records::begin(asked(), String::new());
+            records::begin(asked(), typed());
             return ExitCode::from(exit::refused(&error));
         }
     };
@@ -53,6 +53,19 @@ fn name(matches: &ArgMatches) -> String {
     while let Some((name, below)) = matches.subcommand() {
         names.push(name);
         matches = below;
+    }
+    names.join(" ")
+}
+
+/// The command that arguments name which are wrong elsewhere, as far as there is one.
+fn typed() -> String {
+    let (mut command, mut names) = (Arguments::command(), Vec::new());
+    for word in std::env::args_os().skip(1) {
+        let below = word.to_str().and_then(|word| command.find_subcommand(word)).cloned();
+        if let Some(below) = below {
+            names.push(below.get_name().to_owned());
+            command = below;
+        }
     }
     names.join(" ")
 }

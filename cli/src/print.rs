@@ -32,10 +32,20 @@ pub fn line(text: &str) -> io::Result<()> {
     if text.is_empty() { Ok(()) } else { out.write_all(b"\n") }
 }
 
+/// Whether a person reads the output, and no program.
+pub fn is_seen() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Writes one line around records, which is for people only.
+pub fn aside(text: &str) -> io::Result<()> {
+    if is_seen() { line(text) } else { Ok(()) }
+}
+
 /// How many bytes of a value are printed: all, but to a terminal `most` unless `full`, because who looks
 /// on sees nothing else otherwise.
 pub fn value_bytes(most: usize, full: bool) -> usize {
-    if full || !io::stdout().is_terminal() { usize::MAX } else { most }
+    if full || !is_seen() { usize::MAX } else { most }
 }
 
 /// Rows of cells. Shown with borders on a terminal, piped as one row a line with tabs between the cells.
@@ -119,7 +129,7 @@ impl Grid {
 
 impl Display for Grid {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if !io::stdout().is_terminal() {
+        if !is_seen() {
             return f.write_str(&self.piped());
         }
         let width = comfy_table::Table::new().width().map_or(0, usize::from);

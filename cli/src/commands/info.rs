@@ -92,13 +92,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             print::json(&said.json)?;
         }
         Format::Table => {
-            print::line(&format!("{} is {name}", path.display()))?;
-            if let Some(damage) = &said.damage {
+            print::aside(&format!("{} is {name}", path.display()))?;
+            if !print::is_seen() {
+                said.rows.insert(0, ("kind", name.to_owned()));
+                said.rows.extend(said.damage.clone().map(|damage| ("damage", damage)));
+            } else if let Some(damage) = &said.damage {
                 print::line(&format!("DAMAGED: {damage}"))?;
             }
             said.rows.push(("on disk", print::bytes(bytes)));
             print::line(&print::record(&said.rows).to_string())?;
-            print::line(&said.next)?;
+            print::aside(&said.next)?;
         }
     }
     Ok(Verdict::sound(said.damage.is_none()))
@@ -204,7 +207,19 @@ fn below(path: &Path, format: Format) -> Outcome {
         }
         Format::Table => {
             let stores = print::counted(found.len() as u64, "store", "stores");
-            print::line(&format!("{} is no store; {stores} in it", path.display()))?;
+            let sentence = format!("{} is no store; {stores} in it", path.display());
+            if !print::is_seen() {
+                let mut grid = print::table(&["folder", "kind"]);
+                for (path, what) in &found {
+                    grid.add_row(vec![path.display().to_string(), what.names().0.to_owned()]);
+                }
+                print::line(&grid.to_string())?;
+                if found.is_empty() {
+                    complain!("{sentence}");
+                }
+                return Ok(Verdict::found(!found.is_empty()));
+            }
+            print::line(&sentence)?;
             for (path, what) in found.iter().take(BELOW) {
                 print::line(&format!("{} is {}", path.display(), what.names().0))?;
             }

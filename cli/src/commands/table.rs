@@ -4,6 +4,7 @@
 //! does with it: see [`crate::store::tables`].
 
 mod change;
+mod count;
 mod follow;
 mod from;
 mod load;
@@ -31,13 +32,17 @@ use crate::print::Format;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Get(read::Get),
+    Count(count::Arguments),
+    #[command(visible_aliases = ["set", "insert"])]
     Put(write::Put),
+    #[command(visible_aliases = ["del", "rm"])]
     Delete(write::Delete),
     DeleteRange(write::DeleteRange),
     Union(union::Arguments),
     Scan(read::Scan),
     Stat(stat::Arguments),
     Dump(read::Dump),
+    #[command(visible_aliases = ["ls", "tables"])]
     List(state::List),
     Drop(state::Drop),
     Rename(state::Rename),
@@ -55,6 +60,7 @@ pub enum Command {
 pub fn run(command: Command, format: Format) -> Outcome {
     match command {
         Command::Get(arguments) => read::get(&arguments, format),
+        Command::Count(arguments) => count::run(&arguments, format),
         Command::Put(arguments) => write::put(&arguments, format),
         Command::Delete(arguments) => write::delete(&arguments, format),
         Command::DeleteRange(arguments) => write::delete_range(&arguments, format),

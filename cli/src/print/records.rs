@@ -69,6 +69,8 @@ struct State {
     in_array: bool,
     /// The columns of a CSV.
     columns: Vec<String>,
+    /// Whether the line of their names is out.
+    has_header: bool,
 }
 
 /// Says how the next command prints, and which it is.
@@ -95,6 +97,7 @@ fn state<T>(action: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         count: 0,
         in_array: false,
         columns: Vec::new(),
+        has_header: false,
     }))
 }
 
@@ -122,6 +125,14 @@ pub fn whole_map(map: Map<String, Value>, rows: Vec<Value>) -> io::Result<()> {
         let is_map = output() == Output::Json;
         state.has_envelope = !is_map;
         state.whole = Some(if is_map { map.into() } else { rows.into() });
+        Ok(())
+    })
+}
+
+/// Says which columns the rows of a list have, so that a CSV has them whatever the first row is, and without any.
+pub fn columns(names: &[&str]) -> io::Result<()> {
+    state(|state| {
+        state.columns = names.iter().map(|name| (*name).to_owned()).collect();
         Ok(())
     })
 }
@@ -216,9 +227,8 @@ impl State {
         let fields = value.as_object().cloned().unwrap_or_else(|| single(value));
         if self.columns.is_empty() {
             self.columns = fields.keys().cloned().collect();
-            let header: Vec<_> = self.columns.iter().map(|name| cell(name)).collect();
-            writeln!(self.out, "{}", header.join(","))?;
         }
+        self.header()?;
         let cells = self.columns.iter().map(|name| match fields.get(name) {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => cell(text),
@@ -228,6 +238,16 @@ impl State {
         writeln!(self.out, "{}", cells.join(","))
     }
 
+    /// The names of the columns, once.
+    fn header(&mut self) -> io::Result<()> {
+        if self.has_header || self.columns.is_empty() {
+            return Ok(());
+        }
+        self.has_header = true;
+        let header: Vec<_> = self.columns.iter().map(|name| cell(name)).collect();
+        writeln!(self.out, "{}", header.join(","))
+    }
+
     /// The rows of a CSV have the columns of all of them.
     fn rows(&mut self, rows: &[Value]) -> io::Result<()> {
         for key in rows.iter().filter_map(Value::as_object).flat_map(Map::keys) {
@@ -235,10 +255,7 @@ impl State {
                 self.columns.push(key.clone());
             }
         }
-        if !self.columns.is_empty() {
-            let header: Vec<_> = self.columns.iter().map(|name| cell(name)).collect();
-            writeln!(self.out, "{}", header.join(","))?;
-        }
+        self.header()?;
         rows.iter().try_for_each(|row| self.row(row))
     }
 
@@ -267,13 +284,18 @@ impl State {
             self.out.write_all(b"\n]\n")?;
         }
         match (whole, output) {
+            (None, Output::Csv) => self.header(),
             (None, _) | (_, Output::Table) => Ok(()),
             (Some(Value::Array(rows)), Output::Csv) => self.rows(&rows),
             (Some(Value::Array(rows)), Output::Jsonl) => {
                 rows.iter().try_for_each(|row| self.json_line(row))
             }
             (Some(Value::Array(rows)), _) => self.pretty(&Value::Array(rows)),
-            (Some(value), Output::Csv) => self.row(&value),
+            (Some(value), Output::Csv) => {
+                // It is no row of the list.
+                self.columns.clear();
+                self.row(&value)
+            }
             (Some(mut value), output) => {
                 if let Some(fields) = value.as_object_mut().filter(|_| self.has_envelope) {
                     fields.insert("varvite".to_owned(), envelope(exit_code));

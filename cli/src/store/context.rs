@@ -11,9 +11,10 @@ use varvite::irmin_pack::{self as irmin, Schema, Verify};
 use varvite::{Error, Result};
 
 use super::folder::disk;
-use crate::advice::CONTEXT_MIGRATE;
+use crate::advice::{BRANCHES, CONTEXT_LOG, CONTEXT_MIGRATE};
 use crate::hex;
 use crate::print;
+use crate::text::Notation;
 
 /// A context, and what the folder of one of Irmin does not say.
 #[derive(Debug, Args)]
@@ -111,6 +112,10 @@ const BRANCH: &str = "branch:";
 const LAST: &str = "last";
 /// Characters that the beginning of a hash has at least.
 const PREFIX_MIN: usize = 4;
+/// Characters from which on a word is taken for a whole hash that was mistyped.
+const LOOKS_WHOLE: usize = 40;
+/// How every hash begins that is written as Tezos writes those of commits.
+const TEXT_START: &str = "Co";
 /// Commits that are named of those whose hash begins alike.
 const ALIKE: usize = 4;
 
@@ -118,8 +123,9 @@ const ALIKE: usize = 4;
 /// called like another of these; each may have `~N` behind it, N commits before.
 pub fn commit(store: &Store, text: &str) -> Result<Hash> {
     // A branch may have been called so before such names were refused.
+    let is_branch = |text| branch_name(text).is_ok_and(|name| store.branch(&name).is_some());
     let (name, back) = match text.rsplit_once('~') {
-        Some((name, back)) if store.branch(text.as_bytes()).is_none() => (name, Some(back)),
+        Some((name, back)) if !is_branch(text) => (name, Some(back)),
         _ => (text, None),
     };
     let mut hash = named(store, name)?;
@@ -140,9 +146,11 @@ pub fn commit(store: &Store, text: &str) -> Result<Hash> {
 
 fn named(store: &Store, text: &str) -> Result<Hash> {
     if let Some(name) = text.strip_prefix(BRANCH) {
-        return store
-            .branch(name.as_bytes())
-            .ok_or_else(|| Error::missing(format!("there is no branch \"{name}\"")));
+        return store.branch(&branch_name(name)?).ok_or_else(|| {
+            Error::missing(format!(
+                "there is no branch \"{name}\": {BRANCHES} shows which there are"
+            ))
+        });
     }
     if text == LAST {
         return store.last_commit()?.ok_or_else(|| Error::missing("the store has no commit yet"));
@@ -150,14 +158,26 @@ fn named(store: &Store, text: &str) -> Result<Hash> {
     if let Some(hash) = whole(text) {
         return Ok(hash);
     }
-    if let Some(hash) = store.branch(text.as_bytes()) {
+    if let Some(hash) = store.branch(&branch_name(text)?) {
         return Ok(hash);
     }
     if let Some(hash) = beginning(store, text)? {
         return Ok(hash);
     }
-    // Says what is wrong with a hash that was mistyped.
-    hash::from_text(text).map_err(|error| error.context("neither a branch nor \"last\""))
+    if text.len() >= LOOKS_WHOLE {
+        // Says what is wrong with a hash that was mistyped.
+        return hash::from_text(text)
+            .map_err(|error| error.context("neither a branch nor \"last\""));
+    }
+    Err(Error::missing(format!(
+        "there is no branch \"{text}\", and no commit whose hash begins so: {BRANCHES} and {CONTEXT_LOG} \
+         show which there are"
+    )))
+}
+
+/// The bytes of a branch's name as it is typed: text with escapes.
+pub fn branch_name(typed: &str) -> Result<Vec<u8>> {
+    Notation::Text.parse("branch", typed)
 }
 
 /// The hash that `text` is all of.
@@ -173,7 +193,13 @@ fn whole(text: &str) -> Option<Hash> {
 
 /// The only commit whose hash begins with `start`; `Invalid` when there are several.
 fn beginning(store: &Store, start: &str) -> Result<Option<Hash>> {
-    if start.len() < PREFIX_MIN || !start.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+    // Other words, as "main", are not looked for in the whole log.
+    let is_hash =
+        start.starts_with(TEXT_START) || start.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if start.len() < PREFIX_MIN
+        || !is_hash
+        || !start.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    {
         return Ok(None);
     }
     let as_hex = start.to_lowercase();
@@ -193,8 +219,8 @@ fn beginning(store: &Store, start: &str) -> Result<Option<Hash>> {
     )))
 }
 
-/// Refuses names for new branches that mean something else.
-pub fn check_branch_name(name: &str) -> Result<()> {
+/// Refuses names for new branches of the store that mean something else.
+pub fn check_branch_name(store: &Store, name: &str) -> Result<()> {
     let why = if name.is_empty() {
         "empty"
     } else if name == LAST {
@@ -203,8 +229,10 @@ pub fn check_branch_name(name: &str) -> Result<()> {
         "how commits are counted back from, or branches are told apart"
     } else if whole(name).is_some() {
         "the hash of a commit"
-    } else {
+    } else if beginning(store, name).is_ok_and(|found| found.is_none()) {
         return Ok(());
+    } else {
+        "how the hash of a commit begins"
     };
     Err(Error::invalid(format!(
         "a branch cannot be called \"{name}\", which is {why}: choose another name"

@@ -60,9 +60,9 @@ fn a_commit_is_named_by_how_its_hash_begins_and_by_steps_back() {
     assert_eq!(world.get(&format!("{}~1", &world.commits[2][..12])), "1");
     world.run("get", &["main~3", "a/b"]).error(2, &["main has only 2 commits before it, not 3"]);
     world.run("get", &["main~x", "a/b"]).error(2, &["write main~3"]);
-    world.run("get", &["Coxxxx", "a/b"]).error(2, &["neither a branch nor \"last\""]);
+    world.run("get", &["Coxxxx", "a/b"]).error(2, &["there is no branch \"Coxxxx\""]);
     // Every hash begins with Co; two of four commits have more in common now and then.
-    let alike = world.run("get", &["Co", "a/b"]).error(2, &["neither a branch"]);
+    let alike = world.run("get", &["Co", "a/b"]).error(2, &["there is no branch \"Co\""]);
     assert!(!alike.contains("commits begin"), "{alike}");
 }
 
@@ -75,11 +75,38 @@ fn branches_cannot_be_taken_for_words() {
         varvite(&["context", "branch", "set", &world.store, name, "main"]).error(2, says);
         world.run("merge", &[name, "main"]).error(2, says);
     }
-    let start = &world.commits[0][..8];
-    varvite(&["context", "branch", "set", &world.store, start, "side"]).yes();
-    assert_eq!(world.get(start), "4");
-    assert_eq!(world.get(&format!("branch:{start}")), "4");
+    // Beginnings of hashes too, in both notations.
+    for name in [&world.commits[0][..8], &"0123456789".repeat(4)] {
+        let refused = varvite(&["context", "branch", "set", &world.store, name, "side"]);
+        refused.error(2, &["a branch cannot be called", "choose another name"]);
+    }
+    varvite(&["context", "branch", "set", &world.store, "Cobalt", "side"]).yes();
+    assert_eq!(world.get("Cobalt"), "4");
+    assert_eq!(world.get("branch:Cobalt"), "4");
     world.run("get", &["branch:none", "a/b"]).error(2, &["there is no branch \"none\""]);
+    let says = &["there is no branch \"nope\"", "`varvite context branch list`"];
+    world.run("log", &["--branch", "nope"]).error(2, says);
+}
+
+#[test]
+fn a_branch_is_listed_as_it_is_typed() {
+    let world = World::new();
+    let branch = |words: &[&str]| {
+        let (name, rest) = words.split_first().unwrap();
+        varvite(&[&["context", "branch", name, &world.store], rest].concat())
+    };
+    let said = branch(&["set", "a\nb\\x00", "side"]).yes();
+    assert!(said.starts_with("a\\x0ab\\x00: set"), "{said}");
+    let listed = branch(&["list"]).yes();
+    let name = listed.split('\t').next().unwrap();
+    assert_eq!(name, "a\\x0ab\\x00");
+    assert_eq!(world.get(name), "4");
+    world.run("put", &[name, "a/b", "5"]).yes();
+    assert_eq!(world.get(&format!("branch:{name}")), "5");
+    world.run("merge", &[name, "main", "--prefer", "ours"]).yes();
+    assert_eq!(branch(&["list"]).yes().lines().count(), 3);
+    branch(&["remove", name]).yes();
+    branch(&["set", "a\\q", "side"]).error(2, &["begins no escape"]);
 }
 
 #[test]

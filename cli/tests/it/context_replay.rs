@@ -227,8 +227,8 @@ fn an_unknown_commit_is_told_with_where_to_look() {
     says(
         &["context", "ls", &store, "CoV9"],
         2,
-        "neither a branch nor \"last\": \"CoV9\" is not a context hash: its length is wrong; give 52 \
-         characters that begin with Co, or 64 hex digits",
+        "there is no branch \"CoV9\", and no commit whose hash begins so: `varvite context branch list` and \
+         `varvite context log` show which there are",
     );
 }
 

@@ -41,6 +41,8 @@ const COMMANDS: &str = "
     table union LIVE u t
     table scan STORE t
     table scan LIVE t
+    table count STORE t
+    table count LIVE t --prefix k
     table stat STORE t
     table stat LIVE t --exact
     table dump STORE t

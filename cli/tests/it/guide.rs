@@ -26,7 +26,7 @@ fn every_command_of_the_guide_to_operating_does_what_it_says() {
         "varvite table get ledger utxo tx1\n5\n",
         "varvite table scan ledger utxo --limit 10\ntx1\t5\ntx2\t7\n",
         "varvite table get ledger-restored utxo tx1\n5\n",
-        "2 tables, live\n",
+        "varvite table list ledger\n",
         "before-upgrade: 1 table restored; saved in the log\n",
         "varvite table dump ledger utxo --skip-damaged\n{\"key\":\"tx1\",\"value\":\"5\"}\n",
     ] {

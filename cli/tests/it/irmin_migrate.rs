@@ -308,7 +308,7 @@ fn the_commands_migrate_and_export() {
     let export = varvite(&["context", "export-irmin", text(&ours), text(&third)]);
     export.error(2, &["third.scratch", "remove it"]);
     assert!(scratch.join("mine").exists() && !third.exists(), "it is not ours to remove");
-    run(&["--since", "nowhere"]).error(2, &["neither a branch"]);
+    run(&["--since", "nowhere"]).error(2, &["there is no branch"]);
 }
 
 #[test]

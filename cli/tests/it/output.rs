@@ -74,11 +74,107 @@ fn what_is_not_there_and_what_cannot_be_done_is_json_too() {
     assert_eq!(missing["varvite"]["status"], "error");
     assert_eq!(missing["error"], json!({ "kind": "missing", "message": said }));
 
-    for arguments in [&["--format", "json", "table", "got"][..], &["table", "--format=json"]] {
+    for (arguments, command) in [
+        (&["--format", "json", "table", "got"][..], "table"),
+        (&["table", "--format=json"], "table"),
+        (&["table", "get", "--format", "json", &store], "table get"),
+    ] {
         let ran = varvite(arguments);
         assert_eq!(ran.code, 2);
-        assert_eq!(of(ran)["error"]["kind"], "usage", "{arguments:?}");
+        let said = of(ran);
+        assert_eq!(said["error"]["kind"], "usage", "{arguments:?}");
+        assert_eq!(said["varvite"]["command"], command, "{arguments:?}");
     }
+    let said = of(varvite(&["table", "get", &store, "--format", "json"]));
+    let message = "the following required arguments were not provided: <TABLE> <KEY>";
+    assert_eq!(said["error"]["message"], message);
+}
+
+#[test]
+fn names_and_words_of_a_context_have_their_bytes_beside_them() {
+    let folder = TempDir::new().unwrap();
+    let store = text(folder.path());
+    varvite(&["context", "create", store]).yes();
+    varvite(&["context", "put", store, "main", "\\xff/b", "5", "--author", "é"]).yes();
+    let of = |words: &[&str]| varvite(&[words, &["--format", "json"]].concat()).json();
+    let du = of(&["context", "du", store, "main"]);
+    assert_eq!((&du[0]["name_text"], &du[0]["name_hex"]), (&json!("\\xff"), &json!("ff")));
+    let log = of(&["context", "log", store]);
+    assert_eq!((&log[0]["author"], &log[0]["author_hex"]), (&json!("é"), &json!("c3a9")));
+    assert_eq!(log[0]["message_text"], "put \\\\xff/b");
+}
+
+#[test]
+fn csv_has_columns_when_it_has_no_rows_and_the_same_with_them() {
+    let folder = TempDir::new().unwrap();
+    let [tables, context] = ["t", "c"].map(|name| text(&folder.path().join(name)).to_owned());
+    varvite(&["table", "put", &tables, "t", "k", "v", "--create"]).yes();
+    varvite(&["context", "create", &context]).yes();
+    varvite(&["context", "put", &context, "main", "a/b", "5"]).yes();
+    varvite(&["context", "put", &context, "main", "a/c", "5"]).yes();
+    let header = |words: &[&str]| {
+        let out = varvite(&[words, &["--format", "csv"]].concat()).out;
+        let lines = out.lines().count();
+        (out.lines().next().unwrap_or_default().to_owned(), lines)
+    };
+    for (some, none) in [
+        (
+            &["table", "scan", &tables, "t", "--as", "u64le"][..],
+            &["table", "scan", &tables, "t", "--as", "u64le", "--first", "z"][..],
+        ),
+        (&["context", "log", &context], &["context", "log", &context, "--limit", "0"]),
+        (
+            &["context", "diff", &context, "main~1", "main"],
+            &["context", "diff", &context, "main", "main"],
+        ),
+        (
+            &["context", "tree", &context, "main"],
+            &["context", "tree", &context, "main", "--depth", "0"],
+        ),
+        (
+            &["context", "ls", &context, "main"],
+            &["context", "ls", &context, "main", "--length", "0"],
+        ),
+    ] {
+        let (some, none) = (header(some), header(none));
+        assert!(some.1 > 1, "{some:?}");
+        assert!(some.0.contains(','), "{some:?}");
+        assert_eq!(none, (some.0, 1));
+    }
+    varvite(&["table", "delete", &tables, "t", "k"]).yes();
+    let dump = header(&["table", "dump", &tables, "t"]);
+    assert_eq!(dump, ("key,key_text,key_hex,value,value_text,value_hex".to_owned(), 1));
+    let merges = header(&["table", "merge", "status", &tables]);
+    assert_eq!(merges, ("table,level,union,spent_bytes,debt_bytes,left_bytes".to_owned(), 1));
+    let failed = varvite(&["table", "scan", &tables, "none", "--format", "csv"]);
+    assert_eq!((failed.code, &*failed.out), (2, ""));
+}
+
+#[test]
+fn what_is_piped_has_no_sentences() {
+    let world = World::new();
+    let [store, live, context] = ["STORE", "LIVE", "CONTEXT"].map(|name| world.path(name));
+    for words in [
+        &["table", "list", text(&store)][..],
+        &["table", "stat", text(&store), "t"],
+        &["table", "snapshot", "list", text(&store)],
+        &["table", "merge", "status", text(&live)],
+        &["info", text(&store)],
+        &["info", text(&live)],
+        &["info", text(&context)],
+        &["info", text(world.folder.path())],
+        &["context", "log", text(&context), "--path", "nowhere"],
+        &["context", "log", text(&context)],
+        &["context", "branch", "list", text(&context)],
+        &["context", "stat", text(&context)],
+    ] {
+        let out = varvite(words).yes();
+        for line in out.lines() {
+            assert!(line.contains('\t'), "{words:?}: {line}");
+        }
+    }
+    let stat = varvite(&["table", "stat", text(&store), "t"]).yes();
+    assert!(stat.starts_with("level ") && !stat.contains('█'), "{stat}");
 }
 
 #[test]

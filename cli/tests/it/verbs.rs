@@ -54,6 +54,53 @@ fn what_is_scanned_can_be_put() {
 }
 
 #[test]
+fn what_puts_nothing_saves_nothing() {
+    let (_folder, store) = store();
+    let put = ["table", "put", &store, "t", "--from", "/dev/null"];
+    assert_eq!(varvite(&put).yes(), "0 keys put; nothing is saved\n");
+    let json = varvite(&[&put[..], &["--format", "json"]].concat()).json();
+    assert_eq!((&json["operations"], &json["snapshot"]), (&json!(0), &json!(null)));
+    assert!(varvite(&["table", "snapshot", "list", &store]).yes().starts_with("head-0000000001\t"));
+}
+
+#[test]
+fn keys_are_counted_in_a_table_and_in_a_range() {
+    let (_folder, store) = store();
+    varvite(&["table", "put", &store, "t", "ab", "3", "c", "4"]).yes();
+    varvite(&["table", "delete", &store, "t", "c"]).yes();
+    let count = |range: &[&str]| varvite(&[&["table", "count", &store, "t"], range].concat()).yes();
+    assert_eq!(count(&[]), "3\n");
+    assert_eq!(count(&["--prefix", "a"]), "2\n");
+    assert_eq!(count(&["--after", "a", "--last", "b"]), "2\n");
+    assert_eq!(count(&["--prefix", "61", "--hex"]), "2\n");
+    assert_eq!(count(&["--first", "x"]), "0\n");
+    varvite(&["table", "count", &store, "none"]).error(2, &["none"]);
+}
+
+#[test]
+fn words_of_other_programs_are_understood() {
+    let (_folder, store) = store();
+    varvite(&["table", "set", &store, "t", "x", "1"]).yes();
+    varvite(&["table", "insert", &store, "t", "y", "2"]).yes();
+    varvite(&["table", "del", &store, "t", "x"]).yes();
+    varvite(&["table", "rm", &store, "t", "y"]).yes();
+    let listed = varvite(&["table", "list", &store]).yes();
+    for word in ["ls", "tables"] {
+        assert_eq!(varvite(&["table", word, &store]).yes(), listed);
+    }
+    assert_eq!(varvite(&["table", "count", &store, "t"]).yes(), "2\n");
+}
+
+#[test]
+fn a_binary_dump_is_not_asked_for_as_json() {
+    let (_folder, store) = store();
+    for format in ["json", "jsonl", "csv"] {
+        let dump = varvite(&["table", "dump", &store, "t", "--binary", "--format", format]);
+        dump.error(2, &["--binary", "leave --format out"]);
+    }
+}
+
+#[test]
 fn a_context_takes_what_another_dumped() {
     let folder = TempDir::new().unwrap();
     let [one, two] = ["one", "two"].map(|name| text(&folder.path().join(name)).to_owned());
@@ -153,7 +200,7 @@ fn merges_are_listed_and_a_union_is_finished() {
     put("u");
     put("v");
     let status = |format: &str| varvite(&["table", "merge", "status", &store, "--format", format]);
-    assert_eq!(status("table").yes(), "nothing is left to merge\n");
+    assert_eq!(status("table").yes(), "");
     varvite(&["table", "union", &store, "both", "u", "v", "--credits", "1"]).yes();
     let merges = status("json").json();
     assert_eq!(
@@ -164,7 +211,7 @@ fn merges_are_listed_and_a_union_is_finished() {
     assert!(status("table").yes().starts_with("both\tunion\t"));
     let done = varvite(&["table", "merge", "finish", &store, "both"]).yes();
     assert!(done.ends_with(" merged\n"), "{done}");
-    assert_eq!(status("table").yes(), "nothing is left to merge\n");
+    assert_eq!(status("table").yes(), "");
     let done = varvite(&["table", "merge", "finish", &store, "both"]).yes();
     assert_eq!(done, "both: nothing of a union is left to merge\n");
     assert!(varvite(&["table", "stat", &store, "both", "--exact"]).yes().contains("4,000 exactly"));

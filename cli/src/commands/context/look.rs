@@ -229,6 +229,25 @@ fn at(store: &Store, commit: &Hash, path: &[Vec<u8>]) -> Result<Option<Hash>> {
     store.checkout(commit)?.find_tree(path)?.map(|tree| tree.hash()).transpose()
 }
 
+/// The columns of `log` and `ls`.
+const LOG: [&str; 14] = [
+    "hash",
+    "tree",
+    "commit_hash",
+    "tree_hash",
+    "parents",
+    "date",
+    "date_iso",
+    "author",
+    "message",
+    "sequence",
+    "author_text",
+    "author_hex",
+    "message_text",
+    "message_hex",
+];
+const LS: [&str; 6] = ["name", "name_text", "name_hex", "kind", "length", "hash"];
+
 /// Runs `log`.
 pub fn log(arguments: &Log, format: Format) -> Outcome {
     let commits = chosen(arguments)?;
@@ -243,14 +262,17 @@ pub fn log(arguments: &Log, format: Format) -> Outcome {
                     "commit_hash": text(&commit.hash), "tree_hash": text(&commit.tree),
                     "parents": parents, "date": commit.date, "date_iso": date::iso(commit.date), "author": message(&commit.author),
                     "message": message(&commit.message), "sequence": commit.sequence,
+                    "author_text": Notation::Text.show(&commit.author), "author_hex": hex::encode(&commit.author),
+                    "message_text": Notation::Text.show(&commit.message), "message_hex": hex::encode(&commit.message),
                 })
             })
             .collect();
+        records::columns(&LOG)?;
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }
     if commits.is_empty() && arguments.limit > 0 {
-        print::line("no commits")?;
+        print::aside("no commits")?;
         return Ok(Verdict::Yes);
     }
     let mut table = print::table(&[">number", "commit", "date", "author", "message"]);
@@ -299,6 +321,7 @@ pub fn ls(arguments: &Page, format: Format) -> Outcome {
                 "kind": kind(row.1), "length": row.2, "hash": row.3,
             }))
             .collect();
+        records::columns(&LS)?;
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }
@@ -355,6 +378,7 @@ pub fn draw(arguments: &Drawing, format: Format) -> Outcome {
     };
     let notation = place.notation();
     let mut failed = None;
+    records::columns(&["path", "kind", "length", "path_text", "path_hex"])?;
     tree.fold::<&[u8]>(&[], Some(Depth::Le(arguments.depth)), Order::Sorted, |path, tree| {
         let Some(name) = path.last() else { return Ok(()) };
         let (kind, length, unit) = match tree.to_value()? {
@@ -410,7 +434,7 @@ pub fn stat(arguments: &Folder, format: Format) -> Outcome {
     ]);
     print::line(&table.to_string())?;
     for warning in store.warnings() {
-        print::line(&format!("warning: {warning}"))?;
+        print::line(&print::record(&[("warning", warning.clone())]).to_string())?;
     }
     Ok(Verdict::Yes)
 }
@@ -422,10 +446,10 @@ pub fn du(place: &Place, format: Format) -> Outcome {
         Err(why) => return nothing(&why, format),
     };
     let notation = place.notation();
-    let mut rows: Vec<(String, u64, u64)> = Vec::new();
+    let mut rows: Vec<(Vec<u8>, u64, u64)> = Vec::new();
     tree.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Sorted, |path, tree| {
         if path.len() == 1 {
-            rows.push((notation.show_step(&path[0]), 0, 0));
+            rows.push((path[0].clone(), 0, 0));
         }
         if let Some(value) = tree.to_value()? {
             let row = rows.last_mut().expect("a child comes before what is below it");
@@ -437,18 +461,38 @@ pub fn du(place: &Place, format: Format) -> Outcome {
     if format == Format::Json {
         let all: Vec<_> = rows
             .iter()
-            .map(|row| json!({"name": row.0, "values": row.1, "bytes": row.2}))
+            .map(|row| {
+                json!({
+                    "name": notation.show_step(&row.0), "values": row.1, "bytes": row.2,
+                    "name_text": Notation::Text.show(&row.0), "name_hex": hex::encode(&row.0),
+                })
+            })
             .collect();
+        records::columns(&["name", "values", "bytes", "name_text", "name_hex"])?;
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }
     let mut table = print::table(&["name", ">values", ">bytes"]);
     for (name, values, bytes) in rows {
-        table.add_row(vec![name, print::count(values), print::count(bytes)]);
+        table.add_row(vec![notation.show_step(&name), print::count(values), print::count(bytes)]);
     }
     print::line(&table.to_string())?;
     Ok(Verdict::Yes)
 }
+
+/// The columns of `diff`, and of `dump`.
+const DIFF: [&str; 9] = [
+    "path",
+    "before",
+    "after",
+    "path_text",
+    "path_hex",
+    "before_text",
+    "before_hex",
+    "after_text",
+    "after_hex",
+];
+const DUMP: [&str; 6] = ["path", "path_text", "path_hex", "value", "value_text", "value_hex"];
 
 /// Runs `diff`.
 pub fn diff(arguments: &Between, format: Format) -> Outcome {
@@ -458,6 +502,7 @@ pub fn diff(arguments: &Between, format: Format) -> Outcome {
     let notations = arguments.notations;
     let most = print::value_bytes(TERMINAL_DIFF, arguments.full);
     let (mut same, mut failed) = (true, None);
+    records::columns(&DIFF)?;
     before.diff(&after, |path, change| {
         same = false;
         let (sign, old, new) = match &change {
@@ -493,6 +538,7 @@ pub fn dump(arguments: &Dump) -> Outcome {
     let store = arguments.folder.open()?;
     let tree = store.checkout(&commit(&store, &arguments.commit)?)?;
     let mut failed = None;
+    records::columns(&DUMP)?;
     tree.fold::<&[u8]>(&[], None, Order::Sorted, |path, tree| {
         if let Some(value) = tree.to_value()?
             && failed.is_none()

@@ -25,7 +25,7 @@ use crate::input;
 use crate::print::records;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store::context::{Folder, check_branch_name, commit, open_to_write, text};
+use crate::store::context::{Folder, branch_name, check_branch_name, commit, open_to_write, text};
 use crate::text::date;
 use crate::text::{Notation, Notations};
 
@@ -222,9 +222,9 @@ fn change(
     format: Format,
 ) -> Outcome {
     let mut store = open_to_write(folder)?;
-    let head = store.branch(branch.as_bytes());
+    let head = store.branch(&branch_name(branch)?);
     if head.is_none() {
-        check_branch_name(branch)?;
+        check_branch_name(&store, branch)?;
     }
     let mut tree = match &head {
         Some(head) => store.checkout(head)?,
@@ -233,7 +233,7 @@ fn change(
     action(&mut tree)?;
     let parents: Vec<Hash> = head.into_iter().collect();
     let commit = store.commit(&mut tree, &info.commit_info(&parents, message)?)?;
-    store.set_branch(branch.as_bytes(), &commit)?;
+    store.set_branch(&branch_name(branch)?, &commit)?;
     store.close()?;
     say(branch, "committed", Some(&commit), format)
 }
@@ -241,6 +241,7 @@ fn change(
 /// What became of a branch: one word, which is also what a program reads.
 fn say(branch: &str, outcome: &str, commit: Option<&Hash>, format: Format) -> Outcome {
     let commit = commit.map(text);
+    let branch = Notation::Text.show(&branch_name(branch)?);
     match format {
         Format::Json => {
             print::json(&json!({
@@ -364,20 +365,20 @@ pub fn branch(command: &Branch, format: Format) -> Outcome {
         Branch::List { folder } => list(folder, format),
         Branch::Set { store, branch, commit: named } => {
             let mut store = open_to_write(store)?;
-            if store.branch(branch.as_bytes()).is_none() {
-                check_branch_name(branch)?;
+            if store.branch(&branch_name(branch)?).is_none() {
+                check_branch_name(&store, branch)?;
             }
             let hash = commit(&store, named)?;
-            store.set_branch(branch.as_bytes(), &hash)?;
+            store.set_branch(&branch_name(branch)?, &hash)?;
             store.close()?;
             say(branch, "set", Some(&hash), format)
         }
         Branch::Remove { store, branch } => {
             let mut store = open_to_write(store)?;
-            if store.branch(branch.as_bytes()).is_none() {
+            if store.branch(&branch_name(branch)?).is_none() {
                 return nothing(&format!("there is no branch \"{branch}\""), format);
             }
-            store.remove_branch(branch.as_bytes())?;
+            store.remove_branch(&branch_name(branch)?)?;
             store.close()?;
             say(branch, "removed", None, format)
         }
@@ -402,7 +403,7 @@ fn list(folder: &Folder, format: Format) -> Outcome {
     }
     match format {
         Format::Json => records::whole_map(all, rows)?,
-        Format::Table if all.is_empty() => print::line("no branches")?,
+        Format::Table if all.is_empty() => print::aside("no branches")?,
         Format::Table => print::line(&table.to_string())?,
     }
     Ok(Verdict::Yes)
@@ -419,7 +420,7 @@ pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
             None => Resolution::Conflict,
         })
     };
-    let name = branch.as_bytes();
+    let name = &branch_name(branch)?[..];
     if arguments.dry_run {
         let store = arguments.folder.open()?;
         let theirs = commit(&store, from)?;
@@ -435,7 +436,7 @@ pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
     }
     let mut store = open_to_write(&arguments.folder.store)?;
     if store.branch(name).is_none() {
-        check_branch_name(branch)?;
+        check_branch_name(&store, branch)?;
     }
     let theirs = commit(&store, from)?;
     let info = arguments.info.commit_info(&[], &format!("merge {from} into {branch}"))?;

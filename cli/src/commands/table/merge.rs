@@ -61,11 +61,13 @@ fn status(arguments: &Status, format: Format) -> Outcome {
     };
     let rows = opened.iter().map(rows).collect::<Result<Vec<_>>>()?.concat();
     if format == Format::Json {
+        let names = ["table", "level", "union", "spent_bytes", "debt_bytes", "left_bytes"];
+        records::columns(&names)?;
         records::whole_with(&json!({ "merges": rows }), "merges")?;
         return Ok(Verdict::Yes);
     }
     if rows.is_empty() {
-        print::line("nothing is left to merge")?;
+        print::aside("nothing is left to merge")?;
         return Ok(Verdict::Yes);
     }
     let mut grid = print::table(&["table", "level", ">done", ">left"]);

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use varvite::Value;
+use varvite::{Error, Value};
 
 use super::from::From;
 use super::range::{KeyRange, bounds};
@@ -148,6 +148,8 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
     let (lower, upper) = bounds(&arguments.range, notation)?;
     let (_session, table) = arguments.from.open()?;
     let mut out = Listing::new(format, notation, arguments.view);
+    let view = arguments.view.map(|_| "value_as");
+    records::columns(&ENTRY.into_iter().chain(view).collect::<Vec<_>>())?;
     let goes_on = |printed| arguments.limit.is_none_or(|limit| printed < limit);
     if arguments.reverse {
         let mut range = table.range((lower, upper));
@@ -210,6 +212,9 @@ impl Listing {
     }
 }
 
+/// The columns of an entry.
+const ENTRY: [&str; 6] = ["key", "key_text", "key_hex", "value", "value_text", "value_hex"];
+
 /// An entry as a record.
 fn entry(notation: Notation, key: &[u8], value: &[u8]) -> serde_json::Value {
     let mut entry = json!({});
@@ -233,6 +238,11 @@ pub fn dump(arguments: &Dump) -> Outcome {
             bar.set(count);
         }
     };
+    if arguments.binary && records::output() != Output::Table {
+        let detail = "with --binary a dump is bytes, which no other format has: leave --format out, or --binary";
+        return Err(Error::invalid(detail).into());
+    }
+    records::columns(&ENTRY)?;
     if arguments.binary {
         let mut writer = dump::Writer::new(out)?;
         while reader.advance()? {

@@ -190,6 +190,12 @@ pub fn draw_levels(stats: &TableStats) -> print::Grid {
             format!(" merging {:.0} %", share.min(1.0) * 100.0)
         });
         let name = if level.is_last { "last".to_owned() } else { format!("{}", index + 1) };
+        let (name, bar) = if print::is_seen() {
+            (name, print::bar(level.entries as f64, largest as f64, BAR))
+        } else {
+            // Other records follow these.
+            (format!("level {name}"), String::new())
+        };
         let bits = level.filter_bytes as f64 * 8.0 / level.entries.max(1) as f64;
         table.add_row(vec![
             name,
@@ -198,7 +204,7 @@ pub fn draw_levels(stats: &TableStats) -> print::Grid {
             print::count(level.entries),
             print::bytes(level.disk_bytes),
             if level.filter_bytes == 0 { "none".to_owned() } else { format!("{bits:.1} bits") },
-            format!("{}{merging}", print::bar(level.entries as f64, largest as f64, BAR)),
+            format!("{bar}{merging}").trim_start().to_owned(),
         ]);
     }
     table

@@ -160,7 +160,7 @@ pub fn list(arguments: &List, format: Format) -> Outcome {
         Format::Json => records::whole_with(&state, "tables")?,
         Format::Table => {
             let count = print::counted(state.tables.len() as u64, "table", "tables");
-            print::line(&format!("{count}, {}", state.place()))?;
+            print::aside(&format!("{count}, {}", state.place()))?;
             if !state.tables.is_empty() {
                 print::line(&state.draw().to_string())?;
             }

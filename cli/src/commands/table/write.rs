@@ -155,6 +155,16 @@ fn check_numbers(table: &Table, arguments: &Put, notation: Notation) -> Result<(
 fn put_lines(arguments: &Put, from: &Path, notation: Notation, format: Format) -> Outcome {
     let mut change = Change::making(&arguments.store, &arguments.making)?;
     match put_each_line(&mut change, arguments, from, notation) {
+        Ok(0) if !change.is_live => {
+            change.give_up(&arguments.store);
+            match format {
+                Format::Json => {
+                    print::json(&serde_json::json!({ "snapshot": null, "operations": 0 }))?;
+                }
+                Format::Table => print::line("0 keys put; nothing is saved")?,
+            }
+            Ok(Verdict::Yes)
+        }
         Ok(count) => saved(change, count, "put", format),
         Err(error) => {
             change.give_up(&arguments.store);

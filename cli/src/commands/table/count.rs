@@ -1,0 +1,44 @@
+//! `varvite table count`: how many keys there are.
+
+use clap::Args;
+use serde_json::json;
+
+use super::from::From;
+use super::range::{KeyRange, as_slice, bounds};
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
+use crate::text::Notation;
+
+/// Entries between two looks at how far it is.
+const LOOK: u64 = 4096;
+
+/// Count the keys of a table or of a range, exactly, by reading them
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    from: From,
+    #[command(flatten)]
+    range: KeyRange,
+}
+
+/// Runs `count`.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let (lower, upper) = bounds(&arguments.range, Notation::new(arguments.range.hex))?;
+    let (_session, table) = arguments.from.open()?;
+    let mut bar = Progress::endless("counting", Unit::Items);
+    let mut cursor = table.cursor(as_slice(&lower), as_slice(&upper))?;
+    let mut count = 0;
+    while cursor.next_key()?.is_some() {
+        count += 1;
+        if count % LOOK == 0 {
+            bar.set(count);
+        }
+    }
+    bar.finish();
+    match format {
+        Format::Json => print::json(&json!({ "table": arguments.from.table, "keys": count }))?,
+        Format::Table => print::line(&count.to_string())?,
+    }
+    Ok(Verdict::Yes)
+}
