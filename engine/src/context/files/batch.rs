@@ -409,7 +409,11 @@ impl Written {
                 is_hot = base.offset.checked_sub(old.offset).is_some_and(|far| far < HOT_BYTES);
             }
             if hashes.len() > 1 {
-                pack.hashes.insert(base.offset, hashes);
+                if own.is_spread() {
+                    pack.hashes.insert_dear(base.offset, hashes);
+                } else {
+                    pack.hashes.insert(base.offset, hashes);
+                }
             }
             // Small ones at the ends of paths are searched in their records.
             let small = if node.leads_on() { SMALL_BODY } else { MIDDLING_BODY };

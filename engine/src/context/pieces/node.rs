@@ -383,6 +383,19 @@ impl Node {
         }
     }
 
+    /// Whether a good part of its children are in records of their own, so that each of their hashes that is
+    /// not known takes a read.
+    pub(crate) fn is_spread(&self) -> bool {
+        match &self.body {
+            Body::Leaf { leaf, .. } => {
+                let is_apart =
+                    |slot: &Slot| matches!(slot, Slot::StoredNode(_) | Slot::StoredValue(_));
+                4 * leaf.entries.iter().filter(|entry| is_apart(&entry.slot)).count() >= leaf.len()
+            }
+            Body::Branch(_) => true,
+        }
+    }
+
     /// About how many bytes a changed child takes in a patch.
     pub(crate) fn change_weight(&self) -> usize {
         const REFERENCE: usize = 6;

@@ -4,7 +4,8 @@
 //! hashes are kept apart, because they are wanted only when a node changes. Set-associative, as the page
 //! cache is: a lookup looks at one set, each with its own lock. A set that is full, or the
 //! whole when it is past its budget, evicts by second chance: what was used since the hand last
-//! passed stays for another round. Source: Corbató 1968 (CLOCK).
+//! passed stays for another round. What is *dear*, because making it again takes many reads, goes only
+//! when hardly anything else is left. Source: Corbató 1968 (CLOCK).
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,12 +49,21 @@ struct Set<T> {
     bytes: [u32; WAYS],
     /// One bit a way: used since the hand passed.
     used: u8,
+    /// One bit a way: dear.
+    dear: u8,
     hand: u8,
 }
 
 impl<T> Default for Set<T> {
     fn default() -> Self {
-        Set { offsets: [0; WAYS], held: [const { None }; WAYS], bytes: [0; WAYS], used: 0, hand: 0 }
+        Set {
+            offsets: [0; WAYS],
+            held: [const { None }; WAYS],
+            bytes: [0; WAYS],
+            used: 0,
+            dear: 0,
+            hand: 0,
+        }
     }
 }
 
@@ -62,6 +72,8 @@ pub(crate) struct ObjectCache<T> {
     sets: Box<[Mutex<Set<T>>]>,
     budget_bytes: u64,
     bytes: AtomicU64,
+    /// Bytes of those that are dear.
+    dear_bytes: AtomicU64,
     /// The set from which the next eviction for room starts.
     hand: AtomicU64,
 }
@@ -75,6 +87,7 @@ impl<T: Held> ObjectCache<T> {
             sets: (0..count).map(|_| Mutex::new(Set::default())).collect(),
             budget_bytes: budget_bytes - count * set_bytes,
             bytes: AtomicU64::new(0),
+            dear_bytes: AtomicU64::new(0),
             hand: AtomicU64::new(0),
         }
     }
@@ -103,6 +116,15 @@ impl<T: Held> ObjectCache<T> {
 
     /// Keeps what is for an offset, which is never 0.
     pub(crate) fn insert(&self, offset: u64, node: T) {
+        self.insert_as(offset, node, false);
+    }
+
+    /// The same for what is dear.
+    pub(crate) fn insert_dear(&self, offset: u64, node: T) {
+        self.insert_as(offset, node, true);
+    }
+
+    fn insert_as(&self, offset: u64, node: T, is_dear: bool) {
         let bytes = node.bytes() as u64;
         let most = (self.budget_bytes / 4).min(u32::MAX.into());
         let Some(set) = self.set(offset).filter(|_| bytes <= most) else { return };
@@ -113,9 +135,14 @@ impl<T: Held> ObjectCache<T> {
             }
             let free = set.offsets.iter().position(|known| *known == 0);
             let way = free.unwrap_or_else(|| set.victim());
+            let freed = self.forget(&mut set, way);
             set.offsets[way] = offset;
-            let freed = std::mem::replace(&mut set.bytes[way], bytes as u32);
-            (set.held[way].replace(node), u64::from(freed))
+            set.bytes[way] = bytes as u32;
+            set.dear |= u8::from(is_dear) << way;
+            if is_dear {
+                self.dear_bytes.fetch_add(bytes, Ordering::Relaxed);
+            }
+            (set.held[way].replace(node), freed)
         };
         drop(evicted);
         let mut total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -131,30 +158,43 @@ impl<T: Held> ObjectCache<T> {
         let (node, bytes) = {
             let mut set = lock(self.set(offset)?);
             let way = set.offsets.iter().position(|known| *known == offset)?;
-            set.offsets[way] = 0;
-            set.used &= !(1 << way);
-            (set.held[way].take(), std::mem::take(&mut set.bytes[way]))
+            let bytes = self.forget(&mut set, way);
+            (set.held[way].take(), bytes)
         };
-        self.bytes.fetch_sub(bytes.into(), Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         node
     }
 
-    /// Evicts a node of the set under the hand, if it has one that was not used; returns what is
-    /// taken afterwards.
+    /// Empties a way but for what it holds; returns what that takes.
+    fn forget(&self, set: &mut Set<T>, way: usize) -> u64 {
+        let bytes = u64::from(std::mem::take(&mut set.bytes[way]));
+        if set.dear & 1 << way != 0 {
+            self.dear_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        set.offsets[way] = 0;
+        set.used &= !(1 << way);
+        set.dear &= !(1 << way);
+        bytes
+    }
+
+    /// Evicts what the set under the hand has that was not used, dear ones only when others take less than
+    /// an eighth; returns what is taken afterwards.
     fn make_room(&self) -> u64 {
+        let dear_bytes = self.dear_bytes.load(Ordering::Relaxed);
+        let spares_dear = dear_bytes < self.budget_bytes - self.budget_bytes / 8;
         let index = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len() as u64;
         let mut freed: [Option<T>; WAYS] = [const { None }; WAYS];
         let mut bytes = 0;
         {
             let mut set = lock(&self.sets[index as usize]);
+            let spared = if spares_dear { set.dear } else { 0 };
             for (way, freed) in freed.iter_mut().enumerate() {
-                if set.used & 1 << way == 0 && set.offsets[way] != 0 {
-                    set.offsets[way] = 0;
-                    bytes += u64::from(std::mem::take(&mut set.bytes[way]));
+                if (set.used | spared) & 1 << way == 0 && set.offsets[way] != 0 {
+                    bytes += self.forget(&mut set, way);
                     *freed = set.held[way].take();
                 }
             }
-            set.used = 0;
+            set.used &= spared;
         }
         self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes
     }
@@ -166,14 +206,16 @@ impl<T: Held> ObjectCache<T> {
 }
 
 impl<T> Set<T> {
+    /// The way that gives its place to another when all are taken.
     fn victim(&mut self) -> usize {
+        let spared = if self.dear == u8::MAX { 0 } else { self.dear };
         loop {
             let way = usize::from(self.hand);
             self.hand = (self.hand + 1) % WAYS as u8;
-            if self.used & 1 << way == 0 {
+            if (self.used | spared) & 1 << way == 0 {
                 return way;
             }
-            self.used &= !(1 << way);
+            self.used &= !(1 << way) | spared;
         }
     }
 }
@@ -210,5 +252,33 @@ mod tests {
         let none = ObjectCache::new(10);
         none.insert(7, node());
         assert!(none.get(7).is_none());
+    }
+
+    #[test]
+    fn what_is_dear_outlives_what_is_not_and_gives_way_to_its_like() {
+        let hashes = || vec![[7; 32]; 32];
+        let cache: ObjectCache<Vec<Hash>> = ObjectCache::new(1 << 20);
+        for offset in 1..=300 {
+            cache.insert_dear(offset, hashes());
+        }
+        let mut found = 0;
+        for offset in 1_000..20_000 {
+            cache.insert(offset, hashes());
+            found += usize::from(cache.get(offset).is_some());
+            assert!(cache.bytes() <= 1 << 20);
+        }
+        assert!(found > 18_500, "what is new has a place, too, which {found} of 19000 found");
+        let kept = (1..=300).filter(|offset| cache.get(*offset).is_some()).count();
+        assert!(kept >= 290, "only a set that is full of them lets one go: {kept} of 300 stayed");
+        for offset in 30_000..50_000 {
+            cache.insert_dear(offset, hashes());
+            assert!(cache.bytes() <= 1 << 20);
+        }
+        assert!(cache.get(49_999).is_some());
+        for offset in 30_000..50_000 {
+            cache.take(offset);
+        }
+        (1..20_000).for_each(|offset| drop(cache.take(offset)));
+        assert_eq!((cache.bytes(), cache.dear_bytes.load(Ordering::Relaxed)), (0, 0));
     }
 }
