@@ -9,8 +9,9 @@ use varvite::disk::memory::MemoryDisk;
 
 use crate::hooked_disk::HookedDisk;
 
-/// More than a window and a little, less than a mapping of [`RECORDS`].
-const MOST: u64 = 400 << 10;
+/// Two windows, of which the second is for a record that the first does not hold whole, and a little; less than a
+/// mapping of [`RECORDS`].
+const MOST: u64 = 540 << 10;
 
 const RECORDS: u32 = 70_000;
 
