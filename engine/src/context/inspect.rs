@@ -140,7 +140,7 @@ pub fn sparse(file: &str, bytes: &[u8]) -> Outline {
     let mut entries = Vec::new();
     for number in mapping.pages() {
         let page = bytes[number as usize * PAGE..].first_chunk().expect("the table is behind it");
-        if let Err(error) = sparse::check_page(file, header.identity, number, page) {
+        if let Err(error) = mapping.check_page(file, header.identity, number, page) {
             return whole.damaged(error);
         }
         entries.extend(sparse::entries(page));

@@ -658,3 +658,39 @@ fn a_reader_follows_a_writer_that_was_opened_anew() {
         assert!(reader.exists(&new).unwrap());
     }
 }
+
+/// Two copies of a store keep other commits, with as many records of the same lengths.
+#[test]
+fn a_sparse_chunk_of_a_copy_that_went_another_way_is_refused() {
+    let disk = MemoryDisk::seeded(1);
+    let mut store =
+        Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options(Index::Minimal)).unwrap();
+    let mut commits = Vec::new();
+    for number in 0..4_u8 {
+        let mut tree = store.empty_tree();
+        tree.add(&["value"], &[number; 100]).unwrap();
+        let info = CommitInfo::new(&[], i64::from(number), "a", "b");
+        commits.push(store.commit(&mut tree, &info).unwrap());
+    }
+    store.close().unwrap();
+    let copies = [0, 1].map(|kept| {
+        let copy = disk.snapshot();
+        let shared = Arc::clone(&copy) as Arc<dyn Disk>;
+        let mut store = Store::open(shared, options(Index::Minimal)).unwrap();
+        store.pin(&commits[kept]).unwrap();
+        store.collect(&commits[3]).unwrap();
+        while store.collect_step(1_000).unwrap() {}
+        store.close().unwrap();
+        copy
+    });
+    let name = "0000-000000-1.pack";
+    let [ours, theirs] = &copies;
+    let [own, other] = [ours, theirs].map(|copy| copy.bytes(name).unwrap());
+    assert!(own.len() == other.len() && own != other);
+    ours.replace(name, other).unwrap();
+    let opened = Store::open(Arc::clone(ours) as Arc<dyn Disk>, options(Index::Minimal));
+    let outcome = opened.and_then(|store| store.checkout(&commits[0]).map(|_| ()));
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(error.to_string().contains(name), "{error}");
+}

@@ -259,15 +259,20 @@ pub fn sparse(bytes: &[u8]) {
         Some(u64::from_le_bytes(bytes.get(field..field + 8)?.try_into().ok()?) as usize)
     };
     if let (Some(identity), Some(mapping), Some(pages)) = (identity, place(8), place(16)) {
-        for number in (0..pages.min(64)).map(|page| page + mapping / 4096) {
+        let table = mapping.saturating_add(pages.saturating_mul(4096));
+        for (row, number) in (0..pages.min(64)).map(|page| (page, page + mapping / 4096)) {
             let Some(page) = bytes.get_mut(number * 4096..).and_then(|page| page.get_mut(..4096))
             else {
                 break;
             };
             let sum = page_crc(identity, number as u32, &page[4..]);
             page[..4].copy_from_slice(&sum.to_le_bytes());
+            let row = table.saturating_add(12 * row + 8);
+            if let Some(place) = bytes.get_mut(row..).and_then(|row| row.get_mut(..4)) {
+                place.copy_from_slice(&sum.to_le_bytes());
+            }
         }
-        let (table, end) = (mapping.saturating_add(pages.saturating_mul(4096)), bytes.len() - 4);
+        let end = bytes.len() - 4;
         if let Some(covered) = bytes.get(table..end) {
             let sum = masked(crc_append(crc(&identity.to_le_bytes()), covered));
             bytes[end..].copy_from_slice(&sum.to_le_bytes());

@@ -305,7 +305,8 @@ impl Pack {
         observer::count(self.meter.as_ref(), |meter| &meter.page_misses, 1);
         let mut bytes = [0; PAGE];
         self.read(chunk, u64::from(number) * PAGE as u64, &mut bytes)?;
-        sparse::check_page(&chunk.path, chunk.identity, number, &bytes)?;
+        let mapping = chunk.mapping().expect("it was opened");
+        mapping.check_page(&chunk.path, chunk.identity, number, &bytes)?;
         Ok(self.cache.insert(chunk.key, number, &bytes))
     }
 

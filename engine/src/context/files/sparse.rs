@@ -2,7 +2,7 @@
 //!
 //! The records are byte for byte what they were, in the order of their logical offsets, so hashes,
 //! references and checksums stay right. Behind them, pages of a mapping lead from logical offsets to
-//! places in the file, and a table says where each page begins; a lookup reads one page.
+//! places in the file, and a table says where each page begins, and its checksum; a lookup reads one page.
 //! Format document: `docs/format/sparse.md`.
 
 use std::sync::Arc;
@@ -20,6 +20,9 @@ const PAGE_HEAD: usize = 24;
 
 /// The highest distance of an entry from the first of its page: a bit beside it says what it is.
 const DISTANCE_MAX: u64 = (1 << 31) - 1;
+
+/// Bytes of a page in the table: the distance that it begins with, and its checksum.
+const ROW: usize = 12;
 
 /// Bytes at the end of the file.
 const FOOTER: usize = 28;
@@ -87,13 +90,13 @@ impl Footer {
         let fits = mapping >= header::LENGTH as u64
             && mapping.is_multiple_of(PAGE as u64)
             && pages <= length / PAGE as u64
-            && mapping.checked_add(pages * (PAGE as u64 + 8)) == Some(place);
+            && mapping.checked_add(pages * (PAGE + ROW) as u64) == Some(place);
         let first_page = u32::try_from(mapping / PAGE as u64).ok().filter(|_| fits);
         let Some(first_page) = first_page else {
             return Err(start.corrupt("a mapping that ends here", "another"));
         };
         let bytes = *footer.first_chunk().expect("it is shorter");
-        Ok(Footer { records, first_page, table: place - 8 * pages..place, sum, bytes })
+        Ok(Footer { records, first_page, table: place - ROW as u64 * pages..place, sum, bytes })
     }
 
     /// The mapping of the file with `identity`, whose table is `table`.
@@ -108,12 +111,17 @@ impl Footer {
                 format!("{:08x}", self.sum),
             );
         }
-        let firsts: Box<[u64]> =
-            table.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        let mut rows = Decoder::new(path, self.table.start, table);
+        let (mut firsts, mut sums) = (Vec::new(), Vec::new());
+        for _ in 0..table.len() / ROW {
+            firsts.push(rows.u64()?);
+            sums.push(rows.u32()?);
+        }
         if !firsts.is_sorted_by(|a, b| a < b) {
             return corrupt("pages in order".to_owned(), "others".to_owned());
         }
-        Ok(Mapping { first_page: self.first_page, firsts, records: self.records })
+        let (firsts, sums) = (firsts.into(), sums.into());
+        Ok(Mapping { first_page: self.first_page, firsts, sums, records: self.records })
     }
 }
 
@@ -124,6 +132,8 @@ pub(crate) struct Mapping {
     first_page: u32,
     /// Distance of the first entry of each page.
     firsts: Box<[u64]>,
+    /// The checksum of each page: what the control file knows of the file covers all of them.
+    sums: Box<[u32]>,
     /// How many records there are.
     pub(crate) records: u64,
 }
@@ -168,6 +178,33 @@ impl Mapping {
         self.first_page..self.first_page + self.firsts.len() as u32
     }
 
+    /// `Corrupt` unless `page` is page `number` of the mapping, in the file at `path` with `identity`.
+    pub(crate) fn check_page(
+        &self,
+        path: &str,
+        identity: u64,
+        number: u32,
+        page: &[u8; PAGE],
+    ) -> Result<()> {
+        let mut from = Decoder::new(path, u64::from(number) * PAGE as u64, page);
+        let start = from.clone();
+        let (found, right) = (from.u32()?, page_crc(identity, number, &page[4..]));
+        let expected = number.checked_sub(self.first_page);
+        let expected = expected.and_then(|index| self.sums.get(index as usize).copied());
+        if found != right || expected != Some(found) {
+            let expected = expected.unwrap_or(right);
+            return Err(start.corrupt(
+                format_args!("a page of the mapping with checksum {expected:08x}"),
+                format_args!("{found:08x}"),
+            ));
+        }
+        let count = from.u32()?;
+        if !(1..=ENTRIES as u32).contains(&count) {
+            return Err(start.corrupt(format_args!("1 to {ENTRIES} entries"), count));
+        }
+        Ok(())
+    }
+
     /// Where the records end.
     pub(crate) fn records_end(&self) -> u64 {
         u64::from(self.first_page) * PAGE as u64
@@ -176,24 +213,6 @@ impl Mapping {
 
 fn footer_sum(identity: u64, table: &[u8], footer: &[u8]) -> u32 {
     masked(crc_append(crc_append(crc(&identity.to_le_bytes()), table), footer))
-}
-
-/// `Corrupt` unless page `number` of the mapping in `path` is what was written.
-pub(crate) fn check_page(path: &str, identity: u64, number: u32, page: &[u8; PAGE]) -> Result<()> {
-    let mut from = Decoder::new(path, u64::from(number) * PAGE as u64, page);
-    let start = from.clone();
-    let (found, expected) = (from.u32()?, page_crc(identity, number, &page[4..]));
-    if found != expected {
-        return Err(start.corrupt(
-            format_args!("a page of the mapping with checksum {expected:08x}"),
-            format_args!("{found:08x}"),
-        ));
-    }
-    let count = from.u32()?;
-    if !(1..=ENTRIES as u32).contains(&count) {
-        return Err(start.corrupt(format_args!("1 to {ENTRIES} entries"), count));
-    }
-    Ok(())
 }
 
 fn word(page: &[u8; PAGE], at: usize) -> u32 {
@@ -331,12 +350,15 @@ impl SparseWriter {
     pub(crate) fn finish(&mut self, generation: u64) -> Result<SparseFile> {
         while self.put_pages()? > 0 {}
         let mut table = Encoder::new();
-        self.mapping.iter().for_each(|page| table.raw(&page[8..16]));
+        for page in &self.mapping {
+            table.raw(&page[8..16]);
+            table.raw(&page[..4]);
+        }
         let table = table.finish();
         let mut footer = Encoder::new();
         footer.u64(self.records);
         footer.u64(self.pages.map_or(0, |(start, _)| start));
-        footer.u64(table.len() as u64 / 8);
+        footer.u64(self.mapping.len() as u64);
         let sum = footer_sum(self.identity, &table, footer.bytes());
         footer.u32(sum);
         self.buffer.extend_from_slice(&table);
