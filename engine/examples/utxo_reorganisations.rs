@@ -1,6 +1,6 @@
 //! A `UTxO` ledger that changes to another fork in one step, also through a power cut.
 //!
-//! Each block leaves a record of what it changed, in the same transaction. A reorganisation undoes blocks by
+//! Each block leaves a record of what it changed, in the same transaction, and the height stands beside them. A reorganisation undoes blocks by
 //! these records and applies those of the other fork, all in one transaction: whoever looks sees the old tip or
 //! the new one, and so does the node after a crash.
 //!
@@ -16,6 +16,9 @@ use varvite::{
 
 /// The deepest reorganisation.
 const DEPTH: u64 = 10;
+
+/// The key of the height, which comes before those of all records.
+const HEIGHT: &[u8] = b"";
 
 struct Block {
     spends: Vec<Vec<u8>>,
@@ -44,10 +47,14 @@ impl Ledger {
         Ok(Ledger { tables, session })
     }
 
-    /// How many blocks are applied: the last record says it.
+    /// How many blocks are applied.
     fn height(&self) -> Result<u64> {
-        let last = self.tables.range("undo", ..)?.keys().next_back().transpose()?;
-        Ok(last.map_or(0, |key| u64::from_be_bytes(key[..8].try_into().expect("8 bytes"))))
+        Self::height_in(&mut self.tables.begin())
+    }
+
+    fn height_in(draft: &mut Transaction) -> Result<u64> {
+        let height = draft.get("undo", HEIGHT)?;
+        Ok(height.map_or(0, |height| u64::from_be_bytes(height[..].try_into().expect("8 bytes"))))
     }
 
     /// Applies a block at `height`. A record for each output: what it was, or nothing if it is new.
@@ -72,6 +79,9 @@ impl Ledger {
     }
 
     fn undo(draft: &mut Transaction, height: u64) -> Result<()> {
+        if draft.get("undo", &height.to_be_bytes())?.is_none() {
+            return Err(Error::invalid(format!("block {height} is too old to be undone")));
+        }
         for entry in draft.prefix("undo", height.to_be_bytes())? {
             let (record, was) = entry?;
             let utxo = draft.batch("utxo")?;
@@ -87,8 +97,9 @@ impl Ledger {
 
     /// Goes `back` blocks back and on by `blocks`, or, after an error, nowhere.
     fn switch(&self, back: u64, blocks: &[Block]) -> Result<()> {
-        let mut height = self.height()?;
+        // Read in the draft, so that nobody changes it in between.
         let mut draft = self.tables.begin();
+        let mut height = Self::height_in(&mut draft)?;
         for _ in 0..back {
             Self::undo(&mut draft, height)?;
             height -= 1;
@@ -97,6 +108,7 @@ impl Ledger {
             height += 1;
             Self::apply(&mut draft, height, block)?;
         }
+        draft.batch("undo")?.insert(HEIGHT, &height.to_be_bytes());
         draft.commit()
     }
 
@@ -131,6 +143,12 @@ fn main() -> Result<()> {
     // Back to where the forks part: every output as it was.
     ledger.switch(3, &[])?;
     assert_eq!(ledger.outputs()?, fork);
+
+    // To the beginning, and no farther; the height is told there too.
+    ledger.switch(2, &[])?;
+    assert_eq!((ledger.height()?, ledger.outputs()?.len()), (0, 0));
+    assert!(ledger.switch(1, &[]).is_err());
+    ledger.switch(0, &[block("a", &[]), block("b", &["a#0"])])?;
 
     let next = [block("n", &[]), block("o", &["n#1"]), block("p", &["o#0"])];
     ledger.switch(2, &next)?;

@@ -82,19 +82,21 @@ fn open_families(
     let mut families = BTreeMap::new();
     for descriptor in descriptors {
         let name = &descriptor.name;
-        let family = family(name, &descriptor.options)?;
-        if !there.contains(name) {
-            let is_default = name == DEFAULT_COLUMN_FAMILY_NAME;
-            if is_read_only || !(options.creates_families || is_default) {
-                return Err(Error::invalid(format!("Column family not found: {name}")));
-            }
-            store.create_table(&family.table, descriptor.options.table())?;
+        let is_default = name == DEFAULT_COLUMN_FAMILY_NAME;
+        let may_be_made = !is_read_only && (options.creates_families || is_default);
+        if !there.contains(name) && !may_be_made {
+            return Err(Error::invalid(format!("Column family not found: {name}")));
         }
-        families.insert(name.clone(), family);
+        families.insert(name.clone(), family(name, &descriptor.options)?);
     }
-    let unnamed: Vec<_> = there.into_iter().filter(|name| !families.contains_key(name)).collect();
+    let is_unnamed = |name: &&String| !families.contains_key(*name);
+    let unnamed: Vec<_> = there.iter().filter(is_unnamed).map(String::as_str).collect();
     if !is_read_only && !is_new && !unnamed.is_empty() {
         return Err(Error::invalid(format!("Column families not opened: {}", unnamed.join(", "))));
+    }
+    // Only now: an opening that is refused changes nothing.
+    for descriptor in descriptors.iter().filter(|descriptor| !there.contains(&descriptor.name)) {
+        store.create_table(&families[&descriptor.name].table, descriptor.options.table())?;
     }
     Ok(families)
 }

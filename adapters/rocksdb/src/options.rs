@@ -250,7 +250,7 @@ impl WriteOptions {
 }
 
 /// How something is read.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct ReadOptions {
     pub(crate) lower: Option<Vec<u8>>,
     pub(crate) upper: Option<Vec<u8>>,

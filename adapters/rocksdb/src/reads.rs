@@ -43,12 +43,9 @@ impl Reader {
         &self,
         keys: &[K],
     ) -> Vec<Result<Option<Vec<u8>>, Error>> {
-        let values = match self.view.lookup(keys) {
-            Ok(values) => values,
-            Err(error) => {
-                let error = Error::from(error);
-                return keys.iter().map(|_| Err(error.clone())).collect();
-            }
+        let Ok(values) = self.view.lookup(keys) else {
+            // One that cannot be read is nothing to the others.
+            return keys.iter().map(|key| self.get(key.as_ref())).collect();
         };
         let found = keys.iter().zip(values.iter()).map(|(key, value)| {
             let written = self.overlay.as_ref().and_then(|overlay| overlay.get(key.as_ref()));
@@ -244,6 +241,10 @@ macro_rules! reading_methods {
             W: AsColumnFamilyRef + 'b,
         {
             let keys = keys.into_iter().map(|(cf, key)| (Arc::clone(cf.family()), key)).collect();
+            // Of one moment, whatever is written between one family and the next.
+            let views = || self.shared.store.tables().views();
+            let moment = options.moment.clone().or_else(|| Some(views()));
+            let options = &ReadOptions { moment, ..options.clone() };
             crate::reads::multi_get_of(keys, |family| self.reader(Some(family), options))
         }
 

@@ -212,6 +212,11 @@ impl Shared {
         options: &WriteOptions,
     ) -> Result<(), Error> {
         self.check_writable()?;
+        let is_backwards =
+            |write: &Write| matches!(write, Write::DeleteRange(from, to) if from > to);
+        if writes.values().flatten().any(is_backwards) {
+            return Err(Error::invalid("end key comes before start key"));
+        }
         {
             let mut moments = self.moments();
             if moments.is_in_the_way(tracked) {

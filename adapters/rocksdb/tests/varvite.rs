@@ -161,3 +161,85 @@ fn error_if_exists_is_told_without_create_if_missing_too() -> Outcome {
     assert!(error.to_string().contains("error_if_exists"), "{error}");
     Ok(())
 }
+
+/// Two families are written together; what is read of both is of one moment.
+#[test]
+fn many_keys_of_several_families_are_of_one_moment() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut options = creating();
+    options.create_missing_column_families(true);
+    let db = DB::open_cf(&options, &folder, ["one", "two"])?;
+    let handle = |name: &str| db.cf_handle(name).ok_or("it was opened");
+    let (one, two) = (handle("one")?, handle("two")?);
+    let write = |number: u32| {
+        let mut batch = WriteBatch::default();
+        batch.put_cf(&one, "k", number.to_be_bytes());
+        batch.put_cf(&two, "k", number.to_be_bytes());
+        db.write(batch)
+    };
+    write(0)?;
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1..3_000 {
+                write(number).expect("the disk has room");
+            }
+            is_done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        while !is_done.load(std::sync::atomic::Ordering::Acquire) {
+            let found = db.multi_get_cf([(&one, "k"), (&two, "k")]);
+            let [Ok(first), Ok(second)] = &found[..] else { panic!("{found:?}") };
+            assert_eq!(first, second);
+        }
+    });
+    Ok(())
+}
+
+#[test]
+fn an_opening_that_is_refused_makes_no_family() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut options = creating();
+    options.create_missing_column_families(true);
+    drop(DB::open_cf(&options, &folder, ["one"])?);
+    assert!(DB::open_cf(&options, &folder, ["two"]).is_err(), "one is there and not named");
+    assert_eq!(DB::list_cf(&options, &folder)?, ["default", "one"]);
+    Ok(())
+}
+
+#[test]
+fn keys_that_can_be_read_are_given_beside_damaged_ones() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut options = creating();
+    options.set_write_buffer_size(64 << 10);
+    let db = DB::open(&options, &folder)?;
+    let keys: Vec<_> = (0..3_000_u32).map(u32::to_be_bytes).collect();
+    for key in &keys {
+        db.put(key, [7; 300])?;
+    }
+    for entry in std::fs::read_dir(folder.path().join("segments"))? {
+        let path = entry?.path();
+        let mut bytes = std::fs::read(&path)?;
+        bytes[4096 * 2 + 100] ^= 1;
+        std::fs::write(&path, bytes)?;
+    }
+    let found = db.multi_get(&keys);
+    let read = found.iter().filter(|value| matches!(value, Ok(Some(_)))).count();
+    assert!(read > 0 && read < keys.len(), "{read}");
+    for (key, value) in keys.iter().zip(found) {
+        assert_eq!(db.get(key).is_ok(), value.is_ok());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_range_that_ends_before_it_begins_is_refused() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let db = DB::open(&creating(), &folder)?;
+    db.put("b", "1")?;
+    let mut batch = WriteBatch::default();
+    batch.delete("b");
+    batch.delete_range("c", "a");
+    assert_eq!(db.write(batch).expect_err("it goes backwards").kind(), ErrorKind::InvalidArgument);
+    assert!(db.get("b")?.is_some(), "all of a batch or nothing");
+    Ok(())
+}

@@ -100,7 +100,10 @@ impl Store {
             ));
         }
         let target: Arc<dyn Disk> = OsDisk::create(path)?;
-        self.session.backup(&target, Verify::Quick).map(|_| ())
+        self.session.backup(&target, Verify::Quick).map(drop).inspect_err(|_| {
+            // The folder was made here, and the next try is to find none. The first error is the one to tell.
+            let _ = std::fs::remove_dir_all(path);
+        })
     }
 
     /// Bytes of the files of table `name`; `Missing`.
