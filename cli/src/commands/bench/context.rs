@@ -286,6 +286,9 @@ struct Collected {
     blocks_while_collecting: u64,
 }
 
+/// What a step aims at, at most: half of what a pause may last.
+const STEP_NS: u64 = 2_500_000;
+
 /// Collects beside the blocks.
 #[derive(Debug)]
 struct Collector {
@@ -341,7 +344,7 @@ impl Collector {
         }
         let step = cpu_ns() - start;
         // The next one takes about as long as it should.
-        let aim = (block_ns / 10).min(4_000_000);
+        let aim = (block_ns / 10).min(STEP_NS);
         let fitting = self.credits.saturating_mul(aim) / step.max(1);
         self.credits = fitting.clamp(self.credits / 2, self.credits * 2).clamp(16, 1 << 16);
         self.pauses.push(step);

@@ -17,15 +17,15 @@ use crate::context::files::sparse::SparseFile;
 use crate::context::hash::{self, Hash};
 use crate::context::pieces::node::Load;
 use crate::error::{Error, Kind, Result};
+use crate::file::piecewise::PiecewiseRemoval;
 use crate::sync::lock;
 
 /// Bytes that a credit pays for.
 const CREDIT: u64 = 1024;
 
-/// What a swap, a sync and the removal of a file cost beside the bytes, and for how many bytes of a file that
-/// is removed the system works as long as for one that is copied.
-const SWAP: u64 = 128 * CREDIT;
-const REMOVED: u64 = 8;
+/// What a swap or a sync costs beside the bytes, and the removal of a piece of a file.
+const SWAP: u64 = 256 * CREDIT;
+const PIECE: u64 = 128 * CREDIT;
 
 /// Which commits a collection keeps, beside those that branches and pins name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,12 +162,13 @@ impl Store {
         self.resume_collection()?;
         let mut writer = tip.writer()?;
         let pack = Arc::clone(&self.pack);
-        let removed = tip.remove_doomed(&mut writer)?;
+        let credits = credits.max(1).saturating_mul(CREDIT);
+        let removed = tip.remove_doomed(&mut writer, credits)?;
         if writer.control.is_paused {
             return Ok(false);
         }
         let Some(mut collection) = writer.collection.take() else { return Ok(false) };
-        let mut left = credits.max(1).saturating_mul(CREDIT).saturating_sub(removed).max(1);
+        let mut left = credits.saturating_sub(removed);
         let mut outcome = Ok(true);
         while left > 0 && matches!(outcome, Ok(true)) {
             let step = tip.step(&pack, &mut writer, &mut collection, left);
@@ -353,15 +354,25 @@ impl Tip {
         writer.control.pins.clone_from(&before.pins);
     }
 
-    /// Removes a file that nobody reads any more; returns what that cost.
-    fn remove_doomed(&self, writer: &mut Writer) -> Result<u64> {
-        let free = |chunk: &Arc<Chunk>| Arc::strong_count(chunk) == 1;
-        let Some(place) = writer.doomed.iter().position(free) else { return Ok(0) };
-        writer.check_lock()?;
-        let chunk = writer.doomed.swap_remove(place);
-        // A file that stays is removed when the store is next opened.
-        let _ = self.disk.remove(&chunk.path);
-        Ok(SWAP + chunk.end() / REMOVED)
+    /// Removes files that nobody reads any more, in pieces, until that has cost about `credits` bytes;
+    /// returns the cost, 0 when there is none.
+    fn remove_doomed(&self, writer: &mut Writer, credits: u64) -> Result<u64> {
+        let mut spent = 0;
+        while spent < credits {
+            if writer.removal.is_none() {
+                let free = |chunk: &Arc<Chunk>| Arc::strong_count(chunk) == 1;
+                let Some(place) = writer.doomed.iter().position(free) else { break };
+                let path = writer.doomed.swap_remove(place).path.clone();
+                writer.removal = Some(PiecewiseRemoval::new(&self.disk, path));
+            }
+            writer.check_lock()?;
+            // A file that stays is removed when the store is next opened.
+            if writer.removal.as_mut().is_none_or(PiecewiseRemoval::go_on) {
+                writer.removal = None;
+            }
+            spent += PIECE;
+        }
+        Ok(spent)
     }
 
     /// Does a part of the work worth about `credits` bytes; returns what it cost, none when all is done.
@@ -566,7 +577,7 @@ impl Tip {
         writer: &mut Writer,
         collection: &mut Collection,
     ) -> Result<Option<u64>> {
-        let removed = self.remove_doomed(writer)?;
+        let removed = self.remove_doomed(writer, PIECE)?;
         if removed > 0 {
             return Ok(Some(removed));
         }

@@ -25,6 +25,7 @@ use crate::context::pieces::node::{Load, Slot};
 use crate::disk::{Disk, Lock};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{AppendFile, HEAD, Position};
+use crate::file::piecewise::PiecewiseRemoval;
 use crate::format::header::{self, FileKind, Header};
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -90,6 +91,8 @@ pub(super) struct Writer {
     /// The collection that is under way, and chunks whose files are to go with their last reader.
     pub(super) collection: Option<Collection>,
     pub(super) doomed: Vec<Arc<Chunk>>,
+    /// Of one of those files, which is under way.
+    pub(super) removal: Option<PiecewiseRemoval>,
     /// How many chunks there may be at a time.
     pub(super) chunks_max: u64,
 }
@@ -139,6 +142,7 @@ impl Tip {
             syncs: 0,
             collection: None,
             doomed: Vec::new(),
+            removal: None,
             chunks_max: CHUNKS_MAX,
         };
         Arc::new(Tip {

@@ -465,6 +465,7 @@ impl Store {
             tip.give_up(&mut writer, &mut collection);
         }
         let doomed = std::mem::take(&mut writer.doomed);
+        let removal = writer.removal.take();
         // Trees may hold the pack for long: its last file may be closed as the others.
         old.files.count(&last);
         drop(writer);
@@ -477,8 +478,9 @@ impl Store {
         for chunk in chunks.clone().rev().take(old.files.at_once()) {
             drop(old.files.get(&chunk));
         }
-        let chunks = chunks.chain(doomed);
-        old.files.doom(Arc::downgrade(&keeper), chunks.map(|chunk| chunk.path.clone()));
+        let paths = chunks.chain(doomed).map(|chunk| chunk.path.clone());
+        let paths = paths.chain(removal.map(|removal| removal.path().to_owned()));
+        old.files.doom(Arc::downgrade(&keeper), paths);
         Ok(())
     }
 
