@@ -78,7 +78,7 @@ fn committer() {
     }
 }
 
-/// Lets the process commit for a random time, and kills it; returns the last level that it said, if any.
+/// Lets the process commit some levels, and kills it; returns the last level that it said, if any.
 fn killed(dir: &Path, index: Index, random: &mut Random) -> Option<u64> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "collect_killed::committer", "--nocapture"]).env(DIR, dir);
@@ -87,11 +87,12 @@ fn killed(dir: &Path, index: Index, random: &mut Random) -> Option<u64> {
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child: Child = command.spawn().unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    std::thread::sleep(Duration::from_micros(random.index(60_000) as u64));
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut levels = lines.filter_map(|line| line.split("level ").nth(1)?.parse().ok());
+    let said = levels.by_ref().take(random.index(40)).last();
+    std::thread::sleep(Duration::from_micros(random.index(3_000) as u64));
     child.kill().unwrap();
-    let said = lines.map_while(Result::ok);
-    let said = said.filter_map(|line| line.split("level ").nth(1)?.parse().ok()).last();
+    let said = levels.last().or(said);
     child.wait().unwrap();
     said
 }

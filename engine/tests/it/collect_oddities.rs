@@ -143,7 +143,8 @@ fn an_object_written_again_beside_a_cancelled_collection_is_no_damage() {
     let found = store.checkout(&kept).unwrap();
     assert_eq!(value(&found, "x"), Some(vec![42; 100]));
     let checked = store.check().unwrap();
-    assert!(checked.index_faults.iter().all(|fault| fault.contains("collected")), "{checked:?}");
+    // The index led to the later copy, and is rid of that.
+    assert!(checked.index_faults.iter().all(|fault| fault.contains("is not there")), "{checked:?}");
     store.rebuild_index().unwrap();
     let checked = store.check().unwrap();
     assert!(checked.index_faults.is_empty(), "{checked:?}");

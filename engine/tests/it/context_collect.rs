@@ -301,6 +301,26 @@ fn an_object_that_was_collected_is_written_again() {
 }
 
 #[test]
+fn the_index_of_all_objects_is_rid_of_those_that_went() {
+    let disk = MemoryDisk::seeded(1);
+    let mut told = Told::new(Arc::<MemoryDisk>::clone(&disk), options(Index::Always)).unwrap();
+    for _ in 0..40 {
+        told.commit().unwrap();
+    }
+    let before = told.store.stats().objects;
+    told.store.collect(&told.commits[35].clone()).unwrap();
+    told.finish(3).unwrap();
+    let swept = told.store.stats().objects;
+    assert!(swept < before / 2, "{swept} of {before}");
+    told.store.close().unwrap();
+    let mut store = Store::open(disk, options(Index::Always)).unwrap();
+    assert_eq!(store.stats().objects, swept);
+    assert!(store.check().unwrap().index_faults.is_empty());
+    store.rebuild_index().unwrap();
+    assert_eq!(store.stats().objects, swept, "an index that was made of what is there");
+}
+
+#[test]
 fn a_policy_chooses_and_a_second_call_waits() {
     let mut told = Told::new(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
     for _ in 0..12 {

@@ -7,6 +7,7 @@
 //! Format document: `docs/format/hash-index.md`.
 
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::chunk::Place;
@@ -87,6 +88,8 @@ struct Tables {
     objects: Table,
     /// The snapshot that they come from or were last saved as.
     saved: Option<String>,
+    /// Entries were removed since.
+    is_swept: bool,
 }
 
 /// See the module.
@@ -118,6 +121,20 @@ pub(crate) struct HashIndex {
     /// It was begun again and has not reached the end of the pack.
     behind: bool,
     warnings: Vec<String>,
+}
+
+/// How far a walk over all objects has come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sweep {
+    after: Option<Hash>,
+}
+
+/// What a part of such a walk did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Swept {
+    pub(crate) seen: usize,
+    pub(crate) removed: usize,
+    pub(crate) is_done: bool,
 }
 
 /// A moment of one kind of entries: lookups in it wait for nobody.
@@ -272,7 +289,8 @@ impl HashIndex {
             return self.empty_tables(session);
         }
         let (commits, objects) = (snapshot.take("commits")?, snapshot.take("objects")?);
-        self.tables = Some(Tables { session, commits, objects, saved: Some(name) });
+        self.tables =
+            Some(Tables { session, commits, objects, saved: Some(name), is_swept: false });
         self.covered = covered;
         self.reached = covered.place;
         Ok(())
@@ -285,7 +303,7 @@ impl HashIndex {
         let [commits, objects] = self.table_options();
         let commits = session.create_table("commits", commits)?;
         let objects = session.create_table("objects", objects)?;
-        self.tables = Some(Tables { session, commits, objects, saved: None });
+        self.tables = Some(Tables { session, commits, objects, saved: None, is_swept: false });
         Ok(())
     }
 
@@ -504,6 +522,43 @@ impl HashIndex {
         Ok(())
     }
 
+    /// Looks at the next objects, at most `most`, and removes those of which `goes` says so by their offset.
+    /// One seek, one page for some 90 of them, and an update.
+    pub(crate) fn sweep(
+        &mut self,
+        sweep: &mut Sweep,
+        most: usize,
+        goes: impl Fn(u64) -> bool,
+    ) -> Result<Swept> {
+        let mut swept = Swept { seen: 0, removed: 0, is_done: true };
+        let Some(tables) = self.tables.as_mut().filter(|_| !self.read_only) else {
+            return Ok(swept);
+        };
+        let from = sweep.after.as_ref().map_or(Bound::Unbounded, |hash| Bound::Excluded(&hash[..]));
+        let mut cursor = tables.objects.cursor(from, Bound::Unbounded)?;
+        let (mut batch, mut last) = (Batch::new(), None);
+        while swept.seen < most
+            && let Some((key, value)) = cursor.next()?
+        {
+            swept.seen += 1;
+            if goes(offset(value)?) {
+                batch.delete(key);
+                swept.removed += 1;
+            }
+            last = Hash::try_from(key).ok();
+        }
+        drop(cursor);
+        if swept.removed > 0 {
+            tables.objects.update(&batch)?;
+            self.covered.objects = self.covered.objects.saturating_sub(swept.removed as u64);
+            self.unsaved += swept.removed as u64;
+            tables.is_swept = true;
+        }
+        swept.is_done = swept.seen < most;
+        sweep.after = last.or(sweep.after);
+        Ok(swept)
+    }
+
     /// Saves what is known as all of the pack up to `place`, which is durable.
     pub(crate) fn save(&mut self, place: Place) -> Result<()> {
         (self.unsaved, self.tried) = (0, place);
@@ -514,7 +569,7 @@ impl HashIndex {
         self.settle()?;
         let Some(tables) = &mut self.tables else { return Ok(()) };
         let covered = Covered { place, ..self.covered };
-        if tables.saved.is_some() && covered == self.covered {
+        if tables.saved.is_some() && covered == self.covered && !tables.is_swept {
             return Ok(());
         }
         let number = match &tables.saved {
@@ -529,7 +584,7 @@ impl HashIndex {
             tables: &[&tables.commits, &tables.objects],
         };
         tables.session.save_snapshot(&name, content)?;
-        self.covered = covered;
+        (self.covered, tables.is_swept) = (covered, false);
         if let Some(old) = tables.saved.replace(name) {
             tables.session.delete_snapshot(&old)?;
         }

@@ -11,6 +11,7 @@ use super::collection::{Collection, Sifting};
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Cursor, Horizon, KEPT_MAX, Row, State};
+use crate::context::files::hash_index::Sweep;
 use crate::context::files::pack::Pack;
 use crate::context::files::rewrite::{Compared, Comparing, Rewriting};
 use crate::context::files::sparse::SparseFile;
@@ -160,6 +161,10 @@ impl Store {
     pub fn collect_step(&mut self, credits: u64) -> Result<bool> {
         let tip = self.tip()?;
         self.resume_collection()?;
+        let sweeps =
+            |writer: &Writer| writer.collection.as_ref().is_some_and(|it| it.sweep.is_some());
+        let is_sweeping = sweeps(&*tip.writer()?);
+        let mut index = is_sweeping.then(|| lock(&self.index));
         let mut writer = tip.writer()?;
         let pack = Arc::clone(&self.pack);
         let credits = credits.max(1).saturating_mul(CREDIT);
@@ -171,6 +176,14 @@ impl Store {
         let mut left = credits.saturating_sub(removed);
         let mut outcome = Ok(true);
         while left > 0 && matches!(outcome, Ok(true)) {
+            if collection.sweep.is_some() {
+                // The index comes before the writer: it is the next step's.
+                let Some(index) = &mut index else { break };
+                let spent = collection.sweep(index, left);
+                (collection.is_swept, left) =
+                    (spent.is_none(), left.saturating_sub(spent.unwrap_or(0)));
+                continue;
+            }
             let step = tip.step(&pack, &mut writer, &mut collection, left);
             outcome = step.map_err(Self::kept).map(|spent| {
                 left = left.saturating_sub(spent.unwrap_or(left));
@@ -396,6 +409,10 @@ impl Tip {
         }
         match collection.next.checked_sub(1).and_then(|number| writer.row(number)) {
             Some(row) => self.begin_clean(pack, writer, collection, &row).map(Some),
+            None if !collection.is_swept => {
+                collection.sweep = Some(Sweep::default());
+                Ok(Some(CREDIT))
+            }
             None => self.end_collection(pack, writer, collection),
         }
     }
