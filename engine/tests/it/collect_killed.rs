@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tempfile::TempDir;
 use varvite::context::{CommitInfo, Hash, Index, Keep, Options, Store, Tree};
@@ -90,7 +89,8 @@ fn killed(dir: &Path, index: Index, random: &mut Random) -> Option<u64> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let mut levels = lines.filter_map(|line| line.split("level ").nth(1)?.parse().ok());
     let said = levels.by_ref().take(random.index(40)).last();
-    std::thread::sleep(Duration::from_micros(random.index(3_000) as u64));
+    // Any moment of the next levels.
+    (0..random.index(1 << 18)).for_each(|_| std::hint::spin_loop());
     child.kill().unwrap();
     let said = levels.last().or(said);
     child.wait().unwrap();
