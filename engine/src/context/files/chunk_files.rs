@@ -81,7 +81,7 @@ impl Chunk {
 
     /// What a collection left of it, `chain` being the checksum of its last batch.
     pub(crate) fn collected(cache: &Cache, store: u64, epoch: u64, row: &Row) -> Chunk {
-        let Row { number, base, length, chain, state } = *row;
+        let Row { number, base, length, chain, state, .. } = *row;
         let mut chunk = Chunk::new(cache, store, epoch, number, base, length);
         if let State::Sparse(SparseFile { generation, bytes, .. }) = state {
             chunk.path = paths::sparse_chunk(epoch, number, generation);

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
 use super::chunk_files::{Chunk, Files};
-use super::control::Control;
+use super::control::{Control, Row};
 use super::patch::{self, PATCHES_MAX};
 use super::record::{self, Read, Record, Tag};
 use super::sparse::{self, KeptRecord, State};
@@ -184,9 +184,15 @@ impl Pack {
         Some(std::mem::replace(&mut chunks[place], chunk))
     }
 
-    /// Forgets the chunks before `first`, which are gone.
-    pub(crate) fn forget_chunks(&self, first: u64) {
-        lock(&self.chunks).retain(|chunk| chunk.number >= first);
+    /// Forgets chunks that are gone and before all of `rows`, or for which one of those stands.
+    pub(crate) fn forget_chunks(&self, rows: &[Row]) {
+        lock(&self.chunks).retain(|chunk| {
+            let after = rows.partition_point(|row| row.number <= chunk.number);
+            let row = after.checked_sub(1).map(|place| &rows[place]);
+            row.is_some_and(|row| {
+                chunk.number == row.number || chunk.number >= row.number + row.count
+            })
+        });
     }
 
     /// Does `read`, again when a file is missing because a writer beside this one has put another into its
@@ -218,19 +224,19 @@ impl Pack {
         if control.store != self.store || !is_ours {
             return false;
         }
-        let first = control.chunks[0].number;
-        let mut found = chunks[0].number < first;
+        let mut found = chunks[0].number < control.chunks[0].number;
         for chunk in &chunks {
-            let row =
-                chunk.number.checked_sub(first).and_then(|at| control.chunks.get(at as usize));
-            if let Some(row) = row.filter(|row| row.state != chunk.state && row.base == chunk.base)
-            {
+            let row = control.row(chunk.number);
+            let is_same = |row: &&Row| {
+                row.state != chunk.state && (row.base == chunk.base || row.state == State::Gone)
+            };
+            if let Some(row) = row.filter(is_same) {
                 let fresh = Chunk::collected(&self.cache, self.store, control.epoch, row);
                 self.swap_chunk(Arc::new(fresh));
                 found = true;
             }
         }
-        self.forget_chunks(first);
+        self.forget_chunks(&control.chunks);
         self.swaps.fetch_add(u64::from(found), Ordering::AcqRel);
         found
     }
@@ -238,9 +244,8 @@ impl Pack {
     /// Chunk `number`, if it is there and whole.
     pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Chunk>> {
         let chunks = lock(&self.chunks);
-        // They are numbered without a gap.
-        let index = number.checked_sub(chunks.first()?.number)?;
-        chunks.get(usize::try_from(index).ok()?).filter(|chunk| chunk.is_whole()).map(Arc::clone)
+        let index = chunks.binary_search_by_key(&number, |chunk| chunk.number).ok()?;
+        Some(&chunks[index]).filter(|chunk| chunk.is_whole()).map(Arc::clone)
     }
 
     pub(crate) fn chunks(&self) -> Vec<Arc<Chunk>> {

@@ -469,7 +469,7 @@ impl Tip {
         let chunk = pack.chunk(row.base).filter(|chunk| chunk.has_file());
         let Some(chunk) = chunk else { return pass(collection) };
         if !collection.marks.keeps(&chunk) {
-            self.swap(pack, writer, collection, Row { state: State::Gone, ..*row })?;
+            self.swap(pack, writer, collection, Row { state: State::Gone, chain: 0, ..*row })?;
             return Ok(SWAP);
         }
         collection.sifting = Some(if chunk.is_whole() {
@@ -564,7 +564,7 @@ impl Tip {
         collection: &mut Collection,
         row: Row,
     ) -> Result<()> {
-        let place = (row.number - writer.control.chunks[0].number) as usize;
+        let place = writer.control.place_of(row.number).expect("it is being cleaned");
         let before = (writer.control.chunks[place], writer.control.cursor, collection.next);
         writer.control.chunks[place] = row;
         collection.next = row.number;
@@ -601,13 +601,12 @@ impl Tip {
         let before = writer.control.clone();
         writer.control.cursor = None;
         writer.control.collections += 1;
-        let gone = before.chunks.iter().take_while(|row| row.state == State::Gone).count();
-        writer.control.chunks.drain(..gone);
+        writer.control.join_gone();
         if let Err(error) = self.write_places(pack, writer) {
             writer.control = before;
             return Err(error);
         }
-        pack.forget_chunks(writer.control.chunks[0].number);
+        pack.forget_chunks(&writer.control.chunks);
         collection.sifting = None;
         Ok(None)
     }
@@ -616,7 +615,6 @@ impl Tip {
 impl Writer {
     /// What the table of chunks says of chunk `number`, if it is there.
     fn row(&self, number: u64) -> Option<Row> {
-        let place = number.checked_sub(self.control.chunks[0].number)?;
-        self.control.chunks.get(place as usize).copied()
+        self.control.row(number).copied()
     }
 }

@@ -286,7 +286,7 @@ impl Store {
         let chunk = Chunk::new(self.pack.cache(), store, epoch, number, base, length);
         self.pack.add_chunk(Arc::new(chunk));
         let state = ChunkState::Whole;
-        self.control.chunks.push(Row { number, base, length, chain: 0, state });
+        self.control.chunks.push(Row { number, count: 1, base, length, chain: 0, state });
         lock(&self.index).next_chunk(end, number);
         self.end = End { place: start, first_commit: 0, sealed: None };
         Ok(true)
@@ -400,7 +400,7 @@ impl Store {
     /// Whether a file of chunk `number`, which is of this epoch, may be what is left of it. Where the file
     /// that the control file names is not among `names`, that is another copy: nothing goes.
     fn is_needed(&self, names: &[String], number: u64, generation: Option<u64>) -> bool {
-        let row = &self.control.chunks[(number - self.control.chunks[0].number) as usize];
+        let Some(row) = self.control.row(number) else { return false };
         let epoch = self.control.epoch;
         let (right, named) = match row.state {
             ChunkState::Whole | ChunkState::Lower => (None, paths::chunk(epoch, number)),
@@ -460,7 +460,7 @@ impl Store {
         if from == end {
             return index.reach_end(end);
         }
-        let start = (from.chunk - first) as usize;
+        let start = chunks.partition_point(|chunk| chunk.number < from.chunk);
         if index.keeps_objects() {
             let mut from = from.position;
             for chunk in chunks[start..].iter().filter(|chunk| chunk.has_file()) {

@@ -288,8 +288,8 @@ impl Tip {
     ) -> Result<()> {
         let Checkpoint { place, first_commit } = checkpoint;
         let mut control = writer.control.clone();
-        let first = control.chunks[0].number;
-        control.chunks.truncate((place.chunk - first) as usize + 1);
+        let row = control.place_of(place.chunk).expect("the chunk of the checkpoint is there");
+        control.chunks.truncate(row + 1);
         let last = control.chunks.last_mut().expect("the checkpoint is in one");
         last.length = place.position.offset;
         last.chain = place.position.chain;
@@ -526,6 +526,7 @@ impl Writer {
         chunk.pin(Arc::clone(append.file()));
         pack.add_chunk(Arc::clone(&chunk));
         let row = Row {
+            count: 1,
             number: opening.number,
             base: opening.base,
             length: end.offset,
