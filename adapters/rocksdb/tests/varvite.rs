@@ -248,8 +248,7 @@ fn a_range_that_ends_before_it_begins_is_refused() -> Outcome {
 #[test]
 fn a_namesake_of_a_dropped_family_is_not_written_by_old_handles() -> Outcome {
     let folder = tempfile::tempdir()?;
-    type Multi = OptimisticTransactionDB<MultiThreaded>;
-    let db = Multi::open(&creating(), &folder)?;
+    let db = OptimisticTransactionDB::<MultiThreaded>::open(&creating(), &folder)?;
     db.create_cf("t", &Options::default())?;
     let old = db.cf_handle("t").ok_or("it was made")?;
     db.put_cf(&old, "a", "old")?;
