@@ -14,6 +14,7 @@ mod context;
 mod demo;
 mod info;
 mod inspect;
+mod man;
 mod proof;
 mod repair;
 mod replay;
@@ -61,6 +62,8 @@ enum Command {
     Backup(backup::Arguments),
     Repair(repair::Arguments),
     Completions(completions::Arguments),
+    #[command(hide = true)]
+    Man(man::Arguments),
 }
 
 /// Runs the command that the arguments name.
@@ -88,6 +91,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Backup(arguments) => backup::run(&arguments, format),
         Command::Repair(arguments) => repair::run(&arguments, format),
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
+        Command::Man(arguments) => man::run(&arguments, Arguments::command()),
     }
 }
 
