@@ -14,7 +14,6 @@ mod context;
 mod demo;
 mod info;
 mod inspect;
-mod man;
 mod proof;
 mod repair;
 mod replay;
@@ -63,7 +62,7 @@ enum Command {
     Repair(repair::Arguments),
     Completions(completions::Arguments),
     #[command(hide = true)]
-    Man(man::Arguments),
+    Man(completions::Man),
 }
 
 /// Runs the command that the arguments name.
@@ -91,7 +90,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Backup(arguments) => backup::run(&arguments, format),
         Command::Repair(arguments) => repair::run(&arguments, format),
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
-        Command::Man(arguments) => man::run(&arguments, Arguments::command()),
+        Command::Man(arguments) => completions::man(&arguments, Arguments::command()),
     }
 }
 
