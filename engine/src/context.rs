@@ -12,6 +12,7 @@ pub mod name_hash;
 mod observer;
 mod options;
 pub(crate) mod pieces;
+pub mod snapshot;
 pub mod store;
 pub mod tree;
 
@@ -21,6 +22,7 @@ pub use configuration::{ChildOrder, Configuration};
 pub use hash::Hash;
 pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
+pub use snapshot::{CommitFile, CommitFileHead, inspect_commit, verify_commit};
 pub use store::{
     Checked, CollectPhase, CollectStatus, CommitInfo, Keep, Limits, Merge, Stats, Store,
 };
