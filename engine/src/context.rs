@@ -5,6 +5,7 @@
 //! Formats: `docs/format/pack.md`, `docs/format/control.md`. Design: `docs/design/context.md`.
 
 pub mod configuration;
+pub mod context_snapshot;
 pub(crate) mod files;
 pub mod hash;
 pub mod inspect;
@@ -12,17 +13,16 @@ pub mod name_hash;
 mod observer;
 mod options;
 pub(crate) mod pieces;
-pub mod snapshot;
 pub mod store;
 pub mod tree;
 
 pub use files::commit::Commit;
 
 pub use configuration::{ChildOrder, Configuration};
+pub use context_snapshot::{CommitFile, CommitFileHead, inspect_commit, verify_commit};
 pub use hash::Hash;
 pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
-pub use snapshot::{CommitFile, CommitFileHead, inspect_commit, verify_commit};
 pub use store::{
     Checked, CollectPhase, CollectStatus, CommitInfo, Keep, Limits, Merge, Stats, Store,
 };

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::tip::Tip;
 use super::{CommitInfo, Store};
+use crate::context::context_snapshot::export::Exporter;
+use crate::context::context_snapshot::frames::FrameReader;
+use crate::context::context_snapshot::intake::{Intake, Unplaced};
+use crate::context::context_snapshot::{CommitFile, Destination};
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::pack::Pack;
 use crate::context::hash::{self, Hash};
 use crate::context::options::Options;
 use crate::context::pieces::node::{Load, Slot};
-use crate::context::snapshot::export::Exporter;
-use crate::context::snapshot::frames::FrameReader;
-use crate::context::snapshot::intake::{Intake, Unplaced};
-use crate::context::snapshot::{CommitFile, Target};
 use crate::context::tree::Tree;
 use crate::disk::{Access, Disk};
 use crate::error::{Error, Kind, Result};
@@ -104,7 +104,7 @@ struct ToPack<'a> {
     tip: Arc<Tip>,
 }
 
-impl Target for ToPack<'_> {
+impl Destination for ToPack<'_> {
     fn put(&mut self, stack: &[Slot], table: &[Slot]) -> Result<(Vec<Slot>, Vec<Slot>)> {
         drop(self.store.settled_index()?);
         self.tip.put_apart(&self.store.pack, stack, table)

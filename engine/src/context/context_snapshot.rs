@@ -163,7 +163,7 @@ pub fn inspect_commit(disk: &dyn Disk, path: &str) -> Result<CommitFileHead> {
 }
 
 /// Where an intake puts objects, so that they need no memory.
-pub(crate) trait Target {
+pub(crate) trait Destination {
     /// Puts what is live of `stack` and `table` somewhere, children before parents, and returns what to
     /// have in their place; what the table has is on the stack too, or below it.
     fn put(&mut self, stack: &[Slot], table: &[Slot]) -> Result<(Vec<Slot>, Vec<Slot>)>;

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use super::frames::FrameReader;
 use super::path::AgreedPath;
 use super::{
-    BRANCH, COMMIT, CommitFile, END, FLAT, LEAF, NODE_WORTH, REPEAT, SLOTS, STACKED_DIRECTORY,
-    STACKED_VALUE, Target, VALUE, VALUE_WORTH, WAITING_MAX, slot_of,
+    BRANCH, COMMIT, CommitFile, Destination, END, FLAT, LEAF, NODE_WORTH, REPEAT, SLOTS,
+    STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, slot_of,
 };
 use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
 use crate::context::hash::{self, Hash};
 use crate::context::pieces::node::{
-    Body, Branch, INLINE, Leaf, Node, Pointer, Slot, Target as Pointee, UNKNOWN,
+    Body, Branch, INLINE, Leaf, Node, Pointer, Slot, Target, UNKNOWN,
 };
 use crate::context::pieces::{digest, entry};
 use crate::context::tree::{NAME_MAX, VALUE_MAX};
@@ -56,7 +56,7 @@ struct Waiting {
 }
 
 /// A record, taken from the stream.
-enum Item {
+enum TakenRecord {
     Value(Arc<[u8]>),
     Leaf(LeafItem),
     Branch { depth: u32, buckets: Vec<u16>, length: usize },
@@ -86,7 +86,7 @@ pub(crate) struct Intake {
 /// Where nothing is kept: a file that is only verified.
 pub(crate) struct Unplaced;
 
-impl Target for Unplaced {
+impl Destination for Unplaced {
     fn put(&mut self, stack: &[Slot], table: &[Slot]) -> Result<(Vec<Slot>, Vec<Slot>)> {
         let forget = |slots: &[Slot]| {
             let one = |slot: &Slot| {
@@ -122,7 +122,7 @@ impl Intake {
     pub(crate) fn read(
         &mut self,
         reader: &mut FrameReader,
-        target: &mut dyn Target,
+        target: &mut dyn Destination,
     ) -> Result<(Slot, Commit, CommitFile)> {
         let configuration = self.configuration;
         loop {
@@ -194,21 +194,21 @@ impl Intake {
     }
 
     /// Pops what a record takes, and pushes what it is.
-    fn push(&mut self, place: &Decoder<'_>, item: Item) -> Result<()> {
+    fn push(&mut self, place: &Decoder<'_>, item: TakenRecord) -> Result<()> {
         let (tag, mut object) = match item {
-            Item::Repeat(slot) => {
+            TakenRecord::Repeat(slot) => {
                 let Some(object) = self.table.get(&(slot as u32)) else {
                     return Err(place.corrupt("a repeat of what came before", "one of nothing"));
                 };
                 let object = object.clone();
                 return self.wait(place, REPEAT, object);
             }
-            Item::Value(value) => (VALUE, self.value(value)),
-            Item::Leaf(item) => {
+            TakenRecord::Value(value) => (VALUE, self.value(value)),
+            TakenRecord::Leaf(item) => {
                 let tag = if item.flat { FLAT } else { LEAF };
                 (tag, self.leaf(place, item)?)
             }
-            Item::Branch { depth, buckets, length } => {
+            TakenRecord::Branch { depth, buckets, length } => {
                 (BRANCH, self.branch(place, depth, &buckets, length)?)
             }
         };
@@ -316,8 +316,8 @@ impl Intake {
             weight += usize::from(child.weight);
             hashes.push(child.hash);
             let target = match child.slot {
-                Slot::Node(node) => Pointee::Live(node),
-                Slot::StoredNode(offset) => Pointee::Stored(offset),
+                Slot::Node(node) => Target::Live(node),
+                Slot::StoredNode(offset) => Target::Stored(offset),
                 _ => return Err(place.corrupt("a piece that belongs into its bucket", "another")),
             };
             pointers.push(Pointer { bucket: *bucket, count: child.below, target });
@@ -334,7 +334,7 @@ impl Intake {
     }
 
     /// Puts everything live to `target`.
-    fn put_live(&mut self, target: &mut dyn Target) -> Result<()> {
+    fn put_live(&mut self, target: &mut dyn Destination) -> Result<()> {
         let table: Vec<u32> = std::mem::take(&mut self.live_slots);
         let mut stack = Vec::new();
         for (index, object) in self.stack.iter_mut().enumerate() {
@@ -380,7 +380,7 @@ fn take_item(
     configuration: Configuration,
     tag: u8,
     start: &Decoder<'_>,
-) -> Result<Item> {
+) -> Result<TakenRecord> {
     match tag {
         VALUE => {
             let length = decoder.clone().varint()?;
@@ -388,9 +388,9 @@ fn take_item(
                 let range = format!("a value of {} to {VALUE_MAX} bytes", INLINE + 1);
                 return Err(start.corrupt(range, length));
             }
-            Ok(Item::Value(decoder.bytes_with_length()?.into()))
+            Ok(TakenRecord::Value(decoder.bytes_with_length()?.into()))
         }
-        FLAT | LEAF => take_leaf(decoder, configuration, tag == FLAT).map(Item::Leaf),
+        FLAT | LEAF => take_leaf(decoder, configuration, tag == FLAT).map(TakenRecord::Leaf),
         BRANCH => take_branch(decoder, configuration),
         REPEAT => {
             let bytes = decoder.raw(3)?;
@@ -399,7 +399,7 @@ fn take_item(
             if slot >= SLOTS {
                 return Err(start.corrupt(format_args!("a slot below {SLOTS}"), slot));
             }
-            Ok(Item::Repeat(slot))
+            Ok(TakenRecord::Repeat(slot))
         }
         other => Err(start.corrupt("a known kind of record", other)),
     }
@@ -446,7 +446,7 @@ fn take_leaf(
     Ok(LeafItem { leaf, taken, flat, length })
 }
 
-fn take_branch(decoder: &mut Decoder<'_>, configuration: Configuration) -> Result<Item> {
+fn take_branch(decoder: &mut Decoder<'_>, configuration: Configuration) -> Result<TakenRecord> {
     let start = decoder.clone();
     let (depth, limit) = (decoder.varint()?, configuration.depth_limit());
     let Some(depth) = u32::try_from(depth).ok().filter(|depth| *depth < limit) else {
@@ -463,7 +463,7 @@ fn take_branch(decoder: &mut Decoder<'_>, configuration: Configuration) -> Resul
         }
         buckets.push(bucket as u16);
     }
-    Ok(Item::Branch { depth, buckets, length: start.remaining() - decoder.remaining() })
+    Ok(TakenRecord::Branch { depth, buckets, length: start.remaining() - decoder.remaining() })
 }
 
 fn take_commit(decoder: &mut Decoder<'_>) -> Result<Commit> {
