@@ -111,7 +111,7 @@ impl<'a> Exporter<'a> {
         self.out.put([&[END], end.bytes()])?;
         let stream_bytes = self.out.stream();
         let (bytes, hash) = self.out.finish()?;
-        Ok(CommitFile { bytes, hash, stream_bytes, ..self.summary })
+        Ok(CommitFile { stream_bytes, bytes, hash, ..self.summary })
     }
 
     fn tree(&mut self, root: &Slot) -> Result<()> {

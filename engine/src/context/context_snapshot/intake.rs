@@ -179,17 +179,16 @@ impl Intake {
         })?;
         reader.finish()?;
         let (bytes, hash) = reader.ends();
-        let file = CommitFile { bytes, hash, stream_bytes: reader.stream(), ..summary };
+        let file = CommitFile { stream_bytes: reader.stream(), bytes, hash, ..summary };
         Ok((root.slot, info, file))
     }
 
     fn is_directory(&self, object: &Waiting) -> bool {
         let flat_limit = self.configuration.stable_hash();
         match object.shape {
-            Shape::Value => false,
             Shape::Flat => true,
             Shape::Leaf | Shape::Branch(0) => object.below as usize > flat_limit,
-            Shape::Branch(_) => false,
+            Shape::Value | Shape::Branch(_) => false,
         }
     }
 
