@@ -13,6 +13,7 @@ pub(crate) mod history;
 mod load;
 mod merge;
 mod open_or_create;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod tip;

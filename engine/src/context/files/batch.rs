@@ -339,6 +339,29 @@ impl<'a> Batch<'a> {
         Ok(tag.map(|tag| (tag, Settled { base, form: Form::Patch(since) })))
     }
 
+    /// Adds what is live of `slot`, unless its bytes will be within its parent, and returns what to put in
+    /// its place.
+    pub(crate) fn put_apart(&mut self, slot: &Slot) -> Result<Slot> {
+        Ok(match slot {
+            Slot::Node(node) if !entry::is_surely_embedded(node) => {
+                Slot::StoredNode(self.put_tree(node)?)
+            }
+            Slot::Value(value) => {
+                self.put_value(value, &hash::value(value))?;
+                Slot::StoredValue(self.placed.value(value))
+            }
+            _ => slot.clone(),
+        })
+    }
+
+    /// What to put in the place of `slot`, if it was added.
+    pub(crate) fn placed(&self, slot: &Slot) -> Option<Slot> {
+        match slot {
+            Slot::Node(node) => self.placed.has(Arc::as_ptr(node)).then(|| self.placed.slot(node)),
+            _ => None,
+        }
+    }
+
     fn put_value(&mut self, value: &Arc<[u8]>, hash: &Hash) -> Result<()> {
         if self.placed.values.contains_key(&value.as_ptr()) {
             return Ok(());

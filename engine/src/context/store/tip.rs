@@ -59,7 +59,7 @@ pub(super) struct Tip {
     pub(super) disk: Arc<dyn Disk>,
     chunk_bytes: u64,
     pub(super) writer: Mutex<Writer>,
-    index: Arc<Mutex<HashIndex>>,
+    pub(super) index: Arc<Mutex<HashIndex>>,
     state: Arc<Mutex<State>>,
 }
 
