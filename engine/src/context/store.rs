@@ -178,7 +178,8 @@ impl Store {
         let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
         let nothing = Covered::nothing(control.store, control.epoch, control.index);
         let index = HashIndex::closed(&disk, &options, &cache, nothing, lock.is_none());
-        let pack = Arc::new(Pack::new(Arc::clone(&disk), control.store, cache, &options));
+        let of = (control.store, control.epoch);
+        let pack = Arc::new(Pack::new(Arc::clone(&disk), of, cache, &options));
         let mut store = Store {
             disk,
             options,
@@ -204,6 +205,7 @@ impl Store {
             pages_bytes: 0,
             objects_bytes: 0,
             hashes_bytes: 0,
+            hashes_file_bytes: 0,
             cache: None,
             seed: Some(1),
             ..options

@@ -456,7 +456,8 @@ impl Store {
         writer.poisoned = false;
         tip.replace_control(&self.pack, &mut writer, &control)?;
         let cache = Arc::clone(self.pack.cache());
-        let pack = Pack::new(Arc::clone(&self.disk), control.store, cache, &self.options);
+        let of = (control.store, control.epoch);
+        let pack = Pack::new(Arc::clone(&self.disk), of, cache, &self.options);
         let old = std::mem::replace(&mut self.pack, Arc::new(pack));
         *self.state() = State::default();
         std::mem::swap(&mut self.control, &mut control);
