@@ -298,10 +298,9 @@ fn keep(node: &Node, children: Vec<Hash>) {
 
 /// The hash of `node`, if those of its children are `children`, one for each.
 pub(crate) fn of_children(node: &Node, children: &[Hash]) -> Hash {
-    let (mut bytes, mut hash) = (Vec::new(), UNKNOWN);
+    let mut bytes = Vec::new();
     put_node(&mut bytes, node, children);
-    hash::hash_spans(&bytes, &[0..bytes.len()], |_, digest| hash = digest);
-    hash
+    hash::hash(&bytes)
 }
 
 /// The pre-image of a node whose children have the hashes `children`.
