@@ -13,6 +13,7 @@ pub(crate) mod history;
 mod load;
 mod merge;
 mod open_or_create;
+mod reader;
 #[cfg(test)]
 mod tests;
 mod tip;
@@ -24,13 +25,13 @@ use std::sync::Arc;
 use super::configuration::Configuration;
 use super::files::commit::{Commit, CommitBody};
 use super::files::control::Control;
-use super::files::hash_index::{Covered, HashIndex, is_damage};
+use super::files::hash_index::{Covered, Entries, HashIndex, Lookup, is_damage};
 use super::files::pack::Pack;
 use super::files::paths;
 use super::files::record::Tag;
 use super::hash::{self, Hash};
 use super::observer::{Operation, Span};
-use super::options::Options;
+use super::options::{Index, Options};
 use super::pieces::node::{Load, Slot};
 use super::tree::Tree;
 use crate::cache::Cache;
@@ -45,6 +46,8 @@ pub use collect::{CollectPhase, CollectStatus, Keep};
 use history::History;
 use load::End;
 pub use merge::Merge;
+pub use reader::Reader;
+use reader::Readers;
 use tip::Tip;
 pub use write::CommitInfo;
 
@@ -112,6 +115,9 @@ pub struct Store {
     tip: Option<Arc<Tip>>,
     /// Where commits are, when they are in another format; everything else is empty then.
     history: Option<Box<dyn History>>,
+    /// Of a moment that a reader sees: where hashes are, without the index's lock.
+    lookup: Option<Lookup>,
+    readers: Readers,
 }
 
 impl State {
@@ -190,6 +196,8 @@ impl Store {
             index: Arc::new(Mutex::new(index)),
             tip: None,
             history: None,
+            lookup: None,
+            readers: Readers::default(),
         };
         store.load(lock)?;
         Ok(store)
@@ -254,8 +262,7 @@ impl Store {
     /// pack is asked instead, one record a commit, and what is read of it is kept in memory: all such
     /// lookups together read the history once.
     fn find_commit(&self, commit: &Hash) -> Result<Option<u64>> {
-        let entries = self.index().map(|index| index.commits(commit));
-        let damage = match entries.and_then(|entries| entries.get(commit)) {
+        let damage = match self.commit_entries(commit).and_then(|entries| entries.get(commit)) {
             Ok(None) => return Ok(None),
             Ok(Some(offset)) => {
                 if self.has_collected(offset) {
@@ -272,6 +279,20 @@ impl Store {
             Err(error) => error.to_string(),
         };
         self.search(commit, &damage)
+    }
+
+    fn commit_entries(&self, commit: &Hash) -> Result<Entries> {
+        match &self.lookup {
+            Some(lookup) => lookup.commits(commit, &self.index),
+            None => Ok(self.index()?.commits(commit)),
+        }
+    }
+
+    fn object_entries(&self, hash: &Hash) -> Result<Entries> {
+        match &self.lookup {
+            Some(lookup) => lookup.objects(hash, &self.index),
+            None => Ok(self.index()?.objects(hash)),
+        }
     }
 
     /// Looks for a commit in the history, of which the index remembers what such searches have passed.
@@ -357,16 +378,12 @@ impl Store {
             let slot = history.object(hash)?;
             return Ok(slot.map(|slot| Tree::stored(self.configuration(), history.load(), slot)));
         }
-        let entries = {
-            let index = self.index()?;
-            if !index.keeps_objects() {
-                return Err(Error::invalid(
-                    "this store finds only commits by their hash: create it with the index \"always\"",
-                ));
-            }
-            index.objects(hash)
-        };
-        let Some(offset) = entries.get(hash)? else { return Ok(None) };
+        if self.control.index != Index::Always {
+            return Err(Error::invalid(
+                "this store finds only commits by their hash: create it with the index \"always\"",
+            ));
+        }
+        let Some(offset) = self.object_entries(hash)?.get(hash)? else { return Ok(None) };
         if !self.pack.has_object(offset)? {
             return Ok(None);
         }

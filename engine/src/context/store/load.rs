@@ -567,7 +567,9 @@ impl Store {
                 }
                 outcome => outcome,
             },
-        )
+        )?;
+        self.publish();
+        Ok(())
     }
 
     /// Reads on up to what `control` and the pack say. What was read when it fails stays, and the next
@@ -626,7 +628,9 @@ impl Store {
         let cache = Some(Arc::clone(self.pack.cache()));
         let options = Options { cache, ..self.options.clone() };
         let fresh = Self::open_with(Arc::clone(&self.disk), options, control, None)?;
+        let readers = std::mem::take(&mut self.readers);
         *self = fresh;
+        self.readers = readers;
         Ok(())
     }
 }
