@@ -26,23 +26,23 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct EvictedHashes {
     disk: Arc<dyn Disk>,
     path: String,
-    state: Mutex<State>,
+    state: Mutex<EvictedState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct EvictedState {
     /// The most slots; 0 once it is turned off.
     slots_max: u32,
     file: Option<Arc<dyn File>>,
     /// The first slot of what is kept for an offset.
     first: HashMap<u64, u32>,
-    slots: Vec<Slot>,
+    slots: Vec<HashSlot>,
     free: Vec<u32>,
     hand: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct HashSlot {
     /// Offset of the node; 0 for none.
     owner: u64,
     next: u32,
@@ -52,7 +52,7 @@ impl EvictedHashes {
     /// Makes no file before something is kept; then one at `path` of at most `bytes_max`.
     pub(crate) fn new(disk: Arc<dyn Disk>, path: String, bytes_max: u64) -> EvictedHashes {
         let slots_max = (bytes_max / SLOT_BYTES).min(u64::from(NONE)) as u32;
-        let state = State {
+        let state = EvictedState {
             slots_max,
             file: None,
             first: HashMap::new(),
@@ -76,7 +76,7 @@ impl EvictedHashes {
         }
     }
 
-    fn write(&self, state: &mut State, offset: u64, hashes: &[Hash]) -> Result<()> {
+    fn write(&self, state: &mut EvictedState, offset: u64, hashes: &[Hash]) -> Result<()> {
         let file = match &state.file {
             Some(file) => Arc::clone(file),
             None => Arc::clone(state.file.insert(self.make()?)),
@@ -151,7 +151,7 @@ impl EvictedHashes {
     }
 }
 
-impl State {
+impl EvictedState {
     /// A slot that is free from now on.
     fn slot(&mut self) -> u32 {
         loop {
@@ -160,7 +160,7 @@ impl State {
             }
             let count = self.slots.len() as u32;
             if count < self.slots_max {
-                self.slots.push(Slot { owner: 0, next: NONE });
+                self.slots.push(HashSlot { owner: 0, next: NONE });
                 return count;
             }
             self.hand = (self.hand + 1) % count;
@@ -172,13 +172,13 @@ impl State {
         let Some(mut slot) = self.first.remove(&offset) else { return };
         while slot != NONE {
             self.free.push(slot);
-            let freed = Slot { owner: 0, next: NONE };
+            let freed = HashSlot { owner: 0, next: NONE };
             slot = std::mem::replace(&mut self.slots[slot as usize], freed).next;
         }
     }
 
     fn turn_off(&mut self) {
-        *self = State {
+        *self = EvictedState {
             slots_max: 0,
             file: None,
             first: HashMap::new(),
