@@ -24,7 +24,7 @@ pub use hash::Hash;
 pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
 pub use store::{
-    Checked, CollectPhase, CollectStatus, CommitInfo, Keep, Limits, Merge, Stats, Store,
+    Checked, CollectPhase, CollectStatus, CommitInfo, Keep, Limits, Merge, Reader, Stats, Store,
 };
 pub use tree::{
     Change, Conflict, Depth, Kind, Merged, NAME_MAX, Order, Resolution, Sides, Tree, VALUE_MAX,

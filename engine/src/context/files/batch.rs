@@ -428,15 +428,12 @@ impl Written {
                 // A chain seldom looks back: the piece that this one replaces makes room at once.
                 pack.objects.take(old.offset);
                 pack.hashes.take(old.offset);
+                pack.evicted_hashes.forget(old.offset);
                 // An offset that comes later is one of before a clearing.
                 is_hot = base.offset.checked_sub(old.offset).is_some_and(|far| far < HOT_BYTES);
             }
             if hashes.len() > 1 {
-                if own.is_spread() {
-                    pack.hashes.insert_dear(base.offset, hashes);
-                } else {
-                    pack.hashes.insert(base.offset, hashes);
-                }
+                pack.keep_hashes(base.offset, hashes, own.is_spread());
             }
             // Small ones at the ends of paths are searched in their records.
             let small = if node.leads_on() { SMALL_BODY } else { MIDDLING_BODY };

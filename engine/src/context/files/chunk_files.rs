@@ -240,6 +240,11 @@ impl Files {
         &*self.disk
     }
 
+    /// The same, for another owner.
+    pub(crate) fn shared_disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+
     /// How many files an opening opens at once.
     pub(crate) fn at_once(&self) -> usize {
         FILES_AT_ONCE.min(self.open.most().div_ceil(4))

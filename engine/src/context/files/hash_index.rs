@@ -20,6 +20,7 @@ use crate::disk::subfolder::{Subfolder, Traffic};
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
+use crate::sync::{Mutex, lock};
 use crate::table::{
     Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table, TableOptions, View,
 };
@@ -145,12 +146,49 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
+    fn of(view: &View) -> Entries {
+        Entries { known: None, view: Some(view.clone()) }
+    }
+
     /// The logical offset of the record with this hash.
     pub(crate) fn get(&self, hash: &Hash) -> Result<Option<u64>> {
         match (&self.view, self.known) {
             (Some(view), None) => view.get(hash)?.map(|value| offset(&value)).transpose(),
             (_, known) => Ok(known),
         }
+    }
+}
+
+/// A moment of all entries, for many lookups.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    /// Commits and objects: lookups wait for nobody. `None` where not all are in tables: whoever looks up
+    /// waits for whoever changes the index.
+    views: Option<[View; 2]>,
+}
+
+impl Lookup {
+    /// See [`HashIndex::commits`]. `Invalid` while the index is being made again.
+    pub(crate) fn commits(&self, hash: &Hash, index: &Mutex<HashIndex>) -> Result<Entries> {
+        match &self.views {
+            Some([commits, _]) => Ok(Entries::of(commits)),
+            None => Self::whole(&lock(index)).map(|index| index.commits(hash)),
+        }
+    }
+
+    /// See [`HashIndex::objects`]. `Invalid` while the index is being made again.
+    pub(crate) fn objects(&self, hash: &Hash, index: &Mutex<HashIndex>) -> Result<Entries> {
+        match &self.views {
+            Some([_, objects]) => Ok(Entries::of(objects)),
+            None => Self::whole(&lock(index)).map(|index| index.objects(hash)),
+        }
+    }
+
+    fn whole(index: &HashIndex) -> Result<&HashIndex> {
+        if index.behind {
+            return Err(Error::invalid("the index is to be made again by the store that writes"));
+        }
+        Ok(index)
     }
 }
 
@@ -454,6 +492,13 @@ impl HashIndex {
     pub(crate) fn objects(&self, hash: &Hash) -> Entries {
         let known = self.objects.get(hash).copied();
         Entries { known, view: self.tables.as_ref().map(|tables| tables.objects.view()) }
+    }
+
+    /// A moment of all entries. O(1).
+    pub(crate) fn lookup(&self) -> Lookup {
+        let is_all = self.unsettled() == 0 && !self.behind;
+        let tables = self.tables.as_ref().filter(|_| is_all);
+        Lookup { views: tables.map(|tables| [tables.commits.view(), tables.objects.view()]) }
     }
 
     /// Those of `hashes` that are objects of the store. One batch of lookups.

@@ -190,11 +190,16 @@ impl Store {
                 spent.is_some()
             });
         }
-        if collection.cleaning {
+        let is_horizon_new = collection.cleaning && self.control.horizon != writer.control.horizon;
+        if is_horizon_new {
             self.control.horizon = writer.control.horizon.clone();
         }
         if !matches!(outcome, Ok(false)) {
             writer.collection = Some(collection);
+        }
+        drop(writer);
+        if is_horizon_new {
+            self.publish();
         }
         outcome
     }

@@ -16,7 +16,7 @@ use crate::context::files::sparse::SparseFile;
 use crate::context::hash::Hash;
 use crate::context::observer::Operation;
 use crate::context::options::Options;
-use crate::disk::{Disk, Lock};
+use crate::disk::{Disk, Lock, remove_quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::file::replace;
@@ -386,6 +386,10 @@ impl Store {
         let (first, last) = (self.control.chunks[0].number, self.end.place.chunk);
         let names = self.disk.list("")?;
         for name in &names {
+            if paths::is_evicted_hashes(name) {
+                // Of a process that died while it made the file. It means nothing to anybody.
+                remove_quietly(&*self.disk, name);
+            }
             let Some((epoch, number, generation)) = paths::parse_chunk(name) else { continue };
             let is_needed = epoch == self.control.epoch
                 && (first..=last).contains(&number)
@@ -563,7 +567,9 @@ impl Store {
                 }
                 outcome => outcome,
             },
-        )
+        )?;
+        self.publish();
+        Ok(())
     }
 
     /// Reads on up to what `control` and the pack say. What was read when it fails stays, and the next
@@ -622,7 +628,9 @@ impl Store {
         let cache = Some(Arc::clone(self.pack.cache()));
         let options = Options { cache, ..self.options.clone() };
         let fresh = Self::open_with(Arc::clone(&self.disk), options, control, None)?;
+        let readers = std::mem::take(&mut self.readers);
         *self = fresh;
+        self.readers = readers;
         Ok(())
     }
 }
