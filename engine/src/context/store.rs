@@ -152,7 +152,7 @@ impl Store {
     /// Reads the control file, the manifest and footers of the index, and the pack from the last
     /// checkpoint on, which is synced: what the handle shows is durable, whatever the process before
     /// had done when it died. An index that is lost or damaged is made again, which reads one record a commit,
-    /// or with [`Index::Always`](super::Index::Always) all of the pack; see [`Store::warnings`].
+    /// or with [`Index::Always`] all of the pack; see [`Store::warnings`].
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         options.check()?;
         let control = Control::read(&*disk)?;

@@ -118,6 +118,17 @@ impl Marks {
         }
     }
 
+    /// Bytes of `chunks`, which are those of the pack, that it has still to pass.
+    pub(crate) fn left_bytes(&self, chunks: &[Arc<Chunk>]) -> u64 {
+        let (end, whole) = match &self.stage {
+            Stage::Roots(passed, _) => (self.edge, &self.whole[*passed..]),
+            Stage::Below(0) => (0, &[][..]),
+            Stage::Below(left) | Stage::In(left, _) => (self.old[left - 1].base + 1, &[][..]),
+        };
+        let old = chunks.iter().take_while(|chunk| chunk.base < end);
+        old.chain(whole).map(|chunk| chunk.end()).sum()
+    }
+
     /// Keeps the object at `offset` and all that it reaches.
     pub(crate) fn add(&mut self, offset: u64) {
         if offset < self.edge {

@@ -61,8 +61,12 @@ pub struct CollectStatus {
     pub is_paused: bool,
     /// The commit from which on all stays.
     pub target: Option<Hash>,
-    /// Chunks that it has not passed, of those that it looks at now; 0 for a reader, which does not know.
+    /// Chunks that it has not passed, of those that it looks at now; for a reader those to be cleaned.
     pub chunks_left: u64,
+    /// Bytes of the files that it has still to look at: while it marks those with marks ahead and those that it
+    /// will clean. A credit passes some KiB of them: more of what goes, fewer of what stays. A reader knows
+    /// those to be cleaned.
+    pub left_bytes: u64,
     /// Bytes of files that it has put others in the place of, less those of the others, since the store was
     /// opened. They are free when the last reader has let go.
     pub reclaimed_bytes: u64,
@@ -217,12 +221,19 @@ impl Store {
                         collection.marks.chunks_left() as u64
                     };
                     (status.chunks_left, status.reclaimed_bytes) = (left, collection.reclaimed);
+                    status.left_bytes = collection.left_bytes(&self.pack.chunks());
                 }
                 (writer.control.clone(), status)
             }
             None => (self.control.clone(), CollectStatus::default()),
         };
-        if let Some(Cursor { phase, target, .. }) = control.cursor {
+        if let Some(Cursor { phase, target, chunk }) = control.cursor {
+            if self.tip.is_none() {
+                let chunks = self.pack.chunks();
+                let old = chunks.iter().filter(|old| old.number < chunk && old.has_file());
+                status.chunks_left = old.clone().count() as u64;
+                status.left_bytes = old.map(|old| old.end()).sum();
+            }
             status.phase = if phase == 1 { CollectPhase::Marking } else { CollectPhase::Cleaning };
             status.target = match self.commit_at(target) {
                 Err(error) if error.kind() == Kind::Collected => None,
@@ -277,6 +288,37 @@ impl Store {
         }
         pins.insert(place, offset);
         self.change_control(|control| control.pins = pins)
+    }
+
+    /// Pins every `nth` commit, by the numbers of [`commit_info`](Store::commit_info), that is not collected and goes with no collection that is
+    /// under way; returns how many were not pinned before. A host that calls it before each
+    /// [`collect_keeping`](Store::collect_keeping) keeps a thinned history behind its window. Reads one record for each commit down to the
+    /// horizon; takes at most one checkpoint. `Invalid` for 0.
+    pub fn pin_every(&mut self, nth: u64) -> Result<u64> {
+        if nth == 0 {
+            return Err(Error::invalid("every 0th commit: give a number from 1 on"));
+        }
+        let tip = self.tip()?;
+        let mut pins = tip.writer()?.control.pins.clone();
+        let (before, horizon) = (pins.len(), self.control.horizon.commit);
+        let mut offset = self.newest_commit();
+        while offset >= horizon.max(1) {
+            let (_, body) = self.commit_at(offset)?;
+            if body.sequence.is_multiple_of(nth) && tip.writer()?.stays(offset) {
+                pins.push(offset);
+            }
+            offset = self.commit_before(&body);
+        }
+        pins.sort_unstable();
+        pins.dedup();
+        let added = pins.len() - before;
+        if pins.len() > KEPT_MAX {
+            return Err(too_many("pins"));
+        }
+        if added > 0 {
+            self.change_control(|control| control.pins = pins)?;
+        }
+        Ok(added as u64)
     }
 
     /// Lets the next collection take a commit that was pinned; returns whether it was. Takes a checkpoint.

@@ -1,7 +1,10 @@
 //! What is known of a collection that is under way. It lies with the writer, who asks it what a batch may
 //! refer to.
 
+use std::sync::Arc;
+
 use crate::context::files::barrier::Barrier;
+use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Cursor, Horizon};
 use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::marks::Marks;
@@ -95,6 +98,13 @@ impl Collection {
             return None;
         };
         Some(SEEK + swept.seen as u64 * SEEN + swept.removed as u64 * REMOVED)
+    }
+
+    /// Bytes of files that are still to be looked at, to be marked and to be cleaned.
+    pub(super) fn left_bytes(&self, chunks: &[Arc<Chunk>]) -> u64 {
+        let old = chunks.iter().filter(|chunk| chunk.number < self.next);
+        let marked = if self.cleaning { 0 } else { self.marks.left_bytes(chunks) };
+        marked + old.map(|chunk| chunk.end()).sum::<u64>()
     }
 
     pub(super) fn cursor(&self) -> Cursor {
