@@ -86,6 +86,7 @@ const COMMANDS: &str = "
     info CONTEXT
     inspect STORE/session
     inspect CONTEXT/control
+    inspect MOVED
     context log CONTEXT
     context ls CONTEXT main
     context get CONTEXT main a/b
