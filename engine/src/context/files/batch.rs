@@ -4,10 +4,10 @@
 //! equals the one it was made from is not written; one that differs little is written as a patch.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::barrier::Barrier;
+use super::number_hasher::BuildNumberHasher;
 use super::pack::{MIDDLING_BODY, Pack, SMALL_BODY};
 use super::patch::{self, PATCHES_MAX};
 use super::record::{self, Tag};
@@ -64,8 +64,8 @@ struct Settled {
 /// Where live children went. Keyed by address: the owners are kept until the batch is done.
 #[derive(Default)]
 struct Placed {
-    nodes: HashMap<*const Node, Went, BuildHasherDefault<AddressHasher>>,
-    values: HashMap<*const u8, u64, BuildHasherDefault<AddressHasher>>,
+    nodes: HashMap<*const Node, Went, BuildNumberHasher>,
+    values: HashMap<*const u8, u64, BuildNumberHasher>,
 }
 
 /// Where a node went.
@@ -87,26 +87,6 @@ impl Placed {
             Went::Within(bytes) => Slot::Embedded(bytes.clone()),
             Went::To(offset) => Slot::StoredNode(*offset),
         }
-    }
-}
-
-/// Addresses are nobody's choice, so one multiplication scatters them.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_usize(usize::from(*byte));
-        }
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        self.0 = (self.0 ^ value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
     }
 }
 
@@ -387,7 +367,7 @@ impl<'a> Batch<'a> {
 
 /// The hashes of the objects below `root` that are live, each once: what a batch may find stored.
 pub(crate) fn live_objects(root: &Arc<Node>) -> Vec<Hash> {
-    let mut seen: HashSet<*const Node, BuildHasherDefault<AddressHasher>> = HashSet::default();
+    let mut seen: HashSet<*const Node, BuildNumberHasher> = HashSet::default();
     let mut hashes = Vec::new();
     let mut stack = vec![root];
     while let Some(node) = stack.pop() {

@@ -1,35 +1,46 @@
 //! The marks of one chunk, in order, in about two bytes each where they are close.
 
-use std::collections::BTreeMap;
-
 /// Bytes of the chunk whose marks are together: the distance of a mark from the first of them, and a bit,
 /// fit a word, and a list holds less than a thousand of the shortest records.
 const BLOCK: u64 = 1 << 15;
 
+/// Blocks whose lists are together, so that a chunk of any length has few of them.
+const GROUP: usize = 64;
+
+type Lists = [Vec<u16>; GROUP];
+
 /// Which records of a chunk are marked, by their distance from its base, each as an object or as a base.
 #[derive(Debug, Default)]
 pub(crate) struct MarkSet {
-    /// By number. In order, one word for each record: distance in the block × 2, + 1 for an object.
-    blocks: BTreeMap<u64, Vec<u16>>,
+    /// Of each block, in order, one word for each record: distance in the block × 2, + 1 for an object.
+    groups: Vec<Option<Box<Lists>>>,
 }
 
-fn split(distance: u64) -> (u64, u16) {
-    (distance / BLOCK, ((distance % BLOCK) << 1) as u16)
+/// The group of a distance, the list in it, and the word without the bit.
+fn split(distance: u64) -> (usize, usize, u16) {
+    let block = (distance / BLOCK) as usize;
+    (block / GROUP, block % GROUP, ((distance % BLOCK) << 1) as u16)
 }
 
-fn join(block: u64, word: u16) -> (u64, bool) {
-    (block * BLOCK + u64::from(word >> 1), word & 1 == 1)
+fn join(group: usize, list: usize, word: u16) -> (u64, bool) {
+    ((group * GROUP + list) as u64 * BLOCK + u64::from(word >> 1), word & 1 == 1)
 }
 
 impl MarkSet {
     pub(crate) fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
+        // A group is made for a mark, and none is taken back.
+        self.groups.is_empty()
     }
 
     /// Marks the record at `distance`; returns whether that is news. An object stays one.
     pub(crate) fn insert(&mut self, distance: u64, is_object: bool) -> bool {
-        let (block, word) = split(distance);
-        let words = self.blocks.entry(block).or_default();
+        let (group, list, word) = split(distance);
+        if group >= self.groups.len() {
+            self.groups.resize_with(group + 1, || None);
+        }
+        let lists =
+            self.groups[group].get_or_insert_with(|| Box::new([const { Vec::new() }; GROUP]));
+        let words = &mut lists[list];
         let place = words.partition_point(|there| *there < word);
         match words.get_mut(place) {
             Some(there) if *there | 1 == word | 1 => {
@@ -46,8 +57,8 @@ impl MarkSet {
 
     /// What the record at `distance` is marked as, if it is: whether as an object.
     pub(crate) fn get(&self, distance: u64) -> Option<bool> {
-        let (block, word) = split(distance);
-        let words = self.blocks.get(&block)?;
+        let (group, list, word) = split(distance);
+        let words = &self.groups.get(group)?.as_ref()?[list];
         let place = words.partition_point(|there| *there < word);
         let there = words.get(place).filter(|there| **there | 1 == word | 1)?;
         Some(there & 1 == 1)
@@ -55,36 +66,57 @@ impl MarkSet {
 
     /// The last mark before `distance`.
     pub(crate) fn before(&self, distance: u64) -> Option<(u64, bool)> {
-        let (block, word) = split(distance);
-        for (number, words) in self.blocks.range(..=block).rev() {
-            let count = if *number == block {
-                words.partition_point(|there| *there < word)
-            } else {
-                words.len()
-            };
+        let (group, list, word) = split(distance);
+        if let Some(Some(lists)) = self.groups.get(group) {
+            let words = &lists[list];
+            let count = words.partition_point(|there| *there < word);
             if let Some(last) = words[..count].last() {
-                return Some(join(*number, *last));
+                return Some(join(group, list, *last));
+            }
+            if let Some(found) = last_of(group, &lists[..list]) {
+                return Some(found);
             }
         }
-        None
+        let below = &self.groups[..group.min(self.groups.len())];
+        let mut below = below.iter().enumerate().rev();
+        below.find_map(|(group, lists)| last_of(group, &lists.as_ref()?[..]))
     }
 
     /// The first mark that is not before `distance`.
     pub(crate) fn from(&self, distance: u64) -> Option<(u64, bool)> {
-        let (block, word) = split(distance);
-        for (number, words) in self.blocks.range(block..) {
-            let first =
-                if *number == block { words.partition_point(|there| *there < word) } else { 0 };
+        let (group, list, word) = split(distance);
+        let lists = self.groups.get(group)?;
+        if let Some(lists) = lists {
+            let words = &lists[list];
+            let first = words.partition_point(|there| *there < word);
             if let Some(first) = words.get(first) {
-                return Some(join(*number, *first));
+                return Some(join(group, list, *first));
+            }
+            if let Some(found) = first_of(group, lists, list + 1) {
+                return Some(found);
             }
         }
-        None
+        let mut above = self.groups.iter().enumerate().skip(group + 1);
+        above.find_map(|(group, lists)| first_of(group, lists.as_ref()?, 0))
     }
+}
+
+/// The last mark of the first lists of a group.
+fn last_of(group: usize, lists: &[Vec<u16>]) -> Option<(u64, bool)> {
+    let mut lists = lists.iter().enumerate().rev();
+    lists.find_map(|(list, words)| Some(join(group, list, *words.last()?)))
+}
+
+/// The first mark of the lists of a group, from `list` on.
+fn first_of(group: usize, lists: &Lists, list: usize) -> Option<(u64, bool)> {
+    let mut lists = lists.iter().enumerate().skip(list);
+    lists.find_map(|(list, words)| Some(join(group, list, *words.first()?)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -97,7 +129,7 @@ mod tests {
         };
         assert!(set.is_empty() && set.before(9).is_none() && set.from(0).is_none());
         for round in 0..20_000 {
-            let far = if draw(2) == 0 { 3 * BLOCK } else { BLOCK << 30 };
+            let far = if draw(2) == 0 { 3 * BLOCK } else { BLOCK << 25 };
             let (distance, is_object) = (draw(far), draw(2) == 0);
             let before = map.get(&distance).copied();
             let is_news = before.is_none_or(|was: bool| is_object && !was);

@@ -11,17 +11,15 @@ use std::sync::Arc;
 use super::chunk::{Opening, Seal};
 use super::chunk_files::Chunk;
 use super::chunk_reader::ChunkReader;
-use super::commit::CommitBody;
 use super::mark_set::MarkSet;
 use super::pack::Pack;
-use super::patch;
-use super::record::{self, Record, Tag};
+use super::reached::{self, Hidden, HiddenOf, each_reached};
+use super::record::{self, Record};
 use crate::cache::PAGE;
-use crate::context::pieces::entry::{self, take_reference, take_references};
+use crate::context::pieces::entry;
 use crate::context::pieces::node::{Node, Slot};
 use crate::error::{Error, Result};
 use crate::file::append::HEAD;
-use crate::format::codec::Decoder;
 use crate::format::header;
 
 /// What looking at a record costs beside its bytes, and each reference that it has: one of many in order, one
@@ -90,6 +88,8 @@ pub(crate) struct Marks {
     /// Those in which something is not, up to where the collection began.
     whole: Vec<Arc<Chunk>>,
     stage: Stage,
+    /// Of bases that were not looked at yet, what the patches that are kept hide.
+    hidden: HiddenOf,
     /// Marked when their chunks, or their places in the one under way, had been passed: still to be looked at.
     late: Vec<u64>,
 }
@@ -103,7 +103,14 @@ impl Marks {
         let old: Vec<_> =
             old.map(|chunk| OfChunk { base: chunk.base, ..OfChunk::default() }).collect();
         let whole = chunks[old.len() - 1..].to_vec();
-        let mut marks = Marks { edge, old, whole, stage: Stage::Roots(0, None), late: Vec::new() };
+        let mut marks = Marks {
+            edge,
+            old,
+            whole,
+            stage: Stage::Roots(0, None),
+            hidden: HiddenOf::default(),
+            late: Vec::new(),
+        };
         for commit in kept {
             marks.add(*commit);
         }
@@ -169,7 +176,7 @@ impl Marks {
                 Stage::Roots(index, _) if *index == self.whole.len() => {
                     self.stage = Stage::Below(self.old.len());
                 }
-                Stage::Roots(..) => spent += self.look_at_roots(pack)?,
+                Stage::Roots(..) => spent += self.look_at_roots(pack, credits - spent)?,
                 Stage::Below(0) => {
                     // Their files are to go.
                     self.whole.clear();
@@ -203,10 +210,26 @@ impl Marks {
         Ok(())
     }
 
+    /// Marks what was found; returns the cost.
+    fn note_all(&mut self, found: &mut Found) -> u64 {
+        let cost = found.offsets.len() as u64 * REFERENCE;
+        for offset in found.offsets.drain(..) {
+            self.note(mark(offset, true));
+        }
+        if let Some((base, hidden)) = found.base.take() {
+            self.note(mark(base, false));
+            if let Some(hidden) = hidden {
+                self.hidden.limit(base, hidden);
+            }
+        }
+        cost
+    }
+
     /// Looks at records of the current chunk from the newest down.
     fn walk(&mut self, pack: &Pack, credits: u64) -> Result<u64> {
-        let mut spent = 0;
-        let mut found = Vec::new();
+        let (mut spent, mut found) = (0, Found::below(self.edge));
+        let Stage::In(_, walk) = &self.stage else { return Ok(spent) };
+        let chunk = Arc::clone(&walk.reader.chunk);
         while spent < credits {
             let Stage::In(left, walk) = &mut self.stage else { return Ok(spent) };
             let index = *left - 1;
@@ -214,124 +237,98 @@ impl Marks {
                 self.stage = Stage::Below(index);
                 return Ok(spent);
             };
-            let before = walk.reader.read;
-            let (chunk, offset) = (Arc::clone(&walk.reader.chunk), self.old[index].base + distance);
-            let place = pack.place_in(&chunk, offset)?;
+            let (before, offset) = (walk.reader.read, chunk.base + distance);
+            let place = walk.reader.place(pack, offset)?;
             let bytes = walk.reader.record(place, false)?;
             let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
-            spent += look(pack, &chunk.path, mark(offset, is_object), &record, &mut found)?;
-            spent += (walk.reader.read - before) / 8 + found.len() as u64 * REFERENCE;
+            let hidden = if is_object { Some(Hidden::default()) } else { self.hidden.get(offset) };
+            found.look((&chunk.path, place), offset, &record, hidden.as_ref())?;
+            spent += VISIT + record.length as u64 + (walk.reader.read - before) / 8;
             // Passed once it was looked at: a read that fails is done again.
             walk.at = distance;
-            for mark in found.drain(..) {
-                self.note(mark);
-            }
+            self.hidden.forget(offset);
+            spent += self.note_all(&mut found);
         }
         Ok(spent)
     }
 
-    /// Looks at a record whose chunk was passed before it was found.
-    fn visit_late(&mut self, pack: &Pack, mark: u64) -> Result<u64> {
-        let mut found = Vec::new();
-        let looked =
-            pack.record(mark >> 1, |file, _, record| look(pack, file, mark, record, &mut found));
-        let cost = looked.inspect_err(|_| self.late.push(mark))?;
-        let cost = cost + PATCHED + found.len() as u64 * REFERENCE;
-        for mark in found {
-            self.note(mark);
-        }
-        Ok(cost)
+    /// Looks at a record whose chunk was passed before it was found, and puts together what is a patch.
+    fn visit_late(&mut self, pack: &Pack, late: u64) -> Result<u64> {
+        let (offset, is_object, mut found) = (late >> 1, late & 1 == 1, Found::below(self.edge));
+        let looked = pack.record(offset, |file, place, record| {
+            found.look((file, place), offset, record, None)?;
+            if is_object && found.base.is_some() {
+                children(&pack.read_node(offset)?, &mut found.offsets)?;
+            } else if is_object {
+                found.look((file, place), offset, record, Some(&Hidden::default()))?;
+            }
+            Ok(VISIT + PATCHED + record.length as u64)
+        });
+        let cost = looked.inspect_err(|_| self.late.push(late))?;
+        Ok(cost + self.note_all(&mut found))
     }
 
     /// Looks at a page of a sparse chunk from the target on; returns the cost.
     fn look_at_page(&mut self, pack: &Pack, chunk: &Arc<Chunk>, number: u32) -> Result<u64> {
-        let (edge, mut found, mut spent) = (self.edge, Vec::new(), PAGE as u64);
+        let (edge, mut spent) = (self.edge, PAGE as u64);
         let kept = pack.kept_in_page(chunk, number)?.into_iter();
-        let kept: Vec<_> = kept.filter(|(offset, _)| *offset >= edge).collect();
-        for (offset, _) in &kept {
-            spent += pack.record(*offset, |file, place, record| {
-                roots(pack, (file, place), *offset, record, edge, &mut found)
+        for (offset, is_object) in kept.filter(|(offset, _)| *offset >= edge) {
+            let (mut found, hidden) = (Found::below(edge), is_object.then(Hidden::default));
+            let length = pack.record(offset, |file, place, record| {
+                found.look((file, place), offset, record, hidden.as_ref())?;
+                Ok(record.length as u64)
             })?;
-        }
-        self.keep_all(chunk, kept.into_iter().map(|(offset, _)| offset));
-        for mark in found {
-            self.note(mark);
+            self.keep(chunk, offset, is_object);
+            spent += LOOK + length + self.note_all(&mut found);
         }
         Ok(spent)
     }
 
-    /// Keeps records from the target on, which were looked at, if `chunk` is that of the target.
-    fn keep_all(&mut self, chunk: &Chunk, offsets: impl IntoIterator<Item = u64>) {
+    /// Keeps a record from the target on, which was looked at, if `chunk` is that of the target.
+    fn keep(&mut self, chunk: &Chunk, offset: u64, is_object: bool) {
         if let Some(of) = self.old.last_mut().filter(|of| of.base == chunk.base) {
-            for offset in offsets {
-                of.set.insert(offset - of.base, true);
-            }
+            of.set.insert(offset - of.base, is_object);
         }
     }
 
-    /// Looks at one record of what stays whole, or at a page of a chunk that is sparse.
-    fn look_at_roots(&mut self, pack: &Pack) -> Result<u64> {
+    /// Looks at records of what stays whole, or at a page of a chunk that is sparse; returns the cost.
+    fn look_at_roots(&mut self, pack: &Pack, credits: u64) -> Result<u64> {
         let Stage::Roots(index, scan) = &mut self.stage else { return Ok(0) };
-        let (chunk, edge, mut found) = (Arc::clone(&self.whole[*index]), self.edge, Vec::new());
-        let is_first = *index == 0;
+        let (index, chunk) = (*index, Arc::clone(&self.whole[*index]));
         let scan = match scan {
             Some(scan) => scan,
-            None if chunk.is_whole() => {
-                let reader = ChunkReader::open(pack, Arc::clone(&chunk))?;
-                // A commit is the last of its batch.
-                let (at, end) = if is_first {
-                    let length = pack.record(edge, |_, _, record| Ok(record.length as u64))?;
-                    (edge - chunk.base, edge - chunk.base + length)
-                } else {
-                    (header::LENGTH as u64, header::LENGTH as u64)
-                };
-                scan.insert(WholeScan::Batches(Batches { reader, at, end }))
-            }
-            None => scan.insert(WholeScan::Pages(pack.mapping_pages(&chunk)?)),
+            None => scan.insert(WholeScan::begin(pack, &chunk, (index == 0).then_some(self.edge))?),
         };
-        let Batches { reader, at, end } = match scan {
-            WholeScan::Batches(batches) => batches,
-            WholeScan::Pages(pages) => {
-                let Some(number) = pages.clone().next() else {
-                    self.stage = Stage::Roots(*index + 1, None);
-                    return Ok(LOOK);
-                };
-                let spent = self.look_at_page(pack, &chunk, number)?;
-                if let Stage::Roots(_, Some(WholeScan::Pages(pages))) = &mut self.stage {
-                    pages.start += 1;
-                }
-                return Ok(spent);
-            }
-        };
-        if *at == *end {
-            if *at >= chunk.end() {
-                self.stage = Stage::Roots(*index + 1, None);
+        if let WholeScan::Pages(pages) = scan {
+            let Some(number) = pages.clone().next() else {
+                self.stage = Stage::Roots(index + 1, None);
                 return Ok(LOOK);
+            };
+            let spent = self.look_at_page(pack, &chunk, number)?;
+            if let Stage::Roots(_, Some(WholeScan::Pages(pages))) = &mut self.stage {
+                pages.start += 1;
             }
-            let head = reader.bytes(*at, HEAD)?;
-            let length = u32::from_le_bytes(head[8..12].try_into().expect("four bytes"));
-            *at += HEAD as u64;
-            *end = *at + u64::from(length);
+            return Ok(spent);
         }
-        let (before, offset) = (reader.read, chunk.base + *at);
-        let bytes = reader.record(*at, true)?;
-        let record = record::take(&chunk.path, *at, pack.store, offset, bytes)?;
-        let cost = roots(pack, (&chunk.path, *at), offset, &record, edge, &mut found)?;
-        *at += record.length as u64;
-        if *at > *end {
-            return Err(Error::corrupt(
-                &chunk.path,
-                *end,
-                "a record within its batch",
-                "a longer one",
-            ));
+        let (mut spent, mut found, whole) = (0, Found::below(self.edge), Hidden::default());
+        while spent < credits {
+            let Stage::Roots(_, Some(WholeScan::Batches(batches))) = &mut self.stage else { break };
+            let before = batches.reader.read;
+            let Some(at) = batches.next(&chunk)? else {
+                self.stage = Stage::Roots(index + 1, None);
+                return Ok(spent + LOOK);
+            };
+            let offset = chunk.base + at;
+            let bytes = batches.reader.record(at, true)?;
+            let record = record::take(&chunk.path, at, pack.store, offset, bytes)?;
+            found.look((&chunk.path, at), offset, &record, Some(&whole))?;
+            let length = record.length as u64;
+            batches.pass(&chunk, length)?;
+            spent += LOOK + length + (batches.reader.read - before) / 8;
+            self.keep(&chunk, offset, true);
+            spent += self.note_all(&mut found);
         }
-        let cost = cost + (reader.read - before) / 8 + found.len() as u64 * REFERENCE;
-        self.keep_all(&chunk, [offset]);
-        for mark in found {
-            self.note(mark);
-        }
-        Ok(cost)
+        Ok(spent)
     }
 
     /// Whether the object at `offset` stays, once all is marked.
@@ -365,108 +362,105 @@ impl Marks {
     }
 }
 
-/// Finds what the record at `offset`, which stays, refers to below `edge`. The base of a patch is kept with
-/// all that it refers to, which spares putting each node together, unless an earlier collection has kept the
-/// base alone.
-fn roots(
-    pack: &Pack,
-    (file, place): (&str, u64),
-    offset: u64,
-    record: &Record<'_>,
-    edge: u64,
-    found: &mut Vec<u64>,
-) -> Result<u64> {
-    let cost = LOOK + record.length as u64;
-    let base = each_reference(file, place, offset, record, &mut |offset| {
-        found.push(mark(offset, true));
-    })?;
-    if let Some(base) = base.filter(|base| *base < edge) {
-        if pack.has_object(base)? {
-            found.push(mark(base, true));
-        } else {
-            found.push(mark(base, false));
-            children(&pack.read_node(offset)?, found)?;
+impl WholeScan {
+    /// Of all records of `chunk`, or of those from the commit at `edge` on.
+    fn begin(pack: &Pack, chunk: &Arc<Chunk>, edge: Option<u64>) -> Result<WholeScan> {
+        if !chunk.is_whole() {
+            return Ok(WholeScan::Pages(pack.mapping_pages(chunk)?));
         }
+        let reader = ChunkReader::open(pack, Arc::clone(chunk))?;
+        let (at, end) = match edge {
+            // A commit is the last of its batch.
+            Some(edge) => {
+                let length = pack.record(edge, |_, _, record| Ok(record.length as u64))?;
+                (edge - chunk.base, edge - chunk.base + length)
+            }
+            None => (header::LENGTH as u64, header::LENGTH as u64),
+        };
+        Ok(WholeScan::Batches(Batches { reader, at, end }))
     }
-    found.retain(|mark| mark >> 1 < edge);
-    Ok(cost)
 }
 
-/// Finds what the marked record at `mark` refers to; returns what that cost.
-fn look(
-    pack: &Pack,
-    file: &str,
-    mark_at: u64,
-    record: &Record<'_>,
-    found: &mut Vec<u64>,
-) -> Result<u64> {
-    let (offset, is_object) = (mark_at >> 1, mark_at & 1 == 1);
-    let cost = VISIT + record.length as u64;
-    let is_patch = matches!(record.tag, Tag::FlatPatch | Tag::ValuesPatch | Tag::BranchPatch);
-    if is_patch {
-        let base = take_reference(&mut Decoder::new(file, 0, record.body), offset)?;
-        found.push(mark(base, false));
-        if is_object {
-            let node = pack.read_node(offset)?;
-            children(&node, found)?;
-            let patches = node.base.map_or(0, |base| base.patches);
-            return Ok(cost + PATCHED * (1 + u64::from(patches)));
+impl Batches {
+    /// The place of the next record of `chunk`, none at its end.
+    fn next(&mut self, chunk: &Chunk) -> Result<Option<u64>> {
+        if self.at == self.end {
+            if self.at >= chunk.end() {
+                return Ok(None);
+            }
+            let head = self.reader.bytes(self.at, HEAD)?;
+            let length = u32::from_le_bytes(head[8..12].try_into().expect("four bytes"));
+            self.at += HEAD as u64;
+            self.end = self.at + u64::from(length);
         }
-    } else if is_object {
-        each_reference(file, 0, offset, record, &mut |offset| found.push(mark(offset, true)))?;
+        Ok(Some(self.at))
     }
-    Ok(cost)
+
+    /// Goes behind a record of `length` bytes.
+    fn pass(&mut self, chunk: &Chunk, length: u64) -> Result<()> {
+        if self.at + length > self.end {
+            let expected = "a record within its batch";
+            return Err(Error::corrupt(&chunk.path, self.end, expected, "a longer one"));
+        }
+        self.at += length;
+        Ok(())
+    }
+}
+
+/// What one record refers to.
+#[derive(Debug)]
+struct Found {
+    /// What is not older is kept anyhow.
+    edge: u64,
+    offsets: Vec<u64>,
+    /// Of a patch, with what is hidden of it; none when all is.
+    base: Option<(u64, Option<Hidden>)>,
+}
+
+impl Found {
+    fn below(edge: u64) -> Found {
+        Found { edge, offsets: Vec::new(), base: None }
+    }
+
+    /// Takes what the record at `offset` refers to, but for what is `hidden`; when all is, its base alone.
+    fn look(
+        &mut self,
+        place: (&str, u64),
+        offset: u64,
+        record: &Record<'_>,
+        hidden: Option<&Hidden>,
+    ) -> Result<()> {
+        let (edge, offsets) = (self.edge, &mut self.offsets);
+        // What was found of a record before damage in it is not taken.
+        offsets.clear();
+        let base = match hidden {
+            Some(hidden) => {
+                let found = &mut |offset| {
+                    if offset < edge {
+                        offsets.push(offset);
+                    }
+                };
+                let base = each_reached(place, offset, record, hidden, found)?;
+                base.map(|(base, hidden)| (base, Some(hidden)))
+            }
+            None => reached::base(place, offset, record)?.map(|base| (base, None)),
+        };
+        self.base = base.filter(|(base, _)| *base < edge);
+        Ok(())
+    }
 }
 
 /// Adds the children of a node that was read.
 fn children(node: &Node, found: &mut Vec<u64>) -> Result<()> {
     for index in 0..node.width() {
         match node.child(index) {
-            Slot::StoredNode(offset) | Slot::StoredValue(offset) => found.push(mark(offset, true)),
+            Slot::StoredNode(offset) | Slot::StoredValue(offset) => found.push(offset),
             Slot::Embedded(bytes) => {
-                entry::each_embedded_reference(&bytes, &mut |offset| {
-                    found.push(mark(offset, true));
-                })?;
+                entry::each_embedded_reference(&bytes, &mut |offset| found.push(offset))?;
             }
             Slot::Inline { .. } => {}
             Slot::Value(_) | Slot::Node(_) => unreachable!("a node that was read is clean"),
         }
     }
     Ok(())
-}
-
-/// Calls `each` with what the record at `at` says that it refers to, and returns the base of a patch.
-fn each_reference(
-    file: &str,
-    place: u64,
-    at: u64,
-    record: &Record<'_>,
-    each: &mut dyn FnMut(u64),
-) -> Result<Option<u64>> {
-    let mut from = Decoder::new(file, place, record.body);
-    match record.tag {
-        Tag::Flat | Tag::Values => {
-            while from.remaining() > 0 {
-                take_references(&mut from, at, true, each)?;
-            }
-        }
-        Tag::Branch => {
-            let is_dense = from.varint()? & 1 == 1;
-            while from.remaining() > 0 {
-                if !is_dense {
-                    from.varint()?;
-                }
-                from.varint()?;
-                each(take_reference(&mut from, at)?);
-            }
-        }
-        Tag::FlatPatch | Tag::ValuesPatch | Tag::BranchPatch => {
-            let base = take_reference(&mut from, at)?;
-            patch::each_reference(record.tag, at, from, each)?;
-            return Ok(Some(base));
-        }
-        Tag::Commit => each(CommitBody::decode(file, place, at, record.body)?.root),
-        Tag::Value | Tag::Reference | Tag::Opening | Tag::Seal => {}
-    }
-    Ok(None)
 }

@@ -109,7 +109,7 @@ impl Bytes {
     }
 }
 
-fn collected(offset: u64) -> Error {
+pub(super) fn collected(offset: u64) -> Error {
     Error::new(
         Kind::Collected,
         format!(
@@ -329,6 +329,21 @@ impl Pack {
         let mapping = chunk.mapping().expect("it was opened");
         mapping.check_page(&chunk.path, chunk.identity, number, &bytes)?;
         Ok(self.cache.insert(chunk.key, number, &bytes))
+    }
+
+    /// Puts all entries of the page into `entries` that has that of `distance`, if any has.
+    pub(crate) fn mapping_entries(
+        &self,
+        chunk: &Arc<Chunk>,
+        distance: u64,
+        entries: &mut Vec<KeptRecord>,
+    ) -> Result<()> {
+        entries.clear();
+        let mapping = chunk.mapping().expect("it was opened");
+        if let Some(number) = mapping.page_of(distance) {
+            entries.extend(sparse::entries(&*self.mapping_page(chunk, number)?));
+        }
+        Ok(())
     }
 
     /// The pages of the mapping of `chunk`, which is sparse.

@@ -249,30 +249,60 @@ fn apply_to_branch(branch: &mut Branch, at: u64, changes: &mut Decoder<'_>) -> R
     Ok(())
 }
 
-/// Calls `each` with what the changes of the patch with `tag` at `at` refer to; its base was taken.
-pub(crate) fn each_reference(
+/// What a patch does at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchStep {
+    Replace,
+    Remove,
+    Insert,
+}
+
+impl PatchStep {
+    /// Whether a child of the base is other, or gone.
+    pub(crate) fn takes_old(self) -> bool {
+        self != PatchStep::Insert
+    }
+
+    /// Whether a child comes that the base has not.
+    pub(crate) fn puts_new(self) -> bool {
+        self != PatchStep::Remove
+    }
+}
+
+/// Takes the head of a change: how many children stay as they are before it, and what it does.
+pub(crate) fn take_step(changes: &mut Decoder<'_>) -> Result<(u64, PatchStep)> {
+    let start = changes.clone();
+    let head = changes.varint()?;
+    let step = match head & 3 {
+        REPLACE => PatchStep::Replace,
+        REMOVE => PatchStep::Remove,
+        INSERT => PatchStep::Insert,
+        other => return Err(start.corrupt("a known kind of change", other)),
+    };
+    Ok((head >> 2, step))
+}
+
+/// Takes what `step` of the patch with `tag` at `at` puts, and calls `each` with what that refers to.
+pub(crate) fn take_put(
     tag: Tag,
+    step: PatchStep,
     at: u64,
-    mut changes: Decoder<'_>,
+    changes: &mut Decoder<'_>,
     each: &mut dyn FnMut(u64),
 ) -> Result<()> {
-    while changes.remaining() > 0 {
-        let start = changes.clone();
-        let change = changes.varint()? & 3;
-        match (tag, change) {
-            (_, REMOVE) => {}
-            (Tag::BranchPatch, REPLACE | INSERT) => {
-                if change == INSERT {
-                    changes.varint()?;
-                }
-                let Target::Stored(offset) = take_pointer(&mut changes, at, 0)?.target else {
-                    unreachable!("what is read is stored")
-                };
-                each(offset);
+    let is_new = step == PatchStep::Insert;
+    match tag {
+        _ if !step.puts_new() => {}
+        Tag::BranchPatch => {
+            if is_new {
+                changes.varint()?;
             }
-            (_, REPLACE | INSERT) => take_references(&mut changes, at, change == INSERT, each)?,
-            (_, other) => return Err(start.corrupt("a known kind of change", other)),
+            let Target::Stored(offset) = take_pointer(changes, at, 0)?.target else {
+                unreachable!("what is read is stored")
+            };
+            each(offset);
         }
+        _ => take_references(changes, at, is_new, each)?,
     }
     Ok(())
 }

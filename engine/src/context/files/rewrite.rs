@@ -113,7 +113,7 @@ impl Rewriting {
                 return Ok((spent, false));
             }
             let Some((offset, is_object)) = marks.kept_from(&chunk, self.next) else { break };
-            let place = pack.place_in(&chunk, offset)?;
+            let place = self.reader.place(pack, offset)?;
             let bytes = self.reader.record(place, true)?;
             let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
             self.writer.push(offset - chunk.base, is_object, &bytes[..record.length])?;
