@@ -11,14 +11,16 @@ use crate::format::checksum::stored;
 use crate::format::codec::Decoder;
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
-use crate::table::bytes::{FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, RangeFilter, check_seal};
+use crate::table::bytes::{
+    FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, PageList, RangeFilter, check_seal, page_list_bytes,
+};
 use crate::table::durable::snapshot::{
     LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord, UnionRecord, decode_identity,
     decode_sections,
 };
 use crate::table::runs::blob::{decode_footer, decode_header};
 use crate::table::runs::{Footer, SegmentMeta, page_offset};
-use crate::table::shared::paths;
+use crate::table::shared::{Compression, paths};
 
 pub use crate::file::inspect::header;
 pub use log::{checkpoint, log};
@@ -256,6 +258,9 @@ fn table(record: &TableRecord, span: std::ops::Range<u64>) -> Outline {
         .field("filter_bytes_max", record.filter_bytes_max)
         .field("seals", record.seals)
         .field("operator", record.operator.as_deref().unwrap_or("none"));
+    if record.compression != Compression::None {
+        outline = outline.field("compression", format_args!("{:?}", record.compression));
+    }
     if !record.base.is_empty() {
         outline.children.push(run("write buffer", &record.base, &at));
     }
@@ -335,8 +340,12 @@ pub fn segment(file: &str, bytes: &[u8]) -> Outline {
     let last = region(bytes, pages - 1, PAGE_BYTES as u32).unwrap_or_default();
     let footer = Footer::decode(file, identity, pages, last);
     let end = footer.as_ref().map_or(pages - 1, |footer| FIRST_PAGE + footer.pages);
+    let packed = footer.as_ref().is_ok_and(Footer::is_packed);
+    if let (true, Ok(footer)) = (packed, &footer) {
+        whole.children.extend(packed_pages(file, identity, bytes, footer));
+    }
     let mut number = FIRST_PAGE;
-    while number < end.min(pages) {
+    while !packed && number < end.min(pages) {
         let (outline, count) = page(file, identity, bytes, number, end);
         whole.children.push(outline);
         number += count;
@@ -352,6 +361,45 @@ pub fn segment(file: &str, bytes: &[u8]) -> Outline {
         Ok(footer) => describe(&footer, outline),
         Err(error) => outline.damaged(error),
     })
+}
+
+/// The outlines of packed pages, each where it is stored, and of their list.
+fn packed_pages(file: &str, identity: u64, bytes: &[u8], footer: &Footer) -> Vec<Outline> {
+    let at = footer.list_page();
+    let length = page_list_bytes(footer.pages);
+    let place = page_offset(at)..page_offset(at) + length;
+    let outline = Outline::new("list of packed pages", place).field("bytes", footer.packed_bytes);
+    let stored = u32::try_from(length).ok().and_then(|length| region(bytes, at, length));
+    let list = stored.unwrap_or_default();
+    let list = match PageList::decode(file, at, identity, footer.packed_bytes, list) {
+        Ok(list) => list,
+        Err(error) => return vec![outline.damaged(error)],
+    };
+    // A page that cannot be restored stays one of zeros, which no checksum passes.
+    let end = FIRST_PAGE + list.pages();
+    let mut restored = vec![0; page_offset(end) as usize];
+    for number in FIRST_PAGE..end {
+        let page = page_offset(number) as usize;
+        let page = &mut restored[page..page + PAGE_BYTES];
+        let span = list.offset(number) as usize..list.offset(number + 1) as usize;
+        let unpacked =
+            bytes.get(span).map(|stored| list.unpack((file, identity), number, stored, page));
+        if !matches!(unpacked, Some(Ok(()))) {
+            page.fill(0);
+        }
+    }
+    let (mut pages, mut number) = (Vec::new(), FIRST_PAGE);
+    while number < end {
+        let (mut outline, count) = page(file, identity, &restored, number, end);
+        outline.span = list.offset(number)..list.offset(number + count);
+        for child in &mut outline.children {
+            child.span = outline.span.clone();
+        }
+        pages.push(outline);
+        number += count;
+    }
+    pages.push(outline);
+    pages
 }
 
 fn region(bytes: &[u8], page: u32, length: u32) -> Option<&[u8]> {
