@@ -61,6 +61,8 @@ enum Command {
     Backup(backup::Arguments),
     Repair(repair::Arguments),
     Completions(completions::Arguments),
+    #[command(hide = true)]
+    Man(completions::Man),
 }
 
 /// Runs the command that the arguments name.
@@ -88,6 +90,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Backup(arguments) => backup::run(&arguments, format),
         Command::Repair(arguments) => repair::run(&arguments, format),
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
+        Command::Man(arguments) => completions::man(&arguments, Arguments::command()),
     }
 }
 

@@ -7,6 +7,7 @@ use varvite::{Error, Kind};
 
 use crate::print::records;
 use crate::progress;
+use crate::volume;
 
 /// The exit code when something is damaged.
 const DAMAGED: u8 = 3;
@@ -112,6 +113,7 @@ pub fn ended(outcome: Outcome) -> u8 {
         Ok(verdict) => records::finish(verdict as u8, None).map(|()| verdict as u8),
         Err(Failure::OutputClosed) => return unheard(),
         Err(Failure::Engine(error)) => {
+            let error = volume::named(error);
             complain!("error: {error}");
             let code = code(error.kind());
             let told = (&*records::kind(error.kind()), &*error.to_string());

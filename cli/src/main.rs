@@ -19,6 +19,7 @@ mod progress;
 mod store;
 mod text;
 mod threads;
+mod volume;
 mod workload;
 
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     records::begin(arguments.format, command);
     progress::set_quiet(arguments.quiet);
     measure::raise_open_files();
+    volume::survive_limits();
     exit::report(commands::run(arguments))
 }
 

@@ -5,6 +5,7 @@
 //! only when the whole is UTF-8.
 
 pub mod date;
+pub mod joined;
 pub mod view;
 
 use clap::Args;
@@ -53,8 +54,12 @@ impl Notation {
         steps.map(|step| self.parse("step", step)).collect()
     }
 
-    /// `bytes` as they are printed.
+    /// `bytes` as they are printed. Parts that only the store's program can join stand with `\\+` between them,
+    /// which is no escape, so that nobody takes it for a value.
     pub fn show(self, bytes: &[u8]) -> String {
+        if let Some(parts) = joined::parts(bytes) {
+            return parts.iter().map(|part| self.show(part)).collect::<Vec<_>>().join(" \\+ ");
+        }
         match self {
             Notation::Hex => hex::encode(bytes),
             Notation::Text => escape(bytes),

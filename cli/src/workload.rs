@@ -3,6 +3,7 @@
 pub mod blocks;
 pub mod cardano;
 pub mod context_bench;
+mod csv;
 pub mod dump;
 pub mod tezos_json;
 pub mod utxo;

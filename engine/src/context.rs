@@ -5,6 +5,7 @@
 //! Formats: `docs/format/pack.md`, `docs/format/control.md`. Design: `docs/design/context.md`.
 
 pub mod configuration;
+pub mod context_snapshot;
 pub(crate) mod files;
 pub mod hash;
 pub mod inspect;
@@ -18,11 +19,12 @@ pub mod tree;
 pub use files::commit::Commit;
 
 pub use configuration::{ChildOrder, Configuration};
+pub use context_snapshot::{CommitFile, CommitFileHead, inspect_commit, verify_commit};
 pub use hash::Hash;
 pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
 pub use store::{
-    Checked, CollectPhase, CollectStatus, CommitInfo, Keep, Limits, Merge, Stats, Store,
+    Checked, CollectPhase, CollectStatus, CommitInfo, Keep, Limits, Merge, Reader, Stats, Store,
 };
 pub use tree::{
     Change, Conflict, Depth, Kind, Merged, NAME_MAX, Order, Resolution, Sides, Tree, VALUE_MAX,

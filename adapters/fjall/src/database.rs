@@ -141,6 +141,9 @@ impl Database {
             (1..=NAME_BYTES_MAX).contains(&name.len()),
             "a keyspace's name has 1 to {NAME_BYTES_MAX} bytes"
         );
+        if let Some(named) = self.0.keyspaces().get(name) {
+            return Ok(Keyspace::new(&self.0, named));
+        }
         let mut keyspaces = self.0.change();
         if let Some(named) = keyspaces.get(name) {
             return Ok(Keyspace::new(&self.0, named));

@@ -42,7 +42,7 @@ impl Guard {
 }
 
 /// Entries in key order, from either end, as of the moment when it was made. It borrows nothing and may go to
-/// another thread.
+/// another thread. As long as it lives the folder of the database stays locked.
 pub struct Iter(Option<Range>);
 
 impl Iter {

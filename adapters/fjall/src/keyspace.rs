@@ -121,9 +121,9 @@ impl Keyspace {
         if let Some(view) = self.named.retired.get() {
             return Ok(view.clone());
         }
-        // Somebody may delete it between the two.
         let view = self.shared.store.tables().view(&self.named.table);
-        view.or_else(|error| self.named.retired.get().cloned().ok_or(error))
+        // Somebody may have deleted it between the two; then what was found, if anything, is its namesake's.
+        self.named.retired.get().cloned().map_or(view, Ok)
     }
 
     fn write(&self, batch: &Batch) -> Result<()> {
@@ -193,16 +193,22 @@ impl Keyspace {
     }
 
     /// How many entries there are, those of keys that were written over or removed included. Waits while
-    /// others write.
+    /// others write. Of a keyspace that was deleted: as [`Keyspace::len`].
     #[must_use]
     pub fn approximate_len(&self) -> usize {
+        if self.named.is_deleted() {
+            return self.len().unwrap_or(0);
+        }
         let stats = self.shared.store.stats(&self.named.table);
         stats.map_or(0, |stats| stats.physical_entries as usize)
     }
 
-    /// Bytes of its files. Waits while others write.
+    /// Bytes of its files; 0 of a keyspace that was deleted. Waits while others write.
     #[must_use]
     pub fn disk_space(&self) -> u64 {
+        if self.named.is_deleted() {
+            return 0;
+        }
         self.shared.store.disk_bytes(&self.named.table).unwrap_or(0)
     }
 

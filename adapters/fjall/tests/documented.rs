@@ -333,6 +333,7 @@ fn options_change_no_answers() -> Outcome {
     Ok(())
 }
 
+/// So the peer's documentation has it: it is an assertion there, not an error.
 #[test]
 #[should_panic(expected = "")]
 fn an_empty_name_panics() {

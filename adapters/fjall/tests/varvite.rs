@@ -130,3 +130,47 @@ fn every_write_outlives_the_process_without_a_persist() -> Outcome {
     db.persist(PersistMode::SyncAll)?;
     Ok(())
 }
+
+/// What a batch and a handle have of a keyspace that was deleted is not for its namesake.
+#[test]
+fn a_namesake_of_a_deleted_keyspace_is_not_touched_by_old_handles() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let db = Database::builder(&folder).open()?;
+    let other = db.keyspace("other", KeyspaceCreateOptions::default)?;
+    let old = db.keyspace("t", KeyspaceCreateOptions::default)?;
+    old.insert("a", "old")?;
+    let mut batch = db.batch();
+    batch.insert(&other, "k", "1");
+    batch.insert(&old, "b", "old");
+    db.delete_keyspace(old.clone())?;
+    let new = db.keyspace("t", KeyspaceCreateOptions::default)?;
+    for number in 0..100_u8 {
+        new.insert([number], "new")?;
+    }
+    assert!(matches!(batch.commit(), Err(Error::KeyspaceDeleted)));
+    assert!(matches!(old.clear(), Err(Error::KeyspaceDeleted)));
+    assert!(matches!(db.delete_keyspace(old.clone()), Err(Error::KeyspaceDeleted)));
+    assert!(other.is_empty()? && new.len()? == 100 && new.approximate_len() >= 100);
+    assert!(old.len()? == 1 && old.approximate_len() == 1 && old.disk_space() == 0);
+    Ok(())
+}
+
+/// An iterator, a snapshot and a keyspace hold the database: the folder is free when the last of them is dropped.
+#[test]
+fn an_iterator_keeps_the_folder_locked_until_it_is_dropped() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let open = || Database::builder(&folder).open();
+    let db = open()?;
+    let tree = db.keyspace("t", KeyspaceCreateOptions::default)?;
+    tree.insert("a", "1")?;
+    let mut iterator = tree.iter();
+    drop((tree, db));
+    assert!(matches!(open(), Err(Error::Locked)));
+    assert!(iterator.next().is_some_and(|entry| entry.key().is_ok()), "it goes on");
+    drop(iterator);
+    let snapshot = open()?.snapshot();
+    assert!(matches!(open(), Err(Error::Locked)));
+    drop(snapshot);
+    open()?;
+    Ok(())
+}

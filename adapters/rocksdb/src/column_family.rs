@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
+use varvite::View;
+
+use crate::error::Error;
 use crate::options::Options;
 use crate::prefixes::SliceTransform;
 
@@ -31,8 +35,52 @@ impl ColumnFamilyDescriptor {
 
 /// What is known of an open column family.
 pub struct Family {
+    /// Which one it is: its name may belong to another one later. Later ones have greater numbers.
+    pub(crate) number: u64,
+    name: String,
     pub(crate) table: String,
     pub(crate) prefix: Option<SliceTransform>,
+    /// What older snapshots see of it: nothing. None when it was there at the opening.
+    pub(crate) born: Option<View>,
+    /// What it had when it was dropped.
+    retired: RwLock<Option<View>>,
+}
+
+impl Family {
+    pub(crate) fn new(
+        name: &str,
+        table: String,
+        options: &Options,
+        born: Option<View>,
+    ) -> Arc<Family> {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Family {
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            name: name.to_owned(),
+            table,
+            prefix: options.prefix.clone(),
+            born,
+            retired: RwLock::default(),
+        })
+    }
+
+    pub(crate) fn retired(&self) -> Option<View> {
+        self.retired.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on it is what `view` shows; with none it is in use again.
+    pub(crate) fn retire(&self, view: Option<View>) {
+        *self.retired.write().unwrap_or_else(PoisonError::into_inner) = view;
+    }
+
+    /// The error of a write to it when it was dropped, or belongs to another database.
+    pub(crate) fn gone(&self) -> Error {
+        Error::invalid(format!(
+            "Invalid column family specified in write batch: \"{}\" was dropped or is of another database; take a \
+             new handle with cf_handle",
+            self.name.escape_debug()
+        ))
+    }
 }
 
 /// A handle of a [`SingleThreaded`] database.

@@ -5,8 +5,6 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use varvite::Views;
-
 use crate::column_family::{
     AsColumnFamilyRef, BoundColumnFamily, ColumnFamily, Family, MultiThreaded, SingleThreaded,
     ThreadMode,
@@ -15,10 +13,9 @@ use crate::error::Error;
 use crate::iterator::{
     DBIteratorWithThreadMode, DBRawIteratorWithThreadMode, Direction, IteratorMode,
 };
-use crate::open::new_family;
 use crate::options::{OptimisticTransactionOptions, Options, ReadOptions, WriteOptions};
 use crate::reads::{DBAccess, DBPinnableSlice, Reader, reading_methods};
-use crate::shared::{Shared, Tracked, Write, Writes};
+use crate::shared::{Moment, Shared, Tracked, Write, Writes};
 use crate::snapshot::SnapshotWithThreadMode;
 use crate::transaction::Transaction;
 use crate::write_batch::{WriteBatch, WriteBatchWithTransaction};
@@ -66,8 +63,8 @@ impl<T: ThreadMode, D: DBInner> DBAccess for Database<T, D> {
         self.shared.reader(family.unwrap_or(&self.shared.default), options, None)
     }
 
-    fn moment(&self) -> Option<Views> {
-        Some(self.shared.store.tables().views())
+    fn moment(&self) -> Option<Moment> {
+        Some(self.shared.moment())
     }
 }
 
@@ -97,8 +94,9 @@ impl<T: ThreadMode, D: DBInner> Database<T, D> {
         write: Write,
         options: &WriteOptions,
     ) -> Result<(), Error> {
-        let table = family.unwrap_or(&self.shared.default).table.clone();
-        self.shared.write(Writes::from([(table, vec![write])]), &Tracked::new(), options)
+        let family = Arc::clone(family.unwrap_or(&self.shared.default));
+        let writes = Writes::from([(family.number, (family, vec![write]))]);
+        self.shared.write(writes, &Tracked::new(), options)
     }
 
     /// Binds `key`, of up to 4,000 bytes, to `value`, of up to 16 MiB.
@@ -235,6 +233,9 @@ impl<T: ThreadMode, D: DBInner> Database<T, D> {
 }
 
 fn property(shared: &Shared, family: &Family, name: &str) -> Result<Option<u64>, Error> {
+    if family.retired().is_some() {
+        return Err(family.gone());
+    }
     Ok(match name {
         "rocksdb.estimate-num-keys" => Some(shared.store.stats(&family.table)?.logical_entries),
         "rocksdb.total-sst-files-size" => Some(shared.store.disk_bytes(&family.table)?),
@@ -251,15 +252,15 @@ impl<D: DBInner> Database<SingleThreaded, D> {
     /// Makes a column family, which is durable then.
     pub fn create_cf<N: AsRef<str>>(&mut self, name: N, options: &Options) -> Result<(), Error> {
         let name = name.as_ref();
-        let family = new_family(&self.shared, name, options)?;
+        let family = self.shared.add_family(name, options)?;
         self.families.families.insert(name.to_owned(), ColumnFamily(family));
         Ok(())
     }
 
     /// Deletes a column family with all that is in it.
     pub fn drop_cf(&mut self, name: &str) -> Result<(), Error> {
-        let family = self.families.families.get(name).map(|family| Arc::clone(&family.0));
-        drop_family(&self.shared, family, name)?;
+        let family = self.families.families.get(name).ok_or_else(|| no_family(name))?;
+        self.shared.drop_family(&family.0)?;
         self.families.families.remove(name);
         Ok(())
     }
@@ -280,27 +281,23 @@ impl<D: DBInner> Database<MultiThreaded, D> {
     /// Makes a column family, which is durable then.
     pub fn create_cf<N: AsRef<str>>(&self, name: N, options: &Options) -> Result<(), Error> {
         let mut families = self.families();
-        let family = new_family(&self.shared, name.as_ref(), options)?;
+        let family = self.shared.add_family(name.as_ref(), options)?;
         families.insert(name.as_ref().to_owned(), family);
         Ok(())
     }
 
-    /// Deletes a column family with all that is in it. Handles to it find nothing then.
+    /// Deletes a column family with all that is in it. Handles to it go on reading what it had; writes
+    /// to them are refused.
     pub fn drop_cf(&self, name: &str) -> Result<(), Error> {
         let mut families = self.families();
-        drop_family(&self.shared, families.get(name).cloned(), name)?;
+        self.shared.drop_family(families.get(name).ok_or_else(|| no_family(name))?)?;
         families.remove(name);
         Ok(())
     }
 }
 
-fn drop_family(shared: &Shared, family: Option<Arc<Family>>, name: &str) -> Result<(), Error> {
-    shared.check_writable()?;
-    let family = family.ok_or_else(|| Error::invalid(format!("Invalid column family: {name}")))?;
-    if family.table == shared.default.table {
-        return Err(Error::invalid("Can't drop default column family"));
-    }
-    Ok(shared.store.drop_table(&family.table)?)
+fn no_family(name: &str) -> Error {
+    Error::invalid(format!("Invalid column family: {name}"))
 }
 
 impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {

@@ -19,10 +19,26 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The operating system refused or failed, or somebody else has the database open.
     IOError,
+    /// Not given here: nothing is merged by operators.
+    MergeInProgress,
+    /// Not given here: no read stops half-way.
+    Incomplete,
     /// The database was closed.
     ShutdownInProgress,
+    /// Not given here: nothing waits for a time.
+    TimedOut,
+    /// Not given here: nothing is cut off.
+    Aborted,
     /// Somebody else wrote what a transaction wrote or read for update.
     Busy,
+    /// Not given here: transactions do not grow old.
+    Expired,
+    /// Too much was written to know whether a transaction has conflicts.
+    TryAgain,
+    /// Not given here: there are no compactions.
+    CompactionTooLarge,
+    /// Not given here, and rarely by the peer: a write to a dropped column family is `InvalidArgument`.
+    ColumnFamilyDropped,
     /// Something else.
     Unknown,
 }
@@ -34,7 +50,7 @@ pub struct Error {
 }
 
 /// The beginnings of messages and what they tell.
-const BEGINNINGS: [(&str, ErrorKind); 7] = [
+const BEGINNINGS: [(&str, ErrorKind); 15] = [
     ("NotFound", ErrorKind::NotFound),
     ("Corruption", ErrorKind::Corruption),
     ("Not implemented", ErrorKind::NotSupported),
@@ -42,6 +58,14 @@ const BEGINNINGS: [(&str, ErrorKind); 7] = [
     ("IO error", ErrorKind::IOError),
     ("Shutdown in progress", ErrorKind::ShutdownInProgress),
     ("Resource busy", ErrorKind::Busy),
+    ("Merge in progress", ErrorKind::MergeInProgress),
+    ("Result incomplete", ErrorKind::Incomplete),
+    ("Operation timed out", ErrorKind::TimedOut),
+    ("Operation aborted", ErrorKind::Aborted),
+    ("Operation expired", ErrorKind::Expired),
+    ("Operation failed. Try again.", ErrorKind::TryAgain),
+    ("Compaction too large", ErrorKind::CompactionTooLarge),
+    ("Column family dropped", ErrorKind::ColumnFamilyDropped),
 ];
 
 impl Error {

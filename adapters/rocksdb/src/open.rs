@@ -34,25 +34,6 @@ fn not_opened(path: &Path, error: varvite::Error) -> Error {
     }
 }
 
-fn family(name: &str, options: &Options) -> Result<Arc<Family>, Error> {
-    Ok(Arc::new(Family { table: table_name(name)?, prefix: options.prefix.clone() }))
-}
-
-/// Makes a column family in an open database.
-pub(crate) fn new_family(
-    shared: &Shared,
-    name: &str,
-    options: &Options,
-) -> Result<Arc<Family>, Error> {
-    shared.check_writable()?;
-    let family = family(name, options)?;
-    if shared.store.tables().view(&family.table).is_ok() {
-        return Err(Error::invalid(format!("Column family already exists: {name}")));
-    }
-    shared.store.create_table(&family.table, options.table())?;
-    Ok(family)
-}
-
 /// The column families with the default one, which is always open.
 fn with_default(
     mut descriptors: Vec<ColumnFamilyDescriptor>,
@@ -87,7 +68,8 @@ fn open_families(
         if !there.contains(name) && !may_be_made {
             return Err(Error::invalid(format!("Column family not found: {name}")));
         }
-        families.insert(name.clone(), family(name, &descriptor.options)?);
+        let table = table_name(name)?;
+        families.insert(name.clone(), Family::new(name, table, &descriptor.options, None));
     }
     let is_unnamed = |name: &&String| !families.contains_key(*name);
     let unnamed: Vec<_> = there.iter().filter(is_unnamed).map(String::as_str).collect();
@@ -114,7 +96,7 @@ impl<T: ThreadMode, D: DBInner> Database<T, D> {
         let store = store.map_err(|error| not_opened(path, error))?;
         let families = open_families(&store, &descriptors, options, is_read_only)?;
         let default = Arc::clone(&families[DEFAULT_COLUMN_FAMILY_NAME]);
-        let shared = Shared::new(store, default, path.to_owned(), is_read_only);
+        let shared = Shared::new(store, &families, default, path.to_owned(), options, is_read_only);
         Ok(Database { shared, families: T::over(families), kind: PhantomData })
     }
 
@@ -186,8 +168,8 @@ impl<T: ThreadMode, D: DBInner> Database<T, D> {
 }
 
 impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
-    /// Opens the database in the folder `path` as it is just now, beside whoever writes. Whether there is a
-    /// log does not matter: it is read.
+    /// Opens the database in the folder `path` as it is just now, beside whoever writes. With
+    /// `error_if_log_file_exists` one that has a log is refused, and a database that was ever written to has one.
     pub fn open_for_read_only<P: AsRef<Path>>(
         options: &Options,
         path: P,
@@ -201,7 +183,7 @@ impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
         options: &Options,
         path: P,
         cfs: I,
-        _error_if_log_file_exists: bool,
+        error_if_log_file_exists: bool,
     ) -> Result<Self, Error>
     where
         P: AsRef<Path>,
@@ -210,6 +192,18 @@ impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
     {
         let cfs = cfs.into_iter();
         let cfs = cfs.map(|it| ColumnFamilyDescriptor::new(it.as_ref(), Options::default()));
-        Self::open_way(options, path.as_ref(), cfs.collect(), Way::ReadOnly)
+        let path = path.as_ref();
+        let database = Self::open_way(options, path, cfs.collect(), Way::ReadOnly)?;
+        if error_if_log_file_exists && Store::has_log(path) {
+            return Err(Error::new(
+                ErrorKind::Corruption,
+                format!(
+                    "{}: The db was opened in readonly mode with error_if_wal_file_exists flag but a WAL file already \
+                     exists: without the flag it is read",
+                    path.display()
+                ),
+            ));
+        }
+        Ok(database)
     }
 }

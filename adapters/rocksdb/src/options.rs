@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use varvite::{Log, Lookups, SessionOptions, TableOptions, Views};
+use varvite::{Log, Lookups, SessionOptions, TableOptions};
 
 use crate::error::Error;
 use crate::prefixes::{IterateBounds, SliceTransform};
 use crate::reads::DBAccess;
+use crate::shared::Moment;
 use crate::snapshot::SnapshotWithThreadMode;
 
 /// How blocks are compressed: varvite compresses nothing.
@@ -91,6 +92,7 @@ pub struct Options {
     open_files_max: Option<usize>,
     log_bytes_max: Option<u64>,
     cache: Option<Cache>,
+    history_bytes: Option<u64>,
     expects_hits: bool,
     blob_min_bytes: Option<u32>,
 }
@@ -136,6 +138,13 @@ impl Options {
     /// How much the log takes on disk.
     pub fn set_max_total_wal_size(&mut self, bytes: u64) {
         self.log_bytes_max = (bytes > 0).then_some(bytes);
+    }
+
+    /// Bytes of memory for what is written while optimistic transactions are open, by which their commits find
+    /// conflicts; the oldest go first, and a transaction that needs them fails with `TryAgain`. Without it, or
+    /// with 0 or less, two write buffers.
+    pub fn set_max_write_buffer_size_to_maintain(&mut self, bytes: i64) {
+        self.history_bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > 0);
     }
 
     /// Takes the cache from it.
@@ -214,6 +223,11 @@ impl Options {
         options
     }
 
+    pub(crate) fn history_bytes(&self) -> u64 {
+        let buffer = || self.table().write_buffer_bytes;
+        self.history_bytes.unwrap_or_else(|| buffer().saturating_mul(2))
+    }
+
     pub(crate) fn table(&self) -> TableOptions {
         let mut options = TableOptions::default();
         if let Some(bytes) = self.write_buffer_bytes {
@@ -256,7 +270,7 @@ pub struct ReadOptions {
     pub(crate) upper: Option<Vec<u8>>,
     pub(crate) ends_with_prefix: bool,
     pub(crate) is_total: bool,
-    pub(crate) moment: Option<Views>,
+    pub(crate) moment: Option<Moment>,
 }
 
 impl ReadOptions {

@@ -5,12 +5,13 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use varvite::{View, Views};
+use varvite::View;
 
 use crate::column_family::Family;
 use crate::error::Error;
 use crate::options::ReadOptions;
 use crate::prefixes::SliceTransform;
+use crate::shared::Moment;
 
 /// What a transaction wrote to a column family: values, and `None` for what it deleted.
 pub(crate) type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -63,7 +64,7 @@ pub trait DBAccess {
 
     /// The moment that a snapshot made now shows.
     #[doc(hidden)]
-    fn moment(&self) -> Option<Views>;
+    fn moment(&self) -> Option<Moment>;
 }
 
 /// A value that was read.
@@ -99,9 +100,9 @@ pub(crate) fn multi_get_of<K: AsRef<[u8]>>(
     keys: Vec<(Arc<Family>, K)>,
     reader: impl Fn(&Arc<Family>) -> Result<Reader, Error>,
 ) -> Vec<Result<Option<Vec<u8>>, Error>> {
-    let mut parts: BTreeMap<String, (Arc<Family>, Vec<usize>)> = BTreeMap::new();
+    let mut parts: BTreeMap<u64, (Arc<Family>, Vec<usize>)> = BTreeMap::new();
     for (number, (family, _)) in keys.iter().enumerate() {
-        let part = parts.entry(family.table.clone());
+        let part = parts.entry(family.number);
         part.or_insert_with(|| (Arc::clone(family), Vec::new())).1.push(number);
     }
     let mut found: Vec<_> = keys.iter().map(|_| Ok(None)).collect();
@@ -242,8 +243,7 @@ macro_rules! reading_methods {
         {
             let keys = keys.into_iter().map(|(cf, key)| (Arc::clone(cf.family()), key)).collect();
             // Of one moment, whatever is written between one family and the next.
-            let views = || self.shared.store.tables().views();
-            let moment = options.moment.clone().or_else(|| Some(views()));
+            let moment = options.moment.clone().or_else(|| Some(self.shared.moment()));
             let options = &ReadOptions { moment, ..options.clone() };
             crate::reads::multi_get_of(keys, |family| self.reader(Some(family), options))
         }

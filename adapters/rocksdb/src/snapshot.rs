@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use varvite::Views;
-
 use crate::column_family::AsColumnFamilyRef;
 use crate::db::DB;
 use crate::error::Error;
 use crate::iterator::{DBIteratorWithThreadMode, DBRawIteratorWithThreadMode, IteratorMode};
 use crate::options::ReadOptions;
 use crate::reads::{DBAccess, DBPinnableSlice, multi_get_of};
+use crate::shared::Moment;
 
 /// A moment of a [`DB`].
 pub type Snapshot<'a> = SnapshotWithThreadMode<'a, DB>;
@@ -17,7 +16,7 @@ pub type Snapshot<'a> = SnapshotWithThreadMode<'a, DB>;
 /// All column families at one moment. It holds up no writer.
 pub struct SnapshotWithThreadMode<'a, D: DBAccess> {
     of: &'a D,
-    moment: Option<Views>,
+    moment: Option<Moment>,
 }
 
 impl<'a, D: DBAccess> SnapshotWithThreadMode<'a, D> {
@@ -26,7 +25,7 @@ impl<'a, D: DBAccess> SnapshotWithThreadMode<'a, D> {
         SnapshotWithThreadMode { moment: of.moment(), of }
     }
 
-    pub(crate) fn moment(&self) -> Option<&Views> {
+    pub(crate) fn moment(&self) -> Option<&Moment> {
         self.moment.as_ref()
     }
 

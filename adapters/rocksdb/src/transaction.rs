@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use varvite::Views;
-
 use crate::column_family::{AsColumnFamilyRef, Family};
 use crate::error::{Error, ErrorKind};
 use crate::iterator::{
@@ -17,7 +15,7 @@ use crate::iterator::{
 };
 use crate::options::{ReadOptions, WriteOptions};
 use crate::reads::{DBAccess, DBPinnableSlice, Overlay, Reader, reading_methods};
-use crate::shared::{Shared, Tracked, Write};
+use crate::shared::{Moment, Shared, Tracked, Write};
 use crate::snapshot::SnapshotWithThreadMode;
 
 /// What a transaction did so far.
@@ -25,11 +23,20 @@ struct State {
     /// How many writes stood when it began.
     begun: u64,
     /// The moment when it began, if it wants that.
-    moment: Option<Views>,
-    /// What it wrote, by table. Iterators hold what they were made with.
-    written: BTreeMap<String, Arc<Overlay>>,
+    moment: Option<Moment>,
+    written: Written,
     tracked: Tracked,
-    savepoints: Vec<BTreeMap<String, Arc<Overlay>>>,
+    savepoints: Vec<Savepoint>,
+}
+
+/// What it wrote, by the column family's number. Iterators hold what they were made with.
+type Written = BTreeMap<u64, (Arc<Family>, Arc<Overlay>)>;
+
+/// What can be gone back to.
+struct Savepoint {
+    written: Written,
+    /// What it relies on since then alone.
+    tracked: Vec<(u64, Vec<u8>)>,
 }
 
 /// Writes that stand together when it is committed. Dropped, it leaves nothing.
@@ -50,11 +57,11 @@ impl<DB> Drop for Transaction<'_, DB> {
 impl<DB> DBAccess for Transaction<'_, DB> {
     fn reader(&self, family: Option<&Arc<Family>>, options: &ReadOptions) -> Result<Reader, Error> {
         let family = family.unwrap_or(&self.shared.default);
-        let written = self.state().written.get(&family.table).cloned();
+        let written = self.state().written.get(&family.number).map(|(_, it)| Arc::clone(it));
         self.shared.reader(family, options, written)
     }
 
-    fn moment(&self) -> Option<Views> {
+    fn moment(&self) -> Option<Moment> {
         self.state().moment.clone()
     }
 }
@@ -82,9 +89,12 @@ impl<DB> Transaction<'_, DB> {
     /// From now on a write of `key` by somebody else has the commit fail.
     fn track(&self, state: &mut State, family: &Family, key: &[u8]) {
         let since = if state.moment.is_some() { state.begun } else { self.shared.sequence() };
-        let tracked = state.tracked.entry(family.table.clone()).or_default();
+        let tracked = state.tracked.entry(family.number).or_default();
         if !tracked.contains_key(key) {
             tracked.insert(key.to_vec(), since);
+            if let Some(savepoint) = state.savepoints.last_mut() {
+                savepoint.tracked.push((family.number, key.to_vec()));
+            }
         }
     }
 
@@ -98,7 +108,8 @@ impl<DB> Transaction<'_, DB> {
         let family = family.unwrap_or(&self.shared.default);
         let mut state = self.state();
         self.track(&mut state, family, key);
-        let written = state.written.entry(family.table.clone()).or_default();
+        let written = state.written.entry(family.number);
+        let (_, written) = written.or_insert_with(|| (Arc::clone(family), Arc::default()));
         Arc::make_mut(written).insert(key.to_vec(), value);
         Ok(())
     }
@@ -166,15 +177,22 @@ impl<DB> Transaction<'_, DB> {
     /// What a later [`Transaction::rollback_to_savepoint`] goes back to.
     pub fn set_savepoint(&self) {
         let mut state = self.state();
-        let written = state.written.clone();
-        state.savepoints.push(written);
+        let savepoint = Savepoint { written: state.written.clone(), tracked: Vec::new() };
+        state.savepoints.push(savepoint);
     }
 
-    /// Drops what it wrote since the last savepoint, and the savepoint. `NotFound` when there is none.
+    /// Drops what it wrote since the last savepoint, and the savepoint. Keys that it wrote or read for update
+    /// only since then may change by now. `NotFound` when there is no savepoint.
     pub fn rollback_to_savepoint(&self) -> Result<(), Error> {
         let mut state = self.state();
         let found = state.savepoints.pop();
-        state.written = found.ok_or_else(|| Error::new(ErrorKind::NotFound, "no savepoint"))?;
+        let savepoint = found.ok_or_else(|| Error::new(ErrorKind::NotFound, "no savepoint"))?;
+        state.written = savepoint.written;
+        for (family, key) in savepoint.tracked {
+            if let Some(tracked) = state.tracked.get_mut(&family) {
+                tracked.remove(&key);
+            }
+        }
         Ok(())
     }
 
@@ -188,19 +206,20 @@ impl<DB> Transaction<'_, DB> {
     }
 
     /// Makes everything it wrote stand, or nothing, also through a crash: it is one record of the log. `Busy`
-    /// when somebody else wrote a key since this one wrote it or read it for update; then run it again.
+    /// when somebody else wrote a key since this one wrote it or read it for update, `TryAgain` when so much was
+    /// written since then that nobody knows; then run it again.
     pub fn commit(self) -> Result<(), Error> {
         let (written, tracked) = {
             let mut state = self.state();
             (std::mem::take(&mut state.written), std::mem::take(&mut state.tracked))
         };
-        let writes = written.into_iter().map(|(table, overlay)| {
+        let writes = written.into_iter().map(|(number, (family, overlay))| {
             let overlay = Arc::unwrap_or_clone(overlay).into_iter();
             let writes = overlay.map(|(key, value)| match value {
                 Some(value) => Write::Put(key, value),
                 None => Write::Delete(key),
             });
-            (table, writes.collect())
+            (number, (family, writes.collect()))
         });
         self.shared.write(writes.collect(), &tracked, &self.writes)
     }

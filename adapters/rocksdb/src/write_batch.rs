@@ -106,8 +106,9 @@ impl<const TRANSACTION: bool> WriteBatchWithTransaction<TRANSACTION> {
     pub(crate) fn into_writes(self, shared: &Shared) -> Writes {
         let mut writes = Writes::new();
         for (family, write) in self.writes {
-            let table = &family.as_ref().unwrap_or(&shared.default).table;
-            writes.entry(table.clone()).or_default().push(write);
+            let family = family.unwrap_or_else(|| Arc::clone(&shared.default));
+            let part = writes.entry(family.number);
+            part.or_insert_with(|| (family, Vec::new())).1.push(write);
         }
         writes
     }

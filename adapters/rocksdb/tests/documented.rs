@@ -345,6 +345,16 @@ fn a_reader_beside_the_writer_sees_what_was_there_and_writes_nothing() -> Outcom
 }
 
 #[test]
+fn a_reader_may_ask_for_there_being_no_log() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    drop(filled(&folder, &["a"])?);
+    assert!(DB::open_for_read_only(&Options::default(), &folder, false).is_ok());
+    let error = DB::open_for_read_only(&Options::default(), &folder, true).err();
+    assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Corruption));
+    Ok(())
+}
+
+#[test]
 fn a_checkpoint_is_a_database_of_its_own() -> Outcome {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("checkpoint");
@@ -417,6 +427,38 @@ fn what_is_rolled_back_or_dropped_never_was() -> Outcome {
     drop(dropped);
     tx.commit()?;
     assert_eq!(keys(db.iterator(IteratorMode::Start))?, ["a", "b", "c", "x"]);
+    Ok(())
+}
+
+/// Keys that were written or read for update only after a savepoint are not minded any more.
+#[test]
+fn what_is_rolled_back_to_a_savepoint_conflicts_with_nobody() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let db = transactional(folder.path())?;
+    let tx = db.transaction();
+    tx.put("a", "1")?;
+    tx.set_savepoint();
+    tx.put("b", "1")?;
+    tx.set_savepoint();
+    tx.put("d", "1")?;
+    tx.get_for_update("c", true)?;
+    tx.rollback_to_savepoint()?;
+    db.put("c", "2")?;
+    db.put("d", "2")?;
+    assert_eq!(tx.get("d")?.as_deref(), Some(&b"2"[..]));
+    tx.rollback_to_savepoint()?;
+    db.put("b", "2")?;
+    tx.commit()?;
+    assert_eq!(db.get("a")?.as_deref(), Some(&b"1"[..]));
+    assert_eq!(db.get("b")?.as_deref(), Some(&b"2"[..]));
+
+    let tx = db.transaction();
+    tx.put("a", "3")?;
+    tx.set_savepoint();
+    tx.put("a", "4")?;
+    tx.rollback_to_savepoint()?;
+    db.put("a", "5")?;
+    assert!(is_busy(tx.commit()), "it was written before the savepoint too");
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! What the adapter promises beyond the peer: varvite's errors, limits and files.
 
 use rocksdb::{
-    DB, DBIterator, ErrorKind, IteratorMode, OptimisticTransactionDB, Options, ReadOptions,
-    SliceTransform, WriteBatch, WriteBatchIterator,
+    DB, DBIterator, ErrorKind, IteratorMode, MultiThreaded, OptimisticTransactionDB, Options,
+    ReadOptions, SliceTransform, WriteBatch, WriteBatchIterator,
 };
 
 type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -241,5 +241,80 @@ fn a_range_that_ends_before_it_begins_is_refused() -> Outcome {
     batch.delete_range("c", "a");
     assert_eq!(db.write(batch).expect_err("it goes backwards").kind(), ErrorKind::InvalidArgument);
     assert!(db.get("b")?.is_some(), "all of a batch or nothing");
+    Ok(())
+}
+
+/// What a handle, a batch and a transaction have of a family that was dropped is not for its namesake.
+#[test]
+fn a_namesake_of_a_dropped_family_is_not_written_by_old_handles() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let db = OptimisticTransactionDB::<MultiThreaded>::open(&creating(), &folder)?;
+    db.create_cf("t", &Options::default())?;
+    let old = db.cf_handle("t").ok_or("it was made")?;
+    db.put_cf(&old, "a", "old")?;
+    let tx = db.transaction();
+    tx.put_cf(&old, "b", "old")?;
+    let mut batch = rocksdb::WriteBatchWithTransaction::<true>::default();
+    batch.put("elsewhere", "1");
+    batch.put_cf(&old, "c", "old");
+    let before = db.snapshot();
+    db.drop_cf("t")?;
+    db.create_cf("t", &Options::default())?;
+    let new = db.cf_handle("t").ok_or("it was made")?;
+    db.put_cf(&new, "n", "new")?;
+
+    for refused in [db.put_cf(&old, "d", "old"), tx.commit(), db.write(batch)] {
+        let error = refused.expect_err("its family is gone");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("\"t\""), "{error}");
+    }
+    assert!(db.get("elsewhere")?.is_none(), "all of a batch or nothing");
+    assert_eq!(db.iterator_cf(&new, IteratorMode::Start).count(), 1);
+    // Old handles go on reading what there was, and each snapshot has the family of its time.
+    assert_eq!(db.get_cf(&old, "a")?.as_deref(), Some(&b"old"[..]));
+    assert!(db.get_cf(&old, "n")?.is_none() && before.get_cf(&old, "a")?.is_some());
+    assert!(before.get_cf(&new, "a")?.is_none() && before.get_cf(&new, "n")?.is_none());
+    assert!(db.snapshot().get_cf(&old, "n")?.is_none());
+    assert_eq!(db.snapshot().get_cf(&new, "n")?.as_deref(), Some(&b"new"[..]));
+    Ok(())
+}
+
+#[test]
+fn a_handle_of_another_database_is_refused() -> Outcome {
+    let (one, two) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let mut options = creating();
+    options.create_missing_column_families(true);
+    let (one, two) = (DB::open_cf(&options, &one, ["t"])?, DB::open_cf(&options, &two, ["t"])?);
+    let foreign = one.cf_handle("t").ok_or("it was opened")?;
+    assert_eq!(
+        two.put_cf(&foreign, "k", "1").expect_err("not its own").kind(),
+        ErrorKind::InvalidArgument
+    );
+    Ok(())
+}
+
+/// Others write more than is kept: a transaction that relies on what came before is told to try again.
+#[test]
+fn an_idle_transaction_is_told_to_try_again_when_its_history_is_gone() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut options = creating();
+    options.set_max_write_buffer_size_to_maintain(64 << 10);
+    let db: OptimisticTransactionDB = OptimisticTransactionDB::open(&options, folder.path())?;
+    let (idle, empty) = (db.transaction(), db.transaction());
+    idle.put("mine", "1")?;
+    for number in 0..2_000_u32 {
+        db.put(number.to_be_bytes(), "x")?;
+    }
+    let young = db.transaction();
+    young.put("another", "1")?;
+    db.put("last", "x")?;
+    let error = idle.commit().expect_err("nobody knows any more");
+    assert_eq!(error.kind(), ErrorKind::TryAgain, "{error}");
+    assert!(error.to_string().starts_with("Operation failed. Try again.: "), "{error}");
+    assert!(db.get("mine")?.is_none());
+    young.commit()?;
+    empty.put("mine", "2")?; // what it relies on is young, not it
+    empty.commit()?;
+    assert_eq!(db.get("mine")?.as_deref(), Some(&b"2"[..]));
     Ok(())
 }

@@ -59,6 +59,13 @@ impl Store {
         Store::open(path, Way::ReadOnly, SessionOptions::default()).is_ok()
     }
 
+    /// Whether the store in the folder `path` has a log, whatever is in it.
+    #[must_use]
+    pub fn has_log(path: &Path) -> bool {
+        let entries = std::fs::read_dir(path.join("log")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|it| it == "log"))
+    }
+
     /// The tables.
     pub fn tables(&self) -> &Tables {
         &self.tables

@@ -1,9 +1,12 @@
-//! `varvite completions`: completions for a shell.
+//! `varvite completions` and `varvite man`: what is packed with the program.
 
+use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::{Args, Command};
 use clap_complete::Shell;
+use varvite::Error;
 
 use crate::exit::{Outcome, Verdict};
 
@@ -22,5 +25,21 @@ pub fn run(arguments: &Arguments, mut program: Command) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut program, "varvite", &mut script);
     std::io::stdout().lock().write_all(&script)?;
+    Ok(Verdict::Yes)
+}
+
+/// Write a manual page of each command to a folder
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The folder, which is made if it is not there
+    folder: PathBuf,
+}
+
+/// Writes the pages of `program`.
+pub fn man(arguments: &Man, program: Command) -> Outcome {
+    let folder = &arguments.folder;
+    let failed = |error| Error::io("write", &folder.display().to_string(), error);
+    fs::create_dir_all(folder).map_err(failed)?;
+    clap_mangen::generate_to(program, folder).map_err(failed)?;
     Ok(Verdict::Yes)
 }

@@ -5,6 +5,7 @@
 
 mod change;
 mod count;
+mod diff;
 mod follow;
 mod from;
 mod load;
@@ -42,8 +43,10 @@ pub enum Command {
     Scan(read::Scan),
     Stat(stat::Arguments),
     Dump(read::Dump),
+    Diff(diff::Arguments),
     #[command(visible_aliases = ["ls", "tables"])]
     List(state::List),
+    Create(state::Create),
     Drop(state::Drop),
     Rename(state::Rename),
     Restore(state::Restore),
@@ -68,7 +71,9 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Scan(arguments) => read::scan(&arguments, format),
         Command::Stat(arguments) => stat::run(&arguments, format),
         Command::Dump(arguments) => read::dump(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments, format),
         Command::List(arguments) => state::list(&arguments, format),
+        Command::Create(arguments) => state::create(&arguments, format),
         Command::Drop(arguments) => state::drop_table(&arguments, format),
         Command::Rename(arguments) => state::rename(&arguments, format),
         Command::Restore(arguments) => state::restore(&arguments, format),

@@ -18,6 +18,7 @@ use varvite::{
 use super::folder;
 use crate::advice::{CONTEXT_LOG, PUT, RESTORE};
 use crate::progress;
+use crate::text::joined;
 
 /// What the heads' names start with.
 const HEAD: &str = "head-";
@@ -112,10 +113,10 @@ pub fn options_to_look(verify: Verify, info: &SnapshotInfo) -> OpenSnapshot {
 
 /// What is said when a stand-in has joined values.
 const JOINED: &str = "only the program of this store knows its merge operator: values that upserts have yet to be \
-                      joined to are shown with them in a row, oldest first";
+                      joined to are shown with them, oldest first, with \\+ in between";
 
 /// Opens with `open` what is only read, also where a merge operator is missing that only its program knows:
-/// values and the upserts that wait for it are then shown in a row, oldest first.
+/// values and the upserts that wait for it are then kept apart, oldest first, and shown so.
 pub fn look<T>(mut open: impl FnMut(Vec<MergeOperator>) -> Result<T>) -> Result<T> {
     let mut operators = operators();
     loop {
@@ -129,7 +130,7 @@ pub fn look<T>(mut open: impl FnMut(Vec<MergeOperator>) -> Result<T>) -> Result<
             Some(name) if operators.iter().all(|known| known.name() != name) => {
                 operators.push(MergeOperator::new(name, |older, newer| {
                     progress::warn_at_the_end(JOINED);
-                    [older, newer].concat()
+                    joined::join(older, newer)
                 }));
             }
             _ => return Err(error),

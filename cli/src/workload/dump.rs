@@ -1,4 +1,4 @@
-//! The two forms in which a table is dumped and loaded: JSON lines, and lengths and bytes.
+//! The forms in which a table is dumped and loaded: JSON lines, CSV, and lengths and bytes.
 //!
 //! Binary: the line `varvite dump 2`, then for each entry the length of the key plus one as a varint (seven
 //! bits a byte, the least first), the key, the length of the value, the value; then a zero byte, the count of
@@ -13,6 +13,7 @@ use varvite::format::checksum::crc_append;
 use varvite::table::KEY_BYTES_MAX;
 use varvite::{Error, Kind, Result};
 
+use super::csv;
 use crate::text::Notation;
 
 const MAGIC: &[u8] = b"varvite dump 2\n";
@@ -76,7 +77,7 @@ struct Line<'a> {
     value: std::borrow::Cow<'a, str>,
 }
 
-/// Gives every entry of a dump in either form to `each`; returns how many there were. `Corrupt` names
+/// Gives every entry of a dump in any form to `each`; returns how many there were. `Corrupt` names
 /// the line or the byte where the input is no dump.
 pub fn read(
     name: &str,
@@ -91,6 +92,9 @@ pub fn read(
         let offset = line.len() as u64;
         let added = usize::from(line == MAGIC);
         return Binary { name, from, offset, crc: crc_append(0, &line), added }.read(each);
+    }
+    if let Some(columns) = csv::Columns::of(&line) {
+        return csv::read(name, from, &columns, notation, each);
     }
     let (mut number, mut count) = (0, 0);
     while !line.is_empty() {

@@ -218,3 +218,17 @@ fn a_limit_of_nothing_is_no_lack() {
     assert_eq!(varvite(&scan).yes(), "");
     assert_eq!(varvite(&[&scan[..], &["--format", "json"]].concat()).yes(), "[]\n");
 }
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let pages = folder.path().join("man");
+    varvite(&["man", pages.to_str().unwrap()]).yes();
+    let mut all = std::collections::BTreeSet::new();
+    crate::exits::commands(&[], &mut all);
+    for command in all {
+        let page = pages.join(format!("varvite-{}.1", command.replace(' ', "-")));
+        let page = std::fs::read_to_string(&page).unwrap_or_else(|_| panic!("{command}"));
+        assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH DESCRIPTION"), "{command}");
+    }
+}

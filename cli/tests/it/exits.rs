@@ -49,6 +49,10 @@ const COMMANDS: &str = "
     table dump LIVE t --binary
     table list STORE
     table list LIVE
+    table create STORE new
+    table create LIVE new --operator add-u64
+    table diff STORE kept
+    table diff STORE --with LIVE
     table drop STORE t
     table drop LIVE t
     table rename STORE t u
@@ -260,6 +264,8 @@ fn a_damaged_page_or_record_is_3_where_it_is_read() {
         "table dump LIVE t --binary --skip-damaged",
         "table stat STORE t --exact",
         "table delete STORE t k00001",
+        "table diff STORE kept",
+        "table diff LIVE --with STORE",
         "table snapshot verify STORE kept",
         "table snapshot export STORE kept OUT --full",
         "backup LIVE OUT --full",
@@ -287,6 +293,8 @@ fn a_damaged_page_or_record_is_3_where_it_is_read() {
 #[test]
 fn what_is_not_there_is_1_in_every_command() {
     let world = World::new();
+    assert_eq!(world.run("table load CHANGED t DUMP --create").0, 0);
+    assert_eq!(world.run("table put CHANGED t k00001 other").0, 0);
     for line in [
         "table get STORE t nope",
         "table get LIVE t nope",
@@ -294,6 +302,7 @@ fn what_is_not_there_is_1_in_every_command() {
         "table get STORE t nope --format json",
         "table delete STORE t nope",
         "table delete LIVE t nope nor",
+        "table diff STORE kept --with CHANGED",
         "context get CONTEXT main a/c",
         "context ls CONTEXT main c",
         "context tree CONTEXT main c",

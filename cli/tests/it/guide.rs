@@ -1,4 +1,4 @@
-//! The guide to operating a live store, command by command.
+//! The commands of the guides, one by one.
 
 use std::path::Path;
 
@@ -34,4 +34,41 @@ fn every_command_of_the_guide_to_operating_does_what_it_says() {
     }
     let restored = said.matches("varvite table get ledger utxo tx1\n5\n").count();
     assert_eq!(restored, 2, "before the wrong value and after the restore: {said}");
+}
+
+/// Pages whose commands are run as they stand, each page in a folder of its own; with what must be said.
+const PAGES: [(&str, &str); 2] =
+    [("durability", "created; saved in the log"), ("memory", "wrong answers\t0")];
+
+#[test]
+fn every_command_of_other_guides_runs_as_it_stands() {
+    for (page, result) in PAGES {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../docs/guide/{page}.md"));
+        let guide = std::fs::read_to_string(file).unwrap();
+        let folder = TempDir::new().unwrap();
+        let blocks = guide.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
+        let lines: Vec<&str> = blocks.flat_map(str::lines).collect();
+        assert!(lines.len() > 2, "{page}: {lines:?}");
+        let mut said = String::new();
+        for line in lines {
+            let words: Vec<_> = line.strip_prefix("varvite ").unwrap().split(' ').collect();
+            let ran = command(&words).current_dir(folder.path()).output().unwrap();
+            let err = String::from_utf8(ran.stderr).unwrap();
+            assert_eq!((ran.status.code(), err.as_str()), (Some(0), ""), "{page}: {line}");
+            said.push_str(std::str::from_utf8(&ran.stdout).unwrap());
+        }
+        assert!(said.contains(result), "{page}: {said}");
+    }
+}
+
+/// The README leads to every page of the guide.
+#[test]
+fn every_page_of_the_guide_is_in_the_readme() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let pages = std::fs::read_dir(root.join("docs/guide")).unwrap();
+    for page in pages.map(|page| page.unwrap().file_name().into_string().unwrap()) {
+        let is_page = Path::new(&page).extension().is_some_and(|it| it == "md");
+        assert!(!is_page || readme.contains(&format!("(docs/guide/{page})")), "{page}");
+    }
 }

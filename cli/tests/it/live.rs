@@ -10,7 +10,7 @@ use varvite::{
     Batch, Log, MergeOperator, OpenTable, Session, SessionOptions, SnapshotContent, TableOptions,
 };
 
-use crate::binary::{Ran, command, text, varvite};
+use crate::binary::{Ran, command, finish, text, varvite};
 
 fn table(more: &[&str]) -> Ran {
     varvite(&[&["table"], more].concat())
@@ -428,4 +428,39 @@ fn strange_arguments_and_closed_outputs_are_no_panic() {
         varvite(&[&log[..4], &[year]].concat()).error(2, &["is no date", "@0"]);
     }
     assert_eq!(varvite(&[&log[..4], &["@2026"]].concat()).code, 0);
+}
+
+/// A change whose result nobody could be told of has not ended well.
+#[cfg(unix)]
+#[test]
+fn an_output_that_cannot_be_written_is_a_failure() {
+    let folder = TempDir::new().unwrap();
+    let store = text(folder.path());
+    varvite(&["table", "put", "--create", store, "t", "k", "v"]).yes();
+    let changes =
+        [&["put", store, "t", "k", "w"][..], &["delete", store, "t", "k"], &["count", store, "t"]];
+    for (change, format) in
+        changes.iter().flat_map(|it| ["table", "json", "jsonl"].map(|format| (it, format)))
+    {
+        let mut unheard = command(&[&["table"], *change, &["--format", format]].concat());
+        unheard.stdout(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+        finish(unheard).error(2, &["the output", "No space left"]);
+    }
+}
+
+/// The limit of a file's size is an error, with its number, and not the end of the process.
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_not_grow_is_an_error() {
+    let folder = TempDir::new().unwrap();
+    let dump = folder.path().join("dump");
+    let line = format!("{{\"key\":\"k\",\"value\":\"{}\"}}\n", "v".repeat(3 << 20));
+    fs::write(&dump, line).unwrap();
+    let store = folder.path().join("store");
+    let binary = command(&["table", "load", "--create", text(&store), "t", text(&dump)]);
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 64 && exec \"$0\" \"$@\""]);
+    limited.arg(binary.get_program()).args(binary.get_args());
+    finish(limited).error(2, &["too large", "at most 32.0 KiB", "ulimit -f"]);
+    assert!(!store.exists(), "what was made for it is gone");
 }

@@ -39,6 +39,27 @@ fn a_load_adds_to_a_table_that_is_there() {
 }
 
 #[test]
+fn what_is_dumped_or_scanned_as_csv_is_loaded() {
+    let (folder, store) = store();
+    varvite(&["table", "put", &store, "t", "c,\"d", "\\x00\\x0a", "e", ""]).yes();
+    for (number, verb) in ["dump", "scan"].into_iter().enumerate() {
+        let csv = varvite(&["table", verb, &store, "t", "--format", "csv"]).yes();
+        let (file, name) = (folder.path().join("csv"), format!("u{number}"));
+        fs::write(&file, csv).unwrap();
+        varvite(&["table", "load", &store, &name, text(&file), "--format", "csv"]).yes();
+        let scan = |table: &str| varvite(&["table", "scan", &store, table]).yes();
+        assert_eq!(scan(&name), scan("t"));
+    }
+    let file = folder.path().join("csv");
+    fs::write(&file, "key,value\nz,1\ny,2\n").unwrap();
+    varvite(&["table", "load", &store, "v", text(&file)]).error(2, &["sort the stream"]);
+    varvite(&["table", "load", &store, "v", text(&file), "--sort"]).yes();
+    assert_eq!(varvite(&["table", "scan", &store, "v"]).yes(), "y\t2\nz\t1\n");
+    fs::write(&file, "key,value\na,1,2\n").unwrap();
+    varvite(&["table", "load", &store, "t", text(&file), "--into"]).error(3, &["line 2"]);
+}
+
+#[test]
 fn what_is_scanned_can_be_put() {
     let (folder, store) = store();
     let lines = folder.path().join("lines");
@@ -278,12 +299,26 @@ fn a_table_with_a_hosts_operator_is_looked_at_without_it() {
     }
     // The log has two upserts that nobody here can join.
     let twice = varvite(&["table", "get", text(&folder.path().join("live")), "t", "twice"]);
-    assert_eq!((twice.code, twice.out.as_str()), (0, "122\n"));
+    assert_eq!((twice.code, twice.out.as_str()), (0, "1 \\+ 22\n"));
     assert!(
         twice.err.starts_with("warning: only the program of this store knows"),
         "{}",
         twice.err
     );
+    // What is shown so is told from every value, and cannot be loaded for one.
+    let live = text(&folder.path().join("live")).to_owned();
+    let get = |more: &[&str]| {
+        varvite(&[&["table", "get", &live, "t", "twice", "--quiet"], more].concat())
+    };
+    assert_eq!(get(&["--raw"]).yes(), "122");
+    assert_eq!(get(&["--format", "json"]).json()["value"], "1 \\+ 22");
+    let dump = varvite(&["table", "dump", &live, "t", "--quiet"]).yes();
+    assert!(dump.contains(r#"{"key":"twice","value":"1 \\+ 22"}"#), "{dump}");
+    fs::write(folder.path().join("dump"), dump).unwrap();
+    let (copy, dump) = (folder.path().join("copy"), folder.path().join("dump"));
+    let load = ["table", "load", "--create", text(&copy), "t", text(&dump)];
+    varvite(&load).error(2, &["begins no escape"]);
+    varvite(&["table", "dump", &live, "t", "--quiet", "--binary"]).error(2, &["twice", "--binary"]);
     let store = text(&folder.path().join("snapshot")).to_owned();
     let raw = varvite(&["table", "snapshot", "info", &store, "s", "--raw"]).yes();
     assert_eq!(raw, "\0raw");

@@ -12,6 +12,7 @@ pub(crate) mod chunk_files;
 pub(crate) mod chunk_reader;
 pub(crate) mod commit;
 pub(crate) mod control;
+pub(crate) mod evicted_hashes;
 pub(crate) mod hash_index;
 pub(crate) mod mark_set;
 pub(crate) mod marks;

@@ -84,7 +84,10 @@ fn collected(mut body: Outline, control: &Control) -> Outline {
             .field("its next chunk", cursor.chunk)
             .field("history will be from", cursor.target);
     }
-    let count = |is: fn(State) -> bool| control.chunks.iter().filter(|row| is(row.state)).count();
+    let count = |is: fn(State) -> bool| {
+        let rows = control.chunks.iter().filter(|row| is(row.state));
+        rows.map(|row| row.count).sum::<u64>()
+    };
     for (name, chunks) in [
         ("sparse chunks", count(|state| matches!(state, State::Sparse(_)))),
         ("chunks in the lower layer", count(|state| state == State::Lower)),

@@ -64,6 +64,10 @@ pub struct Options {
     /// Memory for hashes of the children of nodes, in bytes. What changes is hashed with those of all
     /// its siblings; each that is not in memory is a read.
     pub hashes_bytes: u64,
+    /// The most bytes of a file, without a name, for hashes that `hashes_bytes` has no room for, where each would
+    /// be a read: one read then gives those of a node's children together. It is made when it is first needed; 0
+    /// turns it off. Each MiB of it that is used takes about 40 KiB of memory beside `hashes_bytes`.
+    pub hashes_file_bytes: u64,
     /// Memory for pages of the pack, in bytes, unless `cache` is given.
     pub pages_bytes: u64,
     /// Memory for write buffers and filters of the index, in bytes.
@@ -112,6 +116,7 @@ impl Default for Options {
             durability: Durability::Synced,
             objects_bytes: 84 << 20,
             hashes_bytes: 36 << 20,
+            hashes_file_bytes: 256 << 20,
             pages_bytes: 16 << 20,
             index_bytes: 16 << 20,
             cache: None,
@@ -132,6 +137,7 @@ impl fmt::Debug for Options {
             .field("durability", &self.durability)
             .field("objects_bytes", &self.objects_bytes)
             .field("hashes_bytes", &self.hashes_bytes)
+            .field("hashes_file_bytes", &self.hashes_file_bytes)
             .field("pages_bytes", &self.pages_bytes)
             .field("index_bytes", &self.index_bytes)
             .field("cache", &self.cache.is_some())

@@ -13,6 +13,8 @@ pub(crate) mod history;
 mod load;
 mod merge;
 mod open_or_create;
+mod reader;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod tip;
@@ -24,13 +26,13 @@ use std::sync::Arc;
 use super::configuration::Configuration;
 use super::files::commit::{Commit, CommitBody};
 use super::files::control::Control;
-use super::files::hash_index::{Covered, HashIndex, is_damage};
+use super::files::hash_index::{Covered, Entries, HashIndex, Lookup, is_damage};
 use super::files::pack::Pack;
 use super::files::paths;
 use super::files::record::Tag;
 use super::hash::{self, Hash};
 use super::observer::{Operation, Span};
-use super::options::Options;
+use super::options::{Index, Options};
 use super::pieces::node::{Load, Slot};
 use super::tree::Tree;
 use crate::cache::Cache;
@@ -45,6 +47,8 @@ pub use collect::{CollectPhase, CollectStatus, Keep};
 use history::History;
 use load::End;
 pub use merge::Merge;
+pub use reader::Reader;
+use reader::Readers;
 use tip::Tip;
 pub use write::CommitInfo;
 
@@ -112,6 +116,9 @@ pub struct Store {
     tip: Option<Arc<Tip>>,
     /// Where commits are, when they are in another format; everything else is empty then.
     history: Option<Box<dyn History>>,
+    /// Of a moment that a reader sees: where hashes are, without the index's lock.
+    lookup: Option<Lookup>,
+    readers: Readers,
 }
 
 impl State {
@@ -145,7 +152,7 @@ impl Store {
     /// Reads the control file, the manifest and footers of the index, and the pack from the last
     /// checkpoint on, which is synced: what the handle shows is durable, whatever the process before
     /// had done when it died. An index that is lost or damaged is made again, which reads one record a commit,
-    /// or with [`Index::Always`](super::Index::Always) all of the pack; see [`Store::warnings`].
+    /// or with [`Index::Always`] all of the pack; see [`Store::warnings`].
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         options.check()?;
         let control = Control::read(&*disk)?;
@@ -178,7 +185,8 @@ impl Store {
         let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
         let nothing = Covered::nothing(control.store, control.epoch, control.index);
         let index = HashIndex::closed(&disk, &options, &cache, nothing, lock.is_none());
-        let pack = Arc::new(Pack::new(Arc::clone(&disk), control.store, cache, &options));
+        let of = (control.store, control.epoch);
+        let pack = Arc::new(Pack::new(Arc::clone(&disk), of, cache, &options));
         let mut store = Store {
             disk,
             options,
@@ -189,6 +197,8 @@ impl Store {
             index: Arc::new(Mutex::new(index)),
             tip: None,
             history: None,
+            lookup: None,
+            readers: Readers::default(),
         };
         store.load(lock)?;
         Ok(store)
@@ -204,6 +214,7 @@ impl Store {
             pages_bytes: 0,
             objects_bytes: 0,
             hashes_bytes: 0,
+            hashes_file_bytes: 0,
             cache: None,
             seed: Some(1),
             ..options
@@ -252,8 +263,7 @@ impl Store {
     /// pack is asked instead, one record a commit, and what is read of it is kept in memory: all such
     /// lookups together read the history once.
     fn find_commit(&self, commit: &Hash) -> Result<Option<u64>> {
-        let entries = self.index().map(|index| index.commits(commit));
-        let damage = match entries.and_then(|entries| entries.get(commit)) {
+        let damage = match self.commit_entries(commit).and_then(|entries| entries.get(commit)) {
             Ok(None) => return Ok(None),
             Ok(Some(offset)) => {
                 if self.has_collected(offset) {
@@ -270,6 +280,20 @@ impl Store {
             Err(error) => error.to_string(),
         };
         self.search(commit, &damage)
+    }
+
+    fn commit_entries(&self, commit: &Hash) -> Result<Entries> {
+        match &self.lookup {
+            Some(lookup) => lookup.commits(commit, &self.index),
+            None => Ok(self.index()?.commits(commit)),
+        }
+    }
+
+    fn object_entries(&self, hash: &Hash) -> Result<Entries> {
+        match &self.lookup {
+            Some(lookup) => lookup.objects(hash, &self.index),
+            None => Ok(self.index()?.objects(hash)),
+        }
     }
 
     /// Looks for a commit in the history, of which the index remembers what such searches have passed.
@@ -355,16 +379,12 @@ impl Store {
             let slot = history.object(hash)?;
             return Ok(slot.map(|slot| Tree::stored(self.configuration(), history.load(), slot)));
         }
-        let entries = {
-            let index = self.index()?;
-            if !index.keeps_objects() {
-                return Err(Error::invalid(
-                    "this store finds only commits by their hash: create it with the index \"always\"",
-                ));
-            }
-            index.objects(hash)
-        };
-        let Some(offset) = entries.get(hash)? else { return Ok(None) };
+        if self.control.index != Index::Always {
+            return Err(Error::invalid(
+                "this store finds only commits by their hash: create it with the index \"always\"",
+            ));
+        }
+        let Some(offset) = self.object_entries(hash)?.get(hash)? else { return Ok(None) };
         if !self.pack.has_object(offset)? {
             return Ok(None);
         }

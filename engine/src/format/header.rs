@@ -33,12 +33,14 @@ pub enum FileKind {
     Checkpoint,
     /// `b'H'`: what a collection kept of one chunk of a context's pack.
     Sparse,
+    /// `b'X'`: one commit of a context, to be imported elsewhere.
+    ContextSnapshot,
 }
 
 impl FileKind {
     /// Every kind with its letter, its name, the version that this release writes, and the oldest that it
     /// reads.
-    pub const ALL: [(FileKind, u8, &'static str, u16, u16); 9] = [
+    pub const ALL: [(FileKind, u8, &'static str, u16, u16); 10] = [
         (FileKind::Session, b'S', "session", 2, 2),
         (FileKind::Segment, b'R', "segment", 4, 2),
         (FileKind::Blob, b'B', "blob", 2, 2),
@@ -48,6 +50,7 @@ impl FileKind {
         (FileKind::Log, b'L', "log", 2, 2),
         (FileKind::Checkpoint, b'K', "checkpoint", 3, 2),
         (FileKind::Sparse, b'H', "sparse", 1, 1),
+        (FileKind::ContextSnapshot, b'X', "context snapshot", 1, 1),
     ];
 
     fn row(self) -> (FileKind, u8, &'static str, u16, u16) {

@@ -301,6 +301,56 @@ fn an_object_that_was_collected_is_written_again() {
 }
 
 #[test]
+fn the_index_of_all_objects_is_rid_of_those_that_went() {
+    let disk = MemoryDisk::seeded(1);
+    let mut told = Told::new(Arc::<MemoryDisk>::clone(&disk), options(Index::Always)).unwrap();
+    for _ in 0..40 {
+        told.commit().unwrap();
+    }
+    let before = told.store.stats().objects;
+    told.store.collect(&told.commits[35].clone()).unwrap();
+    told.finish(3).unwrap();
+    let swept = told.store.stats().objects;
+    assert!(swept < before / 2, "{swept} of {before}");
+    told.store.close().unwrap();
+    let mut store = Store::open(disk, options(Index::Always)).unwrap();
+    assert_eq!(store.stats().objects, swept);
+    assert!(store.check().unwrap().index_faults.is_empty());
+    store.rebuild_index().unwrap();
+    assert_eq!(store.stats().objects, swept, "an index that was made of what is there");
+}
+
+#[test]
+fn every_so_many_th_commit_is_kept_behind_the_window() {
+    let mut told = Told::new(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
+    for _ in 0..30 {
+        told.commit().unwrap();
+    }
+    let number =
+        |told: &Told, place: usize| told.store.commit_info(&told.commits[place]).unwrap().sequence;
+    let of_ten: Vec<usize> = (0..30).filter(|place| number(&told, *place) % 10 == 0).collect();
+    assert_eq!(of_ten.len(), 3);
+    assert_eq!(told.store.pin_every(0).unwrap_err().kind(), Kind::Invalid);
+    assert_eq!((told.store.pin_every(10).unwrap(), told.store.pin_every(10).unwrap()), (3, 0));
+    assert!(told.store.collect_keeping(&Keep::Newest(5)).unwrap());
+    // What goes with it is not pinned any more.
+    assert_eq!(
+        told.store.pin_every(1).unwrap(),
+        5 - of_ten.iter().filter(|place| **place >= 25).count() as u64
+    );
+    let mut left = told.store.collect_status().unwrap().left_bytes;
+    assert!(left > told.store.stats().pack_bytes, "each chunk is looked at twice: {left}");
+    while told.store.collect_step(1).unwrap() {
+        let status = told.store.collect_status().unwrap();
+        assert!(status.left_bytes <= left, "{} after {left}", status.left_bytes);
+        left = status.left_bytes;
+    }
+    assert_eq!(left, 0);
+    let kept: Vec<usize> = of_ten.into_iter().filter(|place| *place < 25).collect();
+    told.expect(&told.store, 25, &kept);
+}
+
+#[test]
 fn a_policy_chooses_and_a_second_call_waits() {
     let mut told = Told::new(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
     for _ in 0..12 {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use varvite::context::{
     ChildOrder, CommitInfo, Configuration, Durability, Index, Options, Order, Store, Tree, hash,
-    inspect,
+    inspect, inspect_commit, verify_commit,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -24,9 +24,10 @@ use crate::setup::DiskKind;
 pub type Body = fn(&[u8]);
 
 /// Every body with its name, operation lists apart.
-pub const BODIES: [(&str, Body); 6] = [
+pub const BODIES: [(&str, Body); 7] = [
     ("context_control", control),
     ("context_sparse", sparse),
+    ("context_snapshot", snapshot),
     ("context_index", index),
     ("context_pack", pack),
     ("context_records", records),
@@ -289,6 +290,63 @@ pub fn sparse(bytes: &[u8]) {
     use_all(&disk, crc(&bytes).is_multiple_of(8));
 }
 
+const SNAPSHOT: &str = "commit.snapshot";
+
+/// The snapshot of the last commit of the store, small frames and all.
+fn exported() -> Arc<MemoryDisk> {
+    static FILE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
+    let make = || {
+        let disk = MemoryDisk::seeded(1);
+        let target = Arc::clone(&disk) as Arc<dyn Disk>;
+        let store = Store::open_read_only(store(), small()).expect("it is a store");
+        let commit = store.last_commit().expect("memory does not fail").expect("it has commits");
+        store.export_commit(&commit, &target, SNAPSHOT).expect("memory does not fail");
+        disk
+    };
+    FILE.get_or_init(make).snapshot()
+}
+
+/// The snapshot of a commit, with every checksum and running hash made right.
+pub fn snapshot(bytes: &[u8]) {
+    const BEGIN: usize = 77;
+    const OPENING: usize = 32;
+    const HEAD: usize = 54;
+    let mut bytes = bytes.to_vec();
+    let sum =
+        |identity: &[u8], bytes: &[u8]| masked(crc_append(crc(identity), bytes)).to_le_bytes();
+    if bytes.len() >= BEGIN {
+        let identity = bytes[12..20].to_vec();
+        let opening = sum(&identity, &bytes[OPENING..BEGIN - 4]);
+        bytes[BEGIN - 4..BEGIN].copy_from_slice(&opening);
+        let mut running = hash::hash(&bytes[..BEGIN]);
+        let mut at = BEGIN;
+        while let Some(head) = bytes.get(at..at + HEAD) {
+            let stored = u32::from_le_bytes([head[12], head[13], head[14], head[15]]) as usize;
+            let Some(payload) = bytes.get(at + HEAD..(at + HEAD).saturating_add(stored)) else {
+                break;
+            };
+            running = hash::hash(&[&running[..], payload].concat());
+            let payload = payload.to_vec();
+            bytes[at + 18..at + 50].copy_from_slice(&running);
+            let checksum = sum(&identity, &[&bytes[at..at + 50], &payload].concat());
+            bytes[at + 50..at + HEAD].copy_from_slice(&checksum);
+            at += HEAD + stored;
+        }
+    }
+    let disk = MemoryDisk::seeded(1);
+    disk.replace(SNAPSHOT, bytes).expect("memory takes it");
+    let _ = inspect_commit(&*disk, SNAPSHOT);
+    let verified = verify_commit(&*disk, SNAPSHOT);
+    let target = MemoryDisk::seeded(2);
+    let options = Options { tree_bytes: 2_000, ..small() };
+    let mut store = Store::create(target, options).expect("memory does not fail");
+    match (store.import_commit(&*disk, SNAPSHOT), verified) {
+        (Ok(imported), Ok(verified)) => assert_eq!(imported, verified),
+        (Err(_), _) => assert!(store.log(1).expect("it is whole").is_empty()),
+        (Ok(_), Err(error)) => panic!("what was imported does not verify: {error}"),
+    }
+}
+
 /// The records of a batch, after the batches that the first byte says.
 pub fn records(bytes: &[u8]) {
     let Some((number, payload)) = bytes.split_first() else { return };
@@ -378,6 +436,7 @@ pub mod tests {
             }
             "context_pack" => vec![bytes(PACK)],
             "context_sparse" => vec![collected().bytes(SPARSE).unwrap()],
+            "context_snapshot" => vec![exported().bytes(SNAPSHOT).unwrap()],
             "context_records" => record_seeds(),
             _ => {
                 let hash = hash::hash(b"a commit");
@@ -422,6 +481,12 @@ pub mod tests {
     #[test]
     fn no_mutation_of_a_sparse_chunk_makes_a_context_panic() {
         mutate("context_sparse", 1_500); // each opens a store
+    }
+
+    #[test]
+    fn no_mutation_of_a_snapshot_makes_a_context_panic() {
+        assert!(verify_commit(&*exported(), SNAPSHOT).is_ok());
+        mutate("context_snapshot", 6_000); // each makes a store
     }
 
     #[test]

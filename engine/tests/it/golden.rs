@@ -568,6 +568,7 @@ fn documents_show_the_golden_files() {
         "pack",
         "control",
         "sparse",
+        "context-snapshot",
         "hash-index",
         "log",
         "checkpoint",
@@ -598,7 +599,7 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 30, "{shown:?}");
+    assert_eq!(shown.len(), 31, "{shown:?}");
 }
 
 /// Files of the version before, whose headers have unmasked checksums.

@@ -19,6 +19,7 @@ mod beside; // readers, checks and inspections at every call of a writer, and th
 mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
 mod check_beside; // checks beside a writer that replaces what is checked, and lost files
 mod collect_any_tree; // collections beside commits of trees of any age, grafts, readers, openings: against maps
+mod collect_killed; // a process that commits and collects, killed at a hundred moments
 mod collect_oddities; // collections after a lock was taken, one was cancelled, a commit came twice, dates went back
 mod collect_steps; // what one step of a collection reads and writes at most
 mod compressed; // tables with compressed pages
@@ -37,7 +38,9 @@ mod context_machine; // random steps on a context, its readers and another store
 mod context_merge; // merges of trees, histories and branches
 mod context_names; // names that collide in every bucket and every internal hash
 mod context_observer; // what an observer of a context is told
+mod context_reader; // readers of a context's handle that writes, in threads and at every call of its disk
 mod context_retry; // killed in the middle, opened again, the same call again, and the power goes
+mod context_snapshots; // commits in files: the same bytes from any store, damage, crashes, faults
 mod context_story; // a fixed script that touches every operation of a context, with its model
 mod context_threads; // readers of a context beside a writer: in threads, and at every call of the disk
 mod corpus; // what the fuzz targets begin with, written by command

@@ -339,6 +339,7 @@ pub(crate) fn store_options(
         chunk_bytes: given.chunk_bytes,
         seed: (given.seed != 0).then_some(given.seed),
         max_open_files: files(given.max_open_files),
+        ..Options::default()
     })
 }
 

@@ -1,5 +1,8 @@
 //! `varvite bench context`: the synthetic block workload, with every hash as other engines have it.
 
+mod collecting;
+mod reader;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,14 +10,15 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 use varvite::context::hash::{self, Hash};
-use varvite::context::{Change, CommitInfo, Keep, Options, Store, Tree};
+use varvite::context::{CommitInfo, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
+use self::collecting::{Collected, Collector};
 use crate::exit::{Outcome, Verdict};
-use crate::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes};
+use crate::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes, thread_cpu_ns};
 use crate::print::{self, Format};
 use crate::store::folder::temporary;
 use crate::workload::context_bench::{Mix, Workload};
@@ -67,6 +71,9 @@ pub struct Arguments {
     /// Commits that collections keep
     #[arg(long, value_name = "COMMITS", requires = "collect_every", value_parser = clap::value_parser!(u64).range(1..))]
     keep: Option<u64>,
+    /// Let a reader look at the newest commit and at old ones meanwhile, twenty times a second
+    #[arg(long, requires = "collect_every", conflicts_with = "memory")]
+    reader: bool,
 }
 
 /// What came out.
@@ -131,6 +138,7 @@ pub fn small(folder: &Path) -> Result<Report> {
         pages_mib: 16,
         collect_every: None,
         keep: None,
+        reader: false,
     };
     work(&arguments, Some(folder))
 }
@@ -154,7 +162,7 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
         ..Options::default()
     };
     let mut store = Store::create(Arc::clone(&disk), options.clone())?;
-    let mut collector = Collector::of(arguments, folder);
+    let mut collector = Collector::of(arguments, folder)?;
     let (mut report, last, mut workload) = measure(arguments, &mut store, &mut collector)?;
     if let Some(collector) = &mut collector {
         collector.end(&mut store)?;
@@ -228,9 +236,9 @@ fn measure(
     let (before, writes) = (store.stats(), workload.writes);
     let (mut cpu, mut simulated_cpu) = (0, 0);
     for _ in 0..arguments.blocks {
-        let begin = cpu_ns();
+        let begin = thread_cpu_ns();
         simulate(arguments.simulate, mix, &workload, store, &last)?;
-        let (start, simulated) = (Instant::now(), cpu_ns());
+        let (start, simulated) = (Instant::now(), thread_cpu_ns());
         simulated_cpu += simulated - begin;
         let mut tree = store.checkout(&last)?;
         workload.read(&tree, mix)?;
@@ -239,11 +247,11 @@ fn measure(
         level += 1;
         last = commit(store, &mut tree, level, Some(last))?;
         commits += commit_start.elapsed().as_secs_f64();
-        blocks.push(start.elapsed().as_nanos() as u64);
-        let own = cpu_ns() - simulated;
+        let (took, own) = (start.elapsed(), thread_cpu_ns() - simulated);
+        blocks.push(took.as_nanos() as u64);
         cpu += own;
         if let Some(collector) = collector {
-            collector.after_block(store, own)?;
+            collector.after_block(store, own, took)?;
         }
     }
     let after = store.stats();
@@ -270,151 +278,7 @@ fn measure(
     Ok((report, last, workload))
 }
 
-/// What collections cost and gave.
-#[derive(Debug, Serialize)]
-struct Collected {
-    collections: u64,
-    collect_cpu_seconds: f64,
-    /// Of the steps, one after each block: processor time of the thread.
-    collect_pause_ms: BlockMs,
-    collect_syncs: u64,
-    /// Blocks for each second of processor time, steps included, while collecting over while not.
-    throughput_while_collecting: f64,
-    peak_disk_bytes: u64,
-    /// The same commits in a new store.
-    fresh_bytes: u64,
-    blocks_while_collecting: u64,
-}
-
-/// Collects beside the blocks.
-#[derive(Debug)]
-struct Collector {
-    every: u64,
-    keep: u64,
-    folder: Option<PathBuf>,
-    blocks: u64,
-    /// Processor time, of blocks alone while nothing is collected, of blocks and steps while something is.
-    quiet: (u64, u64),
-    busy: (u64, u64),
-    pauses: Samples,
-    pause_ns: u64,
-    credits: u64,
-    syncs: u64,
-    peak_disk_bytes: u64,
-    is_under_way: bool,
-    collections: u64,
-}
-
-impl Collector {
-    fn of(arguments: &Arguments, folder: Option<&Path>) -> Option<Collector> {
-        let (every, keep) = (arguments.collect_every?, arguments.keep?);
-        Some(Collector {
-            every,
-            keep,
-            folder: folder.map(Path::to_owned),
-            blocks: 0,
-            quiet: (0, 0),
-            busy: (0, 0),
-            pauses: Samples::default(),
-            pause_ns: 0,
-            credits: 256,
-            syncs: 0,
-            peak_disk_bytes: 0,
-            is_under_way: false,
-            collections: 0,
-        })
-    }
-
-    /// Takes a step, of a tenth of what the block has taken.
-    fn after_block(&mut self, store: &mut Store, block_ns: u64) -> Result<()> {
-        self.blocks += 1;
-        let syncs = store.stats().syncs;
-        let start = cpu_ns();
-        if !self.is_under_way && self.blocks.is_multiple_of(self.every) {
-            self.is_under_way = store.collect_keeping(&Keep::Newest(self.keep))?;
-        } else if self.is_under_way {
-            self.is_under_way = store.collect_step(self.credits)?;
-            self.collections += u64::from(!self.is_under_way);
-        } else {
-            self.quiet = (self.quiet.0 + 1, self.quiet.1 + block_ns);
-            return Ok(());
-        }
-        let step = cpu_ns() - start;
-        // The next one takes about as long as it should.
-        let aim = (block_ns / 10).min(4_000_000);
-        let fitting = self.credits.saturating_mul(aim) / step.max(1);
-        self.credits = fitting.clamp(self.credits / 2, self.credits * 2).clamp(16, 1 << 16);
-        self.pauses.push(step);
-        self.pause_ns += step;
-        self.busy = (self.busy.0 + 1, self.busy.1 + block_ns + step);
-        self.syncs += store.stats().syncs - syncs;
-        self.look();
-        Ok(())
-    }
-
-    fn look(&mut self) {
-        if let Some(folder) = &self.folder {
-            self.peak_disk_bytes = self.peak_disk_bytes.max(disk_bytes(folder));
-        }
-    }
-
-    /// Ends the collection that is under way when the blocks are over.
-    fn end(&mut self, store: &mut Store) -> Result<()> {
-        while self.is_under_way {
-            let start = cpu_ns();
-            self.is_under_way = store.collect_step(self.credits)?;
-            self.collections += u64::from(!self.is_under_way);
-            self.pause_ns += cpu_ns() - start;
-            self.look();
-        }
-        Ok(())
-    }
-
-    fn report(mut self, arguments: &Arguments, store: &Store) -> Result<Collected> {
-        let share = |(blocks, ns): (u64, u64)| ns as f64 / blocks.max(1) as f64;
-        let fresh_bytes = fresh(arguments, store)?;
-        Ok(Collected {
-            collections: self.collections,
-            collect_cpu_seconds: self.pause_ns as f64 / 1e9,
-            collect_pause_ms: BlockMs::of(&mut self.pauses),
-            collect_syncs: self.syncs,
-            throughput_while_collecting: share(self.quiet) / share(self.busy).max(1.0),
-            peak_disk_bytes: self.peak_disk_bytes,
-            fresh_bytes,
-            blocks_while_collecting: self.busy.0,
-        })
-    }
-}
-
-/// Bytes of a new store with the commits of `store`: the oldest copied, the others made from the one before.
-fn fresh(arguments: &Arguments, store: &Store) -> Result<u64> {
-    let folder = temporary()?;
-    let options = Options { objects_bytes: arguments.objects_mib << 20, ..Options::default() };
-    let mut copy = Store::create(OsDisk::create(folder.path())?, options)?;
-    let mut log = store.log(usize::MAX)?;
-    let Some(first) = log.pop() else { return Ok(0) };
-    let again = |tree: &mut Tree, copy: &mut Store, commit: &Hash| {
-        let info = store.commit_info(commit)?;
-        let info = CommitInfo::new(&info.parents, info.date, info.author, info.message);
-        let hash = copy.commit(tree, &info)?;
-        if hash == *commit { Ok(()) } else { Err(Error::invalid("the copy has another hash")) }
-    };
-    let mut before = store.checkout(&first)?;
-    let mut tree = before.clone();
-    again(&mut tree, &mut copy, &first)?;
-    while let Some(commit) = log.pop() {
-        let next = store.checkout(&commit)?;
-        before.diff(&next, |path, change| match change {
-            Change::Added(value) | Change::Updated(_, value) => tree.add(path, &value),
-            Change::Removed(_) => tree.remove(path),
-        })?;
-        again(&mut tree, &mut copy, &commit)?;
-        before = next;
-    }
-    copy.close()?;
-    Ok(disk_bytes(folder.path()))
-}
-
+/// Prints what came out.
 fn show(report: &Report, format: Format) -> std::io::Result<()> {
     if format == Format::Json {
         return print::json(report);
@@ -441,19 +305,5 @@ fn show(report: &Report, format: Format) -> std::io::Result<()> {
         ("finds that found nothing", report.missing.to_string()),
     ]);
     print::line(&table.to_string())?;
-    let Some(collected) = &report.collected else { return Ok(()) };
-    let pause = &collected.collect_pause_ms;
-    let table = print::record(&[
-        ("collections", collected.collections.to_string()),
-        ("CPU of them", format!("{:.2} s", collected.collect_cpu_seconds)),
-        (
-            "step p50 / p99 / max",
-            format!("{:.1} / {:.1} / {:.1} ms of CPU", pause.p50, pause.p99, pause.max),
-        ),
-        ("syncs of them", collected.collect_syncs.to_string()),
-        ("throughput meanwhile", format!("{:.2}", collected.throughput_while_collecting)),
-        ("most on disk", print::bytes(collected.peak_disk_bytes)),
-        ("the same in a new store", print::bytes(collected.fresh_bytes)),
-    ]);
-    print::line(&table.to_string())
+    report.collected.as_ref().map_or(Ok(()), Collected::show)
 }

@@ -50,6 +50,9 @@ pub struct Run {
     /// Keep all from this commit on: a hash or its beginning, a branch, `main~3`
     #[arg(long, value_name = "COMMIT", group = "target")]
     to: Option<String>,
+    /// Pin every so many-th commit before, so that a thinned history stays
+    #[arg(long, value_name = "COMMITS", requires = "target", value_parser = clap::value_parser!(u64).range(1..))]
+    every: Option<u64>,
 }
 
 /// A store that is changed.
@@ -113,7 +116,7 @@ fn change(folder: &Path, action: fn(&mut Store) -> Result<()>, format: Format) -
 
 /// Begins what the arguments say; `false` when nothing would go.
 fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
-    let Run { keep, since, to, store: folder } = arguments;
+    let Run { keep, since, to, every, store: folder } = arguments;
     let status = store.collect_status()?;
     let folder = folder.display();
     if status.is_paused && status.phase != CollectPhase::None {
@@ -136,6 +139,9 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
             )));
         }
     }
+    if let Some(nth) = every {
+        store.pin_every(*nth)?;
+    }
     if let Some(target) = to {
         let target = commit(store, target)?;
         return store.collect(&target).map(|()| true);
@@ -152,18 +158,20 @@ fn run(arguments: &Run, format: Format) -> Outcome {
     let mut store = open_to_write(folder)?;
     let (before, commits) = (disk_bytes(folder), store.log(usize::MAX)?.len());
     let has_begun = begin(arguments, &mut store)?;
-    let mut bar = Progress::endless("collecting", Unit::Items);
+    let mut bar = Progress::endless("collecting", Unit::Bytes);
+    let mut all = 0;
     let mut phase = CollectPhase::None;
     while has_begun && store.collect_step(STEP)? {
         let status = store.collect_status()?;
         if status.phase != phase {
             phase = status.phase;
             let what =
-                if phase == CollectPhase::Marking { "marking chunks" } else { "cleaning chunks" };
+                if phase == CollectPhase::Marking { "finding out what stays" } else { "cleaning" };
             bar.finish();
-            bar = Progress::new(what, status.chunks_left, Unit::Items);
-            bar.set_total(status.chunks_left);
+            all = status.left_bytes;
+            bar = Progress::new(what, all, Unit::Bytes);
         }
+        bar.set(all.saturating_sub(status.left_bytes));
     }
     bar.finish();
     let kept = store.log(usize::MAX)?.len();
@@ -205,18 +213,21 @@ fn show(
     if format == Format::Json {
         return print::json(&json!({
             "phase": name(status.phase), "paused": status.is_paused, "target": target, "kept_commits": kept,
-            "collections": status.collections, "disk_bytes": disk_bytes(folder),
+            "collections": status.collections, "left_bytes": status.left_bytes, "disk_bytes": disk_bytes(folder),
         }));
     }
     let rest = if status.is_paused { ", at rest" } else { "" };
-    let table = print::record(&[
+    let mut rows = vec![
         ("collection", format!("{}{rest}", name(status.phase))),
         ("keeps all from", target.unwrap_or_else(|| "-".to_owned())),
         ("commits", print::count(kept as u64)),
         ("collections before", print::count(status.collections)),
         ("disk", print::bytes(disk_bytes(folder))),
-    ]);
-    print::line(&table.to_string())
+    ];
+    if status.phase != CollectPhase::None {
+        rows.push(("still to look at", print::bytes(status.left_bytes)));
+    }
+    print::line(&print::record(&rows).to_string())
 }
 
 /// Runs `context pin`.

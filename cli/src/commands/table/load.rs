@@ -23,7 +23,8 @@ use crate::workload::dump;
 /// Make a table from what `dump` printed
 ///
 /// The keys must ascend, as in a dump, unless --sort is given; then of several values for one key the
-/// last one counts. Whether the input is JSON lines or binary is seen from its first line.
+/// last one counts. Whether the input is JSON lines, CSV or binary is seen from its first line: that of CSV names
+/// its columns, of which key and value are read, or those in hexadecimal that `dump --format csv` prints.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Folder of the store

@@ -16,7 +16,7 @@ use crate::print::records;
 use crate::print::{self, Format, Output};
 use crate::progress::{Progress, Unit};
 use crate::text::view::View;
-use crate::text::{self, Notation};
+use crate::text::{self, Notation, joined};
 use crate::workload::dump;
 
 /// Entries of a dump between two looks at how far it is.
@@ -131,7 +131,16 @@ fn shown(view: Option<View>, notation: Notation, value: &[u8]) -> String {
 /// Prints a value of any length in little memory.
 fn raw(value: &Value) -> std::result::Result<(), Failure> {
     let mut out = io::stdout().lock();
-    let mut piece = vec![0; PIECE_BYTES];
+    let mut piece = vec![0; PIECE_BYTES.min(value.len() as usize)];
+    value.read_at(0, &mut piece)?;
+    // Its beginning tells whether it is one.
+    if joined::is_row(&piece) {
+        let row = value.read()?;
+        for part in joined::parts(&row).unwrap_or_default() {
+            out.write_all(part)?;
+        }
+        return Ok(out.flush()?);
+    }
     let mut at = 0;
     while at < value.len() {
         let read = value.read_at(at, &mut piece)?;
@@ -246,6 +255,14 @@ pub fn dump(arguments: &Dump) -> Outcome {
     if arguments.binary {
         let mut writer = dump::Writer::new(out)?;
         while reader.advance()? {
+            if joined::parts(&reader.value).is_some() {
+                let key = notation.show(&reader.key);
+                return Err(Error::invalid(format!(
+                    "the value of {key} waits for upserts that only the program of this store can join, and a binary \
+                     dump has no form for that: leave --binary out, or let the program read the table"
+                ))
+                .into());
+            }
             writer.add(&reader.key, &reader.value)?;
             tell(reader.count);
         }

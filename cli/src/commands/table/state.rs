@@ -1,12 +1,12 @@
-//! `varvite table list`, `drop`, `rename` and `restore`: which tables the state of a store has.
+//! `varvite table list`, `create`, `drop`, `rename` and `restore`: which tables the state of a store has.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use varvite::{Error, Kind, Result, Session, SessionOptions, Verify};
+use varvite::{Error, Kind, Lookups, Result, Session, SessionOptions, TableOptions, Verify};
 
-use super::change::{Base, Change, Making, Saved};
+use super::change::{Base, Change, Making, Saved, built_in};
 use crate::exit::{Outcome, Verdict};
 use crate::print::records;
 use crate::print::{self, Format};
@@ -20,6 +20,26 @@ pub struct List {
     /// List this snapshot [default: the live tables, or without any the newest head or only snapshot]
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
+}
+
+/// Make an empty table
+#[derive(Debug, Args)]
+pub struct Create {
+    /// Folder of the store
+    store: PathBuf,
+    /// Its name, which no table has
+    table: String,
+    #[command(flatten)]
+    making: Making,
+    /// Its merge operator: add-u64, max or append
+    #[arg(long, value_name = "NAME")]
+    operator: Option<String>,
+    /// Lookups will nearly always find something: no filter for what is in the last level
+    #[arg(long)]
+    mostly_hit: bool,
+    /// Values of at least so many bytes go to blob files [default: 65537]
+    #[arg(long, value_name = "BYTES")]
+    blob_min: Option<u32>,
 }
 
 /// Drop a table with all that is in it; snapshots keep what they have
@@ -167,6 +187,28 @@ pub fn list(arguments: &List, format: Format) -> Outcome {
         }
     }
     Ok(Verdict::Yes)
+}
+
+/// Runs `create`.
+pub fn create(arguments: &Create, format: Format) -> Outcome {
+    let mut change = Change::making(&arguments.store, &arguments.making)?;
+    if let Err(error) = add_empty(&mut change, arguments) {
+        change.give_up(&arguments.store);
+        return Err(error.into());
+    }
+    done(&change.save()?, &arguments.table, "created", format)
+}
+
+fn add_empty(change: &mut Change, arguments: &Create) -> Result<()> {
+    change.is_free(&arguments.table)?;
+    let options = TableOptions {
+        operator: arguments.operator.as_deref().map(built_in).transpose()?,
+        lookups: if arguments.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed },
+        blob_min_bytes: arguments.blob_min,
+        ..TableOptions::default()
+    };
+    let table = change.session.create_table(&arguments.table, options)?;
+    change.add(table)
 }
 
 /// Runs `drop`.

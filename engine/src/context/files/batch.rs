@@ -339,6 +339,29 @@ impl<'a> Batch<'a> {
         Ok(tag.map(|tag| (tag, Settled { base, form: Form::Patch(since) })))
     }
 
+    /// Adds what is live of `slot`, unless its bytes will be within its parent, and returns what to put in
+    /// its place.
+    pub(crate) fn put_apart(&mut self, slot: &Slot) -> Result<Slot> {
+        Ok(match slot {
+            Slot::Node(node) if !entry::is_surely_embedded(node) => {
+                Slot::StoredNode(self.put_tree(node)?)
+            }
+            Slot::Value(value) => {
+                self.put_value(value, &hash::value(value))?;
+                Slot::StoredValue(self.placed.value(value))
+            }
+            _ => slot.clone(),
+        })
+    }
+
+    /// What to put in the place of `slot`, if it was added.
+    pub(crate) fn placed(&self, slot: &Slot) -> Option<Slot> {
+        match slot {
+            Slot::Node(node) => self.placed.has(Arc::as_ptr(node)).then(|| self.placed.slot(node)),
+            _ => None,
+        }
+    }
+
     fn put_value(&mut self, value: &Arc<[u8]>, hash: &Hash) -> Result<()> {
         if self.placed.values.contains_key(&value.as_ptr()) {
             return Ok(());
@@ -405,15 +428,12 @@ impl Written {
                 // A chain seldom looks back: the piece that this one replaces makes room at once.
                 pack.objects.take(old.offset);
                 pack.hashes.take(old.offset);
+                pack.evicted_hashes.forget(old.offset);
                 // An offset that comes later is one of before a clearing.
                 is_hot = base.offset.checked_sub(old.offset).is_some_and(|far| far < HOT_BYTES);
             }
             if hashes.len() > 1 {
-                if own.is_spread() {
-                    pack.hashes.insert_dear(base.offset, hashes);
-                } else {
-                    pack.hashes.insert(base.offset, hashes);
-                }
+                pack.keep_hashes(base.offset, hashes, own.is_spread());
             }
             // Small ones at the ends of paths are searched in their records.
             let small = if node.leads_on() { SMALL_BODY } else { MIDDLING_BODY };

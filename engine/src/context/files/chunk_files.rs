@@ -81,7 +81,7 @@ impl Chunk {
 
     /// What a collection left of it, `chain` being the checksum of its last batch.
     pub(crate) fn collected(cache: &Cache, store: u64, epoch: u64, row: &Row) -> Chunk {
-        let Row { number, base, length, chain, state } = *row;
+        let Row { number, base, length, chain, state, .. } = *row;
         let mut chunk = Chunk::new(cache, store, epoch, number, base, length);
         if let State::Sparse(SparseFile { generation, bytes, .. }) = state {
             chunk.path = paths::sparse_chunk(epoch, number, generation);
@@ -238,6 +238,11 @@ impl Files {
 
     pub(crate) fn disk(&self) -> &dyn Disk {
         &*self.disk
+    }
+
+    /// The same, for another owner.
+    pub(crate) fn shared_disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
     }
 
     /// How many files an opening opens at once.

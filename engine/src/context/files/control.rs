@@ -32,6 +32,8 @@ pub(crate) const BRANCHES_BYTES_MAX: usize = 16 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) number: u64,
+    /// How many chunks with numbers from that on it stands for: more than one only of those that are gone.
+    pub(crate) count: u64,
     pub(crate) base: u64,
     /// Logical bytes; of the last one those before the checkpoint.
     pub(crate) length: u64,
@@ -104,7 +106,7 @@ pub(crate) struct Control {
     pub(crate) is_paused: bool,
     /// Logical offsets of the commits that each collection keeps, ascending.
     pub(crate) pins: Vec<u64>,
-    /// The chunks up to that of the checkpoint, without a gap; never empty.
+    /// The chunks up to that of the checkpoint, without a gap between those of two rows; never empty.
     pub(crate) chunks: Vec<Row>,
     /// Branches as of the checkpoint, by name.
     pub(crate) branches: Vec<(Vec<u8>, Hash)>,
@@ -133,7 +135,14 @@ impl Control {
             collections: 0,
             is_paused: false,
             pins: Vec::new(),
-            chunks: vec![Row { number: 0, base: 0, length, chain: 0, state: State::Whole }],
+            chunks: vec![Row {
+                number: 0,
+                count: 1,
+                base: 0,
+                length,
+                chain: 0,
+                state: State::Whole,
+            }],
             branches: Vec::new(),
         }
     }
@@ -145,9 +154,35 @@ impl Control {
 
     /// A place as a logical offset, if its chunk is there.
     pub(crate) fn offset_of(&self, place: Place) -> Option<u64> {
-        let index = place.chunk.checked_sub(self.chunks[0].number)?;
-        let row = self.chunks.get(usize::try_from(index).ok()?)?;
+        let row = self.row(place.chunk).filter(|row| row.number == place.chunk)?;
         Some(row.base + place.position.offset)
+    }
+
+    /// Where the row of chunk `number` is in the table, if it is there.
+    pub(crate) fn place_of(&self, number: u64) -> Option<usize> {
+        let after = self.chunks.partition_point(|row| row.number <= number);
+        let place = after.checked_sub(1)?;
+        (number - self.chunks[place].number < self.chunks[place].count).then_some(place)
+    }
+
+    /// The row of chunk `number`, or that which stands for it and others.
+    pub(crate) fn row(&self, number: u64) -> Option<&Row> {
+        self.place_of(number).map(|place| &self.chunks[place])
+    }
+
+    /// Leaves out rows at the front whose chunks are gone, and makes one row of those between two others.
+    pub(crate) fn join_gone(&mut self) {
+        let gone = self.chunks.iter().take_while(|row| row.state == State::Gone).count();
+        self.chunks.drain(..gone);
+        self.chunks.dedup_by(|row, before| {
+            let both = row.state == State::Gone && before.state == State::Gone;
+            if both {
+                before.count += row.count;
+                before.length += row.length;
+                before.chain = 0;
+            }
+            both
+        });
     }
 
     /// The checkpoint as a logical offset, also when chunks were added since.
@@ -188,6 +223,10 @@ impl Control {
                 State::Gone => (3, None),
             };
             out.varint(row.length << 3 | state);
+            if row.state == State::Gone {
+                out.varint(row.count);
+                continue;
+            }
             out.u32(row.chain);
             if let Some(sparse) = sparse {
                 out.varint(sparse.generation);
@@ -346,8 +385,11 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
     let shift = if is_first { 2 } else { 3 };
     for _ in 0..count {
         let at = from.clone();
-        let (head, chain) = (from.varint()?, from.u32()?);
-        let state = match head & ((1 << shift) - 1) {
+        let head = from.varint()?;
+        let (length, state) = (head >> shift, head & ((1 << shift) - 1));
+        let stands = if state == 3 && !is_first { from.varint()? } else { 1 };
+        let chain = if state == 3 && !is_first { 0 } else { from.u32()? };
+        let state = match state {
             0 => State::Whole,
             1 if !is_first => State::Sparse(SparseFile {
                 generation: from.varint()?,
@@ -367,9 +409,13 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
                 ));
             }
         };
-        let length = head >> shift;
-        rows.push(Row { number, base, length, chain, state });
-        number += 1;
+        if !(1..=length).contains(&stands) {
+            return Err(
+                at.corrupt("a chunk of a byte at least", format_args!("{stands} of {length}"))
+            );
+        }
+        rows.push(Row { number, count: stands, base, length, chain, state });
+        number += stands;
         base = chunk_end(base, length)
             .filter(|_| length > 0)
             .ok_or_else(|| at.corrupt("the length of a chunk that ends below 2^61", length))?;
@@ -394,7 +440,8 @@ mod tests {
     use crate::file::append::Position;
 
     fn row(number: u64, base: u64, length: u64, state: State) -> Row {
-        Row { number, base, length, chain: 7, state }
+        let chain = if state == State::Gone { 0 } else { 7 };
+        Row { number, count: 1, base, length, chain, state }
     }
 
     #[test]
@@ -410,7 +457,7 @@ mod tests {
             is_paused: true,
             pins: vec![77, 130],
             chunks: vec![
-                row(3, 5, 50, State::Gone),
+                Row { number: 1, count: 3, ..row(3, 5, 50, State::Gone) },
                 row(4, 55, 60, State::Sparse(SparseFile { generation: 2, bytes: 5_000, sum: 9 })),
                 row(5, 115, 30, State::Lower),
                 row(6, 145, 40, State::Whole),
@@ -427,6 +474,31 @@ mod tests {
         }
         for length in 0..bytes.len() {
             assert!(Control::decode("control", &bytes[..length]).is_err());
+        }
+    }
+
+    #[test]
+    fn one_row_stands_for_chunks_that_are_gone_between_two_that_are_there() {
+        let mut control = Control::empty(5, Configuration::TEZOS, Index::Minimal, 0);
+        let states =
+            [State::Gone, State::Lower, State::Gone, State::Gone, State::Gone, State::Whole];
+        control.chunks = (0..).zip(states).map(|(at, state)| row(at, at * 40, 40, state)).collect();
+        control.join_gone();
+        let numbers = |control: &Control| -> Vec<(u64, u64, u64)> {
+            control.chunks.iter().map(|row| (row.number, row.count, row.length)).collect()
+        };
+        let joined = [(1, 1, 40), (2, 3, 120), (5, 1, 40)];
+        assert_eq!(numbers(&control), joined);
+        let places: Vec<_> = (0..7).map(|number| control.place_of(number)).collect();
+        assert_eq!(places, [None, Some(0), Some(1), Some(1), Some(1), Some(2), None]);
+        control.join_gone();
+        assert_eq!(numbers(&control), joined);
+        let position = Position { offset: 40, sequence: 2, chain: 7 };
+        control.checkpoint = Place { chunk: 5, position, before: 35 };
+        assert_eq!(Control::decode("control", &control.encode()).unwrap(), control);
+        for stands in [0, 121] {
+            control.chunks[1].count = stands;
+            assert!(Control::decode("control", &control.encode()).is_err());
         }
     }
 

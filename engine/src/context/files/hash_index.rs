@@ -7,6 +7,7 @@
 //! Format document: `docs/format/hash-index.md`.
 
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::chunk::Place;
@@ -19,6 +20,7 @@ use crate::disk::subfolder::{Subfolder, Traffic};
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
+use crate::sync::{Mutex, lock};
 use crate::table::{
     Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table, TableOptions, View,
 };
@@ -87,6 +89,8 @@ struct Tables {
     objects: Table,
     /// The snapshot that they come from or were last saved as.
     saved: Option<String>,
+    /// Entries were removed since.
+    is_swept: bool,
 }
 
 /// See the module.
@@ -120,6 +124,20 @@ pub(crate) struct HashIndex {
     warnings: Vec<String>,
 }
 
+/// How far a walk over all objects has come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sweep {
+    after: Option<Hash>,
+}
+
+/// What a part of such a walk did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Swept {
+    pub(crate) seen: usize,
+    pub(crate) removed: usize,
+    pub(crate) is_done: bool,
+}
+
 /// A moment of one kind of entries: lookups in it wait for nobody.
 pub(crate) struct Entries {
     /// The answer, where memory has it.
@@ -128,12 +146,49 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
+    fn of(view: &View) -> Entries {
+        Entries { known: None, view: Some(view.clone()) }
+    }
+
     /// The logical offset of the record with this hash.
     pub(crate) fn get(&self, hash: &Hash) -> Result<Option<u64>> {
         match (&self.view, self.known) {
             (Some(view), None) => view.get(hash)?.map(|value| offset(&value)).transpose(),
             (_, known) => Ok(known),
         }
+    }
+}
+
+/// A moment of all entries, for many lookups.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    /// Commits and objects: lookups wait for nobody. `None` where not all are in tables: whoever looks up
+    /// waits for whoever changes the index.
+    views: Option<[View; 2]>,
+}
+
+impl Lookup {
+    /// See [`HashIndex::commits`]. `Invalid` while the index is being made again.
+    pub(crate) fn commits(&self, hash: &Hash, index: &Mutex<HashIndex>) -> Result<Entries> {
+        match &self.views {
+            Some([commits, _]) => Ok(Entries::of(commits)),
+            None => Self::whole(&lock(index)).map(|index| index.commits(hash)),
+        }
+    }
+
+    /// See [`HashIndex::objects`]. `Invalid` while the index is being made again.
+    pub(crate) fn objects(&self, hash: &Hash, index: &Mutex<HashIndex>) -> Result<Entries> {
+        match &self.views {
+            Some([_, objects]) => Ok(Entries::of(objects)),
+            None => Self::whole(&lock(index)).map(|index| index.objects(hash)),
+        }
+    }
+
+    fn whole(index: &HashIndex) -> Result<&HashIndex> {
+        if index.behind {
+            return Err(Error::invalid("the index is to be made again by the store that writes"));
+        }
+        Ok(index)
     }
 }
 
@@ -272,7 +327,8 @@ impl HashIndex {
             return self.empty_tables(session);
         }
         let (commits, objects) = (snapshot.take("commits")?, snapshot.take("objects")?);
-        self.tables = Some(Tables { session, commits, objects, saved: Some(name) });
+        self.tables =
+            Some(Tables { session, commits, objects, saved: Some(name), is_swept: false });
         self.covered = covered;
         self.reached = covered.place;
         Ok(())
@@ -285,7 +341,7 @@ impl HashIndex {
         let [commits, objects] = self.table_options();
         let commits = session.create_table("commits", commits)?;
         let objects = session.create_table("objects", objects)?;
-        self.tables = Some(Tables { session, commits, objects, saved: None });
+        self.tables = Some(Tables { session, commits, objects, saved: None, is_swept: false });
         Ok(())
     }
 
@@ -438,6 +494,13 @@ impl HashIndex {
         Entries { known, view: self.tables.as_ref().map(|tables| tables.objects.view()) }
     }
 
+    /// A moment of all entries. O(1).
+    pub(crate) fn lookup(&self) -> Lookup {
+        let is_all = self.unsettled() == 0 && !self.behind;
+        let tables = self.tables.as_ref().filter(|_| is_all);
+        Lookup { views: tables.map(|tables| [tables.commits.view(), tables.objects.view()]) }
+    }
+
     /// Those of `hashes` that are objects of the store. One batch of lookups.
     pub(crate) fn known_objects(&self, hashes: &[Hash]) -> Result<HashMap<Hash, u64>> {
         let mut known = HashMap::new();
@@ -504,6 +567,43 @@ impl HashIndex {
         Ok(())
     }
 
+    /// Looks at the next objects, at most `most`, and removes those of which `goes` says so by their offset.
+    /// One seek, one page for some 90 of them, and an update.
+    pub(crate) fn sweep(
+        &mut self,
+        sweep: &mut Sweep,
+        most: usize,
+        goes: impl Fn(u64) -> bool,
+    ) -> Result<Swept> {
+        let mut swept = Swept { seen: 0, removed: 0, is_done: true };
+        let Some(tables) = self.tables.as_mut().filter(|_| !self.read_only) else {
+            return Ok(swept);
+        };
+        let from = sweep.after.as_ref().map_or(Bound::Unbounded, |hash| Bound::Excluded(&hash[..]));
+        let mut cursor = tables.objects.cursor(from, Bound::Unbounded)?;
+        let (mut batch, mut last) = (Batch::new(), None);
+        while swept.seen < most
+            && let Some((key, value)) = cursor.next()?
+        {
+            swept.seen += 1;
+            if goes(offset(value)?) {
+                batch.delete(key);
+                swept.removed += 1;
+            }
+            last = Hash::try_from(key).ok();
+        }
+        drop(cursor);
+        if swept.removed > 0 {
+            tables.objects.update(&batch)?;
+            self.covered.objects = self.covered.objects.saturating_sub(swept.removed as u64);
+            self.unsaved += swept.removed as u64;
+            tables.is_swept = true;
+        }
+        swept.is_done = swept.seen < most;
+        sweep.after = last.or(sweep.after);
+        Ok(swept)
+    }
+
     /// Saves what is known as all of the pack up to `place`, which is durable.
     pub(crate) fn save(&mut self, place: Place) -> Result<()> {
         (self.unsaved, self.tried) = (0, place);
@@ -514,7 +614,7 @@ impl HashIndex {
         self.settle()?;
         let Some(tables) = &mut self.tables else { return Ok(()) };
         let covered = Covered { place, ..self.covered };
-        if tables.saved.is_some() && covered == self.covered {
+        if tables.saved.is_some() && covered == self.covered && !tables.is_swept {
             return Ok(());
         }
         let number = match &tables.saved {
@@ -529,7 +629,7 @@ impl HashIndex {
             tables: &[&tables.commits, &tables.objects],
         };
         tables.session.save_snapshot(&name, content)?;
-        self.covered = covered;
+        (self.covered, tables.is_swept) = (covered, false);
         if let Some(old) = tables.saved.replace(name) {
             tables.session.delete_snapshot(&old)?;
         }

@@ -24,11 +24,12 @@ use crate::file::append::HEAD;
 use crate::format::codec::Decoder;
 use crate::format::header;
 
-/// What looking at a record costs beside its bytes: one of many in order, one by itself, and one of a node
-/// that is put together from patches. Copying a byte costs one.
+/// What looking at a record costs beside its bytes, and each reference that it has: one of many in order, one
+/// by itself, and one of a node that is put together from patches. Copying a byte costs one.
 const LOOK: u64 = 256;
-const VISIT: u64 = 1024;
-const PATCHED: u64 = 8192;
+const VISIT: u64 = 512;
+const PATCHED: u64 = 4096;
+const REFERENCE: u64 = 32;
 
 /// A mark in one word.
 fn mark(offset: u64, is_object: bool) -> u64 {
@@ -115,6 +116,17 @@ impl Marks {
             Stage::Roots(passed, _) => self.old.len() + self.whole.len() - passed,
             Stage::Below(left) | Stage::In(left, _) => *left,
         }
+    }
+
+    /// Bytes of `chunks`, which are those of the pack, that it has still to pass.
+    pub(crate) fn left_bytes(&self, chunks: &[Arc<Chunk>]) -> u64 {
+        let (end, whole) = match &self.stage {
+            Stage::Roots(passed, _) => (self.edge, &self.whole[*passed..]),
+            Stage::Below(0) => (0, &[][..]),
+            Stage::Below(left) | Stage::In(left, _) => (self.old[left - 1].base + 1, &[][..]),
+        };
+        let old = chunks.iter().take_while(|chunk| chunk.base < end);
+        old.chain(whole).map(|chunk| chunk.end()).sum()
     }
 
     /// Keeps the object at `offset` and all that it reaches.
@@ -208,7 +220,7 @@ impl Marks {
             let bytes = walk.reader.record(place, false)?;
             let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
             spent += look(pack, &chunk.path, mark(offset, is_object), &record, &mut found)?;
-            spent += (walk.reader.read - before) / 8;
+            spent += (walk.reader.read - before) / 8 + found.len() as u64 * REFERENCE;
             // Passed once it was looked at: a read that fails is done again.
             walk.at = distance;
             for mark in found.drain(..) {
@@ -224,10 +236,11 @@ impl Marks {
         let looked =
             pack.record(mark >> 1, |file, _, record| look(pack, file, mark, record, &mut found));
         let cost = looked.inspect_err(|_| self.late.push(mark))?;
+        let cost = cost + PATCHED + found.len() as u64 * REFERENCE;
         for mark in found {
             self.note(mark);
         }
-        Ok(cost + PATCHED)
+        Ok(cost)
     }
 
     /// Looks at a page of a sparse chunk from the target on; returns the cost.
@@ -313,7 +326,7 @@ impl Marks {
                 "a longer one",
             ));
         }
-        let cost = cost + (reader.read - before) / 8;
+        let cost = cost + (reader.read - before) / 8 + found.len() as u64 * REFERENCE;
         self.keep_all(&chunk, [offset]);
         for mark in found {
             self.note(mark);
@@ -394,8 +407,10 @@ fn look(
         let base = take_reference(&mut Decoder::new(file, 0, record.body), offset)?;
         found.push(mark(base, false));
         if is_object {
-            children(&pack.read_node(offset)?, found)?;
-            return Ok(cost + PATCHED);
+            let node = pack.read_node(offset)?;
+            children(&node, found)?;
+            let patches = node.base.map_or(0, |base| base.patches);
+            return Ok(cost + PATCHED * (1 + u64::from(patches)));
         }
     } else if is_object {
         each_reference(file, 0, offset, record, &mut |offset| found.push(mark(offset, true)))?;

@@ -9,8 +9,10 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
 use super::chunk_files::{Chunk, Files};
-use super::control::Control;
+use super::control::{Control, Row};
+use super::evicted_hashes::EvictedHashes;
 use super::patch::{self, PATCHES_MAX};
+use super::paths;
 use super::record::{self, Read, Record, Tag};
 use super::sparse::{self, KeptRecord, State};
 use crate::cache::{Cache, CachedPage, PAGE};
@@ -18,6 +20,7 @@ use crate::context::hash::Hash;
 use crate::context::observer::{self, Meter};
 use crate::context::options::Options;
 use crate::context::pieces::changes::{Changes, Form, Since};
+use crate::context::pieces::digest;
 use crate::context::pieces::kept::Kept;
 use crate::context::pieces::node::{Base, Load, Node, Scan, Slot};
 use crate::context::pieces::object_cache::ObjectCache;
@@ -65,6 +68,8 @@ pub(crate) struct Pack {
     pub(crate) objects: ObjectCache<Kept>,
     /// The hashes of the children of nodes.
     pub(crate) hashes: ObjectCache<Vec<Hash>>,
+    /// Those of them that were dear and had to go.
+    pub(crate) evicted_hashes: EvictedHashes,
     /// Small directories that were looked at, and pages.
     recent_nodes: Recent,
     recent_pages: Recent,
@@ -117,14 +122,23 @@ fn collected(offset: u64) -> Error {
 impl Pack {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
-        store: u64,
+        (store, epoch): (u64, u64),
         cache: Arc<Cache>,
         options: &Options,
     ) -> Pack {
-        Pack::over(Arc::new(Files::new(disk, store, options.max_open_files)), store, cache, options)
+        let path = paths::evicted_hashes(epoch);
+        let evicted = EvictedHashes::new(Arc::clone(&disk), path, options.hashes_file_bytes);
+        let files = Arc::new(Files::new(disk, store, options.max_open_files));
+        Pack::over(files, store, cache, options, evicted)
     }
 
-    fn over(files: Arc<Files>, store: u64, cache: Arc<Cache>, options: &Options) -> Pack {
+    fn over(
+        files: Arc<Files>,
+        store: u64,
+        cache: Arc<Cache>,
+        options: &Options,
+        evicted_hashes: EvictedHashes,
+    ) -> Pack {
         Pack {
             meter: options.observer.clone().map(Meter::new),
             tree_bytes: options.tree_bytes,
@@ -138,6 +152,7 @@ impl Pack {
             cache,
             objects: ObjectCache::new(options.objects_bytes),
             hashes: ObjectCache::new(options.hashes_bytes),
+            evicted_hashes,
             recent_nodes: Recent::new(RECENT_NODES),
             recent_pages: Recent::new(RECENT_PAGES),
         }
@@ -148,7 +163,8 @@ impl Pack {
         let cache = Cache::new(options.pages_bytes.min(UNCACHED_BYTES));
         let objects_bytes = options.objects_bytes.min(UNCACHED_BYTES);
         let options = Options { objects_bytes, hashes_bytes: 0, observer: None, ..options.clone() };
-        let pack = Pack::over(Arc::clone(&self.files), self.store, cache, &options);
+        let no_file = EvictedHashes::new(self.files.shared_disk(), String::new(), 0);
+        let pack = Pack::over(Arc::clone(&self.files), self.store, cache, &options, no_file);
         for chunk in self.chunks() {
             pack.add_chunk(Arc::new(chunk.again(pack.cache())));
         }
@@ -184,9 +200,15 @@ impl Pack {
         Some(std::mem::replace(&mut chunks[place], chunk))
     }
 
-    /// Forgets the chunks before `first`, which are gone.
-    pub(crate) fn forget_chunks(&self, first: u64) {
-        lock(&self.chunks).retain(|chunk| chunk.number >= first);
+    /// Forgets chunks that are gone and before all of `rows`, or for which one of those stands.
+    pub(crate) fn forget_chunks(&self, rows: &[Row]) {
+        lock(&self.chunks).retain(|chunk| {
+            let after = rows.partition_point(|row| row.number <= chunk.number);
+            let row = after.checked_sub(1).map(|place| &rows[place]);
+            row.is_some_and(|row| {
+                chunk.number == row.number || chunk.number >= row.number + row.count
+            })
+        });
     }
 
     /// Does `read`, again when a file is missing because a writer beside this one has put another into its
@@ -218,19 +240,19 @@ impl Pack {
         if control.store != self.store || !is_ours {
             return false;
         }
-        let first = control.chunks[0].number;
-        let mut found = chunks[0].number < first;
+        let mut found = chunks[0].number < control.chunks[0].number;
         for chunk in &chunks {
-            let row =
-                chunk.number.checked_sub(first).and_then(|at| control.chunks.get(at as usize));
-            if let Some(row) = row.filter(|row| row.state != chunk.state && row.base == chunk.base)
-            {
+            let row = control.row(chunk.number);
+            let is_same = |row: &&Row| {
+                row.state != chunk.state && (row.base == chunk.base || row.state == State::Gone)
+            };
+            if let Some(row) = row.filter(is_same) {
                 let fresh = Chunk::collected(&self.cache, self.store, control.epoch, row);
                 self.swap_chunk(Arc::new(fresh));
                 found = true;
             }
         }
-        self.forget_chunks(first);
+        self.forget_chunks(&control.chunks);
         self.swaps.fetch_add(u64::from(found), Ordering::AcqRel);
         found
     }
@@ -238,9 +260,8 @@ impl Pack {
     /// Chunk `number`, if it is there and whole.
     pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Chunk>> {
         let chunks = lock(&self.chunks);
-        // They are numbered without a gap.
-        let index = number.checked_sub(chunks.first()?.number)?;
-        chunks.get(usize::try_from(index).ok()?).filter(|chunk| chunk.is_whole()).map(Arc::clone)
+        let index = chunks.binary_search_by_key(&number, |chunk| chunk.number).ok()?;
+        Some(&chunks[index]).filter(|chunk| chunk.is_whole()).map(Arc::clone)
     }
 
     pub(crate) fn chunks(&self) -> Vec<Arc<Chunk>> {
@@ -520,6 +541,24 @@ impl Pack {
         })
     }
 
+    /// Keeps the hashes of the children of the node at `offset`: those that are dear, because each would be a
+    /// read, in a file once memory has no room for them.
+    pub(crate) fn keep_hashes(&self, offset: u64, hashes: Vec<Hash>, is_dear: bool) {
+        self.hashes.insert_as(offset, hashes, is_dear, &mut |offset, hashes| {
+            self.evicted_hashes.put(offset, &hashes);
+        });
+    }
+
+    /// The hashes of the children of `node` at `offset` that went to a file, if they are what its record says.
+    fn evicted_hashes_of(&self, offset: u64, node: &Node) -> Option<Vec<Hash>> {
+        let hashes = self.evicted_hashes.get(offset, node.width())?;
+        if node.hash.get() == Some(&digest::of_children(node, &hashes)) {
+            return Some(hashes);
+        }
+        self.evicted_hashes.forget(offset);
+        None
+    }
+
     /// Keeps the node at `offset` in the cache.
     fn keep(&self, offset: u64, node: Node) -> Arc<Node> {
         let mut node = Arc::new(node);
@@ -595,7 +634,7 @@ impl Load for Pack {
         let hashes = self
             .hashes
             .get_with(offset, |hashes| (hashes.len() == node.width()).then(|| hashes.clone()));
-        if let Some(hashes) = hashes.flatten() {
+        if let Some(hashes) = hashes.flatten().or_else(|| self.evicted_hashes_of(offset, &node)) {
             node.hashes().put(hashes);
         }
         Ok(node)

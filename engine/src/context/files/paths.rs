@@ -36,6 +36,17 @@ pub(crate) fn sparse_identity(store: u64, epoch: u64, number: u64, generation: u
     combine(chunk_identity(store, epoch, number), generation)
 }
 
+/// The hashes of children of `epoch` that memory has no room for, until the file has no name any more.
+pub(crate) fn evicted_hashes(epoch: u64) -> String {
+    format!("{epoch:04}.hashes")
+}
+
+/// Whether a file of this name is [`evicted_hashes`] of some epoch.
+pub(crate) fn is_evicted_hashes(name: &str) -> bool {
+    let epoch = name.strip_suffix(".hashes").and_then(|epoch| epoch.parse().ok());
+    epoch.is_some_and(|epoch| evicted_hashes(epoch) == name)
+}
+
 /// Epoch, number and, of a sparse one, generation of the chunk called `name`, if it is one.
 pub(crate) fn parse_chunk(name: &str) -> Option<(u64, u64, Option<u64>)> {
     let (epoch, rest) = name.strip_suffix(".pack")?.split_once('-')?;
@@ -62,6 +73,7 @@ mod tests {
             let sparse = sparse_chunk(epoch, number, 12);
             assert_eq!(parse_chunk(&sparse), Some((epoch, number, Some(12))));
         }
+        assert!(is_evicted_hashes(&evicted_hashes(12)) && !is_evicted_hashes("12.hashes"));
         for name in [
             "control",
             "lock",

@@ -14,7 +14,7 @@ use crate::disk::Disk;
 use crate::error::Result;
 
 /// What copying a record costs beside its bytes.
-const COPIED: u64 = 64;
+const COPIED: u64 = 128;
 
 /// A sparse chunk that perhaps holds nothing but what stays.
 #[derive(Debug)]

@@ -296,6 +296,13 @@ fn keep(node: &Node, children: Vec<Hash>) {
     }
 }
 
+/// The hash of `node`, if those of its children are `children`, one for each.
+pub(crate) fn of_children(node: &Node, children: &[Hash]) -> Hash {
+    let mut bytes = Vec::new();
+    put_node(&mut bytes, node, children);
+    hash::hash(&bytes)
+}
+
 /// The pre-image of a node whose children have the hashes `children`.
 fn put_node(out: &mut Vec<u8>, node: &Node, children: &[Hash]) {
     match &node.body {

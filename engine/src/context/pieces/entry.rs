@@ -81,7 +81,7 @@ pub(crate) fn put_entry(
 }
 
 /// The first byte of an entry, and its name if it has one.
-fn put_name(out: &mut Encoder, what: u8, name: Option<&[u8]>) {
+pub(crate) fn put_name(out: &mut Encoder, what: u8, name: Option<&[u8]>) {
     match name {
         None => out.u8(what),
         Some(name) if (1..=6).contains(&name.len()) && !(name.len() >= 4 && is_hex(name)) => {
@@ -98,6 +98,24 @@ fn put_name(out: &mut Encoder, what: u8, name: Option<&[u8]>) {
             out.bytes_with_length(name);
         }
     }
+}
+
+/// Takes an entry's first byte and its name, which is appended to `out`, and returns what is left of the
+/// byte. `Corrupt` when [`put_name`] writes the name in another form.
+pub(crate) fn take_only_name(decoder: &mut Decoder<'_>, out: &mut Vec<u8>) -> Result<u8> {
+    let start = decoder.clone();
+    let (first, before) = (decoder.u8()?, out.len());
+    take_name(decoder, first)?.append_to(out);
+    let name = &out[before..];
+    let form = match name.len() {
+        length if length >= 4 && is_hex(name) => NAME_HEX,
+        length @ 1..=6 => length as u8,
+        _ => NAME_LONG,
+    };
+    if first >> 5 != form {
+        return Err(start.corrupt("a name in its shortest form", "another form"));
+    }
+    Ok(first & 31)
 }
 
 /// Bytes that [`put_name`] takes.

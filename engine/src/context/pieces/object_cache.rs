@@ -116,25 +116,28 @@ impl<T: Held> ObjectCache<T> {
 
     /// Keeps what is for an offset, which is never 0.
     pub(crate) fn insert(&self, offset: u64, node: T) {
-        self.insert_as(offset, node, false);
+        self.insert_as(offset, node, false, &mut |_, _| {});
     }
 
-    /// The same for what is dear.
-    pub(crate) fn insert_dear(&self, offset: u64, node: T) {
-        self.insert_as(offset, node, true);
-    }
-
-    fn insert_as(&self, offset: u64, node: T, is_dear: bool) {
+    /// The same for what may be dear; `evicted` gets what is dear and goes.
+    pub(crate) fn insert_as(
+        &self,
+        offset: u64,
+        node: T,
+        is_dear: bool,
+        evicted: &mut dyn FnMut(u64, T),
+    ) {
         let bytes = node.bytes() as u64;
         let most = (self.budget_bytes / 4).min(u32::MAX.into());
         let Some(set) = self.set(offset).filter(|_| bytes <= most) else { return };
-        let (evicted, freed) = {
+        let (gone, freed) = {
             let mut set = lock(set);
             if set.offsets.contains(&offset) {
                 return;
             }
             let free = set.offsets.iter().position(|known| *known == 0);
             let way = free.unwrap_or_else(|| set.victim());
+            let gone = set.is_dear(way).then_some(set.offsets[way]);
             let freed = self.forget(&mut set, way);
             set.offsets[way] = offset;
             set.bytes[way] = bytes as u32;
@@ -142,14 +145,17 @@ impl<T: Held> ObjectCache<T> {
             if is_dear {
                 self.dear_bytes.fetch_add(bytes, Ordering::Relaxed);
             }
-            (set.held[way].replace(node), freed)
+            let before = set.held[way].replace(node);
+            (gone.zip(before), freed)
         };
-        drop(evicted);
+        if let Some((offset, node)) = gone {
+            evicted(offset, node);
+        }
         let mut total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.bytes.fetch_sub(freed, Ordering::Relaxed);
         total -= freed;
         while total > self.budget_bytes {
-            total = self.make_room();
+            total = self.make_room(evicted);
         }
     }
 
@@ -168,7 +174,7 @@ impl<T: Held> ObjectCache<T> {
     /// Empties a way but for what it holds; returns what that takes.
     fn forget(&self, set: &mut Set<T>, way: usize) -> u64 {
         let bytes = u64::from(std::mem::take(&mut set.bytes[way]));
-        if set.dear & 1 << way != 0 {
+        if set.is_dear(way) {
             self.dear_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         set.offsets[way] = 0;
@@ -179,22 +185,28 @@ impl<T: Held> ObjectCache<T> {
 
     /// Evicts what the set under the hand has that was not used, dear ones only when others take less than
     /// an eighth; returns what is taken afterwards.
-    fn make_room(&self) -> u64 {
+    fn make_room(&self, evicted: &mut dyn FnMut(u64, T)) -> u64 {
         let dear_bytes = self.dear_bytes.load(Ordering::Relaxed);
         let spares_dear = dear_bytes < self.budget_bytes - self.budget_bytes / 8;
         let index = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len() as u64;
-        let mut freed: [Option<T>; WAYS] = [const { None }; WAYS];
+        let mut freed: [Option<(Option<u64>, T)>; WAYS] = [const { None }; WAYS];
         let mut bytes = 0;
         {
             let mut set = lock(&self.sets[index as usize]);
             let spared = if spares_dear { set.dear } else { 0 };
             for (way, freed) in freed.iter_mut().enumerate() {
                 if (set.used | spared) & 1 << way == 0 && set.offsets[way] != 0 {
+                    let dear = set.is_dear(way).then_some(set.offsets[way]);
                     bytes += self.forget(&mut set, way);
-                    *freed = set.held[way].take();
+                    *freed = set.held[way].take().map(|node| (dear, node));
                 }
             }
             set.used &= spared;
+        }
+        for (dear, node) in freed.into_iter().flatten() {
+            if let Some(offset) = dear {
+                evicted(offset, node);
+            }
         }
         self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes
     }
@@ -206,6 +218,10 @@ impl<T: Held> ObjectCache<T> {
 }
 
 impl<T> Set<T> {
+    fn is_dear(&self, way: usize) -> bool {
+        self.dear & 1 << way != 0
+    }
+
     /// The way that gives its place to another when all are taken.
     fn victim(&mut self) -> usize {
         let spared = if self.dear == u8::MAX { 0 } else { self.dear };
@@ -258,8 +274,11 @@ mod tests {
     fn what_is_dear_outlives_what_is_not_and_gives_way_to_its_like() {
         let hashes = || vec![[7; 32]; 32];
         let cache: ObjectCache<Vec<Hash>> = ObjectCache::new(1 << 20);
+        let gone = std::cell::RefCell::new(Vec::new());
+        let mut evicted =
+            |offset: u64, hashes: Vec<Hash>| gone.borrow_mut().push((offset, hashes.len()));
         for offset in 1..=300 {
-            cache.insert_dear(offset, hashes());
+            cache.insert_as(offset, hashes(), true, &mut evicted);
         }
         let mut found = 0;
         for offset in 1_000..20_000 {
@@ -271,10 +290,14 @@ mod tests {
         let kept = (1..=300).filter(|offset| cache.get(*offset).is_some()).count();
         assert!(kept >= 290, "only a set that is full of them lets one go: {kept} of 300 stayed");
         for offset in 30_000..50_000 {
-            cache.insert_dear(offset, hashes());
+            cache.insert_as(offset, hashes(), true, &mut evicted);
             assert!(cache.bytes() <= 1 << 20);
         }
         assert!(cache.get(49_999).is_some());
+        let known = |offset: u64| gone.borrow().contains(&(offset, 32));
+        let is_there = |offset: u64| cache.get(offset).is_some() != known(offset);
+        assert!((1..=300).all(is_there) && (30_000..50_000).step_by(97).all(is_there));
+        assert!(gone.borrow().iter().all(|(offset, _)| !(1_000..20_000).contains(offset)));
         for offset in 30_000..50_000 {
             cache.take(offset);
         }

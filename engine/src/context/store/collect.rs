@@ -11,21 +11,22 @@ use super::collection::{Collection, Sifting};
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Cursor, Horizon, KEPT_MAX, Row, State};
+use crate::context::files::hash_index::Sweep;
 use crate::context::files::pack::Pack;
 use crate::context::files::rewrite::{Compared, Comparing, Rewriting};
 use crate::context::files::sparse::SparseFile;
 use crate::context::hash::{self, Hash};
 use crate::context::pieces::node::Load;
 use crate::error::{Error, Kind, Result};
+use crate::file::piecewise::PiecewiseRemoval;
 use crate::sync::lock;
 
 /// Bytes that a credit pays for.
 const CREDIT: u64 = 1024;
 
-/// What a swap, a sync and the removal of a file cost beside the bytes, and for how many bytes of a file that
-/// is removed the system works as long as for one that is copied.
-const SWAP: u64 = 128 * CREDIT;
-const REMOVED: u64 = 8;
+/// What a swap or a sync costs beside the bytes, and the removal of a piece of a file.
+const SWAP: u64 = 256 * CREDIT;
+const PIECE: u64 = 128 * CREDIT;
 
 /// Which commits a collection keeps, beside those that branches and pins name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +61,12 @@ pub struct CollectStatus {
     pub is_paused: bool,
     /// The commit from which on all stays.
     pub target: Option<Hash>,
-    /// Chunks that it has not passed, of those that it looks at now; 0 for a reader, which does not know.
+    /// Chunks that it has not passed, of those that it looks at now; for a reader those to be cleaned.
     pub chunks_left: u64,
+    /// Bytes of the files that it has still to look at: while it marks those with marks ahead and those that it
+    /// will clean. A credit passes some KiB of them: more of what goes, fewer of what stays. A reader knows
+    /// those to be cleaned.
+    pub left_bytes: u64,
     /// Bytes of files that it has put others in the place of, less those of the others, since the store was
     /// opened. They are free when the last reader has let go.
     pub reclaimed_bytes: u64,
@@ -160,27 +165,45 @@ impl Store {
     pub fn collect_step(&mut self, credits: u64) -> Result<bool> {
         let tip = self.tip()?;
         self.resume_collection()?;
+        let sweeps =
+            |writer: &Writer| writer.collection.as_ref().is_some_and(|it| it.sweep.is_some());
+        let is_sweeping = sweeps(&*tip.writer()?);
+        let mut index = is_sweeping.then(|| lock(&self.index));
         let mut writer = tip.writer()?;
         let pack = Arc::clone(&self.pack);
-        let removed = tip.remove_doomed(&mut writer)?;
+        let credits = credits.max(1).saturating_mul(CREDIT);
+        let removed = tip.remove_doomed(&mut writer, credits)?;
         if writer.control.is_paused {
             return Ok(false);
         }
         let Some(mut collection) = writer.collection.take() else { return Ok(false) };
-        let mut left = credits.max(1).saturating_mul(CREDIT).saturating_sub(removed).max(1);
+        let mut left = credits.saturating_sub(removed);
         let mut outcome = Ok(true);
         while left > 0 && matches!(outcome, Ok(true)) {
+            if collection.sweep.is_some() {
+                // The index comes before the writer: it is the next step's.
+                let Some(index) = &mut index else { break };
+                let spent = collection.sweep(index, left);
+                (collection.is_swept, left) =
+                    (spent.is_none(), left.saturating_sub(spent.unwrap_or(0)));
+                continue;
+            }
             let step = tip.step(&pack, &mut writer, &mut collection, left);
             outcome = step.map_err(Self::kept).map(|spent| {
                 left = left.saturating_sub(spent.unwrap_or(left));
                 spent.is_some()
             });
         }
-        if collection.cleaning {
+        let is_horizon_new = collection.cleaning && self.control.horizon != writer.control.horizon;
+        if is_horizon_new {
             self.control.horizon = writer.control.horizon.clone();
         }
         if !matches!(outcome, Ok(false)) {
             writer.collection = Some(collection);
+        }
+        drop(writer);
+        if is_horizon_new {
+            self.publish();
         }
         outcome
     }
@@ -198,12 +221,19 @@ impl Store {
                         collection.marks.chunks_left() as u64
                     };
                     (status.chunks_left, status.reclaimed_bytes) = (left, collection.reclaimed);
+                    status.left_bytes = collection.left_bytes(&self.pack.chunks());
                 }
                 (writer.control.clone(), status)
             }
             None => (self.control.clone(), CollectStatus::default()),
         };
-        if let Some(Cursor { phase, target, .. }) = control.cursor {
+        if let Some(Cursor { phase, target, chunk }) = control.cursor {
+            if self.tip.is_none() {
+                let chunks = self.pack.chunks();
+                let old = chunks.iter().filter(|old| old.number < chunk && old.has_file());
+                status.chunks_left = old.clone().count() as u64;
+                status.left_bytes = old.map(|old| old.end()).sum();
+            }
             status.phase = if phase == 1 { CollectPhase::Marking } else { CollectPhase::Cleaning };
             status.target = match self.commit_at(target) {
                 Err(error) if error.kind() == Kind::Collected => None,
@@ -258,6 +288,37 @@ impl Store {
         }
         pins.insert(place, offset);
         self.change_control(|control| control.pins = pins)
+    }
+
+    /// Pins every `nth` commit, by the numbers of [`commit_info`](Store::commit_info), that is not collected and goes with no collection that is
+    /// under way; returns how many were not pinned before. A host that calls it before each
+    /// [`collect_keeping`](Store::collect_keeping) keeps a thinned history behind its window. Reads one record for each commit down to the
+    /// horizon; takes at most one checkpoint. `Invalid` for 0.
+    pub fn pin_every(&mut self, nth: u64) -> Result<u64> {
+        if nth == 0 {
+            return Err(Error::invalid("every 0th commit: give a number from 1 on"));
+        }
+        let tip = self.tip()?;
+        let mut pins = tip.writer()?.control.pins.clone();
+        let (before, horizon) = (pins.len(), self.control.horizon.commit);
+        let mut offset = self.newest_commit();
+        while offset >= horizon.max(1) {
+            let (_, body) = self.commit_at(offset)?;
+            if body.sequence.is_multiple_of(nth) && tip.writer()?.stays(offset) {
+                pins.push(offset);
+            }
+            offset = self.commit_before(&body);
+        }
+        pins.sort_unstable();
+        pins.dedup();
+        let added = pins.len() - before;
+        if pins.len() > KEPT_MAX {
+            return Err(too_many("pins"));
+        }
+        if added > 0 {
+            self.change_control(|control| control.pins = pins)?;
+        }
+        Ok(added as u64)
     }
 
     /// Lets the next collection take a commit that was pinned; returns whether it was. Takes a checkpoint.
@@ -353,15 +414,25 @@ impl Tip {
         writer.control.pins.clone_from(&before.pins);
     }
 
-    /// Removes a file that nobody reads any more; returns what that cost.
-    fn remove_doomed(&self, writer: &mut Writer) -> Result<u64> {
-        let free = |chunk: &Arc<Chunk>| Arc::strong_count(chunk) == 1;
-        let Some(place) = writer.doomed.iter().position(free) else { return Ok(0) };
-        writer.check_lock()?;
-        let chunk = writer.doomed.swap_remove(place);
-        // A file that stays is removed when the store is next opened.
-        let _ = self.disk.remove(&chunk.path);
-        Ok(SWAP + chunk.end() / REMOVED)
+    /// Removes files that nobody reads any more, in pieces, until that has cost about `credits` bytes;
+    /// returns the cost, 0 when there is none.
+    fn remove_doomed(&self, writer: &mut Writer, credits: u64) -> Result<u64> {
+        let mut spent = 0;
+        while spent < credits {
+            if writer.removal.is_none() {
+                let free = |chunk: &Arc<Chunk>| Arc::strong_count(chunk) == 1;
+                let Some(place) = writer.doomed.iter().position(free) else { break };
+                let path = writer.doomed.swap_remove(place).path.clone();
+                writer.removal = Some(PiecewiseRemoval::new(&self.disk, path));
+            }
+            writer.check_lock()?;
+            // A file that stays is removed when the store is next opened.
+            if writer.removal.as_mut().is_none_or(PiecewiseRemoval::go_on) {
+                writer.removal = None;
+            }
+            spent += PIECE;
+        }
+        Ok(spent)
     }
 
     /// Does a part of the work worth about `credits` bytes; returns what it cost, none when all is done.
@@ -385,6 +456,10 @@ impl Tip {
         }
         match collection.next.checked_sub(1).and_then(|number| writer.row(number)) {
             Some(row) => self.begin_clean(pack, writer, collection, &row).map(Some),
+            None if !collection.is_swept => {
+                collection.sweep = Some(Sweep::default());
+                Ok(Some(CREDIT))
+            }
             None => self.end_collection(pack, writer, collection),
         }
     }
@@ -441,7 +516,7 @@ impl Tip {
         let chunk = pack.chunk(row.base).filter(|chunk| chunk.has_file());
         let Some(chunk) = chunk else { return pass(collection) };
         if !collection.marks.keeps(&chunk) {
-            self.swap(pack, writer, collection, Row { state: State::Gone, ..*row })?;
+            self.swap(pack, writer, collection, Row { state: State::Gone, chain: 0, ..*row })?;
             return Ok(SWAP);
         }
         collection.sifting = Some(if chunk.is_whole() {
@@ -536,7 +611,7 @@ impl Tip {
         collection: &mut Collection,
         row: Row,
     ) -> Result<()> {
-        let place = (row.number - writer.control.chunks[0].number) as usize;
+        let place = writer.control.place_of(row.number).expect("it is being cleaned");
         let before = (writer.control.chunks[place], writer.control.cursor, collection.next);
         writer.control.chunks[place] = row;
         collection.next = row.number;
@@ -566,20 +641,19 @@ impl Tip {
         writer: &mut Writer,
         collection: &mut Collection,
     ) -> Result<Option<u64>> {
-        let removed = self.remove_doomed(writer)?;
+        let removed = self.remove_doomed(writer, PIECE)?;
         if removed > 0 {
             return Ok(Some(removed));
         }
         let before = writer.control.clone();
         writer.control.cursor = None;
         writer.control.collections += 1;
-        let gone = before.chunks.iter().take_while(|row| row.state == State::Gone).count();
-        writer.control.chunks.drain(..gone);
+        writer.control.join_gone();
         if let Err(error) = self.write_places(pack, writer) {
             writer.control = before;
             return Err(error);
         }
-        pack.forget_chunks(writer.control.chunks[0].number);
+        pack.forget_chunks(&writer.control.chunks);
         collection.sifting = None;
         Ok(None)
     }
@@ -588,7 +662,6 @@ impl Tip {
 impl Writer {
     /// What the table of chunks says of chunk `number`, if it is there.
     fn row(&self, number: u64) -> Option<Row> {
-        let place = number.checked_sub(self.control.chunks[0].number)?;
-        self.control.chunks.get(place as usize).copied()
+        self.control.row(number).copied()
     }
 }

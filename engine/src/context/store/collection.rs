@@ -1,8 +1,12 @@
 //! What is known of a collection that is under way. It lies with the writer, who asks it what a batch may
 //! refer to.
 
+use std::sync::Arc;
+
 use crate::context::files::barrier::Barrier;
+use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Cursor, Horizon};
+use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::marks::Marks;
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
@@ -30,8 +34,16 @@ pub(super) struct Collection {
     /// The next chunk to be cleaned, by number, is the one before.
     pub(super) next: u64,
     pub(super) sifting: Option<Sifting>,
+    /// How far the index is rid of what went, once all chunks are clean.
+    pub(super) sweep: Option<Sweep>,
+    pub(super) is_swept: bool,
     pub(super) reclaimed: u64,
 }
+
+/// What looking at an object of the index costs, removing one, and beginning with either.
+const SEEN: u64 = 256;
+const REMOVED: u64 = 1024;
+const SEEK: u64 = 64 << 10;
 
 impl Collection {
     /// `Corrupt` when no chunk begins where old ones are said to end, or none is old.
@@ -46,7 +58,16 @@ impl Collection {
         };
         let next = next.number;
         let marks = Marks::begin(pack, horizon.commit, &horizon.kept);
-        Ok(Collection { horizon, marks, cleaning: false, next, sifting: None, reclaimed: 0 })
+        Ok(Collection {
+            horizon,
+            marks,
+            cleaning: false,
+            next,
+            sifting: None,
+            sweep: None,
+            is_swept: false,
+            reclaimed: 0,
+        })
     }
 
     /// What may be referred to beside it.
@@ -63,6 +84,27 @@ impl Collection {
         for offset in roots {
             self.marks.add(*offset);
         }
+    }
+
+    /// Rids the index of some objects that went; returns what that cost, none when it is done, or cannot be.
+    pub(super) fn sweep(&mut self, index: &mut HashIndex, credits: u64) -> Option<u64> {
+        let (marks, edge) = (&self.marks, self.horizon.commit);
+        let goes = |offset| offset < edge && !marks.has_object(offset);
+        let most = (credits / SEEN).clamp(1, 4096) as usize;
+        // An index that is damaged, or behind, is made again without what went.
+        let swept = self.sweep.as_mut().and_then(|sweep| index.sweep(sweep, most, goes).ok());
+        let Some(swept) = swept.filter(|swept| !swept.is_done) else {
+            self.sweep = None;
+            return None;
+        };
+        Some(SEEK + swept.seen as u64 * SEEN + swept.removed as u64 * REMOVED)
+    }
+
+    /// Bytes of files that are still to be looked at, to be marked and to be cleaned.
+    pub(super) fn left_bytes(&self, chunks: &[Arc<Chunk>]) -> u64 {
+        let old = chunks.iter().filter(|chunk| chunk.number < self.next);
+        let marked = if self.cleaning { 0 } else { self.marks.left_bytes(chunks) };
+        marked + old.map(|chunk| chunk.end()).sum::<u64>()
     }
 
     pub(super) fn cursor(&self) -> Cursor {

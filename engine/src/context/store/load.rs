@@ -16,7 +16,7 @@ use crate::context::files::sparse::SparseFile;
 use crate::context::hash::Hash;
 use crate::context::observer::Operation;
 use crate::context::options::Options;
-use crate::disk::{Disk, Lock};
+use crate::disk::{Disk, Lock, remove_quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::file::replace;
@@ -286,7 +286,7 @@ impl Store {
         let chunk = Chunk::new(self.pack.cache(), store, epoch, number, base, length);
         self.pack.add_chunk(Arc::new(chunk));
         let state = ChunkState::Whole;
-        self.control.chunks.push(Row { number, base, length, chain: 0, state });
+        self.control.chunks.push(Row { number, count: 1, base, length, chain: 0, state });
         lock(&self.index).next_chunk(end, number);
         self.end = End { place: start, first_commit: 0, sealed: None };
         Ok(true)
@@ -386,6 +386,10 @@ impl Store {
         let (first, last) = (self.control.chunks[0].number, self.end.place.chunk);
         let names = self.disk.list("")?;
         for name in &names {
+            if paths::is_evicted_hashes(name) {
+                // Of a process that died while it made the file. It means nothing to anybody.
+                remove_quietly(&*self.disk, name);
+            }
             let Some((epoch, number, generation)) = paths::parse_chunk(name) else { continue };
             let is_needed = epoch == self.control.epoch
                 && (first..=last).contains(&number)
@@ -400,7 +404,7 @@ impl Store {
     /// Whether a file of chunk `number`, which is of this epoch, may be what is left of it. Where the file
     /// that the control file names is not among `names`, that is another copy: nothing goes.
     fn is_needed(&self, names: &[String], number: u64, generation: Option<u64>) -> bool {
-        let row = &self.control.chunks[(number - self.control.chunks[0].number) as usize];
+        let Some(row) = self.control.row(number) else { return false };
         let epoch = self.control.epoch;
         let (right, named) = match row.state {
             ChunkState::Whole | ChunkState::Lower => (None, paths::chunk(epoch, number)),
@@ -460,7 +464,7 @@ impl Store {
         if from == end {
             return index.reach_end(end);
         }
-        let start = (from.chunk - first) as usize;
+        let start = chunks.partition_point(|chunk| chunk.number < from.chunk);
         if index.keeps_objects() {
             let mut from = from.position;
             for chunk in chunks[start..].iter().filter(|chunk| chunk.has_file()) {
@@ -563,7 +567,9 @@ impl Store {
                 }
                 outcome => outcome,
             },
-        )
+        )?;
+        self.publish();
+        Ok(())
     }
 
     /// Reads on up to what `control` and the pack say. What was read when it fails stays, and the next
@@ -622,7 +628,9 @@ impl Store {
         let cache = Some(Arc::clone(self.pack.cache()));
         let options = Options { cache, ..self.options.clone() };
         let fresh = Self::open_with(Arc::clone(&self.disk), options, control, None)?;
+        let readers = std::mem::take(&mut self.readers);
         *self = fresh;
+        self.readers = readers;
         Ok(())
     }
 }

@@ -558,3 +558,74 @@ fn a_call_that_fails_while_a_collected_store_is_opened_is_no_damage() {
     }
     assert!(failed > 5, "{failed}");
 }
+
+/// Commits to a wide directory of values that are records of their own, with hashes in little memory and up to
+/// `file_bytes` of them in a file; returns the commits' hashes and how many reads there were.
+fn wide_story(file_bytes: u64, mut each: impl FnMut(&Store, u64)) -> (Vec<Hash>, u64) {
+    let disk = SimDisk::new(3);
+    let options = Options {
+        hashes_bytes: 40_000,
+        hashes_file_bytes: file_bytes,
+        chunk_bytes: 1 << 20,
+        objects_bytes: 1 << 20,
+        ..options(Index::Minimal)
+    };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let mut tree = store.empty_tree();
+    let name = |number: u64| format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    for number in 0..3_000 {
+        tree.add(&["index", &name(number)], &value(number, 0)).unwrap();
+    }
+    let commit = |store: &mut Store, tree: &mut Tree, number: u64| {
+        store.commit(tree, &CommitInfo::new(&[], number as i64, "a", "b")).unwrap()
+    };
+    let mut hashes = vec![commit(&mut store, &mut tree, 0)];
+    let before = disk.calls().reads;
+    for number in 1..120_u64 {
+        each(&store, number);
+        let mut tree = store.checkout(hashes.last().unwrap()).unwrap();
+        tree.add(&["index", &name(number * 977 % 3_000)], &value(number, 1)).unwrap();
+        hashes.push(commit(&mut store, &mut tree, number));
+    }
+    let reads = disk.calls().reads - before;
+    assert!(disk.list("").unwrap().iter().all(|name| !paths::is_evicted_hashes(name)));
+    store.check().unwrap();
+    (hashes, reads)
+}
+
+#[test]
+fn hashes_that_memory_has_no_room_for_are_read_together_and_never_believed() {
+    let mut kept = 0;
+    let (expected, without) =
+        wide_story(0, |store, _| assert_eq!(store.pack.evicted_hashes.count(), 0));
+    let (hashes, with) =
+        wide_story(1 << 20, |store, _| kept = kept.max(store.pack.evicted_hashes.count()));
+    assert_eq!(hashes, expected);
+    assert!(kept > 20 && with * 2 < without, "{kept} kept; {with} reads instead of {without}");
+    let (hashes, damaged) = wide_story(1 << 20, |store, number| {
+        let Some(file) = store.pack.evicted_hashes.file() else { return };
+        // One bit of each vector, the whole file, or its second half.
+        match number % 3 {
+            0 => file.set_len(file.len().unwrap() / 2).unwrap(),
+            1 => (0..file.len().unwrap().div_ceil(1024)).for_each(|slot| {
+                let mut byte = [0];
+                file.read_at(slot * 1024 + 40, &mut byte).unwrap();
+                file.write_at(slot * 1024 + 40, &[byte[0] ^ 4]).unwrap();
+            }),
+            _ => file.write_at(0, &vec![0; file.len().unwrap() as usize]).unwrap(),
+        }
+    });
+    assert_eq!(hashes, expected, "damage costs reads alone");
+    assert!(damaged > with, "it was met: {damaged} reads instead of {with}");
+}
+
+#[test]
+fn an_opening_removes_what_a_crash_left_of_a_file_of_hashes() {
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+    drop(Store::create(Arc::clone(&disk), options(Index::Minimal)).unwrap());
+    disk.open(&paths::evicted_hashes(0), Mode::Create, Access::Buffered).unwrap();
+    drop(Store::open_read_only(Arc::clone(&disk), options(Index::Minimal)).unwrap());
+    assert!(disk.exists(&paths::evicted_hashes(0)).unwrap(), "a reader changes nothing");
+    drop(Store::open(Arc::clone(&disk), options(Index::Minimal)).unwrap());
+    assert!(!disk.exists(&paths::evicted_hashes(0)).unwrap());
+}

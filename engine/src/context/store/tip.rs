@@ -25,6 +25,7 @@ use crate::context::pieces::node::{Load, Slot};
 use crate::disk::{Disk, Lock};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{AppendFile, HEAD, Position};
+use crate::file::piecewise::PiecewiseRemoval;
 use crate::format::header::{self, FileKind, Header};
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -58,7 +59,7 @@ pub(super) struct Tip {
     pub(super) disk: Arc<dyn Disk>,
     chunk_bytes: u64,
     pub(super) writer: Mutex<Writer>,
-    index: Arc<Mutex<HashIndex>>,
+    pub(super) index: Arc<Mutex<HashIndex>>,
     state: Arc<Mutex<State>>,
 }
 
@@ -90,6 +91,8 @@ pub(super) struct Writer {
     /// The collection that is under way, and chunks whose files are to go with their last reader.
     pub(super) collection: Option<Collection>,
     pub(super) doomed: Vec<Arc<Chunk>>,
+    /// Of one of those files, which is under way.
+    pub(super) removal: Option<PiecewiseRemoval>,
     /// How many chunks there may be at a time.
     pub(super) chunks_max: u64,
 }
@@ -139,6 +142,7 @@ impl Tip {
             syncs: 0,
             collection: None,
             doomed: Vec::new(),
+            removal: None,
             chunks_max: CHUNKS_MAX,
         };
         Arc::new(Tip {
@@ -284,8 +288,8 @@ impl Tip {
     ) -> Result<()> {
         let Checkpoint { place, first_commit } = checkpoint;
         let mut control = writer.control.clone();
-        let first = control.chunks[0].number;
-        control.chunks.truncate((place.chunk - first) as usize + 1);
+        let row = control.place_of(place.chunk).expect("the chunk of the checkpoint is there");
+        control.chunks.truncate(row + 1);
         let last = control.chunks.last_mut().expect("the checkpoint is in one");
         last.length = place.position.offset;
         last.chain = place.position.chain;
@@ -522,6 +526,7 @@ impl Writer {
         chunk.pin(Arc::clone(append.file()));
         pack.add_chunk(Arc::clone(&chunk));
         let row = Row {
+            count: 1,
             number: opening.number,
             base: opening.base,
             length: end.offset,

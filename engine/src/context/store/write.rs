@@ -260,6 +260,7 @@ impl Store {
         drop(writer);
         tree.set_root(load, Slot::StoredNode(root));
         written.settle(&self.pack);
+        self.publish();
         Ok(commit_hash)
     }
 
@@ -326,6 +327,7 @@ impl Store {
         index.start_again(self.nothing())?;
         self.catch_up(&mut index)?;
         drop(index);
+        self.publish();
         self.checkpoint()
     }
 
@@ -432,11 +434,16 @@ impl Store {
         writer.append(&*self.disk, &written.bytes, synced, self.pack.meter())?;
         // While the writer is ours: a tree that spills may write a checkpoint behind the batch, which
         // has to know the branch.
-        let mut state = self.state();
-        match commit {
-            Some(commit) => drop(state.branches.insert(name.to_vec(), *commit)),
-            None => drop(state.branches.remove(name)),
+        {
+            let mut state = self.state();
+            match commit {
+                Some(commit) => drop(state.branches.insert(name.to_vec(), *commit)),
+                None => drop(state.branches.remove(name)),
+            }
         }
+        drop(writer);
+        drop(index);
+        self.publish();
         Ok(())
     }
 
@@ -456,7 +463,8 @@ impl Store {
         writer.poisoned = false;
         tip.replace_control(&self.pack, &mut writer, &control)?;
         let cache = Arc::clone(self.pack.cache());
-        let pack = Pack::new(Arc::clone(&self.disk), control.store, cache, &self.options);
+        let of = (control.store, control.epoch);
+        let pack = Pack::new(Arc::clone(&self.disk), of, cache, &self.options);
         let old = std::mem::replace(&mut self.pack, Arc::new(pack));
         *self.state() = State::default();
         std::mem::swap(&mut self.control, &mut control);
@@ -465,20 +473,23 @@ impl Store {
             tip.give_up(&mut writer, &mut collection);
         }
         let doomed = std::mem::take(&mut writer.doomed);
+        let removal = writer.removal.take();
         // Trees may hold the pack for long: its last file may be closed as the others.
         old.files.count(&last);
         drop(writer);
         self.let_trees_spill();
         // The store is cleared. An index that cannot be made now is made by the next commit.
         drop(lock(&self.index).start_again(self.nothing()));
+        self.publish();
         let keeper: Arc<dyn Any + Send + Sync> = tip;
         let chunks = old.chunks().into_iter().filter(|chunk| chunk.has_file());
         // What a collection has made nobody has read yet: while it is open trees have it after an opening too.
         for chunk in chunks.clone().rev().take(old.files.at_once()) {
             drop(old.files.get(&chunk));
         }
-        let chunks = chunks.chain(doomed);
-        old.files.doom(Arc::downgrade(&keeper), chunks.map(|chunk| chunk.path.clone()));
+        let paths = chunks.chain(doomed).map(|chunk| chunk.path.clone());
+        let paths = paths.chain(removal.map(|removal| removal.path().to_owned()));
+        old.files.doom(Arc::downgrade(&keeper), paths);
         Ok(())
     }
 

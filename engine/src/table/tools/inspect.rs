@@ -98,7 +98,8 @@ pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
         Some(FileKind::Log) => log(file, bytes),
         Some(FileKind::Checkpoint) => checkpoint(file, bytes),
         // A context's files are described by the context's inspector.
-        Some(FileKind::Pack | FileKind::Control | FileKind::Sparse) | None => {
+        Some(FileKind::Pack | FileKind::Control | FileKind::Sparse | FileKind::ContextSnapshot)
+        | None => {
             let whole = Outline::new("file of an unknown kind", 0..bytes.len() as u64);
             whole.field("file", file).child(header(file, bytes))
         }

@@ -1,0 +1,238 @@
+//! Collections beside the blocks of `varvite bench context`, and what they cost.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use varvite::context::hash::Hash;
+use varvite::context::{Change, CommitInfo, Keep, Options, Store, Tree};
+use varvite::disk::os::OsDisk;
+use varvite::{Error, Result};
+
+use super::Arguments;
+use super::reader::Reader;
+use crate::measure::{BlockMs, Samples, disk_bytes, rss_bytes, thread_cpu_ns};
+use crate::print;
+use crate::store::folder::temporary;
+
+/// What collections cost and gave.
+#[derive(Debug, Serialize)]
+pub(super) struct Collected {
+    collections: u64,
+    collect_cpu_seconds: f64,
+    /// Of the steps, one after each block: processor time of the thread.
+    collect_pause_ms: BlockMs,
+    collect_syncs: u64,
+    /// Blocks for each second of processor time, steps included, while collecting over while not.
+    throughput_while_collecting: f64,
+    peak_disk_bytes: u64,
+    /// The same commits in a new store.
+    fresh_bytes: u64,
+    blocks_while_collecting: u64,
+    /// What a reader found meanwhile, if there was one.
+    followed_finds: u64,
+    /// The course of it, for so many blocks each as there are between two collections.
+    windows: Vec<Window>,
+}
+
+/// Blocks between two collections.
+#[derive(Debug, Serialize)]
+struct Window {
+    blocks: u64,
+    /// Of a block with its step, by the processor and by the clock.
+    cpu_ms: BlockMs,
+    block_ms: BlockMs,
+    /// At its end.
+    disk_bytes: u64,
+    rss_bytes: u64,
+}
+
+/// What a step aims at, at most: half of what a pause may last.
+const STEP_NS: u64 = 2_500_000;
+
+/// Collects beside the blocks.
+#[derive(Debug)]
+pub(super) struct Collector {
+    every: u64,
+    keep: u64,
+    folder: Option<PathBuf>,
+    blocks: u64,
+    /// Processor time, of blocks alone while nothing is collected, of blocks and steps while something is.
+    quiet: (u64, u64),
+    busy: (u64, u64),
+    pauses: Samples,
+    pause_ns: u64,
+    credits: u64,
+    syncs: u64,
+    peak_disk_bytes: u64,
+    is_under_way: bool,
+    collections: u64,
+    reader: Option<Reader>,
+    /// Of the window that is under way: processor and wall time.
+    of_window: (Samples, Samples),
+    windows: Vec<Window>,
+}
+
+impl Collector {
+    /// None without `--collect-every`.
+    pub(super) fn of(arguments: &Arguments, folder: Option<&Path>) -> Result<Option<Collector>> {
+        let (Some(every), Some(keep)) = (arguments.collect_every, arguments.keep) else {
+            return Ok(None);
+        };
+        let followed = folder.filter(|_| arguments.reader);
+        Ok(Some(Collector {
+            every,
+            keep,
+            folder: folder.map(Path::to_owned),
+            blocks: 0,
+            quiet: (0, 0),
+            busy: (0, 0),
+            pauses: Samples::default(),
+            pause_ns: 0,
+            credits: 256,
+            syncs: 0,
+            peak_disk_bytes: 0,
+            is_under_way: false,
+            collections: 0,
+            reader: followed.map(|folder| Reader::begin(folder, keep)).transpose()?,
+            of_window: Default::default(),
+            windows: Vec::new(),
+        }))
+    }
+
+    /// Takes a step, of a tenth of what the block has taken.
+    pub(super) fn after_block(
+        &mut self,
+        store: &mut Store,
+        block_ns: u64,
+        took: Duration,
+    ) -> Result<()> {
+        self.blocks += 1;
+        let (step, took) = (self.step(store, block_ns)?, took.as_nanos() as u64);
+        self.of_window.0.push(block_ns + step);
+        self.of_window.1.push(took + step);
+        if self.blocks.is_multiple_of(self.every) {
+            let (mut cpu, mut wall) = std::mem::take(&mut self.of_window);
+            self.windows.push(Window {
+                blocks: self.blocks,
+                cpu_ms: BlockMs::of(&mut cpu),
+                block_ms: BlockMs::of(&mut wall),
+                disk_bytes: self.folder.as_deref().map_or(store.stats().pack_bytes, disk_bytes),
+                rss_bytes: rss_bytes(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Begins a collection when its time has come, or goes on with the one under way; returns the processor
+    /// time of that.
+    fn step(&mut self, store: &mut Store, block_ns: u64) -> Result<u64> {
+        let syncs = store.stats().syncs;
+        let start = thread_cpu_ns();
+        if !self.is_under_way && self.blocks.is_multiple_of(self.every) {
+            self.is_under_way = store.collect_keeping(&Keep::Newest(self.keep))?;
+        } else if self.is_under_way {
+            self.is_under_way = store.collect_step(self.credits)?;
+            self.collections += u64::from(!self.is_under_way);
+        } else {
+            self.quiet = (self.quiet.0 + 1, self.quiet.1 + block_ns);
+            return Ok(0);
+        }
+        let step = thread_cpu_ns() - start;
+        // The next one takes about as long as it should.
+        let aim = (block_ns / 10).min(STEP_NS);
+        let fitting = self.credits.saturating_mul(aim) / step.max(1);
+        self.credits = fitting.clamp(self.credits / 2, self.credits * 2).clamp(16, 1 << 16);
+        self.pauses.push(step);
+        self.pause_ns += step;
+        self.busy = (self.busy.0 + 1, self.busy.1 + block_ns + step);
+        self.syncs += store.stats().syncs - syncs;
+        self.look();
+        Ok(step)
+    }
+
+    fn look(&mut self) {
+        if let Some(folder) = &self.folder {
+            self.peak_disk_bytes = self.peak_disk_bytes.max(disk_bytes(folder));
+        }
+    }
+
+    /// Ends the collection that is under way when the blocks are over, and the reader.
+    pub(super) fn end(&mut self, store: &mut Store) -> Result<()> {
+        while self.is_under_way {
+            let start = thread_cpu_ns();
+            self.is_under_way = store.collect_step(self.credits)?;
+            self.collections += u64::from(!self.is_under_way);
+            self.pause_ns += thread_cpu_ns() - start;
+            self.look();
+        }
+        self.reader.as_mut().map_or(Ok(()), Reader::end)
+    }
+
+    /// Makes a new store with the same commits, to compare.
+    pub(super) fn report(mut self, arguments: &Arguments, store: &Store) -> Result<Collected> {
+        let share = |(blocks, ns): (u64, u64)| ns as f64 / blocks.max(1) as f64;
+        let fresh_bytes = fresh(arguments, store)?;
+        Ok(Collected {
+            collections: self.collections,
+            collect_cpu_seconds: self.pause_ns as f64 / 1e9,
+            collect_pause_ms: BlockMs::of(&mut self.pauses),
+            collect_syncs: self.syncs,
+            throughput_while_collecting: share(self.quiet) / share(self.busy).max(1.0),
+            peak_disk_bytes: self.peak_disk_bytes,
+            fresh_bytes,
+            blocks_while_collecting: self.busy.0,
+            followed_finds: self.reader.map_or(0, |reader| reader.finds()),
+            windows: self.windows,
+        })
+    }
+}
+
+/// Bytes of a new store with the commits of `store`: the oldest copied, the others made from the one before.
+fn fresh(arguments: &Arguments, store: &Store) -> Result<u64> {
+    let folder = temporary()?;
+    let options = Options { objects_bytes: arguments.objects_mib << 20, ..Options::default() };
+    let mut copy = Store::create(OsDisk::create(folder.path())?, options)?;
+    let mut log = store.log(usize::MAX)?;
+    let Some(first) = log.pop() else { return Ok(0) };
+    let again = |tree: &mut Tree, copy: &mut Store, commit: &Hash| {
+        let info = store.commit_info(commit)?;
+        let info = CommitInfo::new(&info.parents, info.date, info.author, info.message);
+        let hash = copy.commit(tree, &info)?;
+        if hash == *commit { Ok(()) } else { Err(Error::invalid("the copy has another hash")) }
+    };
+    let mut before = store.checkout(&first)?;
+    let mut tree = before.clone();
+    again(&mut tree, &mut copy, &first)?;
+    while let Some(commit) = log.pop() {
+        let next = store.checkout(&commit)?;
+        before.diff(&next, |path, change| match change {
+            Change::Added(value) | Change::Updated(_, value) => tree.add(path, &value),
+            Change::Removed(_) => tree.remove(path),
+        })?;
+        again(&mut tree, &mut copy, &commit)?;
+        before = next;
+    }
+    copy.close()?;
+    Ok(disk_bytes(folder.path()))
+}
+
+impl Collected {
+    /// Prints it for a person.
+    pub(super) fn show(&self) -> std::io::Result<()> {
+        let pause = &self.collect_pause_ms;
+        let table = print::record(&[
+            ("collections", self.collections.to_string()),
+            ("CPU of them", format!("{:.2} s", self.collect_cpu_seconds)),
+            (
+                "step p50 / p99 / max",
+                format!("{:.1} / {:.1} / {:.1} ms of CPU", pause.p50, pause.p99, pause.max),
+            ),
+            ("syncs of them", self.collect_syncs.to_string()),
+            ("throughput meanwhile", format!("{:.2}", self.throughput_while_collecting)),
+            ("most on disk", print::bytes(self.peak_disk_bytes)),
+            ("the same in a new store", print::bytes(self.fresh_bytes)),
+        ]);
+        print::line(&table.to_string())
+    }
+}

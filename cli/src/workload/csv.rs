@@ -1,0 +1,179 @@
+//! Entries of a table as CSV: a first line that names the columns, as `scan` and `dump` print them, or another
+//! program does. Fields may stand in quotation marks, and hold line ends then.
+
+use std::io::{BufRead, Error as IoError};
+
+use varvite::{Error, Kind, Result};
+
+use crate::text::Notation;
+
+/// Bytes of a record at most: a quotation mark that is never closed takes no more memory than this.
+const RECORD_BYTES_MAX: usize = 256 << 20;
+
+/// Where a record has its key and its value.
+pub struct Columns {
+    key: usize,
+    value: usize,
+    count: usize,
+    /// Whether they are hexadecimal whatever the user says.
+    is_hex: bool,
+}
+
+impl Columns {
+    /// Those that the first line names; none when it is no such line.
+    pub fn of(line: &[u8]) -> Option<Columns> {
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        let names = fields(line).ok()?;
+        let place = |name: &[u8]| names.iter().position(|it| it.trim_ascii() == name);
+        let found = |key: &[u8], value: &[u8], is_hex| {
+            let (key, value) = (place(key)?, place(value)?);
+            Some(Columns { key, value, count: names.len(), is_hex })
+        };
+        found(b"key_hex", b"value_hex", true).or_else(|| found(b"key", b"value", false))
+    }
+}
+
+/// The fields of a record; the reason when it is none.
+fn fields(record: &[u8]) -> std::result::Result<Vec<Vec<u8>>, &'static str> {
+    let record = record.strip_suffix(b"\n").unwrap_or(record);
+    let mut rest = record.strip_suffix(b"\r").unwrap_or(record);
+    let mut found = Vec::new();
+    loop {
+        let mut field = Vec::new();
+        if let Some(mut quoted) = rest.strip_prefix(b"\"") {
+            loop {
+                let end = quoted.iter().position(|byte| *byte == b'"');
+                let end = end.ok_or("a quotation mark that nothing closes")?;
+                field.extend_from_slice(&quoted[..end]);
+                quoted = &quoted[end + 1..];
+                let Some(more) = quoted.strip_prefix(b"\"") else { break };
+                field.push(b'"');
+                quoted = more;
+            }
+            rest = quoted;
+        } else {
+            let end = rest.iter().position(|byte| *byte == b',').unwrap_or(rest.len());
+            field.extend_from_slice(&rest[..end]);
+            rest = &rest[end..];
+        }
+        found.push(field);
+        match rest {
+            [] => return Ok(found),
+            [b',', more @ ..] => rest = more,
+            _ => return Err("something between a closing quotation mark and the next comma"),
+        }
+    }
+}
+
+/// Gives the entry of every record behind the first line to `each`; returns how many there were. `Corrupt` names
+/// the line.
+pub fn read(
+    name: &str,
+    mut from: impl BufRead,
+    columns: &Columns,
+    notation: Notation,
+    mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<u64> {
+    let notation = if columns.is_hex { Notation::new(true) } else { notation };
+    let failed = |error: IoError| Error::new(Kind::Io, format!("reading {name}: {error}"));
+    let (mut record, mut line, mut count) = (Vec::new(), 1_u64, 0);
+    loop {
+        record.clear();
+        let first = line + 1;
+        let wrong = |what: &str| {
+            let expected = format!("expected {} fields a record", columns.count);
+            Error::new(Kind::Corrupt, format!("{name}, line {first}: {what}: {expected}"))
+        };
+        // A line may end within quotation marks; those of a whole record are even in number.
+        let mut is_open = false;
+        loop {
+            let length = record.len();
+            if from.read_until(b'\n', &mut record).map_err(failed)? == 0 {
+                break;
+            }
+            line += 1;
+            is_open =
+                record[length..].iter().fold(is_open, |is_open, byte| is_open != (*byte == b'"'));
+            if !is_open {
+                break;
+            }
+            if record.len() > RECORD_BYTES_MAX {
+                return Err(wrong("a quotation mark that nothing closes"));
+            }
+        }
+        if record.is_empty() {
+            return Ok(count);
+        }
+        if record.trim_ascii().is_empty() {
+            continue;
+        }
+        let fields = fields(&record).map_err(wrong)?;
+        if fields.len() != columns.count {
+            return Err(wrong(&format!("there are {}", fields.len())));
+        }
+        let parse = |what, place: usize| {
+            let text = std::str::from_utf8(&fields[place]);
+            notation.parse(what, text.map_err(|_| wrong("not UTF-8"))?)
+        };
+        let named = |error: Error| error.context(format!("{name}, line {first}"));
+        let key = parse("key", columns.key).map_err(named)?;
+        each(&key, &parse("value", columns.value).map_err(named)?)?;
+        count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(input: &str) -> Result<Vec<(String, String)>> {
+        let (first, rest) = input.split_at(input.find('\n').map_or(input.len(), |end| end + 1));
+        let columns = Columns::of(first.as_bytes()).expect("a first line of CSV");
+        let (text, mut found) =
+            (|bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned(), vec![]);
+        let count = read("it", rest.as_bytes(), &columns, Notation::new(false), |key, value| {
+            found.push((text(key), text(value)));
+            Ok(())
+        })?;
+        assert_eq!(count, found.len() as u64);
+        Ok(found)
+    }
+
+    fn pair(key: &str, value: &str) -> (String, String) {
+        (key.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn records_are_read_with_marks_line_ends_and_other_columns() -> Result<()> {
+        let input = "value,note,\"key\"\r\n1,,a\r\n\n\"x,\"\"y\"\"\nz\",\"\",b\n,n,c";
+        let expected = [pair("a", "1"), pair("b", "x,\"y\"\nz"), pair("c", "")];
+        assert_eq!(entries(input)?, expected);
+        let exact = "key,key_hex,value,value_hex\nnot this,6162,nor this,00\n";
+        assert_eq!(entries(exact)?, [pair("ab", "\0")]);
+        assert!(entries("key,value")?.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_no_record_is_told_by_its_line() {
+        let line = |input: &str| {
+            let error = entries(input).expect_err("it is damaged").to_string();
+            error.split("line ").nth(1).and_then(|rest| rest.split(':').next()?.parse().ok())
+        };
+        assert_eq!(line("key,value\na,1\nb\n"), Some(3));
+        assert_eq!(line("key,value\n\"a\nb\",1\nb,1,2\n"), Some(4));
+        assert_eq!(line("key,value\n\"a,1\nb,2\n"), Some(2));
+        assert_eq!(line("key,value\n\"a\"b,1\n"), Some(2));
+        assert_eq!(line("key,value\n\\x0,1\n"), Some(2));
+        assert_eq!(line("key_hex,value_hex\nzz,00\n"), Some(2));
+    }
+
+    #[test]
+    fn other_first_lines_are_none_of_csv() {
+        for line in
+            ["{\"key\": \"a\", \"value\": \"b\"}\n", "a,b\n", "key\n", "", "\"key\",\"value"]
+        {
+            assert!(Columns::of(line.as_bytes()).is_none(), "{line}");
+        }
+    }
+}

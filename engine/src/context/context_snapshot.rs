@@ -1,0 +1,170 @@
+//! One commit of a context as one file: what somebody else imports, verifies and goes on from.
+//!
+//! A stream of records, children before parents, in frames. Its bytes follow from the commit alone, and
+//! whoever reads it computes each hash from what came before, up to that of the commit.
+//! Format document: `docs/format/context-snapshot.md`.
+
+pub(crate) mod export;
+pub(crate) mod frames;
+pub(crate) mod intake;
+mod path;
+
+use super::configuration::Configuration;
+use super::hash::Hash;
+use super::pieces::node::Slot;
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::format::codec::{Decoder, Encoder};
+use frames::FrameReader;
+use intake::{Intake, Unplaced};
+
+/// What a record is; an entry's child is the value of a tag, or a directory.
+const VALUE: u8 = 1;
+const FLAT: u8 = 2;
+const LEAF: u8 = 3;
+const BRANCH: u8 = 4;
+const REPEAT: u8 = 5;
+const COMMIT: u8 = 6;
+const END: u8 = 7;
+
+/// What an entry leads to, when it is not a value of so many bytes in place.
+const STACKED_VALUE: u8 = 16;
+const STACKED_DIRECTORY: u8 = 17;
+
+/// How many objects may wait for a parent.
+const WAITING_MAX: usize = 1 << 19;
+
+/// Slots of the table of repeats.
+const SLOTS: usize = 1 << 18;
+
+/// A value of so many bytes is worth a slot.
+const VALUE_WORTH: usize = 32;
+
+/// A directory or a piece of one is worth a slot above this weight.
+const NODE_WORTH: u8 = 96;
+
+/// The slot that a hash names.
+fn slot_of(hash: &Hash) -> usize {
+    (usize::from(hash[0]) << 10) | (usize::from(hash[1]) << 2) | usize::from(hash[2] >> 6)
+}
+
+/// What a snapshot of a commit holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitFile {
+    /// The commit.
+    pub commit: Hash,
+    /// How its directories are cut.
+    pub configuration: Configuration,
+    /// Records of values.
+    pub values: u64,
+    /// Records of directories that are hashed flat.
+    pub directories: u64,
+    /// Records of leaves of larger directories.
+    pub leaves: u64,
+    /// Records of branches.
+    pub branches: u64,
+    /// References to what came before.
+    pub repeats: u64,
+    /// Bytes of all records.
+    pub stream_bytes: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The hash of header, opening and stream: the same for the same commit, whoever wrote the file.
+    pub hash: Hash,
+}
+
+impl CommitFile {
+    fn new(commit: Hash, configuration: Configuration) -> CommitFile {
+        CommitFile {
+            commit,
+            configuration,
+            values: 0,
+            directories: 0,
+            leaves: 0,
+            branches: 0,
+            repeats: 0,
+            stream_bytes: 0,
+            bytes: 0,
+            hash: [0; 32],
+        }
+    }
+
+    /// Records of objects.
+    #[must_use]
+    pub fn objects(&self) -> u64 {
+        self.values + self.directories + self.leaves + self.branches
+    }
+
+    /// One more record with the tag `tag`.
+    fn count(&mut self, tag: u8) {
+        match tag {
+            VALUE => self.values += 1,
+            FLAT => self.directories += 1,
+            LEAF => self.leaves += 1,
+            BRANCH => self.branches += 1,
+            _ => self.repeats += 1,
+        }
+    }
+
+    /// The body of the record that ends the stream.
+    fn encode(&self, out: &mut Encoder) {
+        let Self { values, directories, leaves, branches, repeats, stream_bytes, .. } = self;
+        for number in [values, directories, leaves, branches, repeats, stream_bytes] {
+            out.varint(*number);
+        }
+    }
+
+    /// `Corrupt` when the end says something else than what was read.
+    fn expect(&self, decoder: &mut Decoder<'_>) -> Result<()> {
+        let start = decoder.clone();
+        let mut expected = Encoder::new();
+        self.encode(&mut expected);
+        for _ in 0..6 {
+            decoder.varint()?;
+        }
+        let mut found = start.clone();
+        if found.raw(start.remaining() - decoder.remaining())? != expected.bytes() {
+            return Err(start.corrupt("the counts of what was read", "others"));
+        }
+        Ok(())
+    }
+}
+
+/// What a snapshot of a commit says without being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitFileHead {
+    /// The commit.
+    pub commit: Hash,
+    /// How its directories are cut.
+    pub configuration: Configuration,
+    /// Frames of the file.
+    pub frames: u64,
+    /// Bytes of all records.
+    pub stream_bytes: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// What the last frame calls the hash of the stream.
+    pub hash: Hash,
+}
+
+/// Verifies the snapshot of a commit at `path` of `disk`, without a store: every checksum and every hash.
+/// Reads the file once, in bounded memory.
+pub fn verify_commit(disk: &dyn Disk, path: &str) -> Result<CommitFile> {
+    let mut reader = FrameReader::open(disk, path)?;
+    let mut intake = Intake::new(&reader, u64::MAX);
+    let (_, _, file) = intake.read(&mut reader, &mut Unplaced)?;
+    Ok(file)
+}
+
+/// What the snapshot of a commit at `path` of `disk` says of itself. Reads the heads of the frames, and
+/// verifies the beginning only.
+pub fn inspect_commit(disk: &dyn Disk, path: &str) -> Result<CommitFileHead> {
+    FrameReader::open(disk, path)?.heads()
+}
+
+/// Where an intake puts objects, so that they need no memory.
+pub(crate) trait Destination {
+    /// Puts what is live of `stack` and `table` somewhere, children before parents, and returns what to
+    /// have in their place; what the table has is on the stack too, or below it.
+    fn put(&mut self, stack: &[Slot], table: &[Slot]) -> Result<(Vec<Slot>, Vec<Slot>)>;
+}

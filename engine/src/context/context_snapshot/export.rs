@@ -1,0 +1,273 @@
+//! Writing a commit: its tree in post-order, with repeats of what was just written.
+
+use std::sync::Arc;
+
+use super::frames::FrameWriter;
+use super::{
+    BRANCH, COMMIT, CommitFile, END, FLAT, LEAF, NODE_WORTH, REPEAT, SLOTS, STACKED_DIRECTORY,
+    STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, slot_of,
+};
+use crate::context::configuration::Configuration;
+use crate::context::files::commit::Commit;
+use crate::context::hash::{self, Hash};
+use crate::context::pieces::node::{Body, INLINE, Load, Node, Slot};
+use crate::context::pieces::{digest, entry};
+use crate::disk::File;
+use crate::error::{Error, Result};
+use crate::format::codec::Encoder;
+
+/// Writes one commit.
+pub(crate) struct Exporter<'a> {
+    load: &'a dyn Load,
+    out: FrameWriter,
+    summary: CommitFile,
+    /// The table of repeats: hash and weight of the last object of a slot that was worth it.
+    repeats: Vec<(Hash, u8)>,
+    waiting: usize,
+}
+
+/// A piece of a directory that is being written: what is below it, and what its record will say.
+struct Level {
+    node: Arc<Node>,
+    /// None for a small one in its parent's record that was not hashed.
+    hash: Option<Hash>,
+    next: usize,
+    body: Encoder,
+    /// What its children weigh, and how many are on the stack.
+    weight: usize,
+    taken: usize,
+}
+
+impl Level {
+    fn new(node: Arc<Node>, hash: Option<Hash>) -> Level {
+        let mut body = Encoder::new();
+        match &node.body {
+            Body::Leaf { leaf, .. } => body.varint(leaf.len() as u64),
+            Body::Branch(branch) => {
+                body.varint(u64::from(branch.depth));
+                body.varint(branch.pointers.len() as u64);
+                for pointer in &branch.pointers {
+                    body.varint(u64::from(pointer.bucket));
+                }
+            }
+        }
+        Level { node, hash, next: 0, body, weight: 0, taken: 0 }
+    }
+
+    fn tag(&self) -> u8 {
+        match &self.node.body {
+            Body::Leaf { flat: true, .. } => FLAT,
+            Body::Leaf { .. } => LEAF,
+            Body::Branch(_) => BRANCH,
+        }
+    }
+
+    /// A child that weighs `weight` is on the stack.
+    fn take(&mut self, weight: u8) {
+        self.weight += usize::from(weight);
+        self.taken += 1;
+    }
+}
+
+/// What became of a directory.
+enum Entered {
+    /// It is on the stack, and weighs so much.
+    Repeated(u8),
+    /// It has to be written.
+    Level(Level),
+}
+
+impl<'a> Exporter<'a> {
+    pub(crate) fn begin(
+        file: Arc<dyn File>,
+        configuration: Configuration,
+        commit: &Hash,
+        load: &'a dyn Load,
+    ) -> Result<Exporter<'a>> {
+        Ok(Exporter {
+            load,
+            out: FrameWriter::begin(file, configuration, commit)?,
+            summary: CommitFile::new(*commit, configuration),
+            repeats: vec![([0; 32], 0); SLOTS],
+            waiting: 0,
+        })
+    }
+
+    /// Writes the tree at `root` and the commit, and ends the file, which is not synced.
+    pub(crate) fn write(mut self, root: &Slot, commit: &Commit) -> Result<CommitFile> {
+        self.tree(root)?;
+        let mut body = Encoder::new();
+        body.u64(commit.date as u64);
+        body.varint(commit.parents.len() as u64);
+        for parent in &commit.parents {
+            body.raw(parent);
+        }
+        body.bytes_with_length(&commit.author);
+        body.bytes_with_length(&commit.message);
+        self.out.put([&[COMMIT], body.bytes()])?;
+        self.summary.stream_bytes = self.out.stream();
+        let mut end = Encoder::new();
+        self.summary.encode(&mut end);
+        self.out.put([&[END], end.bytes()])?;
+        let stream_bytes = self.out.stream();
+        let (bytes, hash) = self.out.finish()?;
+        Ok(CommitFile { stream_bytes, bytes, hash, ..self.summary })
+    }
+
+    fn tree(&mut self, root: &Slot) -> Result<()> {
+        let mut levels: Vec<Level> = Vec::new();
+        // Nothing is in the table yet.
+        if let Entered::Level(level) = self.enter(root)? {
+            levels.push(level);
+        }
+        while let Some(level) = levels.last_mut() {
+            if level.next == level.node.width() {
+                let weight = self.leave(level)?;
+                levels.pop();
+                if let Some(parent) = levels.last_mut() {
+                    parent.take(weight);
+                }
+                continue;
+            }
+            let child = level.node.child(level.next);
+            level.next += 1;
+            if child.is_value() {
+                self.value(level, &child)?;
+                continue;
+            }
+            if let Body::Leaf { leaf, .. } = &level.node.body {
+                let name = leaf.name(level.next - 1);
+                entry::put_name(&mut level.body, STACKED_DIRECTORY, Some(name));
+            }
+            match self.enter(&child)? {
+                Entered::Repeated(weight) => level.take(weight),
+                Entered::Level(below) => levels.push(below),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the value of the entry before the next one of `level`: in place if it is short.
+    fn value(&mut self, level: &mut Level, slot: &Slot) -> Result<()> {
+        let Body::Leaf { leaf, .. } = &level.node.body else {
+            unreachable!("a branch leads to pieces of its directory")
+        };
+        let name = Some(leaf.name(level.next - 1));
+        let (bytes, stored) = match slot {
+            Slot::Inline { length, bytes } => {
+                let value = &bytes[..usize::from(*length)];
+                entry::put_name(&mut level.body, *length, name);
+                level.body.raw(value);
+                return Ok(());
+            }
+            Slot::StoredValue(offset) => (self.load.value(*offset)?, Some(*offset)),
+            Slot::Value(bytes) => (Arc::clone(bytes), None),
+            _ => unreachable!("directories are entered"),
+        };
+        if bytes.len() <= INLINE {
+            entry::put_name(&mut level.body, bytes.len() as u8, name);
+            level.body.raw(&bytes);
+            return Ok(());
+        }
+        entry::put_name(&mut level.body, STACKED_VALUE, name);
+        let weight = bytes.len().min(255) as u8;
+        if bytes.len() < VALUE_WORTH {
+            self.put_value(&bytes)?;
+        } else {
+            let hash = match stored {
+                Some(offset) => self.load.hash(offset)?,
+                None => hash::value(&bytes),
+            };
+            if self.repeat(&hash)?.is_none() {
+                self.put_value(&bytes)?;
+                self.repeats[slot_of(&hash)] = (hash, weight);
+            }
+        }
+        level.take(weight);
+        Ok(())
+    }
+
+    fn put_value(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut head = Encoder::new();
+        head.u8(VALUE);
+        head.varint(bytes.len() as u64);
+        self.out.put([head.bytes(), bytes])?;
+        self.push(VALUE)
+    }
+
+    /// Writes a repeat of the object with this hash if its slot has it, and returns what it weighs.
+    fn repeat(&mut self, hash: &Hash) -> Result<Option<u8>> {
+        let slot = slot_of(hash);
+        let (there, weight) = self.repeats[slot];
+        if weight == 0 || there != *hash {
+            return Ok(None);
+        }
+        let slot = (slot as u32).to_le_bytes();
+        self.out.put([&[REPEAT], &slot[..3]])?;
+        self.push(REPEAT)?;
+        Ok(Some(weight))
+    }
+
+    /// Begins with a directory or a piece of one, unless it is a repeat.
+    fn enter(&mut self, slot: &Slot) -> Result<Entered> {
+        let hash = match slot {
+            Slot::StoredNode(offset) => Some(self.load.hash(*offset)?),
+            Slot::Node(node) => Some(digest::node(node, Some(self.load))?),
+            // One that refers to nothing weighs a byte more than its entries at most.
+            Slot::Embedded(bytes)
+                if entry::embedded_hash(bytes).is_none()
+                    && entry::entries(bytes).len() < usize::from(NODE_WORTH) =>
+            {
+                None
+            }
+            Slot::Embedded(bytes) => Some(digest::embedded(bytes)?),
+            _ => unreachable!("values are not entered"),
+        };
+        if let Some(hash) = &hash
+            && let Some(weight) = self.repeat(hash)?
+        {
+            return Ok(Entered::Repeated(weight));
+        }
+        let node = match slot {
+            Slot::StoredNode(offset) => self.load.node(*offset)?,
+            Slot::Node(node) => Arc::clone(node),
+            Slot::Embedded(bytes) => Arc::new(entry::embedded_node(bytes)?),
+            _ => unreachable!("values are not entered"),
+        };
+        if node.width() == 0 {
+            return Err(Error::invalid(
+                "the commit has an empty directory, which no snapshot of a commit can hold",
+            ));
+        }
+        Ok(Entered::Level(Level::new(node, hash)))
+    }
+
+    /// Writes the record of a piece of which everything below was written; returns what it weighs.
+    fn leave(&mut self, level: &Level) -> Result<u8> {
+        let tag = level.tag();
+        self.out.put([&[tag], level.body.bytes()])?;
+        self.waiting -= level.taken;
+        self.push(tag)?;
+        let weight = (level.body.bytes().len() + level.weight).min(255) as u8;
+        if weight > NODE_WORTH {
+            let hash = match level.hash {
+                Some(hash) => hash,
+                None => digest::node(&level.node, Some(self.load))?,
+            };
+            self.repeats[slot_of(&hash)] = (hash, weight);
+        }
+        Ok(weight)
+    }
+
+    fn push(&mut self, tag: u8) -> Result<()> {
+        self.summary.count(tag);
+        self.waiting += 1;
+        if self.waiting <= WAITING_MAX {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "more than {WAITING_MAX} objects of the commit would wait for their parents, which no snapshot \
+             of a commit can hold: its directories are too wide and too deep"
+        )))
+    }
+}

@@ -1,0 +1,483 @@
+//! Reading a commit: a stack of objects that no parent has taken yet, and the table of repeats.
+//!
+//! Everything is checked as it comes: that a directory has the only shape it can have, and by the hash of
+//! the commit that all of it is what was written. Nothing recurses.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::frames::FrameReader;
+use super::path::AgreedPath;
+use super::{
+    BRANCH, COMMIT, CommitFile, Destination, END, FLAT, LEAF, NODE_WORTH, REPEAT, SLOTS,
+    STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, slot_of,
+};
+use crate::context::configuration::Configuration;
+use crate::context::files::commit::Commit;
+use crate::context::hash::{self, Hash};
+use crate::context::pieces::node::{
+    Body, Branch, INLINE, Leaf, Node, Pointer, Slot, Target, UNKNOWN,
+};
+use crate::context::pieces::{digest, entry};
+use crate::context::tree::{NAME_MAX, VALUE_MAX};
+use crate::error::Result;
+use crate::format::codec::Decoder;
+
+/// When what is live takes about so many bytes it is put somewhere, if not before.
+const LIVE_MAX: u64 = 8 << 20;
+
+/// About what an object takes in memory beside its bytes, and an entry of it.
+const OBJECT_BYTES: usize = 256;
+const ENTRY_BYTES: usize = 96;
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Value,
+    /// A directory that is hashed flat.
+    Flat,
+    /// A leaf of a larger one, whose entries are so many.
+    Leaf,
+    /// A branch at a depth.
+    Branch(u32),
+}
+
+/// An object that waits for its parent, or that may come again.
+#[derive(Clone, Debug)]
+struct Waiting {
+    slot: Slot,
+    /// Of a live one it may be left to the hashing of its parent.
+    hash: Hash,
+    shape: Shape,
+    weight: u8,
+    /// Entries of a piece of a directory.
+    below: u32,
+    path: AgreedPath,
+}
+
+/// A record, taken from the stream.
+enum TakenRecord {
+    Value(Arc<[u8]>),
+    Leaf(LeafItem),
+    Branch { depth: u32, buckets: Vec<u16>, length: usize },
+    Repeat(usize),
+}
+
+struct LeafItem {
+    leaf: Leaf,
+    /// The entries that take from the stack, and whether a directory.
+    taken: Vec<(usize, bool)>,
+    flat: bool,
+    length: usize,
+}
+
+/// See the module.
+pub(crate) struct Intake {
+    configuration: Configuration,
+    summary: CommitFile,
+    stack: Vec<Waiting>,
+    table: HashMap<u32, Waiting>,
+    /// Slots of the table that have something live.
+    live_slots: Vec<u32>,
+    live_bytes: usize,
+    live_max: usize,
+}
+
+/// Where nothing is kept: a file that is only verified.
+pub(crate) struct Unplaced;
+
+impl Destination for Unplaced {
+    fn put(&mut self, stack: &[Slot], table: &[Slot]) -> Result<(Vec<Slot>, Vec<Slot>)> {
+        let forget = |slots: &[Slot]| {
+            let one = |slot: &Slot| {
+                if slot.is_value() { Slot::StoredValue(1) } else { Slot::StoredNode(1) }
+            };
+            slots.iter().map(one).collect()
+        };
+        Ok((forget(stack), forget(table)))
+    }
+}
+
+fn is_live(slot: &Slot) -> bool {
+    matches!(slot, Slot::Node(_) | Slot::Value(_))
+}
+
+impl Intake {
+    /// An intake of the file of `reader`, of which about `live_max` bytes may be in memory, or fewer.
+    pub(crate) fn new(reader: &FrameReader, live_max: u64) -> Intake {
+        let configuration = reader.configuration();
+        Intake {
+            configuration,
+            summary: CommitFile::new(reader.commit(), configuration),
+            stack: Vec::new(),
+            table: HashMap::new(),
+            live_slots: Vec::new(),
+            live_bytes: 0,
+            live_max: live_max.min(LIVE_MAX) as usize,
+        }
+    }
+
+    /// Reads the whole file, and puts what does not fit into memory to `target`. Returns the root, what the
+    /// commit says, and what the file holds; the hash of the commit was verified.
+    pub(crate) fn read(
+        &mut self,
+        reader: &mut FrameReader,
+        target: &mut dyn Destination,
+    ) -> Result<(Slot, Commit, CommitFile)> {
+        let configuration = self.configuration;
+        loop {
+            let step = reader.record(|decoder| {
+                let start = decoder.clone();
+                let tag = decoder.u8()?;
+                if tag == COMMIT {
+                    return Ok((start.offset(), Err(take_commit(decoder)?)));
+                }
+                Ok((start.offset(), Ok(take_item(decoder, configuration, tag, &start)?)))
+            })?;
+            let file = reader.path().to_owned();
+            let place = Decoder::new(&file, step.0, &[]);
+            match step.1 {
+                Ok(item) => self.push(&place, item)?,
+                Err(info) => return self.finish(reader, &place, info),
+            }
+            if self.live_bytes >= self.live_max {
+                self.put_live(target)?;
+            }
+        }
+    }
+
+    /// Checks commit and end.
+    fn finish(
+        &mut self,
+        reader: &mut FrameReader,
+        place: &Decoder<'_>,
+        mut info: Commit,
+    ) -> Result<(Slot, Commit, CommitFile)> {
+        let root = self.stack.pop().filter(|_| self.stack.is_empty());
+        let root = root.filter(|root| self.is_directory(root));
+        let Some(mut root) = root else {
+            return Err(place.corrupt("a root for the commit, and nothing else", "another stack"));
+        };
+        complete(&mut root)?;
+        let Commit { date, author, message, parents, .. } = &info;
+        let commit = hash::commit(&root.hash, parents, *date, author, message);
+        if commit != self.summary.commit {
+            return Err(place.corrupt(
+                format_args!("commit {}", hash::to_text(&self.summary.commit)),
+                format_args!("what hashes to {}", hash::to_text(&commit)),
+            ));
+        }
+        (info.hash, info.tree) = (commit, root.hash);
+        self.summary.stream_bytes = reader.stream();
+        let summary = self.summary;
+        reader.record(|decoder| {
+            let start = decoder.clone();
+            if decoder.u8()? != END {
+                return Err(start.corrupt("the end of the stream", "another record"));
+            }
+            summary.expect(decoder)
+        })?;
+        reader.finish()?;
+        let (bytes, hash) = reader.ends();
+        let file = CommitFile { stream_bytes: reader.stream(), bytes, hash, ..summary };
+        Ok((root.slot, info, file))
+    }
+
+    fn is_directory(&self, object: &Waiting) -> bool {
+        let flat_limit = self.configuration.stable_hash();
+        match object.shape {
+            Shape::Flat => true,
+            Shape::Leaf | Shape::Branch(0) => object.below as usize > flat_limit,
+            Shape::Value | Shape::Branch(_) => false,
+        }
+    }
+
+    /// Pops what a record takes, and pushes what it is.
+    fn push(&mut self, place: &Decoder<'_>, item: TakenRecord) -> Result<()> {
+        let (tag, mut object) = match item {
+            TakenRecord::Repeat(slot) => {
+                let Some(object) = self.table.get(&(slot as u32)) else {
+                    return Err(place.corrupt("a repeat of what came before", "one of nothing"));
+                };
+                let object = object.clone();
+                return self.wait(place, REPEAT, object);
+            }
+            TakenRecord::Value(value) => (VALUE, self.value(value)),
+            TakenRecord::Leaf(item) => {
+                let tag = if item.flat { FLAT } else { LEAF };
+                (tag, self.leaf(place, item)?)
+            }
+            TakenRecord::Branch { depth, buckets, length } => {
+                (BRANCH, self.branch(place, depth, &buckets, length)?)
+            }
+        };
+        let is_worth_it = match object.shape {
+            Shape::Value => usize::from(object.weight) >= VALUE_WORTH,
+            _ => object.weight > NODE_WORTH,
+        };
+        if is_worth_it {
+            complete(&mut object)?;
+            let slot = slot_of(&object.hash) as u32;
+            let before = self.table.insert(slot, object.clone());
+            if before.is_some_and(|before| before.hash == object.hash) {
+                return Err(place.corrupt("a repeat of what its slot has", "all of it again"));
+            }
+            self.live_slots.push(slot);
+        }
+        self.wait(place, tag, object)
+    }
+
+    fn wait(&mut self, place: &Decoder<'_>, tag: u8, object: Waiting) -> Result<()> {
+        self.summary.count(tag);
+        if self.stack.len() >= WAITING_MAX {
+            let most = format_args!("at most {WAITING_MAX} objects that wait").to_string();
+            return Err(place.corrupt(most, "one more"));
+        }
+        self.stack.push(object);
+        Ok(())
+    }
+
+    fn value(&mut self, value: Arc<[u8]>) -> Waiting {
+        self.live_bytes += OBJECT_BYTES + value.len();
+        let weight = value.len().min(255) as u8;
+        let (shape, path) = (Shape::Value, AgreedPath::default());
+        Waiting { slot: Slot::Value(value), hash: UNKNOWN, shape, weight, below: 0, path }
+    }
+
+    /// Takes the last `count` objects off the stack.
+    fn pop(&mut self, place: &Decoder<'_>, count: usize) -> Result<Vec<Waiting>> {
+        let Some(from) = self.stack.len().checked_sub(count) else {
+            return Err(place.corrupt("as many objects as the record takes", self.stack.len()));
+        };
+        Ok(self.stack.split_off(from))
+    }
+
+    fn leaf(&mut self, place: &Decoder<'_>, item: LeafItem) -> Result<Waiting> {
+        let LeafItem { mut leaf, taken, flat, length } = item;
+        let most =
+            if flat { self.configuration.stable_hash() } else { self.configuration.entries() };
+        if leaf.len() == 0 || leaf.len() > most {
+            return Err(place.corrupt(format_args!("1 to {most} entries"), leaf.len()));
+        }
+        let children = self.pop(place, taken.len())?;
+        let mut hashes = if taken.is_empty() { Vec::new() } else { vec![UNKNOWN; leaf.len()] };
+        let mut weight = length;
+        for (child, (index, directory)) in children.into_iter().zip(taken) {
+            let fits =
+                if directory { self.is_directory(&child) } else { child.shape == Shape::Value };
+            if !fits {
+                return Err(place.corrupt("a child of the kind that its entry says", "another"));
+            }
+            weight += usize::from(child.weight);
+            hashes[index] = child.hash;
+            *leaf.slot_mut(index) = child.slot;
+        }
+        if hashes.iter().any(|hash| *hash != UNKNOWN) {
+            leaf.hashes().put(hashes);
+        }
+        self.live_bytes += OBJECT_BYTES + leaf.names().len() + ENTRY_BYTES * leaf.len();
+        let below = leaf.len() as u32;
+        let (shape, path) = if flat {
+            (Shape::Flat, AgreedPath::default())
+        } else {
+            (Shape::Leaf, AgreedPath::of(self.configuration, &leaf))
+        };
+        let slot = Slot::Node(Arc::new(Node::leaf(leaf, flat)));
+        Ok(Waiting { slot, hash: UNKNOWN, shape, weight: weight.min(255) as u8, below, path })
+    }
+
+    fn branch(
+        &mut self,
+        place: &Decoder<'_>,
+        depth: u32,
+        buckets: &[u16],
+        length: usize,
+    ) -> Result<Waiting> {
+        let configuration = self.configuration;
+        let children = self.pop(place, buckets.len())?;
+        let (mut weight, mut below, mut path) = (length, 0_u32, None);
+        let mut hashes = Vec::with_capacity(children.len());
+        let mut pointers = Vec::with_capacity(children.len());
+        for (child, bucket) in children.into_iter().zip(buckets) {
+            let is_piece = match child.shape {
+                Shape::Leaf => true,
+                Shape::Branch(at) => at == depth + 1,
+                Shape::Value | Shape::Flat => false,
+            };
+            let above = child.path.prefix(configuration, depth);
+            let fits = child.path.at(configuration, depth) == Some(*bucket)
+                && path.is_none_or(|path| above == Some(path));
+            let sum = below.checked_add(child.below);
+            let (Some(above), Some(sum), true) = (above, sum, is_piece && fits) else {
+                return Err(place.corrupt("a piece that belongs into its bucket", "another"));
+            };
+            (path, below) = (Some(above), sum);
+            weight += usize::from(child.weight);
+            hashes.push(child.hash);
+            let target = match child.slot {
+                Slot::Node(node) => Target::Live(node),
+                Slot::StoredNode(offset) => Target::Stored(offset),
+                _ => return Err(place.corrupt("a piece that belongs into its bucket", "another")),
+            };
+            pointers.push(Pointer { bucket: *bucket, count: child.below, target });
+        }
+        let Some(path) = path.filter(|_| below as usize > configuration.entries()) else {
+            return Err(place.corrupt("a branch of more entries than a leaf has", below));
+        };
+        self.live_bytes += OBJECT_BYTES + ENTRY_BYTES * pointers.len();
+        let branch = Branch::new(depth, pointers);
+        branch.hashes().put(hashes);
+        let slot = Slot::Node(Arc::new(Node::new(Body::Branch(branch))));
+        let (shape, weight) = (Shape::Branch(depth), weight.min(255) as u8);
+        Ok(Waiting { slot, hash: UNKNOWN, shape, weight, below, path })
+    }
+
+    /// Puts everything live to `target`.
+    fn put_live(&mut self, target: &mut dyn Destination) -> Result<()> {
+        let table: Vec<u32> = std::mem::take(&mut self.live_slots);
+        let mut stack = Vec::new();
+        for (index, object) in self.stack.iter_mut().enumerate() {
+            if is_live(&object.slot) {
+                complete(object)?;
+                stack.push(index);
+            }
+        }
+        let of_stack: Vec<Slot> =
+            stack.iter().map(|index| self.stack[*index].slot.clone()).collect();
+        let of_table: Vec<Slot> = table.iter().map(|slot| self.table[slot].slot.clone()).collect();
+        let (of_stack, of_table) = target.put(&of_stack, &of_table)?;
+        for (index, slot) in stack.into_iter().zip(of_stack) {
+            self.stack[index].slot = slot;
+        }
+        self.live_bytes = 0;
+        for (number, slot) in table.into_iter().zip(of_table) {
+            if is_live(&slot) {
+                self.live_slots.push(number);
+            }
+            if let Some(object) = self.table.get_mut(&number) {
+                object.slot = slot;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hashes an object that is not yet.
+fn complete(object: &mut Waiting) -> Result<()> {
+    if object.hash == UNKNOWN {
+        object.hash = match &object.slot {
+            Slot::Node(node) => digest::node(node, None)?,
+            Slot::Value(value) => hash::value(value),
+            _ => unreachable!("what is not live has its hash"),
+        };
+    }
+    Ok(())
+}
+
+fn take_item(
+    decoder: &mut Decoder<'_>,
+    configuration: Configuration,
+    tag: u8,
+    start: &Decoder<'_>,
+) -> Result<TakenRecord> {
+    match tag {
+        VALUE => {
+            let length = decoder.clone().varint()?;
+            if length <= INLINE as u64 || length > VALUE_MAX as u64 {
+                let range = format!("a value of {} to {VALUE_MAX} bytes", INLINE + 1);
+                return Err(start.corrupt(range, length));
+            }
+            Ok(TakenRecord::Value(decoder.bytes_with_length()?.into()))
+        }
+        FLAT | LEAF => take_leaf(decoder, configuration, tag == FLAT).map(TakenRecord::Leaf),
+        BRANCH => take_branch(decoder, configuration),
+        REPEAT => {
+            let bytes = decoder.raw(3)?;
+            let slot =
+                usize::from(bytes[0]) | usize::from(bytes[1]) << 8 | usize::from(bytes[2]) << 16;
+            if slot >= SLOTS {
+                return Err(start.corrupt(format_args!("a slot below {SLOTS}"), slot));
+            }
+            Ok(TakenRecord::Repeat(slot))
+        }
+        other => Err(start.corrupt("a known kind of record", other)),
+    }
+}
+
+fn take_leaf(
+    decoder: &mut Decoder<'_>,
+    configuration: Configuration,
+    flat: bool,
+) -> Result<LeafItem> {
+    let start = decoder.clone();
+    let most = if flat { configuration.stable_hash() } else { configuration.entries() };
+    let count = decoder.count(1)?;
+    if count > most {
+        return Err(start.corrupt(format_args!("at most {most} entries"), count));
+    }
+    let mut leaf = Leaf::with_capacity(count, 0);
+    let mut taken = Vec::new();
+    for index in 0..count {
+        let entry = decoder.clone();
+        let before = leaf.names().len();
+        let in_order = leaf.push_with(|names| {
+            let what = entry::take_only_name(decoder, names)?;
+            if names.len() - before > NAME_MAX {
+                return Err(entry
+                    .corrupt(format_args!("a name of at most {NAME_MAX} bytes"), "a longer one"));
+            }
+            match what {
+                STACKED_VALUE | STACKED_DIRECTORY => {
+                    taken.push((index, what == STACKED_DIRECTORY));
+                    Ok(Slot::StoredValue(0))
+                }
+                length if usize::from(length) <= INLINE => {
+                    Ok(Slot::value(decoder.raw(usize::from(length))?))
+                }
+                other => Err(entry.corrupt("a known kind of entry", other)),
+            }
+        })?;
+        if !in_order {
+            return Err(entry.corrupt("names in order", "a name out of order"));
+        }
+    }
+    let length = start.remaining() - decoder.remaining();
+    Ok(LeafItem { leaf, taken, flat, length })
+}
+
+fn take_branch(decoder: &mut Decoder<'_>, configuration: Configuration) -> Result<TakenRecord> {
+    let start = decoder.clone();
+    let (depth, limit) = (decoder.varint()?, configuration.depth_limit());
+    let Some(depth) = u32::try_from(depth).ok().filter(|depth| *depth < limit) else {
+        return Err(start.corrupt(format_args!("a depth below {limit}"), depth));
+    };
+    let count = decoder.count(1)?;
+    let mut buckets: Vec<u16> = Vec::with_capacity(count.min(configuration.entries()));
+    for _ in 0..count {
+        let at = decoder.clone();
+        let bucket = decoder.varint()?;
+        let above = buckets.last().is_none_or(|last| u64::from(*last) < bucket);
+        if !above || bucket >= configuration.entries() as u64 {
+            return Err(at.corrupt("buckets in order", bucket));
+        }
+        buckets.push(bucket as u16);
+    }
+    Ok(TakenRecord::Branch { depth, buckets, length: start.remaining() - decoder.remaining() })
+}
+
+fn take_commit(decoder: &mut Decoder<'_>) -> Result<Commit> {
+    let date = decoder.u64()? as i64;
+    let start = decoder.clone();
+    let count = decoder.count(32)?;
+    let mut parents: Vec<Hash> = Vec::with_capacity(count);
+    for _ in 0..count {
+        parents.push(decoder.raw(32)?.try_into().expect("32 bytes"));
+    }
+    if !parents.is_sorted() {
+        return Err(start.corrupt("parents in order", "others"));
+    }
+    let author = decoder.bytes_with_length()?.to_vec();
+    let message = decoder.bytes_with_length()?.to_vec();
+    let (hash, tree) = (UNKNOWN, UNKNOWN);
+    Ok(Commit { hash, tree, parents, date, author, message, sequence: 0 })
+}

@@ -1,0 +1,192 @@
+//! What threads read while another writes: moments of the store that the writer publishes.
+//!
+//! A moment is a store of its own without a writing half, which shares pack and caches with it. It never
+//! changes, so that what is asked of it is of one state; and it looks commits up in a view of the index, so
+//! that it does not wait while a commit holds that and is synced.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::{State, Store};
+use crate::context::configuration::Configuration;
+use crate::context::files::commit::Commit;
+use crate::context::hash::Hash;
+use crate::context::tree::Tree;
+use crate::error::{Error, Result};
+use crate::sync::{Mutex, lock};
+
+/// A handle to read a store with while its [`Store`] writes: `Clone`, `Send` and `Sync`, without a lock on the
+/// store. All readers of a store share its caches.
+///
+/// It follows its store by itself: every answer is of the newest commit, or change of a branch, whose call
+/// had returned, or of one that is about to; of nothing that is not durable where the store syncs. Trees stay
+/// what they are. Once the store is closed or dropped, calls are `Invalid`; trees can be read as before.
+///
+/// ```
+/// use varvite::context::{CommitInfo, Options, Store};
+/// use varvite::disk::memory::MemoryDisk;
+/// # fn main() -> varvite::Result<()> {
+/// let mut store = Store::create(MemoryDisk::seeded(1), Options::default())?;
+/// let reader = store.reader()?;
+/// let mut tree = store.empty_tree();
+/// tree.add(&["data", "version"], b"genesis")?;
+/// let hash = store.commit(&mut tree, &CommitInfo::new(&[], 0, "Tezos", "Genesis"))?;
+/// let thread = std::thread::spawn({
+///     let reader = reader.clone();
+///     move || reader.checkout(&hash)?.find(&["data", "version"])
+/// });
+/// tree.add(&["data", "version"], b"first")?;
+/// let next = store.commit(&mut tree, &CommitInfo::new(&[hash], 1, "Tezos", "First"))?;
+/// let found = thread.join().expect("the reader does not panic")?;
+/// assert_eq!(found.as_deref(), Some(&b"genesis"[..]));
+/// assert_eq!(reader.last_commit()?, Some(next));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Reader {
+    published: Arc<Published>,
+}
+
+/// The newest moment; none once the store is gone.
+#[derive(Default)]
+struct Published(Mutex<Option<Arc<Store>>>);
+
+/// The side of the store; nothing is published before somebody reads.
+#[derive(Default)]
+pub(super) struct Readers(OnceLock<Arc<Published>>);
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Readers({})", self.0.get().is_some())
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reader({})", if self.moment().is_ok() { "open" } else { "closed" })
+    }
+}
+
+impl Drop for Readers {
+    /// A moment would keep the index open, so that nobody could open it to write.
+    fn drop(&mut self) {
+        if let Some(published) = self.0.get() {
+            drop(published.replace(None));
+        }
+    }
+}
+
+impl Published {
+    fn replace(&self, moment: Option<Arc<Store>>) -> Option<Arc<Store>> {
+        std::mem::replace(&mut *lock(&self.0), moment)
+    }
+}
+
+impl Reader {
+    /// The store as of now.
+    fn moment(&self) -> Result<Arc<Store>> {
+        lock(&self.published.0).clone().ok_or_else(|| {
+            Error::invalid(
+                "the store of this reader was closed: open it again and ask that for one",
+            )
+        })
+    }
+
+    /// See [`Store::configuration`].
+    pub fn configuration(&self) -> Result<Configuration> {
+        Ok(self.moment()?.configuration())
+    }
+
+    /// See [`Store::checkout`].
+    pub fn checkout(&self, commit: &Hash) -> Result<Tree> {
+        self.moment()?.checkout(commit)
+    }
+
+    /// See [`Store::exists`].
+    pub fn exists(&self, commit: &Hash) -> Result<bool> {
+        self.moment()?.exists(commit)
+    }
+
+    /// See [`Store::find_object`].
+    pub fn find_object(&self, hash: &Hash) -> Result<Option<Tree>> {
+        self.moment()?.find_object(hash)
+    }
+
+    /// See [`Store::commit_info`].
+    pub fn commit_info(&self, commit: &Hash) -> Result<Commit> {
+        self.moment()?.commit_info(commit)
+    }
+
+    /// See [`Store::last_commit`].
+    pub fn last_commit(&self) -> Result<Option<Hash>> {
+        self.moment()?.last_commit()
+    }
+
+    /// See [`Store::log`].
+    pub fn log(&self, limit: usize) -> Result<Vec<Hash>> {
+        self.moment()?.log(limit)
+    }
+
+    /// The commit that a branch names.
+    pub fn branch(&self, name: &[u8]) -> Result<Option<Hash>> {
+        Ok(self.moment()?.branch(name))
+    }
+
+    /// All branches by name, all at one moment.
+    pub fn branches(&self) -> Result<Vec<(Vec<u8>, Hash)>> {
+        Ok(self.moment()?.branches())
+    }
+}
+
+impl Store {
+    /// A handle that any number of threads may read with while this one goes on. From the first on, each
+    /// commit copies what the store knows of its chunks and branches, once for all readers. The readers of
+    /// a store that is open to read only follow its [`Store::reload`]. `Invalid` for a store of Irmin.
+    pub fn reader(&self) -> Result<Reader> {
+        if self.history.is_some() {
+            return Err(Error::invalid(
+                "a store of Irmin gives no readers: open it once in each thread",
+            ));
+        }
+        let published = Arc::clone(self.readers.0.get_or_init(Arc::default));
+        drop(published.replace(Some(Arc::new(self.moment()))));
+        Ok(Reader { published })
+    }
+
+    /// Shows readers what the store is now.
+    pub(super) fn publish(&self) {
+        if let Some(published) = self.readers.0.get() {
+            drop(published.replace(Some(Arc::new(self.moment()))));
+        }
+    }
+
+    /// The store as it is, to read.
+    fn moment(&self) -> Store {
+        let state = {
+            let state = self.state();
+            let branches = state.branches.clone();
+            State { branches, last_commit: state.last_commit, sequence: state.sequence }
+        };
+        let mut end = self.end;
+        end.place = self.place();
+        Store {
+            disk: Arc::clone(&self.disk),
+            options: self.options.clone(),
+            control: self.control.clone(),
+            pack: Arc::clone(&self.pack),
+            state: Arc::new(Mutex::new(state)),
+            end,
+            lookup: Some(lock(&self.index).lookup()),
+            index: Arc::clone(&self.index),
+            tip: None,
+            history: None,
+            readers: Readers::default(),
+        }
+    }
+}
+
+const _: () = {
+    const fn is_shareable<T: Clone + Send + Sync>() {}
+    is_shareable::<Reader>();
+};

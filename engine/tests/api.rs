@@ -1,0 +1,268 @@
+//! The public interface of the library is what `api.txt` says, so that a change of it is seen in review.
+//! `VARVITE_WRITE_API=1` writes the file anew.
+//!
+//! It is read from the sources: public items of public modules, those that such modules re-export, and the
+//! public functions, fields and traits of these types. Names of types are unique over the engine, so a
+//! re-exported name is enough to find a type wherever it is declared.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use quote::ToTokens;
+use syn::{Attribute, Fields, ImplItem, Item, TraitItem, UseTree, Visibility};
+
+/// An item and its place.
+struct Found {
+    module: String,
+    is_public_module: bool,
+    item: Item,
+}
+
+fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
+}
+
+/// Whether it is there for tests alone.
+fn is_of_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|it| {
+        it.path().is_ident("cfg") && it.meta.to_token_stream().to_string().contains("test")
+    })
+}
+
+/// Tokens with blanks only between words, however the library that prints them sets them.
+fn text(tokens: &impl ToTokens) -> String {
+    let tokens = tokens.to_token_stream().to_string();
+    let is_word = |it: char| it.is_alphanumeric() || it == '_' || it == '\'';
+    let mut text = String::new();
+    let mut characters = tokens.chars().peekable();
+    while let Some(character) = characters.next() {
+        if !character.is_whitespace() {
+            text.push(character);
+        } else if text.chars().last().is_some_and(is_word)
+            && characters.peek().is_some_and(|it| is_word(*it))
+        {
+            text.push(' ');
+        }
+    }
+    text
+}
+
+/// Gathers the items of `items` and of the modules below.
+fn gather(
+    folder: &Path,
+    items: Vec<Item>,
+    module: &str,
+    is_public_module: bool,
+    all: &mut Vec<Found>,
+) {
+    for item in items {
+        if let Item::Mod(below) = &item {
+            let name = below.ident.to_string();
+            let is_reachable = is_public_module && is_public(&below.vis);
+            if is_of_tests(&below.attrs) {
+                continue;
+            }
+            let module = format!("{module}::{name}");
+            let (file, inside) = (folder.join(format!("{name}.rs")), folder.join(&name));
+            let items = if let Some((_, items)) = &below.content {
+                items.clone()
+            } else {
+                let source = fs::read_to_string(&file).expect("the file of the module");
+                syn::parse_file(&source).expect("it is Rust").items
+            };
+            gather(&inside, items, &module, is_reachable, all);
+        }
+        all.push(Found { module: module.to_owned(), is_public_module, item });
+    }
+}
+
+/// The names that a `use` gives.
+fn names(tree: &UseTree, found: &mut BTreeSet<String>) {
+    match tree {
+        UseTree::Path(path) => names(&path.tree, found),
+        UseTree::Name(name) => drop(found.insert(name.ident.to_string())),
+        UseTree::Rename(name) => drop(found.insert(name.ident.to_string())),
+        UseTree::Group(group) => group.items.iter().for_each(|tree| names(tree, found)),
+        UseTree::Glob(_) => panic!("a public glob hides what it exports: name the items"),
+    }
+}
+
+/// What an item is called and whether it is public.
+fn head(item: &Item) -> Option<(String, &Visibility)> {
+    Some(match item {
+        Item::Struct(it) => (it.ident.to_string(), &it.vis),
+        Item::Enum(it) => (it.ident.to_string(), &it.vis),
+        Item::Trait(it) => (it.ident.to_string(), &it.vis),
+        Item::Type(it) => (it.ident.to_string(), &it.vis),
+        Item::Fn(it) => (it.sig.ident.to_string(), &it.vis),
+        Item::Const(it) => (it.ident.to_string(), &it.vis),
+        _ => return None,
+    })
+}
+
+fn is_open(attributes: &[Attribute]) -> &'static str {
+    let is_open = attributes.iter().any(|it| it.path().is_ident("non_exhaustive"));
+    if is_open { "#[non_exhaustive] " } else { "" }
+}
+
+/// The lines of the traits that a type derives.
+fn derive(name: &syn::Ident, attributes: &[Attribute], lines: &mut BTreeSet<String>) {
+    for list in attributes.iter().filter(|it| it.path().is_ident("derive")) {
+        if let syn::Meta::List(list) = &list.meta {
+            let traits = list.tokens.to_string();
+            let traits = traits.split(',').map(str::trim).filter(|it| !it.is_empty());
+            lines.extend(traits.map(|it| format!("impl {it} for {name}")));
+        }
+    }
+}
+
+/// The lines of a public item.
+fn describe(item: &Item, lines: &mut BTreeSet<String>) {
+    match item {
+        Item::Struct(it) => {
+            let (name, generics) = (&it.ident, text(&it.generics));
+            derive(name, &it.attrs, lines);
+            lines.insert(
+                format!("struct {name}{generics} {}", is_open(&it.attrs)).trim_end().into(),
+            );
+            let fields = match &it.fields {
+                Fields::Named(fields) => fields.named.iter().collect(),
+                Fields::Unnamed(fields) => fields.unnamed.iter().collect(),
+                Fields::Unit => Vec::new(),
+            };
+            for (number, field) in
+                fields.into_iter().enumerate().filter(|(_, it)| is_public(&it.vis))
+            {
+                let field_name =
+                    field.ident.as_ref().map_or(number.to_string(), ToString::to_string);
+                lines.insert(format!("struct {name}.{field_name}: {}", text(&field.ty)));
+            }
+        }
+        Item::Enum(it) => {
+            let (name, generics) = (&it.ident, text(&it.generics));
+            derive(name, &it.attrs, lines);
+            lines.insert(format!("enum {name}{generics} {}", is_open(&it.attrs)).trim_end().into());
+            for variant in &it.variants {
+                let fields = text(&variant.fields).replace("#[doc=", "#[doc =");
+                let fields =
+                    if fields.contains("#[doc") { undocumented(&variant.fields) } else { fields };
+                lines.insert(format!("enum {name}::{}{fields}", variant.ident));
+            }
+        }
+        Item::Trait(it) => {
+            lines.insert(format!(
+                "trait {}{}: {}",
+                it.ident,
+                text(&it.generics),
+                text(&it.supertraits)
+            ));
+            for below in &it.items {
+                if let TraitItem::Fn(function) = below {
+                    let default = if function.default.is_some() { " { … }" } else { "" };
+                    lines.insert(format!("trait {}::{}{default}", it.ident, text(&function.sig)));
+                }
+            }
+        }
+        Item::Type(it) => {
+            lines.insert(format!("type {}{}={}", it.ident, text(&it.generics), text(&it.ty)));
+        }
+        Item::Fn(it) => drop(lines.insert(text(&it.sig))),
+        Item::Const(it) => drop(lines.insert(format!("const {}: {}", it.ident, text(&it.ty)))),
+        _ => {}
+    }
+}
+
+/// Fields without their documentation.
+fn undocumented(fields: &Fields) -> String {
+    let one = |it: &syn::Field| match &it.ident {
+        Some(name) => format!("{name}: {}", text(&it.ty)),
+        None => text(&it.ty),
+    };
+    let all: Vec<_> = fields.iter().map(one).collect();
+    format!("{{{}}}", all.join(", "))
+}
+
+/// The lines of what `implementation` gives to a type of `exported`.
+fn implement(it: &syn::ItemImpl, exported: &BTreeSet<String>, lines: &mut BTreeSet<String>) {
+    let syn::Type::Path(path) = &*it.self_ty else { return };
+    let Some(last) = path.path.segments.last() else { return };
+    if !exported.contains(&last.ident.to_string()) || is_of_tests(&it.attrs) {
+        return;
+    }
+    let own = text(last);
+    if let Some((_, name, _)) = &it.trait_ {
+        lines.insert(format!("impl {} for {own}", text(name)));
+        return;
+    }
+    for below in &it.items {
+        match below {
+            ImplItem::Fn(function) if is_public(&function.vis) && !is_of_tests(&function.attrs) => {
+                lines.insert(format!("{own}::{}", text(&function.sig)));
+            }
+            ImplItem::Const(constant) if is_public(&constant.vis) => {
+                lines.insert(format!("{own}::const {}: {}", constant.ident, text(&constant.ty)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Every line of the interface.
+fn interface() -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = fs::read_to_string(folder.join("lib.rs")).expect("the root");
+    let mut all = Vec::new();
+    gather(&folder, syn::parse_file(&root).expect("it is Rust").items, "varvite", true, &mut all);
+    let (mut exported, mut lines) = (BTreeSet::new(), BTreeSet::new());
+    for found in all.iter().filter(|it| it.is_public_module) {
+        match &found.item {
+            Item::Use(it) if is_public(&it.vis) => {
+                names(&it.tree, &mut exported);
+                lines.insert(format!("{}: use {}", found.module, text(&it.tree)));
+            }
+            Item::Mod(it) if is_public(&it.vis) => {
+                lines.insert(format!("{}: mod {}", found.module, it.ident));
+            }
+            item => {
+                if let Some((name, _)) = head(item).filter(|(_, visibility)| is_public(visibility))
+                {
+                    lines.insert(format!("{}: {name}", found.module));
+                    exported.insert(name);
+                }
+            }
+        }
+    }
+    for found in &all {
+        let named = head(&found.item).filter(|(_, visibility)| is_public(visibility));
+        if named.is_some_and(|(name, _)| exported.contains(&name)) {
+            describe(&found.item, &mut lines);
+        }
+        if let Item::Impl(it) = &found.item {
+            implement(it, &exported, &mut lines);
+        }
+    }
+    lines
+}
+
+#[test]
+fn the_public_interface_is_what_the_file_says() {
+    let file: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api.txt");
+    let found = interface();
+    assert!(found.len() > 300, "the sources were not read: {}", found.len());
+    if std::env::var_os("VARVITE_WRITE_API").is_some() {
+        let text = found.iter().fold(String::new(), |text, line| text + line + "\n");
+        fs::write(&file, text).expect("the file is written");
+    }
+    let said = fs::read_to_string(&file).expect("tests/api.txt");
+    let said: BTreeSet<String> = said.lines().map(str::to_owned).collect();
+    let gone: Vec<_> = said.difference(&found).map(|line| format!("- {line}")).collect();
+    let new: Vec<_> = found.difference(&said).map(|line| format!("+ {line}")).collect();
+    assert!(
+        gone.is_empty() && new.is_empty(),
+        "the public interface changed; if that is meant, VARVITE_WRITE_API=1 writes tests/api.txt anew, and \
+         CHANGELOG.md says so:\n{}\n{}",
+        gone.join("\n"),
+        new.join("\n")
+    );
+}
