@@ -26,6 +26,7 @@ advice! {
     CONTEXT_LS = "context ls", "CONTEXT main a";
     CONTEXT_MIGRATE = "context migrate", "IRMIN NEW";
     EXPORT = "table snapshot export", "STORE kept NEW";
+    SNAPSHOT_INFO = "context snapshot info", "MOVED";
     DUMP = "table dump", "STORE t";
     INFO = "info", "STORE";
     INSPECT = "inspect", "STORE/session";

@@ -5,6 +5,7 @@ mod collect;
 mod look;
 mod migrate;
 mod scratch;
+mod snapshot;
 mod write;
 
 use clap::Subcommand;
@@ -46,6 +47,8 @@ pub enum Command {
     Collect(collect::Collect),
     #[command(subcommand)]
     Pin(collect::Pin),
+    #[command(subcommand)]
+    Snapshot(snapshot::Command),
     Shell(Shell),
     /// Copy commits of a store of Irmin into one of ours, each checked by its hash
     Migrate(migrate::Migrate),
@@ -73,6 +76,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Merge(arguments) => write::merge(&arguments, format),
         Command::Collect(command) => collect::collect(&command, format),
         Command::Pin(command) => collect::pin(&command, format),
+        Command::Snapshot(command) => snapshot::run(&command, format),
         Command::Shell(_) => unreachable!("the shell is run where all commands are"),
         Command::Migrate(arguments) => migrate::migrate(&arguments, format),
         Command::ExportIrmin(arguments) => migrate::export(&arguments, format),

@@ -1,6 +1,7 @@
 //! `varvite info`: what a folder is.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,7 +10,7 @@ use varvite::irmin_pack as irmin;
 use varvite::{Error, Kind, Result, SessionOptions};
 
 use super::table::state::State;
-use crate::advice::{CHECK, CONTEXT_LOG, INSPECT, LIST};
+use crate::advice::{CHECK, CONTEXT_LOG, INSPECT, LIST, SNAPSHOT_INFO};
 use crate::exit::{Outcome, Verdict};
 use crate::measure::disk_bytes;
 use crate::print::{self, Format};
@@ -72,6 +73,13 @@ struct Said {
 /// Runs the command.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let path = &arguments.store;
+    if is_commit_file(path) {
+        let detail = format!(
+            "{} is a snapshot of a commit of a context, not a folder: {SNAPSHOT_INFO} describes it",
+            path.display()
+        );
+        return Err(Error::invalid(detail).into());
+    }
     if path.is_file() {
         let detail = format!("{} is a file, not a folder: {INSPECT} decodes it", path.display());
         return Err(Error::invalid(detail).into());
@@ -105,6 +113,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         }
     }
     Ok(Verdict::sound(said.damage.is_none()))
+}
+
+/// Whether the file begins as snapshots of commits do.
+fn is_commit_file(path: &Path) -> bool {
+    let mut start = [0; 8];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *b"varviteX"
 }
 
 /// The answer, or what is damaged.

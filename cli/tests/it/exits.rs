@@ -86,6 +86,7 @@ const COMMANDS: &str = "
     info CONTEXT
     inspect STORE/session
     inspect CONTEXT/control
+    inspect MOVED
     context log CONTEXT
     context ls CONTEXT main
     context get CONTEXT main a/b
@@ -110,6 +111,10 @@ const COMMANDS: &str = "
     context pin add CONTEXT last
     context pin remove CONTEXT last
     context merge CONTEXT main last
+    context snapshot export CONTEXT main OUT
+    context snapshot import SENT CONTEXT
+    context snapshot verify MOVED
+    context snapshot info MOVED
     context shell CONTEXT
     table shell STORE
     context export-irmin CONTEXT OUT
@@ -143,6 +148,9 @@ impl World {
         varvite(&["context", "create", &context]).yes();
         varvite(&["context", "put", &context, "main", "z/y", "w"]).yes();
         varvite(&["context", "put", &context, "main", "a/b", &"v".repeat(300)]).yes();
+        for file in ["SENT", "MOVED"] {
+            varvite(&["context", "snapshot", "export", &context, "main", &of(file)]).yes();
+        }
         varvite(&["table", "snapshot", "export", &of("STORE"), "kept", &of("PARCEL")]).yes();
         world
     }
@@ -225,6 +233,7 @@ fn damage_is_3_in_every_command() {
     flip(&world.path("STORE/session"), 25);
     flip(&world.path("LIVE/session"), 25);
     flip(&world.path("CONTEXT/control"), 25);
+    flip(&world.path("MOVED"), 25);
     for line in lines() {
         let (code, said) = world.run(line);
         assert_eq!(code, 3, "{said}");

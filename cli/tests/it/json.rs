@@ -158,6 +158,7 @@ fn damage_is_json_in_every_command() {
     flip(&world.path("STORE/session"), 25);
     flip(&world.path("LIVE/session"), 25);
     flip(&world.path("CONTEXT/control"), 25);
+    flip(&world.path("MOVED"), 25);
     for line in lines() {
         let (code, values) = values(&world, line);
         assert_eq!(code, 3, "{line}");

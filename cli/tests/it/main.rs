@@ -16,6 +16,7 @@ mod binary;
 mod context;
 /// `replay blocks` that is killed, and what the context commands refuse.
 mod context_replay;
+mod context_snapshot;
 /// Exit codes of every command.
 mod exits;
 /// `table follow` beside a process that writes.

@@ -27,6 +27,8 @@ impl World {
         varvite(&["context", "create", &context]).yes();
         varvite(&["context", "put", &context, "main", "a/b", "v"]).yes();
         varvite(&["context", "export-irmin", &context, &irmin]).yes();
+        let moved = world.text("MOVED");
+        varvite(&["context", "snapshot", "export", &context, "main", &moved]).yes();
         fs::write(blocks, "B 0 S\ni a 01\nC 0 Tezos one\n").unwrap();
         world
     }

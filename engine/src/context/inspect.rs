@@ -2,6 +2,7 @@
 //!
 //! Everything here takes bytes and fails never, because the files that people look at are broken.
 
+use super::context_snapshot::frames;
 use super::files::chunk::{Opening, Seal};
 use super::files::commit::CommitBody;
 use super::files::control::{Control, State};
@@ -25,8 +26,27 @@ pub fn file(file: &str, bytes: &[u8]) -> Option<Outline> {
         Some(FileKind::Pack) => Some(pack(file, bytes)),
         Some(FileKind::Control) => Some(control(file, bytes)),
         Some(FileKind::Sparse) => Some(sparse(file, bytes)),
+        Some(FileKind::ContextSnapshot) => Some(commit_file(file, bytes)),
         _ => None,
     }
+}
+
+/// The outline of the snapshot of a commit: its beginning only, since each frame rests on those before it.
+fn commit_file(file: &str, bytes: &[u8]) -> Outline {
+    let end = bytes.len().max(header::LENGTH) as u64;
+    let whole = Outline::new("snapshot of a commit", 0..bytes.len() as u64).field("file", file);
+    let whole = whole.child(inspect::header(file, bytes));
+    let opening =
+        Outline::new("opening", header::LENGTH as u64..end.min(frames::FRAMES_START as u64));
+    whole.child(match frames::opening(file, bytes) {
+        Err(error) => opening.damaged(error),
+        Ok((configuration, commit)) => opening
+            .field("commit", hash::to_text(&commit))
+            .field("entries", configuration.entries())
+            .field("flat up to", configuration.stable_hash())
+            .field("child order", format_args!("{:?}", configuration.child_order()))
+            .field("bytes of frames", bytes.len().saturating_sub(frames::FRAMES_START)),
+    })
 }
 
 /// The outline of a control file.

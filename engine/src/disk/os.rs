@@ -440,6 +440,14 @@ impl OsLock {
     }
 }
 
+impl Drop for OsLock {
+    /// Gives the lock back at once: closing alone would leave it with a child that another thread is just starting,
+    /// which has a copy of the descriptor until it runs its program.
+    fn drop(&mut self) {
+        self.file.unlock().unwrap_or_default();
+    }
+}
+
 impl Lock for OsLock {
     fn check(&self) -> Result<()> {
         if self.is_there() {
@@ -459,6 +467,22 @@ impl Lock for OsLock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_was_given_back_is_free_while_a_child_starts() {
+        let temporary = tempfile::tempdir().unwrap();
+        let disk = OsDisk::new(temporary.path()).unwrap();
+        let path = temporary.path().join("lock");
+        let file = fs::File::create(&path).unwrap();
+        // As a child has it between its start and its program.
+        let copy = file.try_clone().unwrap();
+        file.try_lock().unwrap();
+        let lock = OsLock { file, path, name: "lock".to_owned() };
+        assert_eq!(disk.lock("lock", "b").map(drop).unwrap_err().kind(), crate::Kind::Locked);
+        drop(lock);
+        drop(disk.lock("lock", "b").unwrap());
+        drop(copy);
+    }
 
     #[test]
     fn a_folder_that_is_made_is_durable_before_what_is_in_it() {

@@ -157,6 +157,29 @@ struct FrameHead {
     bytes: [u8; HEAD - 4],
 }
 
+/// Where the first frame is.
+pub(crate) const FRAMES_START: usize = header::LENGTH + OPENING;
+
+/// What the beginning of a file says, verified.
+pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<(Configuration, Hash)> {
+    let found = Header::expect(path, bytes, FileKind::ContextSnapshot)?;
+    let opening = &bytes[header::LENGTH..bytes.len().min(FRAMES_START)];
+    let mut decoder = Decoder::new(path, header::LENGTH as u64, opening);
+    let start = decoder.clone();
+    let body = decoder.raw(OPENING - 4)?;
+    let sum = checksum(found.identity, body);
+    if decoder.u32()? != sum {
+        return Err(start.corrupt("an opening with its checksum", "another"));
+    }
+    let mut body = Decoder::new(path, header::LENGTH as u64, body);
+    let configuration = Configuration::decode(&mut body)?;
+    let commit: Hash = body.raw(32)?.try_into().expect("32 bytes");
+    if found.identity != identity_of(&commit) || found.store != 0 {
+        return Err(start.corrupt("the commit that the header names", hash::to_text(&commit)));
+    }
+    Ok((configuration, commit))
+}
+
 /// Reads the stream.
 pub(crate) struct FrameReader {
     file: Arc<dyn File>,
@@ -185,23 +208,9 @@ impl FrameReader {
     pub(crate) fn open(disk: &dyn Disk, path: &str) -> Result<FrameReader> {
         let file = disk.open(path, Mode::Read, Access::Buffered)?;
         let length = file.len()?;
-        let mut bytes = vec![0; length.min((header::LENGTH + OPENING) as u64) as usize];
+        let mut bytes = vec![0; length.min(FRAMES_START as u64) as usize];
         file.read_exact_at(0, &mut bytes)?;
-        let found = Header::expect(path, &bytes, FileKind::ContextSnapshot)?;
-        let opening = &bytes[header::LENGTH..];
-        let mut decoder = Decoder::new(path, header::LENGTH as u64, opening);
-        let start = decoder.clone();
-        let body = decoder.raw(OPENING - 4)?;
-        let sum = checksum(found.identity, body);
-        if decoder.u32()? != sum {
-            return Err(start.corrupt("an opening with its checksum", "another"));
-        }
-        let mut body = Decoder::new(path, header::LENGTH as u64, body);
-        let configuration = Configuration::decode(&mut body)?;
-        let commit: Hash = body.raw(32)?.try_into().expect("32 bytes");
-        if found.identity != identity_of(&commit) || found.store != 0 {
-            return Err(start.corrupt("the commit that the header names", hash::to_text(&commit)));
-        }
+        let (configuration, commit) = opening(path, &bytes)?;
         Ok(FrameReader {
             file,
             path: path.to_owned(),

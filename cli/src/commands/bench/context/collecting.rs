@@ -47,8 +47,8 @@ struct Window {
     rss_bytes: u64,
 }
 
-/// What a step aims at, at most: half of what a pause may last.
-const STEP_NS: u64 = 2_500_000;
+/// What a step aims at, at most: with room for what it cannot foresee below the 5 ms that a pause may last.
+const STEP_NS: u64 = 3_500_000;
 
 /// Collects beside the blocks.
 #[derive(Debug)]

@@ -1,0 +1,64 @@
+//! `varvite context snapshot`: a commit that travels as a file.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::binary::{text, varvite};
+use crate::exits::flip;
+
+/// A folder with a store that has a commit, and the commit's file.
+fn world() -> (TempDir, [String; 3]) {
+    let folder = TempDir::new().unwrap();
+    let paths = ["here", "file", "there"].map(|name| text(&folder.path().join(name)).to_owned());
+    let [here, file, _] = &paths;
+    varvite(&["context", "create", here]).yes();
+    for number in 0..20 {
+        let path = format!("accounts/{number}");
+        varvite(&["context", "put", here, "main", &path, &"v".repeat(100 + number)]).yes();
+    }
+    varvite(&["context", "snapshot", "export", here, "main", file]).yes();
+    (folder, paths)
+}
+
+#[test]
+fn a_commit_travels_and_both_stores_write_the_same_file() {
+    let (folder, [here, file, there]) = world();
+    let snapshot = |more: &[&str]| {
+        varvite(&[&["context", "snapshot"], more, &["--format", "json"]].concat()).json()
+    };
+    let imported = snapshot(&["import", &file, &there]);
+    assert_eq!(imported["outcome"], "imported");
+    assert_eq!(snapshot(&["import", &file, &there])["outcome"], "present");
+    let again = text(&folder.path().join("again")).to_owned();
+    let exported = snapshot(&["export", &there, "last", &again]);
+    assert_eq!(fs::read(&file).unwrap(), fs::read(&again).unwrap());
+    assert_eq!(exported["bytes"], fs::metadata(&file).unwrap().len());
+    for key in ["commit", "hash", "objects", "bytes"] {
+        assert_eq!(exported[key], imported[key], "{key}");
+        assert_eq!(snapshot(&["verify", &file])[key], imported[key], "{key}");
+    }
+    assert_eq!(snapshot(&["info", &file])["hash"], imported["hash"]);
+    // It is added to a store with other commits, too.
+    varvite(&["context", "put", &here, "main", "more", "1"]).yes();
+    let next = text(&folder.path().join("next")).to_owned();
+    snapshot(&["export", &here, "main", &next]);
+    snapshot(&["import", &next, &there]);
+    assert_eq!(varvite(&["context", "get", &there, "last", "more"]).yes(), "1\n");
+    varvite(&["context", "check", &there]).yes();
+}
+
+#[test]
+fn a_damaged_or_cut_file_is_named_and_gives_no_commit() {
+    let (_folder, [_, file, there]) = world();
+    let length = fs::metadata(&file).unwrap().len();
+    flip(file.as_ref(), length as usize / 2);
+    let verify = ["context", "snapshot", "verify", &file];
+    varvite(&verify).error(3, &[&file, "at byte"]);
+    varvite(&["context", "snapshot", "import", &file, &there]).error(3, &[&file, "at byte"]);
+    varvite(&["context", "get", &there, "last", "accounts/1"]).error(2, &["no commit"]);
+    flip(file.as_ref(), length as usize / 2);
+    varvite(&verify).yes();
+    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(length - 1).unwrap();
+    varvite(&verify).error(3, &[&file]);
+}
