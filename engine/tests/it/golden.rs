@@ -16,8 +16,8 @@ use varvite::format::hash::hash;
 use varvite::format::header::{FileKind, Header};
 use varvite::raw::{
     EntryKind, EntryRef, Filter, FilterBuilder, Index, IndexBuilder, Manifest, Nearest, PAGE_BYTES,
-    Page, PageBuilder, RangeFilter, RangeFilterBuilder, ReadOptions, Run, RunReader, Segment,
-    SegmentBuilder, SegmentOptions, seal,
+    Page, PageBuilder, PagePacker, RangeFilter, RangeFilterBuilder, ReadOptions, Run, RunReader,
+    Segment, SegmentBuilder, SegmentOptions, seal,
 };
 use varvite::table::check::check;
 use varvite::table::inspect;
@@ -99,6 +99,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("segment_meta", meta.finish()),
         ("segment", segment),
         ("segment", packed_segment()),
+        ("packed_pages", packed_pages()),
         ("segment_meta", blob_segment_meta()),
         ("blob", blobs().file("blob")),
     ]
@@ -283,6 +284,20 @@ fn packed_segment() -> Vec<u8> {
     }
     builder.finish().unwrap();
     disk.bytes("s").unwrap()
+}
+
+/// Pages as the fuzz target takes them: how many, their stored lengths, what is stored of each.
+fn packed_pages() -> Vec<u8> {
+    let mut packer = PagePacker::default();
+    let noise = (0..512).flat_map(|number| mix(number).to_le_bytes()).collect();
+    let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
+    for (number, mut page) in (1..).zip([built_page(&example()), built_page(&sharing()), noise]) {
+        seal(&mut page, IDENTITY, number);
+        let stored = packer.pack(&page);
+        lengths.extend((stored.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(stored);
+    }
+    [&[3], &lengths[..], &bytes].concat()
 }
 
 #[test]

@@ -12,6 +12,10 @@ use crate::format::checksum::page_crc;
 /// A page that takes more than this compressed is stored as it is: it would save too little.
 const PACKED_BYTES_MAX: usize = PAGE_BYTES / 8 * 7;
 
+/// No page takes less: a byte of an LZ4 block stands for 255 at most. So the bytes of a file bound how many
+/// pages it has, and nothing that a footer claims asks for more memory than in proportion to them.
+pub const PACKED_BYTES_MIN: usize = PAGE_BYTES.div_ceil(255);
+
 /// So many pages share one offset in memory; the lengths of those in front of a page lead to it.
 const GROUP: usize = 32;
 
@@ -106,9 +110,9 @@ impl PageList {
             end: PAGE_BYTES as u64,
         };
         for (number, &length) in list.lengths.iter().enumerate() {
-            if !matches!(usize::from(length), 1..=PACKED_BYTES_MAX | PAGE_BYTES) {
+            if !matches!(usize::from(length), PACKED_BYTES_MIN..=PACKED_BYTES_MAX | PAGE_BYTES) {
                 return corrupt(
-                    "a page of 1 to 3584 bytes, or of 4096",
+                    "a page of 17 to 3584 bytes, or of 4096",
                     format!("one of {length}"),
                 );
             }
@@ -244,6 +248,23 @@ mod tests {
         assert!(lengths.iter().all(|&it| it == PAGE_BYTES || it <= PACKED_BYTES_MAX));
     }
 
+    /// A block that would give more than a page is refused when the page is full.
+    #[test]
+    fn a_block_of_more_than_a_page_is_refused() {
+        let mut block = vec![0x1f, 0, 1, 0]; // a zero, then itself again, so many times as follow
+        block.resize(3000, 255);
+        block.extend([0, 0x50, 1, 2, 3, 4, 5]);
+        let length = block.len() as u16;
+        let packer = PagePacker { lengths: vec![length], bytes: length.into(), room: Vec::new() };
+        let bytes = packer.encode(IDENTITY, 9);
+        let list = PageList::decode("f", 9, IDENTITY, length.into(), &bytes).unwrap();
+        let mut page = vec![0; PAGE_BYTES];
+        let error = list.unpack(("f", IDENTITY), FIRST_PAGE, &block, &mut page).unwrap_err();
+        assert!(error.to_string().contains("page 1, compressed to 3007 bytes"), "{error}");
+        let mut whole = vec![0; 1 << 20];
+        assert!(decompress_into(&block, &mut whole).unwrap() > 700_000, "the block is one");
+    }
+
     /// Damage restores the page all the same, or is found here or by the page's checksum.
     #[test]
     fn no_flipped_bit_gives_another_page() {
@@ -283,8 +304,21 @@ mod tests {
         assert!(PageList::decode("f", 8, IDENTITY, stored, &bytes).is_err(), "another place");
         assert!(PageList::decode("f", 9, IDENTITY, stored + 1, &bytes).is_err());
         assert!(PageList::decode("f", 9, IDENTITY, 0, &[]).is_err());
-        // With a right checksum.
-        let long = PagePacker { lengths: vec![4000], bytes: 4000, room: Vec::new() };
-        assert!(PageList::decode("f", 9, IDENTITY, 4000, &long.encode(IDENTITY, 9)).is_err());
+        // With a right checksum: one length that no builder stores, and the bounds themselves.
+        for (length, is_sound) in [
+            (0, false),
+            (16, false),
+            (17, true),
+            (3584, true),
+            (3585, false),
+            (4096, true),
+            (4097, false),
+        ] {
+            let packer =
+                PagePacker { lengths: vec![length], bytes: length.into(), room: Vec::new() };
+            let list =
+                PageList::decode("f", 9, IDENTITY, length.into(), &packer.encode(IDENTITY, 9));
+            assert_eq!(list.is_ok(), is_sound, "{length}");
+        }
     }
 }

@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
 use crate::table::bytes::{
-    BODY_BYTES, ENTRY_OVERHEAD, FIRST_PAGE, PAGE_BYTES, check_seal, filter_bytes, page_list_bytes,
-    seal,
+    BODY_BYTES, ENTRY_OVERHEAD, FIRST_PAGE, PACKED_BYTES_MIN, PAGE_BYTES, check_seal, filter_bytes,
+    page_list_bytes, seal,
 };
 
 /// Blob files that one segment may refer to: it ends before it needs one more.
@@ -173,6 +173,13 @@ impl Footer {
         u64::from(FIRST_PAGE) + self.packed_bytes.div_ceil(PAGE_BYTES as u64) + list
     }
 
+    /// The length that the file would have if its pages were stored as they are.
+    #[must_use]
+    pub fn unpacked_bytes(&self) -> u64 {
+        let pages = u64::from(FIRST_PAGE) + u64::from(self.pages);
+        self.file_bytes() + PAGE_BYTES as u64 * pages - PAGE_BYTES as u64 * self.pages_end()
+    }
+
     /// The length of the file in bytes.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
@@ -250,8 +257,8 @@ impl Footer {
         }
         if is_packed {
             footer.packed_bytes = decoder.u64()?;
-            // No page takes more than its own length.
-            if footer.packed_bytes == 0 || footer.packed_bytes > page_offset(footer.pages) {
+            let least = u64::from(footer.pages) * PACKED_BYTES_MIN as u64;
+            if !(least.max(1)..=page_offset(footer.pages)).contains(&footer.packed_bytes) {
                 return Err(start.corrupt("bytes of packed pages", footer.packed_bytes));
             }
         }
