@@ -318,7 +318,7 @@ fn a_compressed_table_says_what_it_saves() {
     let dir = text(folder.path());
     let line =
         |number| json!({ "key": format!("{number:06}"), "value": format!("an address, {number}") });
-    let lines: Vec<_> = (0..2_000).map(|number| line(number).to_string()).collect();
+    let lines: Vec<_> = (0..10_000).map(|number| line(number).to_string()).collect();
     let dump = folder.path().join("dump.jsonl");
     fs::write(&dump, lines.join("\n")).unwrap();
     let store = &format!("{dir}/store");
@@ -341,8 +341,8 @@ fn a_compressed_table_says_what_it_saves() {
     varvite(&["table", "create", store, "empty", "--compression", "lz4"]).yes();
     let stat = varvite(&["table", "stat", store, "empty", "--format", "json"]).json();
     assert_eq!(stat["compression"], json!("lz4"));
-    varvite(&["table", "load", store, "packed", text(&dump), "--into", "--compression", "lz4"])
-        .error(2, &["--into"]);
+    let into = ["table", "load", store, "packed", text(&dump), "--into", "--compression", "lz4"];
+    assert_eq!(varvite(&into).code, 2);
     assert_eq!(varvite(&["check", store]).code, 0);
 }
 
