@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use varvite::cache::Cache;
 use varvite::disk::Access;
-use varvite::{Error, LoadOrder, Result, SessionOptions};
+use varvite::{Compression, Error, LoadOrder, Result, SessionOptions};
 
 use crate::measure::disk_bytes;
 use crate::threads::Pool;
@@ -21,6 +21,25 @@ pub enum CacheKind {
     Own,
     /// Nowhere: every read goes to the disk.
     Direct,
+}
+
+/// How the pages of a new table are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CompressionKind {
+    /// As they are.
+    #[default]
+    None,
+    /// Compressed where that saves an eighth.
+    Lz4,
+}
+
+impl From<CompressionKind> for Compression {
+    fn from(kind: CompressionKind) -> Compression {
+        match kind {
+            CompressionKind::None => Compression::None,
+            CompressionKind::Lz4 => Compression::Fast,
+        }
+    }
 }
 
 /// How a store is read and who helps it.

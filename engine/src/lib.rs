@@ -71,10 +71,11 @@ pub mod table;
 pub use error::{Error, Kind, Result};
 pub use table::raw;
 pub use table::{
-    BackedUp, Batch, Bytes, Cursor, Executor, Follower, KeyBounds, Keys, LoadOrder, Loader, Log,
-    Lookups, MergeOperator, Observer, OpenSnapshot, OpenTable, Operation, Range, Session,
-    SessionOptions, SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table, TableOptions,
-    TableStats, Tables, Transaction, Transferred, Value, ValueWriter, Values, Verify, View, Views,
+    BackedUp, Batch, Bytes, Compression, Cursor, Executor, Follower, KeyBounds, Keys, LoadOrder,
+    Loader, Log, Lookups, MergeOperator, Observer, OpenSnapshot, OpenTable, Operation, Range,
+    Session, SessionOptions, SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table,
+    TableOptions, TableStats, Tables, Transaction, Transferred, Value, ValueWriter, Values, Verify,
+    View, Views,
 };
 
 /// The examples of the README and of the guide compile and run with the tests.

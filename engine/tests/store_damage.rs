@@ -16,6 +16,8 @@ mod model {
     pub mod context;
     pub mod table;
 }
+#[path = "store_damage/packed.rs"]
+mod packed;
 #[path = "store_damage/proofs.rs"]
 mod proofs;
 #[path = "it/random.rs"]

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 use varvite::context::{Options, Store};
-use varvite::{Result, SessionStats, Table, TableStats};
+use varvite::{Result, SessionStats, Table, TableOptions, TableStats};
 
 use super::bench::context as bench_context;
 use super::bench::utxo::{self as bench_utxo, RunReport};
@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats)> {
     let (start, cpu_before) = (Instant::now(), cpu_ns());
     let session = tables::create(folder, Tuning::default().options(folder)?)?;
-    let table = bench_utxo::fill(&session, entries, "filling")?;
+    let table = bench_utxo::fill(&session, TableOptions::utxo(), entries, "filling")?;
     let (fill_seconds, fill_cpu) = (start.elapsed().as_secs_f64(), cpu_ns() - cpu_before);
     let start = Instant::now();
     bench_utxo::save(&session, entries, &table)?;

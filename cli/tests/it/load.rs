@@ -137,13 +137,17 @@ fn a_run_leaves_the_store_as_it_was() {
 
 #[test]
 fn a_loaded_store_answers_as_the_model() {
-    let folder = TempDir::new().unwrap();
-    let dir = text(folder.path());
-    let setup = ["bench", "utxo", "setup", "--entries", "20000", "--dir", dir, "--loaded"];
-    varvite(&setup).yes();
-    let run = ["bench", "utxo", "run", "--dir", dir, "--batches", "100", "--check"];
-    let report = varvite(&[&run[..], &["--format", "json"]].concat()).json();
-    assert_eq!(report["wrong"], 0);
+    for compression in ["none", "lz4"] {
+        let folder = TempDir::new().unwrap();
+        let dir = text(folder.path());
+        let setup = ["bench", "utxo", "setup", "--entries", "20000", "--dir", dir, "--loaded"];
+        varvite(&[&setup[..], &["--compression", compression]].concat()).yes();
+        let run = ["bench", "utxo", "run", "--dir", dir, "--batches", "100", "--check"];
+        let report = varvite(&[&run[..], &["--format", "json"]].concat()).json();
+        assert_eq!(report["wrong"], 0);
+        let stat = ["table", "stat", dir, "utxo", "--snapshot", "utxo", "--format", "json"];
+        assert_eq!(varvite(&stat).json()["compression"], compression);
+    }
 }
 
 /// A run that begins after a turnover, on a store that nothing else keeps files of.

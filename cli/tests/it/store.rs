@@ -313,6 +313,40 @@ fn large_values_come_from_files_and_go_out_as_they_are() {
 }
 
 #[test]
+fn a_compressed_table_says_what_it_saves() {
+    let folder = TempDir::new().unwrap();
+    let dir = text(folder.path());
+    let line =
+        |number| json!({ "key": format!("{number:06}"), "value": format!("an address, {number}") });
+    let lines: Vec<_> = (0..10_000).map(|number| line(number).to_string()).collect();
+    let dump = folder.path().join("dump.jsonl");
+    fs::write(&dump, lines.join("\n")).unwrap();
+    let store = &format!("{dir}/store");
+    let load = |name, compression| {
+        let load = ["table", "load", store, name, text(&dump), "--create"];
+        varvite(&[&load[..], &["--compression", compression]].concat()).yes();
+        let stat = varvite(&["table", "stat", store, name, "--format", "json"]).json();
+        let bytes = |key: &str| stat[key].as_u64().unwrap();
+        (stat["compression"].clone(), bytes("disk_bytes"), bytes("unpacked_disk_bytes"))
+    };
+    let (name, plain, unpacked) = load("plain", "none");
+    assert_eq!((name, plain), (json!("none"), unpacked));
+    let (name, packed, unpacked) = load("packed", "lz4");
+    assert_eq!((name, unpacked), (json!("lz4"), plain));
+    assert!(packed * 3 < plain * 2, "{packed} of {plain}");
+    let out = varvite(&["table", "stat", store, "packed"]).yes();
+    assert!(out.contains("lz4; ") && out.contains(" without it"), "{out}");
+    let dump_of = |name| varvite(&["table", "dump", store, name]).yes();
+    assert_eq!(dump_of("packed"), dump_of("plain"));
+    varvite(&["table", "create", store, "empty", "--compression", "lz4"]).yes();
+    let stat = varvite(&["table", "stat", store, "empty", "--format", "json"]).json();
+    assert_eq!(stat["compression"], json!("lz4"));
+    let into = ["table", "load", store, "packed", text(&dump), "--into", "--compression", "lz4"];
+    assert_eq!(varvite(&into).code, 2);
+    assert_eq!(varvite(&["check", store]).code, 0);
+}
+
+#[test]
 fn a_range_is_deleted_by_its_bounds() {
     let folder = fruits();
     let dir = text(folder.path());

@@ -42,7 +42,7 @@ impl FileKind {
     /// reads.
     pub const ALL: [(FileKind, u8, &'static str, u16, u16); 10] = [
         (FileKind::Session, b'S', "session", 2, 2),
-        (FileKind::Segment, b'R', "segment", 3, 2),
+        (FileKind::Segment, b'R', "segment", 4, 2),
         (FileKind::Blob, b'B', "blob", 2, 2),
         (FileKind::Snapshot, b'M', "snapshot", 2, 2),
         (FileKind::Pack, b'P', "pack", 2, 2),

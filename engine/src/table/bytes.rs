@@ -9,6 +9,7 @@ mod filter;
 mod index;
 mod key_range;
 pub mod operator;
+mod packed;
 mod page;
 mod range_filter;
 
@@ -19,6 +20,7 @@ pub use entry::{
 pub use filter::{BITS_PER_ENTRY_MAX, Filter, FilterBuilder, bits_within, filter_bytes};
 pub use index::{FIRST_PAGE, Index, IndexBuilder, PageSpan};
 pub use key_range::KeyRange;
+pub use packed::{PACKED_BYTES_MIN, PageList, PagePacker, page_list_bytes};
 pub use page::{
     BODY_BYTES, PAGE_BYTES, Page, PageBuilder, check_seal, fill_overflow, overflow_pages, seal,
 };

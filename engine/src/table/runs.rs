@@ -6,6 +6,7 @@
 //! Relies on `bytes` for what is in the files.
 
 pub mod blob;
+mod packed_file;
 mod run;
 mod run_place;
 mod run_reader;

@@ -14,8 +14,8 @@ mod unsynced;
 
 pub use counters::{FilterStats, LookupCounts, Purpose, SessionStats};
 pub use options::{
-    BLOB_MIN_BYTES_MAX, Executor, Log, Lookups, Observer, OpenSnapshot, Operation, SEGMENT_BYTES,
-    SessionOptions, TableOptions, Verify,
+    BLOB_MIN_BYTES_MAX, Compression, Executor, Log, Lookups, Observer, OpenSnapshot, Operation,
+    SEGMENT_BYTES, SessionOptions, TableOptions, Verify,
 };
 pub use paths::tell_doubt;
 pub use pins::{Files, PinnedFiles, Pins};

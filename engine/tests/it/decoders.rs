@@ -12,8 +12,8 @@ use varvite::format::checksum::page_crc;
 use varvite::format::codec::Decoder;
 use varvite::format::header::{self, FileKind, Header};
 use varvite::raw::{
-    BlobSpan, Filter, Footer, Index, Nearest, PAGE_BYTES, Page, RangeFilter, ReadOptions, Run,
-    RunReader, Segment, SegmentMeta, read_blob_meta, seal,
+    BlobSpan, Filter, Footer, Index, Nearest, PAGE_BYTES, Page, PageList, RangeFilter, ReadOptions,
+    Run, RunReader, Segment, SegmentMeta, read_blob_meta, seal,
 };
 use varvite::table::inspect;
 
@@ -24,13 +24,14 @@ pub const IDENTITY: u64 = 0x1dea;
 pub type Body = fn(&[u8]);
 
 /// Every decoder's name and body.
-pub const BODIES: [(&str, Body); 9] = [
+pub const BODIES: [(&str, Body); 10] = [
     ("header", header),
     ("page", page),
     ("filter", filter),
     ("range_filter", range_filter),
     ("index", index),
     ("footer", footer),
+    ("packed_pages", packed_pages),
     ("segment_meta", segment_meta),
     ("segment", segment),
     ("blob", blob),
@@ -121,6 +122,27 @@ pub fn footer(bytes: &[u8]) {
         let mut again = [0; PAGE_BYTES];
         footer.encode(IDENTITY, &mut again);
         assert!(Footer::decode("f", IDENTITY, number + 1, &again).is_ok_and(|it| it == footer));
+    }
+}
+
+/// How many pages there are, their stored lengths, made a list with a right checksum, and their bytes.
+pub fn packed_pages(bytes: &[u8]) {
+    let Some((&count, bytes)) = bytes.split_first() else { return };
+    let (lengths, stored) = bytes.split_at(bytes.len().min(2 * usize::from(count)));
+    let length = |it: &[u8]| u64::from(u16::from_le_bytes([it[0], it[1]]));
+    let sum = lengths.chunks_exact(2).map(length).sum();
+    let list = [lengths, &page_crc(IDENTITY, 9, lengths).to_le_bytes()].concat();
+    let Ok(list) = PageList::decode("f", 9, IDENTITY, sum, &list) else { return };
+    let mut page = [0; PAGE_BYTES];
+    for number in 1..=list.pages() {
+        let place = |page| list.offset(page) as usize - PAGE_BYTES;
+        let Some(stored) = stored.get(place(number)..place(number + 1)) else { return };
+        let restored = list.unpack(("f", IDENTITY), number, stored, &mut page).is_ok();
+        if restored && stored.len() < PAGE_BYTES {
+            let sealed = page;
+            seal(&mut page, IDENTITY, number);
+            assert!(page == sealed, "a page with a wrong checksum passed");
+        }
     }
 }
 

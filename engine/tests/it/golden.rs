@@ -16,7 +16,8 @@ use varvite::format::hash::hash;
 use varvite::format::header::{FileKind, Header};
 use varvite::raw::{
     EntryKind, EntryRef, Filter, FilterBuilder, Index, IndexBuilder, Manifest, Nearest, PAGE_BYTES,
-    Page, PageBuilder, RangeFilter, RangeFilterBuilder, ReadOptions, Run, RunReader, Segment, seal,
+    Page, PageBuilder, PagePacker, RangeFilter, RangeFilterBuilder, ReadOptions, Run, RunReader,
+    Segment, SegmentBuilder, SegmentOptions, seal,
 };
 use varvite::table::check::check;
 use varvite::table::inspect;
@@ -69,6 +70,11 @@ fn built_page(entries: &[EntryRef<'_>]) -> Vec<u8> {
     page
 }
 
+/// Of a segment whose pages are not packed.
+fn segment_header() -> Header {
+    Header { version: 3, ..Header::new(FileKind::Segment, IDENTITY, 42) }
+}
+
 /// Every seed for mutations: a decoder's name and good bytes for it.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let mut meta = varvite::format::codec::Encoder::new();
@@ -77,7 +83,10 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     disk.replace("s", segment.clone()).unwrap();
     Segment::recover(&*disk, "s", 7, Access::Buffered).unwrap().meta().encode(&mut meta);
     vec![
-        ("header", Header::new(FileKind::Segment, IDENTITY, 42).encode().to_vec()),
+        (
+            "header",
+            Header { version: 3, ..Header::new(FileKind::Segment, IDENTITY, 42) }.encode().to_vec(),
+        ),
         ("page", built_page(&example())),
         ("page", built_page(&variable())),
         ("page", built_page(&sharing())),
@@ -89,6 +98,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("footer", segment[segment.len() - PAGE_BYTES..].to_vec()),
         ("segment_meta", meta.finish()),
         ("segment", segment),
+        ("segment", packed_segment()),
+        ("packed_pages", packed_pages()),
         ("segment_meta", blob_segment_meta()),
         ("blob", blobs().file("blob")),
     ]
@@ -169,7 +180,7 @@ pub fn small_segment() -> Vec<u8> {
 
 #[test]
 fn headers() {
-    let header = Header::new(FileKind::Segment, IDENTITY, 42);
+    let header = segment_header();
     let bytes = golden("header/segment.bin", &header.encode());
     assert_eq!(Header::decode("f", &bytes).unwrap(), header);
     // Those of no release so far, right in themselves.
@@ -252,6 +263,59 @@ fn segments() {
     assert_eq!(reader.peek(), None);
     let outline = inspect::segment("small.bin", &bytes).to_string();
     golden("segment/small.outline.txt", format!("{outline}\n").as_bytes());
+}
+
+/// The same entries in packed pages.
+fn packed_segment() -> Vec<u8> {
+    let disk = MemoryDisk::seeded(1);
+    let options = SegmentOptions {
+        id: 1,
+        identity: IDENTITY,
+        store: 0x0570_4e00,
+        salt: SALT,
+        bits_per_entry: 10,
+        range_filter: true,
+        access: Access::Buffered,
+    };
+    let mut builder = SegmentBuilder::new(&*disk, "s", options).unwrap();
+    builder.pack();
+    for (key, (kind, value)) in &small_entries() {
+        builder.add(entry(*kind, key, value)).unwrap();
+    }
+    builder.finish().unwrap();
+    disk.bytes("s").unwrap()
+}
+
+/// Pages as the fuzz target takes them: how many, their stored lengths, what is stored of each.
+fn packed_pages() -> Vec<u8> {
+    let mut packer = PagePacker::default();
+    let noise = (0..512).flat_map(|number| mix(number).to_le_bytes()).collect();
+    let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
+    for (number, mut page) in (1..).zip([built_page(&example()), built_page(&sharing()), noise]) {
+        seal(&mut page, IDENTITY, number);
+        let stored = packer.pack(&page);
+        lengths.extend((stored.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(stored);
+    }
+    [&[3], &lengths[..], &bytes].concat()
+}
+
+#[test]
+fn packed_segments() {
+    let bytes = golden("segment/packed.bin", &packed_segment());
+    assert_eq!(Header::decode("f", &bytes).unwrap().version, 4);
+    let disk = MemoryDisk::seeded(1);
+    disk.replace("s", bytes.clone()).unwrap();
+    let segment = Segment::recover(&*disk, "s", 1, Access::Buffered).unwrap();
+    let run = Run::new(vec![segment.into()]);
+    let mut reader = RunReader::new(&run, None, ReadOptions::default()).unwrap();
+    for (key, (kind, value)) in small_entries() {
+        assert_eq!(reader.peek(), Some(entry(kind, &key, &value)));
+        reader.advance().unwrap();
+    }
+    assert_eq!(reader.peek(), None);
+    let outline = inspect::segment("packed.bin", &bytes).to_string();
+    golden("segment/packed.outline.txt", format!("{outline}\n").as_bytes());
 }
 
 /// What the version before wrote is read, and built anew in this version with the same entries.
@@ -361,7 +425,7 @@ fn a_segment_of_a_newer_release_is_not_called_damaged() {
     let Blobs(disk) = blobs();
     let name = disk.files().into_iter().find(|name| name.ends_with(".segment")).unwrap();
     let mut bytes = disk.bytes(&name).unwrap();
-    let header = Header { version: 4, ..Header::decode("f", &bytes).unwrap() };
+    let header = Header { version: 5, ..Header::decode("f", &bytes).unwrap() };
     bytes[..32].copy_from_slice(&header.encode());
     seal(&mut bytes[..PAGE_BYTES], header.identity, 0);
     disk.replace(&name, bytes).unwrap();

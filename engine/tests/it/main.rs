@@ -22,6 +22,7 @@ mod collect_any_tree; // collections beside commits of trees of any age, grafts,
 mod collect_killed; // a process that commits and collects, killed at a hundred moments
 mod collect_oddities; // collections after a lock was taken, one was cancelled, a commit came twice, dates went back
 mod collect_steps; // what one step of a collection reads and writes at most
+mod compressed; // tables with compressed pages
 mod context_adopt; // trees of another handle of a store, and of a copy that went another way
 mod context_chunks; // chunks that describe themselves: control files put back, stores mixed, limits
 mod context_collect; // what collections keep and take, beside commits, readers, faults and crashes

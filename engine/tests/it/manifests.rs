@@ -10,7 +10,9 @@ use varvite::raw::{
     UnionRecord, decode_session, encode_session,
 };
 use varvite::table::inspect;
-use varvite::{Error, Kind, Lookups, Session, SessionOptions, SnapshotContent, TableOptions};
+use varvite::{
+    Compression, Error, Kind, Lookups, Session, SessionOptions, SnapshotContent, TableOptions,
+};
 
 use crate::golden::golden;
 
@@ -27,6 +29,7 @@ fn segment(id: u64, first: &str, last: &str) -> SegmentMeta {
         blob_crc: 0,
         bits_per_entry: 0,
         salt: 0x99,
+        packed_bytes: 0,
         counts,
     };
     let (first_key, last_key) = (first.into(), last.into());
@@ -42,6 +45,7 @@ fn table(name: &str) -> TableRecord {
         filter_bits: 10,
         filter_bytes_max: 1 << 16,
         blob_min_bytes: 65_537,
+        compression: Compression::None,
         operator: None,
         seals: 0,
         base: RunRecord::new(),

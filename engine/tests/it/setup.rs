@@ -1,7 +1,7 @@
 //! How a session and a table are set up in a test, with keys, values and batches drawn from seeds.
 
 use varvite::disk::Access;
-use varvite::{Log, Lookups, MergeOperator, TableOptions};
+use varvite::{Compression, Log, Lookups, MergeOperator, TableOptions};
 
 use crate::model::table::{Change, Join};
 use crate::random::{Random, mix};
@@ -67,6 +67,7 @@ pub struct Setup {
     pub log: Log,
     pub log_file_bytes: u64,
     pub blob_min_bytes: Option<u32>,
+    pub compression: Compression,
 }
 
 impl Setup {
@@ -105,6 +106,7 @@ impl Setup {
             log_file_bytes: random.choose(&[600, 5_000, 64 << 20]),
             blob_min_bytes: random.choose(&[None, None, None, Some(32), Some(300), Some(5_000)]),
             max_open_files: random.choose(&[None, None, Some(1), Some(5)]),
+            compression: random.choose(&[Compression::None, Compression::Fast]),
         }
     }
 
@@ -213,6 +215,7 @@ impl Setup {
             filter_bits: self.filter_bits,
             filter_bytes_max: self.filter_bytes_max,
             blob_min_bytes: self.blob_min_bytes,
+            compression: self.compression,
             operator: self.operator(),
         }
     }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Disk};
 use varvite::{
-    Error, Kind, LoadOrder, Log, Lookups, OpenSnapshot, Session, SessionOptions, SnapshotContent,
-    Table, Verify, View,
+    Compression, Error, Kind, LoadOrder, Log, Lookups, OpenSnapshot, Session, SessionOptions,
+    SnapshotContent, Table, Verify, View,
 };
 
 use crate::model::table::{self as model, Snapshot, Snapshots};
@@ -38,6 +38,7 @@ pub const SETUP: Setup = Setup {
     log: Log::None,
     log_file_bytes: 64 << 20,
     blob_min_bytes: Some(60),
+    compression: Compression::None,
 };
 
 pub fn options() -> SessionOptions {

@@ -163,6 +163,7 @@ pub(crate) fn table_options(given: *const varvite_table_options) -> Outcome<Tabl
             .map_err(|_| Fault::invalid("filter_bits is more than 24"))?,
         filter_bytes_max: given.filter_bytes_max,
         blob_min_bytes: (given.blob_min_bytes != 0).then_some(given.blob_min_bytes),
+        compression: varvite::Compression::None,
         operator: has_operator.then(|| operator(given.merge_operator)).transpose()?,
     })
 }

@@ -11,7 +11,7 @@ use varvite::{
 };
 
 use crate::exit::{Outcome, Verdict};
-use crate::flags::Tuning;
+use crate::flags::{CompressionKind, Tuning};
 use crate::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -55,6 +55,9 @@ pub struct Setup {
     /// nothing above it, so a run of less than a whole turnover is cheaper than it would be
     #[arg(long)]
     loaded: bool,
+    /// Store pages compressed where that saves an eighth: for values that are alike
+    #[arg(long, value_enum, default_value_t)]
+    compression: CompressionKind,
 }
 
 /// Run batches on what setup made, which stays as it is
@@ -214,8 +217,8 @@ pub fn run(command: Command, format: Format) -> Outcome {
 }
 
 /// Inserts the first `entries` numbers into a new table of `session`.
-pub fn fill(session: &Session, entries: u64, what: &str) -> Result<Table> {
-    let mut table = session.create_table(TABLE, TableOptions::utxo())?;
+pub fn fill(session: &Session, options: TableOptions, entries: u64, what: &str) -> Result<Table> {
+    let mut table = session.create_table(TABLE, options)?;
     let mut batch = Batch::new();
     let mut bar = Progress::new(what, entries, Unit::Items);
     for first in (0..entries).step_by(SETUP_BATCH as usize) {
@@ -232,9 +235,9 @@ pub fn fill(session: &Session, entries: u64, what: &str) -> Result<Table> {
 }
 
 /// Loads the first `entries` numbers into a new table of `session`.
-fn load(session: &Session, entries: u64) -> Result<Table> {
+fn load(session: &Session, options: TableOptions, entries: u64) -> Result<Table> {
     let order = LoadOrder::Any { memory_bytes: LOAD_MEMORY_BYTES };
-    let mut loader = session.load_table(TABLE, TableOptions::utxo(), order)?;
+    let mut loader = session.load_table(TABLE, options, order)?;
     let mut bar = Progress::new("loading", entries, Unit::Items);
     for number in 0..entries {
         loader.push(&key(number), &VALUE)?;
@@ -277,10 +280,11 @@ fn setup(arguments: &Setup, format: Format) -> Outcome {
         );
         return Err(Error::new(Kind::Exists, detail).into());
     }
+    let options = TableOptions::utxo().compression(arguments.compression.into());
     let table = if arguments.loaded {
-        load(&session, arguments.entries)?
+        load(&session, options, arguments.entries)?
     } else {
-        fill(&session, arguments.entries, "inserting")?
+        fill(&session, options, arguments.entries, "inserting")?
     };
     save(&session, arguments.entries, &table)?;
     let stats = session.stats();

@@ -17,7 +17,7 @@ use varvite::{
 };
 
 use crate::exit::{Outcome, Verdict};
-use crate::flags::Tuning;
+use crate::flags::{CompressionKind, Tuning};
 use crate::print::{self, Format};
 use crate::progress::{Progress as Bar, Unit};
 use crate::store::folder::temporary;
@@ -57,6 +57,9 @@ pub struct Arguments {
     /// Write buffer of the table in KiB; a small one makes a short chain use the disk
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     write_buffer_kib: Option<u64>,
+    /// Store pages compressed where that saves an eighth: for values that are alike
+    #[arg(long, value_enum, default_value_t)]
+    compression: CompressionKind,
     /// Replay the chain so many times into one table, each time under other keys
     #[arg(long, default_value_t = 1, conflicts_with = "store", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     rounds: u64,
@@ -144,6 +147,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if let Some(kibibytes) = arguments.write_buffer_kib {
         options.write_buffer_bytes = kibibytes << 10;
     }
+    options.compression = arguments.compression.into();
     let (mut set, mut ledger) = begin(&session, options, &chain, genesis.clone())?;
     let resumed = ledger.progress.blocks;
     apply_chain(arguments, &session, &chain, &mut ledger, &mut set)?;

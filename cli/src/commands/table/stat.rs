@@ -5,7 +5,7 @@ use std::ops::Bound;
 use clap::Args;
 use serde::Serialize;
 use varvite::table::MergeStats;
-use varvite::{Result, Table, TableStats};
+use varvite::{Compression, Result, Table, TableStats};
 
 use super::from::From;
 use crate::exit::{Outcome, Verdict};
@@ -35,6 +35,8 @@ struct Report {
     entries_max: u64,
     physical_entries: u64,
     disk_bytes: u64,
+    unpacked_disk_bytes: u64,
+    compression: &'static str,
     blob_files: u64,
     blob_disk_bytes: u64,
     blob_bytes: u64,
@@ -75,8 +77,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let log_bytes = disk_bytes(&arguments.from.store.join("log"));
     let exact = if arguments.exact { Some(count(&table, stats.physical_entries)?) } else { None };
     match format {
-        Format::Json => print::json(&report(&stats, exact, log_bytes))?,
-        Format::Table => show(&stats, exact, log_bytes)?,
+        Format::Json => print::json(&report(&table, &stats, exact, log_bytes))?,
+        Format::Table => show(&table, &stats, exact, log_bytes)?,
     }
     Ok(Verdict::Yes)
 }
@@ -109,7 +111,15 @@ pub fn levels(stats: &TableStats) -> Vec<Level> {
     rows.collect()
 }
 
-fn report(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> Report {
+/// How the table's pages are stored, as `--compression` has it.
+fn compression(table: &Table) -> &'static str {
+    match table.options().compression {
+        Compression::None => "none",
+        Compression::Fast => "lz4",
+    }
+}
+
+fn report(table: &Table, stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> Report {
     let merges = stats.merges.iter().map(|merge| Merge {
         level: merge.level,
         union: merge.is_union,
@@ -124,6 +134,8 @@ fn report(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> Report {
         entries_max: stats.logical_entries_max,
         physical_entries: stats.physical_entries,
         disk_bytes: stats.disk_bytes,
+        unpacked_disk_bytes: stats.unpacked_disk_bytes,
+        compression: compression(table),
         blob_files: stats.blob_files,
         blob_disk_bytes: stats.blob_disk_bytes,
         blob_bytes: stats.blob_bytes,
@@ -138,7 +150,12 @@ fn report(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> Report {
     }
 }
 
-fn show(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> std::io::Result<()> {
+fn show(
+    table: &Table,
+    stats: &TableStats,
+    exact: Option<u64>,
+    log_bytes: u64,
+) -> std::io::Result<()> {
     let number = print::count;
     if !stats.levels.is_empty() {
         print::line(&draw_levels(stats).to_string())?;
@@ -157,11 +174,16 @@ fn show(stats: &TableStats, exact: Option<u64>, log_bytes: u64) -> std::io::Resu
         if stats.blob_files == 1 { "" } else { "s" },
         print::bytes(stats.blob_disk_bytes)
     );
+    let packed = match table.options().compression {
+        Compression::None => String::new(),
+        Compression::Fast => format!("; {} without it", print::bytes(stats.unpacked_disk_bytes)),
+    };
     let rows = [
         ("table", stats.name.clone()),
         ("keys", exact.map_or(estimate, |exact| format!("{} exactly", number(exact)))),
         ("entries of every kind", number(stats.physical_entries)),
         ("on disk", print::bytes(stats.disk_bytes)),
+        ("compression", format!("{}{packed}", compression(table))),
         ("in blob files", blobs),
         ("merges under way", stats.merges.len().to_string()),
         ("left to merge", print::bytes(stats.debt_bytes)),

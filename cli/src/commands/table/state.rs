@@ -8,6 +8,7 @@ use varvite::{Error, Kind, Lookups, Result, Session, SessionOptions, TableOption
 
 use super::change::{Base, Change, Making, Saved, built_in};
 use crate::exit::{Outcome, Verdict};
+use crate::flags::CompressionKind;
 use crate::print::records;
 use crate::print::{self, Format};
 use crate::store::tables;
@@ -40,6 +41,9 @@ pub struct Create {
     /// Values of at least so many bytes go to blob files [default: 65537]
     #[arg(long, value_name = "BYTES")]
     blob_min: Option<u32>,
+    /// Store pages compressed where that saves an eighth: for values that are alike
+    #[arg(long, value_enum, default_value_t)]
+    compression: CompressionKind,
 }
 
 /// Drop a table with all that is in it; snapshots keep what they have
@@ -205,6 +209,7 @@ fn add_empty(change: &mut Change, arguments: &Create) -> Result<()> {
         operator: arguments.operator.as_deref().map(built_in).transpose()?,
         lookups: if arguments.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed },
         blob_min_bytes: arguments.blob_min,
+        compression: arguments.compression.into(),
         ..TableOptions::default()
     };
     let table = change.session.create_table(&arguments.table, options)?;

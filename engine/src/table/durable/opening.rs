@@ -35,6 +35,7 @@ pub fn open_parts(
         filter_bits: record.filter_bits,
         filter_bytes_max: record.filter_bytes_max,
         blob_min_bytes: Some(record.blob_min_bytes),
+        compression: record.compression,
         operator,
     };
     let _held = store.open_segments(record.segments())?;

@@ -23,10 +23,12 @@ use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_
 use crate::table::merge::{Input, Merging, Shape};
 use crate::table::runs::blob::BlobMeta;
 use crate::table::runs::{Run, Segment, SegmentMeta};
-use crate::table::shared::{BLOB_MIN_BYTES_MAX, Lookups, TableOptions, paths};
+use crate::table::shared::{BLOB_MIN_BYTES_MAX, Compression, Lookups, TableOptions, paths};
 
 /// Beside the kind of lookups: the least length of blobs follows.
 const HAS_BLOB_MIN: u8 = 2;
+/// In the same byte: pages are compressed.
+const IS_COMPRESSED: u8 = 4;
 
 /// Largest payload in bytes, so that a manifest stays one small file.
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
@@ -78,6 +80,8 @@ pub struct TableRecord {
     pub filter_bytes_max: u64,
     /// Values of at least so many bytes are in blob files.
     pub blob_min_bytes: u32,
+    /// Whether pages are compressed.
+    pub compression: Compression,
     /// Name of the merge operator.
     pub operator: Option<String>,
     /// How many write buffers were sealed.
@@ -168,6 +172,7 @@ impl TableRecord {
             filter_bits: options.filter_bits,
             filter_bytes_max: options.filter_bytes_max,
             blob_min_bytes: options.blob_min(),
+            compression: options.compression,
             operator: options.operator.as_ref().map(|operator| operator.name().to_owned()),
             seals: shape.seals,
             base: base.map(|run| run_record(run, named)).unwrap_or_default(),
@@ -209,7 +214,12 @@ impl TableRecord {
         to.varint(u64::from(self.size_ratio));
         let has_blob_min = self.blob_min_bytes != BLOB_MIN_BYTES_MAX;
         let mostly_hit = u8::from(self.lookups == Lookups::MostlyHit);
-        to.u8(mostly_hit | if has_blob_min { HAS_BLOB_MIN } else { 0 });
+        let blob_min = if has_blob_min { HAS_BLOB_MIN } else { 0 };
+        let compressed = match self.compression {
+            Compression::None => 0,
+            Compression::Fast => IS_COMPRESSED,
+        };
+        to.u8(mostly_hit | blob_min | compressed);
         to.u8(self.filter_bits);
         to.varint(self.filter_bytes_max);
         if has_blob_min {
@@ -235,10 +245,14 @@ impl TableRecord {
         let write_buffer_bytes = from.varint()?;
         let size_ratio = from.varint()?;
         let flags = from.u8()?;
-        let lookups = match flags & !HAS_BLOB_MIN {
+        let lookups = match flags & !(HAS_BLOB_MIN | IS_COMPRESSED) {
             0 => Lookups::Mixed,
             1 => Lookups::MostlyHit,
             other => return Err(from.corrupt("lookups of kind 0 or 1", other)),
+        };
+        let compression = match flags & IS_COMPRESSED {
+            0 => Compression::None,
+            _ => Compression::Fast,
         };
         let filter_bits = from.u8()?;
         let filter_bytes_max = from.varint()?;
@@ -270,6 +284,7 @@ impl TableRecord {
             filter_bits,
             filter_bytes_max,
             blob_min_bytes: Some(blob_min_bytes),
+            compression,
             operator: None,
         };
         options.check().map_err(|error| from.corrupt("table options", error))?;
@@ -281,6 +296,7 @@ impl TableRecord {
             filter_bits,
             filter_bytes_max,
             blob_min_bytes,
+            compression,
             operator,
             seals,
             base,

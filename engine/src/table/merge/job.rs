@@ -689,7 +689,7 @@ mod interleavings {
             store,
             vec![Input::Buffer(buffer())],
             None,
-            (Purpose::Merge, true, 10, BlobPlan::new(u32::MAX)),
+            (Purpose::Merge, true, 10, BlobPlan::new(u32::MAX, crate::Compression::None)),
         )
     }
 

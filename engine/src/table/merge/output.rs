@@ -13,12 +13,12 @@ use crate::table::runs::blob::{
     BLOB_FILE_BYTES, BlobBuilder, BlobFile, BlobMeta, BlobSpan, BlobUse, HeldBlob,
 };
 use crate::table::runs::{BLOB_FILES_MAX, Segment, SegmentBuilder};
-use crate::table::shared::{Purpose, SegmentStore, TableOptions};
+use crate::table::shared::{Compression, Purpose, SegmentStore, TableOptions};
 
 /// A file is sparse when less than one byte of so many is referred to.
 const SPARSE: u64 = 4;
 
-/// What goes to blob files, and how much moves from one to another.
+/// What goes to blob files, how much moves from one to another, and whether what stays is compressed.
 #[derive(Clone, Copy, Debug)]
 pub struct BlobPlan {
     /// Values of at least so many bytes are put there.
@@ -26,18 +26,21 @@ pub struct BlobPlan {
     /// A merge chooses no further file to empty once those that it chose hold so many live bytes. So
     /// what a merge moves stays in proportion to the updates that pay for it.
     pub move_max: u64,
+    /// Whether pages are compressed.
+    pub compression: Compression,
 }
 
 impl BlobPlan {
     /// For what moves no values.
-    pub fn new(min_bytes: u32) -> Self {
-        BlobPlan { min_bytes, move_max: 0 }
+    pub fn new(min_bytes: u32, compression: Compression) -> Self {
+        BlobPlan { min_bytes, move_max: 0, compression }
     }
 
     /// For the merges of a table with these options.
     pub fn of(options: &TableOptions) -> Self {
         let move_max = options.write_buffer_bytes * u64::from(options.size_ratio);
-        BlobPlan { min_bytes: options.blob_min(), move_max }
+        let compression = options.compression;
+        BlobPlan { min_bytes: options.blob_min(), move_max, compression }
     }
 
     /// For a union of tables, which is paid for by what it takes: it empties every sparse file.
@@ -99,7 +102,10 @@ pub struct Output {
 
 impl Output {
     /// Begins with the segment that `segment` builds.
-    pub fn new(segment: SegmentBuilder, blobs: BlobPlan, purpose: Purpose) -> Self {
+    pub fn new(mut segment: SegmentBuilder, blobs: BlobPlan, purpose: Purpose) -> Self {
+        if blobs.compression == Compression::Fast {
+            segment.pack();
+        }
         Output {
             segment,
             blobs,

@@ -36,13 +36,13 @@ impl RunBuilder {
         store: &Arc<SegmentStore>,
         filter_bits: u8,
         filter_bytes_max: u64,
-        blob_min: u32,
+        blobs: BlobPlan,
     ) -> Self {
         RunBuilder {
             store: Arc::clone(store),
             filter_bits,
             filter_room: filter_bytes_max,
-            blobs: BlobPlan::new(blob_min),
+            blobs,
             builder: None,
             segments: Vec::new(),
             charge: store.charge(),

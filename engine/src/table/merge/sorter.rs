@@ -9,12 +9,13 @@
 use std::sync::Arc;
 
 use super::k_way::{Merge, MergeSource, no_fetch};
+use super::output::BlobPlan;
 use super::run_builder::RunBuilder;
 use crate::cache::Charge;
 use crate::error::Result;
 use crate::table::bytes::{EntryKind, EntryRef, prefix};
 use crate::table::runs::{ReadOptions, Run, RunReader};
-use crate::table::shared::SegmentStore;
+use crate::table::shared::{Compression, SegmentStore};
 
 /// Runs of one size that are merged into one, so that there are never more than a merge may have.
 const FAN_IN: usize = 16;
@@ -135,7 +136,7 @@ impl Sorter {
     }
 
     fn spill(&mut self) -> Result<()> {
-        let mut run = RunBuilder::new(&self.store, 0, 0, WHOLE);
+        let mut run = RunBuilder::new(&self.store, 0, 0, BlobPlan::new(WHOLE, Compression::None));
         self.drain(|entry| run.add(entry))?;
         self.runs.extend(run.finish()?.map(|run| (0, run)));
         while let Some(&(tier, _)) = self.runs.last() {
@@ -144,7 +145,8 @@ impl Sorter {
                 break;
             }
             let newest = self.runs.split_off(self.runs.len() - same);
-            let mut run = RunBuilder::new(&self.store, 0, 0, WHOLE);
+            let mut run =
+                RunBuilder::new(&self.store, 0, 0, BlobPlan::new(WHOLE, Compression::None));
             merge(newest, |entry| run.add(entry))?;
             self.runs.extend(run.finish()?.map(|run| (tier + 1, run)));
         }

@@ -181,7 +181,7 @@ impl KeySearch<'_> {
         let mut buffer = scratch.buffer();
         self.scratch = Some(scratch);
         let bytes = &mut buffer.as_mut_slice()[..PAGE_BYTES];
-        segment.file()?.read_exact_at(page_offset(number), bytes)?;
+        segment.page_file()?.read_exact_at(page_offset(number), bytes)?;
         segment.check_page(number, bytes)?;
         if let Some(cached) = segment.cached() {
             cached.keep(number, (&*bytes).try_into().expect("one page was read"));

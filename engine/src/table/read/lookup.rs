@@ -538,7 +538,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
             self.complete()?;
         }
         let read = Read {
-            file: at.segment.file()?,
+            file: at.segment.page_file()?,
             offset: page_offset(at.page),
             length: PAGE_BYTES,
             buffer: self.scratch.buffer(),

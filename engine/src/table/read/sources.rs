@@ -327,7 +327,7 @@ fn read_missing(
     let (mut spare, mut failed) = (Vec::new(), None);
     // Opened as its turn comes, so that no more are open than reads are under way.
     let reads = missing.into_iter().map_while(|(tag, segment, page, buffer)| {
-        let opened = segment.file().map_err(|error| failed = Some(error)).ok();
+        let opened = segment.page_file().map_err(|error| failed = Some(error)).ok();
         opened.map(|file| Read { file, offset: page_offset(page), length: PAGE_BYTES, buffer, tag })
     });
     read_batch(&mut *scratch.queue, reads, |read| {

@@ -26,6 +26,8 @@ pub struct TableStats {
     /// Bytes of all finished segment files, those of write-outs and merges under way included: exact.
     /// Blob files come on top.
     pub disk_bytes: u64,
+    /// What they would be without compression of pages.
+    pub unpacked_disk_bytes: u64,
     /// Blob files that its segments refer to.
     pub blob_files: u64,
     /// Bytes of these files.
@@ -196,6 +198,7 @@ fn add_files(run: &Run, stats: &mut TableStats, tally: &mut Tally) {
     for segment in run.segments() {
         let meta = segment.meta();
         stats.disk_bytes += meta.file_bytes();
+        stats.unpacked_disk_bytes += meta.footer.unpacked_bytes();
         stats.filter_memory_bytes += segment.filter_memory_bytes() as u64;
         stats.index_memory_bytes += segment.index_memory_bytes() as u64;
         for it in &meta.blobs {

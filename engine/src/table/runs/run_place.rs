@@ -635,7 +635,7 @@ impl RunPlace {
         let segment = &self.run.segments()[goal.segment];
         let buffer = self.window.buffer.as_mut().expect("it was just made");
         let bytes = &mut buffer.as_mut_slice()[..length];
-        segment.file()?.read_exact_at(page_offset(first), bytes)?;
+        segment.page_file()?.read_exact_at(page_offset(first), bytes)?;
         let buffer = self.window.buffer.take();
         self.window = Window { buffer, segment: goal.segment, first, count, checked: 0 };
         let is_held = self.take_at_hand(goal.segment, goal.page)?;

@@ -239,7 +239,7 @@ impl RunReader {
             let pages = if self.checked_pages > 0 { self.checked_pages } else { most };
             if self.checked_pages == 0 {
                 let bytes = &mut self.buffer.as_mut_slice()[..pages as usize * PAGE_BYTES];
-                segment.file()?.read_exact_at(page_offset(self.page), bytes)?;
+                segment.page_file()?.read_exact_at(page_offset(self.page), bytes)?;
                 self.bytes_read += u64::from(pages) * PAGE_BYTES as u64;
             }
             self.buffer_page = self.page;
@@ -263,12 +263,8 @@ impl RunReader {
     }
 
     fn forget_buffer(&self, segment: &Arc<Segment>) {
-        if self.options.forget
-            && self.buffer_pages > 0
-            && let Some(file) = segment.open_file()
-        {
-            let bytes = u64::from(self.buffer_pages) * PAGE_BYTES as u64;
-            file.forget(page_offset(self.buffer_page), bytes);
+        if self.options.forget && self.buffer_pages > 0 {
+            segment.forget(self.buffer_page, self.buffer_pages);
         }
     }
 }

@@ -8,7 +8,8 @@
 use std::sync::{Arc, OnceLock};
 
 use super::blob::{self, BlobFile, BlobUse};
-use super::segment_meta::{Footer, SegmentMeta, page_offset};
+use super::packed_file::PackedFile;
+use super::segment_meta::{Footer, PACKED_VERSION, SegmentMeta, page_offset};
 use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode, Queue, Read, read_batch};
 use crate::error::{Error, Result};
@@ -18,7 +19,8 @@ use crate::format::codec::Decoder;
 use crate::format::hash::Salt;
 use crate::format::header::{self, FileKind, Header};
 use crate::table::bytes::{
-    BODY_BYTES, FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, RangeFilter, check_seal,
+    BODY_BYTES, FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, PageList, RangeFilter, check_seal,
+    page_list_bytes,
 };
 
 /// An open segment.
@@ -31,6 +33,8 @@ pub struct Segment {
     index: OnceLock<Index>,
     /// The inner `None` is a segment without a filter.
     filter: OnceLock<Option<Filter>>,
+    /// Where its pages are, if they are packed.
+    packed: OnceLock<Arc<PageList>>,
     /// The same of the range filter, which cursors alone ask for.
     range_filter: OnceLock<Option<RangeFilter>>,
     synced: SyncOnce,
@@ -90,6 +94,7 @@ impl Segment {
             file,
             index: OnceLock::new(),
             filter: OnceLock::new(),
+            packed: OnceLock::new(),
             range_filter: OnceLock::new(),
             synced: SyncOnce::new(true),
             blobs: Vec::new(),
@@ -325,6 +330,10 @@ impl Segment {
         file.read_exact_at(page_offset(pages - 1), &mut page.as_mut_slice()[..PAGE_BYTES])?;
         let bytes = &page.as_slice()[..PAGE_BYTES];
         let footer = Footer::decode(file.path(), header.identity, pages, bytes)?;
+        if footer.is_packed() != (header.version == PACKED_VERSION) {
+            let (expected, found) = ("a version that fits the footer", header.version);
+            return Err(Error::corrupt(file.path(), 8, expected, found));
+        }
         Ok((header, footer))
     }
 
@@ -341,6 +350,49 @@ impl Segment {
         match &self.file {
             SegmentFile::Own(file) => Ok(Arc::clone(file)),
             SegmentFile::Shared(shared) => shared.file(|file| Self::check_is(&self.meta, &**file)),
+        }
+    }
+
+    /// The pages of entries as a file in which page `n` is at byte `4096 n`: the file itself unless they
+    /// are packed.
+    #[inline]
+    pub fn page_file(&self) -> Result<Arc<dyn File>> {
+        if self.meta.footer.is_packed() { self.packed_file() } else { self.file() }
+    }
+
+    #[cold]
+    fn packed_file(&self) -> Result<Arc<dyn File>> {
+        let pages = if let Some(pages) = self.packed.get() {
+            Arc::clone(pages)
+        } else {
+            let loaded = Arc::new(self.read_page_list()?);
+            let bytes = loaded.memory_bytes();
+            if self.packed.set(Arc::clone(&loaded)).is_ok() {
+                self.charge(bytes);
+            }
+            loaded
+        };
+        Ok(Arc::new(PackedFile::new(self.file()?, pages, self.meta.identity)))
+    }
+
+    /// Reads the list of packed pages.
+    fn read_page_list(&self) -> Result<PageList> {
+        let footer = &self.meta.footer;
+        let (page, bytes) = (footer.list_page(), page_list_bytes(footer.pages) as u32);
+        let buffer = self.read_region(page, bytes)?;
+        let bytes = &buffer.as_slice()[..bytes as usize];
+        PageList::decode(self.path(), page, self.meta.identity, footer.packed_bytes, bytes)
+    }
+
+    /// Says that these pages will not be read again soon, if the file is open.
+    pub fn forget(&self, page: u32, count: u32) {
+        let Some(file) = self.open_file() else { return };
+        let bytes = page_offset(count);
+        if !self.meta.footer.is_packed() {
+            file.forget(page_offset(page), bytes);
+        } else if let Some(pages) = self.packed.get() {
+            let file = PackedFile::new(file, Arc::clone(pages), self.meta.identity);
+            file.forget(page_offset(page), bytes);
         }
     }
 
@@ -508,7 +560,8 @@ impl Segment {
     /// Memory of the index, if it is loaded, in bytes.
     #[must_use]
     pub fn index_memory_bytes(&self) -> usize {
-        self.index.get().map_or(0, Index::memory_bytes)
+        let packed = self.packed.get().map_or(0, |pages| pages.memory_bytes());
+        self.index.get().map_or(0, Index::memory_bytes) + packed
     }
 
     /// The smallest key.
@@ -554,8 +607,20 @@ impl Segment {
 
     /// Reads page `page` into `buffer` and checks it. One page read. `Corrupt`, `Io`.
     pub fn read_page<'a>(&self, page: u32, buffer: &'a mut Buffer) -> Result<Page<'a>> {
-        self.file()?.read_exact_at(page_offset(page), &mut buffer.as_mut_slice()[..PAGE_BYTES])?;
+        let bytes = &mut buffer.as_mut_slice()[..PAGE_BYTES];
+        self.page_file()?.read_exact_at(page_offset(page), bytes)?;
         self.check_page(page, &buffer.as_slice()[..PAGE_BYTES])
+    }
+
+    fn read_pages(&self, page: u32, count: u32) -> Result<Buffer> {
+        if !self.meta.footer.is_packed() {
+            return self.read_region(page, count * PAGE_BYTES as u32);
+        }
+        let length = count as usize * PAGE_BYTES;
+        let mut buffer = Buffer::new(length);
+        let bytes = &mut buffer.as_mut_slice()[..length];
+        self.page_file()?.read_exact_at(page_offset(page), bytes)?;
+        Ok(buffer)
     }
 
     /// Assembles the value of the large entry whose checked head page is `head`, number `page`, from
@@ -571,7 +636,7 @@ impl Segment {
                 format_args!("{count} of them"),
             ));
         }
-        let buffer = self.read_region(page + 1, count * PAGE_BYTES as u32)?;
+        let buffer = self.read_pages(page + 1, count)?;
         let mut value = Vec::with_capacity(head.large_value_bytes());
         value.extend_from_slice(head.value(0));
         for (number, bytes) in (page + 1..).zip(buffer.as_slice().chunks_exact(PAGE_BYTES)) {

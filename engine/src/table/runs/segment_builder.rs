@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::blob::{BlobUse, encode_uses};
 use super::segment::Segment;
-use super::segment_meta::{Counts, Footer, SegmentMeta, page_offset};
+use super::segment_meta::{Counts, Footer, PACKED_VERSION, SegmentMeta, page_offset};
 use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode};
 use crate::error::{Error, Result};
@@ -19,8 +19,8 @@ use crate::format::hash::Salt;
 use crate::format::header::{self, FileKind, Header};
 use crate::table::bytes::{
     EntryKind, EntryRef, FIRST_PAGE, Filter, FilterBuilder, Index, IndexBuilder, KEY_BYTES_MAX,
-    PAGE_BYTES, PageBuilder, RangeFilterBuilder, VALUE_BYTES_MAX, fill_overflow, overflow_pages,
-    seal,
+    PAGE_BYTES, PageBuilder, PagePacker, RangeFilterBuilder, VALUE_BYTES_MAX, fill_overflow,
+    overflow_pages, seal,
 };
 
 /// Bytes of one write.
@@ -62,6 +62,8 @@ pub struct SegmentBuilder {
     /// Number of the page at the buffer's start.
     buffer_page: u32,
     written_back: u64,
+    /// Where pages of entries go instead of the file, if they are packed.
+    packing: Option<Packing>,
     page: PageBuilder,
     /// Where the last key lies in the page in work; empty when the page, or that key, is, and when the
     /// page has only a part of it.
@@ -111,6 +113,66 @@ impl Finished {
     }
 }
 
+/// Packed pages on their way to the file.
+#[derive(Debug)]
+struct Packing {
+    packer: PagePacker,
+    /// What was not written yet, of which the first chunk goes when it is full.
+    buffer: Buffer,
+    filled: usize,
+    /// Bytes of the file in front of the buffer.
+    written: u64,
+    /// Whether the first chunk was taken, so that what is behind it belongs to its start.
+    taken: bool,
+}
+
+impl Packing {
+    fn new() -> Self {
+        let buffer = Buffer::new(CHUNK_BYTES + PAGE_BYTES);
+        Packing { packer: PagePacker::default(), buffer, filled: 0, written: 0, taken: false }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.buffer.capacity() + self.packer.memory_bytes()
+    }
+
+    /// Moves what is behind a chunk that was taken to the start.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.taken) {
+            self.buffer.as_mut_slice().copy_within(CHUNK_BYTES..self.filled, 0);
+            self.filled -= CHUNK_BYTES;
+        }
+    }
+
+    /// Takes a page; the header's is stored as it is.
+    fn push(&mut self, number: u32, page: &[u8]) {
+        self.settle();
+        let stored = if number < FIRST_PAGE { page } else { self.packer.pack(page) };
+        let end = self.filled + stored.len();
+        self.buffer.as_mut_slice()[self.filled..end].copy_from_slice(stored);
+        self.filled = end;
+    }
+
+    fn is_full(&self) -> bool {
+        !self.taken && self.filled >= CHUNK_BYTES
+    }
+
+    /// The first chunk, to be written.
+    fn take_chunk(&mut self) -> &[u8] {
+        self.taken = true;
+        self.written += CHUNK_BYTES as u64;
+        &self.buffer.as_slice()[..CHUNK_BYTES]
+    }
+
+    /// All that is left, with zeros to the end of its last page.
+    fn take_rest(&mut self) -> &[u8] {
+        self.settle();
+        let end = self.filled.next_multiple_of(PAGE_BYTES);
+        self.buffer.as_mut_slice()[self.filled..end].fill(0);
+        &self.buffer.as_slice()[..end]
+    }
+}
+
 impl SegmentBuilder {
     /// Creates the file at `path`. `Exists`, `Io`.
     pub fn new(disk: &dyn Disk, path: &str, options: SegmentOptions) -> Result<Self> {
@@ -126,9 +188,7 @@ impl SegmentBuilder {
     fn start(file: Arc<dyn File>, options: SegmentOptions, is_over: bool) -> Self {
         let mut buffer = Buffer::new(CHUNK_BYTES);
         let head = &mut buffer.as_mut_slice()[..PAGE_BYTES];
-        let header = Header::new(FileKind::Segment, options.identity, options.store);
-        head[..header::LENGTH].copy_from_slice(&header.encode());
-        seal(head, options.identity, 0);
+        fill_header(head, &options, PACKED_VERSION - 1);
         SegmentBuilder {
             salt: Salt::new(options.salt),
             options,
@@ -138,6 +198,7 @@ impl SegmentBuilder {
             filled: PAGE_BYTES,
             buffer_page: 0,
             written_back: 0,
+            packing: None,
             page: PageBuilder::new(),
             last: 0..0,
             last_apart: Vec::new(),
@@ -149,6 +210,13 @@ impl SegmentBuilder {
             blobs: Vec::new(),
             counted: None,
         }
+    }
+
+    /// Stores pages compressed where that pays. Before the first entry.
+    pub fn pack(&mut self) {
+        assert!(self.filled == PAGE_BYTES && self.page_number() == FIRST_PAGE, "nothing was added");
+        fill_header(&mut self.buffer.as_mut_slice()[..PAGE_BYTES], &self.options, PACKED_VERSION);
+        self.packing = Some(Packing::new());
     }
 
     /// Makes the file one that goes with its last holder, of which the builder is the first.
@@ -182,7 +250,9 @@ impl SegmentBuilder {
     /// thousandth of what was written.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.buffer.capacity() + self.filter.memory_bytes() + self.range_filter.memory_bytes()
+        let packing = self.packing.as_ref().map_or(0, Packing::memory_bytes);
+        let filters = self.filter.memory_bytes() + self.range_filter.memory_bytes();
+        self.buffer.capacity() + packing + filters
     }
 
     /// What was added so far.
@@ -318,20 +388,52 @@ impl SegmentBuilder {
     }
 
     fn flush(&mut self) -> Result<()> {
-        let start = page_offset(self.buffer_page);
-        let bytes = &self.buffer.as_slice()[..self.filled];
-        match &self.counted {
-            Some(counted) => counted.write_at(start, bytes)?,
-            None => self.file.write_at(start, bytes)?,
+        let mut end = page_offset(self.buffer_page) + self.filled as u64;
+        if let Some(mut packing) = self.packing.take() {
+            let pages = self.buffer.as_slice()[..self.filled].chunks_exact(PAGE_BYTES);
+            for (number, page) in (self.buffer_page..).zip(pages) {
+                packing.push(number, page);
+                if packing.is_full() {
+                    let start = packing.written;
+                    self.write(start, packing.take_chunk())?;
+                }
+            }
+            end = packing.written;
+            self.packing = Some(packing);
+        } else {
+            self.write(page_offset(self.buffer_page), &self.buffer.as_slice()[..self.filled])?;
         }
         self.buffer_page += (self.filled / PAGE_BYTES) as u32;
         self.filled = 0;
-        let end = page_offset(self.buffer_page);
         if end - self.written_back >= WRITEBACK_BYTES {
             self.file.start_writeback(self.written_back, end - self.written_back);
             self.written_back = end;
         }
         Ok(())
+    }
+
+    fn write(&self, start: u64, bytes: &[u8]) -> Result<()> {
+        match &self.counted {
+            Some(counted) => counted.write_at(start, bytes),
+            None => self.file.write_at(start, bytes),
+        }
+    }
+
+    /// Writes the rest of packed pages and their list, behind which all goes on in whole pages; returns how
+    /// many bytes the pages took.
+    fn end_packing(&mut self) -> Result<u64> {
+        if self.packing.is_none() {
+            return Ok(0);
+        }
+        self.flush()?;
+        let Some(mut packing) = self.packing.take() else { return Ok(0) };
+        let start = packing.written;
+        let rest = packing.take_rest();
+        self.write(start, rest)?;
+        self.buffer_page = ((start + rest.len() as u64) / PAGE_BYTES as u64) as u32;
+        let list = packing.packer.encode(self.options.identity, self.buffer_page);
+        self.append(&list)?;
+        Ok(packing.packer.stored_bytes())
     }
 
     /// Appends bytes, padded to whole pages; returns the number of the first page.
@@ -365,6 +467,7 @@ impl SegmentBuilder {
         assert!(self.counts.entries() > 0, "a segment has at least one entry");
         let identity = self.options.identity;
         let pages = self.page_number() - FIRST_PAGE;
+        let packed_bytes = self.end_packing()?;
         let filter =
             std::mem::replace(&mut self.filter, FilterBuilder::new(0)).finish(self.options.salt);
         let filter_page = self.page_number();
@@ -398,6 +501,7 @@ impl SegmentBuilder {
             blob_crc: crc(&list),
             bits_per_entry: self.options.bits_per_entry,
             salt: self.options.salt,
+            packed_bytes,
             counts: self.counts,
         };
         footer.encode(
@@ -416,6 +520,13 @@ impl SegmentBuilder {
         let SegmentBuilder { file, cached, counted, .. } = self;
         Ok(Finished { meta, index, filter, file, cached, counted })
     }
+}
+
+fn fill_header(page: &mut [u8], options: &SegmentOptions, version: u16) {
+    let header = Header::new(FileKind::Segment, options.identity, options.store);
+    page.fill(0);
+    page[..header::LENGTH].copy_from_slice(&Header { version, ..header }.encode());
+    seal(page, options.identity, 0);
 }
 
 /// Values are bounded at the door; only a merge operator makes longer ones.

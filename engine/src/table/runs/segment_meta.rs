@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
 use crate::table::bytes::{
-    BODY_BYTES, ENTRY_OVERHEAD, FIRST_PAGE, PAGE_BYTES, check_seal, filter_bytes, seal,
+    BODY_BYTES, ENTRY_OVERHEAD, FIRST_PAGE, PACKED_BYTES_MIN, PAGE_BYTES, check_seal, filter_bytes,
+    page_list_bytes, seal,
 };
 
 /// Blob files that one segment may refer to: it ends before it needs one more.
@@ -15,6 +16,12 @@ pub const BLOB_FILES_MAX: u32 = 1024;
 
 /// In the field of the filter's bits: the segment refers to blob files.
 const HAS_BLOBS: u32 = 1 << 31;
+
+/// In the same field: the pages of entries are stored packed.
+const IS_PACKED: u32 = 1 << 30;
+
+/// The version of the file whose pages are packed; of others it is the one before.
+pub const PACKED_VERSION: u16 = 4;
 
 /// Pages of a file as bytes.
 #[must_use]
@@ -124,6 +131,8 @@ pub struct Footer {
     pub bits_per_entry: u32,
     /// The salt of the filter's hashes.
     pub salt: u64,
+    /// Bytes of the stored pages where they are packed; 0 where they are not.
+    pub packed_bytes: u64,
     /// What the entries are.
     pub counts: Counts,
 }
@@ -140,6 +149,35 @@ impl Footer {
     /// First page of the list of blob files.
     pub(super) fn blob_page(&self) -> u32 {
         self.index_page + self.index_bytes.div_ceil(PAGE_BYTES as u32)
+    }
+
+    /// Whether the pages of entries are packed.
+    #[inline]
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        self.packed_bytes > 0
+    }
+
+    /// First page of the list of packed pages.
+    #[must_use]
+    pub fn list_page(&self) -> u32 {
+        FIRST_PAGE + self.packed_bytes.div_ceil(PAGE_BYTES as u64) as u32
+    }
+
+    /// Pages of the file in front of the filter.
+    fn pages_end(&self) -> u64 {
+        if !self.is_packed() {
+            return u64::from(FIRST_PAGE) + u64::from(self.pages);
+        }
+        let list = page_list_bytes(self.pages).div_ceil(PAGE_BYTES as u64);
+        u64::from(FIRST_PAGE) + self.packed_bytes.div_ceil(PAGE_BYTES as u64) + list
+    }
+
+    /// The length that the file would have if its pages were stored as they are.
+    #[must_use]
+    pub fn unpacked_bytes(&self) -> u64 {
+        let pages = u64::from(FIRST_PAGE) + u64::from(self.pages);
+        self.file_bytes() + PAGE_BYTES as u64 * pages - PAGE_BYTES as u64 * self.pages_end()
     }
 
     /// The length of the file in bytes.
@@ -177,7 +215,9 @@ impl Footer {
             self.filter_bytes,
             self.index_page,
             self.index_bytes,
-            self.bits_per_entry | if self.blob_files > 0 { HAS_BLOBS } else { 0 },
+            self.bits_per_entry
+                | if self.blob_files > 0 { HAS_BLOBS } else { 0 }
+                | if self.is_packed() { IS_PACKED } else { 0 },
         ] {
             encoder.u32(number);
         }
@@ -188,6 +228,9 @@ impl Footer {
             encoder.u32(self.blob_crc);
             encoder.u64(self.counts.blobs);
             encoder.u64(self.counts.blob_bytes);
+        }
+        if self.is_packed() {
+            encoder.u64(self.packed_bytes);
         }
     }
 
@@ -203,17 +246,27 @@ impl Footer {
             blob_crc: 0,
             bits_per_entry: decoder.u32()?,
             salt: decoder.u64()?,
+            packed_bytes: 0,
             counts: Counts::decode(decoder)?,
         };
+        let is_packed = footer.bits_per_entry & IS_PACKED != 0;
+        footer.bits_per_entry &= !IS_PACKED;
         if footer.bits_per_entry & HAS_BLOBS != 0 {
             footer.bits_per_entry &= !HAS_BLOBS;
             footer.take_blob_counts(decoder)?;
+        }
+        if is_packed {
+            footer.packed_bytes = decoder.u64()?;
+            let least = u64::from(footer.pages) * PACKED_BYTES_MIN as u64;
+            if !(least.max(1)..=page_offset(footer.pages)).contains(&footer.packed_bytes) {
+                return Err(start.corrupt("bytes of packed pages", footer.packed_bytes));
+            }
         }
         let filter_end =
             u64::from(footer.filter_page) + u64::from(footer.filter_bytes).div_ceil(4096);
         let index_end = u64::from(footer.index_page) + u64::from(footer.index_bytes).div_ceil(4096);
         let in_order = footer.pages > 0
-            && u64::from(footer.filter_page) == u64::from(FIRST_PAGE) + u64::from(footer.pages)
+            && u64::from(footer.filter_page) == footer.pages_end()
             && u64::from(footer.index_page) == filter_end
             && footer.index_bytes > 0
             && index_end < u64::from(u32::MAX - BLOB_FILES_MAX);

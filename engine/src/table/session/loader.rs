@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::lifecycle::Session;
 use crate::error::{Error, Result};
 use crate::table::bytes::{EntryKind, EntryRef, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::table::merge::{RunBuilder, Shape, Sorter};
+use crate::table::merge::{BlobPlan, RunBuilder, Shape, Sorter};
 use crate::table::shared::{Lookups, SegmentStore, TableOptions, paths};
 use crate::table::write::Table;
 
@@ -86,10 +86,11 @@ impl Session {
             LoadOrder::Sorted => None,
             LoadOrder::Any { memory_bytes } => Some(Sorter::new(&self.store, memory_bytes)),
         };
+        let plan = BlobPlan::new(options.blob_min(), options.compression);
         Ok(Loader {
             store: Arc::clone(&self.store),
             name: name.to_owned(),
-            run: RunBuilder::new(&self.store, bits, options.filter_bytes_max, options.blob_min()),
+            run: RunBuilder::new(&self.store, bits, options.filter_bytes_max, plan),
             options,
             sorter,
             count: 0,

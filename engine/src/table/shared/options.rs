@@ -213,6 +213,18 @@ pub enum Lookups {
     MostlyHit,
 }
 
+/// Whether pages of a table are compressed on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Pages are stored as they are.
+    #[default]
+    None,
+    /// Each page is compressed by LZ4 where that saves an eighth of it or more: for values that are alike,
+    /// at the price of one to two microseconds a page that is read from disk. Segments are written so
+    /// from now on; older ones stay as they are until they are merged.
+    Fast,
+}
+
 /// Longer values than this less one are never in runs.
 pub const BLOB_MIN_BYTES_MAX: u32 = (64 << 10) + 1;
 
@@ -247,6 +259,8 @@ pub struct TableOptions {
     /// Values of at least so many bytes (32 to 65,537) are stored once in blob files beside the runs,
     /// and merges copy references only; shorter ones lie in the runs. `None`: those above 64 KiB.
     pub blob_min_bytes: Option<u32>,
+    /// Whether pages are compressed.
+    pub compression: Compression,
     /// How upserts join older values; without one, upserts are refused.
     pub operator: Option<MergeOperator>,
 }
@@ -260,6 +274,7 @@ impl Default for TableOptions {
             filter_bits: 14,
             filter_bytes_max: 256 << 20,
             blob_min_bytes: None,
+            compression: Compression::None,
             operator: None,
         }
     }
@@ -286,6 +301,13 @@ impl TableOptions {
     pub fn within_memory(mut self, bytes: u64) -> Self {
         self.write_buffer_bytes = (bytes / 8).max(64 << 10);
         self.filter_bytes_max = bytes / 3;
+        self
+    }
+
+    /// The same with or without compression of pages.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
         self
     }
 

@@ -5,20 +5,23 @@
 mod log;
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::stored;
 use crate::format::codec::Decoder;
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
-use crate::table::bytes::{FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, RangeFilter, check_seal};
+use crate::table::bytes::{
+    FIRST_PAGE, Filter, Index, PAGE_BYTES, Page, PageList, RangeFilter, check_seal, page_list_bytes,
+};
 use crate::table::durable::snapshot::{
     LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord, UnionRecord, decode_identity,
     decode_sections,
 };
 use crate::table::runs::blob::{decode_footer, decode_header};
 use crate::table::runs::{Footer, SegmentMeta, page_offset};
-use crate::table::shared::paths;
+use crate::table::shared::{Compression, paths};
 
 pub use crate::file::inspect::header;
 pub use log::{checkpoint, log};
@@ -234,7 +237,7 @@ fn tables(from: &mut Decoder<'_>, pieces: &mut Vec<Outline>) -> Result<()> {
 }
 
 /// A pending union: its record stands somewhere in the `span` of all of them.
-fn union(table: &TableRecord, union: &UnionRecord, span: &std::ops::Range<u64>) -> Outline {
+fn union(table: &TableRecord, union: &UnionRecord, span: &Range<u64>) -> Outline {
     let label = format!("union of table {}", table.name);
     let mut outline = merge(&label, &union.merging, span);
     for ((input, end), after) in outline.children.iter_mut().zip(&union.ends).zip(&union.after) {
@@ -247,7 +250,7 @@ fn union(table: &TableRecord, union: &UnionRecord, span: &std::ops::Range<u64>) 
     outline
 }
 
-fn table(record: &TableRecord, span: std::ops::Range<u64>) -> Outline {
+fn table(record: &TableRecord, span: Range<u64>) -> Outline {
     let at = span.clone();
     let mut outline = Outline::new(format!("table {}", record.name), span)
         .field("write_buffer_bytes", record.write_buffer_bytes)
@@ -257,6 +260,9 @@ fn table(record: &TableRecord, span: std::ops::Range<u64>) -> Outline {
         .field("filter_bytes_max", record.filter_bytes_max)
         .field("seals", record.seals)
         .field("operator", record.operator.as_deref().unwrap_or("none"));
+    if record.compression != Compression::None {
+        outline = outline.field("compression", format_args!("{:?}", record.compression));
+    }
     if !record.base.is_empty() {
         outline.children.push(run("write buffer", &record.base, &at));
     }
@@ -269,14 +275,14 @@ fn table(record: &TableRecord, span: std::ops::Range<u64>) -> Outline {
     outline
 }
 
-fn level(index: usize, level: &LevelRecord, span: &std::ops::Range<u64>) -> Outline {
+fn level(index: usize, level: &LevelRecord, span: &Range<u64>) -> Outline {
     let mut outline = Outline::new(format!("level {}", index + 1), span.clone());
     outline.children.extend(level.runs.iter().map(|it| run("run", it, span)));
     outline.children.extend(level.merging.iter().map(|it| merge("merge", it, span)));
     outline
 }
 
-fn merge(label: &str, merge: &MergeRecord, span: &std::ops::Range<u64>) -> Outline {
+fn merge(label: &str, merge: &MergeRecord, span: &Range<u64>) -> Outline {
     let mut outline = Outline::new(label, span.clone())
         .field("spent_bytes", merge.spent)
         .field("debt_bytes", merge.debt)
@@ -294,7 +300,7 @@ fn merge(label: &str, merge: &MergeRecord, span: &std::ops::Range<u64>) -> Outli
 }
 
 /// A run of a manifest: its records stand somewhere in the table's `span`.
-fn run(label: &str, record: &RunRecord, span: &std::ops::Range<u64>) -> Outline {
+fn run(label: &str, record: &RunRecord, span: &Range<u64>) -> Outline {
     let entries = record.iter().map(SegmentMeta::entries).fold(0, u64::saturating_add);
     let outline =
         Outline::new(label, span.clone()).field("segments", record.len()).field("entries", entries);
@@ -336,9 +342,13 @@ pub fn segment(file: &str, bytes: &[u8]) -> Outline {
     let last = region(bytes, pages - 1, PAGE_BYTES as u32).unwrap_or_default();
     let footer = Footer::decode(file, identity, pages, last);
     let end = footer.as_ref().map_or(pages - 1, |footer| FIRST_PAGE + footer.pages);
-    let mut number = FIRST_PAGE;
-    while number < end.min(pages) {
-        let (outline, count) = page(file, identity, bytes, number, end);
+    let packed = footer.as_ref().is_ok_and(Footer::is_packed);
+    if let (true, Ok(footer)) = (packed, &footer) {
+        whole.children.extend(packed_pages(file, identity, bytes, footer));
+    }
+    let (mut source, mut number) = (Pages::Plain(bytes), FIRST_PAGE);
+    while !packed && number < end.min(pages) {
+        let (outline, count) = page(file, identity, &mut source, number, end);
         whole.children.push(outline);
         number += count;
     }
@@ -353,6 +363,63 @@ pub fn segment(file: &str, bytes: &[u8]) -> Outline {
         Ok(footer) => describe(&footer, outline),
         Err(error) => outline.damaged(error),
     })
+}
+
+/// The outlines of packed pages, each where it is stored, and of their list.
+fn packed_pages(file: &str, identity: u64, bytes: &[u8], footer: &Footer) -> Vec<Outline> {
+    let at = footer.list_page();
+    let length = page_list_bytes(footer.pages);
+    let place = page_offset(at)..page_offset(at) + length;
+    let outline = Outline::new("list of packed pages", place).field("bytes", footer.packed_bytes);
+    let stored = u32::try_from(length).ok().and_then(|length| region(bytes, at, length));
+    let list = stored.unwrap_or_default();
+    let list = match PageList::decode(file, at, identity, footer.packed_bytes, list) {
+        Ok(list) => list,
+        Err(error) => return vec![outline.damaged(error)],
+    };
+    let end = FIRST_PAGE + list.pages();
+    let (page, mut number) = (vec![0; PAGE_BYTES], FIRST_PAGE);
+    let mut source = Pages::Packed { bytes, list: &list, page };
+    let mut pages = Vec::new();
+    while number < end {
+        let (outline, count) = self::page(file, identity, &mut source, number, end);
+        pages.push(outline);
+        number += count;
+    }
+    pages.push(outline);
+    pages
+}
+
+/// The pages of a segment file.
+enum Pages<'a> {
+    /// Each at its number.
+    Plain(&'a [u8]),
+    /// Where the list says; restored one at a time, so that a small file of many pages takes no more memory.
+    Packed { bytes: &'a [u8], list: &'a PageList, page: Vec<u8> },
+}
+
+impl Pages<'_> {
+    /// Page `number`; nothing when it is not there or cannot be restored.
+    fn get(&mut self, (file, identity): (&str, u64), number: u32) -> &[u8] {
+        match self {
+            Pages::Plain(bytes) => region(bytes, number, PAGE_BYTES as u32).unwrap_or_default(),
+            Pages::Packed { bytes, list, page } => {
+                let span = list.offset(number) as usize..list.offset(number + 1) as usize;
+                match bytes.get(span).map(|it| list.unpack((file, identity), number, it, page)) {
+                    Some(Ok(())) => page,
+                    _ => &[],
+                }
+            }
+        }
+    }
+
+    /// Where `count` pages from `number` on are in the file.
+    fn span(&self, number: u32, count: u32) -> Range<u64> {
+        match self {
+            Pages::Plain(_) => page_offset(number)..page_offset(number + count),
+            Pages::Packed { list, .. } => list.offset(number)..list.offset(number + count),
+        }
+    }
 }
 
 fn region(bytes: &[u8], page: u32, length: u32) -> Option<&[u8]> {
@@ -388,17 +455,16 @@ fn describe(footer: &Footer, outline: Outline) -> Outline {
 }
 
 /// The outline of the page `number`, and how many pages it takes with its overflow pages.
-fn page(file: &str, identity: u64, bytes: &[u8], number: u32, end: u32) -> (Outline, u32) {
-    let start = page_offset(number);
+fn page(file: &str, identity: u64, pages: &mut Pages<'_>, number: u32, end: u32) -> (Outline, u32) {
     let label = format!("page {number}");
-    let outline = |pages: u32| Outline::new(label, start..page_offset(number + pages));
-    let head = region(bytes, number, PAGE_BYTES as u32).unwrap_or_default();
+    let alone = Outline::new(&*label, pages.span(number, 1));
+    let head = pages.get((file, identity), number);
     let page = match Page::check(file, number, identity, head) {
         Ok(page) => page,
-        Err(error) => return (outline(1).damaged(error), 1),
+        Err(error) => return (alone.damaged(error), 1),
     };
     let overflow = (page.overflow() as u32).min(end - number - 1);
-    let mut outline = outline(1 + overflow)
+    let mut outline = alone
         .field("entries", page.count())
         .field("first", printed(&page.key(0)))
         .field("last", printed(&page.key(page.count() - 1)));
@@ -413,10 +479,11 @@ fn page(file: &str, identity: u64, bytes: &[u8], number: u32, end: u32) -> (Outl
     if (overflow as usize) < page.overflow() {
         outline = outline.damaged("overflow pages reach beyond the last page");
     }
+    outline.span = pages.span(number, 1 + overflow);
     for later in number + 1..=number + overflow {
-        let bytes = region(bytes, later, PAGE_BYTES as u32).unwrap_or_default();
+        let bytes = pages.get((file, identity), later);
         if let Err(error) = check_seal(file, later, identity, bytes) {
-            let span = page_offset(later)..page_offset(later + 1);
+            let span = pages.span(later, 1);
             let damaged = Outline::new(format!("overflow page {later}"), span).damaged(error);
             outline = outline.child(damaged);
         }

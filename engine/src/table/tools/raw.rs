@@ -10,6 +10,7 @@ pub use crate::table::bytes::{
 pub use crate::table::bytes::{EntryKind, EntryRef, common_prefix, prefix};
 pub use crate::table::bytes::{FIRST_PAGE, Index, IndexBuilder, PageSpan};
 pub use crate::table::bytes::{Nearest, RangeFilter, RangeFilterBuilder};
+pub use crate::table::bytes::{PageList, PagePacker};
 pub use crate::table::durable::folder::{decode_session, encode_session};
 pub use crate::table::durable::snapshot::{
     LevelRecord, Manifest, MergeRecord, RunRecord, TableRecord, UnionRecord,

@@ -353,14 +353,14 @@ impl Scrub {
                 }
             }
         };
-        let first = open.next;
+        let first = open.place();
         match open.read(pages, &mut self.buffer) {
             Ok(true) => {
                 self.has_finished = true;
                 Ok(open.pages() - first)
             }
             Ok(false) => {
-                let read = open.next - first;
+                let read = open.place() - first;
                 self.open = Some(open);
                 Ok(read)
             }
@@ -445,7 +445,7 @@ impl OpenFile {
         let opened = match &kept.what {
             What::Segment(meta) => Segment::open(disk, &path, meta.clone(), Access::Direct)
                 .and_then(|segment| {
-                    let (file, pages) = (segment.file()?, u64::from(meta.footer.pages));
+                    let (file, pages) = (segment.page_file()?, u64::from(meta.footer.pages));
                     Ok((file, Some(segment), meta.identity, pages))
                 }),
             What::Blob(meta) => disk.open(&path, Mode::Read, Access::Direct).and_then(|file| {
@@ -468,6 +468,19 @@ impl OpenFile {
 
     fn pages(&self) -> u64 {
         self.kept.what.file_bytes() / PAGE_BYTES as u64
+    }
+
+    /// Pages of the file in front of the next one to read.
+    fn place(&self) -> u64 {
+        let first = u64::from(FIRST_PAGE);
+        match &self.segment {
+            // Packed pages take fewer; how many up to here is told well enough by their share.
+            Some(segment) if segment.meta().footer.is_packed() => {
+                let packed = u64::from(segment.meta().footer.list_page()) - first;
+                first + (self.next - first) * packed / (self.end - first)
+            }
+            _ => self.next,
+        }
     }
 
     /// Reads up to `pages` pages; whether that was all.
