@@ -311,7 +311,9 @@ mod tests {
     fn of_a_base_with_two_patches_both_hide_what_is_hidden() {
         let hiding = |places: &[u64]| {
             let mut hidden = Hidden::default();
-            places.iter().for_each(|place| hidden.hide(*place));
+            for place in places {
+                hidden.hide(*place);
+            }
             hidden
         };
         let mut of = HiddenOf::default();
