@@ -31,6 +31,8 @@ pub(crate) const FILES_AT_ONCE: usize = 64;
 pub(crate) struct Chunk {
     pub(crate) epoch: u64,
     pub(crate) number: u64,
+    /// How many numbers from that on it stands for: a sparse one may have the records of several.
+    pub(crate) numbers: u64,
     /// Logical offset of the file's first byte.
     pub(crate) base: u64,
     pub(crate) path: String,
@@ -65,6 +67,7 @@ impl Chunk {
         Chunk {
             epoch,
             number,
+            numbers: 1,
             base,
             path: paths::chunk(epoch, number),
             identity: paths::chunk_identity(store, epoch, number),
@@ -81,7 +84,7 @@ impl Chunk {
 
     /// What a collection left of it, `chain` being the checksum of its last batch.
     pub(crate) fn collected(cache: &Cache, store: u64, epoch: u64, row: &Row) -> Chunk {
-        let Row { number, base, length, chain, state, .. } = *row;
+        let Row { number, count, base, length, chain, state } = *row;
         let mut chunk = Chunk::new(cache, store, epoch, number, base, length);
         if let State::Sparse(SparseFile { generation, bytes, .. }) = state {
             chunk.path = paths::sparse_chunk(epoch, number, generation);
@@ -90,7 +93,7 @@ impl Chunk {
         } else {
             chunk.end = AtomicU64::new(0);
         }
-        (chunk.state, chunk.length) = (state, length);
+        (chunk.state, chunk.length, chunk.numbers) = (state, length, count);
         chunk.seal(chain);
         chunk
     }
@@ -100,6 +103,7 @@ impl Chunk {
         Chunk {
             epoch: self.epoch,
             number: self.number,
+            numbers: self.numbers,
             base: self.base,
             path: self.path.clone(),
             identity: self.identity,

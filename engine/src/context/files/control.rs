@@ -32,7 +32,8 @@ pub(crate) const BRANCHES_BYTES_MAX: usize = 16 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) number: u64,
-    /// How many chunks with numbers from that on it stands for: more than one only of those that are gone.
+    /// How many chunks with numbers from that on it stands for: more than one of those that are gone, or whose
+    /// records are together in one sparse file.
     pub(crate) count: u64,
     pub(crate) base: u64,
     /// Logical bytes; of the last one those before the checkpoint.
@@ -218,13 +219,16 @@ impl Control {
         for row in &self.chunks {
             let (state, sparse) = match row.state {
                 State::Whole => (0, None),
-                State::Sparse(sparse) => (1, Some(sparse)),
+                State::Sparse(sparse) if row.count == 1 => (1, Some(sparse)),
+                State::Sparse(sparse) => (4, Some(sparse)),
                 State::Lower => (2, None),
                 State::Gone => (3, None),
             };
             out.varint(row.length << 3 | state);
-            if row.state == State::Gone {
+            if state >= 3 {
                 out.varint(row.count);
+            }
+            if row.state == State::Gone {
                 continue;
             }
             out.u32(row.chain);
@@ -387,11 +391,12 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
         let at = from.clone();
         let head = from.varint()?;
         let (length, state) = (head >> shift, head & ((1 << shift) - 1));
-        let stands = if state == 3 && !is_first { from.varint()? } else { 1 };
+        let stands = if matches!(state, 3 | 4) && !is_first { from.varint()? } else { 1 };
+        let is_joined = state == 4 && !is_first;
         let chain = if state == 3 && !is_first { 0 } else { from.u32()? };
         let state = match state {
             0 => State::Whole,
-            1 if !is_first => State::Sparse(SparseFile {
+            1 | 4 if !is_first => State::Sparse(SparseFile {
                 generation: from.varint()?,
                 bytes: from.varint()?,
                 sum: from.u32()?,
@@ -409,7 +414,9 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
                 ));
             }
         };
-        if !(1..=length).contains(&stands) {
+        // A file of one chunk has a state of its own.
+        let fewest = if is_joined { 2 } else { 1 };
+        if !(fewest..=length).contains(&stands) {
             return Err(
                 at.corrupt("a chunk of a byte at least", format_args!("{stands} of {length}"))
             );
@@ -448,7 +455,7 @@ mod tests {
     fn it_comes_back_and_every_flipped_bit_is_noticed() {
         let position = Position { offset: 40, sequence: 2, chain: 7 };
         let control = Control {
-            checkpoint: Place { chunk: 6, position, before: 35 },
+            checkpoint: Place { chunk: 10, position, before: 35 },
             last_commit: 177,
             first_commit: 170,
             horizon: Horizon { commit: 99, offset: 120, sequence: 4, kept: vec![8, 77] },
@@ -459,8 +466,12 @@ mod tests {
             chunks: vec![
                 Row { number: 1, count: 3, ..row(3, 5, 50, State::Gone) },
                 row(4, 55, 60, State::Sparse(SparseFile { generation: 2, bytes: 5_000, sum: 9 })),
-                row(5, 115, 30, State::Lower),
-                row(6, 145, 40, State::Whole),
+                Row {
+                    count: 4,
+                    ..row(5, 115, 20, State::Sparse(SparseFile { generation: 3, bytes: 9, sum: 8 }))
+                },
+                row(9, 135, 10, State::Lower),
+                row(10, 145, 40, State::Whole),
             ],
             branches: vec![(b"main".to_vec(), [3; 32])],
             ..Control::empty(5, Configuration::TEZOS, Index::Always, 2)

@@ -193,11 +193,12 @@ impl Pack {
         chunks.push(chunk);
     }
 
-    /// Readers find `chunk` in the place of that with its number, which is returned.
-    pub(crate) fn swap_chunk(&self, chunk: Arc<Chunk>) -> Option<Arc<Chunk>> {
+    /// Readers find `chunk` in the place of those with its numbers, which are returned.
+    pub(crate) fn swap_chunk(&self, chunk: Arc<Chunk>) -> Vec<Arc<Chunk>> {
         let mut chunks = lock(&self.chunks);
-        let place = chunks.iter().position(|old| old.number == chunk.number)?;
-        Some(std::mem::replace(&mut chunks[place], chunk))
+        let first = chunks.partition_point(|old| old.number < chunk.number);
+        let after = chunks.partition_point(|old| old.number < chunk.number + chunk.numbers);
+        chunks.splice(first..after, [chunk]).collect()
     }
 
     /// Forgets chunks that are gone and before all of `rows`, or for which one of those stands.
@@ -405,7 +406,10 @@ impl Pack {
             let mut bytes = Encoder::new();
             record::put(&mut bytes, self.store, offset, Tag::Seal, &record.hash, record.body);
             let chain = crc_append(seal.chain, bytes.bytes());
-            let is_right = seal.length == length && chunk.sealed() == Some(chain);
+            // One that stands for several has the end of the last of them.
+            let is_long =
+                if chunk.numbers > 1 { seal.length < length } else { seal.length == length };
+            let is_right = is_long && chunk.sealed() == Some(chain);
             if is_right { Ok(Some(seal)) } else { Err(corrupt()) }
         })
     }

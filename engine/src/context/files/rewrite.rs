@@ -1,9 +1,12 @@
-//! One old chunk, compared with what stays of it or written again without the rest, in steps.
+//! One old chunk, compared with what stays of it or written again without the rest, in steps; small neighbours
+//! become one.
 
 use std::sync::Arc;
 
+use super::chunk::{Opening, Seal};
 use super::chunk_files::Chunk;
 use super::chunk_reader::ChunkReader;
+use super::control::Row;
 use super::marks::Marks;
 use super::pack::Pack;
 use super::paths;
@@ -71,30 +74,43 @@ impl Comparing {
     }
 }
 
-/// A chunk that is being rewritten.
+/// Neighbouring chunks that are being rewritten as one file; most often it is one.
 #[derive(Debug)]
 pub(crate) struct Rewriting {
+    /// Those after the one that is read, the next last.
+    later: Vec<Arc<Chunk>>,
     reader: ChunkReader,
     writer: SparseWriter,
     path: String,
+    /// What stands for all of them in the control file, once the file is written.
+    row: Row,
     generation: u64,
     /// Logical offset after the last record that was copied.
     next: u64,
 }
 
 impl Rewriting {
-    /// Begins a file for what stays of `chunk`.
-    pub(crate) fn begin(disk: &dyn Disk, pack: &Pack, chunk: &Arc<Chunk>) -> Result<Rewriting> {
-        let generation = match chunk.state {
+    /// Begins a file for what stays of `chunks`, for which `row` stands.
+    pub(crate) fn begin(
+        disk: &dyn Disk,
+        pack: &Pack,
+        chunks: &[Arc<Chunk>],
+        row: Row,
+    ) -> Result<Rewriting> {
+        let generations = chunks.iter().map(|chunk| match chunk.state {
             State::Sparse(SparseFile { generation, .. }) => generation + 1,
             _ => 1,
-        };
-        let (epoch, number) = (chunk.epoch, chunk.number);
+        });
+        let generation = generations.max().unwrap_or(1);
+        let mut later: Vec<_> = chunks.iter().rev().map(Arc::clone).collect();
+        let first = later.pop().expect("a chunk to be rewritten");
+        let (epoch, number) = (first.epoch, first.number);
         let path = paths::sparse_chunk(epoch, number, generation);
         let identity = paths::sparse_identity(pack.store, epoch, number, generation);
-        let reader = ChunkReader::open(pack, Arc::clone(chunk))?;
+        let next = first.base;
+        let reader = ChunkReader::open(pack, first)?;
         let writer = SparseWriter::create(disk, &path, identity, pack.store)?;
-        Ok(Rewriting { reader, writer, path, generation, next: chunk.base })
+        Ok(Rewriting { later, reader, writer, path, row, generation, next })
     }
 
     /// The file that is written.
@@ -105,22 +121,17 @@ impl Rewriting {
     /// Copies records, and then writes the mapping, until that has cost about `bytes`; returns the cost, and
     /// whether all is written.
     pub(crate) fn go_on(&mut self, pack: &Pack, marks: &Marks, bytes: u64) -> Result<(u64, bool)> {
-        let (before, mut copied) = (self.reader.read, 0);
-        let chunk = Arc::clone(&self.reader.chunk);
+        let mut spent = 0;
         loop {
-            let spent = (self.reader.read - before) / 8 + copied;
-            if spent >= bytes {
+            let (copied, is_done) = self.copy(pack, marks, bytes - spent)?;
+            spent += copied;
+            if !is_done || spent >= bytes {
                 return Ok((spent, false));
             }
-            let Some((offset, is_object)) = marks.kept_from(&chunk, self.next) else { break };
-            let place = self.reader.place(pack, offset)?;
-            let bytes = self.reader.record(place, true)?;
-            let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
-            self.writer.push(offset - chunk.base, is_object, &bytes[..record.length])?;
-            copied += COPIED + record.length as u64;
-            self.next = offset + 1;
+            let Some(next) = self.later.pop() else { break };
+            self.next = next.base;
+            self.reader = ChunkReader::open(pack, next)?;
         }
-        let mut spent = (self.reader.read - before) / 8 + copied;
         while spent < bytes {
             match self.writer.put_pages()? {
                 0 => return Ok((spent, true)),
@@ -130,8 +141,36 @@ impl Rewriting {
         Ok((spent, false))
     }
 
-    /// Ends the file and syncs it. Nothing names it yet.
-    pub(crate) fn finish(&mut self) -> Result<SparseFile> {
-        self.writer.finish(self.generation)
+    /// Copies records of the chunk that is read; returns the cost, and whether all are copied.
+    fn copy(&mut self, pack: &Pack, marks: &Marks, bytes: u64) -> Result<(u64, bool)> {
+        let (before, mut copied) = (self.reader.read, 0);
+        let chunk = Arc::clone(&self.reader.chunk);
+        loop {
+            let spent = (self.reader.read - before) / 8 + copied;
+            if spent >= bytes {
+                return Ok((spent, false));
+            }
+            let Some((offset, is_object)) = marks.kept_from(&chunk, self.next) else {
+                return Ok((spent, true));
+            };
+            // Of several the first opening and the last end tell of all of them.
+            let is_opening = offset == chunk.base + Opening::PLACE && chunk.base > self.row.base;
+            let is_end = offset == chunk.logical_end() - Seal::RECORD && !self.later.is_empty();
+            if !is_opening && !is_end {
+                let place = self.reader.place(pack, offset)?;
+                let bytes = self.reader.record(place, true)?;
+                let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
+                let bytes = &bytes[..record.length];
+                self.writer.push(offset - self.row.base, is_object, bytes)?;
+                copied += COPIED + record.length as u64;
+            }
+            self.next = offset + 1;
+        }
+    }
+
+    /// Ends the file and syncs it; returns what the control file is to say. Nothing names it yet.
+    pub(crate) fn finish(&mut self) -> Result<Row> {
+        let sparse = self.writer.finish(self.generation)?;
+        Ok(Row { state: State::Sparse(sparse), ..self.row })
     }
 }

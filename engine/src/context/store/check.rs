@@ -67,7 +67,8 @@ impl<'a> Chunks<'a> {
                 found => found?,
             };
             let Some((chunk, opening, end)) = found else { continue };
-            let before = left.last().filter(|(before, ..)| before.number + 1 == chunk.number);
+            let before =
+                left.last().filter(|(before, ..)| before.number + before.numbers == chunk.number);
             let follows = before.is_none_or(|(before, ..)| before.sealed() == Some(opening.chain));
             let is_ours = opening.epoch == control.epoch
                 && (opening.configuration, opening.index) == (control.configuration, control.index);

@@ -24,6 +24,11 @@ use crate::sync::lock;
 /// Bytes that a credit pays for.
 const CREDIT: u64 = 1024;
 
+/// Sparse chunks that have less than this part of a whole one, and are neighbours, become one, so many at a time:
+/// a store would keep a file for each old chunk of which anything stays.
+const SMALL: u64 = 4;
+const JOINED_MAX: usize = 256;
+
 /// What a swap or a sync costs beside the bytes, and the removal of a piece of a file.
 const SWAP: u64 = 256 * CREDIT;
 const PIECE: u64 = 128 * CREDIT;
@@ -216,7 +221,8 @@ impl Store {
                 let mut status = CollectStatus::default();
                 if let Some(collection) = &writer.collection {
                     let left = if collection.cleaning {
-                        collection.next - writer.control.chunks[0].number
+                        let rows = &writer.control.chunks;
+                        rows.partition_point(|row| row.number < collection.next) as u64
                     } else {
                         collection.marks.chunks_left() as u64
                     };
@@ -519,24 +525,69 @@ impl Tip {
             self.swap(pack, writer, collection, Row { state: State::Gone, chain: 0, ..*row })?;
             return Ok(SWAP);
         }
-        collection.sifting = Some(if chunk.is_whole() {
-            self.begin_rewrite(pack, writer, &chunk)?
+        let (joined, row) = self.neighbours(pack, writer, collection, row, &chunk);
+        collection.sifting = Some(if chunk.is_whole() || joined.len() > 1 {
+            self.begin_rewrite(pack, writer, &joined, row)?
         } else {
             Sifting::Comparing(Comparing::begin(pack, &chunk)?)
         });
-        Ok(CREDIT)
+        Ok(CREDIT * joined.len() as u64)
     }
 
-    /// Begins another file for `chunk`, over what an attempt has left.
+    /// The sparse chunks before `chunk`, and that, which are to be one file because they are small, in order, and
+    /// the row that will stand for them and for those between them of which nothing stays.
+    fn neighbours(
+        &self,
+        pack: &Pack,
+        writer: &Writer,
+        collection: &Collection,
+        row: &Row,
+        chunk: &Arc<Chunk>,
+    ) -> (Vec<Arc<Chunk>>, Row) {
+        let (mut joined, mut all) = (vec![Arc::clone(chunk)], *row);
+        let mut room = self.chunk_bytes;
+        let takes = |row: &Row, room: &mut u64| match row.state {
+            State::Sparse(SparseFile { bytes, .. }) if bytes <= self.chunk_bytes / SMALL => {
+                let rest = room.checked_sub(bytes);
+                *room = rest.unwrap_or(*room);
+                rest.is_some()
+            }
+            _ => false,
+        };
+        if !takes(row, &mut room) {
+            return (joined, all);
+        }
+        let rows = writer.control.chunks.iter().rev();
+        for before in rows.skip_while(|before| before.number >= row.number).take(4 * JOINED_MAX) {
+            let chunk = pack.chunk(before.base).filter(|chunk| chunk.has_file());
+            let Some(chunk) = chunk.filter(|chunk| collection.marks.keeps(chunk)) else {
+                // Nothing of it stays, so it takes no room.
+                continue;
+            };
+            if joined.len() == JOINED_MAX || !takes(before, &mut room) {
+                break;
+            }
+            let end = all.base + all.length;
+            all = Row { chain: all.chain, ..*before };
+            all.length = end - before.base;
+            all.count = row.number + row.count - before.number;
+            joined.push(chunk);
+        }
+        joined.reverse();
+        (joined, all)
+    }
+
+    /// Begins a file for `chunks`, for which `row` will stand, over what an attempt has left.
     fn begin_rewrite(
         &self,
         pack: &Pack,
         writer: &mut Writer,
-        chunk: &Arc<Chunk>,
+        chunks: &[Arc<Chunk>],
+        row: Row,
     ) -> Result<Sifting> {
         // Another writer may have made a file of this name, and count on it.
         writer.check_lock()?;
-        Ok(Sifting::Rewriting(Rewriting::begin(&*self.disk, pack, chunk)?))
+        Ok(Sifting::Rewriting(Rewriting::begin(&*self.disk, pack, chunks, row)?))
     }
 
     /// Goes on with the chunk that is being cleaned; returns what that cost.
@@ -559,7 +610,9 @@ impl Tip {
                     }
                     Compared::Differs => {
                         let chunk = Arc::clone(comparing.chunk());
-                        collection.sifting = Some(self.begin_rewrite(pack, writer, &chunk)?);
+                        let row = writer.row(chunk.number).expect("it is being cleaned");
+                        collection.sifting =
+                            Some(self.begin_rewrite(pack, writer, &[chunk], row)?);
                     }
                 }
                 Ok(spent + CREDIT)
@@ -569,14 +622,14 @@ impl Tip {
                 if !is_done {
                     return Ok(spent.max(1));
                 }
-                let (path, sparse) = (rewriting.path().to_owned(), rewriting.finish()?);
-                collection.sifting = Some(Sifting::Written(path, sparse));
+                let (path, row) = (rewriting.path().to_owned(), rewriting.finish()?);
+                collection.sifting = Some(Sifting::Written(path, row));
                 writer.syncs += 1;
                 Ok(spent + SWAP)
             }
-            Some(Sifting::Written(_, sparse)) => {
-                let sparse = *sparse;
-                self.end_chunk(pack, writer, collection, sparse).map(|()| SWAP)
+            Some(Sifting::Written(_, row)) => {
+                let row = *row;
+                self.end_chunk(pack, writer, collection, row).map(|()| SWAP)
             }
         }
     }
@@ -587,23 +640,23 @@ impl Tip {
         pack: &Pack,
         writer: &mut Writer,
         collection: &mut Collection,
-        sparse: SparseFile,
+        row: Row,
     ) -> Result<()> {
-        let row = writer.row(collection.next - 1).expect("it is being rewritten");
-        let row = Row { state: State::Sparse(sparse), ..row };
         writer.check_lock()?;
         // A name that a failed sync may have lost is never synced again as if it could come back.
         writer.poisoned = true;
         self.disk.sync_directory("")?;
         writer.poisoned = false;
         writer.syncs += 1;
-        writer.written_bytes += sparse.bytes;
+        if let State::Sparse(sparse) = row.state {
+            writer.written_bytes += sparse.bytes;
+        }
         self.swap(pack, writer, collection, row)?;
         collection.sifting = None;
         Ok(())
     }
 
-    /// Puts the file, or none, that `row` says into the place of the one before.
+    /// Puts the file, or none, that `row` says into the place of those that it stands for.
     fn swap(
         &self,
         pack: &Pack,
@@ -611,13 +664,16 @@ impl Tip {
         collection: &mut Collection,
         row: Row,
     ) -> Result<()> {
-        let place = writer.control.place_of(row.number).expect("it is being cleaned");
-        let before = (writer.control.chunks[place], writer.control.cursor, collection.next);
-        writer.control.chunks[place] = row;
+        let rows = &mut writer.control.chunks;
+        let first = rows.partition_point(|before| before.number < row.number);
+        let after = rows.partition_point(|before| before.number < row.number + row.count);
+        let rows: Vec<_> = rows.splice(first..after, [row]).collect();
+        let before = (writer.control.cursor, collection.next);
         collection.next = row.number;
         writer.control.cursor = Some(collection.cursor());
         if let Err(error) = self.write_places(pack, writer) {
-            (writer.control.chunks[place], writer.control.cursor, collection.next) = before;
+            writer.control.chunks.splice(first..=first, rows);
+            (writer.control.cursor, collection.next) = before;
             return Err(error);
         }
         let chunk = Chunk::collected(pack.cache(), pack.store, writer.control.epoch, &row);
@@ -626,10 +682,10 @@ impl Tip {
             // Trees that have it open read it also when another handle clears the store.
             drop(pack.files.get(&chunk));
         }
-        if let Some(old) = pack.swap_chunk(chunk) {
-            collection.reclaimed += old.end().saturating_sub(bytes);
-            writer.doomed.push(old);
-        }
+        let old = pack.swap_chunk(chunk);
+        let freed = old.iter().map(|old| old.end()).sum::<u64>();
+        collection.reclaimed += freed.saturating_sub(bytes);
+        writer.doomed.extend(old.into_iter().filter(|old| old.has_file()));
         Ok(())
     }
 

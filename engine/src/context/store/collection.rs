@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use crate::context::files::barrier::Barrier;
 use crate::context::files::chunk_files::Chunk;
-use crate::context::files::control::{Cursor, Horizon};
+use crate::context::files::control::{Cursor, Horizon, Row};
 use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::marks::Marks;
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
 use crate::context::files::rewrite::{Comparing, Rewriting};
-use crate::context::files::sparse::SparseFile;
 use crate::error::{Error, Result};
 
 /// What becomes of the chunk that is being cleaned.
@@ -19,8 +18,8 @@ use crate::error::{Error, Result};
 pub(super) enum Sifting {
     Comparing(Comparing),
     Rewriting(Rewriting),
-    /// A file at this path is whole and synced; nothing names it yet.
-    Written(String, SparseFile),
+    /// A file at this path is whole and synced; this is to name it, and does not yet.
+    Written(String, Row),
 }
 
 /// One that is under way.

@@ -409,11 +409,11 @@ impl Store {
         let (right, named) = match row.state {
             ChunkState::Whole | ChunkState::Lower => (None, paths::chunk(epoch, number)),
             ChunkState::Sparse(SparseFile { generation, .. }) => {
-                (Some(generation), paths::sparse_chunk(epoch, number, generation))
+                (Some(generation), paths::sparse_chunk(epoch, row.number, generation))
             }
             ChunkState::Gone => return false,
         };
-        generation == right || !names.contains(&named)
+        row.number == number && generation == right || !names.contains(&named)
     }
 
     /// Brings the index up to the end of the pack.
@@ -464,7 +464,7 @@ impl Store {
         if from == end {
             return index.reach_end(end);
         }
-        let start = chunks.partition_point(|chunk| chunk.number < from.chunk);
+        let start = chunks.partition_point(|chunk| chunk.number + chunk.numbers <= from.chunk);
         if index.keeps_objects() {
             let mut from = from.position;
             for chunk in chunks[start..].iter().filter(|chunk| chunk.has_file()) {

@@ -57,7 +57,7 @@ const INDEX_PATIENCE: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Tip {
     pub(super) disk: Arc<dyn Disk>,
-    chunk_bytes: u64,
+    pub(super) chunk_bytes: u64,
     pub(super) writer: Mutex<Writer>,
     pub(super) index: Arc<Mutex<HashIndex>>,
     state: Arc<Mutex<State>>,
