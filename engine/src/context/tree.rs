@@ -140,7 +140,7 @@ impl Tree {
             Slot::Value(value) => Ok(Some(value.to_vec())),
             Slot::StoredValue(offset) => {
                 let load = self.load.as_ref().expect("a stored value comes from a pack");
-                load.value(*offset).map(|value| Some(value.to_vec()))
+                load.value_bytes(*offset).map(Some)
             }
             _ => Ok(None),
         }

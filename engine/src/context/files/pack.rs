@@ -553,6 +553,14 @@ impl Pack {
         each(file, body, &record)
     }
 
+    /// What `each` makes of the value at `offset`.
+    fn with_value<T>(&self, offset: u64, each: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        self.record(offset, |file, place, record| match record.tag {
+            Tag::Value => Ok(each(record.body)),
+            other => Err(Error::corrupt(file, place, "a value", format_args!("{other:?}"))),
+        })
+    }
+
     /// The node at `offset`, read from at most [`PATCHES_MAX`] records more.
     pub(crate) fn read_node(&self, offset: u64) -> Result<Node> {
         self.record(offset, |file, place, record| {
@@ -685,12 +693,15 @@ impl Load for Pack {
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {
-        self.record(offset, |file, place, record| {
-            if record.tag == Tag::Value {
-                return Ok(record.body.into());
-            }
-            Err(Error::corrupt(file, place, "a value", format_args!("{:?}", record.tag)))
-        })
+        self.with_value(offset, |value| value.into())
+    }
+
+    fn value_bytes(&self, offset: u64) -> Result<Vec<u8>> {
+        self.with_value(offset, <[u8]>::to_vec)
+    }
+
+    fn equals(&self, offset: u64, value: &[u8]) -> Result<bool> {
+        self.with_value(offset, |found| *found == *value)
     }
 
     fn hash(&self, offset: u64) -> Result<Hash> {

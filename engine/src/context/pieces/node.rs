@@ -42,6 +42,10 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     }
     /// The value at a logical offset.
     fn value(&self, offset: u64) -> Result<Arc<[u8]>>;
+    /// The same for a caller that wants bytes of its own.
+    fn value_bytes(&self, offset: u64) -> Result<Vec<u8>> {
+        self.value(offset).map(|value| value.to_vec())
+    }
     /// Whether `value` is the value at a logical offset.
     fn equals(&self, offset: u64, value: &[u8]) -> Result<bool> {
         Ok(*self.value(offset)? == *value)

@@ -222,6 +222,15 @@ impl Tip {
         if is_far { self.write_control(pack, writer, checkpoint) } else { Ok(()) }
     }
 
+    /// Whether one of the next commits would have to begin a chunk, which there may be.
+    pub(super) fn ends_soon(&self, writer: &Writer) -> bool {
+        let count = writer.control.chunks.len() as u64 + COLLECTIONS_LEFT;
+        // One that has no commit yet is not replaced, however short chunks are.
+        writer.first_commit != 0
+            && writer.append.end().offset > self.chunk_bytes - self.chunk_bytes / 8
+            && count < writer.chunks_max
+    }
+
     /// Whether a checkpoint would shorten what the next opening reads by much.
     pub(super) fn is_checkpoint_due(&self, index: &HashIndex, writer: &Writer) -> bool {
         writer.next_offset() > writer.recorded.saturating_add(self.far(writer))

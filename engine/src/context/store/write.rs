@@ -346,10 +346,20 @@ impl Store {
     }
 
     /// Takes a checkpoint if one is due, and returns whether: about once in 16 MiB of new pack, and in 1,024
-    /// commits. A host that calls this between two commits, when nobody waits, keeps the syncs of the
-    /// index out of them: a commit saves it itself when four times as much was never saved.
+    /// commits. Begins the next chunk when the last is seven eighths full. A host that calls this between
+    /// two commits, when nobody waits, keeps all syncs but their own out of them: a commit ends a chunk
+    /// that is full, and saves the index when four times as much was never saved.
     pub fn maintain(&mut self) -> Result<bool> {
         let tip = self.tip()?;
+        {
+            let mut writer = tip.writer()?;
+            if tip.ends_soon(&writer) {
+                let _span = self.span(Operation::BeginChunk);
+                tip.roll(&self.pack, &mut writer, false)?;
+                // Its name, for which the first commit in it would be the next to sync.
+                writer.sync(&*self.disk, self.pack.meter())?;
+            }
+        }
         let is_due = {
             let index = lock(&self.index);
             tip.is_checkpoint_due(&index, &*tip.writer()?)
