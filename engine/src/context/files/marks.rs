@@ -211,7 +211,7 @@ impl Marks {
     }
 
     /// Marks what was found; returns the cost.
-    fn note_all(&mut self, found: &mut Found) -> u64 {
+    fn note_all(&mut self, found: &mut Reached) -> u64 {
         let cost = found.offsets.len() as u64 * REFERENCE;
         for offset in found.offsets.drain(..) {
             self.note(mark(offset, true));
@@ -227,7 +227,7 @@ impl Marks {
 
     /// Looks at records of the current chunk from the newest down.
     fn walk(&mut self, pack: &Pack, credits: u64) -> Result<u64> {
-        let (mut spent, mut found) = (0, Found::below(self.edge));
+        let (mut spent, mut found) = (0, Reached::below(self.edge));
         let Stage::In(_, walk) = &self.stage else { return Ok(spent) };
         let chunk = Arc::clone(&walk.reader.chunk);
         while spent < credits {
@@ -254,7 +254,7 @@ impl Marks {
 
     /// Looks at a record whose chunk was passed before it was found, and puts together what is a patch.
     fn visit_late(&mut self, pack: &Pack, late: u64) -> Result<u64> {
-        let (offset, is_object, mut found) = (late >> 1, late & 1 == 1, Found::below(self.edge));
+        let (offset, is_object, mut found) = (late >> 1, late & 1 == 1, Reached::below(self.edge));
         let looked = pack.record(offset, |file, place, record| {
             found.look((file, place), offset, record, None)?;
             if is_object && found.base.is_some() {
@@ -273,7 +273,7 @@ impl Marks {
         let (edge, mut spent) = (self.edge, PAGE as u64);
         let kept = pack.kept_in_page(chunk, number)?.into_iter();
         for (offset, is_object) in kept.filter(|(offset, _)| *offset >= edge) {
-            let (mut found, hidden) = (Found::below(edge), is_object.then(Hidden::default));
+            let (mut found, hidden) = (Reached::below(edge), is_object.then(Hidden::default));
             let length = pack.record(offset, |file, place, record| {
                 found.look((file, place), offset, record, hidden.as_ref())?;
                 Ok(record.length as u64)
@@ -310,7 +310,7 @@ impl Marks {
             }
             return Ok(spent);
         }
-        let (mut spent, mut found, whole) = (0, Found::below(self.edge), Hidden::default());
+        let (mut spent, mut found, whole) = (0, Reached::below(self.edge), Hidden::default());
         while spent < credits {
             let Stage::Roots(_, Some(WholeScan::Batches(batches))) = &mut self.stage else { break };
             let before = batches.reader.read;
@@ -409,7 +409,7 @@ impl Batches {
 
 /// What one record refers to.
 #[derive(Debug)]
-struct Found {
+struct Reached {
     /// What is not older is kept anyhow.
     edge: u64,
     offsets: Vec<u64>,
@@ -417,9 +417,9 @@ struct Found {
     base: Option<(u64, Option<Hidden>)>,
 }
 
-impl Found {
-    fn below(edge: u64) -> Found {
-        Found { edge, offsets: Vec::new(), base: None }
+impl Reached {
+    fn below(edge: u64) -> Reached {
+        Reached { edge, offsets: Vec::new(), base: None }
     }
 
     /// Takes what the record at `offset` refers to, but for what is `hidden`; when all is, its base alone.

@@ -587,7 +587,7 @@ impl Tip {
     ) -> Result<Sifting> {
         // Another writer may have made a file of this name, and count on it.
         writer.check_lock()?;
-        Ok(Sifting::Rewriting(Rewriting::begin(&*self.disk, pack, chunks, row)?))
+        Ok(Sifting::Rewriting(Box::new(Rewriting::begin(&*self.disk, pack, chunks, row)?)))
     }
 
     /// Goes on with the chunk that is being cleaned; returns what that cost.

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(super) enum Sifting {
     Comparing(Comparing),
-    Rewriting(Rewriting),
+    Rewriting(Box<Rewriting>),
     /// A file at this path is whole and synced; this is to name it, and does not yet.
     Written(String, Row),
 }
