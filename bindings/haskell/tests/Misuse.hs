@@ -253,6 +253,20 @@ kept = do
       Just ref -> pure (table, ref)
       Nothing -> assertFailure "a reference"
 
+-- | So does a cursor, which has no other way to its session than its finaliser.
+keptByCursor :: Assertion
+keptByCursor = do
+  cursor <- made
+  replicateM_ 5 (performMajorGC >> threadDelay 2000)
+  T.next cursor >>= (@?= Just (T.Entry (Key "a") (Joined "b")))
+ where
+  made = do
+    disk <- T.memory 1
+    session <- T.newSession T.defaultSessionConfig disk
+    table <- T.newTable session
+    T.insert table (Key "a") (Joined "b")
+    T.newCursor table
+
 -- | After a fork the child's handles are closed, and it may open others; the parent goes on.
 forks :: Assertion
 forks = inMemory $ \session -> do
@@ -286,5 +300,6 @@ tests =
     , testCase "folds, differences and proofs that raise" walks
     , testCase "what nothing leads to" collected
     , testCase "what a table leads to" kept
+    , testCase "what a cursor leads to" keptByCursor
     , testCase "a fork" forks
     ]

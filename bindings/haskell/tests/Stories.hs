@@ -51,6 +51,8 @@ live = inFolder $ \path -> inFolder $ \copy -> do
     throwsKind Locked (T.openLiveTable session "table" :: IO (T.Table Key Joined))
     target <- T.folder copy
     T.backup session T.Full target
+    -- What nothing leads to may be closed, and another handle given: it is used until here.
+    T.closeTable table
   T.withOpenSession config disk $ \session -> do
     T.liveTables session >>= (@?= ["table"])
     table <- T.openLiveTable session "table"
