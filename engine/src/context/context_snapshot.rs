@@ -18,7 +18,7 @@ use super::pieces::node::Slot;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
-use frames::{FrameReader, Opening};
+use frames::{CommitFileOpening, FrameReader};
 use intake::{Intake, Unplaced};
 
 /// What a record is; an entry's child is the value of a tag, or a directory.
@@ -100,7 +100,7 @@ pub struct CommitFile {
 }
 
 impl CommitFile {
-    fn new(opening: &Opening) -> CommitFile {
+    fn new(opening: &CommitFileOpening) -> CommitFile {
         CommitFile {
             commit: opening.commit,
             commits: u64::from(opening.commits),

@@ -40,7 +40,7 @@ fn commit_file(file: &str, bytes: &[u8]) -> Outline {
         Outline::new("opening", header::LENGTH as u64..end.min(frames::FRAMES_START as u64));
     whole.child(match frames::opening(file, bytes) {
         Err(error) => opening.damaged(error),
-        Ok(frames::Opening { configuration, commits, commit }) => opening
+        Ok(frames::CommitFileOpening { configuration, commits, commit }) => opening
             .field("commits", commits)
             .field("last commit", hash::to_text(&commit))
             .field("entries", configuration.entries())

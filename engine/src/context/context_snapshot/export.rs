@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::compressed::Compressor;
-use super::frames::{FrameWriter, Opening};
+use super::frames::{CommitFileOpening, FrameWriter};
 use super::{
     BRANCH, COMMIT, CommitFile, CommitFileOptions, CommitFileProgress, END, FLAT, LEAF, NODE_WORTH,
     REPEAT, SLOTS, STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, Watch,
@@ -83,7 +83,7 @@ enum Entered {
 impl<'a> Exporter<'a> {
     pub(crate) fn begin(
         file: Arc<dyn File>,
-        opening: &Opening,
+        opening: &CommitFileOpening,
         options: CommitFileOptions,
         load: &'a dyn Load,
         watch: Watch<'a>,

@@ -66,7 +66,7 @@ pub(super) struct FrameWriter {
 
 /// What the beginning of a file says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Opening {
+pub(crate) struct CommitFileOpening {
     pub(crate) configuration: Configuration,
     /// How many commits the file has.
     pub(crate) commits: u32,
@@ -78,7 +78,7 @@ impl FrameWriter {
     /// Writes header and opening to an empty file.
     pub(super) fn begin(
         file: Arc<dyn File>,
-        opening: &Opening,
+        opening: &CommitFileOpening,
         compressor: Option<Compressor>,
     ) -> Result<FrameWriter> {
         let identity = identity_of(&opening.commit);
@@ -194,7 +194,7 @@ struct FrameHead {
 pub(crate) const FRAMES_START: usize = header::LENGTH + OPENING;
 
 /// What the beginning of a file says, verified.
-pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<Opening> {
+pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<CommitFileOpening> {
     let found = Header::expect(path, bytes, FileKind::ContextSnapshot)?;
     let opening = &bytes[header::LENGTH..bytes.len().min(FRAMES_START)];
     let mut decoder = Decoder::new(path, header::LENGTH as u64, opening);
@@ -214,7 +214,7 @@ pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<Opening> {
     if found.identity != identity_of(&commit) || found.store != 0 {
         return Err(start.corrupt("the commit that the header names", hash::to_text(&commit)));
     }
-    Ok(Opening { configuration, commits, commit })
+    Ok(CommitFileOpening { configuration, commits, commit })
 }
 
 /// Reads the stream.
@@ -222,7 +222,7 @@ pub(crate) struct FrameReader {
     file: Arc<dyn File>,
     path: String,
     length: u64,
-    opening: Opening,
+    opening: CommitFileOpening,
     /// Where the next frame begins, and its number.
     at: u64,
     number: u64,
@@ -270,7 +270,7 @@ impl FrameReader {
         &self.path
     }
 
-    pub(crate) fn opening(&self) -> Opening {
+    pub(crate) fn opening(&self) -> CommitFileOpening {
         self.opening
     }
 
@@ -463,7 +463,7 @@ mod tests {
         let disk = MemoryDisk::seeded(1);
         let file = disk.open(FILE, Mode::Create, Access::Buffered).unwrap();
         let configuration = Configuration::TEZOS;
-        let opening = Opening { configuration, commits: 1, commit: [7; 32] };
+        let opening = CommitFileOpening { configuration, commits: 1, commit: [7; 32] };
         let mut writer = FrameWriter::begin(file, &opening, None).unwrap();
         for (index, length) in lengths.iter().enumerate() {
             writer.put([&vec![0; length - 1], &[1]]).unwrap();

@@ -32,7 +32,7 @@ const OBJECT_BYTES: usize = 256;
 const ENTRY_BYTES: usize = 96;
 
 /// A record of any kind.
-enum Record {
+enum StreamRecord {
     Object(TakenRecord),
     Commit(Commit),
     End,
@@ -146,12 +146,12 @@ impl Intake {
             let (offset, record) = reader.record(|decoder| {
                 let start = decoder.clone();
                 let record = match decoder.u8()? {
-                    COMMIT => Record::Commit(take_commit(decoder)?),
+                    COMMIT => StreamRecord::Commit(take_commit(decoder)?),
                     END => {
                         summary.expect(decoder)?;
-                        Record::End
+                        StreamRecord::End
                     }
-                    tag => Record::Object(take_item(decoder, configuration, tag, &start)?),
+                    tag => StreamRecord::Object(take_item(decoder, configuration, tag, &start)?),
                 };
                 Ok((start.offset(), record))
             })?;
@@ -161,9 +161,9 @@ impl Intake {
             }
             let place = Decoder::new(&path, offset, &[]);
             match record {
-                Record::Object(item) => self.push(&place, item)?,
-                Record::Commit(info) => self.commit(&place, info)?,
-                Record::End => {
+                StreamRecord::Object(item) => self.push(&place, item)?,
+                StreamRecord::Commit(info) => self.commit(&place, info)?,
+                StreamRecord::End => {
                     // What several commits share is written once.
                     if self.commits.len() > 1 {
                         self.put_live(target)?;

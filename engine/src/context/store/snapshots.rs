@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::tip::Tip;
 use super::{CommitInfo, Store};
 use crate::context::context_snapshot::export::Exporter;
-use crate::context::context_snapshot::frames::{FrameReader, Opening};
+use crate::context::context_snapshot::frames::{CommitFileOpening, FrameReader};
 use crate::context::context_snapshot::intake::{Intake, Unplaced};
 use crate::context::context_snapshot::order::{self, Listed};
 use crate::context::context_snapshot::{
@@ -78,7 +78,8 @@ impl Store {
             ));
         }
         let last = listed[*in_order.last().expect("there is one")].0;
-        let opening = Opening { configuration: self.configuration(), commits: count, commit: last };
+        let opening =
+            CommitFileOpening { configuration: self.configuration(), commits: count, commit: last };
         let replacement = Replacement::begin(disk, path, Access::Buffered)?;
         let file = Arc::clone(replacement.file());
         let mut exporter = Exporter::begin(file, &opening, options, &*load, watch)?;
