@@ -19,7 +19,10 @@ pub mod tree;
 pub use files::commit::Commit;
 
 pub use configuration::{ChildOrder, Configuration};
-pub use context_snapshot::{CommitFile, CommitFileHead, inspect_commit, verify_commit};
+pub use context_snapshot::{
+    CommitFile, CommitFileHead, CommitFileOptions, CommitFileProgress, inspect_commit,
+    verify_commit, verify_commit_watched,
+};
 pub use hash::Hash;
 pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};

@@ -5,6 +5,8 @@
 
 #[path = "store_damage/allocations.rs"]
 mod allocations;
+#[path = "store_damage/commit_files.rs"]
+mod commit_files;
 #[path = "store_damage/context.rs"]
 mod context;
 #[path = "it/context_story.rs"]

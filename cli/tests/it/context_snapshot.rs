@@ -49,6 +49,34 @@ fn a_commit_travels_and_both_stores_write_the_same_file() {
 }
 
 #[test]
+fn a_range_travels_compressed() {
+    let (folder, [here, _, there]) = world();
+    let range = text(&folder.path().join("range")).to_owned();
+    let export = ["context", "snapshot", "export", &here, "main", &range];
+    let refused = varvite(&[&export[..], &["--compress", "20"]].concat());
+    assert!(refused.code == 2 && refused.err.contains("1..=19"), "{}", refused.err);
+    varvite(&[&export[..], &["--since", "main~3", "--compress", "3"]].concat()).yes();
+    let json = |arguments: &[&str]| varvite(&[arguments, &["--format", "json"]].concat()).json();
+    let verified = json(&["context", "snapshot", "verify", &range]);
+    assert_eq!(
+        (&verified["commits"], &verified["bytes"]),
+        (&4.into(), &fs::metadata(&range).unwrap().len().into())
+    );
+    assert_eq!(json(&["context", "snapshot", "info", &range])["commits"], 4);
+    assert_eq!(json(&["context", "snapshot", "import", &range, &there])["hash"], verified["hash"]);
+    for (back, number) in [("last", "19"), ("last~3", "16")] {
+        varvite(&["context", "get", &there, back, &format!("accounts/{number}")]).yes();
+    }
+    let listed = varvite(&["context", "ls", &there, "last~3", "accounts"]).yes();
+    assert_eq!(listed.lines().count(), 17, "{listed}");
+    // The other way round there is no range.
+    let other = text(&folder.path().join("other")).to_owned();
+    let export = ["context", "snapshot", "export", &here, "main~3", &other, "--since", "main"];
+    varvite(&export).error(2, &["does not descend"]);
+    assert!(!std::path::Path::new(&other).exists());
+}
+
+#[test]
 fn a_damaged_or_cut_file_is_named_and_gives_no_commit() {
     let (_folder, [_, file, there]) = world();
     let length = fs::metadata(&file).unwrap().len();

@@ -29,6 +29,7 @@ mod irmin;
 mod irmin_damage;
 /// From Irmin to us and back; traces.
 mod irmin_migrate;
+mod irmin_snapshots;
 /// JSON of every command, as its schema says.
 mod json;
 /// `table` on live tables; `info`.

@@ -1,13 +1,16 @@
-//! One commit of a context as one file: what somebody else imports, verifies and goes on from.
+//! Commits of a context as one file: what somebody else imports, verifies and goes on from.
 //!
-//! A stream of records, children before parents, in frames. Its bytes follow from the commit alone, and
+//! A stream of records, children before parents, in frames. Its bytes follow from the commits alone, and
 //! whoever reads it computes each hash from what came before, up to that of the commit.
 //! Format document: `docs/format/context-snapshot.md`.
 
+mod compressed;
 pub(crate) mod export;
 pub(crate) mod frames;
 pub(crate) mod intake;
+pub(crate) mod order;
 mod path;
+mod repeats;
 
 use super::configuration::Configuration;
 use super::hash::Hash;
@@ -15,7 +18,7 @@ use super::pieces::node::Slot;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
-use frames::FrameReader;
+use frames::{CommitFileOpening, FrameReader};
 use intake::{Intake, Unplaced};
 
 /// What a record is; an entry's child is the value of a tag, or a directory.
@@ -32,7 +35,7 @@ const STACKED_VALUE: u8 = 16;
 const STACKED_DIRECTORY: u8 = 17;
 
 /// How many objects may wait for a parent.
-const WAITING_MAX: usize = 1 << 19;
+const WAITING_MAX: usize = 1 << 16;
 
 /// Slots of the table of repeats.
 const SLOTS: usize = 1 << 18;
@@ -48,11 +51,33 @@ fn slot_of(hash: &Hash) -> usize {
     (usize::from(hash[0]) << 10) | (usize::from(hash[1]) << 2) | usize::from(hash[2] >> 6)
 }
 
+/// How commits are written to a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitFileOptions {
+    /// Compresses each frame by zstd at this level, 1 to 19. None writes the canonical form, whose bytes
+    /// follow from the commits alone; compressed, those of the content do.
+    pub zstd_level: Option<i32>,
+}
+
+/// How far the work on a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitFileProgress {
+    /// Bytes of the file that were read or written.
+    pub bytes: u64,
+    /// Bytes of the file; none while it is written.
+    pub total: Option<u64>,
+}
+
+/// Who is told of it with each frame, and whose error ends the work.
+pub(crate) type Watch<'a> = &'a mut dyn FnMut(&CommitFileProgress) -> Result<()>;
+
 /// What a snapshot of a commit holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitFile {
-    /// The commit.
+    /// The commit; of a range, the last one.
     pub commit: Hash,
+    /// How many commits.
+    pub commits: u64,
     /// How its directories are cut.
     pub configuration: Configuration,
     /// Records of values.
@@ -69,15 +94,17 @@ pub struct CommitFile {
     pub stream_bytes: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// The hash of header, opening and stream: the same for the same commit, whoever wrote the file.
+    /// The hash of header, opening and stream: the same for the same commits, whoever wrote the file, and
+    /// however it is compressed.
     pub hash: Hash,
 }
 
 impl CommitFile {
-    fn new(commit: Hash, configuration: Configuration) -> CommitFile {
+    fn new(opening: &CommitFileOpening) -> CommitFile {
         CommitFile {
-            commit,
-            configuration,
+            commit: opening.commit,
+            commits: u64::from(opening.commits),
+            configuration: opening.configuration,
             values: 0,
             directories: 0,
             leaves: 0,
@@ -133,8 +160,10 @@ impl CommitFile {
 /// What a snapshot of a commit says without being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitFileHead {
-    /// The commit.
+    /// The commit; of a range, the last one.
     pub commit: Hash,
+    /// How many commits.
+    pub commits: u64,
     /// How its directories are cut.
     pub configuration: Configuration,
     /// Frames of the file.
@@ -150,10 +179,18 @@ pub struct CommitFileHead {
 /// Verifies the snapshot of a commit at `path` of `disk`, without a store: every checksum and every hash.
 /// Reads the file once, in bounded memory.
 pub fn verify_commit(disk: &dyn Disk, path: &str) -> Result<CommitFile> {
+    verify_commit_watched(disk, path, &mut |_| Ok(()))
+}
+
+/// The same, and `watch` is told of each frame; its error ends the work.
+pub fn verify_commit_watched(
+    disk: &dyn Disk,
+    path: &str,
+    watch: &mut dyn FnMut(&CommitFileProgress) -> Result<()>,
+) -> Result<CommitFile> {
     let mut reader = FrameReader::open(disk, path)?;
-    let mut intake = Intake::new(&reader, u64::MAX);
-    let (_, _, file) = intake.read(&mut reader, &mut Unplaced)?;
-    Ok(file)
+    let intake = Intake::new(&reader, u64::MAX);
+    Ok(intake.read(&mut reader, &mut Unplaced, watch)?.1)
 }
 
 /// What the snapshot of a commit at `path` of `disk` says of itself. Reads the heads of the frames, and

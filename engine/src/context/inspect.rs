@@ -40,8 +40,9 @@ fn commit_file(file: &str, bytes: &[u8]) -> Outline {
         Outline::new("opening", header::LENGTH as u64..end.min(frames::FRAMES_START as u64));
     whole.child(match frames::opening(file, bytes) {
         Err(error) => opening.damaged(error),
-        Ok((configuration, commit)) => opening
-            .field("commit", hash::to_text(&commit))
+        Ok(frames::CommitFileOpening { configuration, commits, commit }) => opening
+            .field("commits", commits)
+            .field("last commit", hash::to_text(&commit))
             .field("entries", configuration.entries())
             .field("flat up to", configuration.stable_hash())
             .field("child order", format_args!("{:?}", configuration.child_order()))

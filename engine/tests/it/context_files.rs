@@ -6,8 +6,8 @@
 use std::sync::{Arc, OnceLock};
 
 use varvite::context::{
-    ChildOrder, CommitInfo, Configuration, Durability, Index, Options, Order, Store, Tree, hash,
-    inspect, inspect_commit, verify_commit,
+    ChildOrder, CommitFileOptions, CommitInfo, Configuration, Durability, Index, Limits, Options,
+    Order, Store, Tree, hash, inspect, inspect_commit, verify_commit,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -292,7 +292,11 @@ pub fn sparse(bytes: &[u8]) {
 
 const SNAPSHOT: &str = "commit.snapshot";
 
-/// The snapshot of the last commit of the store, small frames and all.
+/// The same for a range, and the range compressed.
+const RANGE: &str = "range.snapshot";
+const PACKED: &str = "packed.snapshot";
+
+/// The snapshots of the last commit of the store and of a range.
 fn exported() -> Arc<MemoryDisk> {
     static FILE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
     let make = || {
@@ -301,6 +305,12 @@ fn exported() -> Arc<MemoryDisk> {
         let store = Store::open_read_only(store(), small()).expect("it is a store");
         let commit = store.last_commit().expect("memory does not fail").expect("it has commits");
         store.export_commit(&commit, &target, SNAPSHOT).expect("memory does not fail");
+        let first = store.commit_info(&commit).expect("it is there").parents[0];
+        let range = store.commits_between(&first, &commit, Limits::default()).expect("a range");
+        for (name, zstd_level) in [(RANGE, None), (PACKED, Some(1))] {
+            let options = CommitFileOptions { zstd_level };
+            store.export_commits(&range, options, &target, name).expect("memory does not fail");
+        }
         disk
     };
     FILE.get_or_init(make).snapshot()
@@ -308,7 +318,7 @@ fn exported() -> Arc<MemoryDisk> {
 
 /// The snapshot of a commit, with every checksum and running hash made right.
 pub fn snapshot(bytes: &[u8]) {
-    const BEGIN: usize = 77;
+    const BEGIN: usize = 81;
     const OPENING: usize = 32;
     const HEAD: usize = 54;
     let mut bytes = bytes.to_vec();
@@ -325,8 +335,14 @@ pub fn snapshot(bytes: &[u8]) {
             let Some(payload) = bytes.get(at + HEAD..(at + HEAD).saturating_add(stored)) else {
                 break;
             };
-            running = hash::hash(&[&running[..], payload].concat());
             let payload = payload.to_vec();
+            // What does not expand is refused before.
+            let length = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+            let expanded = match head[16] {
+                1 => zstd::bulk::decompress(&payload, length.min(1 << 20) as usize),
+                _ => Ok(payload.clone()),
+            };
+            running = hash::hash(&[&running[..], &expanded.unwrap_or_default()].concat());
             bytes[at + 18..at + 50].copy_from_slice(&running);
             let checksum = sum(&identity, &[&bytes[at..at + 50], &payload].concat());
             bytes[at + 50..at + HEAD].copy_from_slice(&checksum);
@@ -436,7 +452,9 @@ pub mod tests {
             }
             "context_pack" => vec![bytes(PACK)],
             "context_sparse" => vec![collected().bytes(SPARSE).unwrap()],
-            "context_snapshot" => vec![exported().bytes(SNAPSHOT).unwrap()],
+            "context_snapshot" => {
+                [SNAPSHOT, RANGE, PACKED].map(|name| exported().bytes(name).unwrap()).to_vec()
+            }
             "context_records" => record_seeds(),
             _ => {
                 let hash = hash::hash(b"a commit");

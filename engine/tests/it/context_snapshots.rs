@@ -15,9 +15,9 @@ use crate::context_collect::content;
 use crate::golden::golden;
 use crate::random::Random;
 
-const FILE: &str = "commit.snapshot";
+pub const FILE: &str = "commit.snapshot";
 
-fn options(index: Index) -> Options {
+pub fn options(index: Index) -> Options {
     Options {
         configuration: Configuration::new(4, 8, ChildOrder::SeededHash).unwrap(),
         index,
@@ -29,14 +29,14 @@ fn options(index: Index) -> Options {
     }
 }
 
-fn memory() -> (Arc<MemoryDisk>, Arc<dyn Disk>) {
+pub fn memory() -> (Arc<MemoryDisk>, Arc<dyn Disk>) {
     let disk = MemoryDisk::seeded(1);
     (Arc::clone(&disk), disk)
 }
 
 /// Binds what a block of the chain of the tests changes: values of every size, directories of every
 /// width, and the same ones in many places.
-fn change(tree: &mut Tree, block: u64) -> Result<()> {
+pub fn change(tree: &mut Tree, block: u64) -> Result<()> {
     let mut random = Random::new(block);
     for number in 0..if block == 0 { 260 } else { 15 } {
         let number = if block == 0 { number } else { random.below(300) };
@@ -58,10 +58,10 @@ fn change(tree: &mut Tree, block: u64) -> Result<()> {
     Ok(())
 }
 
-const BLOCKS: u64 = 5;
+pub const BLOCKS: u64 = 5;
 
 /// A store of the chain of the tests, each block a commit; the last is returned.
-fn chain(disk: Arc<dyn Disk>, options: Options) -> Result<(Store, Hash)> {
+pub fn chain(disk: Arc<dyn Disk>, options: Options) -> Result<(Store, Hash)> {
     let mut store = Store::create(disk, options)?;
     let mut parents = Vec::new();
     for block in 0..BLOCKS {
@@ -77,7 +77,7 @@ fn chain(disk: Arc<dyn Disk>, options: Options) -> Result<(Store, Hash)> {
 }
 
 /// The file that a store makes of a commit.
-fn export(store: &Store, commit: &Hash) -> (Vec<u8>, CommitFile) {
+pub fn export(store: &Store, commit: &Hash) -> (Vec<u8>, CommitFile) {
     let (disk, target) = memory();
     let file = store.export_commit(commit, &target, FILE).unwrap();
     assert_eq!(disk.files(), [FILE]);
@@ -86,7 +86,7 @@ fn export(store: &Store, commit: &Hash) -> (Vec<u8>, CommitFile) {
     (bytes, file)
 }
 
-fn exported(bytes: &[u8]) -> Arc<MemoryDisk> {
+pub fn exported(bytes: &[u8]) -> Arc<MemoryDisk> {
     let (disk, _) = memory();
     disk.replace(FILE, bytes.to_vec()).unwrap();
     disk

@@ -43,6 +43,7 @@ mod context_names; // names that collide in every bucket and every internal hash
 mod context_observer; // what an observer of a context is told
 mod context_reader; // readers of a context's handle that writes, in threads and at every call of its disk
 mod context_retry; // killed in the middle, opened again, the same call again, and the power goes
+mod context_snapshot_ranges;
 mod context_snapshots; // commits in files: the same bytes from any store, damage, crashes, faults
 mod context_story; // a fixed script that touches every operation of a context, with its model
 mod context_threads; // readers of a context beside a writer: in threads, and at every call of the disk

@@ -1,4 +1,4 @@
-//! `varvite context snapshot`: one commit as a file, to another machine and back into a store.
+//! `varvite context snapshot`: commits as a file, to another machine and back into a store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +6,10 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use varvite::context::hash::{self, Hash};
-use varvite::context::{CommitFile, Options, Store, inspect_commit, verify_commit};
+use varvite::context::{
+    CommitFile, CommitFileOptions, CommitFileProgress, Limits, Options, Store, inspect_commit,
+    verify_commit_watched,
+};
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
@@ -15,14 +18,14 @@ use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::measure::{cpu_ns, peak_rss_bytes};
 use crate::print::{self, Format};
-use crate::progress;
+use crate::progress::{Progress, Unit};
 use crate::store::context::{Folder, commit};
 use crate::store::folder;
 
 /// Memory for each of the caches and buffers of a store, in bytes: what is moved is read once.
 const SHARE: u64 = 8 << 20;
 
-/// Move one commit as a file: export, import, verify, describe
+/// Move commits as a file: export, import, verify, describe
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Export(Export),
@@ -33,7 +36,7 @@ pub enum Command {
     Info(File),
 }
 
-/// Write one commit with all of its tree to a new file
+/// Write one commit with all of its tree, or several, to a new file
 #[derive(Debug, Args)]
 pub struct Export {
     #[command(flatten)]
@@ -42,9 +45,15 @@ pub struct Export {
     commit: String,
     /// The file, which must not be there
     file: PathBuf,
+    /// Write all commits from this one on that lead to COMMIT
+    #[arg(long, value_name = "FIRST")]
+    since: Option<String>,
+    /// Compress by zstd at this level, 1 to 19; the file is then not canonical
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
+    compress: Option<i32>,
 }
 
-/// Take the commit of a file over, every hash verified; makes the store when it is not there
+/// Take the commits of a file over, every hash verified; makes the store when it is not there
 #[derive(Debug, Args)]
 pub struct Import {
     /// The file
@@ -64,6 +73,7 @@ pub struct File {
 struct Said {
     what: &'static str,
     commit: Hash,
+    commits: u64,
     hash: Hash,
     bytes: u64,
     objects: Option<u64>,
@@ -71,19 +81,23 @@ struct Said {
 
 impl Said {
     fn of(what: &'static str, file: &CommitFile) -> Said {
-        let CommitFile { commit, hash, bytes, .. } = *file;
-        Said { what, commit, hash, bytes, objects: Some(file.objects()) }
+        let CommitFile { commit, commits, hash, bytes, .. } = *file;
+        Said { what, commit, commits, hash, bytes, objects: Some(file.objects()) }
     }
 
     fn show(&self, format: Format) -> Outcome {
         let (commit, hash) = (hash::to_text(&self.commit), hex::encode(&self.hash));
         match format {
             Format::Json => print::json(&json!({
-                "outcome": self.what, "commit": commit, "objects": self.objects, "bytes": self.bytes,
+                "outcome": self.what, "commit": commit, "commits": self.commits, "objects": self.objects,
+                "bytes": self.bytes,
                 "hash": hash, "cpu_seconds": cpu_ns() as f64 / 1e9, "peak_rss_bytes": peak_rss_bytes(),
             }))?,
             Format::Table => {
                 let mut rows = vec![("commit", commit)];
+                if self.commits > 1 {
+                    rows.push(("commits, this the last", print::count(self.commits)));
+                }
                 rows.extend(self.objects.map(|objects| ("objects", print::count(objects))));
                 rows.push(("bytes", print::count(self.bytes)));
                 rows.push(("hash of the content", hash));
@@ -102,7 +116,9 @@ pub fn run(command: &Command, format: Format) -> Outcome {
         Command::Import(arguments) => import(arguments, format),
         Command::Verify(arguments) => {
             let (disk, name) = source(&arguments.file)?;
-            let file = progress::during("verifying every hash", || verify_commit(&*disk, &name));
+            let file = watched("verifying every hash", |watch| {
+                verify_commit_watched(&*disk, &name, watch)
+            });
             let file = file.map_err(|error| beside(&arguments.file, error))?;
             Said::of("sound", &file).show(format)
         }
@@ -110,8 +126,8 @@ pub fn run(command: &Command, format: Format) -> Outcome {
             let (disk, name) = source(&arguments.file)?;
             let head = inspect_commit(&*disk, &name);
             let head = head.map_err(|error| beside(&arguments.file, error))?;
-            let (commit, hash, bytes) = (head.commit, head.hash, head.bytes);
-            Said { what: "described", commit, hash, bytes, objects: None }.show(format)
+            let (commit, commits, hash, bytes) = (head.commit, head.commits, head.hash, head.bytes);
+            Said { what: "described", commit, commits, hash, bytes, objects: None }.show(format)
         }
     }
 }
@@ -129,10 +145,17 @@ fn small() -> Options {
 
 fn export(arguments: &Export, format: Format) -> Outcome {
     let store = arguments.from.open_with(small())?;
-    let commit = commit(&store, &arguments.commit)?;
+    let last = commit(&store, &arguments.commit)?;
+    let commits = match &arguments.since {
+        None => vec![last],
+        Some(since) => store.commits_between(&commit(&store, since)?, &last, Limits::default())?,
+    };
+    let options = CommitFileOptions { zstd_level: arguments.compress };
     let (disk, name) = place(&arguments.file)?;
     let disk: Arc<dyn Disk> = disk;
-    let file = progress::during("exporting", || store.export_commit(&commit, &disk, &name))?;
+    let file = watched("exporting", |watch| {
+        store.export_commits_watched(&commits, options, &disk, &name, watch)
+    })?;
     Said::of("exported", &file).show(format)
 }
 
@@ -142,21 +165,36 @@ fn import(arguments: &Import, format: Format) -> Outcome {
     let head = inspect_commit(&*from, &name);
     let head = head.map_err(|error| beside(&arguments.file, error))?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.store)?;
-    let (store, file) = if target.exists("control")? {
-        let mut store = Store::open(target, small())?;
-        let is_here = store.exists(&head.commit)?;
-        let file = progress::during("importing", || store.import_commit(&*from, &name));
-        let file = file.map_err(|error| beside(&arguments.file, error))?;
-        (store, Said::of(if is_here { "present" } else { "imported" }, &file))
+    let mut store = if target.exists("control")? {
+        Store::open(target, small())?
     } else {
-        let made = progress::during("importing", || {
-            Store::create_from_commit(target, small(), &*from, &name)
-        });
-        let (store, file) = made.map_err(|error| beside(&arguments.file, error))?;
-        (store, Said::of("imported", &file))
+        Store::create(target, Options { configuration: head.configuration, ..small() })?
     };
+    let is_here = store.exists(&head.commit)?;
+    let file = watched("importing", |watch| store.import_commit_watched(&*from, &name, watch));
+    let file = file.map_err(|error| beside(&arguments.file, error))?;
+    let file = Said::of(if is_here { "present" } else { "imported" }, &file);
     store.close()?;
     file.show(format)
+}
+
+/// Runs `action` with a bar, where it takes longer.
+fn watched<T>(
+    what: &str,
+    action: impl FnOnce(&mut dyn FnMut(&CommitFileProgress) -> Result<()>) -> T,
+) -> T {
+    let mut bar = Progress::endless(what, Unit::Bytes);
+    let mut has_total = false;
+    let outcome = action(&mut |done| {
+        if let Some(total) = done.total.filter(|_| !has_total) {
+            bar = Progress::new(what, total, Unit::Bytes);
+            has_total = true;
+        }
+        bar.set(done.bytes);
+        Ok(())
+    });
+    bar.finish();
+    outcome
 }
 
 /// The folder of a file and its name there.

@@ -1,13 +1,14 @@
-//! Writing a commit: its tree in post-order, with repeats of what was just written.
+//! Writing commits: their trees in post-order, with repeats of what was just written.
 
 use std::sync::Arc;
 
-use super::frames::FrameWriter;
+use super::compressed::Compressor;
+use super::frames::{CommitFileOpening, FrameWriter};
 use super::{
-    BRANCH, COMMIT, CommitFile, END, FLAT, LEAF, NODE_WORTH, REPEAT, SLOTS, STACKED_DIRECTORY,
-    STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, slot_of,
+    BRANCH, COMMIT, CommitFile, CommitFileOptions, CommitFileProgress, END, FLAT, LEAF, NODE_WORTH,
+    REPEAT, SLOTS, STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, Watch,
+    slot_of,
 };
-use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
 use crate::context::hash::{self, Hash};
 use crate::context::pieces::node::{Body, INLINE, Load, Node, Slot};
@@ -16,7 +17,7 @@ use crate::disk::File;
 use crate::error::{Error, Result};
 use crate::format::codec::Encoder;
 
-/// Writes one commit.
+/// Writes one file.
 pub(crate) struct Exporter<'a> {
     load: &'a dyn Load,
     out: FrameWriter,
@@ -24,6 +25,8 @@ pub(crate) struct Exporter<'a> {
     /// The table of repeats: hash and weight of the last object of a slot that was worth it.
     repeats: Vec<(Hash, u8)>,
     waiting: usize,
+    watch: Watch<'a>,
+    told: CommitFileProgress,
 }
 
 /// A piece of a directory that is being written: what is below it, and what its record will say.
@@ -80,21 +83,26 @@ enum Entered {
 impl<'a> Exporter<'a> {
     pub(crate) fn begin(
         file: Arc<dyn File>,
-        configuration: Configuration,
-        commit: &Hash,
+        opening: &CommitFileOpening,
+        options: CommitFileOptions,
         load: &'a dyn Load,
+        watch: Watch<'a>,
     ) -> Result<Exporter<'a>> {
+        let compressor = options.zstd_level.map(Compressor::new).transpose()?;
+        let out = FrameWriter::begin(file, opening, compressor)?;
         Ok(Exporter {
             load,
-            out: FrameWriter::begin(file, configuration, commit)?,
-            summary: CommitFile::new(*commit, configuration),
+            watch,
+            told: out.progress(),
+            out,
+            summary: CommitFile::new(opening),
             repeats: vec![([0; 32], 0); SLOTS],
             waiting: 0,
         })
     }
 
-    /// Writes the tree at `root` and the commit, and ends the file, which is not synced.
-    pub(crate) fn write(mut self, root: &Slot, commit: &Commit) -> Result<CommitFile> {
+    /// Writes the tree at `root`, and the commit.
+    pub(crate) fn commit(&mut self, root: &Slot, commit: &Commit) -> Result<()> {
         self.tree(root)?;
         let mut body = Encoder::new();
         body.u64(commit.date as u64);
@@ -104,7 +112,12 @@ impl<'a> Exporter<'a> {
         }
         body.bytes_with_length(&commit.author);
         body.bytes_with_length(&commit.message);
-        self.out.put([&[COMMIT], body.bytes()])?;
+        self.waiting = 0;
+        self.out.put([&[COMMIT], body.bytes()])
+    }
+
+    /// Ends the file, which is not synced.
+    pub(crate) fn finish(mut self) -> Result<CommitFile> {
         self.summary.stream_bytes = self.out.stream();
         let mut end = Encoder::new();
         self.summary.encode(&mut end);
@@ -116,7 +129,6 @@ impl<'a> Exporter<'a> {
 
     fn tree(&mut self, root: &Slot) -> Result<()> {
         let mut levels: Vec<Level> = Vec::new();
-        // Nothing is in the table yet.
         if let Entered::Level(level) = self.enter(root)? {
             levels.push(level);
         }
@@ -262,6 +274,10 @@ impl<'a> Exporter<'a> {
     fn push(&mut self, tag: u8) -> Result<()> {
         self.summary.count(tag);
         self.waiting += 1;
+        if self.out.progress() != self.told {
+            self.told = self.out.progress();
+            (self.watch)(&self.told)?;
+        }
         if self.waiting <= WAITING_MAX {
             return Ok(());
         }

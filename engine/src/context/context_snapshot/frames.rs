@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::CommitFileHead;
+use super::compressed::{Compressor, Expander};
+use super::{CommitFileHead, CommitFileProgress};
 use crate::context::configuration::Configuration;
 use crate::context::hash::{self, Hash};
 use crate::context::tree::VALUE_MAX;
@@ -21,8 +22,12 @@ const PAYLOAD_MAX: usize = 1 << 20;
 /// Bytes of a frame before its payload.
 const HEAD: usize = 54;
 
-/// Configuration, hash of the commit, checksum.
-const OPENING: usize = 9 + 32 + 4;
+/// Configuration, count of commits, hash of the last one, checksum.
+const OPENING: usize = 9 + 4 + 32 + 4;
+
+/// A payload as it is, and compressed by zstd.
+const PLAIN: u8 = 0;
+const ZSTD: u8 = 1;
 
 /// More than any record has: the largest are values.
 const RECORD_MAX: usize = VALUE_MAX + 16;
@@ -56,19 +61,32 @@ pub(super) struct FrameWriter {
     /// Bytes of the stream.
     stream: u64,
     scratch: Vec<u8>,
+    compressor: Option<Compressor>,
+}
+
+/// What the beginning of a file says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommitFileOpening {
+    pub(crate) configuration: Configuration,
+    /// How many commits the file has.
+    pub(crate) commits: u32,
+    /// The last of them.
+    pub(crate) commit: Hash,
 }
 
 impl FrameWriter {
     /// Writes header and opening to an empty file.
     pub(super) fn begin(
         file: Arc<dyn File>,
-        configuration: Configuration,
-        commit: &Hash,
+        opening: &CommitFileOpening,
+        compressor: Option<Compressor>,
     ) -> Result<FrameWriter> {
-        let identity = identity_of(commit);
+        let identity = identity_of(&opening.commit);
+        let said = opening;
         let mut opening = Encoder::new();
-        configuration.encode(&mut opening);
-        opening.raw(commit);
+        said.configuration.encode(&mut opening);
+        opening.u32(said.commits);
+        opening.raw(&said.commit);
         let sum = checksum(identity, opening.bytes());
         opening.u32(sum);
         let mut out = Encoder::new();
@@ -86,7 +104,13 @@ impl FrameWriter {
             begins: true,
             stream: 0,
             scratch: Vec::new(),
+            compressor,
         })
+    }
+
+    /// How far it is.
+    pub(super) fn progress(&self) -> CommitFileProgress {
+        CommitFileProgress { bytes: self.at, total: None }
     }
 
     /// Bytes of the stream so far.
@@ -118,16 +142,23 @@ impl FrameWriter {
     fn write(&mut self) -> Result<()> {
         self.running = run_on(&self.running, &self.payload, &mut self.scratch);
         let mut out = Encoder::over(std::mem::take(&mut self.scratch));
-        let length = self.payload.len() as u32;
+        let packed = match &mut self.compressor {
+            Some(compressor) => compressor.compress(&self.payload)?,
+            None => None,
+        };
+        let (form, stored) = match packed {
+            Some(packed) => (ZSTD, packed),
+            None => (PLAIN, &self.payload[..]),
+        };
         out.u64(self.number);
-        out.u32(length);
-        out.u32(length);
-        out.u8(0);
+        out.u32(self.payload.len() as u32);
+        out.u32(stored.len() as u32);
+        out.u8(form);
         out.u8(u8::from(self.begins));
         out.raw(&self.running);
         let head = crc_append(crc(&self.identity.to_le_bytes()), out.bytes());
-        out.u32(masked(crc_append(head, &self.payload)));
-        out.raw(&self.payload);
+        out.u32(masked(crc_append(head, stored)));
+        out.raw(stored);
         self.file.write_at(self.at, out.bytes())?;
         self.at += out.bytes().len() as u64;
         self.number += 1;
@@ -150,6 +181,8 @@ impl FrameWriter {
 struct FrameHead {
     number: u64,
     payload: usize,
+    /// Bytes in the file.
+    stored: usize,
     form: u8,
     begins: bool,
     running: Hash,
@@ -161,7 +194,7 @@ struct FrameHead {
 pub(crate) const FRAMES_START: usize = header::LENGTH + OPENING;
 
 /// What the beginning of a file says, verified.
-pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<(Configuration, Hash)> {
+pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<CommitFileOpening> {
     let found = Header::expect(path, bytes, FileKind::ContextSnapshot)?;
     let opening = &bytes[header::LENGTH..bytes.len().min(FRAMES_START)];
     let mut decoder = Decoder::new(path, header::LENGTH as u64, opening);
@@ -173,11 +206,15 @@ pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<(Configuration, Hash)>
     }
     let mut body = Decoder::new(path, header::LENGTH as u64, body);
     let configuration = Configuration::decode(&mut body)?;
+    let commits = body.u32()?;
     let commit: Hash = body.raw(32)?.try_into().expect("32 bytes");
+    if commits == 0 {
+        return Err(start.corrupt("one commit or more", 0));
+    }
     if found.identity != identity_of(&commit) || found.store != 0 {
         return Err(start.corrupt("the commit that the header names", hash::to_text(&commit)));
     }
-    Ok((configuration, commit))
+    Ok(CommitFileOpening { configuration, commits, commit })
 }
 
 /// Reads the stream.
@@ -185,8 +222,7 @@ pub(crate) struct FrameReader {
     file: Arc<dyn File>,
     path: String,
     length: u64,
-    commit: Hash,
-    configuration: Configuration,
+    opening: CommitFileOpening,
     /// Where the next frame begins, and its number.
     at: u64,
     number: u64,
@@ -201,6 +237,7 @@ pub(crate) struct FrameReader {
     /// Of the last frame read.
     payload: usize,
     scratch: Vec<u8>,
+    expander: Option<Expander>,
 }
 
 impl FrameReader {
@@ -210,13 +247,12 @@ impl FrameReader {
         let length = file.len()?;
         let mut bytes = vec![0; length.min(FRAMES_START as u64) as usize];
         file.read_exact_at(0, &mut bytes)?;
-        let (configuration, commit) = opening(path, &bytes)?;
+        let opening = opening(path, &bytes)?;
         Ok(FrameReader {
             file,
             path: path.to_owned(),
             length,
-            commit,
-            configuration,
+            opening,
             at: bytes.len() as u64,
             number: 0,
             running: hash::hash(&bytes),
@@ -226,6 +262,7 @@ impl FrameReader {
             before: 0,
             payload: PAYLOAD_MAX,
             scratch: Vec::new(),
+            expander: None,
         })
     }
 
@@ -233,12 +270,17 @@ impl FrameReader {
         &self.path
     }
 
-    pub(crate) fn commit(&self) -> Hash {
-        self.commit
+    pub(crate) fn opening(&self) -> CommitFileOpening {
+        self.opening
     }
 
     pub(crate) fn configuration(&self) -> Configuration {
-        self.configuration
+        self.opening.configuration
+    }
+
+    /// How far it is.
+    pub(super) fn progress(&self) -> CommitFileProgress {
+        CommitFileProgress { bytes: self.at, total: Some(self.length) }
     }
 
     /// Bytes of the file, and the running hash after what was read.
@@ -269,7 +311,7 @@ impl FrameReader {
         let is_right = number == self.number
             && (1..=PAYLOAD_MAX).contains(&payload)
             && stored <= payload
-            && (form != 0 || stored == payload)
+            && (form != PLAIN || stored == payload)
             && begins <= 1
             && stored as u64 <= self.length - self.at - HEAD as u64;
         if !is_right {
@@ -278,11 +320,11 @@ impl FrameReader {
         let checksum = decoder.u32()?;
         let bytes = *bytes.first_chunk().expect("the checksum is at the end");
         let begins = begins == 1;
-        Ok(Some(FrameHead { number, payload: stored, form, begins, running, checksum, bytes }))
+        Ok(Some(FrameHead { number, payload, stored, form, begins, running, checksum, bytes }))
     }
 
     /// Appends the next frame to the buffer. `Corrupt` when a record goes on in it and none is begun, or the
-    /// other way round.
+    /// other way round, and when the frame before ended early.
     fn load(&mut self, head: &FrameHead) -> Result<()> {
         let corrupt = |what: &str| {
             Err(Error::corrupt(&self.path, self.at, what, format_args!("frame {}", head.number)))
@@ -291,17 +333,10 @@ impl FrameReader {
         if head.begins != (rest == 0) || (!head.begins && self.payload != PAYLOAD_MAX) {
             return corrupt("a frame that goes on where the one before ends");
         }
-        self.before += self.taken as u64;
-        self.buffer.drain(..self.taken);
-        self.taken = 0;
-        self.buffer.resize(rest + head.payload, 0);
-        let bytes = &mut self.buffer[rest..];
-        self.file.read_exact_at(self.at + HEAD as u64, bytes)?;
-        let sum = crc_append(crc(&u64::to_le_bytes(identity_of(&self.commit))), &head.bytes);
-        if masked(crc_append(sum, bytes)) != head.checksum {
-            return corrupt("a frame with its checksum");
+        if self.payload < FULL {
+            return corrupt("the last frame, since the one before is not full");
         }
-        if head.form != 0 {
+        if head.form > ZSTD {
             return Err(Error::new(
                 Kind::Version,
                 format!(
@@ -311,13 +346,38 @@ impl FrameReader {
                 ),
             ));
         }
-        self.running = run_on(&self.running, bytes, &mut self.scratch);
+        self.before += self.taken as u64;
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        self.buffer.resize(rest + head.payload, 0);
+        let mut stored = Vec::new();
+        let packed = head.form == ZSTD;
+        if packed {
+            stored.resize(head.stored, 0);
+        }
+        let from = if packed { &mut stored[..] } else { &mut self.buffer[rest..] };
+        self.file.read_exact_at(self.at + HEAD as u64, from)?;
+        let sum =
+            crc_append(crc(&u64::to_le_bytes(identity_of(&self.opening.commit))), &head.bytes);
+        if masked(crc_append(sum, from)) != head.checksum {
+            return corrupt("a frame with its checksum");
+        }
+        if packed {
+            let expander = match &mut self.expander {
+                Some(expander) => expander,
+                None => self.expander.insert(Expander::new()?),
+            };
+            if !expander.expand(&stored, &mut self.buffer[rest..]) {
+                return corrupt("a compressed frame of the length that it says");
+            }
+        }
+        self.running = run_on(&self.running, &self.buffer[rest..], &mut self.scratch);
         if self.running != head.running {
             return corrupt("a frame with its running hash");
         }
         self.at += HEAD as u64;
         self.place = self.at.saturating_sub(rest as u64);
-        self.at += head.payload as u64;
+        self.at += head.stored as u64;
         self.number += 1;
         self.payload = head.payload;
         Ok(())
@@ -341,7 +401,13 @@ impl FrameReader {
             let mut decoder = Decoder::new(&self.path, place, bytes);
             match take(&mut decoder) {
                 Ok(taken) => {
-                    self.taken = self.buffer.len() - decoder.remaining();
+                    let left = decoder.remaining();
+                    if left > 0 && self.payload.saturating_sub(left) >= FULL {
+                        return Err(
+                            decoder.corrupt("the end of a frame that is full", "more of it")
+                        );
+                    }
+                    self.taken = self.buffer.len() - left;
                     return Ok(taken);
                 }
                 Err(error) => {
@@ -368,18 +434,87 @@ impl FrameReader {
     pub(super) fn heads(mut self) -> Result<CommitFileHead> {
         let mut stream_bytes = 0;
         while let Some(head) = self.head()? {
-            self.at += (HEAD + head.payload) as u64;
+            self.at += (HEAD + head.stored) as u64;
             self.number += 1;
             self.running = head.running;
             stream_bytes += head.payload as u64;
         }
         Ok(CommitFileHead {
-            commit: self.commit,
-            configuration: self.configuration,
+            commit: self.opening.commit,
+            commits: u64::from(self.opening.commits),
+            configuration: self.opening.configuration,
             frames: self.number,
             stream_bytes,
             bytes: self.length,
             hash: self.running,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+
+    const FILE: &str = "f";
+
+    /// A file of records of `lengths` bytes, the last byte 1, with frames that end after those `cut` names too.
+    fn written(lengths: &[usize], cut: &[usize]) -> Arc<MemoryDisk> {
+        let disk = MemoryDisk::seeded(1);
+        let file = disk.open(FILE, Mode::Create, Access::Buffered).unwrap();
+        let configuration = Configuration::TEZOS;
+        let opening = CommitFileOpening { configuration, commits: 1, commit: [7; 32] };
+        let mut writer = FrameWriter::begin(file, &opening, None).unwrap();
+        for (index, length) in lengths.iter().enumerate() {
+            writer.put([&vec![0; length - 1], &[1]]).unwrap();
+            if cut.contains(&index) && !writer.payload.is_empty() {
+                writer.write().unwrap();
+                writer.begins = true;
+            }
+        }
+        writer.finish().unwrap();
+        disk
+    }
+
+    /// Reads records up to their 1.
+    fn read(disk: &MemoryDisk) -> Result<Vec<usize>> {
+        let mut reader = FrameReader::open(disk, FILE)?;
+        let mut lengths = Vec::new();
+        while reader.finish().is_err() {
+            lengths.push(reader.record(|decoder| {
+                let before = decoder.remaining();
+                while decoder.u8()? != 1 {}
+                Ok(before - decoder.remaining())
+            })?);
+        }
+        Ok(lengths)
+    }
+
+    #[test]
+    fn frames_end_where_the_format_says_and_nowhere_else() {
+        let lengths = [FULL - 1, 9, 7, FULL, PAYLOAD_MAX, 3, PAYLOAD_MAX + 5, 2 * PAYLOAD_MAX, 8];
+        assert_eq!(read(&written(&lengths, &[])).unwrap(), lengths);
+        for cut in [0, 2, 5] {
+            let error = read(&written(&lengths, &[cut])).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt, "after {cut}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_full_frame_takes_no_further_record() {
+        // One frame of two records, made of two of the longest record that go on in each other.
+        let disk = written(&[PAYLOAD_MAX - 4], &[]);
+        let mut bytes = disk.bytes(FILE).unwrap();
+        let at = FRAMES_START + HEAD;
+        bytes[at + FULL] = 1;
+        let (beginning, rest) = bytes.split_at_mut(at);
+        let running = run_on(&hash::hash(&beginning[..FRAMES_START]), rest, &mut Vec::new());
+        let head = &mut beginning[FRAMES_START..];
+        head[18..50].copy_from_slice(&running);
+        let sum = crc_append(crc(&[7; 8]), &head[..HEAD - 4]);
+        head[HEAD - 4..].copy_from_slice(&masked(crc_append(sum, rest)).to_le_bytes());
+        disk.replace(FILE, bytes).unwrap();
+        let error = read(&disk).unwrap_err();
+        assert!(error.to_string().contains("the end of a frame that is full"), "{error}");
     }
 }

@@ -3,14 +3,15 @@
 //! Everything is checked as it comes: that a directory has the only shape it can have, and by the hash of
 //! the commit that all of it is what was written. Nothing recurses.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::frames::FrameReader;
+use super::order::{self, Listed};
 use super::path::AgreedPath;
+use super::repeats::Repeats;
 use super::{
     BRANCH, COMMIT, CommitFile, Destination, END, FLAT, LEAF, NODE_WORTH, REPEAT, SLOTS,
-    STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, slot_of,
+    STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, Watch, slot_of,
 };
 use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
@@ -29,6 +30,13 @@ const LIVE_MAX: u64 = 8 << 20;
 /// About what an object takes in memory beside its bytes, and an entry of it.
 const OBJECT_BYTES: usize = 256;
 const ENTRY_BYTES: usize = 96;
+
+/// A record of any kind.
+enum StreamRecord {
+    Object(TakenRecord),
+    Commit(Commit),
+    End,
+}
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +63,7 @@ struct Waiting {
     path: AgreedPath,
 }
 
-/// A record, taken from the stream.
+/// A record of an object, taken from the stream.
 enum TakenRecord {
     Value(Arc<[u8]>),
     Leaf(LeafItem),
@@ -76,9 +84,11 @@ pub(crate) struct Intake {
     configuration: Configuration,
     summary: CommitFile,
     stack: Vec<Waiting>,
-    table: HashMap<u32, Waiting>,
+    table: Repeats<Waiting>,
+    /// The commits so far with their roots.
+    commits: Vec<(Slot, Commit)>,
     /// Slots of the table that have something live.
-    live_slots: Vec<u32>,
+    live_slots: Vec<usize>,
     live_bytes: usize,
     live_max: usize,
 }
@@ -108,37 +118,58 @@ impl Intake {
         let configuration = reader.configuration();
         Intake {
             configuration,
-            summary: CommitFile::new(reader.commit(), configuration),
+            summary: CommitFile::new(&reader.opening()),
             stack: Vec::new(),
-            table: HashMap::new(),
+            table: Repeats::new(),
+            commits: Vec::new(),
             live_slots: Vec::new(),
             live_bytes: 0,
             live_max: live_max.min(LIVE_MAX) as usize,
         }
     }
 
-    /// Reads the whole file, and puts what does not fit into memory to `target`. Returns the root, what the
-    /// commit says, and what the file holds; the hash of the commit was verified.
+    /// Reads the whole file, and puts what does not fit into memory to `target`. Returns the commits, each
+    /// with its root, parents first, and what the file holds. The hash of the last commit was verified, and
+    /// it descends from all others.
     pub(crate) fn read(
-        &mut self,
+        mut self,
         reader: &mut FrameReader,
         target: &mut dyn Destination,
-    ) -> Result<(Slot, Commit, CommitFile)> {
+        watch: Watch<'_>,
+    ) -> Result<(Vec<(Slot, Commit)>, CommitFile)> {
         let configuration = self.configuration;
+        let mut told = reader.progress();
+        let path = reader.path().to_owned();
         loop {
-            let step = reader.record(|decoder| {
+            self.summary.stream_bytes = reader.stream();
+            let summary = self.summary;
+            let (offset, record) = reader.record(|decoder| {
                 let start = decoder.clone();
-                let tag = decoder.u8()?;
-                if tag == COMMIT {
-                    return Ok((start.offset(), Err(take_commit(decoder)?)));
-                }
-                Ok((start.offset(), Ok(take_item(decoder, configuration, tag, &start)?)))
+                let record = match decoder.u8()? {
+                    COMMIT => StreamRecord::Commit(take_commit(decoder)?),
+                    END => {
+                        summary.expect(decoder)?;
+                        StreamRecord::End
+                    }
+                    tag => StreamRecord::Object(take_item(decoder, configuration, tag, &start)?),
+                };
+                Ok((start.offset(), record))
             })?;
-            let file = reader.path().to_owned();
-            let place = Decoder::new(&file, step.0, &[]);
-            match step.1 {
-                Ok(item) => self.push(&place, item)?,
-                Err(info) => return self.finish(reader, &place, info),
+            if reader.progress() != told {
+                told = reader.progress();
+                watch(&told)?;
+            }
+            let place = Decoder::new(&path, offset, &[]);
+            match record {
+                StreamRecord::Object(item) => self.push(&place, item)?,
+                StreamRecord::Commit(info) => self.commit(&place, info)?,
+                StreamRecord::End => {
+                    // What several commits share is written once.
+                    if self.commits.len() > 1 {
+                        self.put_live(target)?;
+                    }
+                    return self.finish(reader, &place);
+                }
             }
             if self.live_bytes >= self.live_max {
                 self.put_live(target)?;
@@ -146,13 +177,8 @@ impl Intake {
         }
     }
 
-    /// Checks commit and end.
-    fn finish(
-        &mut self,
-        reader: &mut FrameReader,
-        place: &Decoder<'_>,
-        mut info: Commit,
-    ) -> Result<(Slot, Commit, CommitFile)> {
+    /// Takes the root off the stack, which is empty then.
+    fn commit(&mut self, place: &Decoder<'_>, mut info: Commit) -> Result<()> {
         let root = self.stack.pop().filter(|_| self.stack.is_empty());
         let root = root.filter(|root| self.is_directory(root));
         let Some(mut root) = root else {
@@ -160,27 +186,41 @@ impl Intake {
         };
         complete(&mut root)?;
         let Commit { date, author, message, parents, .. } = &info;
-        let commit = hash::commit(&root.hash, parents, *date, author, message);
-        if commit != self.summary.commit {
+        info.hash = hash::commit(&root.hash, parents, *date, author, message);
+        info.tree = root.hash;
+        self.commits.push((root.slot, info));
+        Ok(())
+    }
+
+    /// Checks that all was read, and what the commits are.
+    fn finish(
+        self,
+        reader: &FrameReader,
+        place: &Decoder<'_>,
+    ) -> Result<(Vec<(Slot, Commit)>, CommitFile)> {
+        reader.finish()?;
+        let said = &self.summary;
+        let last = self.commits.last().map(|(_, info)| info.hash);
+        if last != Some(said.commit) || !self.stack.is_empty() {
             return Err(place.corrupt(
-                format_args!("commit {}", hash::to_text(&self.summary.commit)),
-                format_args!("what hashes to {}", hash::to_text(&commit)),
+                format_args!("commit {}", hash::to_text(&said.commit)),
+                last.map_or("none".to_owned(), |last| {
+                    format!("what hashes to {}", hash::to_text(&last))
+                }),
             ));
         }
-        (info.hash, info.tree) = (commit, root.hash);
-        self.summary.stream_bytes = reader.stream();
-        let summary = self.summary;
-        reader.record(|decoder| {
-            let start = decoder.clone();
-            if decoder.u8()? != END {
-                return Err(start.corrupt("the end of the stream", "another record"));
-            }
-            summary.expect(decoder)
-        })?;
-        reader.finish()?;
+        if self.commits.len() as u64 != said.commits {
+            return Err(place.corrupt(format_args!("{} commits", said.commits), self.commits.len()));
+        }
+        let listed: Vec<Listed> =
+            self.commits.iter().map(|(_, info)| (info.hash, info.parents.clone())).collect();
+        if !order::order(&listed).is_some_and(|order| order.is_sorted()) {
+            return Err(place
+                .corrupt("commits in their order, from all of which the last descends", "others"));
+        }
         let (bytes, hash) = reader.ends();
-        let file = CommitFile { stream_bytes: reader.stream(), bytes, hash, ..summary };
-        Ok((root.slot, info, file))
+        let file = CommitFile { stream_bytes: reader.stream(), bytes, hash, ..self.summary };
+        Ok((self.commits, file))
     }
 
     fn is_directory(&self, object: &Waiting) -> bool {
@@ -196,7 +236,7 @@ impl Intake {
     fn push(&mut self, place: &Decoder<'_>, item: TakenRecord) -> Result<()> {
         let (tag, mut object) = match item {
             TakenRecord::Repeat(slot) => {
-                let Some(object) = self.table.get(&(slot as u32)) else {
+                let Some(object) = self.table.get(slot) else {
                     return Err(place.corrupt("a repeat of what came before", "one of nothing"));
                 };
                 let object = object.clone();
@@ -217,8 +257,8 @@ impl Intake {
         };
         if is_worth_it {
             complete(&mut object)?;
-            let slot = slot_of(&object.hash) as u32;
-            let before = self.table.insert(slot, object.clone());
+            let slot = slot_of(&object.hash);
+            let before = self.table.put(slot, object.clone());
             if before.is_some_and(|before| before.hash == object.hash) {
                 return Err(place.corrupt("a repeat of what its slot has", "all of it again"));
             }
@@ -334,7 +374,7 @@ impl Intake {
 
     /// Puts everything live to `target`.
     fn put_live(&mut self, target: &mut dyn Destination) -> Result<()> {
-        let table: Vec<u32> = std::mem::take(&mut self.live_slots);
+        let table: Vec<usize> = std::mem::take(&mut self.live_slots);
         let mut stack = Vec::new();
         for (index, object) in self.stack.iter_mut().enumerate() {
             if is_live(&object.slot) {
@@ -342,19 +382,27 @@ impl Intake {
                 stack.push(index);
             }
         }
-        let of_stack: Vec<Slot> =
-            stack.iter().map(|index| self.stack[*index].slot.clone()).collect();
-        let of_table: Vec<Slot> = table.iter().map(|slot| self.table[slot].slot.clone()).collect();
-        let (of_stack, of_table) = target.put(&of_stack, &of_table)?;
-        for (index, slot) in stack.into_iter().zip(of_stack) {
+        let roots: Vec<usize> =
+            (0..self.commits.len()).filter(|index| is_live(&self.commits[*index].0)).collect();
+        let of_stack = stack.iter().map(|index| self.stack[*index].slot.clone());
+        let of_roots = roots.iter().map(|index| self.commits[*index].0.clone());
+        let on_top: Vec<Slot> = of_stack.chain(of_roots).collect();
+        let of_table = |slot: &usize| self.table.get(*slot).map(|object| object.slot.clone());
+        let of_table: Vec<Slot> = table.iter().filter_map(of_table).collect();
+        let (on_top, of_table) = target.put(&on_top, &of_table)?;
+        let mut on_top = on_top.into_iter();
+        for (index, slot) in stack.into_iter().zip(&mut on_top) {
             self.stack[index].slot = slot;
+        }
+        for (index, slot) in roots.into_iter().zip(on_top) {
+            self.commits[index].0 = slot;
         }
         self.live_bytes = 0;
         for (number, slot) in table.into_iter().zip(of_table) {
             if is_live(&slot) {
                 self.live_slots.push(number);
             }
-            if let Some(object) = self.table.get_mut(&number) {
+            if let Some(object) = self.table.get_mut(number) {
                 object.slot = slot;
             }
         }

@@ -322,6 +322,10 @@ impl<'a> Batch<'a> {
     /// Adds what is live of `slot`, unless its bytes will be within its parent, and returns what to put in
     /// its place.
     pub(crate) fn put_apart(&mut self, slot: &Slot) -> Result<Slot> {
+        // It may be within another that was added before.
+        if let Some(there) = self.placed(slot) {
+            return Ok(there);
+        }
         Ok(match slot {
             Slot::Node(node) if !entry::is_surely_embedded(node) => {
                 Slot::StoredNode(self.put_tree(node)?)

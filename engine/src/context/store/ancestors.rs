@@ -241,6 +241,49 @@ impl Store {
         Ok(lowest)
     }
 
+    /// The commits that descend from `first` and that `last` descends from, both included: the range that
+    /// [`Store::export_commits`] takes. Two reads for each ancestor of `last`, a few dozen bytes of memory.
+    /// `Missing` when one of the two is not there, `Invalid` when `last` does not descend from `first`, or
+    /// when there are more ancestors than the limit.
+    pub fn commits_between(&self, first: &Hash, last: &Hash, limits: Limits) -> Result<Vec<Hash>> {
+        let _span = self.span(Operation::History);
+        self.commit_info(first)?;
+        self.commit_info(last)?;
+        let mut past = Past::new(self, limits);
+        let mut children: HashMap<Hash, Vec<Hash>> = HashMap::new();
+        let mut seen = HashSet::from([*last]);
+        let mut stack = vec![*last];
+        while let Some(commit) = stack.pop() {
+            if commit == *first {
+                continue;
+            }
+            let Some(ancestry) = past.ancestry(&commit)? else { continue };
+            for parent in ancestry.parents {
+                children.entry(parent).or_default().push(commit);
+                if seen.insert(parent) {
+                    stack.push(parent);
+                }
+            }
+        }
+        if !seen.contains(first) {
+            return Err(Error::invalid(
+                "the last commit does not descend from the first one through commits of the store",
+            ));
+        }
+        let mut between = vec![*first];
+        let mut found = HashSet::from([*first]);
+        let mut next = 0;
+        while let Some(commit) = between.get(next) {
+            next += 1;
+            for child in children.remove(commit).unwrap_or_default() {
+                if found.insert(child) {
+                    between.push(child);
+                }
+            }
+        }
+        Ok(between)
+    }
+
     /// The commits that `heads` descend from, they included, at most `limit`: children before their
     /// parents, the newest first. Parents that are not in the store end it. Two reads each. `Missing`
     /// when a head is not there.

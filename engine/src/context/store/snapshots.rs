@@ -1,13 +1,16 @@
-//! Writing one commit to a file, and taking over one from there.
+//! Writing commits to a file, and taking them over from there.
 
 use std::sync::Arc;
 
 use super::tip::Tip;
 use super::{CommitInfo, Store};
 use crate::context::context_snapshot::export::Exporter;
-use crate::context::context_snapshot::frames::FrameReader;
+use crate::context::context_snapshot::frames::{CommitFileOpening, FrameReader};
 use crate::context::context_snapshot::intake::{Intake, Unplaced};
-use crate::context::context_snapshot::{CommitFile, Destination};
+use crate::context::context_snapshot::order::{self, Listed};
+use crate::context::context_snapshot::{
+    CommitFile, CommitFileOptions, CommitFileProgress, Destination,
+};
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::pack::Pack;
 use crate::context::hash::{self, Hash};
@@ -29,8 +32,39 @@ impl Store {
         disk: &Arc<dyn Disk>,
         path: &str,
     ) -> Result<CommitFile> {
-        let info = self.commit_info(commit)?;
-        let tree = self.checkout(commit)?;
+        self.export_commits(&[*commit], CommitFileOptions::default(), disk, path)
+    }
+
+    /// The same for several commits, in any order, each once, all of which one descends from through
+    /// others of them ([`Store::commits_between`]): `Invalid` otherwise. Reads each tree, but for what it has
+    /// in common with what was just written, and takes memory for the hashes of the commits.
+    pub fn export_commits(
+        &self,
+        commits: &[Hash],
+        options: CommitFileOptions,
+        disk: &Arc<dyn Disk>,
+        path: &str,
+    ) -> Result<CommitFile> {
+        self.export_commits_watched(commits, options, disk, path, &mut |_| Ok(()))
+    }
+
+    /// The same, and `watch` is told of each frame that was written; its error ends the export.
+    pub fn export_commits_watched(
+        &self,
+        commits: &[Hash],
+        options: CommitFileOptions,
+        disk: &Arc<dyn Disk>,
+        path: &str,
+        watch: &mut dyn FnMut(&CommitFileProgress) -> Result<()>,
+    ) -> Result<CommitFile> {
+        let listed = |commit: &Hash| Ok((*commit, self.commit_info(commit)?.parents));
+        let listed = commits.iter().map(listed).collect::<Result<Vec<Listed>>>()?;
+        let in_order = order::order(&listed);
+        let (Some(in_order), Ok(count)) = (in_order, u32::try_from(commits.len())) else {
+            return Err(Error::invalid(
+                "the commits of a snapshot are one or more, each once, and lead to a last one",
+            ));
+        };
         if disk.exists(path)? {
             return Err(Error::new(
                 Kind::Exists,
@@ -43,22 +77,41 @@ impl Store {
                 "the store has other hashes than those that a snapshot of a commit is verified by",
             ));
         }
+        let last = listed[*in_order.last().expect("there is one")].0;
+        let opening =
+            CommitFileOpening { configuration: self.configuration(), commits: count, commit: last };
         let replacement = Replacement::begin(disk, path, Access::Buffered)?;
         let file = Arc::clone(replacement.file());
-        let exporter = Exporter::begin(file, self.configuration(), commit, &*load)?;
-        let written = exporter.write(tree.root(), &info)?;
+        let mut exporter = Exporter::begin(file, &opening, options, &*load, watch)?;
+        for place in in_order {
+            let commit = &listed[place].0;
+            exporter.commit(self.checkout(commit)?.root(), &self.commit_info(commit)?)?;
+        }
+        let written = exporter.finish()?;
         replacement.finish()?;
         Ok(written)
     }
 
-    /// Takes over the commit in the file `path` of `disk`, which [`Store::export_commit`] wrote, with every
-    /// hash verified. What came before it in the other store is not here, whatever its parents say. A commit
-    /// that is here already is not written again.
+    /// Takes over the commits in the file `path` of `disk`, which [`Store::export_commit`] or
+    /// [`Store::export_commits`] wrote, with every hash verified. What came before them in the other store is
+    /// not here, whatever their parents say. A commit that is here already is not written again.
     ///
-    /// Objects are written in batches as they come, and mean nothing until the commit is behind them: one
-    /// sync, as of any commit. After an error, or when the process dies, no commit was added; what was
-    /// written goes with the next collection. `Invalid` when the store has another hash configuration.
+    /// Objects are written in batches as they come, and mean nothing until a commit is behind them. When all
+    /// of the file was verified, the commits are added, parents first, each as any commit: one sync. After an
+    /// error of the file no commit was added; when the process dies, or the disk fails, the first of them may be
+    /// there. What else was written goes with the next collection. `Invalid` when the store has another
+    /// hash configuration.
     pub fn import_commit(&mut self, disk: &dyn Disk, path: &str) -> Result<CommitFile> {
+        self.import_commit_watched(disk, path, &mut |_| Ok(()))
+    }
+
+    /// The same, and `watch` is told of each frame that was read; its error ends the import.
+    pub fn import_commit_watched(
+        &mut self,
+        disk: &dyn Disk,
+        path: &str,
+        watch: &mut dyn FnMut(&CommitFileProgress) -> Result<()>,
+    ) -> Result<CommitFile> {
         let tip = self.tip()?;
         let mut reader = FrameReader::open(disk, path)?;
         if reader.configuration() != self.configuration() {
@@ -66,23 +119,27 @@ impl Store {
                 "{path} has another hash configuration than the store: import it into a new store"
             )));
         }
-        let mut intake = Intake::new(&reader, self.options.tree_bytes);
-        if self.exists(&reader.commit())? {
-            let (_, _, file) = intake.read(&mut reader, &mut Unplaced)?;
-            return Ok(file);
+        let opening = reader.opening();
+        let intake = Intake::new(&reader, self.options.tree_bytes);
+        if opening.commits == 1 && self.exists(&opening.commit)? {
+            return Ok(intake.read(&mut reader, &mut Unplaced, watch)?.1);
         }
         let mut target = ToPack { store: self, tip };
-        let (root, said, file) = intake.read(&mut reader, &mut target)?;
-        drop(intake);
-        let load = Arc::clone(&self.pack) as Arc<dyn Load>;
-        let mut tree = Tree::stored(self.configuration(), load, root);
-        let info = CommitInfo::new(&said.parents, said.date, said.author, said.message);
-        let commit = self.commit(&mut tree, &info)?;
-        debug_assert_eq!(commit, file.commit, "it was verified");
+        let (commits, file) = intake.read(&mut reader, &mut target, watch)?;
+        for (root, said) in commits {
+            if self.exists(&said.hash)? {
+                continue;
+            }
+            let load = Arc::clone(&self.pack) as Arc<dyn Load>;
+            let mut tree = Tree::stored(self.configuration(), load, root);
+            let info = CommitInfo::new(&said.parents, said.date, said.author, said.message);
+            let commit = self.commit(&mut tree, &info)?;
+            debug_assert_eq!(commit, said.hash, "it was verified");
+        }
         Ok(file)
     }
 
-    /// Makes a store of the commit in the file `path` of `from`, in the empty folder `disk`: as
+    /// Makes a store of the commits in the file `path` of `from`, in the empty folder `disk`: as
     /// [`Store::create`] with the file's hash configuration, and [`Store::import_commit`]. What can be seen
     /// of the file's beginning is verified before anything is made.
     pub fn create_from_commit(
