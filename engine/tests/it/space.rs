@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use varvite::disk::{Access, Disk, Mode};
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::{Access, Disk, Mode};
 use varvite::{Batch, Session, SessionOptions, Table, TableOptions};
 
 use crate::random::mix;

@@ -209,7 +209,8 @@ mod tests {
     fn what_comes_in_front_moves_all_heads() {
         for (count, bits) in [(300, 8), (300, 64), (20_000, 8), (20_000, 24), (20_000, 56)] {
             let sorted = spread(if cfg!(miri) { count / 10 } else { count });
-            let top = if bits == 64 { 5 } else { 0xabcd_ef01_2345_6789 >> (64 - bits) << (64 - bits) };
+            let top =
+                if bits == 64 { 5 } else { 0xabcd_ef01_2345_6789 >> (64 - bits) << (64 - bits) };
             let mut kept = heads(&sorted);
             kept.put_in_front(top, bits);
             let moved = sorted.iter().map(|head| top | head.checked_shr(bits).unwrap_or(0));
