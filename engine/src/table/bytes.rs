@@ -6,6 +6,7 @@
 
 mod entry;
 mod filter;
+mod heads;
 mod index;
 mod key_range;
 pub mod operator;

@@ -113,7 +113,9 @@ fn a_log_file_is_not_kept_for_a_record_that_failed_after_one_that_did_not() {
     let sim = SimDisk::new(1);
     let session = Session::create(Arc::clone(&sim) as _, options(Log::Written)).unwrap();
     let mut idle = session.create_table("idle", small()).unwrap();
-    let mut busy = session.create_table("busy", small()).unwrap();
+    // It keeps more than two files of the log, so that the other is told to keep less.
+    let large = TableOptions { write_buffer_bytes: 1_400, ..TableOptions::default() };
+    let mut busy = session.create_table("busy", large).unwrap();
     let first = sim.list("log").unwrap();
     insert(&mut idle, b"written").unwrap();
     (0_u64..3).for_each(|number| insert(&mut busy, &number.to_be_bytes()).unwrap());

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::{Access, Disk, Mode};
 use varvite::{Batch, Session, SessionOptions, Table, TableOptions};
 
 use crate::random::mix;
@@ -178,4 +178,38 @@ fn statistics_count_every_file_that_is_finished() {
         unsettled += u64::from(stats.disk_bytes > in_levels);
     }
     assert!(unsettled > 100, "{unsettled}");
+}
+
+fn bytes_of_files(disk: &MemoryDisk) -> u64 {
+    let length = |name: &String| {
+        let path = format!("segments/{name}");
+        disk.open(&path, Mode::Read, Access::Buffered).unwrap().len().unwrap()
+    };
+    disk.list("segments").unwrap().iter().map(length).sum()
+}
+
+/// What a session says that it keeps to be written over is what lies in its folder beside the tables' files, and
+/// no more than two segments.
+#[test]
+fn spare_files_are_told_to_the_byte_and_bounded() {
+    let (disk, session) = session();
+    let mut table = full(&session, 4);
+    let mut most = 0;
+    for start in (0..ALIVE).step_by(BATCH as usize) {
+        let spent: Vec<_> = (start..start + BATCH).collect();
+        let fresh: Vec<_> = spent.iter().map(|number| number + ALIVE).collect();
+        update(&mut table, &spent, &fresh);
+        if start % (40 * BATCH) == 0 {
+            // No segment is in work then, which nobody counts.
+            table.work(u64::MAX).unwrap();
+            let spare = session.stats().spare_bytes;
+            assert_eq!(bytes_of_files(&disk), held(&table) + spare, "{start}");
+            most = most.max(spare);
+        }
+    }
+    assert!(most > 0 && most <= 2 * (1 << 20) / 16 * 17, "{most}");
+    drop(table);
+    session.close().unwrap();
+    let session = Session::open(disk, SessionOptions::default()).unwrap();
+    assert_eq!(session.stats().spare_bytes, 0);
 }

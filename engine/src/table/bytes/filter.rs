@@ -6,6 +6,8 @@
 //! Format document: `docs/format/filter.md`. Source: Putze, Sanders, Singler, "Cache-, hash- and
 //! space-efficient Bloom filters", 2007.
 
+use std::collections::VecDeque;
+
 use crate::error::Result;
 use crate::format::checksum::page_crc;
 use crate::format::codec::{Decoder, Encoder};
@@ -75,57 +77,80 @@ pub fn bits_within(wanted: u8, room: u64, entries: u64) -> u8 {
     if bits < BITS_PER_ENTRY_MIN { 0 } else { bits }
 }
 
+/// Hashes of a piece of them: what is full is never copied, and goes when the filter has it.
+const PIECE_HASHES: usize = 4096;
+
 /// Collects the hashes of a segment's keys, so that the filter can be sized by their exact count.
 #[derive(Clone, Debug)]
 pub struct FilterBuilder {
     bits_per_entry: u32,
-    hashes: Vec<u64>,
-    /// What is built of it, once all hashes are there, and how many of these it has.
+    /// The hashes that the filter does not have, but for the last ones.
+    pieces: VecDeque<Vec<u64>>,
+    last: Vec<u64>,
+    /// How many were added.
+    count: usize,
+    /// What is built of it, once all hashes are there.
     begun: Option<Filter>,
-    inserted: usize,
 }
 
 impl FilterBuilder {
     /// Bytes of memory that it holds.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.hashes.capacity() * size_of::<u64>()
-            + self.begun.as_ref().map_or(0, Filter::memory_bytes)
+        let hashes = self.pieces.len() * PIECE_HASHES + self.last.capacity();
+        hashes * size_of::<u64>() + self.begun.as_ref().map_or(0, Filter::memory_bytes)
     }
 
     /// For a filter of 1 to [`BITS_PER_ENTRY_MAX`] bits per entry; 0 collects nothing.
     #[must_use]
     pub fn new(bits_per_entry: u32) -> Self {
         assert!(bits_per_entry <= BITS_PER_ENTRY_MAX, "{bits_per_entry} bits per entry");
-        FilterBuilder { bits_per_entry, hashes: Vec::new(), begun: None, inserted: 0 }
+        let (pieces, last) = (VecDeque::new(), Vec::new());
+        FilterBuilder { bits_per_entry, pieces, last, count: 0, begun: None }
     }
 
     /// Adds the key with this hash, from `format::hash::hash(salt, key)`.
     #[inline]
     pub fn add(&mut self, hash: u64) {
         if self.bits_per_entry > 0 {
-            self.hashes.push(hash);
+            if self.last.len() == PIECE_HASHES {
+                let next = Vec::with_capacity(PIECE_HASHES);
+                self.pieces.push_back(std::mem::replace(&mut self.last, next));
+            }
+            self.last.push(hash);
+            self.count += 1;
         }
     }
 
     /// Puts up to `most` hashes more into the filter, after the last was added; how many there were. A filter of
     /// a whole segment takes milliseconds, which no update has at once.
     pub fn build_part(&mut self, salt: u64, most: usize) -> usize {
-        if self.hashes.is_empty() {
+        if self.count == 0 {
             return 0;
         }
-        let (bits_per_entry, count) = (self.bits_per_entry, self.hashes.len());
+        let (bits_per_entry, count) = (self.bits_per_entry, self.count);
         let filter = self.begun.get_or_insert_with(|| {
             let bits = count * bits_per_entry as usize;
             let blocks = vec![Block([0; 8]); bits.div_ceil(BLOCK_BITS)];
             Filter { salt, probes: probes_for(bits_per_entry), blocks }
         });
-        let part = &self.hashes[self.inserted..count.min(self.inserted.saturating_add(most))];
-        for &hash in part {
-            filter.insert(hash);
+        let mut left = most;
+        while left > 0 {
+            let piece = match self.pieces.front_mut() {
+                Some(piece) => piece,
+                None => &mut self.last,
+            };
+            let from = piece.len().saturating_sub(left);
+            if from == piece.len() {
+                break;
+            }
+            left -= piece.len() - from;
+            piece.drain(from..).for_each(|hash| filter.insert(hash));
+            if piece.is_empty() {
+                self.pieces.pop_front();
+            }
         }
-        self.inserted += part.len();
-        part.len()
+        most - left
     }
 
     /// Builds the filter, or what is left of it; `None` when there is nothing to filter or no bit to do it with.

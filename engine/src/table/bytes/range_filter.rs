@@ -9,6 +9,7 @@
 //! Taming Adversarial Queries with Optimal Range Filters", 2023 (there called bucketing).
 
 use super::entry::{common_prefix, prefix};
+use super::heads::Heads;
 use crate::error::Result;
 use crate::format::checksum::page_crc;
 use crate::format::codec::{Decoder, Encoder};
@@ -70,12 +71,8 @@ pub struct RangeFilterBuilder {
     first: Vec<u8>,
     /// How many of its bytes all keys so far begin with.
     shared: usize,
-    /// Different heads, each behind as many bytes as were shared then.
-    heads: Vec<u64>,
-    /// Where those end that were taken when more bytes were shared, and how many these were.
-    groups: Vec<(usize, usize)>,
-    /// Where those of now begin.
-    begin: usize,
+    /// Their heads.
+    heads: Heads,
     is_begun: bool,
 }
 
@@ -83,8 +80,7 @@ impl RangeFilterBuilder {
     /// Bytes of memory that it holds.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.heads.capacity() * size_of::<u64>()
-            + self.groups.capacity() * size_of::<(usize, usize)>()
+        self.heads.memory_bytes()
     }
 
     /// Adds a key that is above the last one.
@@ -93,60 +89,40 @@ impl RangeFilterBuilder {
         if self.shared > 0 || !self.is_begun {
             self.share(key);
         }
-        let head = prefix(key.get(self.shared..).unwrap_or_default());
-        if self.heads.last() != Some(&head) || self.heads.len() == self.begin {
-            self.heads.push(head);
-        }
+        self.heads.add(prefix(key.get(self.shared..).unwrap_or_default()));
     }
 
-    /// Begins a new group when the key shares fewer bytes with those before.
+    /// Takes all heads from further in front when the key shares fewer bytes with those before, which have the first
+    /// key's bytes there.
     fn share(&mut self, key: &[u8]) {
         if !self.is_begun {
             self.is_begun = true;
             self.first = key.to_vec();
             self.shared = key.len();
         } else if !key.starts_with(&self.first[..self.shared]) {
-            if self.heads.len() > self.begin {
-                self.groups.push((self.heads.len(), self.shared));
-                self.begin = self.heads.len();
-            }
-            self.shared = common_prefix(&self.first, key);
+            let shared = common_prefix(&self.first, key);
+            let between = &self.first[shared..self.shared];
+            self.heads.put_in_front(prefix(between), 8 * between.len().min(8) as u32);
+            self.shared = shared;
         }
     }
 
     /// Builds the filter; `None` for a single head, where it could tell nothing.
     #[must_use]
-    pub fn finish(mut self) -> Option<RangeFilter> {
-        self.join_groups();
-        let (&first, &last) = (self.heads.first()?, self.heads.last()?);
-        if first == last {
-            return None;
-        }
-        let wanted = self.heads.len() as u128 * u128::from(BUCKETS_PER_HEAD);
+    pub fn finish(self) -> Option<RangeFilter> {
+        let (first, last) = self.heads.ends().filter(|(first, last)| first < last)?;
+        let wanted = self.heads.count() as u128 * u128::from(BUCKETS_PER_HEAD);
         let span = u128::from(last - first) + 1;
         let rate = u64::try_from((wanted << 64) / span).unwrap_or(u64::MAX);
         let buckets = Buckets { shared: self.shared as u32, first, last, rate };
         let mut filter =
             RangeFilter { buckets, words: vec![0; buckets.count().div_ceil(64) as usize] };
-        for &head in &self.heads {
-            let bucket = buckets.of(head);
-            filter.words[(bucket / 64) as usize] |= 1 << (bucket % 64);
-        }
-        Some(filter)
-    }
-
-    /// Takes all heads from behind what is shared now. Keys that shared more have the first key's bytes there.
-    fn join_groups(&mut self) {
-        let mut start = 0;
-        for &(end, shared) in &self.groups {
-            let between = &self.first[self.shared..shared];
-            let (top, bits) = (prefix(between), 8 * between.len().min(8) as u32);
-            for head in &mut self.heads[start..end] {
-                *head = top | head.checked_shr(bits).unwrap_or(0);
+        self.heads.each(|low, high| {
+            for bucket in buckets.of(low)..=buckets.of(high) {
+                filter.words[(bucket / 64) as usize] |= 1 << (bucket % 64);
             }
-            start = end;
-        }
-        self.heads.dedup();
+        });
+        Some(filter)
     }
 }
 

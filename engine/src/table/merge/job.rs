@@ -418,7 +418,11 @@ impl MergeJob {
             }
             if work.builder.as_ref().is_some_and(|output| output.is_full(segment_bytes)) {
                 self.finish_ending(work)?;
-                work.ending = work.builder.take().map(|output| (output, work.spent));
+                let mut full = work.builder.take();
+                if let Some(output) = full.as_mut().filter(|_| self.plan.filter_bits > 0) {
+                    output.end_entries()?;
+                }
+                work.ending = full.map(|output| (output, work.spent));
                 if self.plan.filter_bits == 0 {
                     self.finish_ending(work)?;
                 }

@@ -1,7 +1,8 @@
 //! Which runs merge, when, and who pays: lazy levelling on a clock of updates.
 //!
 //! The clock counts bytes of entries (key + value + 16). Every `B` = `write_buffer_bytes` of them the
-//! write buffer is sealed; that run is written out while the next buffer fills. Tiering level i
+//! write buffer is sealed; that run is written out while the next buffer fills to a half, so that two
+//! full ones are never in memory. Tiering level i
 //! gathers `T` runs of about `T^i · B`; then they are merged into one run of level i + 1, and that
 //! merge has until level i has gathered `T` runs again, which is `T^(i+1) · B` later. The runs of
 //! the deepest level merge with the single last run, in half that time, because deletes and what they
@@ -135,10 +136,10 @@ impl Schedule<'_> {
             return shape.check_paused(if fills { active + added } else { 0 }, most);
         }
         let keep = usize::from(!fills);
-        while shape.sealed.len() > keep {
+        let clock = self.clock(shape, active + added);
+        while shape.sealed.len() > keep || shape.is_written_out(clock) {
             self.finish_write_out(shape)?;
         }
-        let clock = self.clock(shape, active + added);
         for merging in shape.merges() {
             self.work += self.drive(merging, clock)?;
         }
@@ -173,7 +174,9 @@ impl Schedule<'_> {
         let bottom = shape.is_bottom(0);
         let job = self.merge(inputs, Purpose::WriteOut, bottom, self.options.filter_bits);
         let start = sealed.seal * self.buffer_bytes();
-        sealed.writing = Some(Merging::new(job, start, start + self.buffer_bytes(), false));
+        // The sooner it is done, the less of it is in memory beside the buffer that fills.
+        let due = start + self.buffer_bytes() / 2;
+        sealed.writing = Some(Merging::new(job, start, due, false));
     }
 
     fn merge(
@@ -347,6 +350,12 @@ impl Level {
 }
 
 impl Shape {
+    /// Whether the oldest sealed buffer is to be a run when the clock stands at `clock`.
+    fn is_written_out(&self, clock: u64) -> bool {
+        let writing = self.sealed.front().and_then(|oldest| oldest.writing.as_ref());
+        writing.is_some_and(|writing| writing.due <= clock)
+    }
+
     /// While merges are paused: `Invalid` when another `filled` bytes would be too much to hold.
     fn check_paused(&self, filled: u64, most: u64) -> Result<()> {
         let held = self.sealed_bytes;

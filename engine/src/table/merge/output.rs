@@ -205,6 +205,12 @@ impl Output {
             || self.uses.len() + 2 > BLOB_FILES_MAX as usize
     }
 
+    /// Writes what there is of the segment's pages, so that it takes little memory until it is finished. After the
+    /// last entry.
+    pub fn end_entries(&mut self) -> Result<()> {
+        self.segment.end_entries()
+    }
+
     /// Puts up to `most` entries into the segment's filter, after the last was added; how many there were.
     pub fn build_filter(&mut self, most: usize) -> usize {
         self.segment.build_filter(most)

@@ -388,6 +388,9 @@ impl SegmentBuilder {
     }
 
     fn flush(&mut self) -> Result<()> {
+        if self.filled == 0 {
+            return Ok(());
+        }
         let mut end = page_offset(self.buffer_page) + self.filled as u64;
         if let Some(mut packing) = self.packing.take() {
             let pages = self.buffer.as_slice()[..self.filled].chunks_exact(PAGE_BYTES);
@@ -453,6 +456,14 @@ impl SegmentBuilder {
             bytes = later;
         }
         Ok(first)
+    }
+
+    /// Writes what there is of pages, and needs no memory for writing until it finishes. After the last entry.
+    pub fn end_entries(&mut self) -> Result<()> {
+        self.finish_page()?;
+        self.flush()?;
+        self.buffer.release();
+        Ok(())
     }
 
     /// Puts up to `most` entries into the filter, after the last was added; how many there were.

@@ -234,10 +234,10 @@ impl Table {
         self.adopt_union();
         let filled = cost(&self.active) + added;
         let kept = usize::from(filled < self.buffer_bytes);
-        while self.sealed.len() > kept {
+        let clock = self.seals * self.buffer_bytes + filled.min(self.buffer_bytes);
+        while self.sealed.len() > kept || self.is_written_out(clock) {
             work += self.settle();
         }
-        let clock = self.seals * self.buffer_bytes + filled.min(self.buffer_bytes);
         let lump = self.lump();
         for merging in self.merges() {
             let target = merging.target(clock);
@@ -294,13 +294,19 @@ impl Table {
         }
     }
 
-    /// Begins to write out the oldest sealed buffer; it has until one more buffer is full.
+    /// Whether the time of the oldest sealed buffer is over.
+    fn is_written_out(&self, clock: u64) -> bool {
+        let writing = self.sealed.front().and_then(|sealed| sealed.writing.as_ref());
+        writing.is_some_and(|writing| writing.due <= clock)
+    }
+
+    /// Begins to write out the oldest sealed buffer; it has until half of one more buffer is full.
     fn start_writing(&mut self) {
         let bottom = self.is_bottom(0);
         let sealed = self.sealed.front_mut().expect("a buffer was sealed");
         let job = Job::new(&[&sealed.buffer], bottom);
         let start = sealed.seal * self.buffer_bytes;
-        let due = start + self.buffer_bytes;
+        let due = start + self.buffer_bytes / 2;
         sealed.writing = Some(Merging { job, start, due, to_last: false });
     }
 
