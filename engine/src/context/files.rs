@@ -24,3 +24,4 @@ pub(crate) mod reached;
 pub(crate) mod record;
 pub(crate) mod rewrite;
 pub(crate) mod sparse;
+pub(crate) mod volume;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::configuration::Configuration;
 use super::observer::Observer;
 use crate::cache::Cache;
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
 
@@ -82,6 +83,10 @@ pub struct Options {
     /// A chunk longer than this is followed by another; at most 2^40. Collection and archives take whole
     /// chunks.
     pub chunk_bytes: u64,
+    /// A folder on another disk for old chunks, which [`Store::archive`](crate::context::Store::archive) moves there, and
+    /// whose commits are read there. A store opens without it, and says at a commit that is there what is
+    /// missing. No other store may have the same.
+    pub lower: Option<Arc<dyn Disk>>,
     /// The most files of chunks that it has open, beside the one that is written. `None`: all stores and
     /// sessions of the process together have as many files open as the system lets the process have, less
     /// a reserve (see [`crate::SessionOptions::max_open_files`]).
@@ -123,6 +128,7 @@ impl Default for Options {
             tree_bytes: 128 << 20,
             observer: None,
             chunk_bytes: 16 << 20,
+            lower: None,
             max_open_files: None,
             seed: None,
         }
@@ -144,6 +150,7 @@ impl fmt::Debug for Options {
             .field("tree_bytes", &self.tree_bytes)
             .field("observer", &self.observer.is_some())
             .field("chunk_bytes", &self.chunk_bytes)
+            .field("lower", &self.lower.as_ref().map(|disk| disk.root()))
             .field("max_open_files", &self.max_open_files)
             .field("seed", &self.seed)
             .finish()

@@ -6,6 +6,7 @@
 //! Order of every write and sync: `docs/design/durability.md`.
 
 mod ancestors;
+mod archive;
 mod check;
 mod collect;
 mod collection;
@@ -272,8 +273,10 @@ impl Store {
                 }
                 match self.commit_at(offset) {
                     Ok((found, _)) if found == *commit => return Ok(Some(offset)),
-                    // Not of the index: what a writer has taken meanwhile, or a read that failed.
-                    Err(error) if !is_damage(&error) => return Err(error),
+                    // Not of the index: what a writer has taken meanwhile, a read that failed, or the lower folder.
+                    Err(error) if !is_damage(&error) || self.pack.is_lower(offset) => {
+                        return Err(error);
+                    }
                     _ => format!("it leads commit {} to another place", hash::to_text(commit)),
                 }
             }

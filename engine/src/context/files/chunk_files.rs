@@ -82,7 +82,7 @@ impl Chunk {
         }
     }
 
-    /// What a collection left of it, `chain` being the checksum of its last batch.
+    /// What a collection left of it, or where it was moved, as `row` says, which has the checksum of its last batch.
     pub(crate) fn collected(cache: &Cache, store: u64, epoch: u64, row: &Row) -> Chunk {
         let Row { number, count, base, length, chain, state } = *row;
         let mut chunk = Chunk::new(cache, store, epoch, number, base, length);
@@ -90,7 +90,7 @@ impl Chunk {
             chunk.path = paths::sparse_chunk(epoch, number, generation);
             chunk.identity = paths::sparse_identity(store, epoch, number, generation);
             chunk.end = AtomicU64::new(bytes);
-        } else {
+        } else if state == State::Gone {
             chunk.end = AtomicU64::new(0);
         }
         (chunk.state, chunk.length, chunk.numbers) = (state, length, count);
@@ -120,7 +120,12 @@ impl Chunk {
 
     /// Whether it has all its records.
     pub(crate) fn is_whole(&self) -> bool {
-        self.state == State::Whole
+        matches!(self.state, State::Whole | State::Lower)
+    }
+
+    /// Whether its file is in the lower folder.
+    pub(crate) fn is_lower(&self) -> bool {
+        self.state == State::Lower
     }
 
     /// Whether it has a file.
@@ -168,7 +173,8 @@ impl Chunk {
         self.slot.pin(file);
     }
 
-    fn open(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
+    /// Opens its file in the folder of `disk`, and verifies it the first time.
+    pub(super) fn open(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
         if self.verified.load(Ordering::Acquire) {
             return disk.open(&self.path, Mode::Read, Access::Buffered);
         }
@@ -202,6 +208,25 @@ impl Chunk {
     }
 }
 
+/// Opens a chunk that is in the lower folder. `Missing` without the folder or the file.
+fn open_lower(lower: Option<&Arc<dyn Disk>>, chunk: &Chunk, store: u64) -> Result<Arc<dyn File>> {
+    let Some(lower) = lower else {
+        return Err(Error::missing(format!(
+            "{} was moved to the lower folder of the store, which was not given: open the store with it",
+            chunk.path
+        )));
+    };
+    let opened = chunk.open(&**lower, store);
+    opened.map_err(|error| match error.kind() {
+        Kind::Missing => Error::missing(format!(
+            "{} is not in the lower folder {}: give the folder that has it, or put it back from a copy",
+            chunk.path,
+            lower.root()
+        )),
+        _ => error.context(format_args!("the lower folder {}", lower.root())),
+    })
+}
+
 /// `Invalid` when `header` is that of a file of another store, `Corrupt` when it is of another chunk.
 fn expect_place(path: &str, header: &Header, store: u64, identity: u64) -> Result<()> {
     if header.store != store {
@@ -226,6 +251,8 @@ fn foreign(path: &str) -> Error {
 #[derive(Debug)]
 pub(crate) struct Files {
     disk: Arc<dyn Disk>,
+    /// The lower folder, if the host gave one.
+    lower: Option<Arc<dyn Disk>>,
     store: u64,
     open: OpenFiles,
     /// Files to remove when nobody can read them any more.
@@ -235,9 +262,19 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(disk: Arc<dyn Disk>, store: u64, most: Option<usize>) -> Files {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        lower: Option<Arc<dyn Disk>>,
+        store: u64,
+        most: Option<usize>,
+    ) -> Files {
         let (open, doomed) = (OpenFiles::new(&*disk, most), Mutex::new(Vec::new()));
-        Files { disk, store, open, doomed, keeper: Mutex::new(None) }
+        Files { disk, lower, store, open, doomed, keeper: Mutex::new(None) }
+    }
+
+    /// The identity of the store.
+    pub(super) fn store(&self) -> u64 {
+        self.store
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {
@@ -257,7 +294,12 @@ impl Files {
     /// The file of `chunk`, open.
     #[inline]
     pub(crate) fn get(&self, chunk: &Arc<Chunk>) -> Result<Arc<dyn File>> {
-        let open = || chunk.open(&*self.disk, self.store);
+        let open = || {
+            if chunk.is_lower() {
+                return open_lower(self.lower.as_ref(), chunk, self.store);
+            }
+            chunk.open(&*self.disk, self.store)
+        };
         // Whoever opens it checks it.
         self.open.get(&chunk.slot, open, |_| Ok(()))
     }

@@ -140,7 +140,8 @@ impl Pack {
     ) -> Pack {
         let path = paths::evicted_hashes(epoch);
         let evicted = EvictedHashes::new(Arc::clone(&disk), path, options.hashes_file_bytes);
-        let files = Arc::new(Files::new(disk, store, options.max_open_files));
+        let files =
+            Arc::new(Files::new(disk, options.lower.clone(), store, options.max_open_files));
         Pack::over(files, store, cache, options, evicted)
     }
 
@@ -303,6 +304,11 @@ impl Pack {
         self.chunk(offset).is_some_and(|chunk| chunk.has_file())
     }
 
+    /// Whether the chunk that `offset` is or was in is in the lower folder.
+    pub(crate) fn is_lower(&self, offset: u64) -> bool {
+        self.chunk(offset).is_some_and(|chunk| chunk.is_lower())
+    }
+
     /// The chunk and the byte of its file where the record of `offset` is. `Collected` when it is there no
     /// more.
     fn locate(&self, offset: u64) -> Result<(Arc<Chunk>, u64)> {
@@ -314,12 +320,12 @@ impl Pack {
     /// The byte of the file of `chunk`, which `offset` is or was in.
     pub(crate) fn place_in(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<u64> {
         match chunk.state {
-            State::Whole => Ok(offset - chunk.base),
+            State::Whole | State::Lower => Ok(offset - chunk.base),
             State::Sparse(_) => {
                 let entry = self.entry(chunk, offset)?.ok_or_else(|| collected(offset))?;
                 Ok(entry.place)
             }
-            State::Lower | State::Gone => Err(collected(offset)),
+            State::Gone => Err(collected(offset)),
         }
     }
 
@@ -436,11 +442,11 @@ impl Pack {
         self.beside_swaps(|| {
             let Some(chunk) = self.chunk(offset) else { return Ok(false) };
             Ok(match chunk.state {
-                State::Whole => true,
+                State::Whole | State::Lower => true,
                 State::Sparse(_) => {
                     self.entry(&chunk, offset)?.is_some_and(|entry| entry.is_object)
                 }
-                State::Lower | State::Gone => false,
+                State::Gone => false,
             })
         })
     }

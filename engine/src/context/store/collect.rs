@@ -104,6 +104,7 @@ impl Store {
                 "a collection is under way: go on with it, or cancel it, before the next",
             ));
         }
+        self.expect_rolling()?;
         let sequence = self.commit_at(offset)?.1.sequence;
         let kept = self.kept_below(&tip, offset)?;
         let before = {
@@ -432,7 +433,7 @@ impl Tip {
 
     /// Removes files that nobody reads any more, in pieces, until that has cost about `credits` bytes;
     /// returns the cost, 0 when there is none.
-    fn remove_doomed(&self, writer: &mut Writer, credits: u64) -> Result<u64> {
+    pub(super) fn remove_doomed(&self, writer: &mut Writer, credits: u64) -> Result<u64> {
         let mut spent = 0;
         while spent < credits {
             if writer.removal.is_none() {
@@ -534,7 +535,7 @@ impl Tip {
     }
 
     /// Writes the control file with the places of chunks as they are now.
-    fn write_places(&self, pack: &Pack, writer: &mut Writer) -> Result<()> {
+    pub(super) fn write_places(&self, pack: &Pack, writer: &mut Writer) -> Result<()> {
         writer.sync(&*self.disk, pack.meter())?;
         let checkpoint = writer.checkpoint();
         self.write_control(pack, writer, checkpoint)

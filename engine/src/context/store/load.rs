@@ -157,25 +157,16 @@ impl Store {
                     }
                     chunk
                 }
-                ChunkState::Sparse(_) | ChunkState::Gone => {
+                ChunkState::Sparse(_) | ChunkState::Lower | ChunkState::Gone => {
                     Chunk::collected(self.pack.cache(), store, epoch, row)
-                }
-                ChunkState::Lower => {
-                    return Err(Error::new(
-                        Kind::Version,
-                        format!(
-                            "{}: chunk {number} was moved to a lower layer, which this release does not \
-                             know: use a newer release",
-                            paths::CONTROL
-                        ),
-                    ));
                 }
             };
             self.pack.add_chunk(Arc::new(chunk));
         }
         let chunks = self.pack.chunks();
         let newest = chunks.iter().rev().take(self.pack.files.at_once());
-        for chunk in newest.filter(|chunk| chunk.has_file()) {
+        // The lower folder may be missing, or slow: it is for those who read what is there.
+        for chunk in newest.filter(|chunk| chunk.has_file() && !chunk.is_lower()) {
             self.pack.files.get(chunk)?;
         }
         Ok(())
@@ -408,13 +399,21 @@ impl Store {
         let Some(row) = self.control.row(number) else { return false };
         let epoch = self.control.epoch;
         let (right, named) = match row.state {
-            ChunkState::Whole | ChunkState::Lower => (None, paths::chunk(epoch, number)),
+            ChunkState::Whole => (None, paths::chunk(epoch, number)),
+            // It stays as long as that which was moved is not seen.
+            ChunkState::Lower => return !self.is_in_lower(number),
             ChunkState::Sparse(SparseFile { generation, .. }) => {
                 (Some(generation), paths::sparse_chunk(epoch, row.number, generation))
             }
             ChunkState::Gone => return false,
         };
         row.number == number && generation == right || !names.contains(&named)
+    }
+
+    /// Whether chunk `number` is in the lower folder, and the right one.
+    fn is_in_lower(&self, number: u64) -> bool {
+        let chunk = self.pack.numbered(number).filter(|chunk| chunk.is_lower());
+        chunk.is_some_and(|chunk| self.pack.files.get(&chunk).is_ok())
     }
 
     /// Brings the index up to the end of the pack.

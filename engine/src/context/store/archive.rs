@@ -1,0 +1,156 @@
+//! The lower layer: old chunks move, whole, to a folder on another disk, and back.
+//!
+//! Nothing is collected by it: every commit stays readable, and the horizon is where it was. A chunk is durable in
+//! its new place before the control file says so, and leaves the old one after. Order of every write and sync:
+//! `docs/design/durability.md`.
+
+use std::sync::Arc;
+
+use super::Store;
+use super::tip::{Tip, Writer};
+use crate::context::files::chunk_files::Chunk;
+use crate::context::files::control::{Row, State};
+use crate::context::files::pack::Pack;
+use crate::context::files::volume;
+use crate::context::hash::Hash;
+use crate::disk::{Disk, remove_quietly};
+use crate::error::{Error, Result};
+
+impl Store {
+    /// Moves chunks that end before that of `target` to [`Options::lower`](crate::context::Options::lower), the oldest first, at most `most` of
+    /// them, and returns how many: fewer when no more are left. What is read of them from then on is read there,
+    /// also by a newer commit that has an old value unchanged. Each chunk is copied, read once to be verified, and
+    /// takes two syncs of the lower folder and two of the store's.
+    ///
+    /// Chunks that a collection has rewritten stay. After an error of the lower disk the chunk stays where it is,
+    /// and the store goes on. `Invalid` without a lower folder, while a collection is under way, and where
+    /// another chunk has the name in the lower folder; `Corrupt` for a chunk that is damaged.
+    ///
+    /// ```
+    /// use varvite::context::{CommitInfo, Options, Store};
+    /// use varvite::disk::memory::MemoryDisk;
+    /// # fn main() -> varvite::Result<()> {
+    /// let lower = MemoryDisk::seeded(2);
+    /// let options = Options { lower: Some(lower), chunk_bytes: 1, ..Options::default() };
+    /// let mut store = Store::create(MemoryDisk::seeded(1), options)?;
+    /// let mut commits = Vec::new();
+    /// for block in 0..3 {
+    ///     let mut tree = store.empty_tree();
+    ///     tree.add(&["block"], &[block])?;
+    ///     commits.push(store.commit(&mut tree, &CommitInfo::new(&[], 0, "me", "block"))?);
+    /// }
+    /// assert!(store.archive(&commits[2], u64::MAX)? > 0);
+    /// assert_eq!(store.checkout(&commits[0])?.find(&["block"])?, Some(vec![0]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn archive(&mut self, target: &Hash, most: u64) -> Result<u64> {
+        let offset = self.commit_offset(target)?;
+        let line = self.pack.chunk(offset).map_or(0, |chunk| chunk.number);
+        self.move_chunks(State::Lower, most, |rows| {
+            let old = |row: &&Row| row.state == State::Whole && row.number < line;
+            rows.iter().find(old).copied()
+        })
+    }
+
+    /// Moves chunks back from [`Options::lower`](crate::context::Options::lower), the newest first, at most `most` of them, and returns how many:
+    /// fewer when no more are left there. Once none is, the store collects again. Costs and refuses what
+    /// [`Store::archive`] does; `Missing` when a chunk is not in the lower folder.
+    pub fn unarchive(&mut self, most: u64) -> Result<u64> {
+        self.move_chunks(State::Whole, most, |rows| {
+            rows.iter().rfind(|row| row.state == State::Lower).copied()
+        })
+    }
+
+    /// Bytes of the chunks that are in the lower folder. Reads nothing.
+    pub fn archived_bytes(&self) -> u64 {
+        let chunks = self.pack.chunks();
+        chunks.iter().filter(|chunk| chunk.is_lower()).map(|chunk| chunk.end()).sum()
+    }
+
+    /// `Invalid` when a chunk is in the lower folder: what a collection would take away there, others may count on.
+    pub(super) fn expect_rolling(&self) -> Result<()> {
+        if self.pack.chunks().iter().any(|chunk| chunk.is_lower()) {
+            return Err(Error::invalid(
+                "the store has chunks in its lower folder, so it keeps every commit: bring them back before it \
+                 collects",
+            ));
+        }
+        Ok(())
+    }
+
+    fn move_chunks(
+        &mut self,
+        to: State,
+        most: u64,
+        next: impl Fn(&[Row]) -> Option<Row>,
+    ) -> Result<u64> {
+        let tip = self.tip()?;
+        let lower = self.options.lower.clone().ok_or_else(|| {
+            Error::invalid("the store was opened without a lower folder: open it with one")
+        })?;
+        let mut writer = tip.writer()?;
+        if writer.control.cursor.is_some() {
+            return Err(Error::invalid(
+                "a collection is under way: go on with it, or cancel it, before chunks are moved",
+            ));
+        }
+        let mut moved = 0;
+        while moved < most
+            && let Some(row) = next(&writer.control.chunks)
+        {
+            tip.move_chunk(&self.pack, &mut writer, &lower, Row { state: to, ..row })?;
+            tip.remove_doomed(&mut writer, u64::MAX)?;
+            moved += 1;
+        }
+        Ok(moved)
+    }
+}
+
+impl Tip {
+    /// Moves the chunk of `row` to where that says.
+    fn move_chunk(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        lower: &Arc<dyn Disk>,
+        row: Row,
+    ) -> Result<()> {
+        let place = writer.control.place_of(row.number).expect("its row was just seen");
+        let goes_down = row.state == State::Lower;
+        let disk = if goes_down { lower } else { &self.disk };
+        let epoch = writer.control.epoch;
+        let fresh = Arc::new(Chunk::collected(pack.cache(), pack.store, epoch, &row));
+        // Another writer may count on a file of that name.
+        writer.check_lock()?;
+        let copied = {
+            let old = pack.numbered(row.number).expect("a chunk that is whole is in the pack");
+            volume::copy(&pack.files, &old, &fresh, disk)
+        };
+        if let Err(error) = copied {
+            // A name in the store's folder that a failed sync may have lost is not synced again as if it could
+            // come back. In the lower folder nothing counts on it, and it is written anew.
+            writer.poisoned |= !goes_down && disk.exists(&fresh.path).unwrap_or(true);
+            let (what, root) = (&fresh.path, disk.root());
+            return Err(error.context(format_args!("{what} was not moved to {root}")));
+        }
+        writer.syncs += 2;
+        writer.written_bytes += fresh.end();
+        writer.check_lock()?;
+        let before = std::mem::replace(&mut writer.control.chunks[place], row);
+        if let Err(error) = self.write_places(pack, writer) {
+            writer.control.chunks[place] = before;
+            return Err(error);
+        }
+        let old = pack.swap_chunk(fresh);
+        if goes_down {
+            writer.doomed.extend(old);
+        } else {
+            for old in old.iter().filter(|old| Arc::strong_count(old) == 1) {
+                // What stays is the same chunk, which the next that is moved there is written over.
+                remove_quietly(&**lower, &old.path);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,373 @@
+//! The lower layer of a context: chunks that move to a folder on another disk and back, through crashes and
+//! failures of either disk, and what a store says whose lower folder is missing, damaged or another's.
+
+use std::sync::Arc;
+
+use varvite::context::{CommitInfo, Hash, Index, Options, Store};
+use varvite::disk::Disk;
+use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::{Error, Kind, Result};
+
+const COMMITS: u8 = 6;
+
+fn options(index: Index, lower: Option<&Arc<SimDisk>>) -> Options {
+    let lower = lower.map(|disk| Arc::clone(disk) as Arc<dyn Disk>);
+    Options { index, lower, seed: Some(9), chunk_bytes: 200, ..Options::default() }
+}
+
+/// What a commit has: a value of its own, and one that the next replaces.
+fn value(block: u8) -> Vec<u8> {
+    vec![block; 100]
+}
+
+fn commit(store: &mut Store, before: Option<&Hash>, block: u8) -> Result<Hash> {
+    let mut tree = match before {
+        Some(before) => store.checkout(before)?,
+        None => store.empty_tree(),
+    };
+    tree.add(&["passing"], &value(block))?;
+    tree.add(&["lasting", &block.to_string()], &value(block))?;
+    let parents: Vec<_> = before.into_iter().copied().collect();
+    store.commit(&mut tree, &CommitInfo::new(&parents, i64::from(block), "a", "b"))
+}
+
+/// A closed store of some commits, each in a chunk of its own.
+fn made(index: Index, seed: u64) -> (Arc<SimDisk>, Vec<Hash>) {
+    let upper = SimDisk::new(seed);
+    let made = Options { seed: Some(seed), ..options(index, None) };
+    let mut store = Store::create(Arc::clone(&upper) as Arc<dyn Disk>, made).unwrap();
+    let mut commits = Vec::new();
+    for block in 0..COMMITS {
+        commits.push(commit(&mut store, commits.last(), block).unwrap());
+    }
+    store.close().unwrap();
+    (upper, commits)
+}
+
+fn open(upper: &Arc<SimDisk>, options: Options) -> Result<Store> {
+    Store::open(Arc::clone(upper) as Arc<dyn Disk>, options)
+}
+
+/// Every commit is there, whole.
+fn holds(store: &Store, commits: &[Hash], what: &dyn std::fmt::Debug) {
+    for (block, hash) in (0..).zip(commits) {
+        let tree = store.checkout(hash).unwrap_or_else(|error| panic!("{what:?}: {error}"));
+        let found = tree.find(&["passing"]).unwrap_or_else(|error| panic!("{what:?}: {error}"));
+        assert_eq!(found, Some(value(block)), "{what:?}");
+        for before in 0..=block {
+            let found = tree.find(&["lasting", &before.to_string()]).unwrap();
+            assert_eq!(found, Some(value(before)), "{what:?}");
+        }
+    }
+    let checked = store.check().unwrap_or_else(|error| panic!("{what:?}: {error}"));
+    assert_eq!(
+        (checked.commits, checked.index_faults.len()),
+        (commits.len() as u64, 0),
+        "{what:?}"
+    );
+    assert_eq!(store.log(usize::MAX).unwrap().len(), commits.len(), "{what:?}");
+}
+
+fn packs(disk: &SimDisk) -> Vec<String> {
+    disk.list("").unwrap().into_iter().filter(|name| name.contains(".pack")).collect()
+}
+
+/// The first error of reading a commit's own value.
+fn fault(store: &Store, commit: &Hash) -> Error {
+    store.checkout(commit).and_then(|tree| tree.find(&["passing"])).unwrap_err()
+}
+
+#[test]
+fn old_chunks_move_whole_are_read_below_and_come_back() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, mut commits) = made(index, 9);
+        let before: Vec<_> = packs(&upper);
+        let bytes: Vec<_> = before.iter().map(|name| upper.bytes(name).unwrap()).collect();
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        let mut reader = {
+            let disk = Arc::clone(&upper) as Arc<dyn Disk>;
+            Store::open_read_only(disk, options(index, Some(&lower))).unwrap()
+        };
+        assert_eq!(store.archive(&commits[4], 2).unwrap(), 2);
+        assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 2);
+        assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 0);
+        let below = packs(&lower);
+        assert_eq!(below, before[..4], "the oldest four");
+        for name in &below {
+            let place = before.iter().position(|there| there == name).unwrap();
+            assert_eq!(lower.bytes(name).unwrap(), bytes[place], "{name}: byte for byte");
+            assert!(!packs(&upper).contains(name), "{name} is above still");
+        }
+        let total: u64 = bytes[..4].iter().map(|bytes| bytes.len() as u64).sum();
+        assert_eq!(store.archived_bytes(), total);
+        // A handle that was opened before finds what moved, with and without a reload.
+        holds(&reader, &commits, &"a reader beside it");
+        reader.reload().unwrap();
+        holds(&reader, &commits, &"after a reload");
+        holds(&store, &commits, &"the writer");
+        assert_eq!(store.collect(&commits[4]).unwrap_err().kind(), Kind::Invalid);
+        commits.push(commit(&mut store, commits.last(), COMMITS).unwrap());
+        drop(store);
+
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        holds(&store, &commits, &"opened again");
+        assert_eq!(store.unarchive(1).unwrap(), 1);
+        assert_eq!(store.unarchive(u64::MAX).unwrap(), 3);
+        assert_eq!((packs(&lower).len(), store.archived_bytes()), (0, 0));
+        for (name, bytes) in before[..4].iter().zip(&bytes) {
+            assert_eq!(upper.bytes(name).unwrap(), *bytes, "{name}: byte for byte");
+        }
+        holds(&store, &commits, &"brought back");
+        store.collect(&commits[4]).unwrap();
+        while store.collect_step(100).unwrap() {}
+        store.checkpoint().unwrap();
+        drop(store);
+        // Its lower folder is none of a store any more.
+        let store = open(&upper, options(index, None)).unwrap();
+        assert_eq!(fault(&store, &commits[0]).kind(), Kind::Collected);
+    }
+}
+
+#[test]
+fn neither_an_opening_nor_what_is_above_touches_the_lower_disk() {
+    let (upper, mut commits) = made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    store.archive(&commits[4], u64::MAX).unwrap();
+    drop(store);
+    let calls = lower.calls();
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    for block in 4..6 {
+        let tree = store.checkout(&commits[block]).unwrap();
+        assert_eq!(tree.find(&["passing"]).unwrap(), Some(value(block as u8)));
+    }
+    let mut tree = store.checkout(&commits[5]).unwrap();
+    tree.add(&["passing"], b"new").unwrap();
+    let info = CommitInfo::new(&[commits[5]], 9, "a", "b");
+    commits.push(store.commit(&mut tree, &info).unwrap());
+    store.close().unwrap();
+    assert_eq!(lower.calls(), calls);
+
+    let store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    store.checkout(&commits[0]).unwrap().find(&["passing"]).unwrap();
+    assert!(lower.calls().reads > calls.reads);
+}
+
+#[test]
+fn a_store_without_its_lower_folder_says_what_is_missing_and_goes_on() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, commits) = made(index, 9);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        assert_eq!(store.archive(&commits[3], u64::MAX).unwrap(), 3);
+        drop(store);
+        let empty = SimDisk::new(3);
+        for lost in [None, Some(&empty)] {
+            let mut store = open(&upper, options(index, lost)).unwrap();
+            let error = fault(&store, &commits[0]);
+            assert_eq!(error.kind(), Kind::Missing, "{error}");
+            assert!(error.to_string().contains("0000-000000.pack"), "{error}");
+            assert!(error.to_string().contains("lower folder"), "{error}");
+            let tree = store.checkout(commits.last().unwrap()).unwrap();
+            let block = COMMITS - 1;
+            assert_eq!(tree.find(&["passing"]).unwrap(), Some(value(block)));
+            assert_eq!(
+                store.unarchive(1).unwrap_err().kind(),
+                match lost {
+                    None => Kind::Invalid,
+                    Some(_) => Kind::Missing,
+                }
+            );
+            let mut tree = tree;
+            tree.add(&["passing"], b"new").unwrap();
+            let info = CommitInfo::new(&[commits[5]], 9, "a", "b");
+            // It needs nothing from below.
+            store.hash(&tree, &info).unwrap();
+        }
+        let store = open(&upper, options(index, Some(&lower))).unwrap();
+        holds(&store, &commits, &"given back");
+    }
+}
+
+#[test]
+fn files_of_others_and_damaged_ones_are_refused_by_name() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    store.archive(&commits[4], u64::MAX).unwrap();
+    store.close().unwrap();
+    let (other_upper, other_commits) = made(Index::Minimal, 10);
+    let other = SimDisk::new(4);
+    let mut store = open(&other_upper, options(Index::Minimal, Some(&other))).unwrap();
+    store.archive(&other_commits[2], u64::MAX).unwrap();
+    // The folders of two stores, swapped.
+    assert_eq!(store.archive(&other_commits[4], u64::MAX).unwrap(), 2);
+    store.close().unwrap();
+    let mut store = open(&upper, options(Index::Minimal, Some(&other))).unwrap();
+    let error = fault(&store, &commits[0]);
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.to_string().contains("another store"), "{error}");
+    assert_eq!(store.unarchive(u64::MAX).unwrap_err().kind(), Kind::Invalid);
+    drop(store);
+    // A store does not move its chunks over those of another.
+    let (third, third_commits) = made(Index::Minimal, 11);
+    let mut store = open(&third, options(Index::Minimal, Some(&lower))).unwrap();
+    let error = store.archive(&third_commits[4], u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    holds(&store, &third_commits, &"nothing was moved");
+    drop(store);
+
+    let name = "0000-000001.pack";
+    let whole = lower.bytes(name).unwrap();
+    let next = lower.bytes("0000-000002.pack").unwrap();
+    lower.damage("0000-000002.pack", whole.clone()).unwrap();
+    let store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    assert_eq!(fault(&store, &commits[2]).kind(), Kind::Corrupt, "another chunk of the store");
+    drop(store);
+    lower.damage("0000-000002.pack", next).unwrap();
+    let effort = whole.len().div_ceil(150);
+    for place in (0..whole.len()).step_by(effort) {
+        let mut flipped = whole.clone();
+        flipped[place] ^= 0x10;
+        for damaged in [flipped, whole[..place].to_vec()] {
+            lower.damage(name, damaged).unwrap();
+            let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+            match store.checkout(&commits[1]).and_then(|tree| tree.find(&["passing"])) {
+                Ok(found) => assert_eq!(found, Some(value(1)), "{place}"),
+                Err(error) => assert!(error.to_string().contains(name), "{place}: {error}"),
+            }
+            assert!(store.check().is_err(), "{place}");
+            // What is damaged is not brought back over anything.
+            assert!(store.unarchive(u64::MAX).is_err(), "{place}");
+            assert!(!packs(&upper).contains(&name.to_owned()), "{place}");
+            drop(store);
+            let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+            store.archive(&commits[4], u64::MAX).unwrap();
+        }
+        lower.damage(name, whole.clone()).unwrap();
+    }
+}
+
+/// Moves chunks down and back with the n-th change of one disk as its last; what a crash leaves on both opens
+/// with every commit.
+fn dies(index: Index, n: u64, kills_lower: bool, images: &mut u64) -> bool {
+    let (upper, commits) = made(index, 9);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+    let killed = if kills_lower { &lower } else { &upper };
+    killed.kill_at(n);
+    let outcome = store
+        .archive(&commits[3], u64::MAX)
+        .and_then(|_| store.unarchive(2))
+        .and_then(|_| store.archive(&commits[4], 2));
+    if !killed.is_dead() {
+        outcome.unwrap();
+        return false;
+    }
+    drop(store);
+    for (crash, above) in upper.crash_images(6, 6) {
+        for below in [Crash::Process, Crash::Subset(0), Crash::Seed(n)] {
+            *images += 1;
+            let what = (index, n, kills_lower, crash, below);
+            let (above, below) = (above.crash(Crash::Process), lower.crash(below));
+            let mut store = open(&above, options(index, Some(&below)))
+                .unwrap_or_else(|error| panic!("{what:?}: {error}"));
+            holds(&store, &commits, &what);
+            store
+                .archive(&commits[4], u64::MAX)
+                .unwrap_or_else(|error| panic!("{what:?}: {error}"));
+            holds(&store, &commits, &what);
+            store.unarchive(u64::MAX).unwrap_or_else(|error| panic!("{what:?}: {error}"));
+            store.close().unwrap();
+            let store = open(&above, options(index, None)).unwrap();
+            holds(&store, &commits, &what);
+        }
+    }
+    true
+}
+
+#[test]
+fn a_crash_at_any_write_or_sync_of_either_disk_leaves_every_commit() {
+    let mut images = 0;
+    for (index, kills_lower) in
+        [(Index::Minimal, true), (Index::Minimal, false), (Index::Always, false)]
+    {
+        let places = (1..).take_while(|n| dies(index, *n, kills_lower, &mut images)).count();
+        assert!(places > 15, "{places}");
+    }
+    assert!(images > 500, "{images}");
+}
+
+#[test]
+fn after_any_failed_call_of_either_disk_every_commit_is_there() {
+    for fails_lower in [true, false] {
+        for kind in [Fault::Any, Fault::Write, Fault::Sync, Fault::Rename, Fault::Remove] {
+            for n in 1.. {
+                let (upper, mut commits) = made(Index::Minimal, 9);
+                let lower = SimDisk::new(2);
+                let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+                let failing = if fails_lower { &lower } else { &upper };
+                let calls = failing.calls().of(kind);
+                failing.fail_at(n, kind);
+                let outcome = store.archive(&commits[3], u64::MAX).and_then(|_| store.unarchive(2));
+                let what = (fails_lower, kind, n);
+                if failing.calls().of(kind) < calls + n {
+                    outcome.unwrap();
+                    break;
+                }
+                failing.disarm();
+                if fails_lower {
+                    if let Err(error) = &outcome {
+                        assert!(!error.to_string().is_empty(), "{what:?}");
+                    }
+                    holds(&store, &commits, &what);
+                    let next = commit(&mut store, commits.last(), COMMITS);
+                    commits.push(next.unwrap_or_else(|error| panic!("{what:?}: {error}")));
+                    store
+                        .archive(&commits[3], u64::MAX)
+                        .unwrap_or_else(|error| panic!("{what:?}: {error}"));
+                }
+                drop(store);
+                let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+                holds(&store, &commits, &what);
+                store.archive(&commits[4], u64::MAX).unwrap();
+                holds(&store, &commits, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lower_disk_that_is_full_stops_the_moving_alone() {
+    let (upper, mut commits) = made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let first = upper.bytes(&packs(&upper)[0]).unwrap().len() as u64;
+    lower.capacity(Some(first + 100));
+    let error = store.archive(&commits[4], u64::MAX).unwrap_err();
+    assert!(error.to_string().contains("was not moved to"), "{error}");
+    assert_eq!(packs(&lower).len(), 1, "the first is there, and nothing of the second");
+    commits.push(commit(&mut store, commits.last(), COMMITS).unwrap());
+    lower.capacity(None);
+    assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 3);
+    holds(&store, &commits, &"after it had room");
+}
+
+#[test]
+fn trees_and_a_clearing_beside_it_keep_what_they_read() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let tree = store.checkout(&commits[0]).unwrap();
+    store.archive(&commits[4], u64::MAX).unwrap();
+    assert_eq!(tree.find(&["passing"]).unwrap(), Some(value(0)));
+    let below = packs(&lower);
+    store.clear().unwrap();
+    assert_eq!(packs(&lower), below, "a clearing removes nothing from the lower folder");
+    assert_eq!(store.archived_bytes(), 0);
+    let first = commit(&mut store, None, 0).unwrap();
+    drop(store);
+    let store = open(&upper, options(Index::Minimal, None)).unwrap();
+    holds(&store, &[first], &"cleared");
+}
