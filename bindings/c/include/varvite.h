@@ -241,6 +241,15 @@
 // An operation that a later release added.
 #define VARVITE_CONTEXT_OTHER 1000
 
+// No collection is under way.
+#define VARVITE_COLLECT_NONE 0
+
+// The collection finds out what stays; nothing was taken away.
+#define VARVITE_COLLECT_MARKING 1
+
+// The collection takes away what does not stay; older commits are collected already.
+#define VARVITE_COLLECT_CLEANING 2
+
 // The tree is bytes.
 #define VARVITE_VALUE 0
 
@@ -868,6 +877,26 @@ typedef struct varvite_store_stats {
     uint64_t generation;
 } varvite_store_stats;
 
+// How far a collection is.
+typedef struct varvite_collect_status {
+    // VARVITE_COLLECT_NONE, VARVITE_COLLECT_MARKING or VARVITE_COLLECT_CLEANING.
+    uint32_t phase;
+    // 1 when its steps do nothing until it is resumed.
+    int is_paused;
+    // 1 when `target` is known.
+    int has_target;
+    // The commit from which on all stays.
+    struct varvite_hash target;
+    // Chunks that it has not passed, of those that it looks at now.
+    uint64_t chunks_left;
+    // Bytes of files that it has still to look at.
+    uint64_t left_bytes;
+    // Bytes of files that it has put others in the place of, less those of the others, since the store was opened.
+    uint64_t reclaimed_bytes;
+    // How many have ended.
+    uint64_t collections;
+} varvite_collect_status;
+
 // A path of a context: the names from the root down.
 typedef struct varvite_path {
     // The names.
@@ -1106,6 +1135,13 @@ int varvite_session_open(struct varvite_disk *disk,
                          const struct varvite_session_options *options,
                          struct varvite_session **session,
                          struct varvite_error *error);
+
+// Opens the session in the root folder of `disk` for writing, or makes it where there is none. VARVITE_LOCKED when
+// another process has it, VARVITE_INVALID when the folder holds something else. `options` may be NULL.
+int varvite_session_open_or_create(struct varvite_disk *disk,
+                                   const struct varvite_session_options *options,
+                                   struct varvite_session **session,
+                                   struct varvite_error *error);
 
 // Opens a session for reading snapshots, also while another process writes. Changes nothing. `options` may
 // be NULL.
@@ -1562,6 +1598,21 @@ int varvite_session_open_table(struct varvite_session *session,
                                struct varvite_table **table,
                                struct varvite_error *error);
 
+// Opens the live table `name`, or makes it where there is none. One that is there keeps the options that it was made
+// with; the operator of `options` has to be its own. VARVITE_LOCKED while another handle to it is open,
+// VARVITE_INVALID in a session without a log. `options` may be NULL.
+int varvite_session_open_or_create_table(struct varvite_session *session,
+                                         const char *name,
+                                         const struct varvite_table_options *options,
+                                         struct varvite_table **table,
+                                         struct varvite_error *error);
+
+// Makes durable every update of a live table whose call has returned, by one sync or none: for a program that logs with
+// VARVITE_LOG_WRITTEN and says itself when. Updates go on meanwhile. VARVITE_INVALID without a log; after VARVITE_IO
+// nobody knows what is durable, so all that write say VARVITE_POISONED until the session is opened again.
+int varvite_session_sync_log(struct varvite_session *session,
+                             struct varvite_error *error);
+
 // Makes `table` live under its name: for duplicates, and for tables from snapshots.
 int varvite_session_publish(struct varvite_session *session,
                             struct varvite_table *table,
@@ -1695,6 +1746,13 @@ int varvite_store_open(struct varvite_disk *disk,
                        struct varvite_store **store,
                        struct varvite_error *error);
 
+// Opens the store in the root folder of `disk` for writing, or makes it where there is none. VARVITE_LOCKED when
+// somebody writes to it already, VARVITE_INVALID when the folder holds something else. `options` may be NULL.
+int varvite_store_open_or_create(struct varvite_disk *disk,
+                                 const struct varvite_store_options *options,
+                                 struct varvite_store **store,
+                                 struct varvite_error *error);
+
 // Opens a store to read while another process may write to it: as of now, until `varvite_store_reload`. `options`
 // may be NULL.
 int varvite_store_open_read_only(struct varvite_disk *disk,
@@ -1827,6 +1885,75 @@ int varvite_store_get_stats(struct varvite_store *store,
 // An empty tree without a store. `configuration` may be NULL.
 int varvite_tree_empty(const struct varvite_configuration *configuration,
                        struct varvite_tree **tree,
+                       struct varvite_error *error);
+
+// Begins a collection: commits that the store took before `target` go, but for those that branches name and those that
+// are pinned. `varvite_store_collect_step` does the work. VARVITE_INVALID while one is under way, VARVITE_MISSING for
+// an unknown commit, VARVITE_COLLECTED for one that is no more.
+int varvite_store_collect(struct varvite_store *store,
+                          const struct varvite_hash *target,
+                          struct varvite_error *error);
+
+// Begins a collection that keeps the newest `commits`, beside those that branches and pins name. `began` is 0 when one is
+// under way or paused, or nothing would go, so a program may call this after each commit.
+int varvite_store_collect_keeping_newest(struct varvite_store *store,
+                                         uint64_t commits,
+                                         int *began,
+                                         struct varvite_error *error);
+
+// The same, but keeps all from the oldest commit on that is not older than `date`, in seconds since 1970.
+int varvite_store_collect_keeping_since(struct varvite_store *store,
+                                        int64_t date,
+                                        int *began,
+                                        struct varvite_error *error);
+
+// Does work of about `credits` KiB read or written for the collection that is under way; `is_left` tells whether some is
+// left: 0 or 1. 0 without one, and while it is paused.
+int varvite_store_collect_step(struct varvite_store *store,
+                               uint64_t credits,
+                               int *is_left,
+                               struct varvite_error *error);
+
+// How far a collection is. That of a reader is as of its last reload.
+int varvite_store_collect_status(struct varvite_store *store,
+                                 struct varvite_collect_status *status,
+                                 struct varvite_error *error);
+
+// Lets steps do nothing until `varvite_store_collect_resume`, also of whoever opens the store later.
+int varvite_store_collect_pause(struct varvite_store *store,
+                                struct varvite_error *error);
+
+// Lets steps go on.
+int varvite_store_collect_resume(struct varvite_store *store, struct varvite_error *error);
+
+// Ends the collection that is under way; `was_there` tells whether one was: 0 or 1. Commits that are collected already
+// stay so.
+int varvite_store_collect_cancel(struct varvite_store *store,
+                                 int *was_there,
+                                 struct varvite_error *error);
+
+// Keeps a commit, and all of its tree, through every collection until it is unpinned. VARVITE_MISSING for an unknown
+// commit, VARVITE_COLLECTED for one that is no more or is about to go.
+int varvite_store_pin(struct varvite_store *store,
+                      const struct varvite_hash *commit,
+                      struct varvite_error *error);
+
+// Pins every `nth` commit, by the numbers of `varvite_commit`, that goes with no collection; `added` is how many were not
+// pinned before. VARVITE_INVALID for 0.
+int varvite_store_pin_every(struct varvite_store *store,
+                            uint64_t nth,
+                            uint64_t *added,
+                            struct varvite_error *error);
+
+// Lets the next collection take a commit that was pinned; `was_pinned` tells whether it was: 0 or 1.
+int varvite_store_unpin(struct varvite_store *store,
+                        const struct varvite_hash *commit,
+                        int *was_pinned,
+                        struct varvite_error *error);
+
+// The commits that are pinned, in the order in which the store took them: 32 bytes each.
+int varvite_store_pins(struct varvite_store *store,
+                       struct varvite_arena *commits,
                        struct varvite_error *error);
 
 // The commit that a branch names; `is_there` is 0 when there is no such branch.

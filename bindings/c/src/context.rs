@@ -1,6 +1,7 @@
 //! The context face: stores, trees, branches, merges, proofs, stores of Irmin.
 
 pub mod branch;
+pub mod collect;
 pub mod irmin;
 pub mod merge;
 pub mod options;

@@ -146,6 +146,18 @@ pub unsafe extern "C" fn varvite_store_open(
     opened((disk, options, store, error), Store::open)
 }
 
+/// Opens the store in the root folder of `disk` for writing, or makes it where there is none. VARVITE_LOCKED when
+/// somebody writes to it already, VARVITE_INVALID when the folder holds something else. `options` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_store_open_or_create(
+    disk: *mut varvite_disk,
+    options: *const varvite_store_options,
+    store: *mut *mut varvite_store,
+    error: *mut varvite_error,
+) -> c_int {
+    opened((disk, options, store, error), Store::open_or_create_on)
+}
+
 /// Opens a store to read while another process may write to it: as of now, until `varvite_store_reload`. `options`
 /// may be NULL.
 #[unsafe(no_mangle)]

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::options::{open_table, varvite_open_options};
+use super::options::{open_table, table_options, varvite_open_options, varvite_table_options};
 use super::session::{put_table, session};
 use crate::arena::{answer, varvite_arena};
 use crate::args::{Out, room, text};
@@ -42,6 +42,36 @@ pub unsafe extern "C" fn varvite_session_open_table(
         place.set(put_table(table)?);
         Ok(())
     })
+}
+
+/// Opens the live table `name`, or makes it where there is none. One that is there keeps the options that it was made
+/// with; the operator of `options` has to be its own. VARVITE_LOCKED while another handle to it is open,
+/// VARVITE_INVALID in a session without a log. `options` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_session_open_or_create_table(
+    session: *mut varvite_session,
+    name: *const c_char,
+    options: *const varvite_table_options,
+    table: *mut *mut varvite_table,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let (name, place) = (text(name, "name")?, Out::new(table, "table")?);
+        let table = self::session(session)?.open_or_create_table(name, table_options(options)?)?;
+        place.set(put_table(table)?);
+        Ok(())
+    })
+}
+
+/// Makes durable every update of a live table whose call has returned, by one sync or none: for a program that logs with
+/// VARVITE_LOG_WRITTEN and says itself when. Updates go on meanwhile. VARVITE_INVALID without a log; after VARVITE_IO
+/// nobody knows what is durable, so all that write say VARVITE_POISONED until the session is opened again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_session_sync_log(
+    session: *mut varvite_session,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || Ok(self::session(session)?.sync_log()?))
 }
 
 /// Makes `table` live under its name: for duplicates, and for tables from snapshots.

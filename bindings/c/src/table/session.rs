@@ -109,6 +109,18 @@ pub unsafe extern "C" fn varvite_session_open(
     opened((disk, options, session, error), Session::open)
 }
 
+/// Opens the session in the root folder of `disk` for writing, or makes it where there is none. VARVITE_LOCKED when
+/// another process has it, VARVITE_INVALID when the folder holds something else. `options` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_session_open_or_create(
+    disk: *mut varvite_disk,
+    options: *const varvite_session_options,
+    session: *mut *mut varvite_session,
+    error: *mut varvite_error,
+) -> c_int {
+    opened((disk, options, session, error), Session::open_or_create_on)
+}
+
 /// Opens a session for reading snapshots, also while another process writes. Changes nothing. `options` may
 /// be NULL.
 #[unsafe(no_mangle)]

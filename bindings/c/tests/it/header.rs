@@ -7,7 +7,7 @@ use std::path::Path;
 use cbindgen::{Builder, Config, DocumentationLength, DocumentationStyle, Language, Style};
 
 /// What the header is made of, in the order in which it is read.
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 24] = [
     "status",
     "types",
     "args",
@@ -27,6 +27,7 @@ const SOURCES: [&str; 23] = [
     "table/stream",
     "context/options",
     "context/store",
+    "context/collect",
     "context/branch",
     "context/tree",
     "context/walk",

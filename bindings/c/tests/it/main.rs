@@ -3,6 +3,7 @@
 #![allow(clippy::wildcard_imports, clippy::struct_field_names)] // C's names have their prefix already
 
 mod calls; // how these tests call C's functions
+mod collection; // what is there already, what is collected, what is pinned
 mod conformance; // what every face replays
 mod header; // the header is what the sources say
 mod machine; // random steps through C's functions and on the models
