@@ -154,7 +154,7 @@ fn pages_need_nothing_else_and_figures_add_up() {
 fn a_report_of_a_fault_has_no_contents_and_says_what_is_damaged() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    run(folder, "table create S utxo").yes();
+    run(folder, "table create S utxo --create").yes();
     run(folder, "table put S utxo secretkey secretvalue").yes();
     let report = run(folder, "doctor S").yes();
     assert!(!report.contains("secretkey") && !report.contains("secretvalue"), "{report}");

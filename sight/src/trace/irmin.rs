@@ -184,8 +184,28 @@ impl ToRows {
         Some((from, Scoped { name: after, kept: true }))
     }
 
+    /// The rows that say what `call` does: one, none, or for content that is given one for each value.
+    pub fn rows(&mut self, call: &Call) -> Vec<TraceRow> {
+        let (Action::Given, [Argument::Handle(handle), Argument::Entries(entries)]) =
+            (call.action, &call.arguments[..])
+        else {
+            return self.row(call).into_iter().collect();
+        };
+        if !self.contexts.contains_key(handle) {
+            // The context that no row makes is the empty one.
+            self.hold(*handle, 0);
+        }
+        let mut rows = Vec::new();
+        for (path, value) in entries {
+            if let Some((from, to)) = self.change(*handle) {
+                rows.push(TraceRow::Add(path.clone(), value.clone(), from, to));
+            }
+        }
+        rows
+    }
+
     /// The row that says what `call` does, if one does.
-    pub fn row(&mut self, call: &Call) -> Option<TraceRow> {
+    fn row(&mut self, call: &Call) -> Option<TraceRow> {
         let row = self.said(call);
         let silent = matches!(
             call.action,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use varvite::context::{self, CommitInfo, Cost, Operation, Store};
+use varvite::context::{self, CommitInfo, Cost, Observer as _, Operation, Store};
 use varvite::disk::memory::MemoryDisk;
 use varvite::{Batch, Session, SessionOptions, TableOptions};
 use varvite_sight::timings::Action;
@@ -45,7 +45,7 @@ fn a_context_is_told_apart_by_action_and_prefix_and_its_blocks_by_commit() {
     assert!((contracts.latency.p50_us - 1.0).abs() < 0.02, "{contracts:?}");
     assert_eq!(action(&report, "add", "data/votes").calls, 1);
     assert_eq!(action(&report, "add", "top").calls, 1);
-    assert!(action(&report, "find", "data/contracts").cache_hits > 0);
+    assert_eq!(action(&report, "find", "data/contracts").calls, 1);
     let commits = action(&report, "commit", "");
     assert_eq!(commits.calls, 3);
     assert!(commits.bytes_written > 1_000 && commits.sync_ms > 0.0, "{commits:?}");
@@ -101,12 +101,16 @@ fn prefixes_and_blocks_are_bounded_and_nothing_is_lost() {
         add(&*timings, &[b"top", number.to_string().as_bytes(), b"x", b"y"], 1_000 * (number + 1));
         timings.end_block(&format!("{number}"));
     }
+    let cost = Cost { node_hits: 2, page_hits: 1, page_misses: 4, ..Cost::default() };
+    timings.record(Operation::Find, &[b"top"], 5, &cost);
     // Too long to be told apart, and not of text.
     add(&*timings, &[&[7; 300], b"x"], 1);
     add(&*timings, &[b"top", &[0xff; 2]], 1);
     let report = timings.report();
-    assert_eq!(report.actions.iter().map(|it| it.calls).sum::<u64>(), 103);
-    assert_eq!(report.actions.len(), 5, "{report:#?}");
+    assert_eq!(report.actions.iter().map(|it| it.calls).sum::<u64>(), 104);
+    assert_eq!(report.actions.len(), 6, "{report:#?}");
+    let find = action(&report, "find", "top");
+    assert_eq!((find.cache_hits, find.reads), (3, 4));
     assert_eq!(action(&report, "add", "top").calls, 1 + 97 + 1);
     assert_eq!(action(&report, "add", "").calls, 1);
     assert_eq!(action(&report, "add", "top/2/x").calls, 1);

@@ -91,7 +91,7 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
     let mut trace = open(&arguments.file)?;
     let (mut to, mut rows) = (ToRows::default(), Vec::new());
     while let Some(call) = trace.next_call()? {
-        rows.extend(to.row(&call));
+        rows.extend(to.rows(&call));
     }
     let out = arguments.out.display().to_string();
     let failed = |error| Error::io("write", &out, error);
