@@ -26,9 +26,8 @@ fn every_command_is_in_a_transcript() {
     let mut all = BTreeSet::new();
     commands(&[], &mut all);
     let first = |command: &str| command.split(' ').next().unwrap_or_default().to_owned();
-    let known = |command: &String| {
-        WITHOUT.contains(&&*first(command)) || OF_TRACES.contains(&&**command)
-    };
+    let known =
+        |command: &String| WITHOUT.contains(&&*first(command)) || OF_TRACES.contains(&&**command);
     for command in all.iter().filter(|command| !known(command)) {
         assert!(
             typed.contains(&format!("\n$ varvite {command} ")),
