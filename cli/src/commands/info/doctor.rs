@@ -46,11 +46,14 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         .as_object()
         .is_some_and(|commands| commands.values().any(|command| command["exit_code"] == 3));
     let verdict = Verdict::sound(!damaged);
+    let text = serde_json::to_string_pretty(&report).expect("a report is plain data") + "\n";
     let Some(out) = &arguments.out else {
-        print::json(&report)?;
+        match format {
+            Format::Json => print::json(&report)?,
+            Format::Table => print::line(text.trim_end())?,
+        }
         return Ok(verdict);
     };
-    let text = serde_json::to_string_pretty(&report).expect("a report is plain data") + "\n";
     let name = out.display().to_string();
     let mut file = fs::File::create_new(out).map_err(|error| Error::io("write", &name, error))?;
     std::io::Write::write_all(&mut file, text.as_bytes())
