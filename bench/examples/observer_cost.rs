@@ -27,7 +27,7 @@ impl Observer for Sum {
         wall().as_nanos() as u64
     }
 
-    fn record(&self, _: Operation, _: &[Vec<u8>], duration_ns: u64, _: &Cost) {
+    fn record(&self, _: Operation, _: &[&[u8]], duration_ns: u64, _: &Cost) {
         self.0.fetch_add(duration_ns, Ordering::Relaxed);
     }
 }

@@ -57,6 +57,7 @@ enum Command {
     #[command(subcommand)]
     Trace(trace::Command),
     Check(check::Arguments),
+    Doctor(info::doctor::Arguments),
     Scrub(scrub::Arguments),
     Backup(backup::Arguments),
     Repair(repair::Arguments),
@@ -86,6 +87,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Inspect(arguments) => inspect::run(&arguments, format),
         Command::Trace(command) => trace::run(&command, format),
         Command::Check(arguments) => check::run(&arguments, format),
+        Command::Doctor(arguments) => info::doctor::run(&arguments, format),
         Command::Scrub(arguments) => scrub::run(&arguments, format),
         Command::Backup(arguments) => backup::run(&arguments, format),
         Command::Repair(arguments) => repair::run(&arguments, format),

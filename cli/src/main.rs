@@ -16,6 +16,7 @@ mod input;
 mod measure;
 mod print;
 mod progress;
+mod sight;
 mod store;
 mod text;
 mod threads;

@@ -67,15 +67,16 @@ mod prefetch;
 pub mod proof;
 pub mod sync;
 pub mod table;
+pub mod trace;
 
 pub use error::{Error, Kind, Result};
 pub use table::raw;
 pub use table::{
     BackedUp, Batch, Bytes, Compression, Cursor, Executor, Follower, KeyBounds, Keys, LoadOrder,
-    Loader, Log, Lookups, MergeOperator, Observer, OpenSnapshot, OpenTable, Operation, Range,
-    Session, SessionOptions, SessionStats, Snapshot, SnapshotContent, SnapshotInfo, Table,
-    TableOptions, TableStats, Tables, Transaction, Transferred, Value, ValueWriter, Values, Verify,
-    View, Views,
+    Loader, Log, Lookups, MergeOperator, Observed, Observer, OpenSnapshot, OpenTable, Operation,
+    OperationCost, Range, Session, SessionOptions, SessionStats, Snapshot, SnapshotContent,
+    SnapshotInfo, Table, TableOptions, TableStats, Tables, Transaction, Transferred, Value,
+    ValueWriter, Values, Verify, View, Views,
 };
 
 /// The examples of the README and of the guide compile and run with the tests.

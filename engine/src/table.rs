@@ -28,8 +28,8 @@ pub use session::{
     Transaction, Transferred, Views,
 };
 pub use shared::{
-    Compression, Executor, FilterStats, Log, Lookups, Observer, OpenSnapshot, Operation,
-    SessionOptions, SessionStats, TableOptions, Verify,
+    Compression, Executor, FilterStats, Log, Lookups, Observed, Observer, OpenSnapshot, Operation,
+    OperationCost, SessionOptions, SessionStats, TableOptions, Verify,
 };
 pub use tools::{check, inspect, raw, repair, scrub};
 pub use write::Table;

@@ -18,6 +18,9 @@ pub mod operations;
 pub mod proof_bytes;
 #[path = "../../engine/tests/it/store_files.rs"]
 pub mod store_files;
+#[path = "../../engine/tests/it/trace_bytes.rs"]
+#[allow(dead_code)]
+pub mod trace_bytes;
 
 #[path = "../../engine/tests/it/context_machine"]
 #[allow(dead_code)]

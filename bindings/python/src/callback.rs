@@ -204,7 +204,7 @@ impl context::Observer for ContextObserver {
     fn record(
         &self,
         operation: context::Operation,
-        prefix: &[Vec<u8>],
+        prefix: &[&[u8]],
         duration_ns: u64,
         from: &context::Cost,
     ) {

@@ -1,5 +1,7 @@
 //! `varvite info`: what a folder is.
 
+pub mod doctor;
+
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

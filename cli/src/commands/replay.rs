@@ -1,6 +1,6 @@
 //! `varvite replay`: real histories, applied to a store and checked.
 
-mod blocks;
+pub mod blocks;
 mod cardano;
 mod tezos_json;
 

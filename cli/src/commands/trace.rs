@@ -1,42 +1,54 @@
-//! `varvite trace`: what Irmin's benchmarks recorded.
+//! `varvite trace`: calls that were recorded, of varvite and of Irmin's benchmarks.
 
-use std::path::PathBuf;
+mod convert;
+mod replay;
+mod report;
+mod show;
 
-use clap::{Args, Subcommand};
-use varvite::Error;
-use varvite::irmin_pack::trace;
+use std::path::Path;
 
-use super::inspect;
-use crate::advice::CHECK;
+use clap::Subcommand;
+use varvite::Result;
+use varvite::disk::os::OsDisk;
+use varvite::trace::Trace;
+
 use crate::exit::Outcome;
-use crate::input;
 use crate::print::Format;
 
-/// Look into a trace that Irmin's benchmarks recorded
+/// Look into traces of calls, replay them, sum them up, lay them beside each other
+///
+/// `replay blocks`, `replay cardano` and `bench context` record them with --trace, a program with
+/// `varvite::trace::Recorder`. The guide is docs/guide/traces.md.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List its rows, and count them by kind
-    Show(Show),
-}
-
-#[derive(Debug, Args)]
-pub struct Show {
-    /// The trace: of actions or of statistics
-    file: PathBuf,
-    /// Rows to list at most; all are counted
-    #[arg(long, default_value_t = 1000)]
-    limit: usize,
+    /// List the rows of a trace of Irmin's benchmarks, and count them by kind
+    Show(show::Show),
+    /// Say what a trace has: calls by action, frames, and whether it was cut
+    Info(report::Info),
+    /// Run a trace's calls on a store, and compare every answer
+    Replay(Box<replay::Arguments>),
+    /// Sum a trace up: rates, latencies by action and prefix, blocks over time
+    Summary(report::Summary),
+    /// Lay two to eight traces beside each other, and list what got worse against the first
+    Compare(report::Compare),
+    /// Turn a trace of Irmin's benchmarks into one of varvite, or one of varvite into Irmin's
+    Convert(convert::Convert),
 }
 
 pub fn run(command: &Command, format: Format) -> Outcome {
-    let Command::Show(arguments) = command;
-    let name = arguments.file.display().to_string();
-    let bytes = input::read(&arguments.file, &name)?;
-    let described = trace::describe(&name, &bytes, arguments.limit).map_err(|error| {
-        // A trace is no file of a store.
-        let advice = format!("run {CHECK} and restore it from a snapshot or another copy");
-        let fitting = "give a trace that Irmin's benchmarks recorded, or record it again";
-        Error::new(error.kind(), error.detail().replace(&advice, fitting))
-    });
-    inspect::show(&described?, format)
+    match command {
+        Command::Show(arguments) => show::run(arguments, format),
+        Command::Info(arguments) => report::info(arguments, format),
+        Command::Replay(arguments) => replay::run(arguments, format),
+        Command::Summary(arguments) => report::summary(arguments, format),
+        Command::Compare(arguments) => report::compare(arguments, format),
+        Command::Convert(arguments) => convert::run(arguments, format),
+    }
+}
+
+/// Opens the trace in `file`.
+fn open(file: &Path) -> Result<Trace> {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    Trace::open(&*OsDisk::new(folder)?, &name)
 }

@@ -33,7 +33,7 @@ impl Observer for Checkpoints {
         0
     }
 
-    fn record(&self, operation: Operation, _: &[Vec<u8>], _: u64, _: &Cost) {
+    fn record(&self, operation: Operation, _: &[&[u8]], _: u64, _: &Cost) {
         self.0.fetch_add(u64::from(operation == Operation::Checkpoint), Ordering::Relaxed);
     }
 }

@@ -49,6 +49,7 @@ mod store;
 /// Commands that messages name.
 mod suggestions;
 /// What is typed, and what comes back, word for word.
+mod traces;
 mod transcripts;
 /// Loads into what is there, merges, views, tables with a host's operator.
 mod verbs;

@@ -6,10 +6,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::hash::Hash;
 use crate::sync::{AtomicU64, Ordering};
 
-/// How many first steps of a path an observer gets.
-pub const PREFIX_STEPS: usize = 3;
+/// How many first steps of a path an observer gets at most.
+pub const PREFIX_STEPS: usize = 6;
 
 /// What an [`Observer`] is told about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,7 +107,7 @@ pub struct Cost {
 ///     fn now_ns(&self) -> u64 {
 ///         self.0.elapsed().as_nanos() as u64
 ///     }
-///     fn record(&self, operation: Operation, _: &[Vec<u8>], duration_ns: u64, _: &Cost) {
+///     fn record(&self, operation: Operation, _: &[&[u8]], duration_ns: u64, _: &Cost) {
 ///         let mut slowest = self.1.lock().unwrap();
 ///         if duration_ns >= slowest.0 {
 ///             *slowest = (duration_ns, Some(operation));
@@ -129,7 +130,13 @@ pub trait Observer: Send + Sync {
 
     /// `operation` took `duration_ns` and `cost`. `prefix` has the first [`PREFIX_STEPS`] steps of the
     /// path, as given to the tree that was asked; none for operations of a store, save a branch's name.
-    fn record(&self, operation: Operation, prefix: &[Vec<u8>], duration_ns: u64, cost: &Cost);
+    fn record(&self, operation: Operation, prefix: &[&[u8]], duration_ns: u64, cost: &Cost);
+
+    /// The store has `commit`, of which [`Operation::Commit`] is told next: a name for what was told
+    /// since the commit before.
+    fn committed(&self, commit: &Hash) {
+        let _ = commit;
+    }
 }
 
 /// An observer and what is counted for it.
@@ -169,6 +176,10 @@ impl Meter {
         self.observer.now_ns()
     }
 
+    pub(crate) fn committed(&self, commit: &Hash) {
+        self.observer.committed(commit);
+    }
+
     fn cost(&self) -> Cost {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Cost {
@@ -196,32 +207,35 @@ pub(crate) fn count(
 }
 
 /// An operation under way; the observer is told when it is dropped.
-pub(crate) struct Span {
+pub(crate) struct Span<'a> {
     meter: Arc<Meter>,
     operation: Operation,
-    prefix: Vec<Vec<u8>>,
+    /// The first steps of the path, of which `steps` are there.
+    prefix: [&'a [u8]; PREFIX_STEPS],
+    steps: usize,
     start_ns: u64,
     before: Cost,
 }
 
-impl Span {
+impl<'a> Span<'a> {
     #[inline]
     pub(crate) fn begin<S: AsRef<[u8]>>(
         meter: Option<&Arc<Meter>>,
         operation: Operation,
-        path: &[S],
-    ) -> Option<Span> {
-        meter.map(|meter| Span {
-            prefix: path.iter().take(PREFIX_STEPS).map(|step| step.as_ref().to_vec()).collect(),
-            start_ns: meter.now_ns(),
-            before: meter.cost(),
-            meter: Arc::clone(meter),
-            operation,
+        path: &'a [S],
+    ) -> Option<Span<'a>> {
+        meter.map(|meter| {
+            let mut prefix: [&[u8]; PREFIX_STEPS] = [&[]; PREFIX_STEPS];
+            prefix.iter_mut().zip(path).for_each(|(to, step)| *to = step.as_ref());
+            let steps = path.len().min(PREFIX_STEPS);
+            let meter = Arc::clone(meter);
+            let (before, start_ns) = (meter.cost(), meter.now_ns());
+            Span { meter, operation, prefix, steps, start_ns, before }
         })
     }
 }
 
-impl Drop for Span {
+impl Drop for Span<'_> {
     fn drop(&mut self) {
         let duration_ns = self.meter.now_ns().saturating_sub(self.start_ns);
         let (after, before) = (self.meter.cost(), &self.before);
@@ -234,6 +248,7 @@ impl Drop for Span {
             page_misses: after.page_misses - before.page_misses,
             sync_ns: after.sync_ns - before.sync_ns,
         };
-        self.meter.observer.record(self.operation, &self.prefix, duration_ns, &cost);
+        let prefix = &self.prefix[..self.steps];
+        self.meter.observer.record(self.operation, prefix, duration_ns, &cost);
     }
 }

@@ -9,6 +9,7 @@ use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
+use crate::trace::Recorder;
 
 /// Which objects a store finds by their hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -80,6 +81,8 @@ pub struct Options {
     pub tree_bytes: u64,
     /// Is told of every operation, if given.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Writes down every call, if given.
+    pub recorder: Option<Arc<Recorder>>,
     /// A chunk longer than this is followed by another; at most 2^40. Collection and archives take whole
     /// chunks.
     pub chunk_bytes: u64,
@@ -127,6 +130,7 @@ impl Default for Options {
             cache: None,
             tree_bytes: 128 << 20,
             observer: None,
+            recorder: None,
             chunk_bytes: 16 << 20,
             lower: None,
             max_open_files: None,
@@ -149,6 +153,7 @@ impl fmt::Debug for Options {
             .field("cache", &self.cache.is_some())
             .field("tree_bytes", &self.tree_bytes)
             .field("observer", &self.observer.is_some())
+            .field("recorder", &self.recorder)
             .field("chunk_bytes", &self.chunk_bytes)
             .field("lower", &self.lower.as_ref().map(|disk| disk.root()))
             .field("max_open_files", &self.max_open_files)

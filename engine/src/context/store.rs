@@ -41,6 +41,7 @@ use crate::disk::memory::MemoryDisk;
 use crate::disk::{Disk, entropy};
 use crate::error::{Error, Kind, Result};
 use crate::sync::{Mutex, MutexGuard, lock};
+use crate::trace::{self, Action, Answer, Digest};
 
 pub use ancestors::Limits;
 pub use check::{Checked, FAULTS_MAX};
@@ -229,14 +230,17 @@ impl Store {
     }
 
     /// Begins an operation of which the observer is told, if there is one.
-    fn span(&self, operation: Operation) -> Option<Span> {
+    fn span(&self, operation: Operation) -> Option<Span<'static>> {
         Span::begin::<&[u8]>(self.pack.meter(), operation, &[])
     }
 
     /// An empty working tree of this store. Other than [`Tree::empty`] it spills to the pack what is
     /// more than [`Options::tree_bytes`], and its observer is the store's.
     pub fn empty_tree(&self) -> Tree {
-        Tree::stored(self.configuration(), self.load_from(), Slot::empty_directory())
+        let tree = Tree::stored(self.configuration(), self.load_from(), Slot::empty_directory());
+        let recorder = self.options.recorder.as_ref();
+        Tree::recorded_as_new(recorder, Action::EmptyTree, None, || Ok(tree))
+            .expect("there is nothing that can fail")
     }
 
     fn load_from(&self) -> Arc<dyn Load> {
@@ -254,6 +258,18 @@ impl Store {
     /// Whether a commit with this hash is here. Mostly a lookup in memory; at most one page of each
     /// level of the index is read.
     pub fn exists(&self, commit: &Hash) -> Result<bool> {
+        let recorder = self.options.recorder.as_ref();
+        let answer = |there: &bool| Answer::Flag(*there);
+        trace::store_call(
+            recorder,
+            Action::Exists,
+            |to| to.hash(commit),
+            answer,
+            || self.has(commit),
+        )
+    }
+
+    fn has(&self, commit: &Hash) -> Result<bool> {
         let _span = self.span(Operation::Exists);
         match &self.history {
             Some(history) => history.exists(commit),
@@ -447,6 +463,11 @@ impl Store {
 
     /// The tree of a commit, loaded as it is looked at. One read. `Missing` for an unknown commit.
     pub fn checkout(&self, commit: &Hash) -> Result<Tree> {
+        let recorder = self.options.recorder.as_ref();
+        Tree::recorded_as_new(recorder, Action::Checkout, Some(commit), || self.tree_of(commit))
+    }
+
+    fn tree_of(&self, commit: &Hash) -> Result<Tree> {
         let _span = self.span(Operation::Checkout);
         let root = match &self.history {
             Some(history) => history.root(commit)?,
@@ -457,6 +478,18 @@ impl Store {
 
     /// What a commit says. Two reads. `Missing` for an unknown commit.
     pub fn commit_info(&self, commit: &Hash) -> Result<Commit> {
+        let recorder = self.options.recorder.as_ref();
+        let answer = |info: &Commit| trace::found(Some(&info.tree));
+        trace::store_call(
+            recorder,
+            Action::CommitInfo,
+            |to| to.hash(commit),
+            answer,
+            || self.info_of(commit),
+        )
+    }
+
+    fn info_of(&self, commit: &Hash) -> Result<Commit> {
         let _span = self.span(Operation::Log);
         if let Some(history) = &self.history {
             return history.commit_info(commit);
@@ -486,6 +519,20 @@ impl Store {
 
     /// The commits of the store, newest first; at most `limit`. One read each.
     pub fn log(&self, limit: usize) -> Result<Vec<Hash>> {
+        let recorder = self.options.recorder.as_ref();
+        let answer = |all: &Vec<Hash>| {
+            Answer::Digest(Some(Digest::of_all(all.iter().map(|it| Some(&it[..])))))
+        };
+        trace::store_call(
+            recorder,
+            Action::Log,
+            |to| to.number(limit as u64),
+            answer,
+            || self.newest(limit),
+        )
+    }
+
+    fn newest(&self, limit: usize) -> Result<Vec<Hash>> {
         let _span = self.span(Operation::Log);
         if let Some(history) = &self.history {
             return history.log(limit);

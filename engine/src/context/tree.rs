@@ -10,6 +10,7 @@ mod diff;
 mod fold;
 mod memory;
 mod merge;
+mod recorded;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use super::pieces::directory::Directories;
 use super::pieces::entry;
 use super::pieces::node::{Load, Node, Slot};
 use crate::error::{Error, Result};
+use crate::trace::{self, Action, Answer, Traced};
 
 /// The longest name of a child in bytes.
 pub const NAME_MAX: usize = 1 << 16;
@@ -65,6 +67,8 @@ pub struct Tree {
     root: Slot,
     /// About how many bytes became live since the tree was last written out.
     live_bytes: u64,
+    /// What a recorder knows it by.
+    traced: Option<Traced>,
 }
 
 impl fmt::Debug for Tree {
@@ -82,18 +86,24 @@ impl Tree {
     /// The empty tree.
     #[must_use]
     pub fn empty(configuration: Configuration) -> Tree {
-        Tree { configuration, load: None, root: Slot::empty_directory(), live_bytes: 0 }
+        Tree {
+            configuration,
+            load: None,
+            root: Slot::empty_directory(),
+            live_bytes: 0,
+            traced: None,
+        }
     }
 
     /// A tree that is one value.
     #[must_use]
     pub fn of_value(configuration: Configuration, value: &[u8]) -> Tree {
-        Tree { configuration, load: None, root: Slot::value(value), live_bytes: 0 }
+        Tree { configuration, load: None, root: Slot::value(value), live_bytes: 0, traced: None }
     }
 
     /// The tree at a place of a pack.
     pub(crate) fn stored(configuration: Configuration, load: Arc<dyn Load>, root: Slot) -> Tree {
-        Tree { configuration, load: Some(load), root, live_bytes: 0 }
+        Tree { configuration, load: Some(load), root, live_bytes: 0, traced: None }
     }
 
     pub(crate) fn root(&self) -> &Slot {
@@ -120,7 +130,13 @@ impl Tree {
     }
 
     fn at(&self, root: Slot) -> Tree {
-        Tree { configuration: self.configuration, load: self.load.clone(), root, live_bytes: 0 }
+        Tree {
+            configuration: self.configuration,
+            load: self.load.clone(),
+            root,
+            live_bytes: 0,
+            traced: None,
+        }
     }
 
     /// The directory in `slot`, unless it is a value.
@@ -196,29 +212,55 @@ impl Tree {
     ///
     /// Reads at most one object per piece of each directory on the path that no cache holds.
     pub fn find<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Vec<u8>>> {
-        let _span = self.span(Operation::Find, path);
-        match self.slot(path)? {
-            Some(slot) => self.bytes(&slot),
-            None => Ok(None),
-        }
+        trace::call(
+            self.traced.as_ref(),
+            Action::Find,
+            |to| to.path(path),
+            |found: &Option<Vec<u8>>| trace::found(found.as_deref()),
+            || {
+                let _span = self.span(Operation::Find, path);
+                match self.slot(path)? {
+                    Some(slot) => self.bytes(&slot),
+                    None => Ok(None),
+                }
+            },
+        )
     }
 
     /// Whether a value is at `path`. Never reads the value.
     pub fn mem<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<bool> {
-        let _span = self.span(Operation::Mem, path);
-        Ok(self.slot(path)?.is_some_and(|slot| slot.is_value()))
+        trace::call(
+            self.traced.as_ref(),
+            Action::Mem,
+            |to| to.path(path),
+            |found| Answer::Flag(*found),
+            || {
+                let _span = self.span(Operation::Mem, path);
+                Ok(self.slot(path)?.is_some_and(|slot| slot.is_value()))
+            },
+        )
     }
 
     /// Whether anything is at `path`, a value or a directory.
     pub fn mem_tree<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<bool> {
-        let _span = self.span(Operation::MemTree, path);
-        Ok(self.slot(path)?.is_some())
+        trace::call(
+            self.traced.as_ref(),
+            Action::MemTree,
+            |to| to.path(path),
+            |found| Answer::Flag(*found),
+            || {
+                let _span = self.span(Operation::MemTree, path);
+                Ok(self.slot(path)?.is_some())
+            },
+        )
     }
 
     /// What is at `path`, as a tree of its own; the whole for the empty path.
     pub fn find_tree<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Tree>> {
-        let _span = self.span(Operation::FindTree, path);
-        Ok(self.slot(path)?.map(|slot| self.at(slot)))
+        recorded::found_tree(self.traced.as_ref(), path, || {
+            let _span = self.span(Operation::FindTree, path);
+            Ok(self.slot(path)?.map(|slot| self.at(slot)))
+        })
     }
 
     /// Whether this is a value or a directory.
@@ -238,11 +280,19 @@ impl Tree {
 
     /// How many children the directory at `path` has; 0 for a value or nothing. Reads no child.
     pub fn length<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<u64> {
-        let _span = self.span(Operation::Length, path);
-        match self.slot(path)? {
-            Some(slot) => Ok(self.open(&slot)?.map_or(0, |node| node.count())),
-            None => Ok(0),
-        }
+        trace::call(
+            self.traced.as_ref(),
+            Action::Length,
+            |to| to.path(path),
+            |length| Answer::Number(*length),
+            || {
+                let _span = self.span(Operation::Length, path);
+                match self.slot(path)? {
+                    Some(slot) => Ok(self.open(&slot)?.map_or(0, |node| node.count())),
+                    None => Ok(0),
+                }
+            },
+        )
     }
 
     /// Up to `length` children of the directory at `path` after the first `offset`, in stored order:
@@ -254,15 +304,28 @@ impl Tree {
         offset: u64,
         length: u64,
     ) -> Result<Vec<(Vec<u8>, Tree)>> {
-        let _span = self.span(Operation::List, path);
-        let Some(mut slot) = self.slot(path)? else { return Ok(Vec::new()) };
-        if self.directories().settles_late() {
-            self.directories().settle(&mut slot)?;
-        }
-        let Some(node) = self.open(&slot)? else { return Ok(Vec::new()) };
-        let mut page = Vec::new();
-        self.directories().page(&node, &mut offset.clone(), &mut length.clone(), &mut page)?;
-        Ok(page.into_iter().map(|(name, slot)| (name, self.at(slot))).collect())
+        trace::call(
+            self.traced.as_ref(),
+            Action::List,
+            |to| to.path(path).number(offset).number(length),
+            |page: &Vec<_>| recorded::listed(page),
+            || {
+                let _span = self.span(Operation::List, path);
+                let Some(mut slot) = self.slot(path)? else { return Ok(Vec::new()) };
+                if self.directories().settles_late() {
+                    self.directories().settle(&mut slot)?;
+                }
+                let Some(node) = self.open(&slot)? else { return Ok(Vec::new()) };
+                let mut page = Vec::new();
+                self.directories().page(
+                    &node,
+                    &mut offset.clone(),
+                    &mut length.clone(),
+                    &mut page,
+                )?;
+                Ok(page.into_iter().map(|(name, slot)| (name, self.at(slot))).collect())
+            },
+        )
     }
 
     /// Binds `value` at `path`. A directory there is replaced, and so is a value on the way, by a
@@ -270,6 +333,19 @@ impl Tree {
     /// [`NAME_MAX`], the value longer than [`VALUE_MAX`], or the directory cannot represent the name;
     /// then nothing is changed.
     pub fn add<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
+        let begun = trace::begin(self.traced.as_ref());
+        let outcome = self.add_value(path, value);
+        trace::end(
+            self.traced.as_ref(),
+            begun,
+            Action::Add,
+            |to| to.path(path).bytes(value),
+            &outcome,
+        );
+        outcome
+    }
+
+    fn add_value<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
         let _span = self.span(Operation::Add, path);
         check_value(path, value.len())?;
         let (known, slot) = self.walk(path)?;
@@ -285,10 +361,22 @@ impl Tree {
     /// another store is copied, because its offsets mean nothing here; of one of another handle of this
     /// store only what this handle has not, for one look at each piece where the two meet.
     pub fn add_tree<S: AsRef<[u8]>>(&mut self, path: &[S], tree: &Tree) -> Result<()> {
+        let Some(traced) = &self.traced else { return self.bind(path, tree) };
+        let given = tree.beside(traced)?;
+        let other = given.as_ref().map_or_else(|| tree.handle(), Traced::handle);
+        let begun = trace::begin(self.traced.as_ref());
+        let outcome = self.bind(path, tree);
+        let action = Action::AddTree;
+        let traced = self.traced.as_ref();
+        trace::end(traced, begun, action, |to| to.path(path).handle(other), &outcome);
+        outcome
+    }
+
+    fn bind<S: AsRef<[u8]>>(&mut self, path: &[S], tree: &Tree) -> Result<()> {
         let _span = self.span(Operation::AddTree, path);
         self.same_configuration(tree)?;
         if tree.is_empty()? {
-            return self.remove(path);
+            return self.remove_at(path);
         }
         let mut live_bytes = tree.live_bytes;
         let root = match (&self.load, &tree.load) {
@@ -324,6 +412,13 @@ impl Tree {
 
     /// Removes what is at `path`, and the directories above that become empty with it.
     pub fn remove<S: AsRef<[u8]>>(&mut self, path: &[S]) -> Result<()> {
+        let begun = trace::begin(self.traced.as_ref());
+        let outcome = self.remove_at(path);
+        trace::end(self.traced.as_ref(), begun, Action::Remove, |to| to.path(path), &outcome);
+        outcome
+    }
+
+    fn remove_at<S: AsRef<[u8]>>(&mut self, path: &[S]) -> Result<()> {
         let _span = self.span(Operation::Remove, path);
         let mut slot = self.root.clone();
         let mut keep = None;
@@ -356,7 +451,7 @@ impl Tree {
         &mut self,
         action: impl FnOnce(&Directories<'_>, &mut Slot) -> Result<()>,
     ) -> Result<()> {
-        let Tree { configuration, load, root, live_bytes } = self;
+        let Tree { configuration, load, root, live_bytes, .. } = self;
         let counted = load.as_deref().map(Counted::new);
         let load = counted.as_ref().map(|counted| counted as &dyn Load);
         let outcome = action(&Directories { configuration: *configuration, load }, root);
@@ -413,6 +508,11 @@ impl Tree {
     /// The hash: that of the value, or of the directory as Tezos defines it. Hashes what changed
     /// since the last call, and reads the hashes of its stored siblings.
     pub fn hash(&self) -> Result<Hash> {
+        let answer = |hash: &Hash| Answer::Hash(*hash);
+        trace::call(self.traced.as_ref(), Action::Hash, |to| to, answer, || self.root_hash())
+    }
+
+    fn root_hash(&self) -> Result<Hash> {
         let _span = self.span::<&[u8]>(Operation::Hash, &[]);
         match &self.root {
             Slot::Node(_) if self.directories().settles_late() => {

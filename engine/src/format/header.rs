@@ -35,12 +35,14 @@ pub enum FileKind {
     Sparse,
     /// `b'X'`: one commit of a context, to be imported elsewhere.
     ContextSnapshot,
+    /// `b'T'`: calls of a host, to be replayed.
+    Trace,
 }
 
 impl FileKind {
     /// Every kind with its letter, its name, the version that this release writes, and the oldest that it
     /// reads.
-    pub const ALL: [(FileKind, u8, &'static str, u16, u16); 10] = [
+    pub const ALL: [(FileKind, u8, &'static str, u16, u16); 11] = [
         (FileKind::Session, b'S', "session", 2, 2),
         (FileKind::Segment, b'R', "segment", 4, 2),
         (FileKind::Blob, b'B', "blob", 2, 2),
@@ -51,6 +53,7 @@ impl FileKind {
         (FileKind::Checkpoint, b'K', "checkpoint", 3, 2),
         (FileKind::Sparse, b'H', "sparse", 1, 1),
         (FileKind::ContextSnapshot, b'X', "context snapshot", 1, 1),
+        (FileKind::Trace, b'T', "trace", 1, 1),
     ];
 
     fn row(self) -> (FileKind, u8, &'static str, u16, u16) {

@@ -6,6 +6,7 @@
 
 mod counters;
 mod held_lock;
+mod observing;
 mod options;
 pub mod paths;
 mod pins;
@@ -13,9 +14,10 @@ mod segment_store;
 mod unsynced;
 
 pub use counters::{FilterStats, LookupCounts, Purpose, SessionStats};
+pub use observing::Named;
 pub use options::{
-    BLOB_MIN_BYTES_MAX, Compression, Executor, Log, Lookups, Observer, OpenSnapshot, Operation,
-    SEGMENT_BYTES, SessionOptions, TableOptions, Verify,
+    BLOB_MIN_BYTES_MAX, Compression, Executor, Log, Lookups, Observed, Observer, OpenSnapshot,
+    Operation, OperationCost, SEGMENT_BYTES, SessionOptions, TableOptions, Verify,
 };
 pub use paths::tell_doubt;
 pub use pins::{Files, PinnedFiles, Pins};

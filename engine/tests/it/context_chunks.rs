@@ -480,7 +480,7 @@ impl Observer for Spills {
         0
     }
 
-    fn record(&self, operation: Operation, _: &[Vec<u8>], _: u64, _: &Cost) {
+    fn record(&self, operation: Operation, _: &[&[u8]], _: u64, _: &Cost) {
         let is_branch = operation == Operation::Branch;
         let Some(mut tree) = is_branch.then(|| self.0.lock().unwrap().take()).flatten() else {
             return;

@@ -23,8 +23,9 @@ impl Observer for Notes {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn record(&self, operation: Operation, prefix: &[Vec<u8>], duration_ns: u64, cost: &Cost) {
-        self.1.lock().unwrap().push((operation, prefix.to_vec(), duration_ns, *cost));
+    fn record(&self, operation: Operation, prefix: &[&[u8]], duration_ns: u64, cost: &Cost) {
+        let prefix = prefix.iter().map(|step| step.to_vec()).collect();
+        self.1.lock().unwrap().push((operation, prefix, duration_ns, *cost));
     }
 }
 
@@ -51,9 +52,11 @@ fn every_operation_is_told_with_its_cost() {
     let path = ["data", "contracts", "index", "long"];
     tree.add(&path, &[7; 100]).unwrap();
     let (operation, prefix, duration_ns, cost) = notes.one();
-    assert_eq!((operation, prefix.len(), cost), (Operation::Add, PREFIX_STEPS, Cost::default()));
+    assert_eq!((operation, prefix.len(), cost), (Operation::Add, 4, Cost::default()));
     assert_eq!(prefix[2], b"index");
     assert!(duration_ns > 0);
+    assert!(!tree.mem(&["a"; PREFIX_STEPS + 3]).unwrap());
+    assert_eq!(notes.one().1.len(), PREFIX_STEPS);
     let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
     let commit = notes.take().pop().unwrap();
     assert_eq!(commit.0, Operation::Commit);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::random::Random;
-use crate::{context_files, golden, irmin_files, log_files, proof_bytes, store_files};
+use crate::{context_files, golden, irmin_files, log_files, proof_bytes, store_files, trace_bytes};
 
 /// Targets whose bytes are steps or accesses: any will do.
 const STEPS: [&str; 3] = ["operations", "context_operations", "proof_function"];
@@ -23,6 +23,7 @@ fn seeds() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
         seeds.insert(name, vec![irmin_files::seed(name, file)]);
     }
     seeds.insert("proof", proof_bytes::tests::seeds());
+    seeds.insert("trace", vec![trace_bytes::recorded()]);
     let mut random = Random::new(5);
     for name in STEPS {
         seeds.insert(name, (1..20).map(|number| random.bytes(number * 8)).collect());

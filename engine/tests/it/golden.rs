@@ -587,6 +587,7 @@ fn documents_show_the_golden_files() {
         "hash-index",
         "log",
         "checkpoint",
+        "trace",
         "irmin-pack",
     ];
     for noun in nouns {
@@ -614,7 +615,7 @@ fn documents_show_the_golden_files() {
             shown.push(name.to_owned());
         }
     }
-    assert_eq!(shown.len(), 31, "{shown:?}");
+    assert_eq!(shown.len(), 32, "{shown:?}");
 }
 
 /// Files of the version before, whose headers have unmasked checksums.

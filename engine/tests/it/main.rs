@@ -94,9 +94,12 @@ mod snapshot_retry; // snapshots saved or deleted by a process that was killed, 
 mod space; // how much disk a table takes over what is alive
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets
 mod story; // a fixed workload that touches every operation
-mod table_machine; // random steps on a session and on its model
+mod table_machine;
+mod table_observer; // random steps on a session and on its model
 mod thread_bounds; // what threads may share, at compile time
 mod threads; // readers beside a writer, its merges and helpers; every stop of the disk; closing
+mod trace_bytes; // traces: golden file, cuts, mutations; the body of a fuzz target
+mod traces; // what is recorded of both faces
 mod transactions; // tables that threads share, and updates that read what they wrote
 mod transfer; // exports and imports: crashes, faults and damage on the way
 mod unions; // unions of tables: content, refusals, space, and that no work is lost

@@ -248,7 +248,7 @@ impl Observer for HostObserver {
         inner_callback(|| unsafe { (self.now_ns)(user) })
     }
 
-    fn record(&self, operation: Operation, prefix: &[Vec<u8>], duration_ns: u64, cost: &Cost) {
+    fn record(&self, operation: Operation, prefix: &[&[u8]], duration_ns: u64, cost: &Cost) {
         let prefix: Vec<_> = prefix.iter().map(|it| view(it)).collect();
         let cost = varvite_cost {
             bytes_read: cost.bytes_read,

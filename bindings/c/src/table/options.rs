@@ -143,6 +143,7 @@ pub(crate) fn session_options(
         log_file_bytes: given.log_file_bytes,
         executor: host.executor()?,
         observer: host.observer()?,
+        recorder: None,
     })
 }
 

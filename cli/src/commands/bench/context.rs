@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 use varvite::context::hash::{self, Hash};
-use varvite::context::{CommitInfo, Options, Store, Tree};
+use varvite::context::{CommitInfo, Observer, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -20,6 +20,7 @@ use self::collecting::{Collected, Collector};
 use crate::exit::{Outcome, Verdict};
 use crate::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes, thread_cpu_ns};
 use crate::print::{self, Format};
+use crate::sight;
 use crate::store::folder::temporary;
 use crate::workload::context_bench::{Mix, Workload};
 
@@ -74,6 +75,8 @@ pub struct Arguments {
     /// Let a reader look at the newest commit and at old ones meanwhile, twenty times a second
     #[arg(long, requires = "collect_every", conflicts_with = "memory")]
     reader: bool,
+    #[command(flatten)]
+    sight: sight::Flags,
 }
 
 /// What came out.
@@ -103,6 +106,9 @@ pub struct Report {
     pub reader_finds_per_second: f64,
     /// Finds that should have found something.
     pub missing: u64,
+    /// Of every action of the blocks, with --timings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<varvite_sight::Report>,
     /// Of collections, if there were any.
     #[serde(flatten)]
     collected: Option<Collected>,
@@ -139,6 +145,7 @@ pub fn small(folder: &Path) -> Result<Report> {
         collect_every: None,
         keep: None,
         reader: false,
+        sight: sight::Flags::default(),
     };
     work(&arguments, Some(folder))
 }
@@ -155,7 +162,11 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
         Some(folder) => OsDisk::create(folder)?,
         None => MemoryDisk::seeded(1),
     };
+    let timings = arguments.sight.timings();
+    let mut tracing = sight::Tracing::to(arguments.sight.trace.as_deref())?;
     let options = Options {
+        recorder: tracing.recorder(),
+        observer: timings.clone().map(|it| it as Arc<dyn Observer>),
         objects_bytes: arguments.objects_mib << 20,
         hashes_bytes: arguments.hashes_mib << 20,
         pages_bytes: arguments.pages_mib << 20,
@@ -163,7 +174,9 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     };
     let mut store = Store::create(Arc::clone(&disk), options.clone())?;
     let mut collector = Collector::of(arguments, folder)?;
-    let (mut report, last, mut workload) = measure(arguments, &mut store, &mut collector)?;
+    let mut seen = Seen { timings: timings.as_deref(), tracing: &mut tracing };
+    let (mut report, last, mut workload) =
+        measure(arguments, &mut store, &mut collector, &mut seen)?;
     if let Some(collector) = &mut collector {
         collector.end(&mut store)?;
     }
@@ -189,6 +202,7 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     workload.find_any(&tree, READER_FINDS)?;
     report.reader_finds_per_second = READER_FINDS as f64 / start.elapsed().as_secs_f64();
     report.missing = workload.missing;
+    tracing.finish()?;
     Ok(report)
 }
 
@@ -209,10 +223,17 @@ fn simulate(count: u64, mix: Mix, next: &Workload, store: &Store, last: &Hash) -
     Ok(())
 }
 
+/// What is shown of the run.
+struct Seen<'a> {
+    timings: Option<&'a sight::Observed>,
+    tracing: &'a mut sight::Tracing,
+}
+
 fn measure(
     arguments: &Arguments,
     store: &mut Store,
     collector: &mut Option<Collector>,
+    seen: &mut Seen<'_>,
 ) -> Result<(Report, Hash, Workload)> {
     let mix = Mix {
         reads: arguments.reads,
@@ -235,6 +256,9 @@ fn measure(
     let (mut blocks, mut commits) = (Samples::default(), 0.0);
     let (before, writes) = (store.stats(), workload.writes);
     let (mut cpu, mut simulated_cpu) = (0, 0);
+    if let Some(timings) = seen.timings {
+        timings.reset();
+    }
     for _ in 0..arguments.blocks {
         let begin = thread_cpu_ns();
         simulate(arguments.simulate, mix, &workload, store, &last)?;
@@ -249,6 +273,7 @@ fn measure(
         commits += commit_start.elapsed().as_secs_f64();
         let (took, own) = (start.elapsed(), thread_cpu_ns() - simulated);
         blocks.push(took.as_nanos() as u64);
+        seen.tracing.tick();
         cpu += own;
         if let Some(collector) = collector {
             collector.after_block(store, own, took)?;
@@ -273,6 +298,7 @@ fn measure(
         syncs_per_commit: (after.syncs - before.syncs) as f64 / count,
         reader_finds_per_second: 0.0,
         missing: 0,
+        timings: seen.timings.map(sight::Observed::report),
         collected: None,
     };
     Ok((report, last, workload))
@@ -305,5 +331,6 @@ fn show(report: &Report, format: Format) -> std::io::Result<()> {
         ("finds that found nothing", report.missing.to_string()),
     ]);
     print::line(&table.to_string())?;
+    report.timings.as_ref().map_or(Ok(()), sight::show)?;
     report.collected.as_ref().map_or(Ok(()), Collected::show)
 }

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use varvite::Result;
 use varvite::context::hash::{self, Hash};
-use varvite::context::{CommitInfo, Index, Options, Store, Tree};
+use varvite::context::{CommitInfo, Index, Observer, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -18,6 +18,7 @@ use crate::exit::{Outcome, Verdict};
 use crate::input::read_text;
 use crate::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
+use crate::sight;
 use crate::workload::blocks::{Block, Blocks, Checksum, Expected, Operation, expectations};
 
 /// Which objects the store finds by hash.
@@ -47,6 +48,8 @@ pub struct Arguments {
     /// Close and reopen the store after every block
     #[arg(long)]
     cold: bool,
+    #[command(flatten)]
+    sight: sight::Flags,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,6 +66,9 @@ struct Report {
     peak_rss_bytes: u64,
     written_bytes: u64,
     disk_bytes: u64,
+    /// Of every action, with --timings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<varvite_sight::Report>,
 }
 
 /// A replay on its way.
@@ -85,7 +91,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Some(path) => expectations(&path.display().to_string(), &read_text(path)?)?,
         None => Vec::new(),
     };
+    let timings = arguments.sight.timings();
+    let mut tracing = sight::Tracing::to(arguments.sight.trace.as_deref())?;
     let options = Options {
+        recorder: tracing.recorder(),
+        observer: timings.clone().map(|it| it as Arc<dyn Observer>),
         index: match arguments.index {
             IndexKind::Minimal => Index::Minimal,
             IndexKind::Always => Index::Always,
@@ -124,6 +134,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         }
         let (start, cpu_start) = (Instant::now(), cpu_ns());
         let seconds = replay.block(&block)?;
+        tracing.tick();
         if block.measured {
             cpu += cpu_ns() - cpu_start;
             samples.push(start.elapsed().as_nanos() as u64);
@@ -141,6 +152,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let pack_bytes = store.stats().pack_bytes;
     replay.written_bytes += store.stats().written_bytes;
     store.close()?;
+    tracing.finish()?;
     let report = Report {
         blocks,
         resumed,
@@ -154,6 +166,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         peak_rss_bytes: peak_rss_bytes(),
         written_bytes: replay.written_bytes,
         disk_bytes: arguments.store.as_deref().map_or(pack_bytes, disk_bytes),
+        timings: timings.map(|it| it.report()),
     };
     show(&report, format)?;
     Ok(Verdict::found(report.mismatches == 0))
@@ -313,5 +326,6 @@ fn show(report: &Report, format: Format) -> std::io::Result<()> {
         ("written", print::bytes(report.written_bytes)),
         ("disk", print::bytes(report.disk_bytes)),
     ]);
-    print::line(&table.to_string())
+    print::line(&table.to_string())?;
+    report.timings.as_ref().map_or(Ok(()), sight::show)
 }

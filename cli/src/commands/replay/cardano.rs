@@ -7,19 +7,22 @@ mod rounds;
 
 use std::ops::Bound;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use varvite::{
-    Batch, Error, Kind, Result, Session, SnapshotContent, Table, TableOptions, Values, Verify,
+    Batch, Error, Kind, Observer, Result, Session, SessionOptions, SnapshotContent, Table,
+    TableOptions, Values, Verify,
 };
 
 use crate::exit::{Outcome, Verdict};
 use crate::flags::{CompressionKind, Tuning};
 use crate::print::{self, Format};
 use crate::progress::{Progress as Bar, Unit};
+use crate::sight;
 use crate::store::folder::temporary;
 use crate::store::tables;
 use crate::workload::cardano::{
@@ -65,6 +68,8 @@ pub struct Arguments {
     rounds: u64,
     #[command(flatten)]
     tuning: Tuning,
+    #[command(flatten)]
+    sight: sight::Flags,
 }
 
 /// What a replay found, by the names that programs rely on.
@@ -90,6 +95,9 @@ struct Report {
     peak_rss_bytes: u64,
     #[serde(flatten)]
     rounds: Option<rounds::Figures>,
+    /// Of every action, with --timings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<varvite_sight::Report>,
 }
 
 /// The table as a set of outputs.
@@ -99,6 +107,8 @@ struct Utxo {
     batch: Batch,
     salt: rounds::Salt,
     clock: rounds::Clock,
+    timings: Option<Arc<sight::Observed>>,
+    tracing: sight::Tracing,
 }
 
 impl UtxoSet for Utxo {
@@ -142,13 +152,19 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let kept = arguments.store.as_deref();
     let folder = kept.or(temporary.as_ref().map(tempfile::TempDir::path));
     let folder = folder.expect("either kept or temporary");
-    let session = tables::open_or_create(folder, arguments.tuning.options(folder)?)?;
+    let timings = arguments.sight.timings();
+    let observer = timings.clone().map(|it| it as Arc<dyn Observer>);
+    let tracing = sight::Tracing::to(arguments.sight.trace.as_deref())?;
+    let recorder = tracing.recorder();
+    let tuned = SessionOptions { observer, recorder, ..arguments.tuning.options(folder)? };
+    let session = tables::open_or_create(folder, tuned)?;
     let mut options = TableOptions::utxo();
     if let Some(kibibytes) = arguments.write_buffer_kib {
         options.write_buffer_bytes = kibibytes << 10;
     }
     options.compression = arguments.compression.into();
-    let (mut set, mut ledger) = begin(&session, options, &chain, genesis.clone())?;
+    let (mut set, mut ledger) = begin(&session, options, &chain, genesis.clone(), tracing)?;
+    set.timings.clone_from(&timings);
     let resumed = ledger.progress.blocks;
     apply_chain(arguments, &session, &chain, &mut ledger, &mut set)?;
     if arguments.store.is_some() && ledger.progress.blocks > resumed {
@@ -166,7 +182,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         rounds::add(&mut total, &ledger.progress);
     }
     let figures = (arguments.rounds > 1).then(|| set.clock.figures(arguments.rounds));
-    let report = sum_up(&total, &set.table, figures)?;
+    let mut report = sum_up(&total, &set.table, figures)?;
+    report.timings = timings.as_ref().map(|it| it.report());
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => {
@@ -175,10 +192,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             // The table's own figures leave out what its write buffers hold and a snapshot has saved.
             let disk = measure::disk_bytes(folder);
             show(&report, resumed, start.elapsed(), lookups, disk)?;
+            report.timings.as_ref().map_or(Ok(()), sight::show)?;
         }
     }
-    drop(set);
+    let Utxo { table, tracing, .. } = set;
+    drop(table);
     session.close()?;
+    tracing.finish()?;
     Ok(Verdict::found(sound))
 }
 
@@ -188,6 +208,7 @@ fn begin(
     new_table: TableOptions,
     chain: &Chain,
     genesis: Genesis,
+    tracing: sight::Tracing,
 ) -> Result<(Utxo, Ledger)> {
     let (table, progress) = match last_snapshot(session)? {
         None => {
@@ -216,7 +237,8 @@ fn begin(
     let fresh = progress.is_none();
     let ledger = Ledger::new(genesis, progress.unwrap_or_default());
     let (salt, clock) = (rounds::Salt::default(), rounds::Clock::default());
-    let mut set = Utxo { table, values: Values::default(), batch: Batch::new(), salt, clock };
+    let (values, batch) = (Values::default(), Batch::new());
+    let mut set = Utxo { table, values, batch, salt, clock, timings: None, tracing };
     if fresh {
         ledger.apply_genesis(&mut set)?;
     } else {
@@ -277,10 +299,15 @@ fn apply_chain(
         while let Some((block, end)) = chunk.block(offset)? {
             let place = Place { chunk: number, offset };
             let next = Place { chunk: number, offset: end };
+            set.tracing.mark(&format!("slot {}", block.header.slot));
+            set.tracing.tick();
             ledger.apply(&block, place, next, set).map_err(|failure| match failure {
                 Failure::Cbor(error) => chunk.unreadable(offset, &error),
                 Failure::Set(error) => error,
             })?;
+            if let Some(timings) = &set.timings {
+                timings.end_block(&ledger.progress.last_header_hash);
+            }
             done += end - offset;
             offset = end;
             bar.set(done);
@@ -353,6 +380,7 @@ fn sum_up(progress: &Progress, table: &Table, rounds: Option<rounds::Figures>) -
         cpu_seconds: cpu_ns as f64 / 1e9,
         peak_rss_bytes: measure::peak_rss_bytes(),
         rounds,
+        timings: None,
     })
 }
 

@@ -23,6 +23,7 @@ use crate::file::append::AppendFile;
 use crate::file::exclusive;
 use crate::file::replace;
 use crate::sync::lock;
+use crate::trace::{self, Action, Answer};
 
 /// The most parents of a commit.
 const PARENTS_MAX: usize = 1 << 16;
@@ -185,6 +186,27 @@ impl Store {
     /// written again. `Invalid` for a value or an empty directory. After an error nothing is changed;
     /// `Poisoned` follows when the disk did not take back what it took.
     pub fn commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<Hash> {
+        let Some(recorder) = self.options.recorder.clone() else {
+            return self.write_commit(tree, info);
+        };
+        let traced = tree.take_traced(&recorder)?;
+        let handle = traced.handle();
+        let begun = recorder.begin();
+        let outcome = self.write_commit(tree, info);
+        let answer = outcome.as_ref().map_or(Answer::Failed, |hash| Answer::Hash(*hash));
+        let CommitInfo { parents, date, author, message } = info;
+        let (action, date) = (Action::Commit, *date as u64);
+        recorder.end(
+            begun,
+            action,
+            |to| to.handle(handle).keys(parents).number(date).bytes(author).bytes(message),
+            answer,
+        );
+        tree.give_traced(traced);
+        outcome
+    }
+
+    fn write_commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<Hash> {
         let _span = self.span(Operation::Commit);
         let tip = self.tip()?;
         info.check()?;
@@ -261,6 +283,9 @@ impl Store {
         tree.set_root(load, Slot::StoredNode(root));
         written.settle(&self.pack);
         self.publish();
+        if let Some(meter) = self.pack.meter() {
+            meter.committed(&commit_hash);
+        }
         Ok(commit_hash)
     }
 
@@ -333,6 +358,18 @@ impl Store {
 
     /// Syncs the pack, saves the index, and records how far both are known, so that opening scans less.
     pub fn checkpoint(&mut self) -> Result<()> {
+        let Some(recorder) = self.options.recorder.clone() else { return self.write_checkpoint() };
+        let nothing = |(): &()| Answer::Nothing;
+        trace::store_call(
+            Some(&recorder),
+            Action::Checkpoint,
+            |to| to,
+            nothing,
+            || self.write_checkpoint(),
+        )
+    }
+
+    fn write_checkpoint(&mut self) -> Result<()> {
         let _span = self.span(Operation::Checkpoint);
         let tip = self.tip()?;
         drop(self.settled_index()?);
@@ -381,6 +418,20 @@ impl Store {
 
     /// Makes `name` the name of a commit, which must be in the store. One append, one sync.
     pub fn set_branch(&mut self, name: &[u8], commit: &Hash) -> Result<()> {
+        let Some(recorder) = self.options.recorder.clone() else {
+            return self.name_commit(name, commit);
+        };
+        let nothing = |(): &()| Answer::Nothing;
+        trace::store_call(
+            Some(&recorder),
+            Action::SetBranch,
+            |to| to.bytes(name).hash(commit),
+            nothing,
+            || self.name_commit(name, commit),
+        )
+    }
+
+    fn name_commit(&mut self, name: &[u8], commit: &Hash) -> Result<()> {
         if name.is_empty() || name.len() > BRANCH_MAX {
             return Err(Error::invalid(format!(
                 "a branch has a name of 1 to {BRANCH_MAX} bytes, not {}",
@@ -412,6 +463,18 @@ impl Store {
 
     /// Removes a branch; nothing happens when there is none. One append, one sync.
     pub fn remove_branch(&mut self, name: &[u8]) -> Result<()> {
+        let Some(recorder) = self.options.recorder.clone() else { return self.unname(name) };
+        let nothing = |(): &()| Answer::Nothing;
+        trace::store_call(
+            Some(&recorder),
+            Action::RemoveBranch,
+            |to| to.bytes(name),
+            nothing,
+            || self.unname(name),
+        )
+    }
+
+    fn unname(&mut self, name: &[u8]) -> Result<()> {
         if self.branch(name).is_some() {
             self.put_reference(name, None)?;
         }
@@ -431,7 +494,8 @@ impl Store {
     }
 
     fn put_reference(&mut self, name: &[u8], commit: Option<&Hash>) -> Result<()> {
-        let _span = Span::begin(self.pack.meter(), Operation::Branch, &[name]);
+        let path = [name];
+        let _span = Span::begin(self.pack.meter(), Operation::Branch, &path);
         let tip = self.tip()?;
         let shared = Arc::clone(&self.index);
         let mut index = lock(&shared);

@@ -58,7 +58,8 @@ impl Tree {
             if let Some(root) = adoption.adopt(&self.root)? {
                 let live_bytes = self.live_bytes.saturating_add(adoption.bytes);
                 let load = Some(Arc::clone(load));
-                return Ok(Tree { configuration: self.configuration, load, root, live_bytes });
+                let configuration = self.configuration;
+                return Ok(Tree { configuration, load, root, live_bytes, traced: None });
             }
         }
         self.copied(Arc::clone(load))

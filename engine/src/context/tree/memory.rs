@@ -78,7 +78,11 @@ impl Tree {
 
     /// Begins an operation of which the observer is told, if there is one.
     #[inline]
-    pub(super) fn span<S: AsRef<[u8]>>(&self, operation: Operation, path: &[S]) -> Option<Span> {
+    pub(super) fn span<'a, S: AsRef<[u8]>>(
+        &self,
+        operation: Operation,
+        path: &'a [S],
+    ) -> Option<Span<'a>> {
         Span::begin(self.meter(), operation, path)
     }
 

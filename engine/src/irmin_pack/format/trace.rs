@@ -5,7 +5,7 @@
 
 use super::bytes;
 use crate::error::{Error, Result};
-use crate::format::codec::Decoder;
+use crate::format::codec::{Decoder, Encoder};
 use crate::outline::Outline;
 
 /// Letters that a trace of actions begins with.
@@ -180,4 +180,227 @@ fn action(number: usize, outline: Outline, decoder: &mut Decoder<'_>) -> Result<
             from(outline.field("found", present), decoder)?
         }
     })
+}
+
+/// A name that the trace goes on with, or uses for the last time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scoped<T> {
+    /// The name.
+    pub name: T,
+    /// Whether it is used again.
+    pub kept: bool,
+}
+
+/// A row of a trace of actions. Contexts have numbers; what changes one gives another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceRow {
+    /// The tree of a commit, by its text, becomes a context.
+    Checkout(Scoped<Vec<u8>>, Scoped<i64>),
+    /// A value is bound at a path.
+    Add(Vec<Vec<u8>>, Vec<u8>, Scoped<i64>, Scoped<i64>),
+    /// What is at a path is removed.
+    Remove(Vec<Vec<u8>>, Scoped<i64>, Scoped<i64>),
+    /// What is at a path is bound at another too.
+    Copy(Vec<Vec<u8>>, Vec<Vec<u8>>, Scoped<i64>, Scoped<i64>),
+    /// Whether a value was found.
+    Find(Vec<Vec<u8>>, bool, Scoped<i64>),
+    /// Whether a value is there.
+    Mem(Vec<Vec<u8>>, bool, Scoped<i64>),
+    /// Whether anything is there.
+    MemTree(Vec<Vec<u8>>, bool, Scoped<i64>),
+    /// A context is committed.
+    Commit {
+        /// The commit, by its text.
+        commit: Scoped<Vec<u8>>,
+        /// Seconds.
+        date: i64,
+        /// Why.
+        message: Vec<u8>,
+        /// By their texts.
+        parents: Vec<Scoped<Vec<u8>>>,
+        /// The context.
+        from: Scoped<i64>,
+    },
+}
+
+/// The rows of a trace of actions, one after the other; a row that is cut ends them. `Corrupt` when the bytes
+/// begin otherwise, and as an item where a row is damaged.
+pub fn rows<'a>(
+    file: &'a str,
+    bytes: &'a [u8],
+) -> Result<impl Iterator<Item = Result<TraceRow>> + 'a> {
+    let mut decoder = Decoder::new(file, 0, bytes);
+    let start = decoder.clone();
+    let letters = decoder.raw(8)?;
+    if letters != ACTIONS {
+        return Err(start.corrupt("IrmRepBT, a trace of actions", letters.escape_ascii()));
+    }
+    let start = decoder.clone();
+    let version = bytes::u32(&mut decoder)?;
+    if version > 0 {
+        return Err(start.corrupt("version 0", version));
+    }
+    decoder.bytes_with_length()?;
+    let mut ended = false;
+    Ok(std::iter::from_fn(move || {
+        if ended || decoder.remaining() == 0 {
+            return None;
+        }
+        let mut ahead = decoder.clone();
+        let whole = ahead.varint().is_ok_and(|length| length <= ahead.remaining() as u64);
+        if !whole {
+            return None;
+        }
+        let row = decoder.bytes_with_length().and_then(|body| {
+            let mut from = Decoder::new(file, decoder.offset() - body.len() as u64, body);
+            let row = take_row(&mut from)?;
+            from.finish().map(|()| row)
+        });
+        ended = row.is_err();
+        Some(row)
+    }))
+}
+
+fn take_row(from: &mut Decoder<'_>) -> Result<TraceRow> {
+    let start = from.clone();
+    let flag = |from: &mut Decoder<'_>| from.u8().map(|byte| byte != 0);
+    let hash = |from: &mut Decoder<'_>| Ok(from.bytes_with_length()?.to_vec());
+    Ok(match from.varint()? {
+        0 => TraceRow::Checkout(take_scoped(from, hash)?, take_scoped(from, identifier)?),
+        1 => {
+            let (path, value) = (take_path(from)?, from.bytes_with_length()?.to_vec());
+            TraceRow::Add(
+                path,
+                value,
+                take_scoped(from, identifier)?,
+                take_scoped(from, identifier)?,
+            )
+        }
+        2 => {
+            let path = take_path(from)?;
+            TraceRow::Remove(path, take_scoped(from, identifier)?, take_scoped(from, identifier)?)
+        }
+        3 => {
+            let (source, path) = (take_path(from)?, take_path(from)?);
+            let contexts = (take_scoped(from, identifier)?, take_scoped(from, identifier)?);
+            TraceRow::Copy(source, path, contexts.0, contexts.1)
+        }
+        4 => TraceRow::Find(take_path(from)?, flag(from)?, take_scoped(from, identifier)?),
+        5 => TraceRow::Mem(take_path(from)?, flag(from)?, take_scoped(from, identifier)?),
+        6 => TraceRow::MemTree(take_path(from)?, flag(from)?, take_scoped(from, identifier)?),
+        7 => {
+            let commit = take_scoped(from, hash)?;
+            let date = identifier(from)?;
+            let message = from.bytes_with_length()?.to_vec();
+            let count = from.count(2)?;
+            let parents = (0..count).map(|_| take_scoped(from, hash)).collect::<Result<_>>()?;
+            TraceRow::Commit {
+                commit,
+                date,
+                message,
+                parents,
+                from: take_scoped(from, identifier)?,
+            }
+        }
+        other => return Err(start.corrupt("the tag of a row, 0 to 7", other)),
+    })
+}
+
+fn take_path(from: &mut Decoder<'_>) -> Result<Vec<Vec<u8>>> {
+    let count = from.count(1)?;
+    (0..count).map(|_| from.bytes_with_length().map(<[u8]>::to_vec)).collect()
+}
+
+fn take_scoped<T>(
+    from: &mut Decoder<'_>,
+    take: impl FnOnce(&mut Decoder<'_>) -> Result<T>,
+) -> Result<Scoped<T>> {
+    let start = from.clone();
+    let kept = match from.varint()? {
+        0 => false,
+        1 => true,
+        other => return Err(start.corrupt("a scope, 0 or 1", other)),
+    };
+    Ok(Scoped { name: take(from)?, kept })
+}
+
+/// The bytes of a trace of actions with these rows, as Irmin's replay reads them.
+pub fn encode<'a>(rows: impl IntoIterator<Item = &'a TraceRow>) -> Vec<u8> {
+    let mut to = Encoder::new();
+    to.raw(ACTIONS);
+    to.raw(&[0; 4]);
+    to.bytes_with_length(&[]);
+    for row in rows {
+        let mut body = Encoder::new();
+        put_row(row, &mut body);
+        to.bytes_with_length(body.bytes());
+    }
+    to.finish()
+}
+
+fn put_row(row: &TraceRow, to: &mut Encoder) {
+    let path = |to: &mut Encoder, path: &[Vec<u8>]| {
+        to.varint(path.len() as u64);
+        for step in path {
+            to.bytes_with_length(step);
+        }
+    };
+    let context = |to: &mut Encoder, scoped: &Scoped<i64>| {
+        to.varint(u64::from(scoped.kept));
+        to.raw(&scoped.name.to_be_bytes());
+    };
+    let hash = |to: &mut Encoder, scoped: &Scoped<Vec<u8>>| {
+        to.varint(u64::from(scoped.kept));
+        to.bytes_with_length(&scoped.name);
+    };
+    match row {
+        TraceRow::Checkout(commit, out) => {
+            to.varint(0);
+            hash(to, commit);
+            context(to, out);
+        }
+        TraceRow::Add(at, value, from, out) => {
+            to.varint(1);
+            path(to, at);
+            to.bytes_with_length(value);
+            context(to, from);
+            context(to, out);
+        }
+        TraceRow::Remove(at, from, out) => {
+            to.varint(2);
+            path(to, at);
+            context(to, from);
+            context(to, out);
+        }
+        TraceRow::Copy(source, at, from, out) => {
+            to.varint(3);
+            path(to, source);
+            path(to, at);
+            context(to, from);
+            context(to, out);
+        }
+        TraceRow::Find(at, found, from)
+        | TraceRow::Mem(at, found, from)
+        | TraceRow::MemTree(at, found, from) => {
+            to.varint(match row {
+                TraceRow::Find(..) => 4,
+                TraceRow::Mem(..) => 5,
+                _ => 6,
+            });
+            path(to, at);
+            to.u8(u8::from(*found));
+            context(to, from);
+        }
+        TraceRow::Commit { commit, date, message, parents, from } => {
+            to.varint(7);
+            hash(to, commit);
+            to.raw(&date.to_be_bytes());
+            to.bytes_with_length(message);
+            to.varint(parents.len() as u64);
+            for parent in parents {
+                hash(to, parent);
+            }
+            context(to, from);
+        }
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::table::bytes::{EntryKind, EntryRef, KEY_BYTES_MAX, KeyRange, VALUE_BYTES_MAX, cost};
 use crate::table::runs::blob::{BlobFile, BlobSpan, HeldBlob};
+use crate::trace::Arguments;
 
 /// Operations to apply in order; those on one key in one batch act one after the other.
 ///
@@ -269,6 +270,23 @@ impl Batch {
             ));
         }
         Ok(())
+    }
+
+    /// Tells a recorder of its operations, in the order in which they act.
+    pub(in crate::table) fn tell<'a, 'b>(
+        &self,
+        to: &'a mut Arguments<'b>,
+    ) -> &'a mut Arguments<'b> {
+        to.number(self.len() as u64);
+        let mut ranges = self.ranges.iter().peekable();
+        for (at, entry) in self.entries().enumerate() {
+            while let Some(range) = ranges.next_if(|range| range.at <= at) {
+                to.range(range.range.bounds());
+            }
+            to.update(entry.kind as u8, entry.key, entry.value);
+        }
+        ranges.for_each(|range| to.range(range.range.bounds()));
+        to
     }
 
     /// Keys and values of all operations, one after the other.

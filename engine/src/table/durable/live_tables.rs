@@ -486,7 +486,7 @@ impl LiveTables {
             self.store.remove_long();
             let (entries, next_id) = self.entries();
             let count = entries.len() as u64;
-            self.store.observe(Operation::Checkpoint, count, || {
+            self.store.observe((Operation::Checkpoint, ""), count, || {
                 let mut named = NamedSegments::new();
                 let mut renewed = LiveTableMap::new();
                 for (name, entry) in entries {

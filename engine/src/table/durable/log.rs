@@ -245,7 +245,8 @@ impl LogWriter {
             let _ = fill(&*file, filled.max(end), fill_end);
         }
         let written = self.store.spares.make_room(|| flight.write());
-        let synced = if sync && written.is_ok() { flight.sync() } else { Ok(()) };
+        let synced =
+            if sync && written.is_ok() { self.store.time_sync(|| flight.sync()) } else { Ok(()) };
         let mut state = lock(&self.state);
         state.leading = false;
         let landed = state.file.land(flight, written, sync && synced.is_ok());
@@ -308,7 +309,7 @@ impl LogWriter {
             }
             (Arc::clone(state.file.synced_file()), end.file, position)
         };
-        let synced = self.store.or_poison(|| file.sync());
+        let synced = self.store.time_sync(|| self.store.or_poison(|| file.sync()));
         self.store.counters.add_log_write(0, true);
         synced?;
         let mut state = lock(&self.state);

@@ -13,11 +13,13 @@ use crate::table::bytes::operator::MergeOperator;
 use crate::table::bytes::{EntryKind, EntryRef, PAGE_BYTES, Page, VALUE_BYTES_MAX};
 use crate::table::merge::{Input, Shape};
 use crate::table::runs::{Run, Segment, page_offset};
-use crate::table::shared::{LookupCounts, Operation, Scratch, SegmentStore};
+use crate::table::shared::{LookupCounts, Named, Operation, Scratch, SegmentStore};
+use crate::trace::{self, Action};
 
 /// What a table is at one moment, borrowed.
 #[derive(Clone, Copy)]
 pub struct Moment<'a> {
+    pub name: &'a Named,
     pub active: &'a WriteBuffer,
     pub base: Option<&'a Arc<Run>>,
     pub shape: &'a Shape,
@@ -36,9 +38,9 @@ impl View {
         if self.shape.union.is_some() {
             return self.get_of_union(key);
         }
-        let View { active, base, shape, operator, store } = self;
+        let View { name, active, base, shape, operator, store } = self;
         let (base, operator) = (base.as_ref(), operator.as_ref());
-        Moment { active, base, shape, operator, store }.get(key)
+        Moment { name, active, base, shape, operator, store }.get(key)
     }
 
     /// The same in an unfinished union.
@@ -63,8 +65,14 @@ fn check_length(length: u64) -> Result<()> {
 impl Moment<'_> {
     /// See [`View::get`]. There is no unfinished union.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let answer = |found: &Option<Vec<u8>>| trace::found(found.as_deref());
+        let traced = self.name.traced();
+        trace::call(traced, Action::Get, |to| to.bytes(key), answer, || self.get_now(key))
+    }
+
+    fn get_now(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.store.check_open()?;
-        self.store.observe(Operation::Lookup, 1, || {
+        self.store.observe((Operation::Lookup, self.name), 1, || {
             let mut search = KeySearch {
                 moment: *self,
                 key,

@@ -20,6 +20,7 @@ use crate::table::merge::{Input, Merging, Shape, UnionPart};
 use crate::table::runs::blob::{self, HeldBlob};
 use crate::table::runs::{Run, Segment, page_offset};
 use crate::table::shared::{LookupCounts, Operation, Scratch};
+use crate::trace::{self, Action, Answer, Digest};
 
 /// Keys whose filter lines are fetched together: few enough to stay in the nearest cache.
 const GROUP: usize = 32;
@@ -126,9 +127,21 @@ impl View {
 
     /// Like [`View::lookup`], into memory that is used again.
     pub fn lookup_into<K: AsRef<[u8]>>(&self, keys: &[K], values: &mut Values) -> Result<()> {
-        self.store.check_open()?;
-        let count = keys.len() as u64;
-        self.store.observe(Operation::Lookup, count, || lookup(self, keys, values))
+        let traced = self.name.traced();
+        let answer = |digest: &Option<Digest>| Answer::Digest(*digest);
+        let looked_up = trace::call(
+            traced,
+            Action::Lookup,
+            |to| to.keys(keys),
+            answer,
+            || {
+                self.store.check_open()?;
+                let (count, told) = (keys.len() as u64, (Operation::Lookup, &**self.name));
+                self.store.observe(told, count, || lookup(self, keys, values))?;
+                Ok(traced.map(|_| Digest::of_all(values.iter())))
+            },
+        );
+        looked_up.map(drop)
     }
 }
 

@@ -111,7 +111,7 @@ impl View {
     /// or `Missing` beside [another process](View).
     pub fn find<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.store.check_open()?;
-        self.store.observe(Operation::Lookup, keys.len() as u64, || {
+        self.store.observe((Operation::Lookup, &self.name), keys.len() as u64, || {
             let mut values = Values::new();
             let (mut scratch, blobs) = search(self, keys, &mut values)?;
             let (joined, apart): (Vec<_>, Vec<_>) =

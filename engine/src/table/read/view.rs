@@ -9,7 +9,7 @@ use crate::table::buffer::WriteBuffer;
 use crate::table::bytes::operator::MergeOperator;
 use crate::table::merge::{BlobPlan, Input, MergeJob, Schedule, Shape};
 use crate::table::runs::Run;
-use crate::table::shared::{Purpose, SegmentStore, TableOptions};
+use crate::table::shared::{Named, Purpose, SegmentStore, TableOptions};
 
 /// A table's content at the moment it was taken. Readers never wait for the writer or its disk.
 ///
@@ -33,6 +33,8 @@ use crate::table::shared::{Purpose, SegmentStore, TableOptions};
 /// ```
 #[derive(Clone)]
 pub struct View {
+    /// Of the table.
+    pub(in crate::table) name: Arc<Named>,
     pub(in crate::table) active: WriteBuffer,
     pub(in crate::table) base: Option<Arc<Run>>,
     pub(in crate::table) shape: Arc<Shape>,

@@ -53,7 +53,7 @@ pub(super) struct Replay {
 impl Replay {
     /// The same, to be changed apart from this one, whose buffers nobody records.
     pub(super) fn copied(&self) -> Replay {
-        let table = self.table.copy_as(self.table.name().to_owned());
+        let table = self.table.copy_as(self.table.shared_name());
         Replay { table, begun: Vec::new(), cut: None, ..*self }
     }
 

@@ -23,6 +23,7 @@ use crate::table::durable::snapshot::{
 use crate::table::shared::paths::{self, SNAPSHOTS};
 use crate::table::shared::{Files, OpenSnapshot, Operation};
 use crate::table::write::Table;
+use crate::trace::{self, Action, Answer};
 
 /// How often a listing is begun again because snapshots went while it was read.
 const LISTINGS_MAX: u32 = 100;
@@ -114,7 +115,18 @@ impl Session {
         let (path, _changing) = self.claim(name)?;
         self.store.remove_all();
         let count = content.tables.len() as u64;
-        self.store.observe(Operation::SaveSnapshot, count, || self.save(name, &path, content))
+        let recorder = self.store.options.recorder.as_ref();
+        let (action, nothing) = (Action::SaveSnapshot, |(): &()| Answer::Nothing);
+        trace::store_call(
+            recorder,
+            action,
+            |to| to.bytes(name.as_bytes()),
+            nothing,
+            || {
+                let told = (Operation::SaveSnapshot, "");
+                self.store.observe(told, count, || self.save(name, &path, content))
+            },
+        )
     }
 
     /// The path of a new snapshot, and the right to make it. `Exists` when the name is taken. Held to
@@ -202,7 +214,7 @@ impl Session {
     /// Reads the manifest, and header and footer of each segment; with [`crate::Verify::Full`] every byte.
     pub fn open_snapshot(&self, name: &str, options: &OpenSnapshot) -> Result<Snapshot> {
         self.store.check_open()?;
-        self.store.observe(Operation::OpenSnapshot, 1, || {
+        self.store.observe((Operation::OpenSnapshot, ""), 1, || {
             let (manifest, _held) = self.read_held(name)?;
             if let Some(label) = &options.label
                 && *label != manifest.label

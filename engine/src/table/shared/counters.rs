@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::options::OperationCost;
+use crate::table::bytes::PAGE_BYTES;
 use crate::table::runs::blob::HeldBlob;
 
 /// What a merge is for, in the statistics.
@@ -70,6 +72,8 @@ pub struct Counters {
     log_written_bytes: AtomicU64,
     log_syncs: AtomicU64,
     checkpoints: AtomicU64,
+    /// Only where there is an observer, whose clock it is by.
+    sync_ns: AtomicU64,
 }
 
 fn add(counter: &AtomicU64, count: u64) {
@@ -131,6 +135,29 @@ impl Counters {
     pub fn add_checkpoint(&self, bytes: u64) {
         add(&self.checkpoints, 1);
         add(&self.snapshot_written_bytes, bytes);
+    }
+
+    /// A sync that took `duration_ns`.
+    pub fn add_sync(&self, duration_ns: u64) {
+        add(&self.sync_ns, duration_ns);
+    }
+
+    /// What an observer is told the growth of.
+    pub fn cost(&self) -> OperationCost {
+        let pages_read = load(&self.page_reads);
+        OperationCost {
+            pages_read,
+            cache_hits: load(&self.cache_hits),
+            bytes_read: pages_read * PAGE_BYTES as u64
+                + load(&self.blob_read_bytes)
+                + load(&self.merge_read_bytes),
+            bytes_written: load(&self.write_out_bytes)
+                + load(&self.merge_written_bytes)
+                + load(&self.snapshot_written_bytes)
+                + load(&self.load_written_bytes)
+                + load(&self.log_written_bytes),
+            sync_ns: load(&self.sync_ns),
+        }
     }
 
     pub fn read(&self) -> SessionStats {

@@ -7,6 +7,7 @@ use crate::cache::Cache;
 use crate::disk::Access;
 use crate::error::{Error, Result};
 use crate::table::bytes::operator::MergeOperator;
+use crate::trace::Recorder;
 
 /// A segment ends before it grows beyond this many bytes of pages, unless one entry is larger.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
@@ -98,6 +99,56 @@ pub trait Observer: Send + Sync {
 
     /// `operation` on `count` things took `duration_ns`.
     fn record(&self, operation: Operation, duration_ns: u64, count: u64);
+
+    /// The same with the table's name and what it cost, which is what the engine calls.
+    fn observe(&self, observed: &Observed<'_>) {
+        self.record(observed.operation, observed.duration_ns, observed.count);
+    }
+}
+
+/// An operation as an [`Observer`] is told of it. When several threads use one session at once, each
+/// operation is told what all of them cost meanwhile.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Observed<'a> {
+    /// What it was.
+    pub operation: Operation,
+    /// The table; empty for what is done to several, or to the session.
+    pub table: &'a str,
+    /// By the host's clock.
+    pub duration_ns: u64,
+    /// Things that it was done to.
+    pub count: u64,
+    /// What it cost.
+    pub cost: OperationCost,
+}
+
+/// What an operation cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OperationCost {
+    /// Pages that lookups read from the disk.
+    pub pages_read: u64,
+    /// Pages that lookups found in the cache.
+    pub cache_hits: u64,
+    /// Bytes that lookups and merges read: pages, large values, segments.
+    pub bytes_read: u64,
+    /// Bytes written: buffers, merges, snapshots, loads, the log.
+    pub bytes_written: u64,
+    /// Time in syncs of the log, of segments and of blob files, in nanoseconds.
+    pub sync_ns: u64,
+}
+
+impl OperationCost {
+    /// What was added since `before`.
+    pub(in crate::table) fn since(&self, before: &OperationCost) -> OperationCost {
+        OperationCost {
+            pages_read: self.pages_read - before.pages_read,
+            cache_hits: self.cache_hits - before.cache_hits,
+            bytes_read: self.bytes_read - before.bytes_read,
+            bytes_written: self.bytes_written - before.bytes_written,
+            sync_ns: self.sync_ns - before.sync_ns,
+        }
+    }
 }
 
 /// What is promised of an update of a live table when it returns.
@@ -152,6 +203,8 @@ pub struct SessionOptions {
     pub executor: Option<Arc<dyn Executor>>,
     /// Gets timings, if given.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Writes down every call, if given.
+    pub recorder: Option<Arc<Recorder>>,
 }
 
 impl SessionOptions {
@@ -181,6 +234,7 @@ impl Default for SessionOptions {
             log_file_bytes: 64 << 20,
             executor: None,
             observer: None,
+            recorder: None,
         }
     }
 }
@@ -198,6 +252,7 @@ impl fmt::Debug for SessionOptions {
             .field("log_file_bytes", &self.log_file_bytes)
             .field("executor", &self.executor.is_some())
             .field("observer", &self.observer.is_some())
+            .field("recorder", &self.recorder)
             .finish()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use super::counters::{Counters, Purpose};
 use super::held_lock::HeldLock;
-use super::options::{Executor, Operation, SessionOptions};
+use super::options::{Executor, SessionOptions};
 use super::paths::{self, SEGMENTS, tell_doubt};
 use super::unsynced::{Unsynced, UnsyncedFiles};
 use crate::cache::{Cache, CachedFile, Charge};
@@ -167,31 +167,6 @@ impl SegmentStore {
 
     pub fn executor(&self) -> Option<&Arc<dyn Executor>> {
         self.options.executor.as_ref()
-    }
-
-    /// Runs `action` and tells the observer, if there is one, how long it took.
-    pub fn observe<T>(
-        &self,
-        operation: Operation,
-        count: u64,
-        action: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        let start_ns = self.now_ns();
-        let outcome = action();
-        self.record(operation, start_ns, count);
-        outcome
-    }
-
-    /// The observer's clock; 0 without one.
-    pub fn now_ns(&self) -> u64 {
-        self.options.observer.as_ref().map_or(0, |observer| observer.now_ns())
-    }
-
-    /// Tells the observer, if there is one, of something that began at `start_ns`.
-    pub fn record(&self, operation: Operation, start_ns: u64, count: u64) {
-        if let Some(observer) = &self.options.observer {
-            observer.record(operation, observer.now_ns().saturating_sub(start_ns), count);
-        }
     }
 
     /// `Closed` once the session is.
@@ -652,7 +627,7 @@ impl SegmentStore {
                 return Ok(());
             }
             self.owe_name();
-            self.or_poison(|| segment.sync())
+            self.time_sync(|| self.or_poison(|| segment.sync()))
         })?;
         self.sync_names()
     }
@@ -674,7 +649,7 @@ impl SegmentStore {
             return Ok(());
         }
         self.owe_name();
-        self.or_poison(|| blob.sync())
+        self.time_sync(|| self.or_poison(|| blob.sync()))
     }
 
     /// Notes that a name is to be made durable. Before the sync of its file, so that whoever finds that

@@ -22,6 +22,7 @@ use crate::table::durable::snapshot::{
 use crate::table::runs::blob::{decode_footer, decode_header};
 use crate::table::runs::{Footer, SegmentMeta, page_offset};
 use crate::table::shared::{Compression, paths};
+use crate::trace;
 
 pub use crate::file::inspect::header;
 pub use log::{checkpoint, log};
@@ -98,6 +99,7 @@ pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
         Some(FileKind::Session) => session(file, bytes),
         Some(FileKind::Log) => log(file, bytes),
         Some(FileKind::Checkpoint) => checkpoint(file, bytes),
+        Some(FileKind::Trace) => trace::inspect(file, bytes),
         // A context's files are described by the context's inspector.
         Some(FileKind::Pack | FileKind::Control | FileKind::Sparse | FileKind::ContextSnapshot)
         | None => {

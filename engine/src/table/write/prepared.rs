@@ -14,7 +14,7 @@ use super::update::{self, Draft, write_checkpoint_if_due};
 use crate::error::Result;
 use crate::table::buffer::Batch;
 use crate::table::durable::LogPoint;
-use crate::table::shared::SegmentStore;
+use crate::table::shared::{Named, SegmentStore};
 
 /// Operations on their way to a table, and a copy of the table that has them already.
 pub struct Prepared {
@@ -25,7 +25,8 @@ pub struct Prepared {
 impl Prepared {
     /// Nothing yet, for `table`.
     pub fn new(table: &Table) -> Prepared {
-        let table = table.copy_as(table.name().to_owned());
+        // What is read of it has operations that nobody is told of yet.
+        let table = table.copy_as(Named::untraced(table.name()));
         Prepared { batch: Batch::new(), draft: Draft { table, begun: Vec::new(), cut: None } }
     }
 
@@ -63,7 +64,7 @@ impl Prepared {
 
     /// On one more copy, since an error or a panic of the host's operator leaves a table half cut.
     fn apply_ranges(&mut self, real: &Table, batch: &Batch) -> Result<(Vec<LogPoint>, Expanded)> {
-        let mut table = self.draft.table.copy_as(self.draft.table.name().to_owned());
+        let mut table = self.draft.table.copy_as(self.draft.table.shared_name());
         let expanded = table.expand(batch, 0)?;
         pay(&mut table, real, &expanded.points)?;
         let mut begun = table.put(&expanded.points, LogPoint::default());

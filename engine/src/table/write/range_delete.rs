@@ -276,7 +276,7 @@ impl Table {
         let keys = cut.keys.take().filter(|_| cut.changed);
         self.shape = Arc::new(shape);
 
-        let view = self.view();
+        let view = self.moment();
         let mut expanded = Expanded {
             points: batch.emptied(),
             cut: keys,

@@ -12,7 +12,7 @@ use crate::table::merge::{Schedule, Shape};
 use crate::table::read::stats::{self, TableStats};
 use crate::table::read::{Bytes, Cursor, KeyBounds, Moment, Range, Values, View};
 use crate::table::runs::Run;
-use crate::table::shared::{Operation, SegmentStore, TableOptions, paths};
+use crate::table::shared::{Named, Operation, SegmentStore, TableOptions, paths};
 
 /// A map from keys to values, with one writer.
 ///
@@ -28,7 +28,7 @@ use crate::table::shared::{Operation, SegmentStore, TableOptions, paths};
 /// # Ok::<(), varvite::Error>(())
 /// ```
 pub struct Table {
-    name: String,
+    name: Arc<Named>,
     pub(in crate::table) options: Arc<TableOptions>,
     pub(super) active: WriteBuffer,
     /// Older entries of the active buffer, which a snapshot had put on disk.
@@ -43,7 +43,13 @@ pub struct Table {
 
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Table({}, {:?}, {} levels)", self.name, self.active, self.shape.levels.len())
+        write!(
+            f,
+            "Table({}, {:?}, {} levels)",
+            self.name.text(),
+            self.active,
+            self.shape.levels.len()
+        )
     }
 }
 
@@ -57,8 +63,8 @@ impl Table {
     ) -> Self {
         Table {
             active: WriteBuffer::new(options.write_buffer_bytes).charged(store.charge()),
+            name: Named::opened(&store, name),
             store,
-            name: name.to_owned(),
             options: Arc::new(options),
             base,
             shape: Arc::new(shape),
@@ -79,6 +85,10 @@ impl Table {
         &self.options
     }
 
+    pub(in crate::table) fn shared_name(&self) -> Arc<Named> {
+        Arc::clone(&self.name)
+    }
+
     pub(super) fn active_cost(&self) -> u64 {
         self.active.cost_bytes() + self.base.as_ref().map_or(0, |base| base.cost())
     }
@@ -95,24 +105,24 @@ impl Table {
         action: impl FnOnce(&mut Schedule<'_>, &mut Arc<Shape>) -> Result<T>,
     ) -> Result<T> {
         let mut schedule = Schedule { store: &self.store, options: &self.options, work: 0 };
-        let start_ns = self.store.now_ns();
+        let begun = self.store.begin();
         let outcome = action(&mut schedule, &mut self.shape);
         self.last_work = schedule.work;
-        if self.last_work > 0 {
-            self.store.record(Operation::Merge, start_ns, self.last_work);
+        if let Some(begun) = begun.filter(|_| self.last_work > 0) {
+            self.store.record((Operation::Merge, &self.name), &begun, self.last_work);
         }
         outcome
     }
 
     /// What others need to write a checkpoint of it.
     pub(super) fn state(&self) -> TableState {
-        TableState { view: self.view(), options: Arc::clone(&self.options) }
+        TableState { view: self.moment(), options: Arc::clone(&self.options) }
     }
 
     /// The table as `table_state` has it.
     pub(in crate::table) fn resumed(name: &str, table_state: TableState) -> Table {
         let View { store, active, base, shape, .. } = table_state.view;
-        let (name, options) = (name.to_owned(), table_state.options);
+        let (name, options) = (Named::opened(&store, name), table_state.options);
         Table { store, name, options, active, base, shape, last_work: 0, live: None }
     }
 
@@ -143,7 +153,7 @@ impl Table {
 
     /// See [`View::written_out`].
     pub(in crate::table) fn written_out(&self) -> Result<(Arc<Shape>, Option<Arc<Run>>)> {
-        self.view().written_out(&self.options)
+        self.moment().written_out(&self.options)
     }
 
     /// Takes on what was written out of its buffers.
@@ -173,7 +183,13 @@ impl Table {
     /// The content of this moment, for any number of readers on any thread. O(1).
     #[must_use]
     pub fn view(&self) -> View {
+        View { name: self.name.viewed(), ..self.moment() }
+    }
+
+    /// The same for a call on the table.
+    pub(in crate::table) fn moment(&self) -> View {
         View {
+            name: Arc::clone(&self.name),
             store: Arc::clone(&self.store),
             active: self.active.clone(),
             base: self.base.clone(),
@@ -187,10 +203,10 @@ impl Table {
     pub fn duplicate(&self, name: &str) -> Result<Table> {
         self.store.check_writable()?;
         paths::check_name("table", name)?;
-        Ok(self.copy_as(name.to_owned()))
+        Ok(self.copy_as(self.name.duplicated(name)))
     }
 
-    pub(in crate::table) fn copy_as(&self, name: String) -> Table {
+    pub(in crate::table) fn copy_as(&self, name: Arc<Named>) -> Table {
         Table {
             store: Arc::clone(&self.store),
             name,
@@ -205,51 +221,51 @@ impl Table {
 
     /// See [`View::lookup`].
     pub fn lookup<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Values> {
-        self.view().lookup(keys)
+        self.moment().lookup(keys)
     }
 
     /// See [`View::lookup_into`].
     pub fn lookup_into<K: AsRef<[u8]>>(&self, keys: &[K], values: &mut Values) -> Result<()> {
-        self.view().lookup_into(keys, values)
+        self.moment().lookup_into(keys, values)
     }
 
     /// See [`View::get`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.shape.union.is_some() {
-            return self.view().get_of_union(key);
+            return self.moment().get_of_union(key);
         }
-        let Table { active, base, shape, options, store, .. } = self;
+        let Table { name, active, base, shape, options, store, .. } = self;
         let (base, operator) = (base.as_ref(), options.operator.as_ref());
-        Moment { active, base, shape, operator, store }.get(key)
+        Moment { name, active, base, shape, operator, store }.get(key)
     }
 
     /// See [`View::range`].
     #[must_use]
     pub fn range(&self, range: impl KeyBounds) -> Range {
-        self.view().range(range)
+        self.moment().range(range)
     }
 
     /// See [`View::prefix`].
     #[must_use]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        self.view().prefix(prefix)
+        self.moment().prefix(prefix)
     }
 
     /// See [`View::iter`].
     #[must_use]
     pub fn iter(&self) -> Range {
-        self.view().iter()
+        self.moment().iter()
     }
 
     /// See [`View::cursor`].
     pub fn cursor(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Result<Cursor> {
-        self.view().cursor(lower, upper)
+        self.moment().cursor(lower, upper)
     }
 
     /// Levels, merges, sizes and memory. O(segments), no disk.
     pub fn stats(&self) -> Result<TableStats> {
         self.store.check_open()?;
-        Ok(stats::table(&self.view(), &self.name))
+        Ok(stats::table(&self.moment(), &self.name))
     }
 
     /// Drops the table. What no snapshot, duplicate or view holds is removed from disk, unless the

@@ -16,7 +16,8 @@ use crate::table::buffer::{Batch, PREFETCHED, WriteBuffer};
 use crate::table::bytes::operator::{self, MergeOperator};
 use crate::table::durable::{LiveWriter, LogPoint, ShapeCut};
 use crate::table::merge::{Schedule, Shape};
-use crate::table::shared::{Operation, SegmentStore};
+use crate::table::shared::{Named, Operation, SegmentStore};
+use crate::trace::{self, Action};
 
 /// One update on its way; a method is a phase.
 struct Update<'a, 'p> {
@@ -76,37 +77,75 @@ pub(super) fn install_all(
 impl Update<'_, '_> {
     /// The phases that are left where the tables have drafts.
     fn finish(&mut self) -> Result<()> {
+        self.recorded(Self::finish_now)
+    }
+
+    /// Runs `work` as an update of each table, which a recorder is told of if there is one.
+    fn recorded(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let store = self.store;
+        let Some(recorder) = &store.options.recorder else { return work(self) };
+        let mut begun = recorder.begin();
+        let outcome = work(self);
+        for part in &*self.parts {
+            let name = part.table.shared_name();
+            let batch = part.batch;
+            trace::end(name.traced(), Some(begun), Action::Update, |to| batch.tell(to), &outcome);
+            begun = recorder.begin();
+        }
+        recorder.forget(begun);
+        outcome
+    }
+
+    fn finish_now(&mut self) -> Result<()> {
         self.check()?;
-        let (store, count) = (self.store, self.count());
-        store.observe(Operation::Update, count, || {
-            store.remove_some();
-            self.make_blobs_durable()?;
-            self.write_checkpoint_if_due()?;
-            let at = self.log()?;
-            self.apply(at);
-            Ok(())
-        })
+        let (store, count, name) = (self.store, self.count(), self.name());
+        store.observe(
+            (Operation::Update, name.as_ref().map_or("", |name| name.text())),
+            count,
+            || {
+                store.remove_some();
+                self.make_blobs_durable()?;
+                self.write_checkpoint_if_due()?;
+                let at = self.log()?;
+                self.apply(at);
+                Ok(())
+            },
+        )
     }
 
     fn run(&mut self) -> Result<()> {
+        self.recorded(Self::run_now)
+    }
+
+    fn run_now(&mut self) -> Result<()> {
         self.check()?;
-        let (store, count) = (self.store, self.count());
-        store.observe(Operation::Update, count, || {
-            store.remove_some();
-            self.make_blobs_durable()?;
-            if self.parts.iter().any(|part| !part.batch.ranges().is_empty()) {
-                // Not after the cut, which no checkpoint may have before the log has it.
-                self.write_checkpoint_if_due()?;
-                self.expand()?;
-                self.pay()?;
-            } else {
-                self.pay_and_write_checkpoint()?;
-            }
-            self.draft();
-            let at = self.log()?;
-            self.apply(at);
-            Ok(())
-        })
+        let (store, count, name) = (self.store, self.count(), self.name());
+        store.observe(
+            (Operation::Update, name.as_ref().map_or("", |name| name.text())),
+            count,
+            || {
+                store.remove_some();
+                self.make_blobs_durable()?;
+                if self.parts.iter().any(|part| !part.batch.ranges().is_empty()) {
+                    // Not after the cut, which no checkpoint may have before the log has it.
+                    self.write_checkpoint_if_due()?;
+                    self.expand()?;
+                    self.pay()?;
+                } else {
+                    self.pay_and_write_checkpoint()?;
+                }
+                self.draft();
+                let at = self.log()?;
+                self.apply(at);
+                Ok(())
+            },
+        )
+    }
+
+    /// The name of the only table; empty where there are several.
+    fn name(&self) -> Option<Arc<Named>> {
+        let [part] = &*self.parts else { return None };
+        Some(part.table.shared_name())
     }
 
     fn count(&self) -> u64 {
@@ -176,7 +215,9 @@ impl Update<'_, '_> {
         self.parts.sort_unstable_by_key(|part| part.log().map(LiveWriter::id));
         let parts = self.parts.iter().filter_map(|part| Some((part.log()?, part.batch)));
         let Some((live, _)) = parts.clone().next() else { return Ok(None) };
-        let logged = self.store.observe(Operation::Log, self.count(), || {
+        let name = self.name();
+        let told = (Operation::Log, name.as_ref().map_or("", |name| name.text()));
+        let logged = self.store.observe(told, self.count(), || {
             live.tables().log(parts.map(|(live, batch)| (live.id(), batch)))
         });
         logged.map(Some)
@@ -273,7 +314,7 @@ impl Table {
     pub(super) fn draft(&self, batch: &Batch) -> Option<Draft> {
         let is_hosts = self.options.operator.as_ref().is_some_and(MergeOperator::is_hosts);
         (is_hosts && batch.has_upserts()).then(|| {
-            let mut table = self.copy_as(String::new());
+            let mut table = self.copy_as(Named::untraced(""));
             let begun = table.put(batch, LogPoint::default());
             Draft { table, begun, cut: None }
         })

@@ -1,0 +1,107 @@
+//! `varvite trace convert`: Irmin's traces of actions as varvite's, and the other way.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use varvite::Error;
+use varvite::context::{Options, Store};
+use varvite::disk::memory::MemoryDisk;
+use varvite::irmin_pack::trace as rows;
+use varvite_sight::trace::Replay;
+use varvite_sight::trace::irmin::{FromRows, ToRows};
+
+use super::open;
+use crate::exit::{Outcome, Verdict};
+use crate::input;
+use crate::print::{self, Format};
+use crate::sight::{Tracing, monotonic_ns};
+
+/// Turn a trace of Irmin's benchmarks into one of varvite, or one of varvite into Irmin's
+///
+/// A trace of Irmin does not say what was found, so its calls are run on a context in memory, which is recorded.
+/// Irmin's rows know only values by path, copies and commits: other calls are left out and counted.
+#[derive(Debug, Args)]
+pub struct Convert {
+    /// The trace
+    file: PathBuf,
+    /// The file to write, which may not be there yet
+    out: PathBuf,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    calls: u64,
+    rows: u64,
+    left_out: u64,
+    mismatches: u64,
+    first_mismatch: Option<String>,
+}
+
+/// Writes the other trace and prints what it has.
+pub fn run(arguments: &Convert, format: Format) -> Outcome {
+    let name = arguments.file.display().to_string();
+    let bytes = input::read(&arguments.file, &name)?;
+    let report = if rows::is_trace(&bytes) {
+        from_irmin(arguments, &name, &bytes)?
+    } else {
+        to_irmin(arguments)?
+    };
+    if format == Format::Json {
+        print::json(&report)?;
+    } else {
+        let first = report.first_mismatch.clone().unwrap_or_else(|| "none".to_owned());
+        let table = print::record(&[
+            ("calls", print::count(report.calls)),
+            ("rows", print::count(report.rows)),
+            ("left out", print::count(report.left_out)),
+            ("mismatches", print::count(report.mismatches)),
+            ("first mismatch", first),
+        ]);
+        print::line(&table.to_string())?;
+    }
+    Ok(Verdict::found(report.mismatches == 0))
+}
+
+fn from_irmin(arguments: &Convert, name: &str, bytes: &[u8]) -> varvite::Result<Report> {
+    let tracing = Tracing::to(Some(&arguments.out))?;
+    let options = Options { recorder: tracing.recorder(), ..Options::default() };
+    let store = Store::create(MemoryDisk::seeded(1), options)?;
+    let mut replay = Replay::new(Some(store), None, varvite::TableOptions::default(), monotonic_ns);
+    let (mut from, mut count) = (FromRows::default(), 0);
+    for row in rows::rows(name, bytes)? {
+        count += 1;
+        for call in from.calls(&row?)? {
+            replay.call_of_rows(&call)?;
+        }
+    }
+    let found = replay.outcome();
+    drop(replay.end());
+    tracing.finish()?;
+    Ok(Report {
+        calls: found.calls,
+        rows: count,
+        left_out: found.skipped,
+        mismatches: found.mismatches,
+        first_mismatch: found.first_mismatch,
+    })
+}
+
+fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
+    let mut trace = open(&arguments.file)?;
+    let (mut to, mut rows) = (ToRows::default(), Vec::new());
+    while let Some(call) = trace.next_call()? {
+        rows.extend(to.rows(&call));
+    }
+    let out = arguments.out.display().to_string();
+    let failed = |error| Error::io("write", &out, error);
+    let mut file = std::fs::File::create_new(&arguments.out).map_err(failed)?;
+    std::io::Write::write_all(&mut file, &rows::encode(&rows)).map_err(failed)?;
+    Ok(Report {
+        calls: trace.end().calls,
+        rows: rows.len() as u64,
+        left_out: to.left_out,
+        mismatches: 0,
+        first_mismatch: None,
+    })
+}

@@ -1,0 +1,300 @@
+//! `varvite trace replay`: the calls of a trace on one store, or on two beside each other.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+use varvite::context::{Index, Options, Store};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
+use varvite::irmin_pack::{self as irmin, trace as rows};
+use varvite::trace::{Call, Face};
+use varvite::{Error, Result, Session, SessionOptions, TableOptions};
+use varvite_sight::trace::irmin::FromRows;
+use varvite_sight::trace::{Outcome as Found, Replay};
+
+use super::open;
+use crate::commands::replay::blocks::IndexKind;
+use crate::exit::{Outcome, Verdict};
+use crate::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
+use crate::print::{self, Format};
+use crate::sight::{self, monotonic_ns};
+use crate::store::context::Folder;
+use crate::store::{folder, tables};
+
+/// Run a trace's calls on a store, and compare every answer
+///
+/// Exit code 1 when an answer is another. Calls that failed when they were recorded, calls within calls,
+/// and calls on what the store does not have are skipped and counted.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The trace, of varvite or of actions of Irmin's benchmarks
+    file: PathBuf,
+    /// Folder of the store: a new one, or one that has the commits that the trace begins with [default: in
+    /// memory]
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Make the context of this snapshot of a commit first
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// Which objects a new context finds by hash
+    #[arg(long, value_enum, default_value_t)]
+    index: IndexKind,
+    /// Memory for nodes of a context, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 84)]
+    objects_mib: u64,
+    /// Run every call on this store too: a new one, or one of varvite or of Irmin that has the commits, which
+    /// is only read
+    #[arg(long, value_name = "DIR")]
+    beside: Option<PathBuf>,
+    /// Which objects a new context beside it finds by hash
+    #[arg(long, value_enum, default_value_t)]
+    beside_index: IndexKind,
+    /// Write down the replay too
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+struct Report {
+    calls: u64,
+    skipped: u64,
+    mismatches: u64,
+    first_mismatch: Option<String>,
+    commits: u64,
+    cpu_seconds: f64,
+    /// Time in the calls.
+    seconds: f64,
+    peak_rss_bytes: u64,
+    disk_bytes: u64,
+    cut_bytes: u64,
+    actions: Vec<varvite_sight::trace::replay::ActionTime>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beside: Option<Found>,
+}
+
+/// Where calls come from.
+enum Source {
+    Ours(Box<varvite::trace::Trace>),
+    Irmin(String, Vec<u8>),
+}
+
+impl Source {
+    fn open(file: &Path) -> Result<Source> {
+        let mut start = [0; 8];
+        let name = file.display().to_string();
+        let read = |file: &Path, start: &mut [u8]| {
+            std::io::Read::read(&mut std::fs::File::open(file)?, start)
+        };
+        let length = read(file, &mut start).map_err(|error| Error::io("read", &name, error))?;
+        if rows::is_trace(&start[..length]) {
+            let bytes = crate::input::read(file, &name)?;
+            return Ok(Source::Irmin(name, bytes));
+        }
+        open(file).map(|trace| Source::Ours(Box::new(trace)))
+    }
+
+    /// Gives each call, with whether its answer is exact.
+    fn each(&mut self, mut each: impl FnMut(&Call, bool) -> Result<()>) -> Result<u64> {
+        match self {
+            Source::Ours(trace) => {
+                while let Some(call) = trace.next_call()? {
+                    each(&call, true)?;
+                }
+                Ok(trace.end().cut_bytes)
+            }
+            Source::Irmin(name, bytes) => {
+                let mut from = FromRows::default();
+                for row in rows::rows(name, bytes)? {
+                    for call in from.calls(&row?)? {
+                        each(&call, false)?;
+                    }
+                }
+                Ok(0)
+            }
+        }
+    }
+
+    /// Which faces it has calls of.
+    fn faces(file: &Path) -> Result<(bool, bool)> {
+        let (mut context, mut table) = (false, false);
+        Source::open(file)?.each(|call, _| {
+            context |= call.action.face() == Face::Context;
+            table |= call.action.face() == Face::Table;
+            Ok(())
+        })?;
+        Ok((context, table))
+    }
+}
+
+/// The replay on the store in `place`, or in memory.
+fn target(
+    place: Option<&Path>,
+    faces: (bool, bool),
+    options: &Options,
+    snapshot: Option<&Path>,
+) -> Result<Replay> {
+    let both = faces.0 && faces.1;
+    let within =
+        |name: &str| place.map(|place| if both { place.join(name) } else { place.to_owned() });
+    let (mut context, mut session, mut reads_only) = (None, None, false);
+    if faces.0 {
+        let place = within("context");
+        if let Some(place) = place.as_deref().filter(|it| it.is_dir())
+            && irmin::is_store(&*folder::disk(place)?)?
+        {
+            context = Some(Folder::of(place).open_with(options.clone())?);
+            reads_only = true;
+        } else {
+            context = Some(made(place.as_deref(), options, snapshot)?);
+        }
+    }
+    if faces.1 {
+        let recorder = options.recorder.clone();
+        let own = SessionOptions { recorder, ..SessionOptions::default() };
+        session = Some(match within("tables") {
+            Some(place) => tables::open_or_create(&place, own)?,
+            None => Session::create(MemoryDisk::seeded(1), own)?,
+        });
+    }
+    let replay = Replay::new(context, session, TableOptions::utxo(), monotonic_ns);
+    Ok(if reads_only { replay.reads_only() } else { replay })
+}
+
+/// The context in `place`, which is made where there is none.
+fn made(place: Option<&Path>, options: &Options, snapshot: Option<&Path>) -> Result<Store> {
+    let disk: Arc<dyn Disk> = match place {
+        Some(folder) => OsDisk::create(folder)?,
+        None => MemoryDisk::seeded(1),
+    };
+    if disk.exists("control")? {
+        if snapshot.is_some() {
+            let place = place.unwrap_or(Path::new("")).display();
+            return Err(Error::invalid(format!(
+                "{place} has a context already, and a snapshot makes a new one: give another --store"
+            )));
+        }
+        return Store::open(disk, options.clone());
+    }
+    let Some(snapshot) = snapshot else { return Store::create(disk, options.clone()) };
+    let parent = snapshot.parent().filter(|it| !it.as_os_str().is_empty());
+    let from = OsDisk::new(parent.unwrap_or(Path::new(".")))?;
+    let name = snapshot.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Store::create_from_commit(disk, options.clone(), &*from, &name)?.0)
+}
+
+fn index(kind: IndexKind) -> Index {
+    match kind {
+        IndexKind::Minimal => Index::Minimal,
+        IndexKind::Always => Index::Always,
+    }
+}
+
+/// Replays the trace and prints what came out.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let faces = Source::faces(&arguments.file)?;
+    let mut tracing = sight::Tracing::to(arguments.trace.as_deref())?;
+    let options = Options {
+        index: index(arguments.index),
+        objects_bytes: arguments.objects_mib << 20,
+        recorder: tracing.recorder(),
+        ..Options::default()
+    };
+    let place = arguments.store.as_deref();
+    let mut replay = target(place, faces, &options, arguments.snapshot.as_deref())?;
+    let mut beside = match &arguments.beside {
+        None => None,
+        Some(place) => {
+            let options =
+                Options { index: index(arguments.beside_index), recorder: None, ..options };
+            let snapshot = arguments.snapshot.as_deref();
+            Some(target(Some(place), faces, &options, snapshot)?)
+        }
+    };
+    let cpu = cpu_ns();
+    let mut beside_cpu = 0;
+    let cut_bytes = Source::open(&arguments.file)?.each(|call, is_exact| {
+        let run = |replay: &mut Replay| {
+            if is_exact { replay.call(call) } else { replay.call_of_rows(call) }
+        };
+        run(&mut replay)?;
+        tracing.tick();
+        if let Some(beside) = &mut beside {
+            let start = cpu_ns();
+            run(beside)?;
+            beside_cpu += cpu_ns() - start;
+        }
+        Ok(())
+    })?;
+    let cpu_seconds = (cpu_ns() - cpu - beside_cpu) as f64 / 1e9;
+    let (found, other) = (replay.outcome(), beside.as_ref().map(Replay::outcome));
+    for replay in [Some(replay), beside].into_iter().flatten() {
+        let (store, session) = replay.end();
+        // One that is only read has nothing to close.
+        drop(store.map(Store::close));
+        session.map_or(Ok(()), Session::close)?;
+    }
+    tracing.finish()?;
+    let report = Report {
+        calls: found.calls,
+        skipped: found.skipped,
+        mismatches: found.mismatches,
+        first_mismatch: found.first_mismatch,
+        commits: found.commits,
+        cpu_seconds,
+        seconds: found.seconds,
+        peak_rss_bytes: peak_rss_bytes(),
+        disk_bytes: place.map_or(0, disk_bytes),
+        cut_bytes,
+        actions: found.actions,
+        beside: other,
+    };
+    show(&report, format)?;
+    let others = report.beside.as_ref().map_or(0, |other| other.mismatches);
+    Ok(Verdict::found(report.mismatches + others == 0))
+}
+
+fn show(report: &Report, format: Format) -> std::io::Result<()> {
+    if format == Format::Json {
+        return print::json(report);
+    }
+    let first = report.first_mismatch.clone().unwrap_or_else(|| "none".to_owned());
+    let mut rows = vec![
+        ("calls", print::count(report.calls)),
+        ("skipped", print::count(report.skipped)),
+        ("commits", print::count(report.commits)),
+        ("mismatches", print::count(report.mismatches)),
+        ("first mismatch", first),
+        ("CPU", print::seconds(report.cpu_seconds)),
+        ("in calls", print::seconds(report.seconds)),
+        ("peak memory", print::bytes(report.peak_rss_bytes)),
+        ("disk", print::bytes(report.disk_bytes)),
+    ];
+    if let Some(other) = &report.beside {
+        let first = other.first_mismatch.clone().unwrap_or_else(|| "none".to_owned());
+        rows.extend([
+            ("beside: calls", print::count(other.calls)),
+            ("beside: skipped", print::count(other.skipped)),
+            ("beside: mismatches", print::count(other.mismatches)),
+            ("beside: first mismatch", first),
+            ("beside: in calls", print::seconds(other.seconds)),
+        ]);
+    }
+    print::line(&print::record(&rows).to_string())?;
+    let titles = ["action", ">calls", ">total ms", ">mean µs", ">p50", ">p99", ">max µs"];
+    let mut table = print::table(&titles);
+    let beside =
+        report.beside.iter().flat_map(|other| other.actions.iter().map(|it| ("beside: ", it)));
+    for (what, it) in report.actions.iter().map(|it| ("", it)).chain(beside) {
+        let latency = &it.latency;
+        let mut row = vec![format!("{what}{}", it.action), print::count(it.calls)];
+        row.push(format!("{:.1}", it.total_ms));
+        let figures = [latency.mean_us, latency.p50_us, latency.p99_us, latency.max_us];
+        row.extend(figures.map(|figure| format!("{figure:.1}")));
+        table.add_row(row);
+    }
+    print::line(&table.to_string())
+}

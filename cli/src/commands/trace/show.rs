@@ -1,0 +1,34 @@
+//! `varvite trace show`: the rows of a trace that Irmin's benchmarks recorded.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use varvite::Error;
+use varvite::irmin_pack::trace;
+
+use crate::advice::CHECK;
+use crate::commands::inspect;
+use crate::exit::Outcome;
+use crate::input;
+use crate::print::Format;
+
+#[derive(Debug, Args)]
+pub struct Show {
+    /// The trace: of actions or of statistics
+    file: PathBuf,
+    /// Rows to list at most; all are counted
+    #[arg(long, default_value_t = 1000)]
+    limit: usize,
+}
+
+pub fn run(arguments: &Show, format: Format) -> Outcome {
+    let name = arguments.file.display().to_string();
+    let bytes = input::read(&arguments.file, &name)?;
+    let described = trace::describe(&name, &bytes, arguments.limit).map_err(|error| {
+        // A trace is no file of a store.
+        let advice = format!("run {CHECK} and restore it from a snapshot or another copy");
+        let fitting = "give a trace that Irmin's benchmarks recorded, or record it again";
+        Error::new(error.kind(), error.detail().replace(&advice, fitting))
+    });
+    inspect::show(&described?, format)
+}

@@ -1,0 +1,196 @@
+//! What a command that runs a load shows of it: timings of every action.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use varvite::Result;
+use varvite::disk::Disk;
+use varvite::disk::os::OsDisk;
+use varvite::trace::{Host, Recorder};
+use varvite_sight::timings::{Action, Block};
+use varvite_sight::{Limits, Report, Timings};
+
+use crate::measure::{cpu_ns, rss_bytes};
+use crate::print;
+
+/// Which timings a load prints
+#[derive(Clone, Debug, Default, Args)]
+pub struct Flags {
+    /// Time every action, and print its costs by prefix and the slowest blocks
+    #[arg(long)]
+    pub timings: bool,
+    /// First steps of paths that timings tell apart, 6 at most
+    #[arg(long, value_name = "STEPS", default_value_t = 2, requires = "timings")]
+    pub timings_depth: usize,
+    /// Prefixes that timings tell apart; the others count with a shorter one
+    #[arg(long, value_name = "COUNT", default_value_t = 64, requires = "timings", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub timings_prefixes: u64,
+    /// Write every call down in this file, which may not be there yet: see `varvite trace`
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// The observer of a command, by the monotonic clock.
+pub type Observed = Timings<fn() -> u64>;
+
+/// The monotonic clock, in nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+impl Flags {
+    /// The observer that they ask for.
+    pub fn timings(&self) -> Option<Arc<Observed>> {
+        let limits = Limits {
+            depth: self.timings_depth,
+            prefixes: self.timings_prefixes as usize,
+            ..Limits::default()
+        };
+        self.timings.then(|| Timings::new(monotonic_ns as fn() -> u64, limits))
+    }
+}
+
+/// The clock and the threads of a recording.
+struct Process;
+
+impl Host for Process {
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
+    }
+
+    fn thread(&self) -> u64 {
+        static THREADS: AtomicU64 = AtomicU64::new(0);
+        thread_local!(static OWN: u64 = THREADS.fetch_add(1, Ordering::Relaxed));
+        OWN.with(|own| *own)
+    }
+}
+
+/// How often what the process uses is written into a trace.
+const SAMPLED: Duration = Duration::from_millis(100);
+
+/// The recording of a command, if it was asked for.
+pub struct Tracing(Option<(Arc<Recorder>, Instant)>);
+
+impl Tracing {
+    /// Begins one in `file`, if there is a name for it.
+    pub fn to(file: Option<&Path>) -> Result<Tracing> {
+        let Some(file) = file else { return Ok(Tracing(None)) };
+        let parent = file.parent().filter(|it| !it.as_os_str().is_empty());
+        let folder: Arc<dyn Disk> = OsDisk::new(parent.unwrap_or(Path::new(".")))?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let recorder = Recorder::create(&folder, &name, Process)?;
+        let mut tracing = Tracing(Some((recorder, Instant::now())));
+        tracing.sample();
+        Ok(tracing)
+    }
+
+    /// The recorder, for options.
+    pub fn recorder(&self) -> Option<Arc<Recorder>> {
+        self.0.as_ref().map(|(recorder, _)| Arc::clone(recorder))
+    }
+
+    /// Names the block that begins.
+    pub fn mark(&self, name: &str) {
+        if let Some((recorder, _)) = &self.0 {
+            recorder.mark(name);
+        }
+    }
+
+    /// Writes what the process uses, if that is a while ago.
+    pub fn tick(&mut self) {
+        if self.0.as_ref().is_some_and(|(_, last)| last.elapsed() >= SAMPLED) {
+            self.sample();
+        }
+    }
+
+    fn sample(&mut self) {
+        let Some((recorder, last)) = &mut self.0 else { return };
+        *last = Instant::now();
+        recorder.sample("cpu_ns", cpu_ns());
+        recorder.sample("rss_bytes", rss_bytes());
+        // Where the system does not say, there is no sample.
+        let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+        for (key, name) in [("read_bytes: ", "read_bytes"), ("write_bytes: ", "written_bytes")] {
+            let found = io.lines().find_map(|line| line.strip_prefix(key)?.parse().ok());
+            if let Some(bytes) = found {
+                recorder.sample(name, bytes);
+            }
+        }
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // The name in front may have blanks.
+        let after = stat.rsplit_once(") ").map_or("", |(_, after)| after);
+        let faults = after.split(' ').nth(9).and_then(|field| field.parse().ok());
+        if let Some(faults) = faults {
+            recorder.sample("major_faults", faults);
+        }
+    }
+
+    /// Ends it.
+    pub fn finish(mut self) -> Result<()> {
+        self.sample();
+        self.0.map_or(Ok(()), |(recorder, _)| recorder.finish().map(drop))
+    }
+}
+
+/// Rows of the table of actions for people; JSON has all.
+const ROWS: usize = 24;
+
+/// Prints timings for people.
+pub fn show(report: &Report) -> std::io::Result<()> {
+    let titles = [
+        "action", "prefix", "calls", "total ms", "mean µs", "p50", "p99", "p99.9", "max µs",
+        "read", "written", "hits", "reads", "sync ms",
+    ];
+    let mut table = print::table(&titles);
+    let totals = report.totals.iter().map(|action| row(action, "all"));
+    let actions = report.actions.iter().map(|action| row(action, &action.prefix));
+    for row in totals.chain(actions).take(ROWS + report.totals.len()) {
+        table.add_row(row);
+    }
+    print::line(&table.to_string())?;
+    if report.worst_blocks.is_empty() {
+        return Ok(());
+    }
+    let mut blocks = print::table(&["slowest block", "number", "total ms", "actions"]);
+    for block in &report.worst_blocks {
+        blocks.add_row(block_row(block));
+    }
+    print::line(&blocks.to_string())
+}
+
+fn row(action: &Action, prefix: &str) -> Vec<String> {
+    let latency = &action.latency;
+    let us = |value: f64| format!("{value:.1}");
+    vec![
+        format!("{} {}", action.face, action.action),
+        prefix.to_owned(),
+        print::count(action.calls),
+        format!("{:.1}", action.total_ms),
+        us(latency.mean_us),
+        us(latency.p50_us),
+        us(latency.p99_us),
+        us(latency.p999_us),
+        us(latency.max_us),
+        print::bytes(action.bytes_read),
+        print::bytes(action.bytes_written),
+        print::count(action.cache_hits),
+        print::count(action.reads),
+        format!("{:.1}", action.sync_ms),
+    ]
+}
+
+fn block_row(block: &Block) -> Vec<String> {
+    let parts = block.actions.iter().take(4);
+    let parts = parts.map(|it| format!("{} {:.1} ms", it.action, it.total_ms));
+    vec![
+        block.name.clone(),
+        print::count(block.number),
+        format!("{:.1}", block.total_ms),
+        parts.collect::<Vec<_>>().join(", "),
+    ]
+}

@@ -1,0 +1,179 @@
+//! Traces: recorded, replayed, converted, summed up, compared; and the report of a fault.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::binary::{Ran, varvite};
+
+/// Runs a line of words, of which those in capitals are files in `folder`.
+fn run(folder: &Path, line: &str) -> Ran {
+    let full = |word: &str| {
+        let is_file = word.starts_with(|it: char| it.is_ascii_uppercase());
+        if is_file { folder.join(word).display().to_string() } else { word.to_owned() }
+    };
+    let words: Vec<String> = line.split(' ').map(full).collect();
+    varvite(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn recorded(folder: &Path) -> Value {
+    let line = "bench context --memory --accounts 500 --blocks 5 --reads 40 --updates 20 --inserts 3 \
+                --deletes 2 --trace T --timings --format json";
+    run(folder, line).json()
+}
+
+#[test]
+fn a_load_is_recorded_and_replayed_with_every_answer_and_hash() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let bench = recorded(folder);
+    let info = run(folder, "trace info T --format json").json();
+    // Loading is one commit at least.
+    let commits = info["actions"]["commit"].as_u64().unwrap();
+    assert!(commits >= 6, "{info}");
+    assert!(info["actions"]["find"].as_u64().unwrap() >= 200, "{info}");
+    for more in ["", " --index always", " --store S", " --store A --index always"] {
+        let line = format!("trace replay T --format json{more}");
+        let replayed = run(folder, &line).json();
+        assert_eq!(replayed["mismatches"], 0, "{more}: {replayed}");
+        assert_eq!(replayed["commits"], commits, "{more}");
+        assert!(replayed["cpu_seconds"].as_f64().unwrap() > 0.0);
+        let actions = replayed["actions"].as_array().unwrap();
+        let finds = actions.iter().find(|it| it["action"] == "find").unwrap();
+        assert!(finds["latency"]["p50_us"].as_f64().unwrap() > 0.0, "{finds}");
+    }
+    let last = run(folder, "context log S --format json").yes();
+    assert!(last.contains(bench["last_hash"].as_str().unwrap()), "{last}");
+    // On the store that has it all, nothing changes.
+    let again = run(folder, "trace replay T --store S --beside A --format json").json();
+    assert_eq!((&again["mismatches"], &again["beside"]["mismatches"]), (&0.into(), &0.into()));
+    assert_eq!(again["beside"]["commits"], commits);
+    run(folder, "check S").yes();
+}
+
+#[test]
+fn other_answers_and_other_files_are_found() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    // The commits that a trace begins with are not in an empty store.
+    run(folder, "replay blocks T").error(2, &[]);
+    let bytes = fs::read(folder.join("T")).unwrap();
+    let mut cut = bytes.clone();
+    cut.truncate(bytes.len() - 5);
+    fs::write(folder.join("CUT"), &cut).unwrap();
+    let info = run(folder, "trace info CUT --format json").json();
+    assert!(info["cut_bytes"].as_u64().unwrap() > 0, "{info}");
+    let mut flipped = bytes.clone();
+    flipped[100] ^= 1;
+    fs::write(folder.join("FLIPPED"), &flipped).unwrap();
+    for command in ["info", "summary", "replay"] {
+        let ran = run(folder, &format!("trace {command} FLIPPED"));
+        if bytes.len() > 70_000 {
+            ran.error(3, &["FLIPPED is damaged at byte 32"]);
+        } else {
+            ran.yes();
+        }
+    }
+    run(folder, "trace info NOTHING").error(2, &["NOTHING"]);
+    fs::write(folder.join("TEXT"), "no trace at all").unwrap();
+    run(folder, "trace info TEXT").error(2, &["is not a varvite file"]);
+    assert_eq!(run(folder, "trace compare T").code, 2, "two at least");
+    run(folder, "bench context --memory --accounts 10 --blocks 1 --trace T").error(2, &["exist"]);
+}
+
+#[test]
+fn a_trace_on_another_history_has_mismatches() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let line = "bench context --dir S --accounts 300 --blocks 1 --trace T --format json";
+    run(folder, line).json();
+    // Of another seed: the calls that go on from a checkout miss their commit.
+    let line = "bench context --dir O --accounts 300 --blocks 1 --seed 7 --trace U --format json";
+    run(folder, line).json();
+    let bytes = fs::read(folder.join("T")).unwrap();
+    fs::write(folder.join("TRACE"), &bytes).unwrap();
+    let replayed = run(folder, "trace replay TRACE --store S --format json").json();
+    assert_eq!(replayed["mismatches"], 0, "{replayed}");
+    run(folder, "trace compare T U --format json").json();
+}
+
+#[test]
+fn traces_go_to_irmin_and_back() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    let out = run(folder, "trace convert T R --format json").json();
+    assert!(out["rows"].as_u64().unwrap() > 300, "{out}");
+    let shown = run(folder, "trace show R --limit 0").yes();
+    assert!(shown.contains("irmin trace of actions") && !shown.contains("DAMAGED"), "{shown}");
+    let replayed = run(folder, "trace replay R --format json").json();
+    assert_eq!(replayed["mismatches"], 0, "{replayed}");
+    assert!(replayed["commits"].as_u64().unwrap() >= 6, "{replayed}");
+    let back = run(folder, "trace convert R B --format json").json();
+    assert_eq!(back["mismatches"], 0, "{back}");
+    let replayed = run(folder, "trace replay B --format json").json();
+    assert_eq!(replayed["mismatches"], 0, "{replayed}");
+}
+
+#[test]
+fn pages_need_nothing_else_and_figures_add_up() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let bench = recorded(folder);
+    let timings = &bench["timings"];
+    assert_eq!(timings["blocks"], 5);
+    let summary = run(folder, "trace summary T --html PAGE --format json").json();
+    let calls: u64 =
+        summary["actions"].as_array().unwrap().iter().map(|it| it["calls"].as_u64().unwrap()).sum();
+    assert!(calls <= summary["calls"].as_u64().unwrap() && calls > 300, "{summary}");
+    let blocks: u64 = summary["timeline"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["blocks"].as_u64().unwrap())
+        .sum();
+    assert_eq!(summary["blocks"], blocks);
+    assert!(summary["samples"]["cpu_ns"].as_array().unwrap().len() >= 2, "{summary}");
+    run(folder, "trace replay T --trace U --store S").yes();
+    let compared = run(folder, "trace compare T U T --html BOTH --format json").json();
+    assert_eq!(compared["runs"].as_array().unwrap().len(), 3);
+    for page in ["PAGE", "BOTH"] {
+        let page = fs::read_to_string(folder.join(page)).unwrap();
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+        for outside in ["http:", "https:", "<script", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(page.contains("<svg") && !page.contains("NaN"), "{page}");
+    }
+}
+
+#[test]
+fn a_report_of_a_fault_has_no_contents_and_says_what_is_damaged() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table create S utxo --create").yes();
+    run(folder, "table put S utxo secretkey secretvalue").yes();
+    let report = run(folder, "doctor S").yes();
+    assert!(!report.contains("secretkey") && !report.contains("secretvalue"), "{report}");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["commands"]["check"]["answer"]["sound"], true, "{report}");
+    assert!(report["formats"]["segment"]["writes"].as_u64().unwrap() > 1);
+    let files = report["files"]["files"].as_array().unwrap();
+    assert!(files.iter().any(|file| file["kind"] == "session"), "{files:?}");
+    run(folder, "doctor S --out OUT").yes();
+    run(folder, "doctor S --out OUT").error(2, &["OUT"]);
+    let session = folder.join("S/session");
+    let mut bytes = fs::read(&session).unwrap();
+    bytes[25] ^= 1;
+    fs::write(&session, bytes).unwrap();
+    let ran = run(folder, "doctor S");
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.out.contains("session is damaged"), "{}", ran.out);
+    run(folder, "bench context --dir C --accounts 50 --blocks 1 --format json").json();
+    let report: Value = serde_json::from_str(&run(folder, "doctor C --quick").yes()).unwrap();
+    assert_eq!(report["commands"]["context stat"]["exit_code"], 0, "{report}");
+    assert!(report["commands"]["check"].is_null());
+}

@@ -1,0 +1,329 @@
+//! What a trace has calls of, and which arguments and which answer each has.
+
+/// Which face a call is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Face {
+    /// What the host itself says.
+    Host,
+    /// `varvite::context`
+    Context,
+    /// `varvite::table`
+    Table,
+}
+
+/// A call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Action {
+    /// What the host calls the place in its load: a block's name.
+    Mark,
+    /// A number that the host measured, as processor time.
+    Sample,
+    /// A handle was dropped.
+    Release,
+    /// `Store::empty_tree`
+    EmptyTree,
+    /// `Store::checkout`
+    Checkout,
+    /// Content of a tree that was made elsewhere, before the call that is given it.
+    Given,
+    /// `Tree::clone`
+    Clone,
+    /// `Tree::find`
+    Find,
+    /// `Tree::mem`
+    Mem,
+    /// `Tree::mem_tree`
+    MemTree,
+    /// `Tree::find_tree`
+    FindTree,
+    /// `Tree::list`
+    List,
+    /// `Tree::length`
+    Length,
+    /// `Tree::add`
+    Add,
+    /// `Tree::add_tree`
+    AddTree,
+    /// `Tree::remove`
+    Remove,
+    /// `Tree::hash`
+    Hash,
+    /// `Store::commit`
+    Commit,
+    /// `Store::exists`
+    Exists,
+    /// `Store::commit_info`; the answer is that of the tree's hash.
+    CommitInfo,
+    /// `Store::log`
+    Log,
+    /// `Store::set_branch`
+    SetBranch,
+    /// `Store::remove_branch`
+    RemoveBranch,
+    /// `Store::checkpoint`
+    Checkpoint,
+    /// A table was made or opened, by its name.
+    OpenTable,
+    /// `Table::update`, `Tables::commit` and `Transaction::commit`, once for each table.
+    Update,
+    /// `Table::lookup`, `View::lookup`, `View::find`
+    Lookup,
+    /// `Table::get`, `View::get`
+    Get,
+    /// `Table::view`
+    View,
+    /// `Table::duplicate`
+    Duplicate,
+    /// `Session::save_snapshot`
+    SaveSnapshot,
+}
+
+/// A kind of argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// A tree, a table or a view, by the number that an answer gave it.
+    Handle,
+    /// Steps.
+    Path,
+    /// Bytes.
+    Bytes,
+    /// A number.
+    Number,
+    /// The hash of a commit.
+    Hash,
+    /// Several keys, or the hashes of several commits.
+    Keys,
+    /// Paths with values.
+    Entries,
+    /// Keys with what becomes of them.
+    Updates,
+}
+
+/// A kind of answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// That it was done.
+    Nothing,
+    /// Yes or no.
+    Flag,
+    /// A number.
+    Number,
+    /// What was found, or that nothing was.
+    Digest,
+    /// A hash.
+    Hash,
+    /// The number of a tree, a table or a view; 0 for none.
+    Handle,
+}
+
+/// An action with its number in files, its name, its face, its arguments and its answer.
+pub type ActionRow = (Action, u8, &'static str, Face, &'static [Field], Answered);
+
+impl Action {
+    /// Every action with its number in files, its name, its face, its arguments and its answer.
+    pub const ALL: [ActionRow; 31] = [
+        (Action::Mark, 1, "mark", Face::Host, &[Field::Bytes], Answered::Nothing),
+        (
+            Action::Sample,
+            2,
+            "sample",
+            Face::Host,
+            &[Field::Bytes, Field::Number],
+            Answered::Nothing,
+        ),
+        (Action::Release, 3, "release", Face::Host, &[Field::Handle], Answered::Nothing),
+        (Action::EmptyTree, 10, "empty_tree", Face::Context, &[], Answered::Handle),
+        (Action::Checkout, 11, "checkout", Face::Context, &[Field::Hash], Answered::Handle),
+        (
+            Action::Given,
+            12,
+            "given",
+            Face::Context,
+            &[Field::Handle, Field::Entries],
+            Answered::Nothing,
+        ),
+        (Action::Clone, 13, "clone", Face::Context, &[Field::Handle], Answered::Handle),
+        (Action::Find, 14, "find", Face::Context, &[Field::Handle, Field::Path], Answered::Digest),
+        (Action::Mem, 15, "mem", Face::Context, &[Field::Handle, Field::Path], Answered::Flag),
+        (
+            Action::MemTree,
+            16,
+            "mem_tree",
+            Face::Context,
+            &[Field::Handle, Field::Path],
+            Answered::Flag,
+        ),
+        (
+            Action::FindTree,
+            17,
+            "find_tree",
+            Face::Context,
+            &[Field::Handle, Field::Path],
+            Answered::Handle,
+        ),
+        (
+            Action::List,
+            18,
+            "list",
+            Face::Context,
+            &[Field::Handle, Field::Path, Field::Number, Field::Number],
+            Answered::Digest,
+        ),
+        (
+            Action::Length,
+            19,
+            "length",
+            Face::Context,
+            &[Field::Handle, Field::Path],
+            Answered::Number,
+        ),
+        (
+            Action::Add,
+            21,
+            "add",
+            Face::Context,
+            &[Field::Handle, Field::Path, Field::Bytes],
+            Answered::Nothing,
+        ),
+        (
+            Action::AddTree,
+            22,
+            "add_tree",
+            Face::Context,
+            &[Field::Handle, Field::Path, Field::Handle],
+            Answered::Nothing,
+        ),
+        (
+            Action::Remove,
+            23,
+            "remove",
+            Face::Context,
+            &[Field::Handle, Field::Path],
+            Answered::Nothing,
+        ),
+        (Action::Hash, 24, "hash", Face::Context, &[Field::Handle], Answered::Hash),
+        (
+            Action::Commit,
+            25,
+            "commit",
+            Face::Context,
+            &[Field::Handle, Field::Keys, Field::Number, Field::Bytes, Field::Bytes],
+            Answered::Hash,
+        ),
+        (Action::Exists, 26, "exists", Face::Context, &[Field::Hash], Answered::Flag),
+        (Action::CommitInfo, 27, "commit_info", Face::Context, &[Field::Hash], Answered::Digest),
+        (Action::Log, 28, "log", Face::Context, &[Field::Number], Answered::Digest),
+        (
+            Action::SetBranch,
+            29,
+            "set_branch",
+            Face::Context,
+            &[Field::Bytes, Field::Hash],
+            Answered::Nothing,
+        ),
+        (
+            Action::RemoveBranch,
+            30,
+            "remove_branch",
+            Face::Context,
+            &[Field::Bytes],
+            Answered::Nothing,
+        ),
+        (Action::Checkpoint, 31, "checkpoint", Face::Context, &[], Answered::Nothing),
+        (Action::OpenTable, 64, "open_table", Face::Table, &[Field::Bytes], Answered::Handle),
+        (
+            Action::Update,
+            65,
+            "update",
+            Face::Table,
+            &[Field::Handle, Field::Updates],
+            Answered::Nothing,
+        ),
+        (
+            Action::Lookup,
+            66,
+            "lookup",
+            Face::Table,
+            &[Field::Handle, Field::Keys],
+            Answered::Digest,
+        ),
+        (Action::Get, 67, "get", Face::Table, &[Field::Handle, Field::Bytes], Answered::Digest),
+        (Action::View, 68, "view", Face::Table, &[Field::Handle], Answered::Handle),
+        (
+            Action::Duplicate,
+            69,
+            "duplicate",
+            Face::Table,
+            &[Field::Handle, Field::Bytes],
+            Answered::Handle,
+        ),
+        (
+            Action::SaveSnapshot,
+            70,
+            "save_snapshot",
+            Face::Table,
+            &[Field::Bytes],
+            Answered::Nothing,
+        ),
+    ];
+
+    fn row(self) -> &'static ActionRow {
+        &Self::ALL[self as usize]
+    }
+
+    /// The action of a number in files.
+    #[must_use]
+    pub fn of(number: u8) -> Option<Action> {
+        Self::ALL.iter().find(|row| row.1 == number).map(|row| row.0)
+    }
+
+    /// The action that is called so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Action> {
+        Self::ALL.iter().find(|row| row.2 == name).map(|row| row.0)
+    }
+
+    /// Its number in files.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self.row().1
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().2
+    }
+
+    /// Which face it is of.
+    #[must_use]
+    pub fn face(self) -> Face {
+        self.row().3
+    }
+
+    /// Its arguments, in their order.
+    #[must_use]
+    pub fn fields(self) -> &'static [Field] {
+        self.row().4
+    }
+
+    /// Its answer.
+    #[must_use]
+    pub fn answered(self) -> Answered {
+        self.row().5
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_is_at_its_place_and_has_a_number_and_a_name_of_its_own() {
+        for (index, row) in Action::ALL.iter().enumerate() {
+            assert_eq!(row.0 as usize, index, "{row:?}");
+            assert_eq!((Action::of(row.1), Action::named(row.2)), (Some(row.0), Some(row.0)));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Reads a trace, a frame at a time, up to its last whole frame.
+
+use std::sync::Arc;
+
+use super::frame::{Call, FRAME_BYTES_MAX, FrameReader, HEAD, frame_checksum};
+use crate::disk::{Access, Disk, File, Mode};
+use crate::error::Result;
+use crate::format::header::{FileKind, Header, LENGTH};
+
+/// How a trace ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceEnd {
+    /// Calls that were read.
+    pub calls: u64,
+    /// Frames that were read.
+    pub frames: u64,
+    /// Bytes up to the end of the last whole frame.
+    pub bytes: u64,
+    /// Bytes behind it: of a frame that a recording did not end, or of none.
+    pub cut_bytes: u64,
+}
+
+/// A trace that is read. Holds one frame.
+#[derive(Debug)]
+pub struct Trace {
+    file: Arc<dyn File>,
+    identity: u64,
+    length: u64,
+    frame: FrameReader,
+    end: TraceEnd,
+}
+
+impl Trace {
+    /// Opens the trace at `path`. `Missing`, `Io`, `Corrupt`, or `Invalid` when it is another file.
+    pub fn open(disk: &dyn Disk, path: &str) -> Result<Trace> {
+        let file = disk.open(path, Mode::Read, Access::Buffered)?;
+        let mut bytes = [0; LENGTH];
+        let length = file.len()?;
+        let head = &mut bytes[..LENGTH.min(length as usize)];
+        file.read_exact_at(0, head)?;
+        let identity = Header::expect(file.path(), head, FileKind::Trace)?.identity;
+        let end = TraceEnd { bytes: LENGTH as u64, ..TraceEnd::default() };
+        Ok(Trace { file, identity, length, frame: FrameReader::default(), end })
+    }
+
+    /// The next call; none at the end, after which [`Trace::end`] says what was there. `Corrupt` for a frame in
+    /// front of others that is not as it was written, `Io`.
+    pub fn next_call(&mut self) -> Result<Option<Call>> {
+        loop {
+            if let Some(call) = self.frame.next(self.file.path())? {
+                self.end.calls += 1;
+                return Ok(Some(call));
+            }
+            if !self.next_frame()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What was read so far.
+    #[must_use]
+    pub fn end(&self) -> TraceEnd {
+        self.end
+    }
+
+    /// Bytes of the file.
+    #[must_use]
+    pub fn length_bytes(&self) -> u64 {
+        self.length
+    }
+
+    fn next_frame(&mut self) -> Result<bool> {
+        let offset = self.end.bytes;
+        let left = self.length.saturating_sub(offset);
+        self.end.cut_bytes = left;
+        if left < HEAD as u64 {
+            return Ok(false);
+        }
+        let mut head = [0; HEAD];
+        self.file.read_exact_at(offset, &mut head)?;
+        let u32_at = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
+        let (checksum, length, calls) = (u32_at(0), u32_at(4), u32_at(8));
+        let end = offset + HEAD as u64 + u64::from(length);
+        if end > self.length || length as usize > FRAME_BYTES_MAX {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; 8 + length as usize];
+        bytes[..8].copy_from_slice(&head[4..]);
+        self.file.read_exact_at(offset + HEAD as u64, &mut bytes[8..])?;
+        let expected = frame_checksum(self.identity, offset, &bytes);
+        if checksum != expected {
+            if end == self.length {
+                return Ok(false);
+            }
+            let expected = format_args!("frame checksum {expected:08x}");
+            let found = format_args!("{checksum:08x}");
+            return Err(crate::error::Error::corrupt(self.file.path(), offset, expected, found));
+        }
+        bytes.drain(..8);
+        self.frame = FrameReader::new(bytes, offset + HEAD as u64, calls);
+        self.end.frames += 1;
+        (self.end.bytes, self.end.cut_bytes) = (end, self.length - end);
+        Ok(true)
+    }
+}

@@ -1,0 +1,380 @@
+//! The recorder: takes calls from both faces and writes them, a frame at a time.
+//!
+//! A call is written when it ends, so what it called stands before it. A recording that fails goes on with
+//! nothing: the store's calls never fail for it, and [`Recorder::finish`] says so.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::action::Action;
+use super::frame::{Answer, CallHead, Digest, FrameBuilder};
+use crate::disk::{Access, Disk, File, Mode};
+use crate::error::Result;
+use crate::format::header::{FileKind, Header, LENGTH};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+
+/// What a host gives a [`Recorder`].
+pub trait Host: Send + Sync {
+    /// The host's clock, in nanoseconds from any fixed point.
+    fn now_ns(&self) -> u64;
+
+    /// A small number of the calling thread, by which calls of one thread are told from those of others.
+    fn thread(&self) -> u64 {
+        0
+    }
+}
+
+impl<C: Fn() -> u64 + Send + Sync> Host for C {
+    fn now_ns(&self) -> u64 {
+        self()
+    }
+}
+
+/// Threads whose depths are counted apart; those with equal remainders share a counter.
+const DEPTHS: usize = 64;
+
+/// Writes down every call of the stores and sessions that are given it.
+///
+/// A call costs some ten nanoseconds a step of its path, the bytes of its arguments, two readings of the
+/// clock and a lock; every 64 KiB one write. Nothing is synced before [`Recorder::finish`].
+///
+/// ```
+/// use std::time::Instant;
+/// use varvite::context::{Options, Store};
+/// use varvite::disk::Disk;
+/// use varvite::disk::memory::MemoryDisk;
+/// use varvite::trace::{Action, Recorder, Trace};
+///
+/// let (disk, start) = (MemoryDisk::seeded(1), Instant::now());
+/// let traces: std::sync::Arc<dyn Disk> = MemoryDisk::seeded(2);
+/// let recorder = Recorder::create(&traces, "a.trace", move || start.elapsed().as_nanos() as u64)?;
+/// let options = Options { recorder: Some(recorder.clone()), ..Options::default() };
+/// let store = Store::create(disk, options)?;
+/// let mut tree = store.empty_tree();
+/// tree.add(&["data", "version"], b"genesis")?;
+/// drop(tree);
+/// recorder.finish()?;
+///
+/// let mut trace = Trace::open(&*traces, "a.trace")?;
+/// let mut actions = Vec::new();
+/// while let Some(call) = trace.next_call()? {
+///     actions.push(call.action);
+/// }
+/// assert_eq!(actions, [Action::EmptyTree, Action::Add, Action::Release]);
+/// # Ok::<(), varvite::Error>(())
+/// ```
+pub struct Recorder {
+    host: Box<dyn Host>,
+    begun_ns: u64,
+    handles: AtomicU64,
+    depths: [AtomicU64; DEPTHS],
+    writing: Mutex<Writing>,
+}
+
+struct Writing {
+    file: Arc<dyn File>,
+    identity: u64,
+    offset: u64,
+    frame: FrameBuilder,
+    calls: u64,
+    outcome: Result<()>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let writing = lock(&self.writing);
+        write!(f, "Recorder({}, {} calls)", writing.file.path(), writing.calls)
+    }
+}
+
+/// A call under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    start_ns: u64,
+    thread: u64,
+    depth: u8,
+}
+
+/// Takes the arguments of a call in the order of its fields.
+pub(crate) struct Arguments<'a>(&'a mut FrameBuilder);
+
+impl Arguments<'_> {
+    pub fn handle(&mut self, handle: u64) -> &mut Self {
+        self.number(handle)
+    }
+
+    pub fn number(&mut self, number: u64) -> &mut Self {
+        self.0.to.varint(number);
+        self
+    }
+
+    pub fn path<S: AsRef<[u8]>>(&mut self, path: &[S]) -> &mut Self {
+        self.0.path(path);
+        self
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.to.bytes_with_length(bytes);
+        self
+    }
+
+    pub fn hash(&mut self, hash: &[u8; 32]) -> &mut Self {
+        self.0.to.raw(hash);
+        self
+    }
+
+    pub fn keys<S: AsRef<[u8]>>(&mut self, keys: &[S]) -> &mut Self {
+        self.number(keys.len() as u64);
+        for key in keys {
+            self.0.to.bytes_with_length(key.as_ref());
+        }
+        self
+    }
+
+    pub fn entries(&mut self, entries: &[(Vec<Vec<u8>>, Vec<u8>)]) -> &mut Self {
+        self.number(entries.len() as u64);
+        for (path, value) in entries {
+            self.path(path).bytes(value);
+        }
+        self
+    }
+
+    /// One of the updates whose number stands before them: an insert (0), a delete (1), an upsert (2), or an
+    /// insert of a value in a blob file (3), of which only the place is told.
+    pub fn update(&mut self, kind: u8, key: &[u8], value: &[u8]) {
+        self.0.to.u8(kind);
+        self.bytes(key);
+        if kind != 1 {
+            self.bytes(value);
+        }
+    }
+
+    /// A delete of a range among them.
+    pub fn range(&mut self, (lower, upper): (Bound<&[u8]>, Bound<&[u8]>)) {
+        self.0.to.u8(4);
+        for bound in [lower, upper] {
+            match bound {
+                Bound::Unbounded => self.0.to.u8(0),
+                Bound::Included(key) => {
+                    self.0.to.u8(1);
+                    self.bytes(key);
+                }
+                Bound::Excluded(key) => {
+                    self.0.to.u8(2);
+                    self.bytes(key);
+                }
+            }
+        }
+    }
+}
+
+impl Recorder {
+    /// Begins a recording in a new file at `path`. `Exists` when there is one; `Io`.
+    pub fn create(
+        disk: &Arc<dyn Disk>,
+        path: &str,
+        host: impl Host + 'static,
+    ) -> Result<Arc<Recorder>> {
+        let identity = disk.entropy()?;
+        let file = disk.open(path, Mode::Create, Access::Buffered)?;
+        file.write_at(0, &Header::new(FileKind::Trace, identity, 0).encode())?;
+        Ok(Arc::new(Recorder {
+            begun_ns: host.now_ns(),
+            host: Box::new(host),
+            handles: AtomicU64::new(1),
+            depths: [const { AtomicU64::new(0) }; DEPTHS],
+            writing: Mutex::new(Writing {
+                file,
+                identity,
+                offset: LENGTH as u64,
+                frame: FrameBuilder::default(),
+                calls: 0,
+                outcome: Ok(()),
+            }),
+        }))
+    }
+
+    /// Says where the host is in its load: the name of the block that begins.
+    pub fn mark(&self, name: &str) {
+        let begun = self.begin();
+        self.end(begun, Action::Mark, |to| to.bytes(name.as_bytes()), Answer::Nothing);
+    }
+
+    /// Says what the host measured: `name` in docs/format/trace.md, or one of its own.
+    pub fn sample(&self, name: &str, number: u64) {
+        let begun = self.begin();
+        let action = Action::Sample;
+        self.end(begun, action, |to| to.bytes(name.as_bytes()).number(number), Answer::Nothing);
+    }
+
+    /// Writes what is left and syncs the file; returns how many calls it has. What is called afterwards is
+    /// recorded too. The first error of the recording, if there was one.
+    pub fn finish(&self) -> Result<u64> {
+        let mut writing = lock(&self.writing);
+        writing.write();
+        std::mem::replace(&mut writing.outcome, Ok(()))?;
+        writing.file.sync()?;
+        Ok(writing.calls)
+    }
+
+    pub(crate) fn begin(&self) -> Begun {
+        let thread = self.host.thread();
+        let depth = self.depths[thread as usize % DEPTHS].fetch_add(1, Ordering::Relaxed);
+        Begun { start_ns: self.host.now_ns(), thread, depth: depth.min(63) as u8 }
+    }
+
+    /// Writes a call down; `answer` is of the kind that its action has, or that it failed.
+    pub(crate) fn end(
+        &self,
+        begun: Begun,
+        action: Action,
+        arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
+        answer: Answer,
+    ) {
+        let duration_ns = self.host.now_ns().saturating_sub(begun.start_ns);
+        let Begun { start_ns, thread, depth } = begun;
+        self.depths[thread as usize % DEPTHS].fetch_sub(1, Ordering::Relaxed);
+        let start_ns = start_ns.saturating_sub(self.begun_ns);
+        let head = CallHead { action, depth, thread, start_ns, duration_ns };
+        let mut writing = lock(&self.writing);
+        if writing.outcome.is_err() {
+            return;
+        }
+        writing.frame.call(&head, answer == Answer::Failed);
+        arguments(&mut Arguments(&mut writing.frame));
+        writing.frame.answer(&answer);
+        writing.calls += 1;
+        if writing.frame.is_full() {
+            writing.write();
+        }
+    }
+
+    /// Takes back what began and is no call.
+    pub(crate) fn forget(&self, begun: Begun) {
+        self.depths[begun.thread as usize % DEPTHS].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn new_handle(&self) -> u64 {
+        self.handles.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Writing {
+    /// Writes the frame, if there is anything in it, and begins the next.
+    fn write(&mut self) {
+        if self.frame.calls > 0 && self.outcome.is_ok() {
+            let bytes = self.frame.seal(self.identity, self.offset);
+            self.outcome = self.file.write_at(self.offset, bytes);
+            self.offset += bytes.len() as u64;
+        }
+        self.frame.clear();
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Without a sync: who wants to know calls `finish`.
+        lock(&self.writing).write();
+    }
+}
+
+/// A handle that a recorder knows by a number.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    recorder: Arc<Recorder>,
+    handle: u64,
+}
+
+impl Traced {
+    /// A new one, that the answer of a call gives.
+    pub fn new(recorder: &Arc<Recorder>) -> Traced {
+        Traced { recorder: Arc::clone(recorder), handle: recorder.new_handle() }
+    }
+
+    pub fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    pub fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    /// Whether `other` is of the same recording.
+    pub fn knows(&self, other: Option<&Traced>) -> bool {
+        other.is_some_and(|it| Arc::ptr_eq(&it.recorder, &self.recorder))
+    }
+}
+
+impl Clone for Traced {
+    fn clone(&self) -> Self {
+        let begun = self.recorder.begin();
+        let copy = Traced::new(&self.recorder);
+        let answer = Answer::Handle(copy.handle);
+        self.recorder.end(begun, Action::Clone, |to| to.handle(self.handle), answer);
+        copy
+    }
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        let begun = self.recorder.begin();
+        let handle = self.handle;
+        self.recorder.end(begun, Action::Release, |to| to.handle(handle), Answer::Nothing);
+    }
+}
+
+/// Runs `work` as a call on `traced`, if anything is recorded.
+pub(crate) fn call<T>(
+    traced: Option<&Traced>,
+    action: Action,
+    arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
+    answer: impl FnOnce(&T) -> Answer,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let Some(Traced { recorder, handle }) = traced else { return work() };
+    let begun = recorder.begin();
+    let outcome = work();
+    let answer = outcome.as_ref().map_or(Answer::Failed, answer);
+    recorder.end(begun, action, |to| arguments(to.handle(*handle)), answer);
+    outcome
+}
+
+/// Begins a call on `traced` that changes it, if anything is recorded.
+pub(crate) fn begin(traced: Option<&Traced>) -> Option<Begun> {
+    Some(traced?.recorder.begin())
+}
+
+/// Ends what [`begin`] began.
+pub(crate) fn end(
+    traced: Option<&Traced>,
+    begun: Option<Begun>,
+    action: Action,
+    arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
+    outcome: &Result<()>,
+) {
+    let (Some(Traced { recorder, handle }), Some(begun)) = (traced, begun) else { return };
+    let answer = if outcome.is_ok() { Answer::Nothing } else { Answer::Failed };
+    recorder.end(begun, action, |to| arguments(to.handle(*handle)), answer);
+}
+
+/// Runs `work` as a call on a store, if anything is recorded.
+pub(crate) fn store_call<T>(
+    recorder: Option<&Arc<Recorder>>,
+    action: Action,
+    arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
+    answer: impl FnOnce(&T) -> Answer,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let Some(recorder) = recorder else { return work() };
+    let begun = recorder.begin();
+    let outcome = work();
+    let answer = outcome.as_ref().map_or(Answer::Failed, answer);
+    recorder.end(begun, action, arguments, answer);
+    outcome
+}
+
+/// What stands for a value that was found, or was not.
+pub(crate) fn found(value: Option<&[u8]>) -> Answer {
+    Answer::Digest(value.map(Digest::of))
+}

@@ -1,0 +1,213 @@
+//! The bytes of traces: the golden file, cut and damaged ones, and what a fuzz target does with any.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use varvite::context::{CommitInfo, Configuration, Options, Store, Tree};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::trace::{self, Call, Recorder, Trace};
+use varvite::{Batch, Session, SessionOptions, TableOptions};
+
+/// A clock that each reading moves on by a microsecond.
+pub fn clock() -> impl Fn() -> u64 + Send + Sync + 'static {
+    let readings = AtomicU64::new(0);
+    move || readings.fetch_add(1_000, Ordering::Relaxed)
+}
+
+/// Some calls of both faces, as a trace.
+pub fn recorded() -> Vec<u8> {
+    let traces = MemoryDisk::seeded(7);
+    let disk = Arc::clone(&traces) as Arc<dyn Disk>;
+    let recorder = Recorder::create(&disk, "a.trace", clock()).unwrap();
+    recorder.mark("block 1");
+    let options = Options { recorder: Some(recorder.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["data", "one"], b"1").unwrap();
+    tree.add(&["data", "two"], b"2").unwrap();
+    assert!(tree.find(&["data", "one"]).unwrap().is_some());
+    let mut made = Tree::empty(Configuration::TEZOS);
+    made.add(&["x"], b"y").unwrap();
+    tree.add_tree(&["copy"], &made).unwrap();
+    let commit = store.commit(&mut tree, &CommitInfo::new(&[[3; 32]], -1, "me", "hi")).unwrap();
+    assert!(store.exists(&commit).unwrap());
+    drop(tree);
+    let options = SessionOptions { recorder: Some(recorder.clone()), ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(2), options).unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    table.update(Batch::new().insert(b"a", b"1").delete(b"b").delete_prefix(b"c")).unwrap();
+    assert!(table.get(b"a").unwrap().is_some());
+    assert!(table.lookup(&[b"a", b"b"]).unwrap().get(1).is_none());
+    recorder.sample("cpu_ns", 12_345);
+    drop(table);
+    recorder.finish().unwrap();
+    traces.bytes("a.trace").unwrap()
+}
+
+/// The calls of a trace up to its end or its first fault, and how it ended.
+pub fn calls(bytes: &[u8]) -> (Vec<Call>, varvite::Result<trace::TraceEnd>) {
+    let disk = MemoryDisk::seeded(1);
+    disk.replace("t", bytes).unwrap();
+    let mut calls = Vec::new();
+    let mut read = || {
+        let mut trace = Trace::open(&*disk, "t")?;
+        while let Some(call) = trace.next_call()? {
+            calls.push(call);
+        }
+        Ok(trace.end())
+    };
+    let end = read();
+    (calls, end)
+}
+
+/// The body of the fuzz target: frames with their checksums repaired.
+pub fn trace(bytes: &[u8]) {
+    let mut bytes = bytes.to_vec();
+    repair(&mut bytes);
+    let (read, end) = calls(&bytes);
+    if let Ok(end) = end {
+        assert_eq!(read.len() as u64, end.calls);
+        assert_eq!(end.bytes + end.cut_bytes, bytes.len() as u64);
+    }
+    let _ = trace::inspect("t", &bytes);
+}
+
+/// Gives header and frames the checksums that they should have.
+fn repair(bytes: &mut [u8]) {
+    use varvite::format::checksum::{crc, crc_append, masked, stored};
+    if bytes.len() < 32 {
+        return;
+    }
+    let checksum = stored(&bytes[..28]);
+    bytes[28..32].copy_from_slice(&checksum.to_le_bytes());
+    let identity = bytes[12..20].to_vec();
+    let mut offset = 32;
+    while let Some(head) = bytes.get(offset..offset + 12) {
+        let length = u32::from_le_bytes(head[4..8].try_into().unwrap()) as usize;
+        let end = offset + 12 + length;
+        if end > bytes.len() {
+            return;
+        }
+        let place = [&identity[..], &(offset as u64).to_le_bytes()].concat();
+        let checksum = masked(crc_append(crc(&place), &bytes[offset + 4..end]));
+        bytes[offset..offset + 4].copy_from_slice(&checksum.to_le_bytes());
+        offset = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varvite::Kind;
+    use varvite::trace::Action;
+
+    use super::*;
+    use crate::golden::golden;
+    use crate::random::Random;
+
+    #[test]
+    fn the_trace_is_written_as_it_was_and_read() {
+        let bytes = golden("trace/both.bin", &recorded());
+        let (calls, end) = calls(&bytes);
+        let end = end.unwrap();
+        assert_eq!((end.frames, end.cut_bytes, end.bytes), (1, 0, bytes.len() as u64));
+        let names: Vec<_> = calls.iter().map(|call| call.action.name()).collect();
+        let expected = [
+            "mark",
+            "empty_tree",
+            "add",
+            "add",
+            "find",
+            "given",
+            "add_tree",
+            "release",
+            "commit",
+            "exists",
+            "release",
+            "open_table",
+            "update",
+            "get",
+            "lookup",
+            "sample",
+            "release",
+        ];
+        assert_eq!(names, expected);
+        assert!(calls.iter().all(|call| call.depth == 0 && call.duration_ns >= 1_000), "{calls:?}");
+        let outline = trace::inspect("a.trace", &bytes);
+        assert_eq!(outline.damage_count(), 0, "{outline}");
+    }
+
+    #[test]
+    fn a_trace_that_was_cut_is_read_up_to_its_last_whole_frame() {
+        let traces = MemoryDisk::seeded(7);
+        let disk = Arc::clone(&traces) as Arc<dyn Disk>;
+        let recorder = Recorder::create(&disk, "a", clock()).unwrap();
+        for number in 0..3_000 {
+            recorder.mark(&format!("{number:060}"));
+        }
+        assert_eq!(recorder.finish().unwrap(), 3_000);
+        let bytes = traces.bytes("a").unwrap();
+        let (all, end) = calls(&bytes);
+        assert_eq!((all.len(), end.unwrap().frames), (3_000, 4));
+        let mut random = Random::new(3);
+        for _ in 0..300 {
+            let cut = 32 + random.below(bytes.len() as u64 - 32) as usize;
+            let (some, end) = calls(&bytes[..cut]);
+            let end = end.unwrap();
+            assert_eq!(some, all[..some.len()]);
+            assert_eq!(end.bytes + end.cut_bytes, cut as u64);
+            assert_eq!(end.frames, u64::from(end.bytes > 32) + (end.bytes - 32) / 66_000);
+        }
+        // A flipped bit in front of whole frames is damage, in the last one the end.
+        let mut flipped = bytes.clone();
+        flipped[5_000] ^= 1;
+        assert_eq!(calls(&flipped).1.unwrap_err().kind(), Kind::Corrupt);
+        let mut flipped = bytes.clone();
+        let last = flipped.len() - 9;
+        flipped[last] ^= 1;
+        let (some, end) = calls(&flipped);
+        assert!(some.len() < 3_000 && end.unwrap().cut_bytes > 0);
+    }
+
+    #[test]
+    fn no_mutation_of_a_trace_panics() {
+        let seed = recorded();
+        let mut random = Random::new(11);
+        let effort = std::env::var("VARVITE_EFFORT").ok().and_then(|it| it.parse::<u64>().ok());
+        for _ in 0..20_000 * effort.unwrap_or(1) {
+            let mut bytes = seed.clone();
+            for _ in 0..=random.below(4) {
+                let at = 8 + random.below(bytes.len() as u64 - 8) as usize;
+                bytes[at] = match random.below(3) {
+                    0 => bytes[at] ^ (1 << random.below(8)),
+                    1 => 0xff,
+                    _ => random.below(256) as u8,
+                };
+            }
+            if random.below(4) == 0 {
+                bytes.truncate(random.below(bytes.len() as u64) as usize);
+            }
+            trace(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_stops_the_recording_and_nothing_else() {
+        use varvite::disk::sim::{Fault, SimDisk};
+        let sim = SimDisk::new(1);
+        let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+        let recorder = Recorder::create(&disk, "a", clock()).unwrap();
+        let options = Options { recorder: Some(recorder.clone()), ..Options::default() };
+        let store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+        sim.fail_at(1, Fault::Any);
+        let mut tree = store.empty_tree();
+        for number in 0..5_000 {
+            tree.add(&["data", &format!("{number}")], &[7; 30]).unwrap();
+        }
+        sim.disarm();
+        assert!(recorder.finish().is_err());
+        let bytes = sim.bytes("a").unwrap();
+        let (calls, end) = calls(&bytes);
+        assert!(end.is_ok() && calls.iter().all(|call| call.action != Action::Find));
+    }
+}

@@ -1,0 +1,285 @@
+//! Sums and a histogram for each action of each prefix.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use hdrhistogram::Histogram;
+use rapidhash::fast::RandomState;
+use varvite::{OperationCost, context};
+
+use super::Face;
+
+/// An action's number: a context's operation, or a table's behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ActionId(u8);
+
+/// How many actions there may be.
+pub const ACTIONS: usize = 64;
+
+const TABLE: u8 = 48;
+
+/// A context's action.
+pub fn context_action(operation: context::Operation) -> ActionId {
+    ActionId((operation as u8).min(TABLE - 1))
+}
+
+/// A table's action.
+pub fn table_action(operation: varvite::Operation) -> ActionId {
+    ActionId(TABLE + (operation as u8).min(ACTIONS as u8 - 1 - TABLE))
+}
+
+/// Names of a context's operations, in their order.
+const CONTEXT_NAMES: [&str; 26] = [
+    "find",
+    "mem",
+    "mem_tree",
+    "find_tree",
+    "list",
+    "length",
+    "fold",
+    "diff",
+    "merge",
+    "add",
+    "add_tree",
+    "remove",
+    "hash",
+    "spill",
+    "checkout",
+    "commit",
+    "exists",
+    "log",
+    "history",
+    "branch",
+    "reload",
+    "checkpoint",
+    "begin_chunk",
+    "clear",
+    "check",
+    "rebuild_index",
+];
+
+/// Names of a table's.
+const TABLE_NAMES: [&str; 7] =
+    ["lookup", "update", "merge", "save_snapshot", "open_snapshot", "log", "checkpoint"];
+
+impl ActionId {
+    /// The action at a place among all.
+    pub fn at(index: usize) -> ActionId {
+        ActionId(index as u8)
+    }
+
+    /// What it is called; `other` for one that a later release of the engine tells of.
+    pub fn name(self) -> String {
+        let name = match self.face() {
+            Face::Context => CONTEXT_NAMES.get(self.index()),
+            Face::Table => TABLE_NAMES.get(self.index() - usize::from(TABLE)),
+        };
+        name.copied().unwrap_or("other").to_owned()
+    }
+
+    /// Whether its time is within that of another action too.
+    pub fn is_inner(self) -> bool {
+        use context::Operation::{BeginChunk, Checkpoint, Spill};
+        use varvite::Operation as Table;
+        const INNER: u64 = 1 << Spill as u8
+            | 1 << Checkpoint as u8
+            | 1 << BeginChunk as u8
+            | 1 << (TABLE + Table::Merge as u8)
+            | 1 << (TABLE + Table::Log as u8)
+            | 1 << (TABLE + Table::Checkpoint as u8);
+        INNER >> self.0 & 1 == 1
+    }
+
+    /// Its place among all.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// Which face it is of.
+    pub fn face(self) -> Face {
+        if self.0 < TABLE { Face::Context } else { Face::Table }
+    }
+}
+
+/// What actions cost, of either face.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub cache_hits: u64,
+    pub reads: u64,
+    pub sync_ns: u64,
+}
+
+impl Cost {
+    pub fn of_context(cost: &context::Cost) -> Cost {
+        Cost {
+            bytes_read: cost.bytes_read,
+            bytes_written: cost.bytes_written,
+            cache_hits: cost.node_hits + cost.page_hits,
+            reads: cost.page_misses,
+            sync_ns: cost.sync_ns,
+        }
+    }
+
+    pub fn of_table(cost: &OperationCost) -> Cost {
+        Cost {
+            bytes_read: cost.bytes_read,
+            bytes_written: cost.bytes_written,
+            cache_hits: cost.cache_hits,
+            reads: cost.pages_read,
+            sync_ns: cost.sync_ns,
+        }
+    }
+
+    fn add(&mut self, other: &Cost) {
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.cache_hits += other.cache_hits;
+        self.reads += other.reads;
+        self.sync_ns += other.sync_ns;
+    }
+}
+
+/// One action of one prefix.
+#[derive(Debug)]
+pub struct Sums {
+    pub action: ActionId,
+    /// What it is called, for one that was told of.
+    pub prefix: usize,
+    pub things: u64,
+    pub total_ns: u64,
+    pub cost: Cost,
+    pub durations: Histogram<u32>,
+}
+
+/// The longest prefix that is told apart; one that is longer counts with the prefix of fewer steps.
+const KEY_BYTES: usize = 128;
+
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// All sums, by prefix and action.
+#[derive(Debug)]
+pub struct Series {
+    prefixes_max: usize,
+    /// Which prefix has which number. Steps stand behind their lengths.
+    numbers: HashMap<Box<[u8]>, usize, RandomState>,
+    prefixes: Vec<Box<[u8]>>,
+    /// For each prefix and action where its sums are, plus one.
+    places: Vec<[u16; ACTIONS]>,
+    sums: Vec<Sums>,
+    /// The prefix asked for last.
+    last: usize,
+}
+
+impl Series {
+    pub fn new(prefixes_max: usize) -> Series {
+        let mut series = Series {
+            prefixes_max: prefixes_max.min(1000),
+            numbers: HashMap::default(),
+            prefixes: Vec::new(),
+            places: Vec::new(),
+            sums: Vec::new(),
+            last: 0,
+        };
+        series.reset();
+        series
+    }
+
+    pub fn reset(&mut self) {
+        self.numbers.clear();
+        self.prefixes.clear();
+        self.places.clear();
+        self.sums.clear();
+        self.last = self.new_prefix(&[]);
+    }
+
+    fn new_prefix(&mut self, key: &[u8]) -> usize {
+        let number = self.prefixes.len();
+        self.prefixes.push(key.into());
+        self.numbers.insert(key.into(), number);
+        self.places.push([0; ACTIONS]);
+        number
+    }
+
+    /// The number of `prefix`, or of as many of its steps as have one.
+    fn number(&mut self, mut prefix: &[&[u8]]) -> usize {
+        loop {
+            let mut key = [0; KEY_BYTES];
+            let mut length = 0;
+            let fits = prefix.iter().all(|step| {
+                let end = length + 1 + step.len();
+                let fits = end <= KEY_BYTES;
+                if fits {
+                    key[length] = step.len() as u8;
+                    key[length + 1..end].copy_from_slice(step);
+                    length = end;
+                }
+                fits
+            });
+            let key = &key[..length];
+            if fits && *self.prefixes[self.last] == *key {
+                return self.last;
+            }
+            if let Some(number) = self.numbers.get(key).filter(|_| fits) {
+                self.last = *number;
+                return *number;
+            }
+            // The empty prefix is always there, and does not count.
+            if fits && self.prefixes.len() <= self.prefixes_max {
+                self.last = self.new_prefix(key);
+                return self.last;
+            }
+            prefix = &prefix[..prefix.len() - 1];
+        }
+    }
+
+    /// Adds an action on `things` things.
+    pub fn record(
+        &mut self,
+        action: ActionId,
+        prefix: &[&[u8]],
+        duration_ns: u64,
+        things: u64,
+        cost: &Cost,
+    ) {
+        let prefix = self.number(prefix);
+        let place = &mut self.places[prefix][action.index()];
+        if *place == 0 {
+            let durations = Histogram::new(2).expect("two digits are a precision that there is");
+            let cost = Cost::default();
+            self.sums.push(Sums { action, prefix, things: 0, total_ns: 0, cost, durations });
+            *place = self.sums.len() as u16;
+        }
+        let sums = &mut self.sums[usize::from(*place) - 1];
+        sums.things += things;
+        sums.total_ns = sums.total_ns.saturating_add(duration_ns);
+        sums.cost.add(cost);
+        // It grows by itself; what is longer than a day counts as a day, so that it always can.
+        let _ = sums.durations.record(duration_ns.min(DAY_NS));
+    }
+
+    /// All sums.
+    pub fn all(&self) -> &[Sums] {
+        &self.sums
+    }
+
+    /// A prefix as text: its steps, joined by `/`.
+    pub fn text(&self, prefix: usize) -> String {
+        let (mut rest, mut text) = (&*self.prefixes[prefix], String::new());
+        while let Some((length, after)) = rest.split_first() {
+            let (step, after) = after.split_at(usize::from(*length));
+            if !text.is_empty() {
+                text.push('/');
+            }
+            match std::str::from_utf8(step) {
+                Ok(step) => text.push_str(step),
+                Err(_) => step.iter().for_each(|byte| {
+                    let _ = write!(text, "{byte:02x}");
+                }),
+            }
+            rest = after;
+        }
+        text
+    }
+}

@@ -1,0 +1,15 @@
+//! Traces: replayed on stores of any options, summed up, laid beside each other, shown as a page.
+//!
+//! How they are written and read: [`varvite::trace`].
+
+pub mod compare;
+pub mod irmin;
+mod page;
+mod plot;
+pub mod replay;
+pub mod summary;
+
+pub use compare::{Change, Comparison, compare};
+pub use page::{comparison_page, summary_page};
+pub use replay::{Outcome, Replay};
+pub use summary::{Summary, summarise};

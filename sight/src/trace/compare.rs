@@ -1,0 +1,93 @@
+//! Runs beside each other: what got worse, against the first.
+
+use serde::Serialize;
+
+use super::summary::Summary;
+
+/// Runs beside each other.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Each run, the first being what the others are compared with.
+    pub runs: Vec<Summary>,
+    /// What is slower than in the first run, the worst first.
+    pub worse: Vec<Change>,
+    /// What is faster.
+    pub better: Vec<Change>,
+}
+
+/// A figure of a run beside that of the first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// Which run.
+    pub run: String,
+    /// What it is of: an action, with its prefix if it has one, or blocks.
+    pub of: String,
+    /// Which figure.
+    pub figure: &'static str,
+    /// In the first run.
+    pub first: f64,
+    /// In this one.
+    pub this: f64,
+    /// This one over the first.
+    pub ratio: f64,
+}
+
+/// A change that is told of: a twentieth.
+const LEAST: f64 = 1.05;
+
+/// Calls that a figure needs to count.
+const CALLS_MIN: u64 = 20;
+
+/// Compares runs with the first.
+#[must_use]
+pub fn compare(runs: Vec<Summary>) -> Comparison {
+    let mut changes = Vec::new();
+    if let Some((first, others)) = runs.split_first() {
+        for other in others {
+            add_changes(first, other, &mut changes);
+        }
+    }
+    let (mut worse, mut better): (Vec<_>, Vec<_>) =
+        changes.into_iter().partition(|change: &Change| change.ratio > 1.0);
+    worse.retain(|change| change.ratio >= LEAST);
+    better.retain(|change| change.ratio <= 1.0 / LEAST);
+    worse.sort_by(|left, right| right.ratio.total_cmp(&left.ratio));
+    better.sort_by(|left, right| left.ratio.total_cmp(&right.ratio));
+    Comparison { runs, worse, better }
+}
+
+fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
+    let mut add = |of: &str, figure, one: f64, other: f64| {
+        if one > 0.0 && other > 0.0 {
+            let (run, of, ratio) = (this.name.clone(), of.to_owned(), other / one);
+            changes.push(Change { run, of, figure, first: one, this: other, ratio });
+        }
+    };
+    let blocks = [&first.block_latency, &this.block_latency];
+    add("blocks", "mean µs", blocks[0].mean_us, blocks[1].mean_us);
+    add("blocks", "p50 µs", blocks[0].p50_us, blocks[1].p50_us);
+    add("blocks", "p99 µs", blocks[0].p99_us, blocks[1].p99_us);
+    let rows = [(&first.actions, &this.actions), (&first.prefixes, &this.prefixes)];
+    for (firsts, these) in rows {
+        for row in firsts {
+            let same =
+                |it: &&super::summary::Row| it.action == row.action && it.prefix == row.prefix;
+            let Some(other) = these.iter().find(same) else { continue };
+            if row.calls.min(other.calls) < CALLS_MIN {
+                continue;
+            }
+            let of = format!("{} {}", row.action, row.prefix);
+            let (one, other) = (&row.latency, &other.latency);
+            add(of.trim_end(), "mean µs", one.mean_us, other.mean_us);
+            add(of.trim_end(), "p99 µs", one.p99_us, other.p99_us);
+        }
+    }
+    for (name, points) in &first.samples {
+        let grown = |points: &[(f64, u64)]| match points {
+            [(_, start), .., (_, end)] if name != "rss_bytes" => end.saturating_sub(*start),
+            points => points.iter().map(|(_, value)| *value).max().unwrap_or(0),
+        };
+        let other = this.samples.get(name).map_or(0, |points| grown(points));
+        add(name, "used", grown(points) as f64, other as f64);
+    }
+}

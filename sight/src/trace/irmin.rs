@@ -1,0 +1,328 @@
+//! Irmin's traces of actions as calls, and calls as such a trace.
+//!
+//! Irmin's contexts are values: a change of one gives another. Here a context that is used for the last time
+//! is changed in place, and one that is kept is cloned first.
+
+use std::collections::HashMap;
+
+use varvite::context::hash;
+use varvite::irmin_pack::trace::{Scoped, TraceRow};
+use varvite::trace::{Action, Answer, Argument, Call};
+use varvite::{Error, Result};
+
+/// The author that Irmin's replay commits with.
+const AUTHOR: &[u8] = b"Tezos";
+
+/// Makes calls of rows. Their answers are what the rows say: of a find only whether there is a value, which
+/// [`super::Replay::call_of_rows`] compares.
+#[derive(Debug, Default)]
+pub struct FromRows {
+    /// The handle of a context.
+    handles: HashMap<i64, u64>,
+    last: u64,
+}
+
+fn call(action: Action, arguments: Vec<Argument>, answer: Answer) -> Call {
+    Call { action, depth: 0, thread: 0, start_ns: 0, duration_ns: 0, arguments, answer }
+}
+
+/// The hash of a commit's text.
+fn commit_of(text: &[u8]) -> Result<[u8; 32]> {
+    let text = std::str::from_utf8(text)
+        .map_err(|_| Error::invalid("the trace names a commit by what is no text"))?;
+    hash::from_text(text)
+}
+
+impl FromRows {
+    fn new_handle(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// The handle of a context; one that no row made is the empty one.
+    fn handle(&mut self, context: i64, calls: &mut Vec<Call>) -> u64 {
+        if let Some(handle) = self.handles.get(&context) {
+            return *handle;
+        }
+        let handle = self.new_handle();
+        calls.push(call(Action::EmptyTree, Vec::new(), Answer::Handle(handle)));
+        self.handles.insert(context, handle);
+        handle
+    }
+
+    /// The handle to change so that it is `to`.
+    fn changed(&mut self, from: &Scoped<i64>, to: &Scoped<i64>, calls: &mut Vec<Call>) -> u64 {
+        let mut handle = self.handle(from.name, calls);
+        if from.kept {
+            let copy = self.new_handle();
+            let arguments = vec![Argument::Handle(handle)];
+            calls.push(call(Action::Clone, arguments, Answer::Handle(copy)));
+            handle = copy;
+        } else {
+            self.handles.remove(&from.name);
+        }
+        self.handles.insert(to.name, handle);
+        handle
+    }
+
+    fn release(&mut self, context: &Scoped<i64>, calls: &mut Vec<Call>) {
+        if !context.kept
+            && let Some(handle) = self.handles.remove(&context.name)
+        {
+            calls.push(call(Action::Release, vec![Argument::Handle(handle)], Answer::Nothing));
+        }
+    }
+
+    /// The calls that do what `row` says. `Invalid` for a commit that is named by no hash.
+    pub fn calls(&mut self, row: &TraceRow) -> Result<Vec<Call>> {
+        let mut calls = Vec::new();
+        match row {
+            TraceRow::Checkout(commit, to) => {
+                let handle = self.new_handle();
+                let arguments = vec![Argument::Hash(commit_of(&commit.name)?)];
+                calls.push(call(Action::Checkout, arguments, Answer::Handle(handle)));
+                self.handles.insert(to.name, handle);
+            }
+            TraceRow::Add(path, value, from, to) => {
+                let handle = self.changed(from, to, &mut calls);
+                let (path, value) = (Argument::Path(path.clone()), Argument::Bytes(value.clone()));
+                let arguments = vec![Argument::Handle(handle), path, value];
+                calls.push(call(Action::Add, arguments, Answer::Nothing));
+                self.release(to, &mut calls);
+            }
+            TraceRow::Remove(path, from, to) => {
+                let handle = self.changed(from, to, &mut calls);
+                let arguments = vec![Argument::Handle(handle), Argument::Path(path.clone())];
+                calls.push(call(Action::Remove, arguments, Answer::Nothing));
+                self.release(to, &mut calls);
+            }
+            TraceRow::Copy(source, path, from, to) => {
+                let handle = self.changed(from, to, &mut calls);
+                let tree = self.new_handle();
+                let arguments = vec![Argument::Handle(handle), Argument::Path(source.clone())];
+                calls.push(call(Action::FindTree, arguments, Answer::Handle(tree)));
+                let (path, other) = (Argument::Path(path.clone()), Argument::Handle(tree));
+                let arguments = vec![Argument::Handle(handle), path, other];
+                calls.push(call(Action::AddTree, arguments, Answer::Nothing));
+                calls.push(call(Action::Release, vec![Argument::Handle(tree)], Answer::Nothing));
+                self.release(to, &mut calls);
+            }
+            TraceRow::Find(path, found, from)
+            | TraceRow::Mem(path, found, from)
+            | TraceRow::MemTree(path, found, from) => {
+                let handle = self.handle(from.name, &mut calls);
+                let arguments = vec![Argument::Handle(handle), Argument::Path(path.clone())];
+                let (action, answer) = match row {
+                    TraceRow::Find(..) => {
+                        (Action::Find, Answer::Digest(found.then(varvite::trace::Digest::default)))
+                    }
+                    TraceRow::Mem(..) => (Action::Mem, Answer::Flag(*found)),
+                    _ => (Action::MemTree, Answer::Flag(*found)),
+                };
+                calls.push(call(action, arguments, answer));
+                self.release(from, &mut calls);
+            }
+            TraceRow::Commit { commit, date, message, parents, from } => {
+                let handle = self.handle(from.name, &mut calls);
+                let parents = parents.iter().map(|parent| Ok(commit_of(&parent.name)?.to_vec()));
+                let arguments = vec![
+                    Argument::Handle(handle),
+                    Argument::Keys(parents.collect::<Result<_>>()?),
+                    Argument::Number(*date as u64),
+                    Argument::Bytes(AUTHOR.to_vec()),
+                    Argument::Bytes(message.clone()),
+                ];
+                let answer = Answer::Hash(commit_of(&commit.name)?);
+                calls.push(call(Action::Commit, arguments, answer));
+                self.release(from, &mut calls);
+            }
+        }
+        Ok(calls)
+    }
+}
+
+/// Makes rows of calls. What no row says is left out, and counted.
+#[derive(Debug, Default)]
+pub struct ToRows {
+    /// The context of a handle, and where it came from: of which context it is the subtree at which path.
+    contexts: HashMap<u64, i64>,
+    subtrees: HashMap<u64, (i64, Vec<Vec<u8>>)>,
+    /// How many handles have a context.
+    holders: HashMap<i64, u32>,
+    last: i64,
+    /// Calls that no row says.
+    pub left_out: u64,
+}
+
+impl ToRows {
+    fn hold(&mut self, handle: u64, context: i64) {
+        self.drop_handle(handle);
+        self.contexts.insert(handle, context);
+        *self.holders.entry(context).or_default() += 1;
+    }
+
+    fn drop_handle(&mut self, handle: u64) {
+        if let Some(before) = self.contexts.remove(&handle)
+            && let Some(holders) = self.holders.get_mut(&before)
+        {
+            *holders -= 1;
+        }
+    }
+
+    fn scoped(&self, context: i64, used_up: bool) -> Scoped<i64> {
+        let alone = self.holders.get(&context).is_none_or(|holders| *holders <= 1);
+        Scoped { name: context, kept: !(used_up && alone) }
+    }
+
+    /// The contexts before and after a change of a handle, which has the second one then.
+    fn change(&mut self, handle: u64) -> Option<(Scoped<i64>, Scoped<i64>)> {
+        let before = *self.contexts.get(&handle)?;
+        let from = self.scoped(before, true);
+        self.last += 1;
+        let after = self.last;
+        self.hold(handle, after);
+        Some((from, Scoped { name: after, kept: true }))
+    }
+
+    /// The rows that say what `call` does: one, none, or for content that is given one for each value.
+    pub fn rows(&mut self, call: &Call) -> Vec<TraceRow> {
+        let (Action::Given, [Argument::Handle(handle), Argument::Entries(entries)]) =
+            (call.action, &call.arguments[..])
+        else {
+            return self.row(call).into_iter().collect();
+        };
+        if !self.contexts.contains_key(handle) {
+            // The context that no row makes is the empty one.
+            self.hold(*handle, 0);
+        }
+        let mut rows = Vec::new();
+        for (path, value) in entries {
+            if let Some((from, to)) = self.change(*handle) {
+                rows.push(TraceRow::Add(path.clone(), value.clone(), from, to));
+            }
+        }
+        rows
+    }
+
+    /// The row that says what `call` does, if one does.
+    fn row(&mut self, call: &Call) -> Option<TraceRow> {
+        let row = self.said(call);
+        let silent = matches!(
+            call.action,
+            Action::Mark
+                | Action::Sample
+                | Action::Release
+                | Action::Clone
+                | Action::EmptyTree
+                | Action::FindTree
+        );
+        self.left_out += u64::from(row.is_none() && !silent);
+        row
+    }
+
+    fn said(&mut self, call: &Call) -> Option<TraceRow> {
+        if call.depth > 0 || call.answer == Answer::Failed {
+            return None;
+        }
+        match (call.action, &call.arguments[..], call.answer) {
+            (Action::EmptyTree, [], Answer::Handle(handle)) => {
+                // The context that no row makes is the empty one.
+                self.hold(handle, 0);
+                None
+            }
+            (Action::Checkout, [Argument::Hash(commit)], Answer::Handle(handle)) => {
+                self.last += 1;
+                self.hold(handle, self.last);
+                let commit = hash::to_text(commit).into_bytes();
+                let commit = Scoped { name: commit, kept: true };
+                Some(TraceRow::Checkout(commit, Scoped { name: self.last, kept: true }))
+            }
+            (Action::Clone, [Argument::Handle(of)], Answer::Handle(handle)) => {
+                let context = *self.contexts.get(of)?;
+                self.hold(handle, context);
+                None
+            }
+            (Action::Release, [Argument::Handle(handle)], _) => {
+                self.drop_handle(*handle);
+                self.subtrees.remove(handle);
+                None
+            }
+            (
+                Action::FindTree,
+                [Argument::Handle(of), Argument::Path(path)],
+                Answer::Handle(handle),
+            ) => {
+                let context = *self.contexts.get(of)?;
+                self.subtrees.insert(handle, (context, path.clone()));
+                None
+            }
+            (
+                Action::Add,
+                [Argument::Handle(handle), Argument::Path(path), Argument::Bytes(value)],
+                _,
+            ) => {
+                self.subtrees.remove(handle);
+                let (from, to) = self.change(*handle)?;
+                Some(TraceRow::Add(path.clone(), value.clone(), from, to))
+            }
+            (Action::Remove, [Argument::Handle(handle), Argument::Path(path)], _) => {
+                self.subtrees.remove(handle);
+                let (from, to) = self.change(*handle)?;
+                Some(TraceRow::Remove(path.clone(), from, to))
+            }
+            (
+                Action::AddTree,
+                [Argument::Handle(handle), Argument::Path(path), Argument::Handle(tree)],
+                _,
+            ) => {
+                let (context, source) = self.subtrees.get(tree)?.clone();
+                if self.contexts.get(handle) != Some(&context) {
+                    return None;
+                }
+                let (from, to) = self.change(*handle)?;
+                Some(TraceRow::Copy(source, path.clone(), from, to))
+            }
+            (
+                Action::Find | Action::Mem | Action::MemTree,
+                [Argument::Handle(handle), Argument::Path(path)],
+                answer,
+            ) => {
+                let from = self.scoped(*self.contexts.get(handle)?, false);
+                let path = path.clone();
+                Some(match (call.action, answer) {
+                    (Action::Find, Answer::Digest(found)) => {
+                        TraceRow::Find(path, found.is_some(), from)
+                    }
+                    (Action::Mem, Answer::Flag(found)) => TraceRow::Mem(path, found, from),
+                    (_, Answer::Flag(found)) => TraceRow::MemTree(path, found, from),
+                    _ => return None,
+                })
+            }
+            (
+                Action::Commit,
+                [
+                    Argument::Handle(handle),
+                    Argument::Keys(parents),
+                    Argument::Number(date),
+                    Argument::Bytes(author),
+                    Argument::Bytes(message),
+                ],
+                Answer::Hash(commit),
+            ) if author == AUTHOR => {
+                let from = self.scoped(*self.contexts.get(handle)?, false);
+                let parents = parents.iter().map(|parent| {
+                    let hash = parent[..].try_into().ok()?;
+                    Some(Scoped { name: hash::to_text(&hash).into_bytes(), kept: true })
+                });
+                Some(TraceRow::Commit {
+                    commit: Scoped { name: hash::to_text(&commit).into_bytes(), kept: true },
+                    date: *date as i64,
+                    message: message.clone(),
+                    parents: parents.collect::<Option<_>>()?,
+                    from,
+                })
+            }
+            _ => None,
+        }
+    }
+}

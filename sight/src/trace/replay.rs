@@ -1,0 +1,506 @@
+//! Runs the calls of a trace on a context's store, on a session, or on both, and compares every answer.
+//!
+//! Calls that failed when they were recorded, that were made within others, and those on a handle that the
+//! replay does not have, are counted and not run.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use varvite::context::{CommitInfo, Store, Tree, hash};
+use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate};
+use varvite::{Batch, Error, Kind, Result, Session, Table, TableOptions, View};
+
+use crate::timings::Latency;
+
+/// What a replay found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Calls that were run.
+    pub calls: u64,
+    /// Calls that were not: they had failed, or were made within others, or on what is not there.
+    pub skipped: u64,
+    /// Answers that were others.
+    pub mismatches: u64,
+    /// The first of them.
+    pub first_mismatch: Option<String>,
+    /// Commits among the calls.
+    pub commits: u64,
+    /// Time in calls.
+    pub seconds: f64,
+    /// Latency of each action, that with the most time first.
+    pub actions: Vec<ActionTime>,
+}
+
+/// How long an action took.
+#[derive(Clone, Debug, Serialize)]
+pub struct ActionTime {
+    /// What was called.
+    pub action: &'static str,
+    /// How often.
+    pub calls: u64,
+    /// Time of all calls.
+    pub total_ms: f64,
+    /// Of a call.
+    pub latency: Latency,
+}
+
+/// A replay under way.
+pub struct Replay {
+    store: Option<Store>,
+    /// Whether commits are only hashed, because nothing is written to the store.
+    reads_only: bool,
+    session: Option<Session>,
+    table_options: TableOptions,
+    clock: Box<dyn Fn() -> u64>,
+    trees: HashMap<u64, Tree>,
+    tables: HashMap<u64, Table>,
+    views: HashMap<u64, View>,
+    times: BTreeMap<Action, (u64, Histogram<u32>)>,
+    calls: u64,
+    skipped: u64,
+    commits: u64,
+    mismatches: u64,
+    first_mismatch: Option<String>,
+}
+
+impl std::fmt::Debug for Replay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Replay({} calls, {} mismatches)", self.calls, self.mismatches)
+    }
+}
+
+/// What the arguments of an action are not, in a trace that no recorder wrote.
+fn odd() -> Error {
+    Error::invalid("the trace has a call with arguments of another: record it again")
+}
+
+impl Replay {
+    /// On a store and a session, either of which may be missing, by a clock in nanoseconds. Tables are made
+    /// with `table_options`.
+    pub fn new(
+        store: Option<Store>,
+        session: Option<Session>,
+        table_options: TableOptions,
+        clock: impl Fn() -> u64 + 'static,
+    ) -> Replay {
+        Replay {
+            store,
+            reads_only: false,
+            session,
+            table_options,
+            clock: Box::new(clock),
+            trees: HashMap::new(),
+            tables: HashMap::new(),
+            views: HashMap::new(),
+            times: BTreeMap::new(),
+            calls: 0,
+            skipped: 0,
+            commits: 0,
+            mismatches: 0,
+            first_mismatch: None,
+        }
+    }
+
+    /// Only reads the store: what is committed is hashed instead, and is there later if the store has it.
+    #[must_use]
+    pub fn reads_only(mut self) -> Replay {
+        self.reads_only = true;
+        self
+    }
+
+    /// Runs a call and compares its answer. An error of the disk; every other is a mismatch.
+    pub fn call(&mut self, call: &Call) -> Result<()> {
+        self.compared(call, |one, other| match (one, other) {
+            (Answer::Handle(one), Answer::Handle(other)) => (*one == 0) == (*other == 0),
+            (one, other) => one == other,
+        })
+    }
+
+    /// The same for one that [`super::irmin`] made of a row, whose finds say only whether there is a value.
+    pub fn call_of_rows(&mut self, call: &Call) -> Result<()> {
+        self.compared(call, |one, other| match (one, other) {
+            (Answer::Digest(one), Answer::Digest(other)) => one.is_some() == other.is_some(),
+            (Answer::Handle(one), Answer::Handle(other)) => (*one == 0) == (*other == 0),
+            (one, other) => one == other,
+        })
+    }
+
+    fn compared(&mut self, call: &Call, same: impl Fn(&Answer, &Answer) -> bool) -> Result<()> {
+        if matches!(call.action, Action::Mark | Action::Sample) {
+            return Ok(());
+        }
+        if call.depth > 0 || call.answer == Answer::Failed {
+            self.skipped += 1;
+            return Ok(());
+        }
+        match self.run(call) {
+            Ok(None) => self.skipped += 1,
+            Ok(Some(answer)) => {
+                self.calls += 1;
+                self.commits += u64::from(call.action == Action::Commit);
+                if !same(&answer, &call.answer) {
+                    self.mismatch(
+                        call,
+                        &format!("{} instead of {}", shown(&answer), shown(&call.answer)),
+                    );
+                }
+            }
+            Err(error) if matches!(error.kind(), Kind::Io | Kind::Poisoned) => return Err(error),
+            Err(error) => {
+                self.calls += 1;
+                self.mismatch(call, error.detail());
+            }
+        }
+        Ok(())
+    }
+
+    /// What was found so far.
+    pub fn outcome(&self) -> Outcome {
+        let mut actions: Vec<ActionTime> = self
+            .times
+            .iter()
+            .map(|(action, (total_ns, durations))| ActionTime {
+                action: action.name(),
+                calls: durations.len(),
+                total_ms: *total_ns as f64 / 1e6,
+                latency: Latency::of(durations, *total_ns),
+            })
+            .collect();
+        actions.sort_by(|left, right| right.total_ms.total_cmp(&left.total_ms));
+        Outcome {
+            calls: self.calls,
+            skipped: self.skipped,
+            mismatches: self.mismatches,
+            first_mismatch: self.first_mismatch.clone(),
+            commits: self.commits,
+            seconds: actions.iter().map(|it| it.total_ms / 1e3).sum(),
+            actions,
+        }
+    }
+
+    /// Drops all handles and gives the store and the session back.
+    pub fn end(self) -> (Option<Store>, Option<Session>) {
+        drop((self.trees, self.views, self.tables));
+        (self.store, self.session)
+    }
+
+    fn mismatch(&mut self, call: &Call, what: &str) {
+        self.mismatches += 1;
+        let number = self.calls;
+        let action = call.action.name();
+        self.first_mismatch
+            .get_or_insert_with(|| format!("call {number}, {action} {}: {what}", place(call)));
+    }
+
+    /// Times `work`.
+    fn timed<T>(&mut self, action: Action, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let start = (self.clock)();
+        let outcome = work(self);
+        let took = (self.clock)().saturating_sub(start);
+        let new = || (0, Histogram::new(2).expect("two digits are a precision that there is"));
+        let (total, durations) = self.times.entry(action).or_insert_with(new);
+        *total += took;
+        // It grows by itself, and no call takes centuries.
+        let _ = durations.record(took);
+        outcome
+    }
+
+    /// The answer; none for what cannot be run here.
+    fn run(&mut self, call: &Call) -> Result<Option<Answer>> {
+        match call.action.face() {
+            varvite::trace::Face::Host => {
+                let [Argument::Handle(handle)] = &call.arguments[..] else { return Err(odd()) };
+                let held = self.trees.remove(handle).is_some()
+                    | self.views.remove(handle).is_some()
+                    | self.tables.remove(handle).is_some();
+                Ok(held.then_some(Answer::Nothing))
+            }
+            varvite::trace::Face::Context if self.store.is_some() => match &call.arguments[..] {
+                [Argument::Handle(handle), rest @ ..] => self.tree(call, *handle, rest),
+                rest => self.context(call, rest),
+            },
+            varvite::trace::Face::Table if self.session.is_some() => self.table(call),
+            _ => Ok(None),
+        }
+    }
+
+    fn new_tree(&mut self, call: &Call, tree: Option<Tree>) -> Answer {
+        let Some(tree) = tree else { return Answer::Handle(0) };
+        if let Answer::Handle(handle) = call.answer {
+            self.trees.insert(handle, tree);
+        }
+        Answer::Handle(1)
+    }
+
+    /// Calls on the store itself.
+    fn context(&mut self, call: &Call, arguments: &[Argument]) -> Result<Option<Answer>> {
+        let mut store = self.store.take().expect("it was looked for");
+        let outcome = self.on_store(&mut store, call, arguments);
+        self.store = Some(store);
+        outcome
+    }
+
+    fn on_store(
+        &mut self,
+        store: &mut Store,
+        call: &Call,
+        arguments: &[Argument],
+    ) -> Result<Option<Answer>> {
+        let action = call.action;
+        let answer = match (action, arguments) {
+            (Action::EmptyTree, []) => {
+                let tree = self.timed(action, |_| Ok(store.empty_tree()))?;
+                self.new_tree(call, Some(tree))
+            }
+            (Action::Checkout, [Argument::Hash(commit)]) => {
+                if self.reads_only && !store.exists(commit)? {
+                    return Ok(None);
+                }
+                let tree = self.timed(action, |_| store.checkout(commit))?;
+                self.new_tree(call, Some(tree))
+            }
+            (Action::Exists, [Argument::Hash(commit)]) => {
+                Answer::Flag(self.timed(action, |_| store.exists(commit))?)
+            }
+            (Action::CommitInfo, [Argument::Hash(commit)]) => {
+                let info = self.timed(action, |_| store.commit_info(commit))?;
+                Answer::Digest(Some(Digest::of(&info.tree)))
+            }
+            _ if self.reads_only => return Ok(None),
+            (Action::Log, [Argument::Number(limit)]) => {
+                let all = self.timed(action, |_| store.log(*limit as usize))?;
+                let digest = Digest::of_all(all.iter().map(|hash| Some(&hash[..])));
+                Answer::Digest(Some(digest))
+            }
+            (Action::SetBranch, [Argument::Bytes(name), Argument::Hash(commit)]) => {
+                self.timed(action, |_| store.set_branch(name, commit))?;
+                Answer::Nothing
+            }
+            (Action::RemoveBranch, [Argument::Bytes(name)]) => {
+                self.timed(action, |_| store.remove_branch(name))?;
+                Answer::Nothing
+            }
+            (Action::Checkpoint, []) => {
+                self.timed(action, |_| store.checkpoint())?;
+                Answer::Nothing
+            }
+            _ => return Err(odd()),
+        };
+        Ok(Some(answer))
+    }
+
+    /// Calls on a tree.
+    fn tree(&mut self, call: &Call, handle: u64, rest: &[Argument]) -> Result<Option<Answer>> {
+        if let (Action::Given, [Argument::Entries(entries)]) = (call.action, rest) {
+            let store = self.store.as_ref().expect("it was looked for");
+            let configuration = store.configuration();
+            let tree = self.trees.entry(handle).or_insert_with(|| Tree::empty(configuration));
+            for (path, value) in entries {
+                tree.add(path, value)?;
+            }
+            return Ok(Some(Answer::Nothing));
+        }
+        let Some(mut tree) = self.trees.remove(&handle) else { return Ok(None) };
+        let outcome = self.on_tree(&mut tree, call, rest);
+        self.trees.insert(handle, tree);
+        outcome
+    }
+
+    fn on_tree(
+        &mut self,
+        tree: &mut Tree,
+        call: &Call,
+        rest: &[Argument],
+    ) -> Result<Option<Answer>> {
+        let action = call.action;
+        let answer = match (action, rest) {
+            (Action::Clone, []) => {
+                let copy = self.timed(action, |_| Ok(tree.clone()))?;
+                self.new_tree(call, Some(copy))
+            }
+            (Action::Find, [Argument::Path(path)]) => {
+                let found = self.timed(action, |_| tree.find(path))?;
+                Answer::Digest(found.as_deref().map(Digest::of))
+            }
+            (Action::Mem, [Argument::Path(path)]) => {
+                Answer::Flag(self.timed(action, |_| tree.mem(path))?)
+            }
+            (Action::MemTree, [Argument::Path(path)]) => {
+                Answer::Flag(self.timed(action, |_| tree.mem_tree(path))?)
+            }
+            (Action::FindTree, [Argument::Path(path)]) => {
+                let found = self.timed(action, |_| tree.find_tree(path))?;
+                self.new_tree(call, found)
+            }
+            (
+                Action::List,
+                [Argument::Path(path), Argument::Number(offset), Argument::Number(length)],
+            ) => {
+                let page = self.timed(action, |_| tree.list(path, *offset, *length))?;
+                Answer::Digest(Some(Digest::of_all(page.iter().map(|(name, _)| Some(&name[..])))))
+            }
+            (Action::Length, [Argument::Path(path)]) => {
+                Answer::Number(self.timed(action, |_| tree.length(path))?)
+            }
+            (Action::Add, [Argument::Path(path), Argument::Bytes(value)]) => {
+                self.timed(action, |_| tree.add(path, value))?;
+                Answer::Nothing
+            }
+            (Action::AddTree, [Argument::Path(path), Argument::Handle(other)]) => {
+                // A tree that is bound within itself is the same as it is now.
+                let is_own = call.arguments.first() == Some(&Argument::Handle(*other));
+                let found =
+                    if is_own { Some(tree.clone()) } else { self.trees.get(other).cloned() };
+                let Some(other) = found else { return Ok(None) };
+                self.timed(action, |_| tree.add_tree(path, &other))?;
+                Answer::Nothing
+            }
+            (Action::Remove, [Argument::Path(path)]) => {
+                self.timed(action, |_| tree.remove(path))?;
+                Answer::Nothing
+            }
+            (Action::Hash, []) => Answer::Hash(self.timed(action, |_| tree.hash())?),
+            (
+                Action::Commit,
+                [
+                    Argument::Keys(parents),
+                    Argument::Number(date),
+                    Argument::Bytes(author),
+                    Argument::Bytes(message),
+                ],
+            ) => {
+                let parents = parents.iter().map(|hash| hash[..].try_into().map_err(|_| odd()));
+                let parents = parents.collect::<Result<Vec<_>>>()?;
+                let info = CommitInfo::new(&parents, *date as i64, author, message);
+                let reads_only = self.reads_only;
+                let hash = self.timed(action, |replay| {
+                    let store = replay.store.as_mut().expect("it was looked for");
+                    if reads_only { store.hash(tree, &info) } else { store.commit(tree, &info) }
+                })?;
+                Answer::Hash(hash)
+            }
+            _ => return Err(odd()),
+        };
+        Ok(Some(answer))
+    }
+
+    /// Calls on a session, its tables and their views.
+    fn table(&mut self, call: &Call) -> Result<Option<Answer>> {
+        let action = call.action;
+        let answer = match (action, &call.arguments[..]) {
+            (Action::OpenTable, [Argument::Bytes(name)]) => {
+                let name = text(name)?;
+                let options = self.table_options.clone();
+                let table = self.timed(action, |replay| {
+                    let session = replay.session.as_ref().expect("it was looked for");
+                    match session.create_table(name, options) {
+                        Err(error) if error.kind() == Kind::Exists => {
+                            session.open_table(name, &varvite::OpenTable::default())
+                        }
+                        made => made,
+                    }
+                })?;
+                self.new_table(call, table)
+            }
+            (Action::Update, [Argument::Handle(handle), Argument::Updates(updates)]) => {
+                let Some(batch) = batch(updates) else { return Ok(None) };
+                let Some(mut table) = self.tables.remove(handle) else { return Ok(None) };
+                let outcome = self.timed(action, |_| table.update(&batch));
+                self.tables.insert(*handle, table);
+                outcome?;
+                Answer::Nothing
+            }
+            (Action::Lookup, [Argument::Handle(handle), Argument::Keys(keys)]) => {
+                let Some(view) = self.viewed(*handle) else { return Ok(None) };
+                let values = self.timed(action, |_| view.lookup(keys))?;
+                Answer::Digest(Some(Digest::of_all(values.iter())))
+            }
+            (Action::Get, [Argument::Handle(handle), Argument::Bytes(key)]) => {
+                let Some(view) = self.viewed(*handle) else { return Ok(None) };
+                let found = self.timed(action, |_| view.get(key))?;
+                Answer::Digest(found.as_deref().map(Digest::of))
+            }
+            (Action::View, [Argument::Handle(handle)]) => {
+                let Some(table) = self.tables.remove(handle) else { return Ok(None) };
+                let view = self.timed(action, |_| Ok(table.view()));
+                self.tables.insert(*handle, table);
+                if let Answer::Handle(number) = call.answer {
+                    self.views.insert(number, view?);
+                }
+                Answer::Handle(1)
+            }
+            (Action::Duplicate, [Argument::Handle(handle), Argument::Bytes(name)]) => {
+                let Some(table) = self.tables.remove(handle) else { return Ok(None) };
+                let copy = self.timed(action, |_| table.duplicate(text(name)?));
+                self.tables.insert(*handle, table);
+                let copy = copy?;
+                self.new_table(call, copy)
+            }
+            // Which tables it had is not recorded.
+            (Action::SaveSnapshot, [Argument::Bytes(_)]) => return Ok(None),
+            _ => return Err(odd()),
+        };
+        Ok(Some(answer))
+    }
+
+    fn new_table(&mut self, call: &Call, table: Table) -> Answer {
+        if let Answer::Handle(handle) = call.answer {
+            self.tables.insert(handle, table);
+        }
+        Answer::Handle(1)
+    }
+
+    fn viewed(&self, handle: u64) -> Option<View> {
+        let view = self.views.get(&handle).cloned();
+        view.or_else(|| self.tables.get(&handle).map(Table::view))
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| odd())
+}
+
+/// The updates as a batch; none when the trace does not have a value that was written apart.
+fn batch(updates: &[KeyUpdate]) -> Option<Batch> {
+    let mut batch = Batch::new();
+    for update in updates {
+        match update {
+            KeyUpdate::Insert(key, value) => batch.insert(key, value),
+            KeyUpdate::Delete(key) => batch.delete(key),
+            KeyUpdate::Upsert(key, value) => batch.upsert(key, value),
+            KeyUpdate::DeleteRange(lower, upper) => {
+                let bounds = (lower.as_ref(), upper.as_ref());
+                batch.delete_range(bounds.0.map(Vec::as_slice), bounds.1.map(Vec::as_slice))
+            }
+            KeyUpdate::Large(_) => return None,
+        };
+    }
+    Some(batch)
+}
+
+fn shown(answer: &Answer) -> String {
+    match answer {
+        Answer::Hash(bytes) => hash::to_text(bytes),
+        Answer::Digest(None) => "nothing".to_owned(),
+        Answer::Digest(Some(digest)) => {
+            format!("{} with the digest {:08x}", digest.length, digest.hash)
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// What a call was on, for people.
+fn place(call: &Call) -> String {
+    let shown = call.arguments.iter().find_map(|argument| match argument {
+        Argument::Path(path) => {
+            let steps = path.iter().map(|step| step.escape_ascii().to_string());
+            Some(steps.collect::<Vec<_>>().join("/"))
+        }
+        Argument::Hash(bytes) => Some(hash::to_text(bytes)),
+        Argument::Bytes(bytes) => Some(bytes.escape_ascii().to_string()),
+        _ => None,
+    });
+    shown.unwrap_or_default()
+}

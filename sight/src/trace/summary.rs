@@ -1,0 +1,443 @@
+//! What a trace says by itself: how much was done, how long it took, by action, by prefix, and over time.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use varvite::Result;
+use varvite::trace::{Action, Argument, Call, Face, Trace, TraceEnd};
+
+use crate::timings::Latency;
+
+/// Points of a line over time.
+const POINTS: usize = 240;
+
+/// Prefixes that are told apart; the others are one.
+const PREFIXES_MAX: usize = 200;
+
+/// What a trace says.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// What the trace is called.
+    pub name: String,
+    /// Calls.
+    pub calls: u64,
+    /// Of them, those that failed.
+    pub failed: u64,
+    /// Bytes of the file, without what was cut.
+    pub bytes: u64,
+    /// Bytes of a frame that the recording did not end.
+    pub cut_bytes: u64,
+    /// From the begin of the recording to the end of its last call.
+    pub seconds: f64,
+    /// Time in calls that the host made.
+    pub busy_seconds: f64,
+    /// Calls a second.
+    pub calls_per_second: f64,
+    /// Commits of contexts, or what the host marked where there are none.
+    pub blocks: u64,
+    /// Blocks a second.
+    pub blocks_per_second: f64,
+    /// Time in calls of a block.
+    pub block_latency: Latency,
+    /// Each action, that with the most time first.
+    pub actions: Vec<Row>,
+    /// Each action of each prefix of two steps, or of each table.
+    pub prefixes: Vec<Row>,
+    /// The slowest blocks.
+    pub worst_blocks: Vec<BlockRow>,
+    /// Blocks over time.
+    pub timeline: Vec<Point>,
+    /// What the host measured, over time: seconds and value.
+    pub samples: BTreeMap<String, Vec<(f64, u64)>>,
+    /// For each action the shares of calls that took no longer than so many microseconds.
+    pub distributions: BTreeMap<&'static str, Vec<(f64, f64)>>,
+}
+
+/// An action, of all prefixes or of one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// `context`, `table` or `host`.
+    pub face: &'static str,
+    /// What was called.
+    pub action: &'static str,
+    /// First steps of the paths, or the table's name; empty for all together.
+    pub prefix: String,
+    /// How often.
+    pub calls: u64,
+    /// Bytes of values and keys that it was given.
+    pub bytes_given: u64,
+    /// Bytes, or things, that were found.
+    pub found: u64,
+    /// Time of all calls.
+    pub total_ms: f64,
+    /// Of a call.
+    pub latency: Latency,
+}
+
+/// One block.
+#[derive(Clone, Debug, Serialize)]
+pub struct BlockRow {
+    /// Its commit's hash, or what the host called it.
+    pub name: String,
+    /// How many came before it.
+    pub number: u64,
+    /// When it ended.
+    pub second: f64,
+    /// Calls that the host made in it.
+    pub calls: u64,
+    /// Time in them.
+    pub total_ms: f64,
+    /// Time in its commit.
+    pub commit_ms: f64,
+}
+
+/// What happened in a part of the time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Point {
+    /// When the part began.
+    pub second: f64,
+    /// Blocks that ended in it.
+    pub blocks: u64,
+    /// Calls of these.
+    pub calls: u64,
+    /// Time in calls of a block: the median.
+    pub p50_ms: f64,
+    /// Of ten blocks, one took longer.
+    pub p90_ms: f64,
+    /// The slowest.
+    pub max_ms: f64,
+}
+
+#[derive(Debug)]
+struct Sums {
+    total_ns: u64,
+    bytes_given: u64,
+    found: u64,
+    durations: Histogram<u32>,
+}
+
+impl Sums {
+    fn new() -> Sums {
+        let durations = Histogram::new(2).expect("two digits are a precision that there is");
+        Sums { total_ns: 0, bytes_given: 0, found: 0, durations }
+    }
+
+    fn add(&mut self, call: &Call, given: u64, found: u64) {
+        self.total_ns = self.total_ns.saturating_add(call.duration_ns);
+        self.bytes_given += given;
+        self.found = self.found.saturating_add(found);
+        record(&mut self.durations, call.duration_ns);
+    }
+
+    fn row(&self, action: Action, prefix: &str) -> Row {
+        Row {
+            face: match action.face() {
+                Face::Host => "host",
+                Face::Context => "context",
+                Face::Table => "table",
+            },
+            action: action.name(),
+            prefix: prefix.to_owned(),
+            calls: self.durations.len(),
+            bytes_given: self.bytes_given,
+            found: self.found,
+            total_ms: self.total_ns as f64 / 1e6,
+            latency: Latency::of(&self.durations, self.total_ns),
+        }
+    }
+}
+
+/// Adds a duration, a day at most: what is longer is no duration.
+fn record(durations: &mut Histogram<u32>, duration_ns: u64) {
+    let _ = durations.record(duration_ns.min(86_400_000_000_000));
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    end_ns: u64,
+    calls: u32,
+    total_ns: u64,
+    commit_ns: u64,
+}
+
+/// Adds up the calls of a trace.
+#[derive(Debug)]
+struct Adding {
+    calls: u64,
+    failed: u64,
+    end_ns: u64,
+    busy_ns: u64,
+    actions: BTreeMap<Action, Sums>,
+    prefixes: BTreeMap<(Action, String), Sums>,
+    tables: BTreeMap<u64, String>,
+    /// Those of commits, or of marks.
+    commits: Vec<Ended>,
+    marks: Vec<Ended>,
+    names: [Vec<(u64, u64, String)>; 2],
+    under_way: [Ended; 2],
+    mark: Option<String>,
+    samples: BTreeMap<String, Vec<(f64, u64)>>,
+}
+
+/// Slowest blocks that are kept by name.
+const WORST: usize = 16;
+
+/// Samples of one name that are kept.
+const SAMPLES_MAX: usize = 100_000;
+
+impl Adding {
+    fn new() -> Adding {
+        let nothing = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0 };
+        Adding {
+            calls: 0,
+            failed: 0,
+            end_ns: 0,
+            busy_ns: 0,
+            actions: BTreeMap::new(),
+            prefixes: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            commits: Vec::new(),
+            marks: Vec::new(),
+            names: [Vec::new(), Vec::new()],
+            under_way: [nothing; 2],
+            mark: None,
+            samples: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, call: &Call) {
+        let end_ns = call.start_ns.saturating_add(call.duration_ns);
+        self.calls += 1;
+        self.failed += u64::from(call.answer == varvite::trace::Answer::Failed);
+        self.end_ns = self.end_ns.max(end_ns);
+        match (call.action, &call.arguments[..]) {
+            (Action::Mark, [Argument::Bytes(name)]) => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                if let Some(before) = self.mark.replace(name) {
+                    self.end_block(1, end_ns, before);
+                }
+                self.under_way[1] = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0 };
+                return;
+            }
+            (Action::Sample, [Argument::Bytes(name), Argument::Number(number)]) => {
+                let series = self.samples.entry(String::from_utf8_lossy(name).into_owned());
+                let series = series.or_default();
+                if series.len() < SAMPLES_MAX {
+                    series.push((call.start_ns as f64 / 1e9, *number));
+                }
+                return;
+            }
+            (Action::Release, _) => return,
+            _ => {}
+        }
+        self.time(call);
+        if call.depth == 0 {
+            self.busy_ns = self.busy_ns.saturating_add(call.duration_ns);
+            for block in &mut self.under_way {
+                block.calls += 1;
+                block.total_ns = block.total_ns.saturating_add(call.duration_ns);
+            }
+            if let (Action::Commit, varvite::trace::Answer::Hash(hash)) = (call.action, call.answer)
+            {
+                self.under_way[0].commit_ns = call.duration_ns;
+                self.end_block(0, end_ns, varvite::context::hash::to_text(&hash));
+            }
+        }
+    }
+
+    /// Counts a call with its action and its prefix.
+    fn time(&mut self, call: &Call) {
+        let given = call.arguments.iter().map(bytes_given).sum();
+        let found = match call.answer {
+            varvite::trace::Answer::Digest(Some(digest)) => digest.length,
+            _ => 0,
+        };
+        self.actions.entry(call.action).or_insert_with(Sums::new).add(call, given, found);
+        if let (Action::OpenTable, varvite::trace::Answer::Handle(handle)) =
+            (call.action, call.answer)
+            && let [Argument::Bytes(name)] = &call.arguments[..]
+        {
+            self.tables.insert(handle, String::from_utf8_lossy(name).into_owned());
+        }
+        let Some(prefix) = self.prefix(call) else { return };
+        let key = (call.action, prefix);
+        let room = self.prefixes.len() < PREFIXES_MAX || self.prefixes.contains_key(&key);
+        let key = if room { key } else { (call.action, "…".to_owned()) };
+        self.prefixes.entry(key).or_insert_with(Sums::new).add(call, given, found);
+    }
+
+    fn prefix(&self, call: &Call) -> Option<String> {
+        let text = |step: &Vec<u8>| match std::str::from_utf8(step) {
+            Ok(step) => step.to_owned(),
+            Err(_) => step.escape_ascii().to_string(),
+        };
+        let path = call.arguments.iter().find_map(|argument| match argument {
+            Argument::Path(path) => Some(path),
+            _ => None,
+        });
+        if let Some(path) = path {
+            return Some(path.iter().take(2).map(text).collect::<Vec<_>>().join("/"));
+        }
+        match &call.arguments[..] {
+            [Argument::Handle(handle), ..] if call.action.face() == Face::Table => {
+                self.tables.get(handle).cloned()
+            }
+            _ => None,
+        }
+    }
+
+    fn end_block(&mut self, kind: usize, end_ns: u64, name: String) {
+        let ended = Ended { end_ns, ..self.under_way[kind] };
+        let blocks = if kind == 0 { &mut self.commits } else { &mut self.marks };
+        let (number, names) = (blocks.len() as u64, &mut self.names[kind]);
+        blocks.push(ended);
+        let at = names.partition_point(|(total_ns, ..)| *total_ns >= ended.total_ns);
+        if at < WORST {
+            names.truncate(WORST - 1);
+            names.insert(at, (ended.total_ns, number, name));
+        }
+        self.under_way[kind] = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0 };
+    }
+
+    fn summary(mut self, name: &str, end: TraceEnd) -> Summary {
+        if let Some(mark) = self.mark.take() {
+            self.end_block(1, self.end_ns, mark);
+        }
+        let kind = usize::from(self.commits.is_empty());
+        let blocks = if kind == 0 { &self.commits } else { &self.marks };
+        let seconds = self.end_ns as f64 / 1e9;
+        let per_second = |count: usize| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let mut durations = Sums::new().durations;
+        let mut total_ns: u64 = 0;
+        for block in blocks {
+            total_ns = total_ns.saturating_add(block.total_ns);
+            record(&mut durations, block.total_ns);
+        }
+        let rows = |mut rows: Vec<Row>| {
+            rows.sort_by(|left, right| right.total_ms.total_cmp(&left.total_ms));
+            rows
+        };
+        let worst = self.names[kind].iter().map(|(_, number, name)| {
+            let block = blocks[*number as usize];
+            BlockRow {
+                name: name.clone(),
+                number: *number,
+                second: block.end_ns as f64 / 1e9,
+                calls: block.calls.into(),
+                total_ms: block.total_ns as f64 / 1e6,
+                commit_ms: block.commit_ns as f64 / 1e6,
+            }
+        });
+        Summary {
+            name: name.to_owned(),
+            calls: self.calls,
+            failed: self.failed,
+            bytes: end.bytes,
+            cut_bytes: end.cut_bytes,
+            seconds,
+            busy_seconds: self.busy_ns as f64 / 1e9,
+            calls_per_second: per_second(self.calls as usize),
+            blocks: blocks.len() as u64,
+            blocks_per_second: per_second(blocks.len()),
+            block_latency: Latency::of(&durations, total_ns),
+            actions: rows(self.actions.iter().map(|(action, it)| it.row(*action, "")).collect()),
+            prefixes: rows(
+                self.prefixes
+                    .iter()
+                    .map(|((action, prefix), it)| it.row(*action, prefix))
+                    .collect(),
+            ),
+            worst_blocks: worst.collect(),
+            timeline: timeline(blocks, self.end_ns),
+            samples: self.samples.into_iter().map(|(name, all)| (name, thinned(all))).collect(),
+            distributions: self
+                .actions
+                .iter()
+                .map(|(action, it)| (action.name(), distribution(&it.durations)))
+                .collect(),
+        }
+    }
+}
+
+fn bytes_given(argument: &Argument) -> u64 {
+    use varvite::trace::KeyUpdate;
+    let bytes = match argument {
+        Argument::Bytes(bytes) => bytes.len(),
+        Argument::Keys(keys) => keys.iter().map(Vec::len).sum(),
+        Argument::Entries(entries) => entries.iter().map(|(_, value)| value.len()).sum(),
+        Argument::Updates(updates) => updates
+            .iter()
+            .map(|update| match update {
+                KeyUpdate::Insert(key, value) | KeyUpdate::Upsert(key, value) => {
+                    key.len() + value.len()
+                }
+                KeyUpdate::Delete(key) | KeyUpdate::Large(key) => key.len(),
+                KeyUpdate::DeleteRange(..) => 0,
+            })
+            .sum(),
+        _ => 0,
+    };
+    bytes as u64
+}
+
+/// At most as many points as a line has, evenly chosen, the last among them.
+fn thinned(all: Vec<(f64, u64)>) -> Vec<(f64, u64)> {
+    let step = all.len().div_ceil(POINTS).max(1);
+    let last = all.len().saturating_sub(1);
+    let chosen = all.into_iter().enumerate().filter(|(at, _)| at % step == 0 || *at == last);
+    chosen.map(|(_, point)| point).collect()
+}
+
+fn timeline(blocks: &[Ended], end_ns: u64) -> Vec<Point> {
+    let parts = POINTS.min(blocks.len());
+    if parts == 0 {
+        return Vec::new();
+    }
+    let width = end_ns / parts as u64 + 1;
+    let mut durations: Vec<Vec<u64>> = vec![Vec::new(); parts];
+    let mut calls = vec![0; parts];
+    for block in blocks {
+        let part = ((block.end_ns / width) as usize).min(parts - 1);
+        durations[part].push(block.total_ns);
+        calls[part] += u64::from(block.calls);
+    }
+    let points = durations.into_iter().zip(calls).enumerate();
+    points
+        .filter(|(_, (durations, _))| !durations.is_empty())
+        .map(|(part, (mut durations, calls))| {
+            durations.sort_unstable();
+            let at = |share: f64| {
+                let rank = (share * durations.len() as f64).ceil() as usize;
+                durations[rank.clamp(1, durations.len()) - 1] as f64 / 1e6
+            };
+            Point {
+                second: (part as u64 * width) as f64 / 1e9,
+                blocks: durations.len() as u64,
+                calls,
+                p50_ms: at(0.5),
+                p90_ms: at(0.9),
+                max_ms: at(1.0),
+            }
+        })
+        .collect()
+}
+
+/// Steps of a distribution.
+fn distribution(durations: &Histogram<u32>) -> Vec<(f64, f64)> {
+    let shares = [
+        0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995,
+        0.998, 0.999, 0.9999, 1.0,
+    ];
+    let at = |share: f64| (durations.value_at_quantile(share) as f64 / 1e3, share);
+    shares.into_iter().map(at).collect()
+}
+
+/// Reads a trace to its end and adds it up; `name` is what it is called.
+pub fn summarise(trace: &mut Trace, name: &str) -> Result<Summary> {
+    let mut adding = Adding::new();
+    while let Some(call) = trace.next_call()? {
+        adding.add(&call);
+    }
+    Ok(adding.summary(name, trace.end()))
+}

@@ -1,0 +1,131 @@
+//! Timings of both faces: what is told apart, what it adds up to, and what bounds it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use varvite::context::{self, CommitInfo, Cost, Observer as _, Operation, Store};
+use varvite::disk::memory::MemoryDisk;
+use varvite::{Batch, Session, SessionOptions, TableOptions};
+use varvite_sight::timings::Action;
+use varvite_sight::{Limits, Report, Timings};
+
+/// A clock that each reading moves on by a microsecond.
+fn timings(limits: Limits) -> Arc<Timings<impl Fn() -> u64>> {
+    let readings = AtomicU64::new(0);
+    Timings::new(move || readings.fetch_add(1_000, Ordering::Relaxed), limits)
+}
+
+fn action<'a>(report: &'a Report, action: &str, prefix: &str) -> &'a Action {
+    let mut found = report.actions.iter().filter(|it| it.action == action && it.prefix == prefix);
+    found.next().unwrap_or_else(|| panic!("no {action} of {prefix:?} in {report:#?}"))
+}
+
+#[test]
+fn a_context_is_told_apart_by_action_and_prefix_and_its_blocks_by_commit() {
+    let timings = timings(Limits::default());
+    let options = context::Options { observer: Some(timings.clone()), ..Default::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..10 {
+        tree.add(&["data", "contracts", &format!("{number}")], &[7; 100]).unwrap();
+    }
+    tree.add(&["data", "votes"], b"yes").unwrap();
+    let first = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    let mut tree = store.checkout(&first).unwrap();
+    assert!(tree.find(&["data", "contracts", "3"]).unwrap().is_some());
+    tree.add(&["top"], b"1").unwrap();
+    let second = store.commit(&mut tree, &CommitInfo::new(&[first], 1, "a", "b")).unwrap();
+    // What is there already is written by no commit, so it ends no block.
+    store.commit(&mut tree, &CommitInfo::new(&[first], 1, "a", "b")).unwrap();
+
+    let report = timings.report();
+    let contracts = action(&report, "add", "data/contracts");
+    assert_eq!((contracts.calls, contracts.things, contracts.face), (10, 10, "context"));
+    assert!((contracts.total_ms - 0.01).abs() < 1e-9, "{contracts:?}");
+    assert!((contracts.latency.p50_us - 1.0).abs() < 0.02, "{contracts:?}");
+    assert_eq!(action(&report, "add", "data/votes").calls, 1);
+    assert_eq!(action(&report, "add", "top").calls, 1);
+    assert_eq!(action(&report, "find", "data/contracts").calls, 1);
+    let commits = action(&report, "commit", "");
+    assert_eq!(commits.calls, 3);
+    assert!(commits.bytes_written > 1_000 && commits.sync_ms > 0.0, "{commits:?}");
+    let adds = report.totals.iter().find(|it| it.action == "add").unwrap();
+    assert_eq!((adds.calls, adds.prefix.as_str()), (12, ""));
+    assert_eq!(report.blocks, 2);
+    let mut names: Vec<_> = report.worst_blocks.iter().map(|it| it.name.clone()).collect();
+    names.sort();
+    let mut expected = [first, second].map(|it| context::hash::to_text(&it));
+    expected.sort();
+    assert_eq!(names, expected);
+    let block = report.worst_blocks.iter().find(|it| it.number == 0).unwrap();
+    assert_eq!(block.actions.iter().find(|it| it.action == "add").unwrap().calls, 11);
+}
+
+#[test]
+fn tables_are_told_apart_by_name_with_what_they_cost() {
+    let timings = timings(Limits::default());
+    let options = SessionOptions {
+        log: varvite::Log::Synced,
+        observer: Some(timings.clone()),
+        ..SessionOptions::default()
+    };
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut first = session.create_table("first", TableOptions::default()).unwrap();
+    let second = session.create_table("second", TableOptions::default()).unwrap();
+    first.update(Batch::new().insert(b"a", &[1; 100]).insert(b"b", b"2")).unwrap();
+    assert!(first.get(b"a").unwrap().is_some());
+    assert!(second.view().lookup(&[b"a", b"b"]).unwrap().get(0).is_none());
+    timings.end_block("level 7");
+
+    let report = timings.report();
+    let update = action(&report, "update", "first");
+    assert_eq!((update.face, update.calls, update.things), ("table", 1, 2));
+    assert!(update.bytes_written >= 101 && update.sync_ms > 0.0, "{update:?}");
+    assert_eq!(action(&report, "lookup", "first").calls, 1);
+    assert_eq!(action(&report, "lookup", "second").things, 2);
+    assert_eq!(report.worst_blocks[0].name, "level 7");
+    timings.reset();
+    assert!(timings.report().actions.is_empty());
+}
+
+fn add(timings: &impl context::Observer, prefix: &[&[u8]], duration_ns: u64) {
+    timings.record(Operation::Add, prefix, duration_ns, &Cost::default());
+}
+
+#[test]
+fn prefixes_and_blocks_are_bounded_and_nothing_is_lost() {
+    let limits = Limits { depth: 3, prefixes: 4, worst_blocks: 2 };
+    let timings = timings(limits);
+    add(&*timings, &[b"top"], 1);
+    for number in 0..100_u64 {
+        add(&*timings, &[b"top", number.to_string().as_bytes(), b"x", b"y"], 1_000 * (number + 1));
+        timings.end_block(&format!("{number}"));
+    }
+    let cost = Cost { node_hits: 2, page_hits: 1, page_misses: 4, ..Cost::default() };
+    timings.record(Operation::Find, &[b"top"], 5, &cost);
+    // Too long to be told apart, and not of text.
+    add(&*timings, &[&[7; 300], b"x"], 1);
+    add(&*timings, &[b"top", &[0xff; 2]], 1);
+    let report = timings.report();
+    assert_eq!(report.actions.iter().map(|it| it.calls).sum::<u64>(), 104);
+    assert_eq!(report.actions.len(), 6, "{report:#?}");
+    let find = action(&report, "find", "top");
+    assert_eq!((find.cache_hits, find.reads), (3, 4));
+    assert_eq!(action(&report, "add", "top").calls, 1 + 97 + 1);
+    assert_eq!(action(&report, "add", "").calls, 1);
+    assert_eq!(action(&report, "add", "top/2/x").calls, 1);
+    let worst: Vec<_> = report.worst_blocks.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!((report.blocks, worst), (100, vec!["99", "98"]));
+}
+
+#[test]
+fn durations_without_measure_are_counted() {
+    let timings = timings(Limits { worst_blocks: 0, ..Limits::default() });
+    for duration_ns in [0, 1, u64::MAX] {
+        add(&*timings, &[], duration_ns / 4);
+    }
+    timings.end_block("none is kept");
+    let report = timings.report();
+    assert_eq!(report.totals[0].calls, 3);
+    assert!(report.worst_blocks.is_empty());
+}
