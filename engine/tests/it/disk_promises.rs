@@ -47,6 +47,7 @@ pub(crate) use for_each_promise;
 macro_rules! list {
     ($($name:ident)*) => {
         /// Every promise with its name.
+        #[allow(dead_code, reason = "for disks that are tested elsewhere")]
         pub const PROMISES: &[(&str, fn(&dyn Disk))] = &[$((stringify!($name), $name)),*];
     };
 }

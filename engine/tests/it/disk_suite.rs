@@ -1,7 +1,6 @@
 //! Each kind of disk of the engine keeps what every disk promises, and what is its own.
 
 use std::io::Write as _;
-use std::sync::Arc;
 
 use varvite::Kind;
 use varvite::disk::memory::MemoryDisk;
