@@ -152,7 +152,9 @@ mod tests {
 
     fn heads(sorted: &[u64]) -> Heads {
         let mut heads = Heads::default();
-        sorted.iter().for_each(|head| heads.add(*head));
+        for head in sorted {
+            heads.add(*head);
+        }
         heads
     }
 
@@ -220,7 +222,9 @@ mod tests {
             assert!(kept.count() >= moved.len());
             // And on with larger ones.
             let more = [moved[moved.len() - 1], u64::MAX - 1, u64::MAX];
-            more.iter().for_each(|head| kept.add(*head));
+            for head in &more {
+                kept.add(*head);
+            }
             moved.extend(&more);
             check(&kept, &moved);
         }
