@@ -27,7 +27,7 @@ fn commit(store: *mut varvite_store, block: u8) -> varvite_hash {
         message: NOTHING,
     };
     let mut hash = varvite_hash { bytes: [0; 32] };
-    ok!(varvite_store_commit(store, tree, &info, &raw mut hash));
+    ok!(varvite_store_commit(store, tree, &raw const info, &raw mut hash));
     ok!(varvite_tree_close(tree));
     hash
 }
@@ -76,21 +76,21 @@ fn a_collection_takes_what_neither_pins_nor_the_target_keep() {
     };
 
     let (mut answer, mut added) = (-1, 0);
-    ok!(varvite_store_pin(store, &commits[5]));
+    ok!(varvite_store_pin(store, &raw const commits[5]));
     ok!(varvite_store_pin_every(store, 4, &raw mut added));
     let by_four = [0, 4, 5, 8];
     assert_eq!((added, pins(store)), (3, pinned_of(&by_four)));
-    ok!(varvite_store_unpin(store, &commits[4], &raw mut answer));
+    ok!(varvite_store_unpin(store, &raw const commits[4], &raw mut answer));
     assert_eq!(answer, 1);
-    ok!(varvite_store_unpin(store, &commits[4], &raw mut answer));
+    ok!(varvite_store_unpin(store, &raw const commits[4], &raw mut answer));
     assert_eq!((answer, pins(store)), (0, pinned_of(&[0, 5, 8])));
     fails!(VARVITE_INVALID, varvite_store_pin_every(store, 0, &raw mut added));
     fails!(VARVITE_MISSING, varvite_store_pin(store, &varvite_hash { bytes: [9; 32] }));
 
     // Begun and given up: nothing is collected.
     assert_eq!(status(store).phase, VARVITE_COLLECT_NONE);
-    ok!(varvite_store_collect(store, &commits[7]));
-    fails!(VARVITE_INVALID, varvite_store_collect(store, &commits[7]));
+    ok!(varvite_store_collect(store, &raw const commits[7]));
+    fails!(VARVITE_INVALID, varvite_store_collect(store, &raw const commits[7]));
     let begun = status(store);
     assert_eq!((begun.phase, begun.has_target), (VARVITE_COLLECT_MARKING, 1));
     assert_eq!((begun.target.bytes, begun.collections), (commits[7].bytes, 0));
@@ -132,16 +132,16 @@ fn a_collection_takes_what_neither_pins_nor_the_target_keep() {
     collect_to_the_end(store);
     is_readable(store, &commits[8], 8); // pinned
     let mut tree = slot();
-    fails!(VARVITE_COLLECTED, varvite_store_checkout(store, &commits[7], &raw mut tree));
+    fails!(VARVITE_COLLECTED, varvite_store_checkout(store, &raw const commits[7], &raw mut tree));
 
     ok!(varvite_store_close(store));
-    fails!(VARVITE_CLOSED, varvite_store_collect(store, &commits[9]));
+    fails!(VARVITE_CLOSED, varvite_store_collect(store, &raw const commits[9]));
     fails!(VARVITE_CLOSED, varvite_store_collect_step(store, 1, &raw mut answer));
     fails!(VARVITE_CLOSED, varvite_store_collect_keeping_newest(store, 1, &raw mut answer));
     fails!(VARVITE_CLOSED, varvite_store_collect_pause(store));
     fails!(VARVITE_CLOSED, varvite_store_collect_resume(store));
     fails!(VARVITE_CLOSED, varvite_store_collect_cancel(store, &raw mut answer));
-    fails!(VARVITE_CLOSED, varvite_store_unpin(store, &commits[9], &raw mut answer));
+    fails!(VARVITE_CLOSED, varvite_store_unpin(store, &raw const commits[9], &raw mut answer));
     fails!(VARVITE_CLOSED, varvite_store_pin_every(store, 1, &raw mut added));
     fails!(VARVITE_CLOSED, varvite_store_pins(store, Arena::default().place()));
     fails!(VARVITE_INVALID, varvite_store_collect(store, null()));
@@ -189,7 +189,7 @@ fn sessions_and_tables_are_made_by_the_first_opening_and_found_by_the_next() {
             value: bytes(&new),
             held: std::ptr::null_mut(),
         };
-        ok!(varvite_table_apply(table, &insert, 1));
+        ok!(varvite_table_apply(table, &raw const insert, 1));
         ok!(varvite_session_sync_log(session));
         ok!(varvite_session_sync_log(session)); // all is durable: no sync
         ok!(varvite_session_get_stats(session, &raw mut stats));

@@ -16,7 +16,7 @@ const COARSER_BITS: u32 = 3;
 
 /// Different heads, in ascending order.
 #[derive(Debug, Default)]
-pub struct Heads {
+pub struct HeadList {
     first: u64,
     last: u64,
     count: usize,
@@ -27,7 +27,7 @@ pub struct Heads {
     length: usize,
 }
 
-impl Heads {
+impl HeadList {
     /// How many were added.
     pub fn count(&self) -> usize {
         self.count
@@ -83,7 +83,7 @@ impl Heads {
     #[cold]
     fn recode(&mut self, shift: u32) {
         let by = shift - self.shift;
-        let old = Heads { pieces: std::mem::take(&mut self.pieces), ..*self };
+        let old = HeadList { pieces: std::mem::take(&mut self.pieces), ..*self };
         (self.shift, self.length) = (shift, 0);
         let mut last = self.first >> shift;
         old.each_step(|it| {
@@ -127,12 +127,12 @@ impl Heads {
             return;
         }
         let behind = |head: u64| top | head.checked_shr(bits).unwrap_or(0);
-        let old = Heads { pieces: std::mem::take(&mut self.pieces), ..*self };
+        let old = HeadList { pieces: std::mem::take(&mut self.pieces), ..*self };
         let (first, last) = (behind(self.first), behind(self.last));
         // Where fewer bits fall off than were left out, steps stay as they are, and how many of the
         // heads are equal now is not known.
         let shift = self.shift.saturating_sub(bits);
-        *self = Heads { first, last: first, shift, count: 1, ..Heads::default() };
+        *self = HeadList { first, last: first, shift, count: 1, ..HeadList::default() };
         let (mut at, mut count) = (first >> shift, 0);
         old.each_step(|it| {
             let next = behind(it << old.shift) >> shift;
@@ -150,8 +150,8 @@ mod tests {
     use super::*;
     use crate::format::hash::hash;
 
-    fn heads(sorted: &[u64]) -> Heads {
-        let mut heads = Heads::default();
+    fn heads(sorted: &[u64]) -> HeadList {
+        let mut heads = HeadList::default();
         for head in sorted {
             heads.add(*head);
         }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     /// That each of `sorted` lies in a span, and each span has one.
-    fn check(heads: &Heads, sorted: &[u64]) -> u64 {
+    fn check(heads: &HeadList, sorted: &[u64]) -> u64 {
         let mut spans = Vec::new();
         heads.each(|low, high| spans.push((low, high)));
         let mut left = sorted.iter().peekable();

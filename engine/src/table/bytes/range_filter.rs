@@ -9,7 +9,7 @@
 //! Taming Adversarial Queries with Optimal Range Filters", 2023 (there called bucketing).
 
 use super::entry::{common_prefix, prefix};
-use super::heads::Heads;
+use super::heads::HeadList;
 use crate::error::Result;
 use crate::format::checksum::page_crc;
 use crate::format::codec::{Decoder, Encoder};
@@ -72,7 +72,7 @@ pub struct RangeFilterBuilder {
     /// How many of its bytes all keys so far begin with.
     shared: usize,
     /// Their heads.
-    heads: Heads,
+    heads: HeadList,
     is_begun: bool,
 }
 
