@@ -133,7 +133,7 @@ impl Batch {
 /// Rows of a width that stand behind each other.
 pub fn rows(bytes: &[u8], width: u32) -> Outcome<std::slice::ChunksExact<'_, u8>> {
     let width = width as usize;
-    if width == 0 || bytes.len() % width != 0 {
+    if width == 0 || !bytes.len().is_multiple_of(width) {
         let length = bytes.len();
         return Err(invalid(format!("{length} bytes are not rows of {width} bytes each")));
     }

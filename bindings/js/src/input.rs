@@ -72,13 +72,12 @@ pub fn hash(value: &JsValue) -> Outcome<Hash> {
         Some(digits) => unhex(&digits).ok_or_else(wrong)?,
         None => bytes(value, "hash")?,
     };
-    let found: [u8; 32] = found.try_into().map_err(|_| wrong())?;
-    Ok(found.into())
+    found.try_into().map_err(|_| wrong())
 }
 
 fn unhex(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|value| value as u8);
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     let pairs = digits.as_bytes().chunks_exact(2);
@@ -93,7 +92,7 @@ pub fn count(value: &JsValue, what: &str) -> Outcome<Option<u64>> {
     }
     let wrong = || invalid(format!("{what} must be a whole number that is not negative"));
     if let Some(number) = value.as_f64() {
-        let is_exact = number >= 0.0 && number <= EXACT_MAX && number.fract() == 0.0;
+        let is_exact = (0.0..=EXACT_MAX).contains(&number) && number.fract() == 0.0;
         return if is_exact { Ok(Some(number as u64)) } else { Err(wrong()) };
     }
     u64::try_from(value.clone()).map(Some).map_err(|_| wrong())

@@ -322,10 +322,7 @@ impl PoolDisk {
         paths::check(path)?;
         let names = lock(&self.names);
         check_folder(&names.nodes, paths::folder(path))?;
-        match names.nodes.contains_key(path) {
-            true => Err(paths::exists(path)),
-            false => Ok(()),
-        }
+        if names.nodes.contains_key(path) { Err(paths::exists(path)) } else { Ok(()) }
     }
 
     fn create(&self, path: &str) -> Result<Arc<Slot>> {

@@ -65,10 +65,7 @@ impl Bounds {
     /// The iterator over what `view` has of it.
     pub fn entries(self, view: &View) -> Entries {
         let range = view.range((self.lower, self.upper));
-        let walk = match self.keys_only {
-            true => Walk::Keys(range.keys()),
-            false => Walk::Entries(range),
-        };
+        let walk = if self.keys_only { Walk::Keys(range.keys()) } else { Walk::Entries(range) };
         Entries { walk, reverse: self.reverse }
     }
 }

@@ -154,7 +154,7 @@ impl Store {
         &self,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome<Tree> {
-        self.look()?.checkout(&hash(&commit)?.into()).throw().map(Tree)
+        self.look()?.checkout(&hash(&commit)?).throw().map(Tree)
     }
 
     /// Commits `tree`, which is then the committed one, and gives the commit's hash. After an error nothing is changed.
@@ -173,7 +173,7 @@ impl Store {
         &self,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome<bool> {
-        self.look()?.exists(&hash(&commit)?.into()).throw()
+        self.look()?.exists(&hash(&commit)?).throw()
     }
 
     /// What a commit says.
@@ -182,7 +182,7 @@ impl Store {
         &self,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome<JsValue> {
-        Ok(told_commit(&self.look()?.commit_info(&hash(&commit)?.into()).throw()?))
+        Ok(told_commit(&self.look()?.commit_info(&hash(&commit)?).throw()?))
     }
 
     /// The commit that the store took last; undefined in an empty store.
@@ -205,7 +205,7 @@ impl Store {
         name: &str,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome {
-        let commit = hash(&commit)?.into();
+        let commit = hash(&commit)?;
         self.change()?.set_branch(name.as_bytes(), &commit).throw()
     }
 
@@ -271,7 +271,7 @@ impl Store {
         &mut self,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome {
-        let commit = hash(&commit)?.into();
+        let commit = hash(&commit)?;
         self.change()?.pin(&commit).throw()
     }
 
@@ -280,7 +280,7 @@ impl Store {
         &mut self,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome<bool> {
-        let commit = hash(&commit)?.into();
+        let commit = hash(&commit)?;
         self.change()?.unpin(&commit).throw()
     }
 
