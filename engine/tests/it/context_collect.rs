@@ -523,7 +523,7 @@ fn what_is_told_after_a_failed_sync_and_an_opening_outlives_a_power_cut() {
 
 #[test]
 fn a_crash_at_each_write_and_sync_leaves_what_is_kept() {
-    for (index, step) in [(Index::Minimal, 5), (Index::Always, 13)] {
+    for (index, step) in [(Index::Minimal, 5), (Index::Always, 10)] {
         let mut killed = 0;
         for n in (1..).step_by(step) {
             let (sim, mut told) = before(index);
