@@ -20,7 +20,7 @@ pub use files::commit::Commit;
 
 pub use configuration::{ChildOrder, Configuration};
 pub use context_snapshot::{CommitFile, CommitFileHead, inspect_commit, verify_commit};
-pub use hash::Hash;
+pub use hash::{CommitHash, Hash, TreeHash};
 pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
 pub use store::{

@@ -10,7 +10,7 @@ pub(crate) mod intake;
 mod path;
 
 use super::configuration::Configuration;
-use super::hash::Hash;
+use super::hash::{CommitHash, Hash};
 use super::pieces::node::Slot;
 use crate::disk::Disk;
 use crate::error::Result;
@@ -52,7 +52,7 @@ fn slot_of(hash: &Hash) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitFile {
     /// The commit.
-    pub commit: Hash,
+    pub commit: CommitHash,
     /// How its directories are cut.
     pub configuration: Configuration,
     /// Records of values.
@@ -74,7 +74,7 @@ pub struct CommitFile {
 }
 
 impl CommitFile {
-    fn new(commit: Hash, configuration: Configuration) -> CommitFile {
+    fn new(commit: CommitHash, configuration: Configuration) -> CommitFile {
         CommitFile {
             commit,
             configuration,
@@ -134,7 +134,7 @@ impl CommitFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitFileHead {
     /// The commit.
-    pub commit: Hash,
+    pub commit: CommitHash,
     /// How its directories are cut.
     pub configuration: Configuration,
     /// Frames of the file.

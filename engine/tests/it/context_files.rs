@@ -147,7 +147,7 @@ fn use_all(disk: &Arc<MemoryDisk>, goes_on: bool) {
     if let Ok(hash) = store.commit(&mut tree, &CommitInfo::new(&log, 9, "a", "b")) {
         assert!(store.exists(&hash).is_ok_and(|found| found), "it was just committed");
     }
-    let _ = store.set_branch(b"late", log.first().unwrap_or(&[1; 32]));
+    let _ = store.set_branch(b"late", log.first().unwrap_or(&[1; 32].into()));
     if store.close().is_ok() {
         let _ = Store::open(disk, small()).and_then(|mut store| store.clear());
     }

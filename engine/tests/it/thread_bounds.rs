@@ -1,6 +1,6 @@
 //! What may go from thread to thread, and what threads may share: a bound that is lost does not compile.
 
-use varvite::context::{Hash, Store, Tree};
+use varvite::context::{CommitHash, Store, Tree, TreeHash};
 use varvite::disk::{memory::MemoryDisk, os::OsDisk, sim::SimDisk};
 use varvite::proof::Proof;
 use varvite::{
@@ -20,7 +20,8 @@ fn handles_go_where_hosts_need_them() {
     is_handed_out::<Tree>();
     is_handed_out::<Batch>();
     is_handed_out::<Value>();
-    is_handed_out::<Hash>();
+    is_handed_out::<CommitHash>();
+    is_handed_out::<TreeHash>();
     is_shared::<Session>();
     is_shared::<Table>();
     is_shared::<Store>();

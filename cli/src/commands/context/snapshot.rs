@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use varvite::context::CommitHash;
 use varvite::context::hash::{self, Hash};
 use varvite::context::{CommitFile, Options, Store, inspect_commit, verify_commit};
 use varvite::disk::Disk;
@@ -63,7 +64,7 @@ pub struct File {
 /// What a command says of a file.
 struct Said {
     what: &'static str,
-    commit: Hash,
+    commit: CommitHash,
     hash: Hash,
     bytes: u64,
     objects: Option<u64>,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash, Hash};
 use crate::context::pieces::node::{Body, INLINE, Load, Node, Slot};
 use crate::context::pieces::{digest, entry};
 use crate::disk::File;
@@ -81,7 +81,7 @@ impl<'a> Exporter<'a> {
     pub(crate) fn begin(
         file: Arc<dyn File>,
         configuration: Configuration,
-        commit: &Hash,
+        commit: &CommitHash,
         load: &'a dyn Load,
     ) -> Result<Exporter<'a>> {
         Ok(Exporter {
@@ -100,7 +100,7 @@ impl<'a> Exporter<'a> {
         body.u64(commit.date as u64);
         body.varint(commit.parents.len() as u64);
         for parent in &commit.parents {
-            body.raw(parent);
+            body.raw(parent.as_ref());
         }
         body.bytes_with_length(&commit.author);
         body.bytes_with_length(&commit.message);

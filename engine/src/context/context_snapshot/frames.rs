@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::CommitFileHead;
 use crate::context::configuration::Configuration;
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash, Hash};
 use crate::context::tree::VALUE_MAX;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
@@ -39,7 +39,7 @@ fn run_on(running: &Hash, payload: &[u8], scratch: &mut Vec<u8>) -> Hash {
     hash::hash(scratch)
 }
 
-fn identity_of(commit: &Hash) -> u64 {
+fn identity_of(commit: &CommitHash) -> u64 {
     u64::from_le_bytes(*commit.first_chunk().expect("a hash has 32 bytes"))
 }
 
@@ -63,12 +63,12 @@ impl FrameWriter {
     pub(super) fn begin(
         file: Arc<dyn File>,
         configuration: Configuration,
-        commit: &Hash,
+        commit: &CommitHash,
     ) -> Result<FrameWriter> {
         let identity = identity_of(commit);
         let mut opening = Encoder::new();
         configuration.encode(&mut opening);
-        opening.raw(commit);
+        opening.raw(commit.as_ref());
         let sum = checksum(identity, opening.bytes());
         opening.u32(sum);
         let mut out = Encoder::new();
@@ -161,7 +161,7 @@ struct FrameHead {
 pub(crate) const FRAMES_START: usize = header::LENGTH + OPENING;
 
 /// What the beginning of a file says, verified.
-pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<(Configuration, Hash)> {
+pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<(Configuration, CommitHash)> {
     let found = Header::expect(path, bytes, FileKind::ContextSnapshot)?;
     let opening = &bytes[header::LENGTH..bytes.len().min(FRAMES_START)];
     let mut decoder = Decoder::new(path, header::LENGTH as u64, opening);
@@ -173,7 +173,7 @@ pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<(Configuration, Hash)>
     }
     let mut body = Decoder::new(path, header::LENGTH as u64, body);
     let configuration = Configuration::decode(&mut body)?;
-    let commit: Hash = body.raw(32)?.try_into().expect("32 bytes");
+    let commit: CommitHash = body.raw(32)?.try_into().expect("32 bytes");
     if found.identity != identity_of(&commit) || found.store != 0 {
         return Err(start.corrupt("the commit that the header names", hash::to_text(&commit)));
     }
@@ -185,7 +185,7 @@ pub(crate) struct FrameReader {
     file: Arc<dyn File>,
     path: String,
     length: u64,
-    commit: Hash,
+    commit: CommitHash,
     configuration: Configuration,
     /// Where the next frame begins, and its number.
     at: u64,
@@ -233,7 +233,7 @@ impl FrameReader {
         &self.path
     }
 
-    pub(crate) fn commit(&self) -> Hash {
+    pub(crate) fn commit(&self) -> CommitHash {
         self.commit
     }
 

@@ -10,7 +10,7 @@ use crate::context::context_snapshot::intake::{Intake, Unplaced};
 use crate::context::context_snapshot::{CommitFile, Destination};
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::pack::Pack;
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash};
 use crate::context::options::Options;
 use crate::context::pieces::node::{Load, Slot};
 use crate::context::tree::Tree;
@@ -25,7 +25,7 @@ impl Store {
     /// bounded memory; after an error no file is there. One file, one sync of it and one of its folder.
     pub fn export_commit(
         &self,
-        commit: &Hash,
+        commit: &CommitHash,
         disk: &Arc<dyn Disk>,
         path: &str,
     ) -> Result<CommitFile> {
