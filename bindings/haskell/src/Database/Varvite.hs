@@ -1,0 +1,2 @@
+module Database.Varvite (module Database.Varvite.Internal.Table) where
+import Database.Varvite.Internal.Table
