@@ -96,7 +96,7 @@ fn run_the_ledger() -> Result<()> {
 
     // Another sum, another root or a changed proof: it does not agree.
     assert_eq!(ask_the_other(&before, (payment.0, payment.1, 501), &bytes), None);
-    assert_eq!(ask_the_other(&[7; 32], payment, &bytes), None);
+    assert_eq!(ask_the_other(&TreeHash::new([7; 32]), payment, &bytes), None);
     let mut changed = bytes;
     let middle = changed.len() / 2;
     changed[middle] ^= 1;

@@ -50,6 +50,7 @@ fn slot_of(hash: &Hash) -> usize {
 
 /// What a snapshot of a commit holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommitFile {
     /// The commit.
     pub commit: CommitHash,
@@ -132,6 +133,7 @@ impl CommitFile {
 
 /// What a snapshot of a commit says without being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommitFileHead {
     /// The commit.
     pub commit: CommitHash,

@@ -54,6 +54,7 @@ pub use write::CommitInfo;
 
 /// What a store did and holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// Commits found by hash.
     pub commits: u64,

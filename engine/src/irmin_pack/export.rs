@@ -32,6 +32,7 @@ const BUFFER: usize = 1 << 20;
 
 /// What an export wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Exported {
     /// Commits.
     pub commits: u64,

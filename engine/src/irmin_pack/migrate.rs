@@ -35,6 +35,7 @@ pub struct Choice {
 
 /// How far a migration is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Migrated {
     /// Commits that were copied.
     pub commits: u64,

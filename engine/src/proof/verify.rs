@@ -60,6 +60,7 @@ pub enum Shown {
 
 /// What a proof shows and hides, whatever is there several times counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Summary {
     /// Values.
     pub values: u64,

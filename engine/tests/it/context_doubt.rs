@@ -14,9 +14,9 @@ use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Disk, Mode};
 use varvite::error::Kind;
-use varvite::file::append::{AppendFile, Position};
-use varvite::format::hash::combine;
-use varvite::format::header::{self, FileKind, Header};
+use varvite::raw::file::append::{AppendFile, Position};
+use varvite::raw::format::hash::combine;
+use varvite::raw::format::header::{self, FileKind, Header};
 
 use crate::context_story::options;
 use crate::hooked_disk::{Call, HookedDisk};

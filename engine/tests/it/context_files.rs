@@ -11,9 +11,9 @@ use varvite::context::{
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::file::append::{AppendFile, HEAD, Position, open_reader, scan};
-use varvite::format::checksum::{crc, crc_append, masked, page_crc, stored};
-use varvite::format::header::FileKind;
+use varvite::raw::file::append::{AppendFile, HEAD, Position, open_reader, scan};
+use varvite::raw::format::checksum::{crc, crc_append, masked, page_crc, stored};
+use varvite::raw::format::header::FileKind;
 use varvite::{Error, Result};
 
 use crate::context_machine::{run, step};

@@ -7,7 +7,7 @@ use varvite::context::{CommitHash, CommitInfo, Configuration, Index, Options, St
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::error::Kind;
-use varvite::format::header::Header;
+use varvite::raw::format::header::Header;
 use varvite::raw::{Footer, PAGE_BYTES};
 
 fn options(index: Index) -> Options {

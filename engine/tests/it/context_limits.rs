@@ -9,8 +9,8 @@ use varvite::context::{
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::file::append::{Position, open_reader, scan};
-use varvite::format::header::FileKind;
+use varvite::raw::file::append::{Position, open_reader, scan};
+use varvite::raw::format::header::FileKind;
 
 use crate::hooked_disk::{Call, HookedDisk};
 

@@ -7,6 +7,7 @@ use crate::format::codec::{Decoder, Encoder};
 
 /// What a commit says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Commit {
     /// Its hash.
     pub hash: CommitHash,

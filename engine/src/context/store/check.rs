@@ -20,6 +20,7 @@ use crate::file::append::Position;
 
 /// What was checked, and found right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Checked {
     /// Commits.
     pub commits: u64,
