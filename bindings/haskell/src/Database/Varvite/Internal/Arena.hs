@@ -5,10 +5,12 @@ module Database.Varvite.Internal.Arena
   , there
   , answer
   , texts
-  , withBytes
-  , withBytesArray
+  , into
+  , packed
   , bytesOf
   , keeping
+  , withBytes
+  , withBytesArray
   , withText
   ) where
 
@@ -18,24 +20,25 @@ import qualified Data.ByteString as B
 import qualified Data.ByteString.Internal as I
 import Data.Maybe (fromMaybe)
 import qualified Data.Vector as V
+import Data.Word (Word8)
 import Database.Varvite.Error
 import Database.Varvite.Internal.Call
 import Database.Varvite.Internal.Raw
-import Foreign.C.String (CString)
+import Foreign.C.Types (CChar, CSize)
 import Foreign.ForeignPtr (touchForeignPtr)
 import Foreign.ForeignPtr.Unsafe (unsafeForeignPtrToPtr)
 import Foreign.Marshal.Alloc (alloca, allocaBytesAligned)
-import Foreign.Marshal.Utils (fillBytes)
-import Foreign.Ptr (Ptr, nullPtr, plusPtr)
-import Foreign.Storable (peekElemOff, poke, pokeElemOff, sizeOf)
+import Foreign.Marshal.Utils (copyBytes, fillBytes)
+import Foreign.Ptr (Ptr, castPtr, nullPtr, plusPtr)
+import Foreign.Storable (peek, peekElemOff, poke, pokeElemOff)
 import qualified GHC.Foreign as Encoded
 import GHC.IO.Encoding (utf8)
 
--- | A call with any number of answers, 'Nothing' where nothing is there. They share one block of memory.
+-- | A call with any number of answers, 'Nothing' where nothing is there.
 answers :: (Ptr CArena -> Failing) -> IO (V.Vector (Maybe B.ByteString))
 answers function = allocaBytesAligned sizeOfArena 8 $ \arena -> do
   fillBytes arena 0 sizeOfArena
-  mask_ $ (call (function arena) >> copied arena) `finally` arenaFree arena nullPtr
+  mask_ ((call (function arena) >> copied arena) `finally` arenaFree arena nullPtr)
 
 copied :: Ptr CArena -> IO (V.Vector (Maybe B.ByteString))
 copied arena = do
@@ -45,14 +48,14 @@ copied arena = do
   block <- I.mallocByteString total
   arenaCopy arena (unsafeForeignPtrToPtr block)
   touchForeignPtr block
-  let step (at, offset)
-        | at == count = pure Nothing
-        | otherwise = do
-            Bytes start length_ <- peekElemOff items at
-            let size = fromIntegral length_
-                item = if start == nullPtr then Nothing else Just $! I.fromForeignPtr block offset size
-            item `seq` pure (Just (item, (at + 1, offset + size)))
-  V.unfoldrNM count step (0, 0)
+  let step (at, offset) = do
+        Bytes start length_ <- peekElemOff items at
+        let size = fromIntegral length_
+            next = (at + 1, offset + size)
+        if start == nullPtr
+          then pure (Just (Nothing, next))
+          else let item = I.fromForeignPtr block offset size in item `seq` pure (Just (Just item, next))
+  V.unfoldrNM count step (0 :: Int, 0 :: Int)
 
 -- | Answers that are all there.
 there :: (Ptr CArena -> Failing) -> IO (V.Vector B.ByteString)
@@ -64,12 +67,34 @@ answer function = V.head <$> answers function
 
 -- | Answers that are texts.
 texts :: (Ptr CArena -> Failing) -> IO [String]
-texts function = map decoded . V.toList <$> there function
+texts function = map fromUtf8 . V.toList <$> there function
+
+-- | One answer that is mostly short: by the first function into memory on the stack, and by the second one where it does
+-- not fit.
+into :: (Ptr Word8 -> CSize -> Ptr CSize -> Failing) -> (Ptr CArena -> Failing) -> IO (Maybe B.ByteString)
+into short long = do
+  found <- allocaBytesAligned (capacity + 8) 8 $ \size -> do
+    let buffer = size `plusPtr` 8
+    call (short buffer (fromIntegral capacity) size)
+    length_ <- peek size
+    if length_ == maxBound
+      then pure (Just Nothing)
+      else
+        if length_ > fromIntegral capacity
+          then pure Nothing
+          else Just . Just <$> I.create (fromIntegral length_) (\it -> copyBytes it buffer (fromIntegral length_))
+  maybe (answer long) pure found
+ where
+  capacity = 512 :: Int
+{-# INLINE into #-}
+
+-- | A copy of bytes that the library lends.
+packed :: Bytes -> IO B.ByteString
+packed (Bytes start length_) = B.packCStringLen (castPtr start, fromIntegral length_)
 
 -- | Where a byte string lies; whoever uses it keeps the byte string.
 bytesOf :: B.ByteString -> Bytes
-bytesOf (I.PS start offset length_) =
-  Bytes (unsafeForeignPtrToPtr start `plusPtr` offset) (fromIntegral length_)
+bytesOf (I.PS start offset length_) = Bytes (unsafeForeignPtrToPtr start `plusPtr` offset) (fromIntegral length_)
 {-# INLINE bytesOf #-}
 
 -- | Keeps a byte string where it is until here.
@@ -84,17 +109,17 @@ withBytes bytes action = alloca $ \it -> do
   keeping bytes
   pure result
 
-withBytesArray :: V.Vector B.ByteString -> (Ptr Bytes -> Int -> IO a) -> IO a
-withBytesArray items action = allocaBytesAligned (max 1 count * sizeOf (Bytes nullPtr 0)) 8 $ \array -> do
+withBytesArray :: V.Vector B.ByteString -> (Ptr Bytes -> CSize -> IO a) -> IO a
+withBytesArray items action = allocaBytesAligned (max 1 count * sizeOfBytes) 8 $ \array -> do
   V.imapM_ (\at item -> pokeElemOff array at (bytesOf item)) items
-  result <- action array count
+  result <- action array (fromIntegral count)
   V.mapM_ keeping items
   pure result
  where
   count = V.length items
 
 -- | A text for the library, which has no NUL inside.
-withText :: String -> (CString -> IO a) -> IO a
+withText :: String -> (Ptr CChar -> IO a) -> IO a
 withText it action = do
-  when ('\0' `elem` it) $ throwKind Invalid ("the name " ++ show it ++ " has a NUL inside: choose another")
+  when ('\0' `elem` it) (throwKind Invalid ("the name " ++ show it ++ " has a NUL inside: choose another"))
   Encoded.withCString utf8 it action

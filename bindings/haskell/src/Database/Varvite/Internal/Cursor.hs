@@ -1,0 +1,107 @@
+-- | Cursors: a table's content at one moment, piece by piece, in both directions.
+module Database.Varvite.Internal.Cursor where
+
+import Control.Exception (bracket)
+import Control.Monad (when)
+import qualified Data.ByteString as B
+import qualified Data.Vector as V
+import Database.Varvite.Internal.Arena
+import Database.Varvite.Internal.Call
+import Database.Varvite.Internal.Raw
+import Database.Varvite.Internal.RawTable
+import Database.Varvite.Internal.Table
+import Database.Varvite.Serialise
+import Foreign.Marshal.Alloc (alloca)
+import Foreign.Ptr (Ptr, nullPtr)
+import Foreign.Storable (peek)
+import Prelude hiding (take, takeWhile)
+
+-- | A place between the keys of a table as it was when the cursor was made. One thread at a time steps it.
+newtype Cursor k v = Cursor (Handle CCursor)
+
+-- | Before the first key.
+newCursor :: SerialiseKey k => Table k v -> IO (Cursor k v)
+newCursor table = newCursorOn table Everything
+
+-- | Before the first key that is this one or greater.
+newCursorAtOffset :: SerialiseKey k => Table k v -> k -> IO (Cursor k v)
+newCursorAtOffset table key = newCursorOn table (From key)
+
+-- | Before the first key of a range, which it does not leave.
+newCursorOn :: SerialiseKey k => Table k v -> Range k -> IO (Cursor k v)
+newCursorOn (Table it session) range = with it $ \table -> withRange range $ \lower upper ->
+  Cursor <$> handle (tableCursor table lower upper) cursorClose (keepSession session)
+
+-- | The same on a view.
+newViewCursorOn :: SerialiseKey k => View k v -> Range k -> IO (Cursor k v)
+newViewCursorOn (View it session) range = with it $ \view -> withRange range $ \lower upper ->
+  Cursor <$> handle (viewCursor view lower upper) cursorClose (keepSession session)
+
+closeCursor :: Cursor k v -> IO ()
+closeCursor (Cursor it) = close cursorClose it
+
+withCursor :: SerialiseKey k => Table k v -> (Cursor k v -> IO a) -> IO a
+withCursor table = bracket (newCursor table) closeCursor
+
+withCursorAtOffset :: SerialiseKey k => Table k v -> k -> (Cursor k v -> IO a) -> IO a
+withCursorAtOffset table key = bracket (newCursorAtOffset table key) closeCursor
+
+withCursorOn :: SerialiseKey k => Table k v -> Range k -> (Cursor k v -> IO a) -> IO a
+withCursorOn table range = bracket (newCursorOn table range) closeCursor
+
+-- | The next entry, which is passed; 'Nothing' at the end.
+next :: (SerialiseKey k, SerialiseValue v) => Cursor k v -> IO (Maybe (Entry k v))
+next cursor = (V.!? 0) <$> take 1 cursor
+
+-- | Up to so many entries, which are passed. Fewer only at the end.
+take :: (SerialiseKey k, SerialiseValue v) => Int -> Cursor k v -> IO (V.Vector (Entry k v))
+take limit (Cursor it)
+  | limit <= 0 = pure V.empty
+  | otherwise = go limit []
+ where
+  go 0 found = pure (V.concat (reverse found))
+  go left found = do
+    items <- with it $ \cursor -> there (cursorNextMany cursor (fromIntegral left))
+    entries <- entriesOf items
+    if V.null entries then go 0 found else go (left - V.length entries) (entries : found)
+
+-- | Up to so many entries whose keys pass; the first that does not is not passed.
+takeWhile :: (SerialiseKey k, SerialiseValue v) => Int -> (k -> Bool) -> Cursor k v -> IO (V.Vector (Entry k v))
+takeWhile limit isWanted cursor = do
+  entries <- take limit cursor
+  let wanted = V.takeWhile (\(Entry key _) -> isWanted key) entries
+  when (V.length wanted < V.length entries) $ do
+    let Entry key _ = entries V.! V.length wanted
+    seek cursor key
+  pure wanted
+
+-- | Moves before the first key that is this one or greater.
+seek :: SerialiseKey k => Cursor k v -> k -> IO ()
+seek (Cursor it) key = with it $ \cursor -> withBytes (serialiseKey key) $ \bytes -> call (cursorSeek cursor bytes)
+
+seekFirst :: Cursor k v -> IO ()
+seekFirst (Cursor it) = with it (call . cursorSeekFirst)
+
+seekLast :: Cursor k v -> IO ()
+seekLast (Cursor it) = with it (call . cursorSeekLast)
+
+-- | The entry before, which is passed; 'Nothing' at the beginning. Its bytes lie with the cursor until another thread steps
+-- it, so threads that share a cursor take turns.
+previous :: (SerialiseKey k, SerialiseValue v) => Cursor k v -> IO (Maybe (Entry k v))
+previous (Cursor it) = with it $ \cursor -> alloca $ \key -> alloca $ \value -> do
+  call (cursorPrevious cursor key value)
+  found <- (,) <$> copy key <*> copy value
+  pure $ case found of
+    (Just one, Just other) -> let entry = Entry (deserialiseKey one) (deserialiseValue other) in entry `seq` Just entry
+    _ -> Nothing
+
+-- | Its key alone; reads no value that lies apart.
+previousKey :: SerialiseKey k => Cursor k v -> IO (Maybe k)
+previousKey (Cursor it) = with it $ \cursor -> alloca $ \key -> do
+  call (cursorPreviousKey cursor key)
+  fmap deserialiseKey <$> copy key
+
+copy :: Ptr Bytes -> IO (Maybe B.ByteString)
+copy place = do
+  bytes@(Bytes start _) <- peek place
+  if start == nullPtr then pure Nothing else Just <$> packed bytes
