@@ -5,9 +5,11 @@ module Database.Varvite.Internal.Table where
 
 import Control.Exception (bracket, evaluate, mask_, tryJust)
 import Control.Monad (when)
+import Control.Monad.Primitive (touch)
 import qualified Data.ByteString as B
 import Data.List.NonEmpty (NonEmpty (..), toList)
 import qualified Data.Vector as V
+import qualified Data.Vector.Mutable as M
 import Data.Word (Word32, Word64)
 import Database.Varvite.Error
 import Database.Varvite.Internal.Arena
@@ -125,9 +127,8 @@ lookupsBy ::
   (Ptr Bytes -> CSize -> Ptr CArena -> Failing) ->
   V.Vector k ->
   IO (V.Vector (Maybe v))
-lookupsBy looking keys = do
-  found <- withBytesArray (V.map serialiseKey keys) $ \array count -> answers (looking array count)
-  V.mapM decoded found
+lookupsBy looking keys = withBytesOf serialiseKey keys $ \array count ->
+  answersBy (evaluate . deserialiseValue) (looking array count)
 {-# INLINE lookupsBy #-}
 
 -- | Now, so that neither the thunk nor its exception comes later.
@@ -217,7 +218,7 @@ lookupRefs (Table it session) keys = with it $ \table -> withFound table keys (V
 
 -- | What finding keys gives, null for those that are not bound, with exceptions masked.
 withFound :: SerialiseKey k => Ptr CTable -> V.Vector k -> (V.Vector (Ptr CValue) -> IO a) -> IO a
-withFound table keys action = withBytesArray (V.map serialiseKey keys) $ \array count ->
+withFound table keys action = withBytesOf serialiseKey keys $ \array count ->
   allocaArray (max 1 (fromIntegral count)) $ \values -> mask_ $ do
     call (tableFind table array count values)
     peekArray (fromIntegral count) values >>= action . V.fromList
@@ -262,7 +263,7 @@ data Operation k v
 
 -- | Operations in order, all of them or none. After an error the table is as it was, and the same may be tried again.
 apply :: (SerialiseKey k, SerialiseValue v) => Table k v -> V.Vector (Operation k v) -> IO ()
-apply (Table it _) operations = with it $ \table -> withOperations (V.map bytesOfOperation operations) $ \array count ->
+apply (Table it _) operations = with it $ \table -> withOperations bytesOfOperation operations $ \array count ->
   call (tableApply table array count)
 {-# INLINEABLE apply #-}
 
@@ -284,18 +285,24 @@ bytesOfUpdate (key, change) = case change of
   Upsert value -> Batched kindUpsert (serialiseKey key) (serialiseValue value) Nothing
 {-# INLINE bytesOfUpdate #-}
 
-withOperations :: V.Vector Batched -> (Ptr COperation -> CSize -> IO a) -> IO a
-withOperations operations action = allocaBytesAligned (max 1 count * sizeOfOperation) 8 $ \array -> do
-  V.imapM_ (\at it -> put (array `plusPtr` (at * sizeOfOperation)) it) operations
+withOperations :: (a -> Batched) -> V.Vector a -> (Ptr COperation -> CSize -> IO b) -> IO b
+withOperations batched items action = allocaBytesAligned (max 1 count * sizeOfOperation) 8 $ \array -> do
+  kept <- M.replicate count (Batched kindDelete B.empty B.empty Nothing)
+  let go at = when (at < count) $ do
+        let it@(Batched kind key value held) = batched (V.unsafeIndex items at)
+            place = array `plusPtr` (at * sizeOfOperation)
+        case held of
+          Nothing -> pokeOperation place kind (bytesOf key) (bytesOf value) nullPtr
+          Just one -> with one (pokeOperation place kind (bytesOf key) (bytesOf value))
+        M.unsafeWrite kept at it
+        go (at + 1)
+  go 0
   result <- action array (fromIntegral count)
-  V.mapM_ kept operations
+  touch kept
   pure result
  where
-  count = V.length operations
-  put place (Batched kind key value held) = case held of
-    Nothing -> pokeOperation place kind (bytesOf key) (bytesOf value) nullPtr
-    Just it -> with it (pokeOperation place kind (bytesOf key) (bytesOf value))
-  kept (Batched _ key value held) = keeping key >> keeping value >> mapM_ touchForeignPtr held
+  count = V.length items
+{-# INLINE withOperations #-}
 
 -- | A batch for one of several tables.
 data TableUpdate = forall k v. (SerialiseKey k, SerialiseValue v) => TableUpdate !(Table k v) !(V.Vector (Operation k v))
@@ -305,7 +312,7 @@ applyAll :: Session -> [TableUpdate] -> IO ()
 applyAll (Session it) all_ = with it $ \session -> allocaBytesAligned (max 1 count * sizeOfTableUpdate) 8 $ \array ->
   let go _ [] = call (sessionApply session array (fromIntegral count))
       go place (TableUpdate (Table table _) operations : rest) =
-        with table $ \pointer -> withOperations (V.map bytesOfOperation operations) $ \batch number -> do
+        with table $ \pointer -> withOperations bytesOfOperation operations $ \batch number -> do
           pokeTableUpdate place pointer batch number
           go (place `plusPtr` sizeOfTableUpdate) rest
    in go array all_
@@ -314,7 +321,7 @@ applyAll (Session it) all_ = with it $ \session -> allocaBytesAligned (max 1 cou
 
 -- | What is done to each key, in order, as one batch.
 updates :: (SerialiseKey k, SerialiseValue v) => Table k v -> V.Vector (k, Update v) -> IO ()
-updates (Table it _) changes = with it $ \table -> withOperations (V.map bytesOfUpdate changes) $ \array count ->
+updates (Table it _) changes = with it $ \table -> withOperations bytesOfUpdate changes $ \array count ->
   call (tableApply table array count)
 {-# INLINEABLE updates #-}
 
@@ -322,7 +329,10 @@ update :: (SerialiseKey k, SerialiseValue v) => Table k v -> k -> Update v -> IO
 update table key change = updates table (V.singleton (key, change))
 
 inserts :: (SerialiseKey k, SerialiseValue v) => Table k v -> V.Vector (k, v) -> IO ()
-inserts table = updates table . V.map (fmap Insert)
+inserts (Table it _) pairs = with it $ \table -> withOperations bound pairs $ \array count ->
+  call (tableApply table array count)
+ where
+  bound (key, value) = Batched kindInsert (serialiseKey key) (serialiseValue value) Nothing
 {-# INLINEABLE inserts #-}
 
 insert :: (SerialiseKey k, SerialiseValue v) => Table k v -> k -> v -> IO ()

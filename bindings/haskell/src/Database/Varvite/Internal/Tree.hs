@@ -2,6 +2,7 @@
 module Database.Varvite.Internal.Tree where
 
 import Control.Exception (bracket, mask_)
+import Control.Monad.Primitive (touch)
 import qualified Data.ByteString as B
 import Data.IORef (modifyIORef', newIORef, readIORef)
 import qualified Data.List as List
@@ -16,7 +17,7 @@ import Foreign.C.Types (CSize)
 import Foreign.ForeignPtr (newForeignPtr_, touchForeignPtr)
 import Foreign.Marshal.Alloc (allocaBytesAligned)
 import Foreign.Marshal.Array (peekArray)
-import Foreign.Ptr (FunPtr, Ptr, freeHaskellFunPtr, nullPtr, plusPtr)
+import Foreign.Ptr (FunPtr, Ptr, freeHaskellFunPtr, minusPtr, nullPtr, plusPtr)
 import Foreign.Storable (peek, pokeElemOff)
 import Prelude hiding (length)
 
@@ -93,20 +94,25 @@ find (Tree it) path = with it $ \tree -> withPath path $ \steps count ->
 -- | The values at many paths, in one call.
 findMany :: Tree -> V.Vector Path -> IO (V.Vector (Maybe B.ByteString))
 findMany (Tree it) paths = with it $ \tree ->
-  allocaBytesAligned (max 1 (V.length paths) * sizeOfPath) 8 $ \array ->
+  allocaBytesAligned (max 1 count * sizeOfPath) 8 $ \array ->
     allocaBytesAligned (max 1 total * sizeOfBytes) 8 $ \names -> do
-      let put at place [] = pure (place, at)
-          put at place (name : rest) = pokeElemOff place 0 (bytesOf name) >> put (at + 1 :: Int) (place `plusPtr` sizeOfBytes) rest
-          one place (at, path) = do
-            (next, count) <- put 0 place path
-            pokePath (array `plusPtr` (at * sizeOfPath)) place (fromIntegral count)
-            pure next
-      V.foldM'_ one names (V.indexed paths)
-      found <- answers (treeFindMany tree array (fromIntegral (V.length paths)))
-      V.mapM_ (mapM_ keeping) paths
+      let each at place
+            | at == count = pure ()
+            | otherwise = do
+                next <- put place (V.unsafeIndex paths at)
+                pokePath (array `plusPtr` (at * sizeOfPath)) place (fromIntegral ((next `minusPtr` place) `div` sizeOfBytes))
+                each (at + 1) next
+      each 0 names
+      found <- answers (treeFindMany tree array (fromIntegral count))
+      -- The names were looked at, so they are kept where they lie for as long as the paths are.
+      touch paths
       pure found
  where
-  total = V.sum (V.map List.length paths)
+  count = V.length paths
+  total = V.foldl' (\sum_ path -> sum_ + List.length path) 0 paths
+  put :: Ptr Bytes -> Path -> IO (Ptr Bytes)
+  put place [] = pure place
+  put place (name : rest) = pokeElemOff place 0 (bytesOf name) >> put (place `plusPtr` sizeOfBytes) rest
 
 -- | Whether a value is at a path. Never reads the value.
 mem :: Tree -> Path -> IO Bool
