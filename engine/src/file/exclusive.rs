@@ -21,6 +21,14 @@ impl Lock for Exclusive {
     }
 }
 
+/// What a lock says of the process that has it. WebAssembly knows no processes: there the page or the program has it.
+pub fn holder() -> String {
+    if cfg!(target_family = "wasm") {
+        return "another part of this program".to_owned();
+    }
+    format!("process {}", std::process::id())
+}
+
 /// Locks the root folder of `disk` for `holder`, by the file `path` in it. `Locked` when another has
 /// it, also when its lock file was removed.
 pub fn lock(disk: &dyn Disk, path: &str, holder: &str) -> Result<Box<dyn Lock>> {

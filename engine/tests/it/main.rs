@@ -6,6 +6,7 @@ mod cache_threads; // several threads on one cache
 mod checksums; // pieces of another store, right in themselves, are noticed; crashes at equal lengths
 mod damage; // flipped bits, cuts and mutations of the table's files: detected or harmless
 mod decoders; // the bodies of the fuzz targets; `fuzz/` runs the same ones
+mod disk_promises;
 mod disk_suite; // what every disk promises, as statements that all of them pass
 mod entries; // entries and segments that the tests above build
 mod file_shapes; // appended and replaced files, through crashes and faults

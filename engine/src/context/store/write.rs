@@ -91,7 +91,7 @@ impl CommitInfo {
 
 /// Takes the store's lock.
 pub(super) fn lock_store(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
-    exclusive::lock(disk, paths::LOCK, &format!("process {}", std::process::id()))
+    exclusive::lock(disk, paths::LOCK, &exclusive::holder())
 }
 
 /// `Exists` when a store is in the folder, `Invalid` when something else is, `Corrupt` when a store has

@@ -37,7 +37,7 @@ impl Claim {
     /// left that was cut short is removed.
     pub fn begin(disk: &Arc<dyn Disk>) -> Result<(Claim, Box<dyn Lock>)> {
         expect_free(&**disk)?;
-        let lock = exclusive::lock(&**disk, LOCK, &holder())?;
+        let lock = exclusive::lock(&**disk, LOCK, &exclusive::holder())?;
         // Again: another process may have made a session before the lock was ours.
         let is_marked = expect_free(&**disk)?;
         let left = left_over(&**disk, is_marked)?;
@@ -67,7 +67,7 @@ impl Claim {
     /// Claims the root folder of `disk`, whatever session is there: that ends with the rename of its own
     /// file to the mark, under the lock. Files that are not ours stay. `Locked` when somebody has it.
     pub fn begin_over(disk: &Arc<dyn Disk>) -> Result<(Claim, Box<dyn Lock>)> {
-        let lock = exclusive::lock(&**disk, LOCK, &holder())?;
+        let lock = exclusive::lock(&**disk, LOCK, &exclusive::holder())?;
         let mark = mark();
         let is_session = disk.exists(SESSION)?;
         if !is_session && disk.exists(&mark)? {
@@ -398,11 +398,6 @@ fn left_over(disk: &dyn Disk, is_marked: bool) -> Result<Vec<String>> {
         }
     }
     Ok(left)
-}
-
-/// What a lock says of the process that has it.
-pub fn holder() -> String {
-    format!("process {}", std::process::id())
 }
 
 pub fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {

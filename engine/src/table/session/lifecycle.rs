@@ -19,7 +19,7 @@ use crate::file::replace::remove_leftovers;
 use crate::format::hash::Salt;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::table::durable::folder::{
-    self, Claim, holder, read_manifest, read_session, snapshot_names,
+    self, Claim, read_manifest, read_session, snapshot_names,
 };
 use crate::table::durable::snapshot::named_files;
 use crate::table::durable::{LiveTables, LogWriter, log_files};
@@ -150,7 +150,7 @@ impl Session {
     pub fn open(disk: Arc<dyn Disk>, options: SessionOptions) -> Result<Self> {
         read_session(&*disk)?;
         let seed = entropy::seed(options.seed, &*disk)?;
-        let lock = exclusive::lock(&*disk, LOCK, &holder())?;
+        let lock = exclusive::lock(&*disk, LOCK, &exclusive::holder())?;
         // Now nobody makes another in its place.
         let (identity, salt) = read_session(&*disk)?;
         let undeleted = folder::end_deletions(&disk)?;

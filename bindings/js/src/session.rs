@@ -1,0 +1,301 @@
+//! Sessions: folders of tables.
+
+use js_sys::Array;
+use varvite::{
+    Compression, Log, Lookups, MergeOperator, OpenSnapshot, OpenTable, SessionOptions,
+    SnapshotContent, TableOptions,
+};
+use wasm_bindgen::prelude::*;
+
+use crate::batch::Batch;
+use crate::disk::Disk;
+use crate::fault::{Outcome, Throw, closed, invalid};
+use crate::input::{Given, object, optional_bytes};
+use crate::table::Table;
+
+#[wasm_bindgen(typescript_custom_section)]
+const TYPES: &str = r#"
+/** What survives: nothing but snapshots ("none"), what was written ("written"), or every batch ("synced"). */
+export interface SessionOptions { log?: "none" | "written" | "synced"; seed?: number | bigint; segmentBytes?: number; logFileBytes?: number }
+export interface TableOptions { writeBufferBytes?: number; sizeRatio?: number; filterBits?: number; blobMinBytes?: number | null; operator?: "add-u64" | "max" | "append"; compression?: "none" | "lz4"; lookups?: "mixed" | "mostly-hit" }
+export interface SnapshotInfo { name: string; label: string; sequence: number; tables: string[]; damage?: string }
+"#;
+
+/// A folder of tables with its snapshots and, if asked for, a log.
+#[wasm_bindgen]
+pub struct Session(Option<varvite::Session>);
+
+const OPTIONS: &[&str] = &["log", "seed", "segmentBytes", "logFileBytes"];
+const LOGS: &[(&str, Log)] =
+    &[("none", Log::None), ("written", Log::Written), ("synced", Log::Synced)];
+
+fn session_options(value: &JsValue) -> Outcome<SessionOptions> {
+    let given = Given::of(value, OPTIONS)?;
+    let mut options = SessionOptions::default();
+    if let Some(log) = given.choose("log", LOGS)? {
+        options.log = log;
+    }
+    options.seed = given.count("seed")?;
+    if let Some(bytes) = given.count("segmentBytes")? {
+        options.segment_bytes = bytes;
+    }
+    if let Some(bytes) = given.count("logFileBytes")? {
+        options.log_file_bytes = bytes;
+    }
+    Ok(options)
+}
+
+const TABLE_OPTIONS: &[&str] = &[
+    "writeBufferBytes",
+    "sizeRatio",
+    "filterBits",
+    "blobMinBytes",
+    "operator",
+    "compression",
+    "lookups",
+];
+
+fn small<T: TryFrom<u64>>(given: &Given<'_>, name: &str) -> Outcome<Option<T>> {
+    let Some(count) = given.count(name)? else { return Ok(None) };
+    T::try_from(count).map(Some).map_err(|_| invalid(format!("{name} is too large: {count}")))
+}
+
+fn operator(name: &str) -> Outcome<MergeOperator> {
+    MergeOperator::built_in(name).ok_or_else(|| {
+        invalid(format!(
+            "there is no operator {name:?}: there are \"add-u64\", \"max\" and \"append\""
+        ))
+    })
+}
+
+fn table_options(value: &JsValue) -> Outcome<TableOptions> {
+    let given = Given::of(value, TABLE_OPTIONS)?;
+    let mut options = TableOptions::default();
+    if let Some(bytes) = given.count("writeBufferBytes")? {
+        options.write_buffer_bytes = bytes;
+    }
+    if let Some(ratio) = small(&given, "sizeRatio")? {
+        options.size_ratio = ratio;
+    }
+    if let Some(bits) = small(&given, "filterBits")? {
+        options.filter_bits = bits;
+    }
+    if given.get("blobMinBytes").is_null() {
+        options.blob_min_bytes = None;
+    } else if let Some(bytes) = small(&given, "blobMinBytes")? {
+        options.blob_min_bytes = Some(bytes);
+    }
+    if let Some(name) = given.get("operator").as_string() {
+        options.operator = Some(operator(&name)?);
+    }
+    let kinds = [("none", Compression::None), ("lz4", Compression::Fast)];
+    if let Some(compression) = given.choose("compression", &kinds)? {
+        options.compression = compression;
+    }
+    let kinds = [("mixed", Lookups::Mixed), ("mostly-hit", Lookups::MostlyHit)];
+    if let Some(lookups) = given.choose("lookups", &kinds)? {
+        options.lookups = lookups;
+    }
+    Ok(options)
+}
+
+/// The operators that are built in, for whatever a store recorded.
+fn operators() -> Vec<MergeOperator> {
+    vec![MergeOperator::add_u64(), MergeOperator::max(), MergeOperator::append()]
+}
+
+impl Session {
+    fn open_now(&self) -> Outcome<&varvite::Session> {
+        self.0.as_ref().ok_or_else(|| closed("session"))
+    }
+}
+
+type Opening = fn(
+    std::sync::Arc<dyn varvite::disk::Disk>,
+    SessionOptions,
+) -> varvite::Result<varvite::Session>;
+
+fn opened(disk: &Disk, options: &JsValue, open: Opening) -> Outcome<Session> {
+    let options = session_options(options)?;
+    open(disk.shared(), options).throw().map(|it| Session(Some(it)))
+}
+
+#[wasm_bindgen]
+impl Session {
+    /// Makes a session on an empty disk.
+    pub fn create(
+        disk: &Disk,
+        #[wasm_bindgen(unchecked_optional_param_type = "SessionOptions")] options: JsValue,
+    ) -> Outcome<Session> {
+        opened(disk, &options, varvite::Session::create)
+    }
+
+    /// Opens the session that the disk has.
+    pub fn open(
+        disk: &Disk,
+        #[wasm_bindgen(unchecked_optional_param_type = "SessionOptions")] options: JsValue,
+    ) -> Outcome<Session> {
+        opened(disk, &options, varvite::Session::open)
+    }
+
+    /// Opens the session that the disk has, or makes one.
+    #[wasm_bindgen(js_name = openOrCreate)]
+    pub fn open_or_create(
+        disk: &Disk,
+        #[wasm_bindgen(unchecked_optional_param_type = "SessionOptions")] options: JsValue,
+    ) -> Outcome<Session> {
+        opened(disk, &options, varvite::Session::open_or_create_on)
+    }
+
+    /// Makes a table.
+    #[wasm_bindgen(js_name = createTable)]
+    pub fn create_table(
+        &self,
+        name: &str,
+        #[wasm_bindgen(unchecked_optional_param_type = "TableOptions")] options: JsValue,
+    ) -> Outcome<Table> {
+        let options = table_options(&options)?;
+        self.open_now()?.create_table(name, options).throw().map(Table::new)
+    }
+
+    /// Opens a live table, which a session with a log has by its name.
+    #[wasm_bindgen(js_name = openTable)]
+    pub fn open_table(&self, name: &str) -> Outcome<Table> {
+        let options = OpenTable { operators: operators(), ..OpenTable::default() };
+        self.open_now()?.open_table(name, &options).throw().map(Table::new)
+    }
+
+    /// Opens a live table, or makes it.
+    #[wasm_bindgen(js_name = openOrCreateTable)]
+    pub fn open_or_create_table(
+        &self,
+        name: &str,
+        #[wasm_bindgen(unchecked_optional_param_type = "TableOptions")] options: JsValue,
+    ) -> Outcome<Table> {
+        let options = table_options(&options)?;
+        self.open_now()?.open_or_create_table(name, options).throw().map(Table::new)
+    }
+
+    /// The names of the live tables.
+    #[wasm_bindgen(js_name = liveTables)]
+    pub fn live_tables(&self) -> Outcome<Vec<String>> {
+        self.open_now()?.live_tables().throw()
+    }
+
+    /// Removes a live table for good.
+    #[wasm_bindgen(js_name = deleteTable)]
+    pub fn delete_table(&self, name: &str) -> Outcome {
+        self.open_now()?.delete_table(name).throw()
+    }
+
+    /// Applies a batch to each of several tables, together: all or nothing. The pairs are `[table, batch]`, and a table
+    /// is in one of them at most.
+    pub fn update(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "[Table, Batch][]")] pairs: JsValue,
+    ) -> Outcome {
+        let session = self.open_now()?;
+        let (mut tables, mut batches) = (Vec::new(), Vec::new());
+        for pair in array(&pairs)?.iter() {
+            let pair = array(&pair)?;
+            tables.push(Table::handle(&pair.get(0))?);
+            batches.push(Batch::handle(&pair.get(1))?);
+        }
+        let mut open = tables.iter().map(Table::change).collect::<Outcome<Vec<_>>>()?;
+        let batches: Vec<_> = batches.iter().map(|it| it.0.borrow()).collect();
+        let open = open.iter_mut().map(|it| &mut **it);
+        let mut updates: Vec<_> = open.zip(batches.iter().map(|it| &**it)).collect();
+        session.update(&mut updates).throw()
+    }
+
+    /// Makes the log durable up to here, for a session with the log "written".
+    #[wasm_bindgen(js_name = syncLog)]
+    pub fn sync_log(&self) -> Outcome {
+        self.open_now()?.sync_log().throw()
+    }
+
+    /// Saves tables as they are now, together, under a name, with a label and a payload of the program's.
+    #[wasm_bindgen(js_name = saveSnapshot)]
+    pub fn save_snapshot(
+        &self,
+        name: &str,
+        #[wasm_bindgen(unchecked_param_type = "Table[]")] tables: JsValue,
+        #[wasm_bindgen(unchecked_optional_param_type = "{ label?: string; payload?: Bytes }")]
+        options: JsValue,
+    ) -> Outcome {
+        let given = Given::of(&options, &["label", "payload"])?;
+        let label = given.get("label").as_string().unwrap_or_default();
+        let payload = optional_bytes(&given.get("payload"), "payload")?.unwrap_or_default();
+        let tables =
+            array(&tables)?.iter().map(|it| Table::handle(&it)).collect::<Outcome<Vec<_>>>()?;
+        let open = tables.iter().map(Table::look).collect::<Outcome<Vec<_>>>()?;
+        let open: Vec<&varvite::Table> = open.iter().map(|it| &**it).collect();
+        let content = SnapshotContent { label: &label, payload: &payload, tables: &open };
+        self.open_now()?.save_snapshot(name, content).throw()
+    }
+
+    /// The snapshots, the oldest first.
+    #[wasm_bindgen(js_name = listSnapshots, unchecked_return_type = "SnapshotInfo[]")]
+    pub fn list_snapshots(&self) -> Outcome<JsValue> {
+        let found = self.open_now()?.list_snapshots().throw()?;
+        let told = found.into_iter().map(|it| {
+            let tables = it.tables.iter().map(|table| JsValue::from(&*table.name));
+            object(&[
+                ("name", it.name.into()),
+                ("label", it.label.into()),
+                ("sequence", (it.sequence as f64).into()),
+                ("tables", tables.collect::<Array>().into()),
+                ("damage", it.damage.map_or(JsValue::UNDEFINED, Into::into)),
+            ])
+        });
+        Ok(told.collect::<Array>().into())
+    }
+
+    /// Opens one table of a snapshot, as a table of its own that goes on from there.
+    #[wasm_bindgen(js_name = openSnapshot)]
+    pub fn open_snapshot(&self, name: &str, table: &str) -> Outcome<Table> {
+        let options = OpenSnapshot { operators: operators(), ..OpenSnapshot::default() };
+        let mut snapshot = self.open_now()?.open_snapshot(name, &options).throw()?;
+        snapshot.take(table).throw().map(Table::new)
+    }
+
+    /// The payload of a snapshot.
+    #[wasm_bindgen(js_name = snapshotPayload)]
+    pub fn snapshot_payload(&self, name: &str) -> Outcome<Vec<u8>> {
+        let options = OpenSnapshot { operators: operators(), ..OpenSnapshot::default() };
+        Ok(self.open_now()?.open_snapshot(name, &options).throw()?.payload.clone())
+    }
+
+    /// Removes a snapshot.
+    #[wasm_bindgen(js_name = deleteSnapshot)]
+    pub fn delete_snapshot(&self, name: &str) -> Outcome {
+        self.open_now()?.delete_snapshot(name).throw()
+    }
+
+    /// A table with what several have, merged at once; keys that several have are those of the first.
+    pub fn union(
+        &self,
+        name: &str,
+        #[wasm_bindgen(unchecked_param_type = "Table[]")] tables: JsValue,
+    ) -> Outcome<Table> {
+        let tables =
+            array(&tables)?.iter().map(|it| Table::handle(&it)).collect::<Outcome<Vec<_>>>()?;
+        let open = tables.iter().map(Table::look).collect::<Outcome<Vec<_>>>()?;
+        let open: Vec<&varvite::Table> = open.iter().map(|it| &**it).collect();
+        self.open_now()?.union(name, &open).throw().map(Table::new)
+    }
+
+    /// What the session has to say, a sentence each: a file that is lost, a log that was cut.
+    pub fn warnings(&self) -> Outcome<Vec<String>> {
+        Ok(self.open_now()?.warnings())
+    }
+
+    /// Closes the session, whose tables are closed before. Once more does nothing.
+    pub fn close(&mut self) -> Outcome {
+        self.0.take().map_or(Ok(()), |session| session.close().throw())
+    }
+}
+
+fn array(value: &JsValue) -> Outcome<&Array> {
+    value.dyn_ref::<Array>().ok_or_else(|| invalid("an array is wanted"))
+}

@@ -1,0 +1,296 @@
+//! Context stores.
+
+use js_sys::Array;
+use varvite::context::{self, CommitHash, CommitInfo, Durability, Index, Keep, Options};
+use wasm_bindgen::prelude::*;
+
+use crate::disk::Disk;
+use crate::fault::{Outcome, Throw, closed, invalid};
+use crate::input::{Given, count, hash, object, optional_bytes, tell};
+use crate::options::configuration;
+use crate::tree::Tree;
+
+#[wasm_bindgen(typescript_custom_section)]
+const TYPES: &str = r#"
+export interface StoreOptions { configuration?: Configuration; index?: "minimal" | "always"; synced?: boolean; seed?: number | bigint; chunkBytes?: number; objectsBytes?: number; hashesBytes?: number; pagesBytes?: number; treeBytes?: number }
+/** What a commit says besides its tree. */
+export interface CommitInfo { parents?: HashLike[]; date?: number; author?: Bytes; message?: Bytes }
+export interface Commit { hash: Uint8Array; tree: Uint8Array; parents: Uint8Array[]; date: number; author: Uint8Array; message: Uint8Array }
+export interface CollectStatus { phase: string; chunksLeft: number; leftBytes: number; reclaimedBytes: number; collections: number; paused: boolean }
+"#;
+
+/// A context store: commits of trees.
+#[wasm_bindgen]
+pub struct Store(Option<context::Store>);
+
+const OPTIONS: &[&str] = &[
+    "configuration",
+    "index",
+    "synced",
+    "seed",
+    "chunkBytes",
+    "objectsBytes",
+    "hashesBytes",
+    "pagesBytes",
+    "treeBytes",
+];
+
+fn store_options(value: &JsValue) -> Outcome<Options> {
+    let given = Given::of(value, OPTIONS)?;
+    let mut options = Options {
+        configuration: configuration(&given.get("configuration"))?,
+        ..Options::default()
+    };
+    let kinds = [("minimal", Index::Minimal), ("always", Index::Always)];
+    if let Some(index) = given.choose("index", &kinds)? {
+        options.index = index;
+    }
+    if given.get("synced").as_bool() == Some(false) {
+        options.durability = Durability::Written;
+    }
+    options.seed = given.count("seed")?;
+    for (name, place) in [
+        ("chunkBytes", &mut options.chunk_bytes),
+        ("objectsBytes", &mut options.objects_bytes),
+        ("hashesBytes", &mut options.hashes_bytes),
+        ("pagesBytes", &mut options.pages_bytes),
+        ("treeBytes", &mut options.tree_bytes),
+    ] {
+        if let Some(bytes) = given.count(name)? {
+            *place = bytes;
+        }
+    }
+    Ok(options)
+}
+
+fn commit_info(value: &JsValue) -> Outcome<CommitInfo> {
+    let given = Given::of(value, &["parents", "date", "author", "message"])?;
+    let parents = hashes(&given.get("parents"))?;
+    let date = given.get("date").as_f64().unwrap_or(0.0);
+    if date.fract() != 0.0 || date.abs() > 9_007_199_254_740_992.0 {
+        return Err(invalid("the date is a whole number of seconds since 1970"));
+    }
+    let author = optional_bytes(&given.get("author"), "author")?.unwrap_or_default();
+    let message = optional_bytes(&given.get("message"), "message")?.unwrap_or_default();
+    Ok(CommitInfo::new(&parents, date as i64, author, message))
+}
+
+fn hashes(value: &JsValue) -> Outcome<Vec<CommitHash>> {
+    if value.is_undefined() || value.is_null() {
+        return Ok(Vec::new());
+    }
+    let array = value.dyn_ref::<Array>().ok_or_else(|| invalid("an array of hashes is wanted"))?;
+    array.iter().map(|it| Ok(hash(&it)?.into())).collect()
+}
+
+fn told(hashes: &[CommitHash]) -> JsValue {
+    hashes.iter().map(|it| tell(Some(it.as_ref()))).collect::<Array>().into()
+}
+
+fn told_commit(from: &context::Commit) -> JsValue {
+    object(&[
+        ("hash", tell(Some(from.hash.as_ref()))),
+        ("tree", tell(Some(from.tree.as_ref()))),
+        ("parents", told(&from.parents)),
+        ("date", (from.date as f64).into()),
+        ("author", tell(Some(&from.author))),
+        ("message", tell(Some(&from.message))),
+    ])
+}
+
+type Opening =
+    fn(std::sync::Arc<dyn varvite::disk::Disk>, Options) -> varvite::Result<context::Store>;
+
+fn opened(disk: &Disk, options: &JsValue, open: Opening) -> Outcome<Store> {
+    let options = store_options(options)?;
+    open(disk.shared(), options).throw().map(|it| Store(Some(it)))
+}
+
+impl Store {
+    fn look(&self) -> Outcome<&context::Store> {
+        self.0.as_ref().ok_or_else(|| closed("store"))
+    }
+
+    fn change(&mut self) -> Outcome<&mut context::Store> {
+        self.0.as_mut().ok_or_else(|| closed("store"))
+    }
+}
+
+#[wasm_bindgen]
+impl Store {
+    /// Makes a store on an empty disk.
+    pub fn create(
+        disk: &Disk,
+        #[wasm_bindgen(unchecked_optional_param_type = "StoreOptions")] options: JsValue,
+    ) -> Outcome<Store> {
+        opened(disk, &options, context::Store::create)
+    }
+
+    /// Opens the store that the disk has.
+    pub fn open(
+        disk: &Disk,
+        #[wasm_bindgen(unchecked_optional_param_type = "StoreOptions")] options: JsValue,
+    ) -> Outcome<Store> {
+        opened(disk, &options, context::Store::open)
+    }
+
+    /// Opens the store that the disk has, or makes one.
+    #[wasm_bindgen(js_name = openOrCreate)]
+    pub fn open_or_create(
+        disk: &Disk,
+        #[wasm_bindgen(unchecked_optional_param_type = "StoreOptions")] options: JsValue,
+    ) -> Outcome<Store> {
+        opened(disk, &options, context::Store::open_or_create_on)
+    }
+
+    /// An empty working tree, which spills to the store's files what is too much for memory.
+    #[wasm_bindgen(js_name = emptyTree)]
+    pub fn empty_tree(&self) -> Outcome<Tree> {
+        Ok(Tree(self.look()?.empty_tree()))
+    }
+
+    /// The tree of a commit, loaded as it is looked at.
+    pub fn checkout(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
+    ) -> Outcome<Tree> {
+        self.look()?.checkout(&hash(&commit)?.into()).throw().map(Tree)
+    }
+
+    /// Commits `tree`, which is then the committed one, and gives the commit's hash. After an error nothing is changed.
+    pub fn commit(
+        &mut self,
+        tree: &mut Tree,
+        #[wasm_bindgen(unchecked_optional_param_type = "CommitInfo")] info: JsValue,
+    ) -> Outcome<Vec<u8>> {
+        let info = commit_info(&info)?;
+        let hash = self.change()?.commit(&mut tree.0, &info).throw()?;
+        Ok(hash.as_ref().to_vec())
+    }
+
+    /// Whether a commit with this hash is here.
+    pub fn exists(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
+    ) -> Outcome<bool> {
+        self.look()?.exists(&hash(&commit)?.into()).throw()
+    }
+
+    /// What a commit says.
+    #[wasm_bindgen(js_name = commitInfo, unchecked_return_type = "Commit")]
+    pub fn commit_info(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
+    ) -> Outcome<JsValue> {
+        Ok(told_commit(&self.look()?.commit_info(&hash(&commit)?.into()).throw()?))
+    }
+
+    /// The commit that the store took last; undefined in an empty store.
+    #[wasm_bindgen(js_name = lastCommit)]
+    pub fn last_commit(&self) -> Outcome<Option<Vec<u8>>> {
+        Ok(self.look()?.last_commit().throw()?.map(|it| it.as_ref().to_vec()))
+    }
+
+    /// Up to `limit` commits, the newest first.
+    #[wasm_bindgen(unchecked_return_type = "Uint8Array[]")]
+    pub fn log(&self, limit: Option<u32>) -> Outcome<JsValue> {
+        let limit = limit.map_or(usize::MAX, |it| it as usize);
+        Ok(told(&self.look()?.log(limit).throw()?))
+    }
+
+    /// Has a branch name a commit.
+    #[wasm_bindgen(js_name = setBranch)]
+    pub fn set_branch(
+        &mut self,
+        name: &str,
+        #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
+    ) -> Outcome {
+        let commit = hash(&commit)?.into();
+        self.change()?.set_branch(name.as_bytes(), &commit).throw()
+    }
+
+    /// The commit that a branch names; undefined when there is no such branch.
+    pub fn branch(&self, name: &str) -> Outcome<Option<Vec<u8>>> {
+        Ok(self.look()?.branch(name.as_bytes()).map(|it| it.as_ref().to_vec()))
+    }
+
+    /// The branches, each `[name, commit]`.
+    #[wasm_bindgen(unchecked_return_type = "[Uint8Array, Uint8Array][]")]
+    pub fn branches(&self) -> Outcome<JsValue> {
+        let pairs = self
+            .look()?
+            .branches()
+            .into_iter()
+            .map(|(name, commit)| Array::of2(&tell(Some(&name)), &tell(Some(commit.as_ref()))));
+        Ok(pairs.collect::<Array>().into())
+    }
+
+    /// Removes a branch; its commits stay.
+    #[wasm_bindgen(js_name = removeBranch)]
+    pub fn remove_branch(&mut self, name: &str) -> Outcome {
+        self.change()?.remove_branch(name.as_bytes()).throw()
+    }
+
+    /// Begins to collect what only commits before the newest `keep` reach. `false` when there is nothing to take.
+    #[wasm_bindgen(js_name = collectKeeping)]
+    pub fn collect_keeping(
+        &mut self,
+        #[wasm_bindgen(unchecked_param_type = "number")] keep: JsValue,
+    ) -> Outcome<bool> {
+        let newest = count(&keep, "the number of commits to keep")?
+            .ok_or_else(|| invalid("say how many commits to keep"))?;
+        self.change()?.collect_keeping(&Keep::Newest(newest)).throw()
+    }
+
+    /// Does some of a collection that was begun, `credits` microseconds or so. `false` when it is at its end.
+    #[wasm_bindgen(js_name = collectStep)]
+    pub fn collect_step(
+        &mut self,
+        #[wasm_bindgen(unchecked_param_type = "number")] credits: JsValue,
+    ) -> Outcome<bool> {
+        let credits = count(&credits, "credits")?.unwrap_or(1000);
+        self.change()?.collect_step(credits).throw()
+    }
+
+    /// How far a collection is.
+    #[wasm_bindgen(js_name = collectStatus, unchecked_return_type = "CollectStatus")]
+    pub fn collect_status(&self) -> Outcome<JsValue> {
+        let it = self.look()?.collect_status().throw()?;
+        Ok(object(&[
+            ("phase", format!("{:?}", it.phase).to_lowercase().into()),
+            ("chunksLeft", (it.chunks_left as f64).into()),
+            ("leftBytes", (it.left_bytes as f64).into()),
+            ("reclaimedBytes", (it.reclaimed_bytes as f64).into()),
+            ("collections", (it.collections as f64).into()),
+            ("paused", it.is_paused.into()),
+        ]))
+    }
+
+    /// Keeps a commit, whatever is collected.
+    pub fn pin(
+        &mut self,
+        #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
+    ) -> Outcome {
+        let commit = hash(&commit)?.into();
+        self.change()?.pin(&commit).throw()
+    }
+
+    /// Lets a commit go that was pinned; whether it was.
+    pub fn unpin(
+        &mut self,
+        #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
+    ) -> Outcome<bool> {
+        let commit = hash(&commit)?.into();
+        self.change()?.unpin(&commit).throw()
+    }
+
+    /// What the store has to say, a sentence each.
+    pub fn warnings(&self) -> Outcome<Vec<String>> {
+        Ok(self.look()?.warnings())
+    }
+
+    /// Closes the store; once more does nothing.
+    pub fn close(&mut self) -> Outcome {
+        self.0.take().map_or(Ok(()), |store| store.close().throw())
+    }
+}

@@ -1,0 +1,106 @@
+// In headless Chromium: disks in its private files, a worker that ends and a page that closes in the middle of writes.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { extname } from "node:path";
+import { chromium } from "playwright-core";
+
+const root = new URL("..", import.meta.url).pathname;
+const types = { ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm", ".html": "text/html" };
+const door = {
+  varvite: "/node_modules/varvite/varvite-web.js",
+  "varvite/checker": "/node_modules/varvite/checker-web.js",
+  "varvite/opfs": "/node_modules/varvite/opfs.js",
+};
+
+const server = createServer(async (request, response) => {
+  const path = new URL(request.url, "http://localhost").pathname;
+  try {
+    let bytes = path === "/" ? Buffer.from("<!doctype html><title>tests</title>") : await readFile(root + path);
+    // Workers have no import map.
+    if (path === "/tests/worker.mjs") {
+      bytes = bytes.toString().replace(/from "(varvite[^"]*)"/g, (_, name) => `from "${door[name]}"`);
+    }
+    response.setHeader("content-type", types[extname(path)] ?? "text/html");
+    response.end(bytes);
+  } catch {
+    response.statusCode = 404;
+    response.end();
+  }
+});
+await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+const address = `http://127.0.0.1:${server.address().port}`;
+const browser = await chromium.launch({ executablePath: process.env.VARVITE_CHROMIUM, args: ["--no-sandbox"] });
+const context = await browser.newContext();
+
+async function opened() {
+  const page = await context.newPage();
+  await page.goto(address);
+  return page;
+}
+
+/** Runs a task in a worker of `page`; `until` ends the worker after so many acknowledgements. */
+function run(page, task, { until = 0, from = 0 } = {}) {
+  return page.evaluate(({ task, until, from }) => new Promise((resolve, reject) => {
+    const worker = new Worker("/tests/worker.mjs", { type: "module" });
+    window.acknowledged = -1;
+    worker.onerror = (event) => reject(new Error(event.message));
+    worker.onmessage = ({ data }) => {
+      if (data.begun) worker.postMessage({ task, from });
+      if (data.thrown) reject(new Error(data.thrown));
+      if (data.acknowledged !== undefined) {
+        window.acknowledged = data.acknowledged;
+        if (until && data.acknowledged + 1 - from >= until) {
+          // In the middle of whatever it does now.
+          setTimeout(() => { worker.terminate(); resolve(data.acknowledged); }, Math.random() * 10);
+        }
+      }
+      if ("answer" in data) { worker.terminate(); resolve(data.answer); }
+    };
+  }), { task, until, from });
+}
+
+/** Every key has what the last acknowledged block wrote, or a later one. */
+function check({ rows, values }, acknowledged) {
+  for (const found of [new Map(rows), new Map(values)]) {
+    for (let block = Math.max(0, acknowledged - 24); block <= acknowledged; block++) {
+      for (let row = 0; row < 20; row++) {
+        const key = `${(block * 20 + row) % 500}`;
+        assert.ok(found.get(key) >= block, `key ${key} has block ${found.get(key)}, and ${block} was acknowledged`);
+      }
+    }
+  }
+}
+
+let page = await opened();
+const kept = await run(page, "promises");
+assert.ok(kept.length > 20);
+assert.equal(await run(page, "twice"), "locked");
+let from = 0;
+for (let round = 0; round < 4; round++) {
+  const acknowledged = await run(page, "write", { until: 10 + round * 7, from });
+  check(await retried(page), acknowledged);
+  from = acknowledged + 2;
+}
+// A page that closes while its worker writes.
+run(page, "write", { from }).catch(() => {});
+await page.waitForFunction((from) => window.acknowledged >= from + 10, from);
+const last = await page.evaluate(() => window.acknowledged);
+await page.close();
+page = await opened();
+check(await retried(page), last);
+await browser.close();
+server.close();
+console.log(`${kept.length} promises of a disk, 5 endings in the middle of writes: passed`);
+
+/** The browser closes the files of a worker that ended a moment later. */
+async function retried(page) {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await run(page, "read");
+    } catch (error) {
+      if (attempt === 20 || !/is open in another tab/.test(error.message)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}

@@ -1,0 +1,11 @@
+// What a page loads: compressed as a server sends it.
+import { readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+
+const folder = process.argv[2];
+const limits = { checker_bg: 125_000, varvite_bg: 540_000 };
+for (const [name, limit] of Object.entries(limits)) {
+  const bytes = gzipSync(readFileSync(`${folder}/${name}.wasm`), { level: 9 }).length;
+  console.log(`${name}: ${bytes} bytes compressed, passed`);
+  if (bytes > limit) throw new Error(`${name} takes ${bytes} bytes compressed, and at most ${limit} are allowed`);
+}

@@ -1,0 +1,190 @@
+// What a program does with tables, contexts and proofs, and what it may do wrong.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { gunzipSync } from "node:zlib";
+import { Batch, Disk, Proof, Session, Store, Tree, prove } from "varvite";
+import { Proof as CheckedProof } from "varvite/checker";
+
+const text = (bytes) => (bytes === undefined ? undefined : new TextDecoder().decode(bytes));
+const kindOf = (kind) => (error) => error.name === "VarviteError" && error.kind === kind;
+
+test("a table keeps what a map keeps", () => {
+  const session = Session.create(Disk.memory(7));
+  const table = session.createTable("t", { writeBufferBytes: 2048, operator: "append" });
+  const model = new Map();
+  let state = 1;
+  const draw = (below) => (state = (state * 48271) % 0x7fffffff) % below;
+  for (let round = 0; round < 300; round++) {
+    const batch = new Batch();
+    for (let change = 0; change < 10; change++) {
+      const key = `key ${draw(150)}`;
+      const value = `${round}.${change};`;
+      const what = draw(10);
+      if (what < 6) { batch.insert(key, value); model.set(key, value); }
+      else if (what < 8) { batch.upsert(key, value); model.set(key, (model.get(key) ?? "") + value); }
+      else { batch.delete(key); model.delete(key); }
+    }
+    assert.equal(batch.length, 10);
+    table.update(batch);
+    if (round % 20 !== 0) continue;
+    const keys = Array.from({ length: 150 }, (_, number) => `key ${number}`);
+    assert.deepEqual(table.lookup(keys).map(text), keys.map((key) => model.get(key)));
+    const sorted = [...model].sort(([one], [other]) => (one < other ? -1 : 1));
+    assert.deepEqual([...table.range()].map(([key, value]) => [text(key), text(value)]), sorted);
+    const back = [...table.range({ prefix: "key 1", reverse: true, keysOnly: true })].map(text);
+    assert.deepEqual(back, sorted.map(([key]) => key).filter((key) => key.startsWith("key 1")).reverse());
+  }
+  const view = table.view();
+  table.deleteRange({ from: "key 5" });
+  assert.equal(view.count(), model.size);
+  assert.equal([...table.range({ from: "key 5" })].length, 0);
+  assert.ok(table.stats().levels >= 0);
+  table.close();
+  session.close();
+});
+
+test("rows of fixed widths are packed both ways", () => {
+  const session = Session.create(Disk.memory());
+  const table = session.createTable("t", {});
+  const keys = new Uint8Array(32 * 100).map((_, at) => (at * 7 + (at >> 5)) & 255);
+  const values = new Uint8Array(8 * 100).map((_, at) => at & 255);
+  const batch = new Batch();
+  batch.insertRows(keys, 32, values, 8);
+  table.update(batch);
+  const { bytes, ends, found } = table.lookupRows(keys, 32);
+  assert.deepEqual(bytes, values);
+  assert.ok(found.every((it) => it === 1) && ends.at(-1) === 800);
+  batch.clear();
+  batch.deleteRows(keys.subarray(0, 64), 32);
+  table.update(batch);
+  assert.deepEqual([...table.lookupRows(keys, 32).found.subarray(0, 4)], [0, 0, 1, 1]);
+  assert.throws(() => table.lookupRows(keys.subarray(1), 32), kindOf("invalid"));
+});
+
+test("snapshots, live tables and batches over several tables", () => {
+  const disk = Disk.memory(3);
+  const session = Session.openOrCreate(disk, { log: "synced" });
+  const [coins, stake] = ["coins", "stake"].map((name) => session.openOrCreateTable(name));
+  const [one, other] = [new Batch(), new Batch()];
+  one.insert("a", "1");
+  other.insert("b", "2");
+  session.update([[coins, one], [stake, other]]);
+  assert.throws(() => session.update([[coins, one], [coins, other]]), kindOf("invalid"));
+  session.saveSnapshot("first", [coins, stake], { label: "ledger", payload: "slot 1" });
+  assert.deepEqual(session.listSnapshots().map((it) => [it.name, it.label, it.tables]), [["first", "ledger", ["coins", "stake"]]]);
+  assert.equal(text(session.snapshotPayload("first")), "slot 1");
+  coins.close();
+  stake.close();
+  session.close();
+  const again = Session.open(disk, { log: "synced" });
+  assert.deepEqual(again.liveTables(), ["coins", "stake"]);
+  assert.equal(text(again.openTable("stake").get("b")), "2");
+  assert.equal(text(again.openSnapshot("first", "coins").get("a")), "1");
+  again.deleteSnapshot("first");
+});
+
+test("a context: commits, branches, proofs, collection", () => {
+  const store = Store.openOrCreate(Disk.memory(5));
+  const tree = store.emptyTree();
+  const commits = [];
+  for (let block = 0; block < 30; block++) {
+    for (let row = 0; row < 30; row++) tree.add(`contracts/${(block * 11 + row) % 400}/balance`, `${block}`);
+    const parents = commits.slice(-1);
+    commits.push(store.commit(tree, { parents, date: block, author: "me", message: `level ${block}` }));
+  }
+  store.setBranch("main", commits.at(-1));
+  assert.deepEqual(store.branch("main"), store.lastCommit());
+  assert.equal(store.commitInfo(commits[3]).date, 3);
+  const work = (it) => [text(it.find("contracts/3/balance")), it.mem(["contracts", "none"]), it.length("contracts")];
+  const { proof, answer } = prove(tree, work);
+  for (const encoding of ["v1", "v2", "irmin", "json"]) {
+    const encoded = proof.encode(encoding);
+    for (const Read of [Proof, CheckedProof]) {
+      const read = Read.decode(encoded, encoding);
+      assert.deepEqual(read.verify(tree.hash(), work), answer);
+      assert.throws(() => read.verify(tree.hash(), (it) => it.find("contracts/4/balance")), kindOf("hidden"));
+      assert.throws(() => read.verify(commits[0], work), /the proof is wrong/);
+    }
+  }
+  assert.ok(proof.shown().some((it) => it.shown === "value" && text(it.value) === answer[0]));
+  assert.ok(proof.summary().values >= 1);
+  const children = tree.list("contracts", 2, 5);
+  assert.equal(children.length, 5);
+  assert.equal(text(children[0].tree.find("balance")), text(tree.find(["contracts", children[0].name, "balance"])));
+  let seen = 0;
+  tree.fold("contracts", (path, it) => { seen += it.kind === "value" && path.length === 2; });
+  assert.equal(seen, tree.length("contracts"));
+  assert.ok(store.collectKeeping(5));
+  while (store.collectStep(1000));
+  assert.equal(store.collectStatus().collections, 1);
+  assert.throws(() => store.checkout(commits[0]), kindOf("collected"));
+  assert.equal(text(store.checkout(commits[27]).find("contracts/300/balance")), "27");
+  store.close();
+});
+
+test("what is wrong is refused by its kind, and harms nothing", () => {
+  const disk = Disk.memory();
+  const session = Session.create(disk);
+  assert.throws(() => Session.create(disk), kindOf("exists"));
+  assert.throws(() => Session.create(Disk.memory(), { logs: "synced" }), /there is no option "logs"/);
+  assert.throws(() => Session.create(Disk.memory(), { log: "sync" }), /must be one of "none", "written", "synced"/);
+  const table = session.createTable("t", {});
+  assert.throws(() => table.get(7), kindOf("invalid"));
+  assert.throws(() => table.lookup("key"), kindOf("invalid"));
+  const batch = new Batch();
+  batch.upsert("a", "b");
+  assert.throws(() => table.update(batch), kindOf("invalid"));
+  assert.throws(() => session.update([[table]]), kindOf("invalid"));
+  assert.throws(() => session.saveSnapshot("s", [{}]), kindOf("invalid"));
+  table.close();
+  table.close();
+  assert.throws(() => table.get("a"), kindOf("closed"));
+  assert.throws(() => session.saveSnapshot("s", [table]), kindOf("closed"));
+  session.close();
+  session.close();
+  assert.throws(() => session.liveTables(), kindOf("closed"));
+  table.free();
+  assert.throws(() => table.get("a"));
+  const store = Store.create(Disk.memory());
+  assert.throws(() => store.checkout("abc"), kindOf("invalid"));
+  assert.throws(() => store.checkout("00".repeat(32)), kindOf("missing"));
+  const tree = store.emptyTree();
+  tree.add("a/b", "1");
+  // What a function throws comes back as it is, and the tree stays.
+  const thrown = new Error("mine");
+  assert.throws(() => prove(tree, () => { throw thrown; }), (error) => error === thrown);
+  assert.throws(() => tree.fold([], () => { throw thrown; }), (error) => error === thrown);
+  assert.throws(() => prove(tree, (it) => it.free()), kindOf("invalid"));
+  assert.equal(text(tree.find("a/b")), "1");
+  assert.throws(() => Proof.decode(new Uint8Array(40).fill(255)), (error) => error.name === "VarviteError");
+  assert.equal(new Tree("tezos-binary").isEmpty, true);
+});
+
+test("proofs of Octez verify, and mutations of them never stop the program", (context) => {
+  const folder = new URL("../../../../shared/data/octez-proofs", import.meta.url).pathname;
+  const data = process.env.VARVITE_DATA ? `${process.env.VARVITE_DATA}/octez-proofs` : folder;
+  let lines;
+  try {
+    lines = gunzipSync(readFileSync(`${data}/tezos.jsonl.gz`)).toString().trim().split("\n").slice(0, 40);
+  } catch {
+    context.skip("the proofs of Octez are not there");
+    return;
+  }
+  for (const line of lines) {
+    const found = JSON.parse(line);
+    const encoded = Object.values(found).filter((it) => typeof it === "string" && /^[0-9a-f]{40,}$/.test(it));
+    for (const digits of encoded) {
+      const bytes = new Uint8Array(Buffer.from(digits, "hex"));
+      for (let round = 0; round < 8; round++) {
+        const changed = bytes.slice();
+        if (round > 0) changed[(round * 7919) % changed.length] ^= 1 << round % 8;
+        try {
+          CheckedProof.decode(changed).check();
+        } catch (error) {
+          assert.equal(error.name, "VarviteError");
+        }
+      }
+    }
+  }
+});
