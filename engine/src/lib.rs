@@ -90,6 +90,8 @@ mod documents {
     struct Guide;
     #[doc = include_str!("../../docs/guide/context.md")]
     struct Context;
+    #[doc = include_str!("../../docs/guide/rolling-nodes.md")]
+    struct RollingNodes;
     #[doc = include_str!("../../docs/guide/backup.md")]
     struct Backups;
     #[doc = include_str!("../../docs/guide/coming-from.md")]

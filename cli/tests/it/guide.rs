@@ -37,10 +37,11 @@ fn every_command_of_the_guide_to_operating_does_what_it_says() {
 }
 
 /// Pages whose commands are run as they stand, each page in a folder of its own; with what must be said.
-const PAGES: [(&str, &str); 3] = [
+const PAGES: [(&str, &str); 4] = [
     ("durability", "created; saved in the log"),
     ("memory", "wrong answers\t0"),
     ("context-snapshots", "outcome\timported"),
+    ("rolling-nodes", "collections before\t1"),
 ];
 
 #[test]

@@ -97,6 +97,9 @@ fn collected(mut body: Outline, control: &Control) -> Outline {
     if control.is_paused {
         body = body.field("paused", "yes");
     }
+    if control.has_copies {
+        body = body.field("objects that may be there twice", "yes");
+    }
     if let Some(cursor) = control.cursor {
         let phase = if cursor.phase == 1 { "marks" } else { "cleans" };
         body = body

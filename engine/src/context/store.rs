@@ -56,7 +56,8 @@ pub use write::CommitInfo;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Commits found by hash.
+    /// Commits that are there, those on all forks; one that was written again beside a collection counts as two as
+    /// long as both records stay.
     pub commits: u64,
     /// Objects found by hash; 0 with the minimal index.
     pub objects: u64,
@@ -529,7 +530,11 @@ impl Store {
         let chunks = self.pack.chunks();
         let (written_bytes, syncs) = self.tip.as_ref().map_or((0, 0), |tip| tip.traffic());
         let index = lock(&self.index);
-        let (commits, objects) = index.counts();
+        let (known, objects) = index.counts();
+        // The index knows those that were collected too.
+        let horizon = &self.control.horizon;
+        let since = self.state().sequence.saturating_sub(horizon.sequence);
+        let commits = known.min(since.saturating_add(horizon.kept.len() as u64));
         let traffic = index.traffic();
         Stats {
             commits,

@@ -126,16 +126,22 @@ fn expect_reopened(disk: Arc<dyn Disk>, told: &[CommitHash], what: &dyn std::fmt
     expect(&store.checkout(&next).unwrap(), told.len() as i64, what);
 }
 
-fn before() -> (Arc<SimDisk>, Store, Vec<CommitHash>) {
+fn before(index: Index) -> (Arc<SimDisk>, Store, Vec<CommitHash>) {
     let sim = SimDisk::new(5);
-    let (store, commits) = aged(Arc::clone(&sim) as Arc<dyn Disk>, Index::Minimal, 6);
+    let (store, commits) = aged(Arc::clone(&sim) as Arc<dyn Disk>, index, 6);
     (sim, store, commits)
 }
 
 #[test]
 fn each_call_that_fails_while_chunks_are_joined_loses_nothing() {
-    for (fault, forgets) in [(Fault::Any, false), (Fault::Sync, false), (Fault::Sync, true)] {
-        let (sim, mut store, mut commits) = before();
+    for (index, fault, forgets) in [
+        (Index::Minimal, Fault::Any, false),
+        (Index::Minimal, Fault::Sync, false),
+        (Index::Minimal, Fault::Sync, true),
+        (Index::Always, Fault::Any, false),
+        (Index::Always, Fault::Sync, true),
+    ] {
+        let (sim, mut store, mut commits) = before(index);
         let start = sim.calls().of(fault);
         let chunks = store.stats().chunks;
         joins(&mut store, &mut commits).unwrap();
@@ -144,8 +150,8 @@ fn each_call_that_fails_while_chunks_are_joined_loses_nothing() {
         assert!(calls > 8, "{calls}");
         let step = if fault == Fault::Any { 5 } else { 1 };
         for n in (1..=calls).step_by(step) {
-            let what = (fault, forgets, n);
-            let (sim, mut store, mut commits) = before();
+            let what = (index, fault, forgets, n);
+            let (sim, mut store, mut commits) = before(index);
             sim.forget_names_on_failed_sync(forgets);
             sim.fail_at(n, fault);
             let outcome = joins(&mut store, &mut commits);
@@ -161,18 +167,20 @@ fn each_call_that_fails_while_chunks_are_joined_loses_nothing() {
 
 #[test]
 fn a_crash_at_each_write_and_sync_while_chunks_are_joined_loses_nothing() {
-    let mut killed = 0;
-    for n in 1.. {
-        let (sim, mut store, mut commits) = before();
-        sim.kill_at(n);
-        if joins(&mut store, &mut commits).is_ok() {
-            break;
+    for (index, step) in [(Index::Minimal, 1), (Index::Always, 3)] {
+        let mut killed = 0;
+        for n in (1..).step_by(step) {
+            let (sim, mut store, mut commits) = before(index);
+            sim.kill_at(n);
+            if joins(&mut store, &mut commits).is_ok() {
+                break;
+            }
+            killed += 1;
+            drop(store);
+            for crash in [Crash::Process, Crash::Subset(0), Crash::Seed(n)] {
+                expect_reopened(sim.crash(crash), &commits, &(index, n, crash));
+            }
         }
-        killed += 1;
-        drop(store);
-        for crash in [Crash::Process, Crash::Subset(0), Crash::Seed(n)] {
-            expect_reopened(sim.crash(crash), &commits, &(n, crash));
-        }
+        assert!(killed > 12, "{index:?}: {killed}");
     }
-    assert!(killed > 12, "{killed}");
 }

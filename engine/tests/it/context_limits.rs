@@ -144,3 +144,51 @@ fn a_damaged_page_of_the_index_costs_one_reading_of_the_history() {
         }
     }
 }
+
+/// Trees of before a clearing have what they have open. Once another opening has removed the rest they say why
+/// it is missing, in the same process and in a reader.
+#[test]
+fn a_tree_of_before_a_clearing_says_that_the_store_was_cleared() {
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+    let options = Options {
+        chunk_bytes: 4000,
+        max_open_files: Some(8),
+        objects_bytes: 0,
+        pages_bytes: 0,
+        ..Options::default()
+    };
+    let mut store = Store::create(Arc::clone(&disk), options.clone()).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..40_u8 {
+        tree.add(&[&[number][..], b"value"], &[number; 3000]).unwrap();
+        store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    }
+    assert!(store.stats().chunks > 20);
+    store.close().unwrap();
+    let mut store = Store::open(Arc::clone(&disk), options.clone()).unwrap();
+    let tree = store.checkout(&store.last_commit().unwrap().unwrap()).unwrap();
+    let reader = Store::open_read_only(Arc::clone(&disk), options.clone()).unwrap();
+    let read = reader.checkout(&reader.last_commit().unwrap().unwrap()).unwrap();
+    let find = |tree: &Tree, number: u8| tree.find(&[&[number][..], b"value"]);
+    store.clear().unwrap();
+    for number in 0..40 {
+        assert_eq!(find(&tree, number).unwrap(), Some(vec![number; 3000]), "{number}");
+    }
+    drop(store);
+    let store = Store::open(Arc::clone(&disk), options).unwrap();
+    for tree in [&tree, &read] {
+        let mut missing = 0;
+        for number in 0..40 {
+            match find(tree, number) {
+                Ok(found) => assert_eq!(found, Some(vec![number; 3000]), "{number}"),
+                Err(error) => {
+                    assert_eq!(error.kind(), Kind::Missing, "{error}");
+                    assert!(error.detail().contains("cleared"), "{error}");
+                    missing += 1;
+                }
+            }
+        }
+        assert!(missing > 10, "{missing} of 40 were missing");
+    }
+    store.close().unwrap();
+}

@@ -20,6 +20,7 @@ mod beside; // readers, checks and inspections at every call of a writer, and th
 mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
 mod check_beside; // checks beside a writer that replaces what is checked, and lost files
 mod collect_any_tree; // collections beside commits of trees of any age, grafts, readers, openings: against maps
+mod collect_damage; // a byte wrong in each file of a store that was collected, or is being collected
 mod collect_joins; // small sparse chunks become one: in the long run, under faults and crashes
 mod collect_killed; // a process that commits and collects, killed at a hundred moments
 mod collect_oddities; // collections after a lock was taken, one was cancelled, a commit came twice, dates went back

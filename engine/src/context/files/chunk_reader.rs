@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::chunk_files::Chunk;
 use super::pack::{Pack, collected};
-use super::record;
+use super::record::{self, Tag};
 use super::sparse::{KeptRecord, State};
+use crate::context::hash::Hash;
 use crate::disk::File;
 use crate::error::{Error, Result};
 
@@ -24,6 +25,8 @@ pub(crate) struct ChunkReader {
     bytes: Vec<u8>,
     /// Entries of the page of the mapping that was read last.
     entries: Vec<KeptRecord>,
+    /// The one of them that was asked for last: those beside it are next.
+    last: usize,
     /// How many bytes were read.
     pub(crate) read: u64,
 }
@@ -31,7 +34,15 @@ pub(crate) struct ChunkReader {
 impl ChunkReader {
     pub(crate) fn open(pack: &Pack, chunk: Arc<Chunk>) -> Result<ChunkReader> {
         let file = pack.files.get(&chunk)?;
-        Ok(ChunkReader { chunk, file, start: 0, bytes: Vec::new(), entries: Vec::new(), read: 0 })
+        Ok(ChunkReader {
+            chunk,
+            file,
+            start: 0,
+            bytes: Vec::new(),
+            entries: Vec::new(),
+            last: 0,
+            read: 0,
+        })
     }
 
     /// The place of the record at logical `offset`: as [`Pack::place_in`] says, at less cost when those beside it
@@ -45,11 +56,15 @@ impl ChunkReader {
         };
         if !is_here(&self.entries) {
             pack.mapping_entries(&self.chunk, distance, &mut self.entries)?;
+            self.last = 0;
         }
-        match self.entries.binary_search_by_key(&distance, |entry| entry.distance) {
-            Ok(index) => Ok(self.entries[index].place),
-            Err(_) => Err(collected(offset)),
-        }
+        let is_it = |index: &usize| {
+            self.entries.get(*index).is_some_and(|entry| entry.distance == distance)
+        };
+        let beside = [self.last.wrapping_sub(1), self.last + 1].into_iter().find(is_it);
+        let search = || self.entries.binary_search_by_key(&distance, |entry| entry.distance).ok();
+        self.last = beside.or_else(search).ok_or_else(|| collected(offset))?;
+        Ok(self.entries[self.last].place)
     }
 
     /// The bytes from `place` on, all of the record that begins there among them. `up` when those after it
@@ -69,6 +84,14 @@ impl ChunkReader {
         from.and_then(|from| self.bytes.get(from..)).ok_or_else(|| {
             Error::corrupt(&self.chunk.path, place, "a record", "the end of the chunk")
         })
+    }
+
+    /// Kind and hash of the record at logical `offset`, which those after it will be asked for next. Verified.
+    pub(crate) fn named(&mut self, pack: &Pack, offset: u64) -> Result<(Tag, Hash)> {
+        let (chunk, place) = (Arc::clone(&self.chunk), self.place(pack, offset)?);
+        let bytes = self.record(place, true)?;
+        let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
+        Ok((record.tag, record.hash))
     }
 
     /// The `length` bytes from `place` on, and more behind them.

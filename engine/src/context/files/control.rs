@@ -105,6 +105,9 @@ pub(crate) struct Control {
     pub(crate) collections: u64,
     /// Steps of a collection do nothing.
     pub(crate) is_paused: bool,
+    /// A collection was cancelled while it took away, and none has ended since: objects that it would have taken
+    /// may be there twice, and the index may lead to the copy that goes first.
+    pub(crate) has_copies: bool,
     /// Logical offsets of the commits that each collection keeps, ascending.
     pub(crate) pins: Vec<u64>,
     /// The chunks up to that of the checkpoint, without a gap between those of two rows; never empty.
@@ -135,6 +138,7 @@ impl Control {
             cursor: None,
             collections: 0,
             is_paused: false,
+            has_copies: false,
             pins: Vec::new(),
             chunks: vec![Row {
                 number: 0,
@@ -210,7 +214,7 @@ impl Control {
             out.u64(cursor.chunk);
         }
         out.u64(self.collections);
-        out.u8(u8::from(self.is_paused));
+        out.u8(u8::from(self.is_paused) | u8::from(self.has_copies) << 1);
         out.varint(self.pins.len() as u64);
         self.pins.iter().for_each(|pin| out.u64(*pin));
         out.varint(self.chunks.len() as u64);
@@ -268,14 +272,14 @@ impl Control {
             return Err(at.corrupt("a collection to a commit, which is the horizon's", "another"));
         }
         let is_first = header.version == 2;
-        let (mut collections, mut is_paused, mut pins) = (0, false, Vec::new());
+        let (mut collections, mut flags, mut pins) = (0, 0, Vec::new());
         if !is_first {
             collections = from.u64()?;
             let at = from.clone();
-            is_paused = match from.u8()? {
-                pause @ 0..=1 => pause == 1,
-                other => return Err(at.corrupt("0 or 1 for a pause", other)),
-            };
+            flags = from.u8()?;
+            if flags > 3 {
+                return Err(at.corrupt("0 to 3 for a pause and for copies", flags));
+            }
             pins = take_commits(&mut from, "pins")?;
         }
         let chunks = take_rows(&mut from, is_first)?;
@@ -304,7 +308,8 @@ impl Control {
             horizon,
             cursor,
             collections,
-            is_paused,
+            is_paused: flags & 1 == 1,
+            has_copies: flags & 2 == 2,
             pins,
             chunks,
             branches,
@@ -462,6 +467,7 @@ mod tests {
             cursor: Some(Cursor { phase: 1, target: 130, chunk: 4 }),
             collections: 6,
             is_paused: true,
+            has_copies: true,
             pins: vec![77, 130],
             chunks: vec![
                 Row { number: 1, count: 3, ..row(3, 5, 50, State::Gone) },

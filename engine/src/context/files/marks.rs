@@ -338,6 +338,19 @@ impl Marks {
         offset >= self.edge || distance.and_then(|distance| of.set.get(distance)) == Some(true)
     }
 
+    /// The first object of `chunk` from `offset` on that stays, but for those of the chunk itself.
+    pub(crate) fn object_from(&self, chunk: &Chunk, offset: u64) -> Option<u64> {
+        let set = &self.of(chunk)?.set;
+        let mut distance = offset.checked_sub(chunk.base)?;
+        loop {
+            let (found, is_object) = set.from(distance)?;
+            if is_object {
+                return Some(chunk.base + found);
+            }
+            distance = found + 1;
+        }
+    }
+
     /// Whether something in `chunk` stays.
     pub(crate) fn keeps(&self, chunk: &Chunk) -> bool {
         self.of(chunk).is_some_and(|of| !of.set.is_empty())

@@ -84,6 +84,9 @@ pub(crate) struct Pack {
 pub(crate) trait Spill: Send + Sync + std::fmt::Debug {
     /// See [`Load::spill`].
     fn spill(&self, pack: &Pack, root: &mut Slot) -> Result<()>;
+
+    /// Whether the collection that takes away, if one does, leaves the object at `offset`.
+    fn leaves(&self, offset: u64) -> bool;
 }
 
 /// Numbers packs in the order in which the process opens them.
@@ -117,6 +120,15 @@ pub(super) fn collected(offset: u64) -> Error {
              have all of their trees; check out one of those"
         ),
     )
+}
+
+/// Of a file that an opening has removed, or another process, while a tree or a reader of before had it closed.
+fn cleared(disk: &dyn Disk) -> Error {
+    Error::missing(format!(
+        "what is asked for went when the store at {} was cleared: check out a commit of what it holds now, in \
+         a reader after `reload`",
+        disk.root()
+    ))
 }
 
 impl Pack {
@@ -219,7 +231,7 @@ impl Pack {
             let before = self.swaps.load(Ordering::Acquire);
             match read() {
                 Err(error) if error.kind() == Kind::Missing => {
-                    if !self.reread_places(before) {
+                    if !self.reread_places(before)? {
                         return Err(error);
                     }
                 }
@@ -229,17 +241,22 @@ impl Pack {
     }
 
     /// Whether chunks are other files than when `before` was the number of swaps: then another thread has
-    /// seen to it, or this one reads the control file.
-    fn reread_places(&self, before: u64) -> bool {
+    /// seen to it, or this one reads the control file. `Missing` when the store was cleared since.
+    fn reread_places(&self, before: u64) -> Result<bool> {
         let _alone = lock(&self.rereading);
         if self.swaps.load(Ordering::Acquire) != before {
-            return true;
+            return Ok(true);
         }
-        let Ok(control) = Control::read(self.files.disk()) else { return false };
+        let Ok(control) = Control::read(self.files.disk()) else { return Ok(false) };
         let chunks = self.chunks();
-        let is_ours = chunks.first().is_some_and(|first| first.epoch == control.epoch);
-        if control.store != self.store || !is_ours {
-            return false;
+        let Some(first) = chunks.first().filter(|_| control.store == self.store) else {
+            return Ok(false);
+        };
+        if control.epoch > first.epoch {
+            return Err(cleared(self.files.disk()));
+        }
+        if control.epoch < first.epoch {
+            return Ok(false);
         }
         let mut found = chunks[0].number < control.chunks[0].number;
         for chunk in &chunks {
@@ -255,7 +272,7 @@ impl Pack {
         }
         self.forget_chunks(&control.chunks);
         self.swaps.fetch_add(u64::from(found), Ordering::AcqRel);
-        found
+        Ok(found)
     }
 
     /// Chunk `number`, if it is there and whole.
@@ -721,6 +738,10 @@ impl Load for Pack {
     fn look(&self, offset: u64) -> Result<Option<(bool, Hash)>> {
         // What is the base of patches alone has lost its children, perhaps.
         if !self.has_object(offset)? {
+            return Ok(None);
+        }
+        // Nor is what will go as good as there.
+        if self.spill.get().and_then(Weak::upgrade).is_some_and(|writer| !writer.leaves(offset)) {
             return Ok(None);
         }
         let found = self.record_at(offset, false, |_, _, record| Ok((record.tag, record.hash)));

@@ -7,15 +7,16 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::collection::{Collection, Sifting};
+use super::collection::{Collection, Leading, Sifting};
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Cursor, Horizon, KEPT_MAX, Row, State};
-use crate::context::files::hash_index::Sweep;
+use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::pack::Pack;
 use crate::context::files::rewrite::{Compared, Comparing, Rewriting};
 use crate::context::files::sparse::SparseFile;
 use crate::context::hash::{self, CommitHash};
+use crate::context::options::Index;
 use crate::context::pieces::node::Load;
 use crate::error::{Error, Kind, Result};
 use crate::file::piecewise::PiecewiseRemoval;
@@ -120,9 +121,10 @@ impl Store {
             before
         };
         self.checkpoint().inspect_err(|_| {
-            tip.restore(&before);
+            let mut writer = lock(&tip.writer);
+            writer.restore(&before);
             // What could not be begun is none.
-            lock(&tip.writer).collection = None;
+            writer.collection = None;
         })
     }
 
@@ -170,10 +172,12 @@ impl Store {
     pub fn collect_step(&mut self, credits: u64) -> Result<bool> {
         let tip = self.tip()?;
         self.resume_collection()?;
-        let sweeps =
-            |writer: &Writer| writer.collection.as_ref().is_some_and(|it| it.sweep.is_some());
-        let is_sweeping = sweeps(&*tip.writer()?);
-        let mut index = is_sweeping.then(|| lock(&self.index));
+        let asks_index = {
+            let writer = tip.writer()?;
+            let collection = writer.collection.as_ref();
+            collection.is_some_and(|it| it.sweep.is_some() || it.leading.is_some())
+        };
+        let mut index = asks_index.then(|| lock(&self.index));
         let mut writer = tip.writer()?;
         let pack = Arc::clone(&self.pack);
         let credits = credits.max(1).saturating_mul(CREDIT);
@@ -185,6 +189,15 @@ impl Store {
         let mut left = credits.saturating_sub(removed);
         let mut outcome = Ok(true);
         while left > 0 && matches!(outcome, Ok(true)) {
+            if collection.leading.is_some() {
+                let Some(index) = &mut index else { break };
+                let spent = tip.lead(&pack, &mut writer, &mut collection, index, left);
+                outcome = spent.map_err(Self::kept).map(|spent| {
+                    left = left.saturating_sub(spent);
+                    true
+                });
+                continue;
+            }
             if collection.sweep.is_some() {
                 // The index comes before the writer: it is the next step's.
                 let Some(index) = &mut index else { break };
@@ -218,7 +231,8 @@ impl Store {
         let (control, mut status) = match &self.tip {
             Some(tip) => {
                 let writer = tip.writer()?;
-                let mut status = CollectStatus::default();
+                let mut status =
+                    CollectStatus { reclaimed_bytes: writer.reclaimed, ..CollectStatus::default() };
                 if let Some(collection) = &writer.collection {
                     let left = if collection.cleaning {
                         let rows = &writer.control.chunks;
@@ -226,7 +240,7 @@ impl Store {
                     } else {
                         collection.marks.chunks_left() as u64
                     };
-                    (status.chunks_left, status.reclaimed_bytes) = (left, collection.reclaimed);
+                    status.chunks_left = left;
                     status.left_bytes = collection.left_bytes(&self.pack.chunks());
                 }
                 (writer.control.clone(), status)
@@ -273,7 +287,10 @@ impl Store {
         if tip.writer()?.control.cursor.is_none() {
             return Ok(false);
         }
-        self.change_control(|control| control.cursor = None)?;
+        self.change_control(|control| {
+            let takes_away = control.cursor.take().is_some_and(|cursor| cursor.phase == 2);
+            control.has_copies |= takes_away && control.index == Index::Always;
+        })?;
         let mut writer = tip.writer()?;
         if let Some(mut collection) = writer.collection.take() {
             tip.give_up(&mut writer, &mut collection);
@@ -373,12 +390,13 @@ impl Store {
         if kept.len() > KEPT_MAX { Err(too_many("branches and pins")) } else { Ok(kept) }
     }
 
-    /// Changes what the control file says, which is written. After an error it is as it was.
+    /// Changes what the control file says, which is written: three syncs at most. After an error it is as it was.
     fn change_control(&mut self, change: impl FnOnce(&mut Control)) -> Result<()> {
         let tip = self.tip()?;
-        let before = tip.writer()?.control.clone();
-        change(&mut tip.writer()?.control);
-        self.checkpoint().inspect_err(|_| tip.restore(&before))
+        let mut writer = tip.writer()?;
+        let before = writer.control.clone();
+        change(&mut writer.control);
+        tip.write_places(&self.pack, &mut writer).inspect_err(|_| writer.restore(&before))
     }
 
     /// Goes on with the collection that the control file names, unless that is under way: it marks again.
@@ -410,14 +428,6 @@ fn too_many(what: &str) -> Error {
 impl Tip {
     fn collections(&self) -> u64 {
         lock(&self.writer).control.collections
-    }
-
-    /// Puts back what a change made of the control file that could not be written.
-    fn restore(&self, before: &Control) {
-        let mut writer = lock(&self.writer);
-        writer.control.cursor = before.cursor;
-        writer.control.is_paused = before.is_paused;
-        writer.control.pins.clone_from(&before.pins);
     }
 
     /// Removes files that nobody reads any more, in pieces, until that has cost about `credits` bytes;
@@ -497,7 +507,30 @@ impl Tip {
         self.write_places(pack, writer).inspect_err(|_| {
             collection.cleaning = false;
             (writer.control.horizon, writer.control.cursor) = before;
-        })
+        })?;
+        collection.leading = writer.control.has_copies.then(Leading::default);
+        Ok(())
+    }
+
+    /// Lets the index lead to what stays, where it may lead to copies; what it was told is durable before the
+    /// control file says that it has no more of them to lead to. Returns what that cost.
+    fn lead(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+        index: &mut HashIndex,
+        credits: u64,
+    ) -> Result<u64> {
+        if let Some(spent) = collection.lead(pack, index, credits)? {
+            return Ok(spent);
+        }
+        if collection.is_led {
+            writer.sync(&*self.disk, pack.meter())?;
+            // One that is behind is made again from the pack, whose newest records count then.
+            collection.is_led = !index.is_behind() && index.save(writer.place()).is_ok();
+        }
+        Ok(SWAP)
     }
 
     /// Writes the control file with the places of chunks as they are now.
@@ -684,7 +717,7 @@ impl Tip {
         }
         let old = pack.swap_chunk(chunk);
         let freed = old.iter().map(|old| old.end()).sum::<u64>();
-        collection.reclaimed += freed.saturating_sub(bytes);
+        writer.reclaimed = (writer.reclaimed + freed).saturating_sub(bytes);
         writer.doomed.extend(old.into_iter().filter(|old| old.has_file()));
         Ok(())
     }
@@ -704,6 +737,7 @@ impl Tip {
         let before = writer.control.clone();
         writer.control.cursor = None;
         writer.control.collections += 1;
+        writer.control.has_copies &= !collection.is_led;
         writer.control.join_gone();
         if let Err(error) = self.write_places(pack, writer) {
             writer.control = before;
@@ -716,6 +750,14 @@ impl Tip {
 }
 
 impl Writer {
+    /// Puts back what a change made of the control file that could not be written.
+    fn restore(&mut self, before: &Control) {
+        self.control.cursor = before.cursor;
+        self.control.is_paused = before.is_paused;
+        self.control.has_copies = before.has_copies;
+        self.control.pins.clone_from(&before.pins);
+    }
+
     /// What the table of chunks says of chunk `number`, if it is there.
     fn row(&self, number: u64) -> Option<Row> {
         self.control.row(number).copied()

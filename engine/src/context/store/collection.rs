@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use crate::context::files::barrier::Barrier;
 use crate::context::files::chunk_files::Chunk;
+use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::control::{Cursor, Horizon, Row};
 use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::marks::Marks;
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
 use crate::context::files::rewrite::{Comparing, Rewriting};
+use crate::context::hash::Hash;
 use crate::error::{Error, Result};
 
 /// What becomes of the chunk that is being cleaned.
@@ -36,13 +38,62 @@ pub(super) struct Collection {
     /// How far the index is rid of what went, once all chunks are clean.
     pub(super) sweep: Option<Sweep>,
     pub(super) is_swept: bool,
-    pub(super) reclaimed: u64,
+    /// How far the index was made to lead to what stays, where it may lead to copies of that.
+    pub(super) leading: Option<Leading>,
+    pub(super) is_led: bool,
+}
+
+/// Old objects that stay, in order.
+#[derive(Debug, Default)]
+pub(super) struct Leading {
+    /// The chunk that is read.
+    reader: Option<ChunkReader>,
+    /// Logical offset of the next.
+    next: u64,
 }
 
 /// What looking at an object of the index costs, removing one, and beginning with either.
 const SEEN: u64 = 256;
 const REMOVED: u64 = 1024;
 const SEEK: u64 = 64 << 10;
+
+/// What asking the index for an object costs.
+const LED: u64 = 4096;
+
+impl Leading {
+    /// So many of them, with their hashes; none after the last.
+    fn next_objects(
+        &mut self,
+        pack: &Pack,
+        marks: &Marks,
+        most: usize,
+    ) -> Result<Vec<(Hash, u64)>> {
+        let mut found = Vec::with_capacity(most);
+        while found.len() < most {
+            if self.reader.is_none() {
+                let chunks = pack.chunks();
+                let after = chunks.iter().find(|chunk| {
+                    chunk.has_file() && chunk.logical_end() > self.next && marks.keeps(chunk)
+                });
+                let Some(chunk) = after else { return Ok(found) };
+                self.next = self.next.max(chunk.base);
+                self.reader = Some(ChunkReader::open(pack, Arc::clone(chunk))?);
+            }
+            let reader = self.reader.as_mut().expect("it was just put there");
+            let chunk = Arc::clone(&reader.chunk);
+            let Some(offset) = marks.object_from(&chunk, self.next) else {
+                (self.reader, self.next) = (None, chunk.logical_end());
+                continue;
+            };
+            let (tag, hash) = reader.named(pack, offset)?;
+            self.next = offset + 1;
+            if tag.is_object() {
+                found.push((hash, offset));
+            }
+        }
+        Ok(found)
+    }
+}
 
 impl Collection {
     /// `Corrupt` when no chunk begins where old ones are said to end, or none is old.
@@ -65,7 +116,8 @@ impl Collection {
             sifting: None,
             sweep: None,
             is_swept: false,
-            reclaimed: 0,
+            leading: None,
+            is_led: false,
         })
     }
 
@@ -97,6 +149,42 @@ impl Collection {
             return None;
         };
         Some(SEEK + swept.seen as u64 * SEEN + swept.removed as u64 * REMOVED)
+    }
+
+    /// Lets the index lead to some old objects that stay, where it leads to copies that go; returns what that
+    /// cost, none when it is done. An index that is damaged is made again, and the next collection does this.
+    pub(super) fn lead(
+        &mut self,
+        pack: &Pack,
+        index: &mut HashIndex,
+        credits: u64,
+    ) -> Result<Option<u64>> {
+        let Some(mut leading) = self.leading.take() else { return Ok(None) };
+        let most = (credits / LED).clamp(1, 1024) as usize;
+        let outcome = leading.next_objects(pack, &self.marks, most);
+        // What could not be read is tried again.
+        let found = match outcome {
+            Ok(found) => found,
+            Err(error) => {
+                leading.reader = None;
+                self.leading = Some(leading);
+                return Err(error);
+            }
+        };
+        let hashes: Vec<Hash> = found.iter().map(|(hash, _)| *hash).collect();
+        let Ok(known) = index.known_objects(&hashes) else { return Ok(None) };
+        for (hash, offset) in &found {
+            let leads = known.get(hash).is_some_and(|known| self.marks.has_object(*known));
+            if !leads {
+                index.put_object(hash, *offset);
+            }
+        }
+        if index.settle_some().is_err() {
+            return Ok(None);
+        }
+        self.is_led = found.is_empty();
+        self.leading = (!self.is_led).then_some(leading);
+        Ok((!self.is_led).then_some(SEEK + found.len() as u64 * LED))
     }
 
     /// Bytes of files that are still to be looked at, to be marked and to be cleaned.

@@ -7,6 +7,7 @@ use super::tip::{Checkpoint, Start, Tip};
 use super::{State, Store};
 use crate::context::files::chunk::{Opening, Place, Seal};
 use crate::context::files::chunk_files::{self, Chunk, Found};
+use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::commit::CommitBody;
 use crate::context::files::control::{Control, Horizon, Row, State as ChunkState};
 use crate::context::files::hash_index::{Covered, HashIndex, is_damage};
@@ -508,10 +509,10 @@ impl Store {
 
     /// Puts into the index what was kept of `chunk`. What is the base of patches alone is no object.
     fn catch_up_sparse(&self, index: &mut HashIndex, chunk: &Arc<Chunk>) -> Result<()> {
+        let mut reader = ChunkReader::open(&self.pack, Arc::clone(chunk))?;
         for (offset, is_object) in self.pack.kept_records(chunk)? {
             if is_object {
-                let found = self.pack.record(offset, |_, _, record| Ok((record.tag, record.hash)));
-                let (tag, hash) = found?;
+                let (tag, hash) = reader.named(&self.pack, offset)?;
                 put(index, tag, &hash, offset);
                 index.settle_some()?;
             }

@@ -9,7 +9,7 @@ use crate::context::configuration::Configuration;
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::FILES_AT_ONCE;
 use crate::context::files::commit::CommitBody;
-use crate::context::files::control::{Control, Cursor, Horizon, State};
+use crate::context::files::control::{Control, Cursor, Horizon, KEPT_MAX, State};
 use crate::context::files::patch::PATCHES_MAX;
 use crate::context::files::paths;
 use crate::context::files::record::{self, Tag};
@@ -505,6 +505,35 @@ fn a_store_with_all_chunks_that_it_may_have_can_be_collected() {
     while store.collect_step(100).unwrap() {}
     let next = commit(&mut store, 1_000);
     assert_eq!(store.log(9).unwrap(), [next, newest]);
+}
+
+/// A control file holds so many commits that are kept by name, and no call makes one that holds more.
+#[test]
+fn more_kept_commits_than_a_control_file_holds_are_refused() {
+    let mut store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    let put = |store: &mut Store, tree: &mut Tree, date: i64| {
+        tree.add(&["data"], &vec![date as u8; 2 << 20]).unwrap();
+        store.commit(tree, &CommitInfo::new(&[], date, "a", "b")).unwrap()
+    };
+    let commits: Vec<CommitHash> = (0..3).map(|date| put(&mut store, &mut tree, date)).collect();
+    let pins: Vec<u64> = (1..=KEPT_MAX as u64).collect();
+    let tip = store.tip().unwrap();
+    tip.writer().unwrap().control.pins.clone_from(&pins);
+    let before = tip.writer().unwrap().control.clone();
+    store.set_branch(b"main", &commits[0]).unwrap();
+    for refused in
+        [store.pin(&commits[0]), store.pin_every(1).map(drop), store.collect(&commits[2])]
+    {
+        let error = refused.unwrap_err();
+        assert!(error.kind() == Kind::Invalid && error.detail().contains("remove some"), "{error}");
+    }
+    let after = tip.writer().unwrap().control.clone();
+    assert_eq!((after.pins, after.cursor), (before.pins, before.cursor));
+    // One less is as many as there may be.
+    tip.writer().unwrap().control.pins.pop();
+    store.pin(&commits[0]).unwrap();
+    assert_eq!(Control::read(&*store.disk).unwrap().pins.len(), KEPT_MAX);
 }
 
 #[test]

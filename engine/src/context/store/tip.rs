@@ -93,6 +93,8 @@ pub(super) struct Writer {
     pub(super) doomed: Vec<Arc<Chunk>>,
     /// Of one of those files, which is under way.
     pub(super) removal: Option<PiecewiseRemoval>,
+    /// Bytes that collections have freed since the store was opened.
+    pub(super) reclaimed: u64,
     /// How many chunks there may be at a time.
     pub(super) chunks_max: u64,
 }
@@ -143,6 +145,7 @@ impl Tip {
             collection: None,
             doomed: Vec::new(),
             removal: None,
+            reclaimed: 0,
             chunks_max: CHUNKS_MAX,
         };
         Arc::new(Tip {
@@ -558,6 +561,12 @@ impl Writer {
 }
 
 impl Spill for Tip {
+    fn leaves(&self, offset: u64) -> bool {
+        let writer = lock(&self.writer);
+        let cleaning = writer.collection.as_ref().filter(|collection| collection.cleaning);
+        cleaning.is_none_or(|collection| collection.marks.has_object(offset))
+    }
+
     fn spill(&self, pack: &Pack, root: &mut Slot) -> Result<()> {
         let Slot::Node(node) = &*root else { return Ok(()) };
         if node.width() == 0 {

@@ -464,7 +464,9 @@ impl Store {
     }
 
     /// Removes everything and begins a new epoch, which readers see at their next reload. Trees checked
-    /// out before stay readable: the files go with the last of them.
+    /// out before stay readable: the files go with the last of them. The next opening to write removes what is
+    /// left of them; then trees and readers of before have what they have open, 64 chunks or more, and say
+    /// `Missing` of the rest.
     pub fn clear(&mut self) -> Result<()> {
         let _span = self.span(Operation::Clear);
         let tip = self.tip()?;

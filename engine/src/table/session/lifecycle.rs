@@ -18,9 +18,7 @@ use crate::file::exclusive;
 use crate::file::replace::remove_leftovers;
 use crate::format::hash::Salt;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
-use crate::table::durable::folder::{
-    self, Claim, read_manifest, read_session, snapshot_names,
-};
+use crate::table::durable::folder::{self, Claim, read_manifest, read_session, snapshot_names};
 use crate::table::durable::snapshot::named_files;
 use crate::table::durable::{LiveTables, LogWriter, log_files};
 use crate::table::merge::Shape;

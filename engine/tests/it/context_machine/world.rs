@@ -72,8 +72,9 @@ pub struct World {
     pins: BTreeSet<CommitHash>,
     /// How many of the commits are older than where history begins.
     kept_before: usize,
-    /// A collection has taken something away.
-    collected: bool,
+    /// A clearing has left more files than an opening opens: the next one removes those that trees and readers
+    /// of before have not open.
+    cleared_many: bool,
     pub counts: Counts,
 }
 
@@ -124,7 +125,7 @@ impl World {
             keeping: None,
             pins: BTreeSet::new(),
             kept_before: 0,
-            collected: false,
+            cleared_many: false,
             counts: Counts::new(),
         };
         world.checkout(&mut Random::new(setup.seed));

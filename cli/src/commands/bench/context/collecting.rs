@@ -47,8 +47,10 @@ struct Window {
     rss_bytes: u64,
 }
 
-/// What a step aims at, at most: with room for what it cannot foresee below the 5 ms that a pause may last.
+/// What a step aims at, at most: with room for what it cannot foresee below the 5 ms that a pause may last. More
+/// while a collection is behind: it should be over before the next is due.
 const STEP_NS: u64 = 3_500_000;
+const LATE_STEP_NS: u64 = 4_200_000;
 
 /// Collects beside the blocks.
 #[derive(Debug)]
@@ -66,6 +68,11 @@ pub(super) struct Collector {
     syncs: u64,
     peak_disk_bytes: u64,
     is_under_way: bool,
+    /// When the collection that is under way began, in blocks, and what it had then to look at, in bytes.
+    begun: (u64, u64),
+    is_late: bool,
+    /// The block after which the next one begins.
+    due: u64,
     collections: u64,
     reader: Option<Reader>,
     /// Of the window that is under way: processor and wall time.
@@ -93,6 +100,9 @@ impl Collector {
             syncs: 0,
             peak_disk_bytes: 0,
             is_under_way: false,
+            begun: (0, 0),
+            is_late: false,
+            due: every,
             collections: 0,
             reader: followed.map(|folder| Reader::begin(folder, keep)).transpose()?,
             of_window: Default::default(),
@@ -129,8 +139,11 @@ impl Collector {
     fn step(&mut self, store: &mut Store, block_ns: u64) -> Result<u64> {
         let syncs = store.stats().syncs;
         let start = thread_cpu_ns();
-        if !self.is_under_way && self.blocks.is_multiple_of(self.every) {
+        // One that is due while another is under way begins when that is over.
+        if !self.is_under_way && self.blocks >= self.due {
+            self.due = (self.blocks / self.every + 1) * self.every;
             self.is_under_way = store.collect_keeping(&Keep::Newest(self.keep))?;
+            self.begun = (self.blocks, store.collect_status()?.left_bytes);
         } else if self.is_under_way {
             self.is_under_way = store.collect_step(self.credits)?;
             self.collections += u64::from(!self.is_under_way);
@@ -140,7 +153,11 @@ impl Collector {
         }
         let step = thread_cpu_ns() - start;
         // The next one takes about as long as it should.
-        let aim = (block_ns / 10).min(STEP_NS);
+        let passed = self.blocks - self.begun.0;
+        if passed.is_multiple_of(8) {
+            self.is_late = self.is_late(passed, store.collect_status()?.left_bytes);
+        }
+        let aim = (block_ns / 10).min(if self.is_late { LATE_STEP_NS } else { STEP_NS });
         let fitting = self.credits.saturating_mul(aim) / step.max(1);
         self.credits = fitting.clamp(self.credits / 2, self.credits * 2).clamp(16, 1 << 16);
         self.pauses.push(step);
@@ -149,6 +166,13 @@ impl Collector {
         self.syncs += store.stats().syncs - syncs;
         self.look();
         Ok(step)
+    }
+
+    /// Whether less of the work is done, of which `left` bytes are left, than of the time until the next is due,
+    /// in which there shall be a tenth to spare.
+    fn is_late(&self, passed: u64, left: u64) -> bool {
+        let all = self.begun.1.max(1) as f64;
+        (all - left as f64) / all < passed as f64 / (self.every as f64 * 0.9)
     }
 
     fn look(&mut self) {

@@ -144,6 +144,5 @@ impl World {
         for at in 0..self.readers.len() {
             self.reload(at as u8);
         }
-        self.collected = true;
     }
 }
