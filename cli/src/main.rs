@@ -21,6 +21,7 @@ mod store;
 mod text;
 mod threads;
 mod volume;
+mod words;
 mod workload;
 
 use std::process::ExitCode;
@@ -40,7 +41,8 @@ fn main() -> ExitCode {
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
             records::begin(asked(), typed());
-            return ExitCode::from(exit::refused(&error));
+            let tip = words::tip(&error, &Arguments::command());
+            return ExitCode::from(exit::refused(&error, tip.as_deref()));
         }
     };
     records::begin(arguments.format, command);

@@ -1,22 +1,76 @@
 //! What the process used: processor time, memory, time on the wall.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// User and system time of the whole process so far, in nanoseconds.
+/// What the system says of processes, threads and files.
+#[cfg(unix)]
+mod system {
+    use std::collections::HashSet;
+    use std::fs::Metadata;
+    use std::os::unix::fs::MetadataExt;
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use rustix::time::{ClockId, clock_gettime};
+
+    pub fn cpu_ns() -> u64 {
+        read(ClockId::ProcessCPUTime)
+    }
+
+    pub fn thread_cpu_ns() -> u64 {
+        read(ClockId::ThreadCPUTime)
+    }
+
+    fn read(clock: ClockId) -> u64 {
+        let time = clock_gettime(clock);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    /// Whether the file is none of those `seen`, under whatever name; it is one of them then.
+    pub fn is_new(metadata: &Metadata, seen: &mut HashSet<(u64, u64)>) -> bool {
+        seen.insert((metadata.dev(), metadata.ino()))
+    }
+
+    pub fn raise_open_files() {
+        let limit = getrlimit(Resource::Nofile);
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        // Refused means that we go on with what we have; opening a file then says so.
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
+}
+
+/// Where nothing is asked of the system: times are 0, every name counts as a file, and no limit is raised.
+#[cfg(not(unix))]
+mod system {
+    use std::collections::HashSet;
+    use std::fs::Metadata;
+
+    pub fn cpu_ns() -> u64 {
+        0
+    }
+
+    pub fn thread_cpu_ns() -> u64 {
+        0
+    }
+
+    pub fn is_new(_: &Metadata, _: &mut HashSet<(u64, u64)>) -> bool {
+        true
+    }
+
+    pub fn raise_open_files() {}
+}
+
+/// User and system time of the whole process so far, in nanoseconds; 0 where the system is not asked.
 pub fn cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    system::cpu_ns()
 }
 
 /// The same of the thread that asks.
 pub fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    system::thread_cpu_ns()
 }
 
 /// The most memory the process ever held, in bytes; 0 where the system does not say.
@@ -36,10 +90,9 @@ fn status_bytes(name: &str) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// The lengths of all files below `folder`, each file once however many names it has.
+/// The lengths of all files below `folder`, each file once however many names it has, where the system tells.
 pub fn disk_bytes(folder: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let mut folders = vec![folder.to_owned()];
     let mut total = 0;
     while let Some(folder) = folders.pop() {
@@ -49,7 +102,7 @@ pub fn disk_bytes(folder: &Path) -> u64 {
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.is_dir() {
                 folders.push(entry.path());
-            } else if seen.insert((metadata.dev(), metadata.ino())) {
+            } else if system::is_new(&metadata, &mut seen) {
                 total += metadata.len();
             }
         }
@@ -59,10 +112,7 @@ pub fn disk_bytes(folder: &Path) -> u64 {
 
 /// Lets the process open as many files as it is allowed to: a large store has thousands.
 pub fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    // Refused means that we go on with what we have; opening a file then says so.
-    let _ = setrlimit(Resource::Nofile, raised);
+    system::raise_open_files();
 }
 
 /// Percentiles of a set of samples.
@@ -133,6 +183,7 @@ mod tests {
         assert!(Samples::default().microseconds(0.5).abs() < 1e-9);
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn the_process_uses_something() {
         assert!(cpu_ns() > 0);

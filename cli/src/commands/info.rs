@@ -177,7 +177,7 @@ fn of_context(path: &Path) -> Result<Said> {
     let (mut rows, mut json) = (Vec::new(), json!({}));
     if let Some(store) = opened {
         let last = or_damage(store.last_commit(), &mut damage)?;
-        let last = last.as_ref().map(text);
+        let last = last.as_ref().map(|hash| text(hash));
         let branches: Vec<_> = store.branches();
         let names = branches.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned());
         let names: Vec<_> = names.collect();

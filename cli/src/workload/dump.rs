@@ -9,7 +9,7 @@
 use std::io::{self, BufRead, Write};
 
 use serde::Deserialize;
-use varvite::format::checksum::crc_append;
+use varvite::raw::format::checksum::crc_append;
 use varvite::table::KEY_BYTES_MAX;
 use varvite::{Error, Kind, Result};
 

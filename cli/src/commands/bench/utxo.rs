@@ -280,7 +280,7 @@ fn setup(arguments: &Setup, format: Format) -> Outcome {
         );
         return Err(Error::new(Kind::Exists, detail).into());
     }
-    let options = TableOptions::utxo().compression(arguments.compression.into());
+    let options = TableOptions::utxo().with_compression(arguments.compression.into());
     let table = if arguments.loaded {
         load(&session, options, arguments.entries)?
     } else {

@@ -208,7 +208,7 @@ fn show(
     status: &CollectStatus,
     format: Format,
 ) -> std::io::Result<()> {
-    let target = status.target.as_ref().map(text);
+    let target = status.target.map(|commit| text(&commit));
     let kept = store.log(usize::MAX).map(|log| log.len()).unwrap_or_default();
     if format == Format::Json {
         return print::json(&json!({

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use varvite::context::CommitHash;
 use varvite::context::hash::{self, Hash};
 use varvite::context::{
     CommitFile, CommitFileOptions, CommitFileProgress, Limits, Options, Store, inspect_commit,
@@ -72,7 +73,7 @@ pub struct File {
 /// What a command says of a file.
 struct Said {
     what: &'static str,
-    commit: Hash,
+    commit: CommitHash,
     commits: u64,
     hash: Hash,
     bytes: u64,
