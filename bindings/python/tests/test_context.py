@@ -264,7 +264,7 @@ def test_observers_are_told_of_paths() -> None:
         store.commit(tree)
     operations = [it[0] for it in told]
     assert operations[0] == "add" and "commit" in operations
-    assert told[0][1] == (b"a", b"b", b"c")
+    assert told[0][1] == (b"a", b"b", b"c", b"d")
     assert any(cost.bytes_written > 0 for *_, cost in told)
 
 
