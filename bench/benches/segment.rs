@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Buffer, Disk};
-use varvite::format::hash::{combine, hash};
+use varvite::raw::format::hash::{combine, hash};
 use varvite::raw::{
     EntryKind, EntryRef, Page, ReadOptions, Run, RunReader, Segment, SegmentBuilder, SegmentOptions,
 };
@@ -118,7 +118,7 @@ fn main() {
     });
     measure("page checksum, a page", 100_000, 5, || {
         for number in 0..100_000 {
-            black_box(varvite::format::checksum::page_crc(1, number, &bytes[4096..8188]));
+            black_box(varvite::raw::format::checksum::page_crc(1, number, &bytes[4096..8188]));
         }
     });
     measure("page check, a page", 100_000, 5, || {

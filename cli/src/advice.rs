@@ -16,6 +16,7 @@ macro_rules! advice {
 
 advice! {
     BRANCHES = "context branch list", "CONTEXT";
+    BACKUP = "backup", "LIVE NEW";
     CHECK = "check", "STORE";
     CONTEXT_CHECK = "context check", "CONTEXT";
     COLLECT_RESUME = "context collect resume", "CONTEXT";
@@ -27,14 +28,18 @@ advice! {
     CONTEXT_MIGRATE = "context migrate", "IRMIN NEW";
     EXPORT = "table snapshot export", "STORE kept NEW";
     SNAPSHOT_INFO = "context snapshot info", "MOVED";
+    DELETE = "table delete", "STORE t k";
     DUMP = "table dump", "STORE t";
     INFO = "info", "STORE";
     INSPECT = "inspect", "STORE/session";
     LIST = "table list", "STORE";
+    MERGE_STATUS = "table merge status", "STORE";
     LOAD = "table load", "STORE loaded DUMP";
     PUT = "table put", "STORE t k v";
     REPAIR = "repair", "STORE NEW";
     REPLAY_BLOCKS = "replay blocks", "BLOCKS";
+    SCAN = "table scan", "STORE t";
+    TABLE_SHELL = "table shell", "STORE";
     RESTORE = "table restore", "STORE kept t --replace";
 }
 

@@ -4,6 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{self, Outcome};
 use crate::print::{Output, records};
+use crate::words;
 
 mod backup;
 mod bench;
@@ -114,7 +115,8 @@ fn run_words(words: &[String], name: String, otherwise: Output) -> u8 {
         }
         Err(error) => {
             records::begin(otherwise, name);
-            exit::refused(&error)
+            let tip = words::tip(&error, &Arguments::command());
+            exit::refused(&error, tip.as_deref())
         }
     }
 }

@@ -7,7 +7,7 @@ use varvite::{Error, Kind};
 
 use crate::print::records;
 use crate::progress;
-use crate::volume;
+use crate::system::volume;
 
 /// The exit code when something is damaged.
 const DAMAGED: u8 = 3;
@@ -132,16 +132,20 @@ pub fn ended(outcome: Outcome) -> u8 {
     }
 }
 
-/// Says that the arguments are wrong, in JSON too.
-pub fn refused(error: &clap::Error) -> u8 {
+/// Says that the arguments are wrong, and what may be meant, in JSON too.
+pub fn refused(error: &clap::Error, tip: Option<&str>) -> u8 {
     // There is nobody to be told that standard error is closed.
     let _ = error.print();
+    if let Some(tip) = tip {
+        complain!("\n  tip: {tip}");
+    }
     let text = error.render().to_string();
     // What is missing stands in lines of its own.
     let message: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
     let message = message.join(" ");
     let message = message.strip_prefix("error: ").unwrap_or(&message);
-    let _ = records::finish(USAGE, Some(("usage", message)));
+    let message = tip.map_or_else(|| message.to_owned(), |tip| format!("{message}; {tip}"));
+    let _ = records::finish(USAGE, Some(("usage", &*message)));
     USAGE
 }
 

@@ -8,8 +8,8 @@ use varvite::cache::Cache;
 use varvite::disk::Access;
 use varvite::{Compression, Error, LoadOrder, Result, SessionOptions};
 
-use crate::measure::disk_bytes;
-use crate::threads::Pool;
+use crate::system::measure::disk_bytes;
+use crate::system::threads::Pool;
 
 /// Where pages that were read stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -69,7 +69,7 @@ impl Tuning {
     /// The engine's options for a store in `folder`.
     pub fn options(&self, folder: &Path) -> Result<SessionOptions> {
         let mut options = match self.memory_mib {
-            Some(mebibytes) => SessionOptions::within_memory(mebibytes << 20),
+            Some(mebibytes) => SessionOptions::default().within_memory(mebibytes << 20),
             None => SessionOptions::default(),
         };
         if self.cache_mib.is_some() && self.cache != CacheKind::Own {

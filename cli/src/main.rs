@@ -13,14 +13,13 @@ mod exit;
 mod flags;
 mod hex;
 mod input;
-mod measure;
 mod print;
 mod progress;
 mod sight;
 mod store;
+mod system;
 mod text;
-mod threads;
-mod volume;
+mod words;
 mod workload;
 
 use std::process::ExitCode;
@@ -29,6 +28,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use commands::Arguments;
 use print::{Output, records};
+use system::{measure, volume};
 
 fn main() -> ExitCode {
     let parsed = Arguments::command().try_get_matches().and_then(|mut matches| {
@@ -40,7 +40,8 @@ fn main() -> ExitCode {
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
             records::begin(asked(), typed());
-            return ExitCode::from(exit::refused(&error));
+            let tip = words::tip(&error, &Arguments::command());
+            return ExitCode::from(exit::refused(&error, tip.as_deref()));
         }
     };
     records::begin(arguments.format, command);

@@ -9,7 +9,7 @@
 use std::io::{Read as _, Write as _};
 use std::process::{Command, ExitCode, Stdio};
 
-use varvite::context::{Configuration, Tree};
+use varvite::context::{Configuration, Tree, TreeHash};
 use varvite::proof::{self, Encoding, Kinded, Proof};
 use varvite::{Error, Result};
 
@@ -29,25 +29,18 @@ fn pay(tree: &mut Tree, from: &str, to: &str, amount: u64) -> Result<bool> {
     Ok(true)
 }
 
-/// A payment as the second program gets it: who pays whom, how much, and a hash in hexadecimal.
+/// A payment as the second program gets it: who pays whom, how much, and the hash of the tree.
 struct Claim {
     from: String,
     to: String,
     amount: u64,
-    root: [u8; 32],
-}
-
-fn hexadecimal(hash: &[u8; 32]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+    root: TreeHash,
 }
 
 impl Claim {
     fn of_arguments(arguments: &[String]) -> Option<Claim> {
-        let [from, to, amount, digits] = arguments else { return None };
-        let mut root = [0; 32];
-        for (number, byte) in root.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(digits.get(2 * number..2 * number + 2)?, 16).ok()?;
-        }
+        let [from, to, amount, root] = arguments else { return None };
+        let root = root.parse().ok()?;
         Some(Claim { from: from.clone(), to: to.clone(), amount: amount.parse().ok()?, root })
     }
 
@@ -60,16 +53,16 @@ impl Claim {
         if !is_paid {
             return Err(Error::invalid("the payer has too little"));
         }
-        Ok(hexadecimal(&proof.after.hash))
+        Ok(proof.after.hash.to_string())
     }
 }
 
 /// Starts this program again, as the one that checks; what it said, if it agrees.
-fn ask_the_other(root: &[u8; 32], payment: (&str, &str, u64), bytes: &[u8]) -> Option<String> {
+fn ask_the_other(root: &TreeHash, payment: (&str, &str, u64), bytes: &[u8]) -> Option<String> {
     let (from, to, amount) = payment;
     let program = std::env::current_exe().expect("this program has a path");
     let mut other = Command::new(program)
-        .args([from, to, &amount.to_string(), &hexadecimal(root)])
+        .args([from, to, &amount.to_string(), &root.to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -93,7 +86,7 @@ fn run_the_ledger() -> Result<()> {
     assert!(is_paid);
     let bytes = recording.tree_proof()?.encode(Encoding::V2)?;
     pay(&mut ledger, payment.0, payment.1, payment.2)?;
-    let after = hexadecimal(&ledger.hash()?);
+    let after = ledger.hash()?.to_string();
 
     assert_eq!(ask_the_other(&before, payment, &bytes).as_deref(), Some(&*after));
     println!(
@@ -103,7 +96,7 @@ fn run_the_ledger() -> Result<()> {
 
     // Another sum, another root or a changed proof: it does not agree.
     assert_eq!(ask_the_other(&before, (payment.0, payment.1, 501), &bytes), None);
-    assert_eq!(ask_the_other(&[7; 32], payment, &bytes), None);
+    assert_eq!(ask_the_other(&TreeHash::new([7; 32]), payment, &bytes), None);
     let mut changed = bytes;
     let middle = changed.len() / 2;
     changed[middle] ^= 1;

@@ -129,6 +129,7 @@ impl Set {
 
 /// What a cache did and holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheStats {
     /// Lookups that found their page.
     pub hits: u64,

@@ -23,7 +23,7 @@ pub use context_snapshot::{
     CommitFile, CommitFileHead, CommitFileOptions, CommitFileProgress, inspect_commit,
     verify_commit, verify_commit_watched,
 };
-pub use hash::Hash;
+pub use hash::{CommitHash, Hash, TreeHash};
 pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
 pub use store::{

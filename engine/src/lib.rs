@@ -59,12 +59,15 @@ pub mod cache;
 pub mod context;
 pub mod disk;
 pub mod error;
+#[doc(hidden)]
 pub mod file;
+#[doc(hidden)]
 pub mod format;
 pub mod irmin_pack;
 pub mod outline;
 mod prefetch;
 pub mod proof;
+#[doc(hidden)]
 pub mod sync;
 pub mod table;
 pub mod trace;

@@ -118,7 +118,7 @@ fn a_session_holds_no_more_memory_than_its_budget_says() {
         log: Log::Written,
         log_file_bytes: 4 << 20,
         segment_bytes: 1 << 20,
-        ..SessionOptions::within_memory(BUDGET)
+        ..SessionOptions::default().within_memory(BUDGET)
     };
     let cache = Arc::clone(options.cache.as_ref().unwrap());
     let mut meter = Meter { start, cache, most: i64::MIN };
@@ -221,7 +221,7 @@ fn live_tables_and_their_checkpoints_stay_within_the_budget() {
         log: Log::Written,
         log_file_bytes: 1 << 20,
         segment_bytes: 16 << 10,
-        ..SessionOptions::within_memory(BUDGET)
+        ..SessionOptions::default().within_memory(BUDGET)
     };
     let cache = Arc::clone(options.cache.as_ref().unwrap());
     let mut meter = Meter { start, cache, most: i64::MIN };
@@ -252,7 +252,8 @@ fn live_tables_and_their_checkpoints_stay_within_the_budget() {
 fn the_log_is_charged_for_a_large_record_and_keeps_none_of_its_memory() {
     let folder = tempfile::tempdir().unwrap();
     let disk = OsDisk::new(folder.path().to_str().unwrap()).unwrap();
-    let options = SessionOptions { log: Log::Written, ..SessionOptions::within_memory(BUDGET) };
+    let options =
+        SessionOptions { log: Log::Written, ..SessionOptions::default().within_memory(BUDGET) };
     let cache = Arc::clone(options.cache.as_ref().unwrap());
     let charged = Arc::new(AtomicU64::new(0));
     let (most, shared) = (Arc::clone(&charged), Arc::clone(&cache));

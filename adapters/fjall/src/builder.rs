@@ -35,8 +35,9 @@ impl DatabaseBuilder<Database> {
 
     /// Opens the database, or makes one in a folder that is empty or not there.
     pub fn open(self) -> Result<Database> {
-        let mut options =
-            self.cache_bytes.map_or_else(SessionOptions::default, SessionOptions::within_memory);
+        let mut options = self.cache_bytes.map_or_else(SessionOptions::default, |bytes| {
+            SessionOptions::default().within_memory(bytes)
+        });
         options.log = Log::Written;
         options.max_open_files = self.open_files_max;
         if let Some(bytes) = self.log_bytes_max {

@@ -1287,8 +1287,8 @@ int varvite_table_remaining_union_debt(struct varvite_table *table,
                                        uint64_t *debt,
                                        struct varvite_error *error);
 
-// Merges at least `credits` bytes of entries of the union that the table is; `left` is what remains of the
-// credits, more than 0 only when the union is complete.
+// Merges at least `credits` bytes of entries of the union that the table is; `left` is how much is left to do, 0
+// when the union is complete.
 int varvite_table_supply_union_credits(struct varvite_table *table,
                                        uint64_t credits,
                                        uint64_t *left,

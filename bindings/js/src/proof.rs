@@ -40,12 +40,12 @@ pub struct Proof(proof::Proof);
 fn root(value: &JsValue) -> Outcome<Kinded> {
     let is_object = value.is_object() && !value.is_instance_of::<js_sys::Uint8Array>();
     if !is_object {
-        return Ok(Kinded::directory(hash(value)?));
+        return Ok(Kinded::directory(hash(value)?.into()));
     }
     let given = Given::of(value, &["kind", "hash"])?;
     let kinds = [("value", Kind::Value), ("directory", Kind::Directory)];
     let kind = given.choose("kind", &kinds)?.unwrap_or(Kind::Directory);
-    Ok(Kinded { kind, hash: hash(&given.get("hash"))? })
+    Ok(Kinded { kind, hash: hash(&given.get("hash"))?.into() })
 }
 
 fn told_root(from: Kinded) -> JsValue {

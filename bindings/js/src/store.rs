@@ -1,7 +1,7 @@
 //! Context stores.
 
 use js_sys::Array;
-use varvite::context::{self, CommitInfo, Durability, Hash, Index, Keep, Options};
+use varvite::context::{self, CommitHash, CommitInfo, Durability, Index, Keep, Options};
 use wasm_bindgen::prelude::*;
 
 use crate::disk::Disk;
@@ -75,15 +75,15 @@ fn commit_info(value: &JsValue) -> Outcome<CommitInfo> {
     Ok(CommitInfo::new(&parents, date as i64, author, message))
 }
 
-fn hashes(value: &JsValue) -> Outcome<Vec<Hash>> {
+fn hashes(value: &JsValue) -> Outcome<Vec<CommitHash>> {
     if value.is_undefined() || value.is_null() {
         return Ok(Vec::new());
     }
     let array = value.dyn_ref::<Array>().ok_or_else(|| invalid("an array of hashes is wanted"))?;
-    array.iter().map(|it| hash(&it)).collect()
+    array.iter().map(|it| Ok(hash(&it)?.into())).collect()
 }
 
-fn told(hashes: &[Hash]) -> JsValue {
+fn told(hashes: &[CommitHash]) -> JsValue {
     hashes.iter().map(|it| tell(Some(it.as_ref()))).collect::<Array>().into()
 }
 
@@ -154,7 +154,7 @@ impl Store {
         &self,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome<Tree> {
-        self.look()?.checkout(&hash(&commit)?).throw().map(Tree)
+        self.look()?.checkout(&hash(&commit)?.into()).throw().map(Tree)
     }
 
     /// Commits `tree`, which is then the committed one, and gives the commit's hash. After an error nothing is changed.
@@ -173,7 +173,7 @@ impl Store {
         &self,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome<bool> {
-        self.look()?.exists(&hash(&commit)?).throw()
+        self.look()?.exists(&hash(&commit)?.into()).throw()
     }
 
     /// What a commit says.
@@ -182,7 +182,7 @@ impl Store {
         &self,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome<JsValue> {
-        Ok(told_commit(&self.look()?.commit_info(&hash(&commit)?).throw()?))
+        Ok(told_commit(&self.look()?.commit_info(&hash(&commit)?.into()).throw()?))
     }
 
     /// The commit that the store took last; undefined in an empty store.
@@ -205,7 +205,7 @@ impl Store {
         name: &str,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome {
-        let commit = hash(&commit)?;
+        let commit = hash(&commit)?.into();
         self.change()?.set_branch(name.as_bytes(), &commit).throw()
     }
 
@@ -271,7 +271,7 @@ impl Store {
         &mut self,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome {
-        let commit = hash(&commit)?;
+        let commit = hash(&commit)?.into();
         self.change()?.pin(&commit).throw()
     }
 
@@ -280,7 +280,7 @@ impl Store {
         &mut self,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome<bool> {
-        let commit = hash(&commit)?;
+        let commit = hash(&commit)?.into();
         self.change()?.unpin(&commit).throw()
     }
 

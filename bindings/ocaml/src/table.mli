@@ -187,7 +187,7 @@ val work : t -> credits:int -> int
 val last_work : t -> int
 val remaining_union_debt : t -> int
 
-(** Merges at least so many bytes of the union that the table is; says what remains of the credits. *)
+(** Merges at least so many bytes of the union that the table is; says how much is left to do. *)
 val supply_union_credits : t -> int -> int
 
 val stats : t -> stats

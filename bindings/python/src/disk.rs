@@ -103,11 +103,11 @@ impl Cache {
 #[pyfunction]
 #[pyo3(name = "hash_text")]
 pub fn hash_text(hash: &Bound<'_, PyAny>) -> PyResult<String> {
-    Ok(varvite::context::hash::to_text(&self::hash(hash)?))
+    Ok(varvite::context::hash::to_text(&self::hash::<[u8; 32]>(hash)?))
 }
 
 /// The 32 bytes of a hash from its text, `Co…`, or from 64 hex digits.
 #[pyfunction]
 pub fn parse_hash<'py>(py: Python<'py>, text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    Ok(PyBytes::new(py, &hash(text)?))
+    Ok(PyBytes::new(py, &hash::<[u8; 32]>(text)?))
 }

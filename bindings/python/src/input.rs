@@ -11,7 +11,8 @@ use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
-use varvite::context::Hash;
+
+use varvite::context::CommitHash;
 
 use crate::packed::Values;
 
@@ -437,13 +438,14 @@ pub fn slice(bound: &KeyBound<Vec<u8>>) -> KeyBound<&[u8]> {
 }
 
 /// A hash: 32 bytes, or its text, `Co…` or 64 hex digits.
-pub fn hash(object: &Bound<'_, PyAny>) -> PyResult<Hash> {
+pub fn hash<H: From<[u8; 32]>>(object: &Bound<'_, PyAny>) -> PyResult<H> {
     if let Ok(text) = object.cast::<PyString>() {
         return varvite::context::hash::from_text(text.to_str()?)
+            .map(H::from)
             .map_err(|it| crate::fault::raise(object.py(), it.into()));
     }
     let found = bytes(object, "hash")?;
-    found.as_ref().try_into().map_err(|_| {
+    <[u8; 32]>::try_from(found.as_ref()).map(H::from).map_err(|_| {
         crate::fault::invalid(
             object.py(),
             format!(
@@ -455,7 +457,7 @@ pub fn hash(object: &Bound<'_, PyAny>) -> PyResult<Hash> {
 }
 
 /// Many hashes.
-pub fn hashes(object: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Hash>> {
+pub fn hashes(object: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<CommitHash>> {
     let Some(object) = object else { return Ok(Vec::new()) };
     object.try_iter()?.map(|it| hash(&it?)).collect()
 }

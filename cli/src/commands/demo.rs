@@ -15,11 +15,11 @@ use super::bench::utxo::{self as bench_utxo, RunReport};
 use super::table::stat::{Level, draw_levels, levels};
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Tuning;
-use crate::measure::cpu_ns;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::folder::{self, temporary};
 use crate::store::tables;
+use crate::system::measure::cpu_ns;
 use crate::workload::utxo::{Measured, Mode, Plan, run as run_plan};
 
 /// Fill a store, use it, check every answer against a model, and show what it looks like

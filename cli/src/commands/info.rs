@@ -14,10 +14,10 @@ use varvite::{Error, Kind, Result, SessionOptions};
 use super::table::state::State;
 use crate::advice::{CHECK, CONTEXT_LOG, INSPECT, LIST, SNAPSHOT_INFO};
 use crate::exit::{Outcome, Verdict};
-use crate::measure::disk_bytes;
 use crate::print::{self, Format};
 use crate::store::context::{Folder, text};
 use crate::store::{folder, tables};
+use crate::system::measure::disk_bytes;
 
 /// Say what a folder is: a store of tables, a context, one of Irmin, or what stores are below it
 ///
@@ -177,7 +177,7 @@ fn of_context(path: &Path) -> Result<Said> {
     let (mut rows, mut json) = (Vec::new(), json!({}));
     if let Some(store) = opened {
         let last = or_damage(store.last_commit(), &mut damage)?;
-        let last = last.as_ref().map(text);
+        let last = last.as_ref().map(|hash| text(hash));
         let branches: Vec<_> = store.branches();
         let names = branches.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned());
         let names: Vec<_> = names.collect();

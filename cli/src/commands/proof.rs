@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use varvite::context::{Configuration, Hash, Kind, Tree, hash};
+use varvite::context::{Configuration, Kind, Tree, TreeHash, hash};
 use varvite::proof::{self, Encoding, Kinded, Proof, Read, Shown};
 use varvite::{Error, Result};
 
@@ -262,8 +262,8 @@ fn load(path: &Path, configuration: Configuration) -> Result<(Proof, Encoding, u
 
 /// Runs the task on the proof: what it finds, and the hash of the tree after it, if that was proven. Only
 /// reads need not be all that the proof is of, unless the tree after is asked for.
-fn checked(arguments: &Check, task: &Task) -> Result<(Vec<Read>, Option<Hash>)> {
-    let root = Kinded::directory(hash::from_text(&arguments.root)?);
+fn checked(arguments: &Check, task: &Task) -> Result<(Vec<Read>, Option<TreeHash>)> {
+    let root = Kinded::directory(arguments.root.parse()?);
     let configuration = arguments.told.configuration.into();
     let (proof, ..) = load(&arguments.file, configuration)?;
     let verified = || {
@@ -272,7 +272,7 @@ fn checked(arguments: &Check, task: &Task) -> Result<(Vec<Read>, Option<Hash>)> 
         }
         let found = proof.verify(configuration, root, |tree| task.run(tree))?;
         let proven = proof.after.hash;
-        let asked = arguments.after.as_deref().map(hash::from_text).transpose()?;
+        let asked = arguments.after.as_deref().map(str::parse::<TreeHash>).transpose()?;
         let Some(after) = asked.filter(|asked| *asked != proven) else {
             return Ok((found, Some(proven)));
         };

@@ -138,6 +138,11 @@ impl Lines<'_> {
     /// Runs a line; its exit code, `None` when it ends the shell.
     fn line(&self, line: &str) -> Option<u8> {
         let mut words = split(line);
+        // As in other shells: `.tables`, `.quit`.
+        let bare = words.first().and_then(|word| word.strip_prefix('.')).map(str::to_owned);
+        if let Some(bare) = bare {
+            words[0] = bare;
+        }
         match words.first().map(String::as_str) {
             None => return Some(0),
             Some("exit" | "quit") => return None,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use varvite::context::hash::{self, Hash};
+use varvite::context::CommitHash;
 use varvite::context::{ChildOrder, Configuration, Options, Store};
 use varvite::disk::Disk;
 use varvite::irmin_pack::{self as irmin, Schema, Verify};
@@ -121,7 +121,7 @@ const ALIKE: usize = 4;
 
 /// The commit that `text` names: "last", a hash or its beginning, a branch, `branch:NAME` for one that is
 /// called like another of these; each may have `~N` behind it, N commits before.
-pub fn commit(store: &Store, text: &str) -> Result<Hash> {
+pub fn commit(store: &Store, text: &str) -> Result<CommitHash> {
     // A branch may have been called so before such names were refused.
     let is_branch = |text| branch_name(text).is_ok_and(|name| store.branch(&name).is_some());
     let (name, back) = match text.rsplit_once('~') {
@@ -144,7 +144,7 @@ pub fn commit(store: &Store, text: &str) -> Result<Hash> {
     Ok(hash)
 }
 
-fn named(store: &Store, text: &str) -> Result<Hash> {
+fn named(store: &Store, text: &str) -> Result<CommitHash> {
     if let Some(name) = text.strip_prefix(BRANCH) {
         return store.branch(&branch_name(name)?).ok_or_else(|| {
             Error::missing(format!(
@@ -166,8 +166,7 @@ fn named(store: &Store, text: &str) -> Result<Hash> {
     }
     if text.len() >= LOOKS_WHOLE {
         // Says what is wrong with a hash that was mistyped.
-        return hash::from_text(text)
-            .map_err(|error| error.context("neither a branch nor \"last\""));
+        return text.parse().map_err(|error: Error| error.context("neither a branch nor \"last\""));
     }
     Err(Error::missing(format!(
         "there is no branch \"{text}\", and no commit whose hash begins so: {BRANCHES} and {CONTEXT_LOG} \
@@ -181,18 +180,18 @@ pub fn branch_name(typed: &str) -> Result<Vec<u8>> {
 }
 
 /// The hash that `text` is all of.
-fn whole(text: &str) -> Option<Hash> {
+fn whole(text: &str) -> Option<CommitHash> {
     if let Some(short) = hex::decode(text).filter(|bytes| bytes.len() == Schema::Sha1.hash_bytes())
     {
         let mut hash = [0; 32];
         hash[..short.len()].copy_from_slice(&short);
-        return Some(hash);
+        return Some(hash.into());
     }
-    hash::from_text(text).ok()
+    text.parse().ok()
 }
 
 /// The only commit whose hash begins with `start`; `Invalid` when there are several.
-fn beginning(store: &Store, start: &str) -> Result<Option<Hash>> {
+fn beginning(store: &Store, start: &str) -> Result<Option<CommitHash>> {
     // Other words, as "main", are not looked for in the whole log.
     let is_hash =
         start.starts_with(TEXT_START) || start.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -205,13 +204,15 @@ fn beginning(store: &Store, start: &str) -> Result<Option<Hash>> {
     let as_hex = start.to_lowercase();
     let mut found = store.log(usize::MAX)?;
     found.extend(store.branches().into_iter().map(|(_, hash)| hash));
-    found.retain(|hash| text(hash).starts_with(start) || hex::encode(hash).starts_with(&as_hex));
+    found.retain(|hash| {
+        text(hash).starts_with(start) || hex::encode(hash.as_bytes()).starts_with(&as_hex)
+    });
     found.sort_unstable();
     found.dedup();
     if found.len() < 2 {
         return Ok(found.pop());
     }
-    let names: Vec<_> = found.iter().take(ALIKE).map(text).collect();
+    let names: Vec<_> = found.iter().take(ALIKE).map(|hash| text(hash)).collect();
     Err(Error::invalid(format!(
         "{} commits begin with {start}: write more of {}",
         found.len(),
@@ -240,7 +241,7 @@ pub fn check_branch_name(store: &Store, name: &str) -> Result<()> {
 }
 
 /// A hash as people see it. Those of SHA-1 are known by the zeros behind them.
-pub fn text(hash: &Hash) -> String {
+pub fn text(hash: &[u8; 32]) -> String {
     let short = Schema::Sha1.hash_bytes();
     let schema = if hash[short..].iter().all(|byte| *byte == 0) && hash[..short] != [0; 20] {
         Schema::Sha1

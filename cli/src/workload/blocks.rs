@@ -1,6 +1,6 @@
 //! Block workload files: a text format of blocks of operations, and what must come out.
 
-use varvite::context::hash::{self, Hash};
+use varvite::context::{CommitHash, TreeHash};
 use varvite::{Error, Result};
 
 use crate::hex;
@@ -119,9 +119,9 @@ impl<'a> Blocks<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// Commit hash.
-    pub commit: Hash,
+    pub commit: CommitHash,
     /// Hash of the tree.
-    pub root: Hash,
+    pub root: TreeHash,
     /// Checksum of what was read.
     pub reads: u64,
 }
@@ -143,10 +143,7 @@ pub fn expectations(name: &str, text: &str) -> Result<Vec<(u64, Expected)>> {
             let [id, commit, root, reads] = fields[..] else { return Err(bad(number)) };
             let id = id.parse().map_err(|_| bad(number))?;
             let reads = u64::from_str_radix(reads, 16).map_err(|_| bad(number))?;
-            Ok((
-                id,
-                Expected { commit: hash::from_text(commit)?, root: hash::from_text(root)?, reads },
-            ))
+            Ok((id, Expected { commit: commit.parse()?, root: root.parse()?, reads }))
         })
         .collect()
 }

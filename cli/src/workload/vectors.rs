@@ -3,10 +3,12 @@
 mod proofs;
 
 use serde_json::Value;
-use varvite::context::hash::{self, Hash};
+use std::str::FromStr;
+
 use varvite::context::{
     ChildOrder, Configuration, Kind as TreeKind, Tree, directory_hash, name_hash,
 };
+use varvite::context::{CommitHash, TreeHash, hash};
 use varvite::{Error, Result};
 
 use crate::hex;
@@ -200,8 +202,8 @@ fn number(value: &Value) -> Result<u64> {
 }
 
 /// A hash in hexadecimal or in its text form, or after its kind in a pair.
-fn hash_of(value: &Value) -> Result<Hash> {
-    hash::from_text(text(value)?)
+fn hash_of<H: FromStr<Err = Error>>(value: &Value) -> Result<H> {
+    text(value)?.parse()
 }
 
 /// Steps in hexadecimal, joined by "/"; null is the root.
@@ -275,7 +277,7 @@ fn access(tree: &mut Tree, access: &Value) -> Result<Value> {
         "mem" => tree.mem(&path)?.into(),
         "mem_tree" => tree.mem_tree(&path)?.into(),
         "find_tree" => match tree.find_tree(&path)? {
-            Some(tree) => hex(&tree.hash()?),
+            Some(tree) => hex(tree.hash()?.as_ref()),
             None => Value::Null,
         },
         "length" => tree.length(&path)?.into(),
@@ -308,7 +310,7 @@ fn inodes(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
     let root = tree.hash()?;
     verdicts.equal("the root", &root, &hash_of(&vector["root"])?);
     // Every inode that a pointer names must be the hash of one listed before it.
-    let mut made: Vec<Hash> = Vec::new();
+    let mut made: Vec<hash::Hash> = Vec::new();
     for inode in array(&vector["inodes"])? {
         let mut out = Vec::new();
         if text(&inode["kind"])? == "tree" {
@@ -316,7 +318,7 @@ fn inodes(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
             let (depth, length) = (number(&inode["depth"])?, number(&inode["length"])?);
             hash::put_branch_head(&mut out, depth, length, pointers.len() as u64);
             for pointer in pointers {
-                let below = hash_of(&pointer[1])?;
+                let below = hash_of::<TreeHash>(&pointer[1])?.to_bytes();
                 verdicts.equal("a pointer's inode is listed", &made.contains(&below), &true);
                 hash::put_branch_pointer(&mut out, number(&pointer[0])?, &below);
             }
@@ -329,7 +331,7 @@ fn inodes(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
                     &mut out,
                     &bytes(&entry[0])?,
                     is_value,
-                    &hash_of(&entry[1][1])?,
+                    hash_of::<TreeHash>(&entry[1][1])?.as_bytes(),
                 );
             }
         }
@@ -343,7 +345,7 @@ fn inodes(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
 
 fn commit(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
     let hashes =
-        |value: &Value| -> Result<Vec<Hash>> { array(value)?.iter().map(hash_of).collect() };
+        |value: &Value| -> Result<Vec<CommitHash>> { array(value)?.iter().map(hash_of).collect() };
     let mut parents = hashes(&vector["parents"])?;
     parents.sort_unstable();
     verdicts.equal("the order of parents", &parents, &hashes(&vector["parents_stored"])?);
@@ -357,7 +359,7 @@ fn commit(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
 }
 
 fn contents(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
-    let found = hash::value(&bytes(&vector["value"])?);
+    let found = TreeHash::new(hash::value(&bytes(&vector["value"])?));
     verdicts.equal("the hash", &found, &hash_of(&vector["hash"])?);
     Ok(())
 }
@@ -419,11 +421,11 @@ fn scripts(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
 
 fn constants(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
     let value = bytes(&vector["value_hex"])?;
-    let found = hash::value(&value);
+    let found = TreeHash::new(hash::value(&value));
     verdicts.equal("the value", &found, &hash_of(&vector["contents_hash"])?);
     let expected = text(&vector["contents_b58"])?.to_owned();
     verdicts.equal("its text", &hash::to_text(&found), &expected);
-    let directory = |configuration: Configuration, steps: &Value| -> Result<Hash> {
+    let directory = |configuration: Configuration, steps: &Value| -> Result<TreeHash> {
         let mut tree = Tree::empty(configuration);
         for step in array(steps)? {
             tree.add(&[text(step)?], &value)?;
@@ -438,7 +440,7 @@ fn constants(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
     let found = directory(configuration, &inode["steps"])?;
     verdicts.equal("the inode", &found, &hash_of(&inode["hash"])?);
     let stated = &vector["commit"];
-    let mut parents: Vec<Hash> =
+    let mut parents: Vec<CommitHash> =
         array(&stated["parents"])?.iter().map(hash_of).collect::<Result<_>>()?;
     parents.sort_unstable();
     let found = hash::commit(

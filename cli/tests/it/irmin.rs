@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use varvite::context::{ChildOrder, Configuration, Order, Store, Tree};
+use varvite::context::{ChildOrder, CommitHash, Configuration, Order, Store, Tree, TreeHash};
 use varvite::disk::memory::MemoryDisk;
 use varvite::irmin_pack::{self as irmin, Schema};
 use varvite::{Kind, Result};
@@ -104,17 +104,17 @@ fn bytes(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(digit).collect()
 }
 
-pub fn hash(text: &str) -> [u8; 32] {
+pub fn hash<H: From<[u8; 32]>>(text: &str) -> H {
     let mut hash = [0; 32];
     hash[..text.len() / 2].copy_from_slice(&bytes(text));
-    hash
+    hash.into()
 }
 
 /// One commit as `expect.json.gz` has it.
 pub struct Expected {
-    pub hash: [u8; 32],
-    pub tree: [u8; 32],
-    pub parents: Vec<[u8; 32]>,
+    pub hash: CommitHash,
+    pub tree: TreeHash,
+    pub parents: Vec<CommitHash>,
     pub date: i64,
     pub author: Vec<u8>,
     pub message: Vec<u8>,
@@ -125,7 +125,7 @@ pub struct Expected {
 /// What is known of a store.
 pub struct Expectations {
     pub commits: Vec<Expected>,
-    pub branches: Vec<(Vec<u8>, [u8; 32])>,
+    pub branches: Vec<(Vec<u8>, CommitHash)>,
 }
 
 pub fn expectations(folder: &Path) -> Expectations {
@@ -277,8 +277,8 @@ fn the_samples_of_every_version_read_as_they_should() {
     let options = irmin::Options::default();
     let first = open(&copy(&samples.join("version_1")), &options).unwrap();
     let (bar, foo) = (first.branch(b"bar").unwrap(), first.branch(b"foo").unwrap());
-    assert_eq!(bar, hash("14b2cdef4adbd60aac5ba915d540e8d9db1cdffb"));
-    assert_eq!(foo, hash("c6ed25ff0bc10b7112c257998c0cbbe71982871c"));
+    assert_eq!(bar, hash::<CommitHash>("14b2cdef4adbd60aac5ba915d540e8d9db1cdffb"));
+    assert_eq!(foo, hash::<CommitHash>("c6ed25ff0bc10b7112c257998c0cbbe71982871c"));
     let tree = |hash| listing(&first.checkout(hash).unwrap()).unwrap();
     assert_eq!(tree(&bar), simple(&[("a/b/c", "z"), ("a/d", "x")]));
     assert_eq!(tree(&foo), simple(&[("b", "y")]));
@@ -302,7 +302,11 @@ fn the_samples_of_every_version_read_as_they_should() {
         let tree = store.checkout(&commit).unwrap();
         assert_eq!(listing(&tree).unwrap(), simple(&[("step-n01/step-b01", "b01")]), "{name}");
         let info = store.commit_info(&commit).unwrap();
-        assert_eq!(info.tree, hash("fe0084f902d55464e9e6dbd82fb60fcf058bb6b1"), "{name}");
+        assert_eq!(
+            info.tree,
+            hash::<TreeHash>("fe0084f902d55464e9e6dbd82fb60fcf058bb6b1"),
+            "{name}"
+        );
         assert_eq!((info.date, info.author.len(), info.message.len()), (0, 0, 0), "{name}");
         let found = store.find_object(&orphan).unwrap();
         assert_eq!(found.is_some(), name.ends_with("always"), "{name}");

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use varvite::context::{ChildOrder, Configuration};
+use varvite::context::{ChildOrder, CommitHash, Configuration};
 use varvite::disk::memory::MemoryDisk;
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Kind, Result};
@@ -96,7 +96,7 @@ struct Sound {
     options: irmin::Options,
     expected: Expectations,
     /// Hashes of all commits that are there, in order; none where even the sound store has a wrong index.
-    log: Option<Vec<[u8; 32]>>,
+    log: Option<Vec<CommitHash>>,
 }
 
 impl Sound {
@@ -118,7 +118,7 @@ impl Sound {
             options.configuration = Configuration::new(2, 3, ChildOrder::SeededHash).unwrap();
         }
         let store = open(&disk, &options).unwrap();
-        let read = |hash: [u8; 32]| -> Result<Expected> {
+        let read = |hash: CommitHash| -> Result<Expected> {
             let info = store.commit_info(&hash)?;
             let listing = listing(&store.checkout(&hash)?)?;
             Ok(Expected {

@@ -153,7 +153,7 @@ fn some_commits_are_chosen() {
         compare(&to, &expected.commits[number]).unwrap();
     }
     assert_eq!(to.check().unwrap().commits, 14);
-    let choice = Choice { commits: vec![[7; 32]], since: None };
+    let choice = Choice { commits: vec![[7; 32].into()], since: None };
     assert_eq!(migrate(&from, &mut to, &choice).unwrap_err().kind(), Kind::Missing);
     // Parents that are not here are named by their hashes.
     let back = export(&to);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use varvite::Kind;
 use varvite::context::{
-    CommitFileOptions, Hash, Limits, Options as StoreOptions, Store, verify_commit,
+    CommitFileOptions, CommitHash, Limits, Options as StoreOptions, Store, verify_commit,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -19,7 +19,7 @@ fn bytes(disk: &MemoryDisk) -> Vec<u8> {
     disk.bytes(FILE).unwrap()
 }
 
-fn export(store: &Store, commits: &[Hash]) -> Arc<MemoryDisk> {
+fn export(store: &Store, commits: &[CommitHash]) -> Arc<MemoryDisk> {
     let disk = MemoryDisk::seeded(1);
     let target = Arc::clone(&disk) as Arc<dyn Disk>;
     store.export_commits(commits, CommitFileOptions::default(), &target, FILE).unwrap();

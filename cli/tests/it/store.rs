@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::json;
 use tempfile::TempDir;
 use varvite::disk::os::OsDisk;
-use varvite::format::header::{FileKind, Header};
+use varvite::raw::format::header::{FileKind, Header};
 use varvite::{Batch, MergeOperator, Session, SessionOptions, SnapshotContent, TableOptions};
 
 use crate::binary::{command, finish, text, varvite};

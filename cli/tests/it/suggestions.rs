@@ -19,8 +19,9 @@ struct World(TempDir);
 impl World {
     fn new() -> World {
         let world = World(TempDir::new().unwrap());
-        let [store, context, irmin, dump, blocks] =
-            ["STORE", "CONTEXT", "IRMIN", "DUMP", "BLOCKS"].map(|name| world.text(name));
+        let [store, live, context, irmin, dump, blocks] =
+            ["STORE", "LIVE", "CONTEXT", "IRMIN", "DUMP", "BLOCKS"].map(|name| world.text(name));
+        varvite(&["table", "put", &live, "t", "k", "v", "--create", "--live"]).yes();
         varvite(&["table", "put", &store, "t", "k", "v", "--create"]).yes();
         varvite(&["table", "snapshot", "create", &store, "kept"]).yes();
         fs::write(dump, varvite(&["table", "dump", &store, "t"]).yes()).unwrap();
@@ -145,4 +146,44 @@ fn lines_that_say_what_to_type_can_be_typed() {
         varvite(&["check", &out]).yes();
         fs::remove_dir_all(out).unwrap();
     }
+}
+
+/// What somebody types first who knows sqlite3: each leads to a command by its next line.
+#[test]
+fn words_of_sqlite_lead_to_commands() {
+    let world = World::new();
+    let store = world.text("STORE");
+    for (tried, led) in [
+        (&[&*store][..], "`varvite table shell`"),
+        (&["open", &store], "`varvite table shell`"),
+        (&[".tables"], "`varvite table list`"),
+        (&["tables", &store], "`varvite table list`"),
+        (&["get", &store, "t", "k"], "`varvite table get`"),
+        (&["select", &store], "`varvite table scan`"),
+        (&["put", &store, "t", "k", "v"], "`varvite table put`"),
+        (&["dump", &store], "`varvite table dump`"),
+        (&["table", "import", &store], "`varvite table load`"),
+        (&["vacuum", &store], "`varvite table merge status`"),
+        (&["pragma", "integrity_check"], "`varvite check`"),
+    ] {
+        let ran = varvite(tried);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        let tip = ran.err.lines().last().unwrap_or_default();
+        assert!(tip.starts_with("  tip: ") && tip.contains(led), "{tried:?}: {}", ran.err);
+    }
+    let json = varvite(&["get", &store, "--format", "json"]);
+    assert!(json.out.contains("varvite table get"), "{json:?}");
+}
+
+#[test]
+fn a_shell_takes_words_with_a_dot() {
+    let world = World::new();
+    let mut shell = crate::binary::command(&["table", "shell", &world.text("STORE")]);
+    let lines = world.0.path().join("lines");
+    fs::write(&lines, ".tables\n.get t k\n.quit\nget t k\n").unwrap();
+    shell.stdin(fs::File::open(lines).unwrap());
+    let ran = crate::binary::finish(shell);
+    let said: Vec<_> = ran.out.lines().collect();
+    assert_eq!((ran.code, said.len()), (0, 2), "{ran:?}");
+    assert!(said[0].starts_with("t\t") && said[1] == "v", "{ran:?}");
 }

@@ -13,7 +13,7 @@ mod path;
 mod repeats;
 
 use super::configuration::Configuration;
-use super::hash::Hash;
+use super::hash::{CommitHash, Hash};
 use super::pieces::node::Slot;
 use crate::disk::Disk;
 use crate::error::Result;
@@ -73,9 +73,10 @@ pub(crate) type Watch<'a> = &'a mut dyn FnMut(&CommitFileProgress) -> Result<()>
 
 /// What a snapshot of a commit holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommitFile {
     /// The commit; of a range, the last one.
-    pub commit: Hash,
+    pub commit: CommitHash,
     /// How many commits.
     pub commits: u64,
     /// How its directories are cut.
@@ -159,9 +160,10 @@ impl CommitFile {
 
 /// What a snapshot of a commit says without being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommitFileHead {
     /// The commit; of a range, the last one.
-    pub commit: Hash,
+    pub commit: CommitHash,
     /// How many commits.
     pub commits: u64,
     /// How its directories are cut.

@@ -4,7 +4,9 @@
 //! of them are short and SIMD lanes are free. The exact bytes are stated beside each function.
 //! Source: the public specification of Tezos context hashes; BLAKE2 (Aumasson et al. 2013).
 
-use std::ops::Range;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::str::FromStr;
 
 use blake2b_simd::Params;
 use blake2b_simd::many::{HashManyJob, hash_many};
@@ -130,20 +132,26 @@ pub fn put_branch_pointer(out: &mut Vec<u8>, bucket: u64, hash: &Hash) {
 
 /// The hash of a commit; `parents` must be sorted, as commits store them.
 #[must_use]
-pub fn commit(tree: &Hash, parents: &[Hash], date: i64, author: &[u8], message: &[u8]) -> Hash {
+pub fn commit(
+    tree: &TreeHash,
+    parents: &[CommitHash],
+    date: i64,
+    author: &[u8],
+    message: &[u8],
+) -> CommitHash {
     debug_assert!(parents.is_sorted());
     let mut out = Vec::with_capacity(80 + parents.len() * 40 + author.len() + message.len());
     put_u64(&mut out, 32);
-    out.extend_from_slice(tree);
+    out.extend_from_slice(tree.as_ref());
     put_u64(&mut out, parents.len() as u64);
     for parent in parents {
         put_u64(&mut out, 32);
-        out.extend_from_slice(parent);
+        out.extend_from_slice(parent.as_ref());
     }
     put_u64(&mut out, date as u64);
     put_value(&mut out, author);
     put_value(&mut out, message);
-    hash(&out)
+    CommitHash(hash(&out))
 }
 
 const ALPHABET: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
@@ -230,6 +238,147 @@ pub fn to_hex(bytes: &[u8]) -> String {
     text
 }
 
+/// A newtype of 32 bytes, of which all are read alike.
+macro_rules! name_of {
+    ($(#[$document:meta])* $name:ident) => {
+        $(#[$document])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Hash);
+
+        impl $name {
+            /// From its bytes; any 32 are one.
+            #[must_use]
+            pub const fn new(bytes: [u8; 32]) -> Self {
+                Self(bytes)
+            }
+
+            /// Its bytes.
+            #[must_use]
+            pub const fn as_bytes(&self) -> &[u8; 32] {
+                &self.0
+            }
+
+            /// Its bytes, by value.
+            #[must_use]
+            pub const fn to_bytes(self) -> [u8; 32] {
+                self.0
+            }
+        }
+
+        impl Deref for $name {
+            type Target = [u8; 32];
+
+            fn deref(&self) -> &[u8; 32] {
+                &self.0
+            }
+        }
+
+        impl AsRef<[u8]> for $name {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+
+        impl PartialEq<[u8; 32]> for $name {
+            fn eq(&self, other: &[u8; 32]) -> bool {
+                self.0 == *other
+            }
+        }
+
+        impl PartialEq<$name> for [u8; 32] {
+            fn eq(&self, other: &$name) -> bool {
+                *self == other.0
+            }
+        }
+
+        impl From<[u8; 32]> for $name {
+            fn from(bytes: [u8; 32]) -> Self {
+                Self(bytes)
+            }
+        }
+
+        impl From<$name> for [u8; 32] {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl TryFrom<&[u8]> for $name {
+            type Error = Error;
+
+            /// `Invalid` when there are not 32 bytes.
+            fn try_from(bytes: &[u8]) -> Result<Self> {
+                bytes.try_into().map(Self).map_err(|_| {
+                    Error::invalid(format!(
+                        "a context hash has 32 bytes, not {}: give the whole hash",
+                        bytes.len()
+                    ))
+                })
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            /// From `Co…` or 64 hex digits. `Invalid` for anything else.
+            fn from_str(text: &str) -> Result<Self> {
+                from_text(text).map(Self)
+            }
+        }
+
+        /// As Tezos shows it: 52 characters that begin with `Co`.
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&to_text(&self.0))
+            }
+        }
+
+        /// Its bytes in lower-case hex.
+        impl fmt::LowerHex for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&to_hex(&self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+    };
+}
+
+name_of! {
+    /// The hash of a commit, which names it in every store and on every node.
+    ///
+    /// ```
+    /// use varvite::context::CommitHash;
+    /// # fn main() -> varvite::Result<()> {
+    /// let hash: CommitHash = "CoVdWnWTqvYLikKj8koW6zpxCvK6FzZiD31YWEpD1UNAjWn7vhch".parse()?;
+    /// assert_eq!(CommitHash::from(<[u8; 32]>::from(hash)), hash);
+    /// assert!(format!("{hash:x}").starts_with("81e47a19"));
+    /// assert!(hash.to_string().starts_with("CoVdWnWT"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    CommitHash
+}
+
+name_of! {
+    /// The hash of a tree: of a directory with all that is below it, or of a value.
+    ///
+    /// A commit's hash is made of it and never equal to it; the two are types of their own, so that one is not taken
+    /// for the other.
+    ///
+    /// ```compile_fail
+    /// # use varvite::context::{Store, TreeHash};
+    /// fn wrong(store: &Store, tree: &TreeHash) {
+    ///     let _ = store.checkout(tree); // a commit is asked for
+    /// }
+    /// ```
+    TreeHash
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,5 +417,34 @@ mod tests {
             count += 1;
         });
         assert_eq!(count, spans.len());
+    }
+
+    #[test]
+    fn every_form_of_a_hash_leads_back_to_it() {
+        let bytes: Hash = std::array::from_fn(|index| index as u8 * 7 + 1);
+        let (commit, tree) = (CommitHash::from(bytes), TreeHash::new(bytes));
+        assert_eq!(commit.to_string().parse::<CommitHash>().unwrap(), commit);
+        assert_eq!(format!("{tree:x}").parse::<TreeHash>().unwrap(), tree);
+        assert_eq!(CommitHash::try_from(&bytes[..]).unwrap(), commit);
+        assert_eq!((<[u8; 32]>::from(commit), tree.to_bytes()), (bytes, *commit.as_bytes()));
+        assert_eq!(AsRef::<[u8]>::as_ref(&tree), &bytes);
+        assert_eq!(format!("{commit:?}"), format!("CommitHash({commit})"));
+        assert_eq!(format!("[{commit:>54}]"), format!("[  {commit}]"));
+        let text = commit.to_string();
+        for wrong in ["", "Co", &text[1..], &format!("{text}1"), &"é".repeat(26), &"g".repeat(64)]
+        {
+            assert!(wrong.parse::<CommitHash>().is_err(), "{wrong}");
+        }
+        assert!(TreeHash::try_from(&bytes[1..]).is_err());
+    }
+
+    #[test]
+    fn hashes_have_the_order_of_their_bytes() {
+        let of = |first: u8, last: u8| {
+            let mut bytes = [0; 32];
+            (bytes[0], bytes[31]) = (first, last);
+            CommitHash::new(bytes)
+        };
+        assert!(of(1, 0) > of(0, 255) && of(0, 2) > of(0, 1) && of(255, 0) > of(127, 9));
     }
 }

@@ -73,6 +73,7 @@ pub enum Operation {
 /// What an operation cost. When several threads use one store at once, each operation is told what
 /// all of them did meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cost {
     /// Bytes of the pack read from the disk.
     pub bytes_read: u64,

@@ -31,7 +31,7 @@ use super::files::hash_index::{Covered, Entries, HashIndex, Lookup, is_damage};
 use super::files::pack::Pack;
 use super::files::paths;
 use super::files::record::Tag;
-use super::hash::{self, Hash};
+use super::hash::{self, CommitHash, Hash, TreeHash};
 use super::observer::{Operation, Span};
 use super::options::{Index, Options};
 use super::pieces::node::{Load, Slot};
@@ -56,6 +56,7 @@ pub use write::CommitInfo;
 
 /// What a store did and holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// Commits that are there, those on all forks; one that was written again beside a collection counts as two as
     /// long as both records stay.
@@ -85,7 +86,7 @@ pub struct Stats {
 /// What the pack says, up to a place in its last chunk.
 #[derive(Debug, Default)]
 struct State {
-    branches: BTreeMap<Vec<u8>, Hash>,
+    branches: BTreeMap<Vec<u8>, CommitHash>,
     last_commit: u64,
     sequence: u64,
 }
@@ -126,7 +127,7 @@ pub struct Store {
 
 impl State {
     /// The branches, by name.
-    fn branches(&self) -> Vec<(Vec<u8>, Hash)> {
+    fn branches(&self) -> Vec<(Vec<u8>, CommitHash)> {
         self.branches.iter().map(|(name, hash)| (name.clone(), *hash)).collect()
     }
 }
@@ -257,7 +258,7 @@ impl Store {
 
     /// Whether a commit with this hash is here. Mostly a lookup in memory; at most one page of each
     /// level of the index is read.
-    pub fn exists(&self, commit: &Hash) -> Result<bool> {
+    pub fn exists(&self, commit: &CommitHash) -> Result<bool> {
         let recorder = self.options.recorder.as_ref();
         let answer = |there: &bool| Answer::Flag(*there);
         trace::store_call(
@@ -269,7 +270,7 @@ impl Store {
         )
     }
 
-    fn has(&self, commit: &Hash) -> Result<bool> {
+    fn has(&self, commit: &CommitHash) -> Result<bool> {
         let _span = self.span(Operation::Exists);
         match &self.history {
             Some(history) => history.exists(commit),
@@ -280,7 +281,7 @@ impl Store {
     /// Where a commit is, or was. What the index says is checked against the pack; when it is damaged the
     /// pack is asked instead, one record a commit, and what is read of it is kept in memory: all such
     /// lookups together read the history once.
-    fn find_commit(&self, commit: &Hash) -> Result<Option<u64>> {
+    fn find_commit(&self, commit: &CommitHash) -> Result<Option<u64>> {
         let damage = match self.commit_entries(commit).and_then(|entries| entries.get(commit)) {
             Ok(None) => return Ok(None),
             Ok(Some(offset)) => {
@@ -317,7 +318,7 @@ impl Store {
     }
 
     /// Looks for a commit in the history, of which the index remembers what such searches have passed.
-    fn search(&self, commit: &Hash, damage: &str) -> Result<Option<u64>> {
+    fn search(&self, commit: &CommitHash, damage: &str) -> Result<Option<u64>> {
         let last = self.newest_commit();
         let (known, (newest, next)) = lock(&self.index).passed(commit, damage, last);
         if known.is_some() {
@@ -346,7 +347,7 @@ impl Store {
 
     /// Whether the commit is here, or was until a collection took it. An index that was made again knows
     /// only those that are here.
-    pub(crate) fn has_taken(&self, commit: &Hash) -> Result<bool> {
+    pub(crate) fn has_taken(&self, commit: &CommitHash) -> Result<bool> {
         match &self.history {
             Some(history) => history.exists(commit),
             None => Ok(self.find_commit(commit)?.is_some()),
@@ -372,7 +373,7 @@ impl Store {
         lock(&self.state)
     }
 
-    fn commit_offset(&self, commit: &Hash) -> Result<u64> {
+    fn commit_offset(&self, commit: &CommitHash) -> Result<u64> {
         let root = self.disk.root();
         match self.find_commit(commit)? {
             Some(offset) if !self.has_collected(offset) => Ok(offset),
@@ -393,7 +394,7 @@ impl Store {
 
     /// The value or directory with this hash, in a store that finds every object. Values of up to 15
     /// bytes are no objects. `Invalid` with the minimal index.
-    pub fn find_object(&self, hash: &Hash) -> Result<Option<Tree>> {
+    pub fn find_object(&self, hash: &TreeHash) -> Result<Option<Tree>> {
         let _span = self.span(Operation::Exists);
         if let Some(history) = &self.history {
             let slot = history.object(hash)?;
@@ -410,7 +411,7 @@ impl Store {
         }
         let (tag, stored) =
             self.pack.record(offset, |_, _, record| Ok((record.tag, record.hash)))?;
-        if stored != *hash {
+        if stored != **hash {
             return self.pack.record(offset, |file, place, _| {
                 Err(Error::corrupt(file, place, hash::to_text(hash), hash::to_text(&stored)))
             });
@@ -442,11 +443,11 @@ impl Store {
         }
     }
 
-    fn commit_at(&self, offset: u64) -> Result<(Hash, CommitBody)> {
+    fn commit_at(&self, offset: u64) -> Result<(CommitHash, CommitBody)> {
         self.commit_in(&self.pack, offset)
     }
 
-    fn commit_in(&self, pack: &Pack, offset: u64) -> Result<(Hash, CommitBody)> {
+    fn commit_in(&self, pack: &Pack, offset: u64) -> Result<(CommitHash, CommitBody)> {
         pack.record(offset, |file, place, record| {
             if record.tag != Tag::Commit {
                 return Err(Error::corrupt(
@@ -456,18 +457,18 @@ impl Store {
                     format_args!("{:?}", record.tag),
                 ));
             }
-            Ok((record.hash, CommitBody::decode(file, place, offset, record.body)?))
+            Ok((record.hash.into(), CommitBody::decode(file, place, offset, record.body)?))
         })
         .map_err(|error| self.judged(error))
     }
 
     /// The tree of a commit, loaded as it is looked at. One read. `Missing` for an unknown commit.
-    pub fn checkout(&self, commit: &Hash) -> Result<Tree> {
+    pub fn checkout(&self, commit: &CommitHash) -> Result<Tree> {
         let recorder = self.options.recorder.as_ref();
         Tree::recorded_as_new(recorder, Action::Checkout, Some(commit), || self.tree_of(commit))
     }
 
-    fn tree_of(&self, commit: &Hash) -> Result<Tree> {
+    fn tree_of(&self, commit: &CommitHash) -> Result<Tree> {
         let _span = self.span(Operation::Checkout);
         let root = match &self.history {
             Some(history) => history.root(commit)?,
@@ -477,9 +478,9 @@ impl Store {
     }
 
     /// What a commit says. Two reads. `Missing` for an unknown commit.
-    pub fn commit_info(&self, commit: &Hash) -> Result<Commit> {
+    pub fn commit_info(&self, commit: &CommitHash) -> Result<Commit> {
         let recorder = self.options.recorder.as_ref();
-        let answer = |info: &Commit| trace::found(Some(&info.tree));
+        let answer = |info: &Commit| trace::found(Some(info.tree.as_ref()));
         trace::store_call(
             recorder,
             Action::CommitInfo,
@@ -489,7 +490,7 @@ impl Store {
         )
     }
 
-    fn info_of(&self, commit: &Hash) -> Result<Commit> {
+    fn info_of(&self, commit: &CommitHash) -> Result<Commit> {
         let _span = self.span(Operation::Log);
         if let Some(history) = &self.history {
             return history.commit_info(commit);
@@ -497,7 +498,7 @@ impl Store {
         let (hash, body) = self.commit_at(self.commit_offset(commit)?)?;
         Ok(Commit {
             hash,
-            tree: self.pack.hash(body.root)?,
+            tree: self.pack.hash(body.root)?.into(),
             parents: body.parents,
             date: body.date,
             author: body.author,
@@ -507,7 +508,7 @@ impl Store {
     }
 
     /// The commit that the store took last. At most one read.
-    pub fn last_commit(&self) -> Result<Option<Hash>> {
+    pub fn last_commit(&self) -> Result<Option<CommitHash>> {
         if let Some(history) = &self.history {
             return Ok(history.log(1)?.pop());
         }
@@ -518,9 +519,9 @@ impl Store {
     }
 
     /// The commits of the store, newest first; at most `limit`. One read each.
-    pub fn log(&self, limit: usize) -> Result<Vec<Hash>> {
+    pub fn log(&self, limit: usize) -> Result<Vec<CommitHash>> {
         let recorder = self.options.recorder.as_ref();
-        let answer = |all: &Vec<Hash>| {
+        let answer = |all: &Vec<CommitHash>| {
             Answer::Digest(Some(Digest::of_all(all.iter().map(|it| Some(&it[..])))))
         };
         trace::store_call(
@@ -532,7 +533,7 @@ impl Store {
         )
     }
 
-    fn newest(&self, limit: usize) -> Result<Vec<Hash>> {
+    fn newest(&self, limit: usize) -> Result<Vec<CommitHash>> {
         let _span = self.span(Operation::Log);
         if let Some(history) = &self.history {
             return history.log(limit);
@@ -548,7 +549,7 @@ impl Store {
     }
 
     /// The commit that a branch names.
-    pub fn branch(&self, name: &[u8]) -> Option<Hash> {
+    pub fn branch(&self, name: &[u8]) -> Option<CommitHash> {
         match &self.history {
             Some(history) => history.branches().get(name).copied(),
             None => self.state().branches.get(name).copied(),
@@ -556,7 +557,7 @@ impl Store {
     }
 
     /// All branches by name.
-    pub fn branches(&self) -> Vec<(Vec<u8>, Hash)> {
+    pub fn branches(&self) -> Vec<(Vec<u8>, CommitHash)> {
         match &self.history {
             Some(history) => {
                 history.branches().iter().map(|(name, hash)| (name.clone(), *hash)).collect()
@@ -567,7 +568,7 @@ impl Store {
 
     /// The hash that [`Store::commit`] would give, without committing. Costs [`Tree::hash`]; writes
     /// nothing.
-    pub fn hash(&self, tree: &Tree, info: &CommitInfo) -> Result<Hash> {
+    pub fn hash(&self, tree: &Tree, info: &CommitInfo) -> Result<CommitHash> {
         Ok(info.hash(&tree.hash()?))
     }
 

@@ -22,7 +22,7 @@ use memory::{Counted, ENTRY_BYTES};
 pub use merge::{Conflict, Merged, Resolution, Sides};
 
 use super::configuration::Configuration;
-use super::hash::{self, Hash};
+use super::hash::{self, TreeHash};
 use super::observer::Operation;
 use super::pieces::digest;
 use super::pieces::directory::Directories;
@@ -507,14 +507,14 @@ impl Tree {
 
     /// The hash: that of the value, or of the directory as Tezos defines it. Hashes what changed
     /// since the last call, and reads the hashes of its stored siblings.
-    pub fn hash(&self) -> Result<Hash> {
-        let answer = |hash: &Hash| Answer::Hash(*hash);
+    pub fn hash(&self) -> Result<TreeHash> {
+        let answer = |hash: &TreeHash| Answer::Hash(**hash);
         trace::call(self.traced.as_ref(), Action::Hash, |to| to, answer, || self.root_hash())
     }
 
-    fn root_hash(&self) -> Result<Hash> {
+    fn root_hash(&self) -> Result<TreeHash> {
         let _span = self.span::<&[u8]>(Operation::Hash, &[]);
-        match &self.root {
+        let hash = match &self.root {
             Slot::Node(_) if self.directories().settles_late() => {
                 let mut root = self.root.clone();
                 self.directories().settle(&mut root)?;
@@ -528,7 +528,8 @@ impl Tree {
             Slot::Embedded(bytes) => digest::embedded(bytes),
             Slot::Inline { length, bytes } => Ok(hash::value(&bytes[..usize::from(*length)])),
             Slot::Value(value) => Ok(hash::value(value)),
-        }
+        };
+        hash.map(TreeHash::new)
     }
 
     /// Whether both have the same hash and kind.

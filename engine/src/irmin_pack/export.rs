@@ -12,7 +12,7 @@ use super::format::schema::{Binding, Schema};
 use super::places::{Key, Places};
 use super::read::index::{HEADER as INDEX_HEADER, IndexHeader, Row};
 use crate::context::configuration::{Bucket, Configuration};
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash, Hash};
 use crate::context::pieces::digest;
 use crate::context::pieces::entry as stored;
 use crate::context::pieces::node::{Body, Branch, INLINE, Leaf, Load, Node, Slot, Target};
@@ -32,6 +32,7 @@ const BUFFER: usize = 1 << 20;
 
 /// What an export wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Exported {
     /// Commits.
     pub commits: u64,
@@ -90,7 +91,7 @@ pub fn export(
     for (name, commit) in source.branches() {
         branches.put(&(name.len() as u32).to_be_bytes())?;
         branches.put(&name)?;
-        branches.put(&commit)?;
+        branches.put(commit.as_ref())?;
         export.done.branches += 1;
     }
     branches.finish(&[0; HEADER as usize])?;
@@ -177,9 +178,9 @@ impl Export {
             unreachable!("a commit's tree is a stored directory")
         };
         let (tree, _) = self.directory(*root)?;
-        let parent = |hash: &Hash| -> Result<Address> {
-            let offset = self.places.get(Key::Commit(*hash))?;
-            Ok(offset.map_or(Address::Hash(*hash), Address::Offset))
+        let parent = |hash: &CommitHash| -> Result<Address> {
+            let offset = self.places.get(Key::Commit(**hash))?;
+            Ok(offset.map_or(Address::Hash(**hash), Address::Offset))
         };
         let entry = CommitEntry {
             tree: Address::Offset(tree),
@@ -194,7 +195,7 @@ impl Export {
         let length = u32::try_from(self.pack.end() - offset).map_err(|_| {
             Error::invalid("a commit of more than 4 GiB cannot be in an index of Irmin")
         })?;
-        let (hash, letter) = (commit.hash, EntryKind::Commit as u8);
+        let (hash, letter) = (commit.hash.to_bytes(), EntryKind::Commit as u8);
         let mut row = Vec::new();
         Row { hash, offset, length, letter }.put(Schema::Tezos, &mut row);
         self.index.put(&row)?;

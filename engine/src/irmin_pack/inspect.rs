@@ -178,7 +178,7 @@ fn branch_file(file: &str, bytes: &[u8], schema: Schema) -> Outline {
                 let end = branch.place + 4 + (branch.name.len() + schema.hash_bytes()) as u64;
                 let child = Outline::new("branch", branch.place..end)
                     .field("name", branch.name.escape_ascii());
-                outline = outline.child(if branch.hash == [0; 32] {
+                outline = outline.child(if *branch.hash == [0; 32] {
                     child.field("commit", "none: removed")
                 } else {
                     child.field("commit", schema.text(&branch.hash))

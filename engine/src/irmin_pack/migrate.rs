@@ -11,7 +11,7 @@ use super::format::schema::Schema;
 use super::read::open::{Opened, Options};
 use super::read::reader::ReadCommit;
 use super::read::space::From;
-use crate::context::hash::Hash;
+use crate::context::hash::CommitHash;
 use crate::context::pieces::node::Slot;
 use crate::context::store::history::History;
 use crate::context::{Change, CommitInfo, Order, Store, Tree};
@@ -28,13 +28,14 @@ const WATCH: u64 = 4096;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// Only these. `Missing` when one is not in the store.
-    pub commits: Vec<Hash>,
+    pub commits: Vec<CommitHash>,
     /// This one and those that the store took after it.
-    pub since: Option<Hash>,
+    pub since: Option<CommitHash>,
 }
 
 /// How far a migration is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Migrated {
     /// Commits that were copied.
     pub commits: u64,
@@ -90,7 +91,7 @@ pub fn migrate(
 
 /// A commit that both stores have.
 struct Base {
-    hash: Hash,
+    hash: CommitHash,
     /// Its tree there.
     root: Slot,
     /// Its tree here, if it was committed just now.
@@ -161,7 +162,7 @@ impl Migration<'_> {
         }
     }
 
-    fn one(&mut self, offset: u64, hash: &Hash) -> Result<()> {
+    fn one(&mut self, offset: u64, hash: &CommitHash) -> Result<()> {
         let reader = Arc::clone(&self.opened.reader);
         let read = match reader.commit(offset) {
             Err(error) if error.kind() == Kind::Missing => match self.opened.find(hash) {
@@ -206,9 +207,10 @@ impl Migration<'_> {
             }
             let found = match address {
                 Address::Offset(at) => self.opened.reader.commit(*at),
-                Address::Hash(hash) => {
-                    self.opened.find(hash).and_then(|at| self.opened.reader.commit(at))
-                }
+                Address::Hash(hash) => self
+                    .opened
+                    .find(&CommitHash::new(*hash))
+                    .and_then(|at| self.opened.reader.commit(at)),
             };
             match found {
                 Ok(parent) => {

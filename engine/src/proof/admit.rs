@@ -40,7 +40,7 @@ struct Admission {
 /// Checks what `proof` says of the tree before, and that it is the tree with the hash `before`.
 pub(super) fn admit(proof: &Proof, configuration: Configuration) -> Result<Admitted> {
     Proof::check_version(proof.version, configuration, proof.is_stream())?;
-    let root = Key { class: Class::of(proof.before.kind), hash: proof.before.hash };
+    let root = Key { class: Class::of(proof.before.kind), hash: proof.before.hash.to_bytes() };
     let mut admission = Admission {
         configuration,
         pool: Pool::default(),
@@ -157,9 +157,9 @@ impl Admission {
         }
         match part {
             Part::Value(value) => Ok(self.value(value)),
-            Part::BlindedValue(hash) => Ok(Key { class: Class::Value, hash: *hash }),
+            Part::BlindedValue(hash) => Ok(Key { class: Class::Value, hash: **hash }),
             Part::Node(entries) => self.entries(Class::Directory, entries, level),
-            Part::BlindedNode(hash) => Ok(Key { class: Class::Directory, hash: *hash }),
+            Part::BlindedNode(hash) => Ok(Key { class: Class::Directory, hash: **hash }),
             Part::Inode(inode) => {
                 self.inode(Class::Directory, inode.length, &inode.children, level)
             }

@@ -330,7 +330,7 @@ fn state_of(
 }
 
 fn kinded(kind: Kind, hash: [u8; 32]) -> Kinded {
-    Kinded { kind, hash }
+    Kinded { kind, hash: hash.into() }
 }
 
 /// A bucket of a sparse inode in one byte.

@@ -42,7 +42,7 @@ pub fn record<R>(tree: &Tree, f: impl FnOnce(&mut Tree) -> Result<R>) -> Result<
     }
     let before = Kinded::of(tree)?;
     let configuration = tree.configuration();
-    let root = Key { class: Class::of(before.kind), hash: before.hash };
+    let root = Key { class: Class::of(before.kind), hash: before.hash.to_bytes() };
     let mut state = Seen::default();
     let number = state.place(root, tree.root().clone());
     let source = Arc::new(RecordedSource {
@@ -233,7 +233,7 @@ impl Recording {
     /// A tree proof. `Invalid` when what was looked at is nested deeper than [`NESTING`], or when copies
     /// of it are in more than 65,536 places, all of which a tree proof shows.
     pub fn tree_proof(&self) -> Result<Proof> {
-        let root = Key { class: Class::of(self.before.kind), hash: self.before.hash };
+        let root = Key { class: Class::of(self.before.kind), hash: self.before.hash.to_bytes() };
         let left = Cell::new(self.order.len() + COPIES_MAX);
         Ok(self.proof(State::Tree(Drawing { recording: self, left }.part(root, 0)?)))
     }
@@ -279,7 +279,7 @@ impl Recording {
                     Shape::Leaf(entries) => Element::Node(
                         entries
                             .into_iter()
-                            .map(|(name, kind, hash)| (name, Kinded { kind, hash }))
+                            .map(|(name, kind, hash)| (name, Kinded { kind, hash: hash.into() }))
                             .collect(),
                     ),
                     Shape::Branch { length, children } => {
@@ -346,8 +346,8 @@ impl Drawing<'_> {
             )));
         }
         Ok(match self.shown(key)? {
-            None if key.class == Class::Value => Part::BlindedValue(key.hash),
-            None => Part::BlindedNode(key.hash),
+            None if key.class == Class::Value => Part::BlindedValue(key.hash.into()),
+            None => Part::BlindedNode(key.hash.into()),
             Some(Content::Value(value)) => Part::Value(value.to_vec()),
             Some(Content::Node(node)) => match self.recording.pool.shape(node) {
                 Shape::Leaf(entries) => Part::Node(self.entries(entries, level)?),

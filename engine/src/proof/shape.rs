@@ -3,9 +3,9 @@
 //! These are plain data: anybody can build nonsense of them. Verification checks every limit before
 //! it hashes anything.
 
-use crate::context::Configuration;
 use crate::context::hash::Hash;
 use crate::context::tree::Kind;
+use crate::context::{Configuration, TreeHash};
 use crate::error::{Error, Kind as ErrorKind, Result};
 
 /// How many directories and inodes may be nested in a proof, so that no proof exhausts a stack.
@@ -22,13 +22,13 @@ pub struct Kinded {
     /// What it is the hash of.
     pub kind: Kind,
     /// The hash.
-    pub hash: Hash,
+    pub hash: TreeHash,
 }
 
 impl Kinded {
     /// The hash of a directory: that of every committed root.
     #[must_use]
-    pub fn directory(hash: Hash) -> Kinded {
+    pub fn directory(hash: TreeHash) -> Kinded {
         Kinded { kind: Kind::Directory, hash }
     }
 }
@@ -62,11 +62,11 @@ pub enum Part {
     /// A value that is shown.
     Value(Vec<u8>),
     /// A value of which only the hash is shown.
-    BlindedValue(Hash),
+    BlindedValue(TreeHash),
     /// A directory in one piece, all its names shown.
     Node(Entries),
     /// A directory of which only the hash is shown.
-    BlindedNode(Hash),
+    BlindedNode(TreeHash),
     /// A directory in several pieces.
     Inode(Inode<Piece>),
     /// A directory whose uppermost pieces have one bucket each.

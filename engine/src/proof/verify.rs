@@ -8,7 +8,7 @@ use super::shape::{Kinded, Proof, wrong};
 use crate::context::hash::{self, Hash};
 use crate::context::pieces::node::{Body, Load, Node, Slot, Target};
 use crate::context::tree::Tree;
-use crate::context::{Configuration, Kind as TreeKind};
+use crate::context::{Configuration, Kind as TreeKind, TreeHash};
 use crate::error::{Error, Kind, Result};
 use crate::sync::{Mutex, lock};
 
@@ -46,7 +46,7 @@ pub enum Shown {
     /// A value.
     Value(Vec<u8>),
     /// A value's hash.
-    HiddenValue(Hash),
+    HiddenValue(TreeHash),
     /// A directory of so many entries, of which so many are in buckets that are shown.
     Directory {
         /// All entries.
@@ -55,11 +55,12 @@ pub enum Shown {
         shown: u64,
     },
     /// A directory's hash.
-    HiddenDirectory(Hash),
+    HiddenDirectory(TreeHash),
 }
 
 /// What a proof shows and hides, whatever is there several times counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Summary {
     /// Values.
     pub values: u64,
@@ -258,8 +259,8 @@ impl Proof {
             let key = pool.key(number);
             let shown = match pool.content(number) {
                 Some(Content::Value(value)) => Shown::Value(value.to_vec()),
-                None if key.class == Class::Value => Shown::HiddenValue(key.hash),
-                None => Shown::HiddenDirectory(key.hash),
+                None if key.class == Class::Value => Shown::HiddenValue(key.hash.into()),
+                None => Shown::HiddenDirectory(key.hash.into()),
                 Some(Content::Node(node)) => {
                     let mut children = Vec::new();
                     below(pool, node, &mut children);

@@ -344,6 +344,6 @@ fn shuttle_every_operation_beside_every_other_on_a_failing_disk() {
     let one = move || {
         told.fetch_add(run(number.fetch_add(1, Relaxed)), Relaxed);
     };
-    varvite::sync::check_schedules(one, 500);
+    varvite::raw::sync::check_schedules(one, 500);
     assert!(refused.load(Relaxed) > 200, "{refused:?}");
 }

@@ -60,7 +60,7 @@ fn open(session: &Session, name: &str) -> varvite::Result<Table> {
 
 #[test]
 fn shuttle_a_view_says_the_same_while_duplicates_update() {
-    varvite::sync::check_schedules(
+    varvite::raw::sync::check_schedules(
         || {
             let session = session(&MemoryDisk::seeded(1));
             let mut table = table(&session);
@@ -85,7 +85,7 @@ fn shuttle_a_view_says_the_same_while_duplicates_update() {
 /// Two open it, one deletes it: each gets all of it or `Missing`, and what is saved again is whole.
 #[test]
 fn shuttle_a_snapshot_is_opened_while_it_is_deleted() {
-    varvite::sync::check_schedules(
+    varvite::raw::sync::check_schedules(
         || {
             let session = session(&MemoryDisk::seeded(1));
             let mut table = table(&session);
@@ -118,7 +118,7 @@ fn shuttle_a_snapshot_is_opened_while_it_is_deleted() {
 /// A session closes while it is updated, helped and saved: `Closed`, and what was saved is whole.
 #[test]
 fn shuttle_a_session_closes_while_others_work() {
-    varvite::sync::check_schedules(
+    varvite::raw::sync::check_schedules(
         || {
             let disk = MemoryDisk::seeded(1);
             let session = session(&disk);
@@ -155,7 +155,7 @@ fn shuttle_a_session_closes_while_others_work() {
 /// folder's lock, or not at all.
 #[test]
 fn shuttle_nothing_changes_in_a_folder_that_was_given_up() {
-    varvite::sync::check_schedules(
+    varvite::raw::sync::check_schedules(
         || {
             let locked = Arc::new(AtomicBool::new(false));
             let seen = Arc::clone(&locked);

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
-use varvite::file::append::{self, AppendFile, Position};
-use varvite::format::header::{FileKind, Header};
+use varvite::raw::file::append::{self, AppendFile, Position};
+use varvite::raw::format::header::{FileKind, Header};
 use varvite::table::check::check;
 use varvite::table::inspect;
 use varvite::{

@@ -5,8 +5,8 @@ use proptest::test_runner::RngSeed;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Buffer};
 use varvite::error::Kind;
-use varvite::format::codec::{Decoder, Encoder};
-use varvite::format::hash::hash;
+use varvite::raw::format::codec::{Decoder, Encoder};
+use varvite::raw::format::hash::hash;
 use varvite::raw::{
     EntryKind, EntryRef, IndexBuilder, Page, PageBuilder, ReadOptions, Run, RunReader, Segment,
     SegmentMeta, overflow_pages, seal,

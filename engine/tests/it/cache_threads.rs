@@ -1,7 +1,7 @@
 //! Several threads on one cache: every page found is the page asked for.
 
 use varvite::cache::Cache;
-use varvite::format::hash::combine;
+use varvite::raw::format::hash::combine;
 
 fn bytes(file: u64, page: u32) -> [u8; 4096] {
     [(combine(file, u64::from(page)) & 0xff) as u8; 4096]

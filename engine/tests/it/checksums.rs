@@ -7,8 +7,8 @@ use std::sync::Arc;
 use varvite::context::{CommitInfo, Configuration, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::file::append::{AppendFile, HEAD, Position, open_reader, scan};
-use varvite::format::header::{self, FileKind, Header};
+use varvite::raw::file::append::{AppendFile, HEAD, Position, open_reader, scan};
+use varvite::raw::format::header::{self, FileKind, Header};
 use varvite::raw::{Checkpoint, Manifest, PAGE_BYTES, check_seal, decode_session, seal};
 use varvite::{
     Batch, Error, Kind, Log, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent,

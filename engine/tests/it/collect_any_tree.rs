@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use varvite::context::{CollectPhase, CommitInfo, Hash, Index, Keep, Options, Order, Store, Tree};
+use varvite::context::{
+    CollectPhase, CommitHash, CommitInfo, Index, Keep, Options, Order, Store, Tree,
+};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::{Kind, Result};
@@ -52,9 +54,9 @@ struct World {
     store: Store,
     random: Random,
     /// In the order in which the store took them, the last time.
-    commits: Vec<(Hash, Content)>,
-    branches: BTreeMap<Vec<u8>, Hash>,
-    pins: BTreeSet<Hash>,
+    commits: Vec<(CommitHash, Content)>,
+    branches: BTreeMap<Vec<u8>, CommitHash>,
+    pins: BTreeSet<CommitHash>,
     held: Vec<Held>,
     /// The commits that the collection under way, or the last one, keeps.
     count: i64,
@@ -120,7 +122,7 @@ impl World {
         }
     }
 
-    fn stands(&self, hash: &Hash) -> bool {
+    fn stands(&self, hash: &CommitHash) -> bool {
         self.store.exists(hash).unwrap()
     }
 
@@ -181,7 +183,7 @@ impl World {
         Ok(())
     }
 
-    fn expect(&self, hash: &Hash) {
+    fn expect(&self, hash: &CommitHash) {
         let (_, expected) = self.commits.iter().find(|(there, _)| there == hash).unwrap();
         let found = content(&self.store.checkout(hash).unwrap()).unwrap();
         assert!(found == *expected, "commit {hash:02x?} has changed");

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CollectPhase, CommitInfo, Hash, Index, Options, Store};
+use varvite::context::{CollectPhase, CommitHash, CommitInfo, Index, Options, Store};
 use varvite::disk::memory::MemoryDisk;
 use varvite::{Kind, Result};
 
@@ -23,7 +23,7 @@ fn value(date: i64) -> Vec<u8> {
 }
 
 /// Each commit has one value of its own, which stays, and one that the next replaces.
-fn commit(store: &mut Store, before: Option<&Hash>, date: i64) -> Hash {
+fn commit(store: &mut Store, before: Option<&CommitHash>, date: i64) -> CommitHash {
     let mut tree = before.map_or_else(|| store.empty_tree(), |it| store.checkout(it).unwrap());
     tree.add(&["lasting", &format!("{date:04}")], &value(date)).unwrap();
     tree.add(&["passing"], &value(-date)).unwrap();
@@ -31,7 +31,7 @@ fn commit(store: &mut Store, before: Option<&Hash>, date: i64) -> Hash {
 }
 
 /// The commits that are kept, with their dates.
-type Kept = Vec<(i64, Hash)>;
+type Kept = Vec<(i64, CommitHash)>;
 
 const COMMITS: i64 = 14;
 
@@ -39,7 +39,7 @@ const COMMITS: i64 = 14;
 fn collected(index: Index, phase: CollectPhase) -> (Arc<MemoryDisk>, Kept) {
     let disk = MemoryDisk::seeded(1);
     let mut store = Store::create(Arc::<MemoryDisk>::clone(&disk), options(index)).unwrap();
-    let mut commits: Vec<Hash> = Vec::new();
+    let mut commits: Vec<CommitHash> = Vec::new();
     for date in 0..COMMITS {
         let hash = commit(&mut store, commits.last(), date);
         commits.push(hash);
@@ -78,7 +78,7 @@ fn collected(index: Index, phase: CollectPhase) -> (Arc<MemoryDisk>, Kept) {
 }
 
 /// Reads the commits in `kept`: each is right, or the first error is given. What `may_be_lost` is not asked for.
-fn read(store: &Store, kept: &[(i64, Hash)], what: &dyn std::fmt::Debug) -> Result<()> {
+fn read(store: &Store, kept: &[(i64, CommitHash)], what: &dyn std::fmt::Debug) -> Result<()> {
     for (date, hash) in kept {
         let tree = store.checkout(hash)?;
         let from = if *date == 2 { 0 } else { *date - 3 };

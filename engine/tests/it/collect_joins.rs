@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CommitInfo, Hash, Index, Options, Store, Tree};
+use varvite::context::{CommitHash, CommitInfo, Index, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
@@ -18,7 +18,7 @@ fn lasting(date: i64) -> Vec<u8> {
 }
 
 /// A commit with a value that stays and one that the next replaces.
-fn commit(store: &mut Store, before: Option<&Hash>, date: i64) -> Result<Hash> {
+fn commit(store: &mut Store, before: Option<&CommitHash>, date: i64) -> Result<CommitHash> {
     let mut tree = match before {
         Some(before) => store.checkout(before)?,
         None => store.empty_tree(),
@@ -38,7 +38,7 @@ fn expect(tree: &Tree, date: i64, what: &dyn std::fmt::Debug) {
 }
 
 /// A store in which each of so many commits was collected up to when it was the newest.
-fn aged(disk: Arc<dyn Disk>, index: Index, rounds: i64) -> (Store, Vec<Hash>) {
+fn aged(disk: Arc<dyn Disk>, index: Index, rounds: i64) -> (Store, Vec<CommitHash>) {
     let mut store = Store::create(disk, options(index)).unwrap();
     let mut commits = Vec::new();
     for date in 0..rounds {
@@ -101,7 +101,7 @@ fn a_store_that_collects_for_long_has_few_files() {
 }
 
 /// A collection that joins what six others left, between two commits.
-fn joins(store: &mut Store, commits: &mut Vec<Hash>) -> Result<()> {
+fn joins(store: &mut Store, commits: &mut Vec<CommitHash>) -> Result<()> {
     for date in 6..8 {
         commits.push(commit(store, commits.last(), date)?);
         if date == 6 {
@@ -112,7 +112,7 @@ fn joins(store: &mut Store, commits: &mut Vec<Hash>) -> Result<()> {
     Ok(())
 }
 
-fn expect_reopened(disk: Arc<dyn Disk>, told: &[Hash], what: &dyn std::fmt::Debug) {
+fn expect_reopened(disk: Arc<dyn Disk>, told: &[CommitHash], what: &dyn std::fmt::Debug) {
     let mut store = Store::open(disk, options(Index::Minimal))
         .unwrap_or_else(|error| panic!("{what:?}: {error}"));
     for round in 0..2 {
@@ -126,7 +126,7 @@ fn expect_reopened(disk: Arc<dyn Disk>, told: &[Hash], what: &dyn std::fmt::Debu
     expect(&store.checkout(&next).unwrap(), told.len() as i64, what);
 }
 
-fn before(index: Index) -> (Arc<SimDisk>, Store, Vec<Hash>) {
+fn before(index: Index) -> (Arc<SimDisk>, Store, Vec<CommitHash>) {
     let sim = SimDisk::new(5);
     let (store, commits) = aged(Arc::clone(&sim) as Arc<dyn Disk>, index, 6);
     (sim, store, commits)

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use varvite::context::{CommitInfo, Hash, Index, Keep, Options, Store, Tree};
+use varvite::context::{CommitHash, CommitInfo, Index, Keep, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -43,15 +43,15 @@ fn change(tree: &mut Tree, level: u64) {
 }
 
 /// The commit of `level` upon `last`.
-fn commit(store: &mut Store, last: Option<Hash>, level: u64) -> Hash {
+fn commit(store: &mut Store, last: Option<CommitHash>, level: u64) -> CommitHash {
     let mut tree = last.map_or_else(|| store.empty_tree(), |last| store.checkout(&last).unwrap());
     change(&mut tree, level);
-    let parents: Vec<Hash> = last.into_iter().collect();
+    let parents: Vec<CommitHash> = last.into_iter().collect();
     store.commit(&mut tree, &CommitInfo::new(&parents, level as i64, "killed", "")).unwrap()
 }
 
 /// The last commit and its level; level 0 for none.
-fn last(store: &Store) -> (Option<Hash>, u64) {
+fn last(store: &Store) -> (Option<CommitHash>, u64) {
     let last = store.log(1).unwrap().pop();
     let level = last.map_or(0, |last| store.commit_info(&last).unwrap().date);
     (last, level as u64)
@@ -101,7 +101,7 @@ fn kills(index: Index, times: usize, seed: u64) {
     let folder = TempDir::new().unwrap();
     Store::create(OsDisk::new(folder.path()).unwrap(), options(index)).unwrap().close().unwrap();
     let mut reference = Store::create(MemoryDisk::new(), options(Index::Minimal)).unwrap();
-    let (mut random, mut hashes) = (Random::new(seed), Vec::<Hash>::new());
+    let (mut random, mut hashes) = (Random::new(seed), Vec::<CommitHash>::new());
     let (mut before, mut collections) = (0, 0);
     for time in 0..times {
         let said = killed(folder.path(), index, &mut random);

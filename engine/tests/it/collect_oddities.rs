@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use varvite::Kind;
 use varvite::context::{
-    CollectPhase, CommitInfo, Hash, Index, Keep, Limits, Merge, Options, Resolution, Sides, Store,
-    Tree,
+    CollectPhase, CommitHash, CommitInfo, Index, Keep, Limits, Merge, Options, Resolution, Sides,
+    Store, Tree,
 };
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -27,7 +27,7 @@ fn info(date: i64) -> CommitInfo {
 }
 
 /// A commit of values that no other commit has.
-fn fill(store: &mut Store, date: i64) -> Hash {
+fn fill(store: &mut Store, date: i64) -> CommitHash {
     let mut tree = store.empty_tree();
     for place in 0..4_i64 {
         let value = (date * 4 + place).to_le_bytes().repeat(12);
@@ -269,7 +269,7 @@ fn what_was_given_back_is_what_the_files_had_more() {
 fn a_pin_takes_few_syncs() {
     for index in [Index::Minimal, Index::Always] {
         let mut store = Store::create(MemoryDisk::seeded(1), options(index)).unwrap();
-        let commits: Vec<Hash> = (0..20).map(|date| fill(&mut store, date)).collect();
+        let commits: Vec<CommitHash> = (0..20).map(|date| fill(&mut store, date)).collect();
         for commit in &commits {
             let before = store.stats().syncs;
             store.pin(commit).unwrap();
@@ -388,7 +388,7 @@ fn a_reader_that_is_behind_does_not_doubt_its_index() {
 #[test]
 fn histories_that_join_before_what_is_kept_are_not_merged_with_nothing() {
     let mut store = Store::create(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
-    let commit = |store: &mut Store, parents: &[Hash], names: &[&str]| {
+    let commit = |store: &mut Store, parents: &[CommitHash], names: &[&str]| {
         let mut tree = store.empty_tree();
         for name in names {
             tree.add(&["data", name], &[7; 40]).unwrap();
@@ -399,7 +399,7 @@ fn histories_that_join_before_what_is_kept_are_not_merged_with_nothing() {
     let ours = commit(&mut store, &[parent], &["z"]);
     let theirs = commit(&mut store, &[parent], &["x", "y", "z"]);
     let later = commit(&mut store, &[theirs], &["y", "z"]);
-    let merge = |store: &Store, ours: &Hash, theirs: &Hash| {
+    let merge = |store: &Store, ours: &CommitHash, theirs: &CommitHash| {
         let resolve = |_: &[Vec<u8>], _: Sides<'_>| Ok(Resolution::Conflict);
         store.merge_commits(ours, theirs, Limits::default(), resolve)
     };
@@ -490,7 +490,7 @@ fn damage_that_a_collection_would_meet_keeps_nobody_out() {
     store.close().unwrap();
     let path = disk.files().into_iter().find(|name| name.ends_with("000000.pack")).unwrap();
     let mut bytes = disk.bytes(&path).unwrap();
-    let place = bytes.windows(32).position(|bytes| bytes == kept).unwrap();
+    let place = bytes.windows(32).position(|bytes| bytes == kept.as_bytes()).unwrap();
     bytes[place + 40] ^= 1;
     let file = disk.open(&path, Mode::Write, Access::Buffered).unwrap();
     file.write_at(0, &bytes).unwrap();

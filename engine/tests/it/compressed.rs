@@ -15,7 +15,8 @@ use varvite::{
 use crate::random::mix;
 
 fn options(compression: Compression) -> TableOptions {
-    TableOptions { write_buffer_bytes: 20_000, ..TableOptions::default() }.compression(compression)
+    TableOptions { write_buffer_bytes: 20_000, ..TableOptions::default() }
+        .with_compression(compression)
 }
 
 fn key(number: u64) -> Vec<u8> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CommitInfo, Hash, Index, Options, Store, Tree};
+use varvite::context::{CommitHash, CommitInfo, Index, Options, Store, Tree, TreeHash};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 
@@ -11,13 +11,13 @@ use crate::random::Random;
 
 const ACCOUNTS: u64 = 3_000;
 
-fn commit(store: &mut Store, tree: &mut Tree, parent: Option<Hash>) -> Hash {
-    let parents: Vec<Hash> = parent.into_iter().collect();
+fn commit(store: &mut Store, tree: &mut Tree, parent: Option<CommitHash>) -> CommitHash {
+    let parents: Vec<CommitHash> = parent.into_iter().collect();
     store.commit(tree, &CommitInfo::new(&parents, 1, "a", "b")).unwrap()
 }
 
 /// A store with a large directory, values of every kind, and its commit.
-fn store(disk: &Arc<MemoryDisk>, index: Index) -> (Store, Hash) {
+fn store(disk: &Arc<MemoryDisk>, index: Index) -> (Store, CommitHash) {
     let options = Options { index, ..Options::default() };
     let mut store = Store::create(Arc::clone(disk) as Arc<dyn Disk>, options).unwrap();
     let mut tree = store.empty_tree();
@@ -49,7 +49,7 @@ fn change(tree: &mut Tree, number: u64) {
 }
 
 /// The same tree made without any store, by its values.
-fn rebuilt(tree: &Tree) -> Hash {
+fn rebuilt(tree: &Tree) -> TreeHash {
     let mut copy = Tree::empty(tree.configuration());
     tree.fold::<&[u8]>(&[], None, varvite::context::Order::Undefined, |path, tree| {
         match tree.to_value()? {

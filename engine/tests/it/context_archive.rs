@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CommitInfo, Hash, Index, Options, Store};
+use varvite::context::{CommitHash, CommitInfo, Index, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::{Error, Kind, Result};
@@ -20,7 +20,7 @@ fn value(block: u8) -> Vec<u8> {
     vec![block; 100]
 }
 
-fn commit(store: &mut Store, before: Option<&Hash>, block: u8) -> Result<Hash> {
+fn commit(store: &mut Store, before: Option<&CommitHash>, block: u8) -> Result<CommitHash> {
     let mut tree = match before {
         Some(before) => store.checkout(before)?,
         None => store.empty_tree(),
@@ -32,7 +32,7 @@ fn commit(store: &mut Store, before: Option<&Hash>, block: u8) -> Result<Hash> {
 }
 
 /// A closed store of some commits, each in a chunk of its own.
-fn made(index: Index, seed: u64) -> (Arc<SimDisk>, Vec<Hash>) {
+fn made(index: Index, seed: u64) -> (Arc<SimDisk>, Vec<CommitHash>) {
     let upper = SimDisk::new(seed);
     let made = Options { seed: Some(seed), ..options(index, None) };
     let mut store = Store::create(Arc::clone(&upper) as Arc<dyn Disk>, made).unwrap();
@@ -49,7 +49,7 @@ fn open(upper: &Arc<SimDisk>, options: Options) -> Result<Store> {
 }
 
 /// Every commit is there, whole.
-fn holds(store: &Store, commits: &[Hash], what: &dyn std::fmt::Debug) {
+fn holds(store: &Store, commits: &[CommitHash], what: &dyn std::fmt::Debug) {
     for (block, hash) in (0..).zip(commits) {
         let tree = store.checkout(hash).unwrap_or_else(|error| panic!("{what:?}: {error}"));
         let found = tree.find(&["passing"]).unwrap_or_else(|error| panic!("{what:?}: {error}"));
@@ -73,7 +73,7 @@ fn packs(disk: &SimDisk) -> Vec<String> {
 }
 
 /// The first error of reading a commit's own value.
-fn fault(store: &Store, commit: &Hash) -> Error {
+fn fault(store: &Store, commit: &CommitHash) -> Error {
     store.checkout(commit).and_then(|tree| tree.find(&["passing"])).unwrap_err()
 }
 

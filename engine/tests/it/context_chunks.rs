@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use varvite::context::{
-    CommitInfo, Cost, Durability, Hash, Index, Observer, Operation, Options, Store, Tree, inspect,
+    CommitHash, CommitInfo, Cost, Durability, Index, Observer, Operation, Options, Store, Tree,
+    inspect,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -65,7 +66,7 @@ fn every_older_control_file_put_back_leaves_every_commit_there() {
 }
 
 /// A store of some chunks and its answers: equal seeds give equal layouts of other content.
-fn one_of_a_seed(index: Index, content: u64) -> (Arc<MemoryDisk>, Vec<(Hash, Vec<u8>)>) {
+fn one_of_a_seed(index: Index, content: u64) -> (Arc<MemoryDisk>, Vec<(CommitHash, Vec<u8>)>) {
     let disk = MemoryDisk::seeded(1);
     let options = Options { chunk_bytes: 1_500, ..options(index, Durability::Synced) };
     let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
@@ -85,7 +86,7 @@ fn one_of_a_seed(index: Index, content: u64) -> (Arc<MemoryDisk>, Vec<(Hash, Vec
     (disk, known)
 }
 
-fn finds(store: &Store, known: &[(Hash, Vec<u8>)]) -> varvite::Result<()> {
+fn finds(store: &Store, known: &[(CommitHash, Vec<u8>)]) -> varvite::Result<()> {
     assert_eq!(store.log(99)?.len(), known.len());
     for (hash, value) in known {
         assert!(store.exists(hash)?, "a commit is there and is said not to be");
@@ -443,7 +444,7 @@ fn what_is_more_than_the_format_holds_is_refused_with_a_sentence() {
     let mut store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
     let mut tree = store.empty_tree();
     tree.add(&["a"], b"b").unwrap();
-    let parents = vec![[1; 32]; 65_537];
+    let parents = vec![CommitHash::new([1; 32]); 65_537];
     let long = vec![b'x'; (1 << 20) + 1];
     for info in [
         CommitInfo::new(&parents, 0, "a", "b"),

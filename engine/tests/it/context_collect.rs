@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use varvite::context::{
-    ChildOrder, CollectPhase, CommitInfo, Configuration, Depth, Hash, Index, Keep, Limits, Merge,
-    Options, Order, Resolution, Sides, Store, Tree,
+    ChildOrder, CollectPhase, CommitHash, CommitInfo, Configuration, Depth, Index, Keep, Limits,
+    Merge, Options, Order, Resolution, Sides, Store, Tree,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -46,8 +46,8 @@ fn options(index: Index) -> Options {
 struct Told {
     store: Store,
     random: Random,
-    commits: Vec<Hash>,
-    held: HashMap<Hash, Content>,
+    commits: Vec<CommitHash>,
+    held: HashMap<CommitHash, Content>,
 }
 
 impl Told {
@@ -72,7 +72,7 @@ impl Told {
     }
 
     /// A commit upon the last one.
-    fn commit(&mut self) -> Result<Hash> {
+    fn commit(&mut self) -> Result<CommitHash> {
         let mut tree = match self.commits.last() {
             Some(last) => self.store.checkout(last)?,
             None => self.store.empty_tree(),
@@ -82,7 +82,7 @@ impl Told {
         self.put(&mut tree)
     }
 
-    fn put(&mut self, tree: &mut Tree) -> Result<Hash> {
+    fn put(&mut self, tree: &mut Tree) -> Result<CommitHash> {
         let info = CommitInfo::new(&[], self.commits.len() as i64, "a", "b");
         let hash = self.store.commit(tree, &info)?;
         self.held.insert(hash, content(tree)?);
@@ -420,8 +420,8 @@ fn expect_reopened(disk: Arc<dyn Disk>, told: &Knows, what: &dyn std::fmt::Debug
 
 /// What is known of a store that is closed.
 struct Knows {
-    commits: Vec<Hash>,
-    held: HashMap<Hash, Content>,
+    commits: Vec<CommitHash>,
+    held: HashMap<CommitHash, Content>,
 }
 
 impl Told {
@@ -653,7 +653,7 @@ fn histories_that_joined_in_what_was_collected_are_not_merged_without_their_base
         let disk = MemoryDisk::seeded(1) as Arc<dyn Disk>;
         let mut store = Store::create(Arc::clone(&disk), options(Index::Minimal)).unwrap();
         let mut tree = store.empty_tree();
-        let commit = |store: &mut Store, tree: &mut Tree, parents: &[Hash], date| {
+        let commit = |store: &mut Store, tree: &mut Tree, parents: &[CommitHash], date| {
             store.commit(tree, &CommitInfo::new(parents, date, "", "")).unwrap()
         };
         tree.add(&["x"], b"1").unwrap();

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use varvite::Result;
-use varvite::context::{CommitInfo, Configuration, Durability, Hash, Index, Options, Store, Tree};
+use varvite::context::{
+    CommitHash, CommitInfo, Configuration, Durability, Index, Options, Store, Tree,
+};
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
@@ -292,8 +294,8 @@ fn change(tree: &mut Tree, number: u64) -> Result<()> {
     tree.remove(&["data", &format!("{}", random.below(40))])
 }
 
-fn info(number: u64, parent: Option<Hash>) -> CommitInfo {
-    let parents: Vec<Hash> = parent.into_iter().collect();
+fn info(number: u64, parent: Option<CommitHash>) -> CommitInfo {
+    let parents: Vec<CommitHash> = parent.into_iter().collect();
     CommitInfo::new(&parents, number as i64, "Tezos", format!("lvl {number}"))
 }
 

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use varvite::Result;
-use varvite::context::{CommitInfo, Durability, Hash, Index, Options, Store};
+use varvite::context::{CommitHash, CommitInfo, Durability, Index, Options, Store};
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Disk, Mode};
 use varvite::error::Kind;
-use varvite::file::append::{AppendFile, Position};
-use varvite::format::hash::combine;
-use varvite::format::header::{self, FileKind, Header};
+use varvite::raw::file::append::{AppendFile, Position};
+use varvite::raw::format::hash::combine;
+use varvite::raw::format::header::{self, FileKind, Header};
 
 use crate::context_story::options;
 use crate::hooked_disk::{Call, HookedDisk};
@@ -26,8 +26,8 @@ fn small() -> Options {
     Options { chunk_bytes: 1_500, ..options(Index::Minimal, Durability::Synced) }
 }
 
-fn commit(store: &mut Store, number: u64) -> Result<Hash> {
-    let parents: Vec<Hash> = store.last_commit()?.into_iter().collect();
+fn commit(store: &mut Store, number: u64) -> Result<CommitHash> {
+    let parents: Vec<CommitHash> = store.last_commit()?.into_iter().collect();
     let mut tree = match parents.first() {
         Some(last) => store.checkout(last)?,
         None => store.empty_tree(),
@@ -36,7 +36,7 @@ fn commit(store: &mut Store, number: u64) -> Result<Hash> {
     store.commit(&mut tree, &CommitInfo::new(&parents, number as i64, "a", "b"))
 }
 
-fn store_of(disk: &Arc<MemoryDisk>, options: &Options, count: u64) -> (Store, Vec<Hash>) {
+fn store_of(disk: &Arc<MemoryDisk>, options: &Options, count: u64) -> (Store, Vec<CommitHash>) {
     let shared = Arc::clone(disk) as Arc<dyn Disk>;
     let mut store = Store::create(shared, options.clone()).unwrap();
     let hashes = (0..count).map(|number| commit(&mut store, number).unwrap()).collect();
@@ -44,7 +44,7 @@ fn store_of(disk: &Arc<MemoryDisk>, options: &Options, count: u64) -> (Store, Ve
 }
 
 /// The log of a store, oldest first.
-fn oldest_first(store: &Store) -> Vec<Hash> {
+fn oldest_first(store: &Store) -> Vec<CommitHash> {
     let mut log = store.log(usize::MAX).unwrap();
     log.reverse();
     log
@@ -152,7 +152,8 @@ fn chunks_of_a_later_epoch_whose_first_is_lost_are_missed_and_stay() {
     store.checkpoint().unwrap();
     let control = disk.bytes("control").unwrap();
     store.clear().unwrap();
-    let hashes: Vec<Hash> = (0..20).map(|number| commit(&mut store, number).unwrap()).collect();
+    let hashes: Vec<CommitHash> =
+        (0..20).map(|number| commit(&mut store, number).unwrap()).collect();
     // It dies here: the tree kept the chunks of before the clearing.
     let image = disk.snapshot();
     drop((store, tree));
@@ -348,7 +349,7 @@ fn all_stores_of_a_process_together_keep_a_bounded_number_of_files_open() {
     for number in 0..3 {
         let disk = OsDisk::create(folder.path().join(format!("{number}"))).unwrap();
         let mut store = Store::create(disk, options.clone()).unwrap();
-        let hashes: Vec<Hash> =
+        let hashes: Vec<CommitHash> =
             (0..400).map(|number| commit(&mut store, number).unwrap()).collect();
         stores.push((store, hashes));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CommitInfo, Configuration, Hash, Index, Options, Order, Store, Tree};
+use varvite::context::{CommitHash, CommitInfo, Configuration, Index, Options, Order, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::SimDisk;
@@ -16,9 +16,9 @@ fn a_store_is_written_by_one_and_bad_calls_say_what_to_do() {
     let mut store = Store::create(Arc::clone(&disk), Options::default()).unwrap();
     let error = Store::open(Arc::clone(&disk), Options::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
-    let error = store.checkout(&[1; 32]).unwrap_err();
+    let error = store.checkout(&[1; 32].into()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Missing);
-    assert_eq!(store.set_branch(b"main", &[1; 32]).unwrap_err().kind(), ErrorKind::Missing);
+    assert_eq!(store.set_branch(b"main", &[1; 32].into()).unwrap_err().kind(), ErrorKind::Missing);
     let mut reader = Store::open_read_only(Arc::clone(&disk), Options::default()).unwrap();
     let mut tree = Tree::empty(Configuration::TEZOS);
     tree.add(&["a"], b"1").unwrap();
@@ -59,7 +59,7 @@ fn a_commit_of_any_size_spills_and_hashes_the_same() {
         let after = (store.stats(), sim.calls());
         assert!(after.0.pack_bytes - before.0.pack_bytes > 500_000, "most of it is spilled");
         assert_eq!(after.0.syncs, before.0.syncs, "and not synced");
-        assert_eq!(store.log(1).unwrap(), Vec::<Hash>::new());
+        assert_eq!(store.log(1).unwrap(), Vec::<CommitHash>::new());
         let save_point = tree.clone();
         tree.remove(&["7"]).unwrap();
         let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();

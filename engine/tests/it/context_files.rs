@@ -11,9 +11,9 @@ use varvite::context::{
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::file::append::{AppendFile, HEAD, Position, open_reader, scan};
-use varvite::format::checksum::{crc, crc_append, masked, page_crc, stored};
-use varvite::format::header::FileKind;
+use varvite::raw::file::append::{AppendFile, HEAD, Position, open_reader, scan};
+use varvite::raw::format::checksum::{crc, crc_append, masked, page_crc, stored};
+use varvite::raw::format::header::FileKind;
 use varvite::{Error, Result};
 
 use crate::context_machine::{run, step};
@@ -147,7 +147,7 @@ fn use_all(disk: &Arc<MemoryDisk>, goes_on: bool) {
     if let Ok(hash) = store.commit(&mut tree, &CommitInfo::new(&log, 9, "a", "b")) {
         assert!(store.exists(&hash).is_ok_and(|found| found), "it was just committed");
     }
-    let _ = store.set_branch(b"late", log.first().unwrap_or(&[1; 32]));
+    let _ = store.set_branch(b"late", log.first().unwrap_or(&[1; 32].into()));
     if store.close().is_ok() {
         let _ = Store::open(disk, small()).and_then(|mut store| store.clear());
     }

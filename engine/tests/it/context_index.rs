@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use varvite::Result;
-use varvite::context::{CommitInfo, Configuration, Hash, Index, Options, Store, Tree};
+use varvite::context::{CommitHash, CommitInfo, Configuration, Index, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::error::Kind;
-use varvite::format::header::Header;
+use varvite::raw::format::header::Header;
 use varvite::raw::{Footer, PAGE_BYTES};
 
 fn options(index: Index) -> Options {
@@ -15,7 +15,7 @@ fn options(index: Index) -> Options {
     Options { index, index_bytes: 1, chunk_bytes: 30_000, ..Options::default() }
 }
 
-fn commit(store: &mut Store, number: u64) -> Result<Hash> {
+fn commit(store: &mut Store, number: u64) -> Result<CommitHash> {
     let last = store.last_commit()?;
     let mut tree = match last {
         Some(last) => store.checkout(&last)?,
@@ -25,12 +25,12 @@ fn commit(store: &mut Store, number: u64) -> Result<Hash> {
         let name = format!("{}", number * 7 + place);
         tree.add(&["data", &name], &[number as u8; 20])?;
     }
-    let parents: Vec<Hash> = last.into_iter().collect();
+    let parents: Vec<CommitHash> = last.into_iter().collect();
     store.commit(&mut tree, &CommitInfo::new(&parents, number as i64, "a", "b"))
 }
 
 /// A store of `count` commits on a fresh disk, closed or dropped.
-fn store_of(index: Index, count: u64, close: bool) -> (Arc<MemoryDisk>, Vec<Hash>) {
+fn store_of(index: Index, count: u64, close: bool) -> (Arc<MemoryDisk>, Vec<CommitHash>) {
     let disk = MemoryDisk::seeded(1);
     let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options(index)).unwrap();
     let hashes = (0..count).map(|number| commit(&mut store, number).unwrap()).collect();
@@ -40,12 +40,12 @@ fn store_of(index: Index, count: u64, close: bool) -> (Arc<MemoryDisk>, Vec<Hash
     (disk, hashes)
 }
 
-fn finds_all(store: &Store, hashes: &[Hash]) {
+fn finds_all(store: &Store, hashes: &[CommitHash]) {
     for hash in hashes {
         assert!(store.exists(hash).unwrap());
         assert!(store.checkout(hash).unwrap().mem_tree(&["data"]).unwrap());
     }
-    assert!(!store.exists(&[7; 32]).unwrap());
+    assert!(!store.exists(&[7; 32].into()).unwrap());
     assert_eq!(store.stats().commits, hashes.len() as u64);
 }
 

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use varvite::Kind;
 use varvite::context::{
-    ChildOrder, CommitInfo, Configuration, Hash, Options, Store, Tree, VALUE_MAX,
+    ChildOrder, CommitHash, CommitInfo, Configuration, Options, Store, Tree, VALUE_MAX,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::file::append::{Position, open_reader, scan};
-use varvite::format::header::FileKind;
+use varvite::raw::file::append::{Position, open_reader, scan};
+use varvite::raw::format::header::FileKind;
 
 use crate::hooked_disk::{Call, HookedDisk};
 
@@ -65,13 +65,13 @@ fn a_tree_of_no_store_is_committed_in_pieces() {
 }
 
 /// A store of many commits with a small pack.
-fn many(disk: &Arc<dyn Disk>, count: u64) -> (Store, Vec<Hash>) {
+fn many(disk: &Arc<dyn Disk>, count: u64) -> (Store, Vec<CommitHash>) {
     let mut store = Store::create(Arc::clone(disk), Options::default()).unwrap();
-    let mut hashes: Vec<Hash> = Vec::new();
+    let mut hashes: Vec<CommitHash> = Vec::new();
     let mut tree = store.empty_tree();
     for number in 0..count {
         tree.add(&["data"], &number.to_le_bytes().repeat(4)).unwrap();
-        let parents: Vec<Hash> = hashes.last().copied().into_iter().collect();
+        let parents: Vec<CommitHash> = hashes.last().copied().into_iter().collect();
         let info = CommitInfo::new(&parents, number as i64, "a", "b");
         hashes.push(store.commit(&mut tree, &info).unwrap());
     }
@@ -137,7 +137,7 @@ fn a_damaged_page_of_the_index_costs_one_reading_of_the_history() {
         // One for each lookup, to see that the index is right, and the history.
         let reads = reads.load(Relaxed);
         assert!(reads < 4 * COMMITS, "{reads} reads for {} lookups", 2 * COMMITS);
-        assert!(!store.exists(&[1; 32]).unwrap());
+        assert!(!store.exists(&[1; 32].into()).unwrap());
         if store.rebuild_index().is_ok() {
             assert!(hashes.iter().all(|hash| store.exists(hash).unwrap()));
             assert!(store.check().unwrap().index_faults.is_empty());

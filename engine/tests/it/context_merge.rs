@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use varvite::context::{
-    ChildOrder, CommitInfo, Configuration, Hash, Limits, Merge, Options, Resolution, Sides, Store,
-    Tree,
+    ChildOrder, CommitHash, CommitInfo, Configuration, Limits, Merge, Options, Resolution, Sides,
+    Store, Tree,
 };
 use varvite::disk::memory::MemoryDisk;
 use varvite::error::{Kind as ErrorKind, Result};
@@ -174,7 +174,7 @@ fn merged_trees_are_what_merged_maps_are() {
             ];
             for (tree, model) in sides {
                 let found = tree.as_ref().map(|tree| tree.hash().unwrap());
-                let model = model.get(&conflict.path).map(|node| node.hash(configuration));
+                let model = model.get(&conflict.path).map(|node| node.hash(configuration).into());
                 assert_eq!(found, model, "round {round}: a side of a conflict");
             }
         }
@@ -217,7 +217,7 @@ fn a_merge_reads_what_changed_and_no_more() {
 /// A history and what every commit descends from.
 struct History {
     store: Store,
-    commits: Vec<Hash>,
+    commits: Vec<CommitHash>,
     ancestors: Vec<BTreeSet<usize>>,
 }
 
@@ -239,7 +239,8 @@ fn count(_: &[Vec<u8>], sides: Sides<'_>) -> Result<Resolution> {
 /// counter, and a value of its own.
 fn history(random: &mut Random, length: usize) -> History {
     let mut store = store_of(Configuration::TEZOS);
-    let (mut commits, mut ancestors): (Vec<Hash>, Vec<BTreeSet<usize>>) = (Vec::new(), Vec::new());
+    let (mut commits, mut ancestors): (Vec<CommitHash>, Vec<BTreeSet<usize>>) =
+        (Vec::new(), Vec::new());
     let mut heads: Vec<usize> = Vec::new();
     for number in 0..length {
         let date = number as i64;
@@ -269,7 +270,8 @@ fn history(random: &mut Random, length: usize) -> History {
             let sum = before | 1 << place;
             tree.add(&["counter"], &sum.to_le_bytes()).unwrap();
             tree.add(&["own".to_owned(), place.to_string()], b"x").unwrap();
-            let parents: Vec<Hash> = parent.map(|parent| commits[parent]).into_iter().collect();
+            let parents: Vec<CommitHash> =
+                parent.map(|parent| commits[parent]).into_iter().collect();
             (store.commit(&mut tree, &CommitInfo::new(&parents, date, "", "")).unwrap(), below)
         };
         let place = commits.len();
@@ -295,7 +297,7 @@ impl History {
         ancestors.iter().copied().filter(|place| !is_merge(place)).collect()
     }
 
-    fn lowest(&self, a: usize, b: usize) -> BTreeSet<Hash> {
+    fn lowest(&self, a: usize, b: usize) -> BTreeSet<CommitHash> {
         let common: BTreeSet<usize> =
             self.ancestors[a].intersection(&self.ancestors[b]).copied().collect();
         let lowest = common.iter().filter(|candidate| {
@@ -348,23 +350,23 @@ fn histories_come_with_children_before_parents() {
     let history = history(&mut random, 80);
     let last = history.commits.len() - 1;
     let commits = history.store.history(&[history.commits[last]], usize::MAX).unwrap();
-    let expected: BTreeSet<Hash> =
+    let expected: BTreeSet<CommitHash> =
         history.ancestors[last].iter().map(|place| history.commits[*place]).collect();
     assert_eq!(commits.iter().map(|commit| commit.hash).collect::<BTreeSet<_>>(), expected);
     assert_eq!(commits.len(), expected.len());
-    let place: BTreeMap<Hash, usize> =
+    let place: BTreeMap<CommitHash, usize> =
         commits.iter().enumerate().map(|(place, commit)| (commit.hash, place)).collect();
     for (at, commit) in commits.iter().enumerate() {
         assert!(commit.parents.iter().all(|parent| place[parent] > at));
     }
     let first = history.store.history(&[history.commits[last]], 3).unwrap();
     assert_eq!(first, commits[..3]);
-    let unknown = history.store.history(&[[9; 32]], 3).unwrap_err();
+    let unknown = history.store.history(&[[9; 32].into()], 3).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::Missing);
 }
 
 /// A commit whose only value is its message.
-fn commit(store: &mut Store, parents: &[Hash], message: &str) -> Hash {
+fn commit(store: &mut Store, parents: &[CommitHash], message: &str) -> CommitHash {
     let mut tree = store.empty_tree();
     tree.add(&["value"], message.as_bytes()).unwrap();
     store.commit(&mut tree, &CommitInfo::new(parents, 0, "", message)).unwrap()
@@ -405,7 +407,8 @@ fn limits_are_errors_that_say_so() {
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains("raise the limit"), "{error}");
     }
-    let error = store.lowest_common_ancestors(&left, &[1; 32], Limits::default()).unwrap_err();
+    let error =
+        store.lowest_common_ancestors(&left, &[1; 32].into(), Limits::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Missing);
 }
 
@@ -447,7 +450,7 @@ fn a_branch_takes_what_it_lacks_and_nothing_in_a_conflict() {
     };
     let (left, right, other) =
         (on(&mut store, "a", "2"), on(&mut store, "b", "2"), on(&mut store, "a", "3"));
-    let info = CommitInfo::new(&[[7; 32]], 5, "us", "both");
+    let info = CommitInfo::new(&[[7; 32].into()], 5, "us", "both");
 
     // A branch that is not there, one with nothing of its own, one that has it all.
     let new = store.merge_branch(b"main", &base, &info, limits, keep).unwrap();

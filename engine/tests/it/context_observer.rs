@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use varvite::context::{
-    CommitInfo, Cost, Hash, Observer, Operation, Options, PREFIX_STEPS, Store, Tree,
+    CommitHash, CommitInfo, Cost, Observer, Operation, Options, PREFIX_STEPS, Store, Tree, TreeHash,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -104,7 +104,7 @@ fn spills_are_told_inside_of_what_they_hold_up() {
 }
 
 /// Changes of a block that touches many directories, large and small; its hash.
-fn block(store: &Store, parent: &Hash, number: u64) -> (Tree, Hash) {
+fn block(store: &Store, parent: &CommitHash, number: u64) -> (Tree, TreeHash) {
     let mut tree = store.checkout(parent).unwrap();
     let mut random = Random::new(number);
     for _ in 0..200 {
@@ -119,7 +119,7 @@ fn block(store: &Store, parent: &Hash, number: u64) -> (Tree, Hash) {
 
 /// What the blocks cost in looks that no cache answered, and in bytes read, when before each one
 /// `dropped` trees with the same changes are made and dropped.
-fn cost_of_blocks(dropped: usize, objects_bytes: u64) -> (u64, u64, Hash) {
+fn cost_of_blocks(dropped: usize, objects_bytes: u64) -> (u64, u64, CommitHash) {
     let notes = Arc::new(Notes::default());
     let observer: Arc<dyn Observer> = notes.clone();
     let options = Options { observer: Some(observer), objects_bytes, ..Options::default() };

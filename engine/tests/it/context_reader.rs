@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use varvite::context::{CommitInfo, Durability, Hash, Index, Keep, Options, Reader, Store};
+use varvite::context::{CommitHash, CommitInfo, Durability, Index, Keep, Options, Reader, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::{Kind, Result};
@@ -14,7 +14,7 @@ use crate::context_story::options;
 use crate::hooked_disk::HookedDisk;
 
 /// Commits `number` in several places, and has the branch name the commit.
-fn commit(store: &mut Store, number: u64) -> Result<Hash> {
+fn commit(store: &mut Store, number: u64) -> Result<CommitHash> {
     let last = store.last_commit()?;
     let mut tree = match &last {
         Some(last) => store.checkout(last)?,
@@ -26,7 +26,7 @@ fn commit(store: &mut Store, number: u64) -> Result<Hash> {
     }
     tree.add(&["a"], &value)?;
     tree.add(&["z"], &value)?;
-    let parents: Vec<Hash> = last.into_iter().collect();
+    let parents: Vec<CommitHash> = last.into_iter().collect();
     let hash = store.commit(&mut tree, &CommitInfo::new(&parents, number as i64, "a", "b"))?;
     store.set_branch(b"main", &hash)?;
     Ok(hash)
@@ -48,7 +48,7 @@ fn see(reader: &Reader) -> Result<Option<u64>> {
         let date = reader.commit_info(older)?.date;
         assert_eq!((is_there, date), (true, info.date - place as i64));
     }
-    assert!(!reader.exists(&[7; 32])?);
+    assert!(!reader.exists(&[7; 32].into())?);
     Ok(Some(info.date as u64))
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use varvite::Kind;
-use varvite::context::{CommitInfo, Durability, Hash, Index, Options, Store};
+use varvite::context::{CommitHash, CommitInfo, Durability, Index, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Crash, SimDisk};
@@ -17,10 +17,14 @@ use crate::context_story::{ACTS, Tale, Told, options, which};
 use crate::hooked_disk::{Call, HookedDisk};
 use crate::random::{Random, setting};
 
-fn commit(store: &mut Store, number: u8, parent: Option<Hash>) -> varvite::Result<Hash> {
+fn commit(
+    store: &mut Store,
+    number: u8,
+    parent: Option<CommitHash>,
+) -> varvite::Result<CommitHash> {
     let mut tree = store.empty_tree();
     tree.add(&["data"], &[number; 40])?;
-    let parents: Vec<Hash> = parent.into_iter().collect();
+    let parents: Vec<CommitHash> = parent.into_iter().collect();
     store.commit(&mut tree, &CommitInfo::new(&parents, number.into(), "a", "b"))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use varvite::context::{
-    ChildOrder, CommitFile, CommitInfo, Configuration, Hash, Index, Options, Store, Tree,
+    ChildOrder, CommitFile, CommitHash, CommitInfo, Configuration, Index, Options, Store, Tree,
     inspect_commit, verify_commit,
 };
 use varvite::disk::Disk;
@@ -61,7 +61,7 @@ pub fn change(tree: &mut Tree, block: u64) -> Result<()> {
 pub const BLOCKS: u64 = 5;
 
 /// A store of the chain of the tests, each block a commit; the last is returned.
-pub fn chain(disk: Arc<dyn Disk>, options: Options) -> Result<(Store, Hash)> {
+pub fn chain(disk: Arc<dyn Disk>, options: Options) -> Result<(Store, CommitHash)> {
     let mut store = Store::create(disk, options)?;
     let mut parents = Vec::new();
     for block in 0..BLOCKS {
@@ -77,7 +77,7 @@ pub fn chain(disk: Arc<dyn Disk>, options: Options) -> Result<(Store, Hash)> {
 }
 
 /// The file that a store makes of a commit.
-pub fn export(store: &Store, commit: &Hash) -> (Vec<u8>, CommitFile) {
+pub fn export(store: &Store, commit: &CommitHash) -> (Vec<u8>, CommitFile) {
     let (disk, target) = memory();
     let file = store.export_commit(commit, &target, FILE).unwrap();
     assert_eq!(disk.files(), [FILE]);
@@ -205,7 +205,7 @@ fn what_does_not_fit_is_refused_by_name() {
     let target: Arc<dyn Disk> = source;
     let error = store.export_commit(&commit, &target, FILE).unwrap_err();
     assert_eq!(error.kind(), Kind::Exists, "{error}");
-    let error = store.export_commit(&[7; 32], &target, "other").unwrap_err();
+    let error = store.export_commit(&[7; 32].into(), &target, "other").unwrap_err();
     assert_eq!(error.kind(), Kind::Missing, "{error}");
     assert!(!target.exists("other").unwrap());
     assert_eq!(verify_commit(&*target, FILE).unwrap(), file);
@@ -262,7 +262,7 @@ fn large_values_go_on_from_frame_to_frame() {
 }
 
 /// A store with one commit of its own.
-fn beside(disk: Arc<dyn Disk>, index: Index) -> Result<(Store, Hash)> {
+fn beside(disk: Arc<dyn Disk>, index: Index) -> Result<(Store, CommitHash)> {
     let mut store = Store::create(disk, options(index))?;
     let mut tree = store.empty_tree();
     tree.add(&["own"], &[1; 50])?;
@@ -274,7 +274,7 @@ fn beside(disk: Arc<dyn Disk>, index: Index) -> Result<(Store, Hash)> {
 fn expect_one_of(
     disk: Arc<dyn Disk>,
     index: Index,
-    own: Hash,
+    own: CommitHash,
     file: &CommitFile,
     what: &str,
 ) -> bool {
@@ -376,7 +376,8 @@ fn the_small_snapshot_is_written_as_it_was_and_read() {
     for number in 0..9 {
         tree.add(&["wide", &format!("{number}")], &[number]).unwrap();
     }
-    let commit = store.commit(&mut tree, &CommitInfo::new(&[[3; 32]], 7, "me", "hi")).unwrap();
+    let commit =
+        store.commit(&mut tree, &CommitInfo::new(&[[3; 32].into()], 7, "me", "hi")).unwrap();
     store.export_commit(&commit, &target, FILE).unwrap();
     let bytes = golden("context-snapshot/small.bin", &disk.bytes(FILE).unwrap());
     let source = exported(&bytes);

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use varvite::Result;
 use varvite::context::hash::commit as commit_hash;
 use varvite::context::{
-    ChildOrder, CommitInfo, Configuration, Durability, Hash, Index, Options, Order, Store, Tree,
+    ChildOrder, CommitHash, CommitInfo, Configuration, Durability, Index, Options, Order, Store,
+    Tree,
 };
 use varvite::disk::Disk;
 use varvite::error::Kind;
@@ -102,12 +103,12 @@ pub fn options(index: Index, durability: Durability) -> Options {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
     /// Each commit with its tree, the oldest first.
-    pub commits: Vec<(Hash, Node)>,
-    pub branches: BTreeMap<Vec<u8>, Hash>,
+    pub commits: Vec<(CommitHash, Node)>,
+    pub branches: BTreeMap<Vec<u8>, CommitHash>,
 }
 
 impl Told {
-    fn last(&self) -> Option<Hash> {
+    fn last(&self) -> Option<CommitHash> {
         self.commits.last().map(|(hash, _)| *hash)
     }
 
@@ -116,15 +117,15 @@ impl Told {
     }
 
     fn push(&mut self, configuration: Configuration, number: u64, node: Node) {
-        let parents: Vec<Hash> = self.last().into_iter().collect();
+        let parents: Vec<CommitHash> = self.last().into_iter().collect();
         let info = info(&parents, number);
         let tree = node.hash(configuration);
-        let hash = commit_hash(&tree, &parents, info.date, &info.author, &info.message);
+        let hash = commit_hash(&tree.into(), &parents, info.date, &info.author, &info.message);
         self.commits.push((hash, node));
     }
 }
 
-fn info(parents: &[Hash], number: u64) -> CommitInfo {
+fn info(parents: &[CommitHash], number: u64) -> CommitInfo {
     CommitInfo::new(parents, number as i64, "Tezos", format!("lvl {number}"))
 }
 
@@ -292,8 +293,8 @@ impl Tale {
             }
             TestAndSet(name) => {
                 let (old, last) = (self.told.branches[name.as_bytes()], self.told.last());
-                let other = Some(&[3; 32]);
-                assert!(!self.store().test_and_set_branch(name.as_bytes(), other, None)?);
+                let other = [3; 32].into();
+                assert!(!self.store().test_and_set_branch(name.as_bytes(), Some(&other), None)?);
                 let set =
                     self.store().test_and_set_branch(name.as_bytes(), Some(&old), last.as_ref())?;
                 assert!(set);
@@ -326,7 +327,7 @@ impl Tale {
     }
 
     fn commit(&mut self, number: u64) -> Result<()> {
-        let parents: Vec<Hash> = self.told.last().into_iter().collect();
+        let parents: Vec<CommitHash> = self.told.last().into_iter().collect();
         let mut tree = match parents.first() {
             Some(last) => self.store().checkout(last)?,
             None => self.store().empty_tree(),
@@ -362,7 +363,7 @@ impl Tale {
     fn commit_work(&mut self) -> Result<()> {
         let expected = self.after(CommitWork).last();
         let number = 100 + self.told.commits.len() as u64;
-        let parents: Vec<Hash> = self.told.last().into_iter().collect();
+        let parents: Vec<CommitHash> = self.told.last().into_iter().collect();
         let (mut tree, node) = self.work.take().expect("there was work");
         let outcome = self.store().commit(&mut tree, &info(&parents, number));
         self.work = Some((tree, node));
@@ -375,16 +376,16 @@ impl Tale {
         let (hash, node) = self.told.commits.last().expect("there was a commit").clone();
         let configuration = self.options.configuration;
         let always = self.options.index == Index::Always;
-        let log: Vec<Hash> = self.told.commits.iter().rev().map(|(hash, _)| *hash).collect();
+        let log: Vec<CommitHash> = self.told.commits.iter().rev().map(|(hash, _)| *hash).collect();
         let store = self.store();
         assert_eq!(store.last_commit()?, Some(hash));
         assert_eq!(store.log(usize::MAX)?, log);
-        assert!(store.exists(&hash)? && !store.exists(&[5; 32])?);
+        assert!(store.exists(&hash)? && !store.exists(&[5; 32].into())?);
         assert_eq!(store.commit_info(&hash)?.tree, node.hash(configuration));
         let mut tree = store.checkout(&hash)?;
         assert_eq!(tree.hash()?, node.hash(configuration));
         if always {
-            let root = store.find_object(&node.hash(configuration))?.expect("it is kept");
+            let root = store.find_object(&node.hash(configuration).into())?.expect("it is kept");
             assert!(root.equal(&tree)?);
         }
         assert_eq!(values(&tree)?, node.values());
@@ -493,7 +494,7 @@ pub fn which(store: &Store, allowed: &[&Told]) -> Result<Option<usize>> {
 pub fn go_on(store: &mut Store, told: &Told, number: u64) -> Result<Told> {
     let mut after = told.clone();
     let mut node = told.last_tree();
-    let parents: Vec<Hash> = told.last().into_iter().collect();
+    let parents: Vec<CommitHash> = told.last().into_iter().collect();
     let mut tree = match parents.first() {
         Some(last) => store.checkout(last)?,
         None => store.empty_tree(),

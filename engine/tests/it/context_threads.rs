@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use varvite::Kind;
-use varvite::context::{Durability, Hash, Index, Options, Store, Tree};
+use varvite::context::{CommitHash, Durability, Index, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 
@@ -143,7 +143,7 @@ fn threads_share_a_reader_and_the_trees_of_a_writer() {
     let shared = Store::open_read_only(Arc::clone(&disk), options.clone()).unwrap();
     // Trees of the writing handle, whose nodes and pages its commits use too.
     let half = COMMITS as usize / 2;
-    let trees: Mutex<Vec<(Tree, Hash)>> = Mutex::default();
+    let trees: Mutex<Vec<(Tree, CommitHash)>> = Mutex::default();
     thread::scope(|scope| {
         for seed in 0..3 {
             let (shared, told, done, trees) = (&shared, &told, &done, &trees);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use varvite::disk::Access;
 use varvite::disk::memory::MemoryDisk;
 use varvite::error::{Error, Kind};
-use varvite::format::hash::{combine, hash};
+use varvite::raw::format::hash::{combine, hash};
 use varvite::raw::{EntryKind, ReadOptions, Run, RunReader, Segment, SegmentMeta};
 use varvite::table::inspect;
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Disk, Mode};
-use varvite::format::checksum::page_crc;
-use varvite::format::codec::Decoder;
-use varvite::format::header::{self, FileKind, Header};
+use varvite::raw::format::checksum::page_crc;
+use varvite::raw::format::codec::Decoder;
+use varvite::raw::format::header::{self, FileKind, Header};
 use varvite::raw::{
     BlobSpan, Filter, Footer, Index, Nearest, PAGE_BYTES, Page, PageList, RangeFilter, ReadOptions,
     Run, RunReader, Segment, SegmentMeta, read_blob_meta, seal,

@@ -6,9 +6,9 @@ use varvite::Kind;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
-use varvite::file::append::{self, AppendFile, HEAD, Position};
-use varvite::file::replace::{Replacement, remove_leftovers, replace, unfinished};
-use varvite::format::header::{FileKind, Header, LENGTH};
+use varvite::raw::file::append::{self, AppendFile, HEAD, Position};
+use varvite::raw::file::replace::{Replacement, remove_leftovers, replace, unfinished};
+use varvite::raw::format::header::{FileKind, Header, LENGTH};
 
 const KIND: FileKind = FileKind::Session;
 

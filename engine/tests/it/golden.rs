@@ -11,9 +11,9 @@ use varvite::context::{Options, Store};
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Disk};
 use varvite::error::Kind;
-use varvite::file::append::{AppendFile, Position};
-use varvite::format::hash::hash;
-use varvite::format::header::{FileKind, Header};
+use varvite::raw::file::append::{AppendFile, Position};
+use varvite::raw::format::hash::hash;
+use varvite::raw::format::header::{FileKind, Header};
 use varvite::raw::{
     EntryKind, EntryRef, Filter, FilterBuilder, Index, IndexBuilder, Manifest, Nearest, PAGE_BYTES,
     Page, PageBuilder, PagePacker, RangeFilter, RangeFilterBuilder, ReadOptions, Run, RunReader,
@@ -77,7 +77,7 @@ fn segment_header() -> Header {
 
 /// Every seed for mutations: a decoder's name and good bytes for it.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    let mut meta = varvite::format::codec::Encoder::new();
+    let mut meta = varvite::raw::format::codec::Encoder::new();
     let segment = small_segment();
     let disk = MemoryDisk::seeded(1);
     disk.replace("s", segment.clone()).unwrap();
@@ -479,7 +479,7 @@ impl Blobs {
 /// A segment with a blob file, as a manifest describes it.
 fn blob_segment_meta() -> Vec<u8> {
     let manifest = Manifest::decode("s", &blobs().file(".snapshot")).unwrap();
-    let mut meta = varvite::format::codec::Encoder::new();
+    let mut meta = varvite::raw::format::codec::Encoder::new();
     manifest.segments().next().unwrap().encode(&mut meta);
     meta.finish()
 }

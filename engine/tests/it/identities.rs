@@ -7,7 +7,7 @@ use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 
-use varvite::context::{self, CommitInfo, Hash, Store};
+use varvite::context::{self, CommitHash, CommitInfo, Store};
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
@@ -176,7 +176,7 @@ fn each_file_of_another_session_is_refused_by_name() {
     }
 }
 
-fn commits(disk: Arc<dyn Disk>) -> Vec<Hash> {
+fn commits(disk: Arc<dyn Disk>) -> Vec<CommitHash> {
     let options = context::Options { chunk_bytes: 2000, ..context::Options::default() };
     let mut store = Store::create(disk, options).unwrap();
     let mut tree = store.empty_tree();

@@ -241,7 +241,7 @@ fn a_commit_whose_hash_the_index_lost_is_found_and_the_damage_told() {
     for (number, commit) in commits.iter().enumerate() {
         // An entry is 45 bytes behind a header of 32, its hash first.
         let place = 32 + 45 * number;
-        assert_eq!(&index[place..place + 32], commit);
+        assert_eq!(&index[place..place + 32], commit.as_bytes());
         for bit in 0..32 * 8 {
             let mut damaged = index.clone();
             damaged[place + bit / 8] ^= 1 << (bit % 8);
@@ -252,7 +252,7 @@ fn a_commit_whose_hash_the_index_lost_is_found_and_the_damage_told() {
             let what = format!("commit {number}, bit {bit}");
             assert!(store.exists(commit).unwrap(), "{what}");
             assert_eq!(store.commit_info(commit).unwrap().hash, *commit, "{what}");
-            for error in [store.exists(&wrong).unwrap_err(), store.log(9).unwrap_err()] {
+            for error in [store.exists(&wrong.into()).unwrap_err(), store.log(9).unwrap_err()] {
                 assert_eq!(error.kind(), Kind::Corrupt, "{what}: {error}");
                 names(&error, &what);
             }

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::file::append::{AppendFile, Position, scan};
-use varvite::format::checksum::stored;
-use varvite::format::codec::{Decoder, Encoder};
-use varvite::format::header::FileKind;
+use varvite::raw::file::append::{AppendFile, Position, scan};
+use varvite::raw::format::checksum::stored;
+use varvite::raw::format::codec::{Decoder, Encoder};
+use varvite::raw::format::header::FileKind;
 use varvite::raw::{Checkpoint, LogRecord, encode_begin, encode_delete_range, encode_update};
 use varvite::{Batch, Error, Log, MergeOperator, OpenTable, Session, SessionOptions, TableOptions};
 
@@ -174,11 +174,11 @@ pub fn log_file(bytes: &[u8]) {
     let disk = if bytes.first() == Some(&4) { streamed_store() } else { store() };
     let name = last_log(&disk);
     let old = disk.bytes(&name).expect("the last log file");
-    let header = varvite::format::header::Header::decode(&name, &old[..32]).expect("a header");
+    let header = varvite::raw::format::header::Header::decode(&name, &old[..32]).expect("a header");
     let mut first = Vec::new();
     let made = MemoryDisk::seeded(1);
     made.replace("old", old).expect("memory takes it");
-    let reader = varvite::file::append::open_reader(&*made, "old", FileKind::Log);
+    let reader = varvite::raw::file::append::open_reader(&*made, "old", FileKind::Log);
     let (reader, _) = reader.expect("it is sound");
     scan(&*reader, header.identity, Position::start(), |at, payload| {
         if at.sequence == 0 {
@@ -369,7 +369,7 @@ pub mod tests {
     /// The last record of the store with values in pieces.
     fn streamed_record() -> Vec<u8> {
         let disk = streamed_store();
-        let reader = varvite::file::append::open_reader(&*disk, FIRST, FileKind::Log);
+        let reader = varvite::raw::file::append::open_reader(&*disk, FIRST, FileKind::Log);
         let (reader, header) = reader.unwrap();
         let mut last = Vec::new();
         let each = |_, payload: &[u8]| {

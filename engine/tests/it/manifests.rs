@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::format::header::{FileKind, Header};
+use varvite::raw::format::header::{FileKind, Header};
 use varvite::raw::{
     Counts, Footer, LevelRecord, Manifest, MergeRecord, RunRecord, SegmentMeta, TableRecord,
     UnionRecord, decode_session, encode_session,
@@ -238,7 +238,7 @@ fn unions_that_cannot_be_are_refused() {
         let mut bytes = record.clone();
         bytes[at + place] = byte;
         let end = bytes.len() - 4;
-        let checksum = varvite::format::checksum::stored(&bytes[..end]);
+        let checksum = varvite::raw::format::checksum::stored(&bytes[..end]);
         bytes[end..].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(Manifest::decode("m", &bytes).unwrap_err().kind(), Kind::Corrupt, "{place}");
     }

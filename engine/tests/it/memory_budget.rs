@@ -61,7 +61,7 @@ fn a_merge_under_way_is_charged_for_its_output() {
 
 #[test]
 fn pages_give_way_to_everything_else_and_nothing_stays_charged() {
-    let options = SessionOptions::within_memory(BUDGET);
+    let options = SessionOptions::default().within_memory(BUDGET);
     let cache = Arc::clone(options.cache.as_ref().unwrap());
     let disk = MemoryDisk::seeded(1);
     let session = Session::create(Arc::<MemoryDisk>::clone(&disk), options.clone()).unwrap();
@@ -120,7 +120,7 @@ fn pages_give_way_to_everything_else_and_nothing_stays_charged() {
 #[test]
 fn a_load_that_sorts_is_charged_and_lets_go() {
     const SORTED_IN: u64 = 2 << 20;
-    let options = SessionOptions::within_memory(BUDGET);
+    let options = SessionOptions::default().within_memory(BUDGET);
     let cache = Arc::clone(options.cache.as_ref().unwrap());
     let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
     let order = LoadOrder::Any { memory_bytes: SORTED_IN };
@@ -142,7 +142,7 @@ fn a_load_that_sorts_is_charged_and_lets_go() {
 
 #[test]
 fn a_value_in_pieces_is_charged_while_it_is_written() {
-    let options = SessionOptions::within_memory(BUDGET);
+    let options = SessionOptions::default().within_memory(BUDGET);
     let cache = Arc::clone(options.cache.as_ref().unwrap());
     let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
     let before = charged(&cache);

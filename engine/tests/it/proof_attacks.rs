@@ -43,12 +43,12 @@ fn part_hash(part: &Part) -> Kinded {
     let directory = Kinded::directory;
     let value = |hash| Kinded { kind: varvite::context::Kind::Value, hash };
     match part {
-        Part::Value(bytes) => value(hash::value(bytes)),
+        Part::Value(bytes) => value(hash::value(bytes).into()),
         Part::BlindedValue(hash) => value(*hash),
-        Part::Node(entries) => directory(flat(&kinded(entries))),
+        Part::Node(entries) => directory(flat(&kinded(entries)).into()),
         Part::BlindedNode(hash) => directory(*hash),
-        Part::Inode(inode) => directory(inode_hash(inode, 0)),
-        Part::Extender(extender) => directory(extender_hash(extender, 0)),
+        Part::Inode(inode) => directory(inode_hash(inode, 0).into()),
+        Part::Extender(extender) => directory(extender_hash(extender, 0).into()),
     }
 }
 
@@ -111,7 +111,7 @@ fn assert_refused(configuration: Configuration, proof: &Proof, why: &str) {
 #[track_caller]
 fn assert_over_limit(configuration: Configuration, part: Part, why: &str) {
     assert_refused(configuration, &forged(configuration, part.clone()), why);
-    let zeros = Kinded::directory([0; 32]);
+    let zeros = Kinded::directory([0; 32].into());
     assert_refused(configuration, &made(configuration, zeros, State::Tree(part)), why);
 }
 
@@ -174,7 +174,7 @@ fn pieces_that_are_too_large_are_refused() {
     assert_over_limit(BINARY, Part::Node(numbered(3)), "3 entries");
     // The same as the only element of a stream: the attack that Irmin 2.10.1 let through.
     let entries: Vec<_> = kinded(&numbered(257));
-    let root = Kinded::directory(flat(&entries));
+    let root = Kinded::directory(flat(&entries).into());
     let stream = State::Stream(vec![Element::Node(entries)]);
     assert_refused(tezos, &made(tezos, root, stream), "257 entries");
     let many = Piece::Values(self::entries(&[1], 3));
@@ -184,7 +184,7 @@ fn pieces_that_are_too_large_are_refused() {
 
 #[test]
 fn pieces_that_are_too_small_are_refused() {
-    let zeros = Kinded::directory([0; 32]);
+    let zeros = Kinded::directory([0; 32].into());
     let nothing = State::Tree(Part::Node(Vec::new()));
     assert_refused(BINARY, &made(BINARY, zeros, nothing), "0 entries");
     assert_over_limit(BINARY, Part::Inode(inode(1024, Vec::new())), "buckets");
@@ -354,7 +354,7 @@ fn other_roots_contents_and_results_are_refused() {
         let error = proof.verify(BINARY, root, change).unwrap_err();
         assert!(error.kind() == Kind::Corrupt && error.detail().contains(why), "{error}");
     };
-    let other = Kinded::directory([9; 32]);
+    let other = Kinded::directory([9; 32].into());
     refused(&proof, other, "it is of the tree");
     refused(&Proof { before: other, ..proof.clone() }, other, "the one before");
     refused(&Proof { after: other, ..proof.clone() }, proof.before, "becomes");
@@ -388,7 +388,7 @@ fn an_empty_value_is_no_empty_directory() {
     let at = entries.iter().position(|(name, _)| name == b"empty").unwrap();
     assert_eq!(entries[at].1, Part::Value(Vec::new()));
     assert_eq!(hash::value(b""), hash::EMPTY);
-    for part in [Part::BlindedNode(hash::EMPTY), Part::Node(Vec::new())] {
+    for part in [Part::BlindedNode(hash::EMPTY.into()), Part::Node(Vec::new())] {
         let mut entries = entries.clone();
         entries[at].1 = part;
         let state = State::Tree(Part::Node(entries));
@@ -400,7 +400,7 @@ fn an_empty_value_is_no_empty_directory() {
     let as_value = Kinded { kind: varvite::context::Kind::Value, ..proof.before };
     assert_eq!(proof.verify(BINARY, as_value, |_| Ok(())).unwrap_err().kind(), Kind::Corrupt);
     // What is empty and nothing else.
-    let nothing = Kinded::directory(hash::EMPTY);
+    let nothing = Kinded::directory(hash::EMPTY.into());
     let proof = made(BINARY, nothing, State::Tree(Part::Value(Vec::new())));
     assert_eq!(proof.check(BINARY).unwrap_err().kind(), Kind::Corrupt);
 }

@@ -316,7 +316,7 @@ pub mod tests {
         let mut out = Vec::new();
         varvite::context::hash::put_branch_head(&mut out, 0, u64::from(length), 1);
         varvite::context::hash::put_branch_pointer(&mut out, 1, &[7; 32]);
-        let root = varvite::proof::Kinded::directory(varvite::context::hash::hash(&out));
+        let root = varvite::proof::Kinded::directory(varvite::context::hash::hash(&out).into());
         let inode = varvite::proof::Inode {
             length: i64::from(length),
             children: vec![(1, varvite::proof::Piece::Blinded([7; 32]))],

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use varvite::context::{self, CommitInfo, Hash, Store};
+use varvite::context::{self, CommitHash, CommitInfo, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::table::check::check;
@@ -286,7 +286,7 @@ fn an_empty_log_file_stays_for_the_checkpoint_that_names_it() {
 }
 
 /// What is found of a context store: its commits and branches.
-type Told = (Vec<Hash>, Vec<(Vec<u8>, Hash)>);
+type Told = (Vec<CommitHash>, Vec<(Vec<u8>, CommitHash)>);
 
 fn told(disk: Arc<dyn Disk>) -> varvite::Result<Option<Told>> {
     let store = Store::open(disk, context::Options::default())?;

@@ -307,7 +307,7 @@ fn pages_in_the_cache_are_not_read_by_seeks_and_short_ranges() {
     drop(table);
     session.close().unwrap();
     // A cache that begins empty.
-    let session = Session::open(disk, SessionOptions::within_memory(64 << 20)).unwrap();
+    let session = Session::open(disk, SessionOptions::default().within_memory(64 << 20)).unwrap();
     let mut snapshot = session.open_snapshot("s", &OpenSnapshot::default()).unwrap();
     let table = snapshot.take("t").unwrap();
     let short = || {

@@ -8,7 +8,7 @@ use crate::listed::Listed;
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
-use varvite::format::header::Header;
+use varvite::raw::format::header::Header;
 use varvite::raw::{Footer, PAGE_BYTES};
 use varvite::table::check::{Finding, check};
 use varvite::table::repair::{RepairOptions, Repaired, repair};

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
-use varvite::format::checksum::page_crc;
-use varvite::format::header::Header;
+use varvite::raw::format::checksum::page_crc;
+use varvite::raw::format::header::Header;
 use varvite::raw::{Footer, PAGE_BYTES};
 use varvite::{
     Batch, Cursor, Kind, Lookups, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table,

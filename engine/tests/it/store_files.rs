@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::file::append::{AppendFile, Position, open_reader, scan};
-use varvite::format::checksum::stored;
-use varvite::format::header::FileKind;
+use varvite::raw::file::append::{AppendFile, Position, open_reader, scan};
+use varvite::raw::format::checksum::stored;
+use varvite::raw::format::header::FileKind;
 use varvite::{Session, Verify};
 
 use crate::story::{Act, Story, opening, options};

@@ -1,11 +1,11 @@
 //! What may go from thread to thread, and what threads may share: a bound that is lost does not compile.
 
-use varvite::context::{Hash, Store, Tree};
+use varvite::context::{CommitHash, Options, Reader, Store, Tree, TreeHash};
 use varvite::disk::{memory::MemoryDisk, os::OsDisk, sim::SimDisk};
-use varvite::proof::Proof;
+use varvite::proof::{Proof, Recording};
 use varvite::{
-    Batch, Cursor, Error, Follower, Keys, Range, Session, Snapshot, Table, Tables, Transaction,
-    Value, ValueWriter, Values, View, Views,
+    Batch, Cursor, Error, Follower, Keys, Loader, MergeOperator, Range, Session, SessionOptions,
+    Snapshot, Table, TableOptions, Tables, Transaction, Value, ValueWriter, Values, View, Views,
 };
 
 fn moves<T: Send + 'static>() {}
@@ -20,7 +20,13 @@ fn handles_go_where_hosts_need_them() {
     is_handed_out::<Tree>();
     is_handed_out::<Batch>();
     is_handed_out::<Value>();
-    is_handed_out::<Hash>();
+    is_handed_out::<CommitHash>();
+    is_handed_out::<TreeHash>();
+    is_handed_out::<Reader>();
+    is_handed_out::<SessionOptions>();
+    is_handed_out::<TableOptions>();
+    is_handed_out::<Options>();
+    is_handed_out::<MergeOperator>();
     is_shared::<Session>();
     is_shared::<Table>();
     is_shared::<Store>();
@@ -37,4 +43,6 @@ fn handles_go_where_hosts_need_them() {
     moves::<Cursor>();
     moves::<Transaction>();
     moves::<ValueWriter>();
+    moves::<Loader>();
+    moves::<Recording>();
 }

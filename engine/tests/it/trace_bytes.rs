@@ -30,7 +30,8 @@ pub fn recorded() -> Vec<u8> {
     let mut made = Tree::empty(Configuration::TEZOS);
     made.add(&["x"], b"y").unwrap();
     tree.add_tree(&["copy"], &made).unwrap();
-    let commit = store.commit(&mut tree, &CommitInfo::new(&[[3; 32]], -1, "me", "hi")).unwrap();
+    let commit =
+        store.commit(&mut tree, &CommitInfo::new(&[[3; 32].into()], -1, "me", "hi")).unwrap();
     assert!(store.exists(&commit).unwrap());
     drop(tree);
     let options = SessionOptions { recorder: Some(recorder.clone()), ..SessionOptions::default() };

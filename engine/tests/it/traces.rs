@@ -91,7 +91,7 @@ fn calls_of_a_context_have_their_arguments_and_answers() {
             Answer::Digest(Some(Digest::of_all([Some(&b"a"[..])]))),
         ),
         (Action::Find, &[handle(2), path(&["data", "x"])], Answer::Digest(None)),
-        (Action::Hash, &[handle(2)], Answer::Hash(hash)),
+        (Action::Hash, &[handle(2)], Answer::Hash(*hash)),
     ];
     for (call, expected) in calls.iter().zip(expected) {
         assert_eq!(told(call), expected);
@@ -130,7 +130,7 @@ fn trees_from_elsewhere_are_told() {
     assert_eq!(values, [(b"a/b".to_vec(), 20), (b"a/c".to_vec(), 1)]);
     assert_eq!(calls[0].arguments[0], calls[1].arguments[0]);
     assert_eq!(calls[1].arguments[0], calls[2].arguments[0]);
-    assert_eq!(calls[1].answer, Answer::Hash(commit));
+    assert_eq!(calls[1].answer, Answer::Hash(*commit));
 }
 
 #[test]

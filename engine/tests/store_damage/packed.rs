@@ -2,7 +2,7 @@
 
 use varvite::disk::Access;
 use varvite::disk::memory::MemoryDisk;
-use varvite::format::checksum::page_crc;
+use varvite::raw::format::checksum::page_crc;
 use varvite::raw::{
     EntryKind, EntryRef, Footer, PAGE_BYTES, Segment, SegmentBuilder, SegmentOptions, page_offset,
     seal,

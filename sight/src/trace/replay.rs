@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use varvite::context::{CommitInfo, Store, Tree, hash};
+use varvite::context::{CommitHash, CommitInfo, Store, Tree, hash};
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate};
 use varvite::{Batch, Error, Kind, Result, Session, Table, TableOptions, View};
 
@@ -255,18 +255,18 @@ impl Replay {
                 self.new_tree(call, Some(tree))
             }
             (Action::Checkout, [Argument::Hash(commit)]) => {
-                if self.reads_only && !store.exists(commit)? {
+                if self.reads_only && !store.exists(&CommitHash::new(*commit))? {
                     return Ok(None);
                 }
-                let tree = self.timed(action, |_| store.checkout(commit))?;
+                let tree = self.timed(action, |_| store.checkout(&CommitHash::new(*commit)))?;
                 self.new_tree(call, Some(tree))
             }
             (Action::Exists, [Argument::Hash(commit)]) => {
-                Answer::Flag(self.timed(action, |_| store.exists(commit))?)
+                Answer::Flag(self.timed(action, |_| store.exists(&CommitHash::new(*commit)))?)
             }
             (Action::CommitInfo, [Argument::Hash(commit)]) => {
-                let info = self.timed(action, |_| store.commit_info(commit))?;
-                Answer::Digest(Some(Digest::of(&info.tree)))
+                let info = self.timed(action, |_| store.commit_info(&CommitHash::new(*commit)))?;
+                Answer::Digest(Some(Digest::of(info.tree.as_ref())))
             }
             _ if self.reads_only => return Ok(None),
             (Action::Log, [Argument::Number(limit)]) => {
@@ -275,7 +275,7 @@ impl Replay {
                 Answer::Digest(Some(digest))
             }
             (Action::SetBranch, [Argument::Bytes(name), Argument::Hash(commit)]) => {
-                self.timed(action, |_| store.set_branch(name, commit))?;
+                self.timed(action, |_| store.set_branch(name, &CommitHash::new(*commit)))?;
                 Answer::Nothing
             }
             (Action::RemoveBranch, [Argument::Bytes(name)]) => {
@@ -361,7 +361,7 @@ impl Replay {
                 self.timed(action, |_| tree.remove(path))?;
                 Answer::Nothing
             }
-            (Action::Hash, []) => Answer::Hash(self.timed(action, |_| tree.hash())?),
+            (Action::Hash, []) => Answer::Hash(*self.timed(action, |_| tree.hash())?),
             (
                 Action::Commit,
                 [
@@ -379,7 +379,7 @@ impl Replay {
                     let store = replay.store.as_mut().expect("it was looked for");
                     if reads_only { store.hash(tree, &info) } else { store.commit(tree, &info) }
                 })?;
-                Answer::Hash(hash)
+                Answer::Hash(*hash)
             }
             _ => return Err(odd()),
         };

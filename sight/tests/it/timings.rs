@@ -101,7 +101,8 @@ fn prefixes_and_blocks_are_bounded_and_nothing_is_lost() {
         add(&*timings, &[b"top", number.to_string().as_bytes(), b"x", b"y"], 1_000 * (number + 1));
         timings.end_block(&format!("{number}"));
     }
-    let cost = Cost { node_hits: 2, page_hits: 1, page_misses: 4, ..Cost::default() };
+    let mut cost = Cost::default();
+    (cost.node_hits, cost.page_hits, cost.page_misses) = (2, 1, 4);
     timings.record(Operation::Find, &[b"top"], 5, &cost);
     // Too long to be told apart, and not of text.
     add(&*timings, &[&[7; 300], b"x"], 1);

@@ -8,6 +8,7 @@ use crate::args::{Out, bytes, one, optional};
 use crate::handle::get;
 use crate::status::{Outcome, call, varvite_error};
 use crate::types::{varvite_bytes, varvite_hash, varvite_store};
+use varvite::context::CommitHash;
 
 fn branch_name<'a>(given: *const varvite_bytes) -> Outcome<&'a [u8]> {
     bytes(*one(given, "name of the branch")?, "name of the branch")
@@ -61,7 +62,7 @@ pub unsafe extern "C" fn varvite_store_set_branch(
     call(error, || {
         let commit = one(commit, "commit")?;
         let held = get(store)?;
-        Ok(held.write()?.set_branch(branch_name(name)?, &commit.bytes)?)
+        Ok(held.write()?.set_branch(branch_name(name)?, &commit.bytes.into())?)
     })
 }
 
@@ -78,10 +79,15 @@ pub unsafe extern "C" fn varvite_store_test_and_set_branch(
 ) -> c_int {
     call(error, || {
         let place = Out::new(is_set, "answer")?;
-        let expected = optional(expected, "expected commit")?.map(|it| &it.bytes);
-        let new = optional(new_commit, "new commit")?.map(|it| &it.bytes);
+        let expected: Option<CommitHash> =
+            optional(expected, "expected commit")?.map(|it| it.bytes.into());
+        let new: Option<CommitHash> = optional(new_commit, "new commit")?.map(|it| it.bytes.into());
         let held = get(store)?;
-        let is_set = held.write()?.test_and_set_branch(branch_name(name)?, expected, new)?;
+        let is_set = held.write()?.test_and_set_branch(
+            branch_name(name)?,
+            expected.as_ref(),
+            new.as_ref(),
+        )?;
         place.set(c_int::from(is_set));
         Ok(())
     })

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use varvite::context::{CollectPhase, Keep};
+use varvite::context::{CollectPhase, CommitHash, Keep};
 
 use super::store::tell;
 use crate::arena::{answer, varvite_arena};
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn varvite_store_collect(
     call(error, || {
         let target = one(target, "target")?;
         let held = get(store)?;
-        Ok(held.write()?.collect(&target.bytes)?)
+        Ok(held.write()?.collect(&target.bytes.into())?)
     })
 }
 
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn varvite_store_collect_status(
             },
             is_paused: c_int::from(from.is_paused),
             has_target: c_int::from(from.target.is_some()),
-            target: tell(from.target.unwrap_or_default()),
+            target: tell(from.target.map_or([0; 32], CommitHash::to_bytes)),
             chunks_left: from.chunks_left,
             left_bytes: from.left_bytes,
             reclaimed_bytes: from.reclaimed_bytes,
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn varvite_store_pin(
     call(error, || {
         let commit = one(commit, "commit")?;
         let held = get(store)?;
-        Ok(held.write()?.pin(&commit.bytes)?)
+        Ok(held.write()?.pin(&commit.bytes.into())?)
     })
 }
 
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn varvite_store_unpin(
         let place = Out::new(was_pinned, "answer")?;
         let commit = one(commit, "commit")?;
         let held = get(store)?;
-        place.set(c_int::from(held.write()?.unpin(&commit.bytes)?));
+        place.set(c_int::from(held.write()?.unpin(&commit.bytes.into())?));
         Ok(())
     })
 }

@@ -169,8 +169,8 @@ pub unsafe extern "C" fn varvite_irmin_migrate(
         let place = wanted(migrated, "result")?;
         let (source, options) = (disk(source)?, irmin_options(options)?);
         let choice = Choice {
-            commits: array(commits, count, "commits")?.iter().map(|it| it.bytes).collect(),
-            since: optional(since, "since")?.map(|it| it.bytes),
+            commits: array(commits, count, "commits")?.iter().map(|it| it.bytes.into()).collect(),
+            since: optional(since, "since")?.map(|it| it.bytes.into()),
         };
         let held = get(target)?;
         let mut target = held.write()?;

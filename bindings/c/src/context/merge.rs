@@ -151,10 +151,12 @@ pub unsafe extern "C" fn varvite_store_merge_commits(
         let limits = self::limits(limits)?;
         let held = get(store)?;
         let answers = Answers::default();
-        let outcome =
-            held.read()?.merge_commits(&ours.bytes, &theirs.bytes, limits, |path, sides| {
-                ask((resolve, user), &answers, path, sides)
-            });
+        let outcome = held.read()?.merge_commits(
+            &ours.bytes.into(),
+            &theirs.bytes.into(),
+            limits,
+            |path, sides| ask((resolve, user), &answers, path, sides),
+        );
         let (code, found) = match answers.outcome(outcome)? {
             Merge::Unchanged => (VARVITE_MERGE_UNCHANGED, None),
             Merge::FastForward => (VARVITE_MERGE_FAST_FORWARD, None),
@@ -201,15 +203,18 @@ pub unsafe extern "C" fn varvite_store_merge_branch(
         let limits = self::limits(limits)?;
         let held = get(store)?;
         let answers = Answers::default();
-        let outcome =
-            held.write()?.merge_branch(branch, &theirs.bytes, &info, limits, |path, sides| {
-                ask((resolve, user), &answers, path, sides)
-            });
+        let outcome = held.write()?.merge_branch(
+            branch,
+            &theirs.bytes.into(),
+            &info,
+            limits,
+            |path, sides| ask((resolve, user), &answers, path, sides),
+        );
         // The branch may have moved: nothing that can fail comes from here on.
         let (code, hash, found) = match answers.outcome(outcome)? {
             Merge::Unchanged => (VARVITE_MERGE_UNCHANGED, [0; 32], None),
             Merge::FastForward => (VARVITE_MERGE_FAST_FORWARD, [0; 32], None),
-            Merge::Merged(commit) => (VARVITE_MERGE_MERGED, commit, None),
+            Merge::Merged(commit) => (VARVITE_MERGE_MERGED, commit.to_bytes(), None),
             Merge::Conflicts(merged) => (VARVITE_MERGE_CONFLICTS, [0; 32], Some(merged)),
         };
         match found {

@@ -92,7 +92,7 @@ fn run(
 fn kinded(given: *const varvite_kinded) -> Outcome<Kinded> {
     let given = one(given, "root")?;
     let kind = choose(given.kind, &[Kind::Value, Kind::Directory], "the kind of the root")?;
-    Ok(Kinded { kind, hash: given.hash.bytes })
+    Ok(Kinded { kind, hash: given.hash.bytes.into() })
 }
 
 fn tell_kinded(from: Kinded) -> varvite_kinded {

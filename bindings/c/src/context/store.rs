@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use varvite::context::{Commit, CommitInfo, Hash, Limits, Options, Store};
+use varvite::context::{Commit, CommitHash, CommitInfo, Limits, Options, Store};
 use varvite::disk::Disk;
 
 use super::options::{
@@ -93,18 +93,21 @@ pub struct varvite_checked {
 pub(crate) fn commit_info(given: *const varvite_commit_info) -> Outcome<CommitInfo> {
     let given = one(given, "commit information")?;
     let parents = array(given.parents, given.parent_count, "parents")?;
-    let parents: Vec<Hash> = parents.iter().map(|it| it.bytes).collect();
+    let parents: Vec<CommitHash> = parents.iter().map(|it| it.bytes.into()).collect();
     let author = bytes(given.author, "author")?;
     Ok(CommitInfo::new(&parents, given.date, author, bytes(given.message, "message")?))
 }
 
-pub(crate) fn tell(hash: Hash) -> varvite_hash {
-    varvite_hash { bytes: hash }
+pub(crate) fn tell(hash: impl Into<[u8; 32]>) -> varvite_hash {
+    varvite_hash { bytes: hash.into() }
 }
 
 /// Sets an optional hash: whether there is one, and which.
-pub(crate) fn tell_optional(hash: Option<Hash>, (to, is_there): (&Out<varvite_hash>, &Out<c_int>)) {
-    to.set(tell(hash.unwrap_or_default()));
+pub(crate) fn tell_optional(
+    hash: Option<CommitHash>,
+    (to, is_there): (&Out<varvite_hash>, &Out<c_int>),
+) {
+    to.set(tell(hash.map_or([0; 32], CommitHash::to_bytes)));
     is_there.set(c_int::from(hash.is_some()));
 }
 
@@ -251,7 +254,7 @@ pub unsafe extern "C" fn varvite_store_checkout(
         let place = Out::new(tree, "tree")?;
         let commit = one(commit, "commit")?;
         let held = get(store)?;
-        let tree = held.read()?.checkout(&commit.bytes)?;
+        let tree = held.read()?.checkout(&commit.bytes.into())?;
         place.set(put(tree)?);
         Ok(())
     })
@@ -308,7 +311,7 @@ pub unsafe extern "C" fn varvite_store_exists(
         let place = Out::new(exists, "answer")?;
         let commit = one(commit, "commit")?;
         let held = get(store)?;
-        place.set(c_int::from(held.read()?.exists(&commit.bytes)?));
+        place.set(c_int::from(held.read()?.exists(&commit.bytes.into())?));
         Ok(())
     })
 }
@@ -327,7 +330,7 @@ pub unsafe extern "C" fn varvite_store_commit_info(
         let commit = one(commit, "commit")?;
         let held = get(store)?;
         let Commit { hash, tree, parents, date, author, message, sequence, .. } =
-            held.read()?.commit_info(&commit.bytes)?;
+            held.read()?.commit_info(&commit.bytes.into())?;
         texts.fill(|arena| {
             arena.give(author);
             arena.give(message);
@@ -388,7 +391,8 @@ pub unsafe extern "C" fn varvite_store_history(
     error: *mut varvite_error,
 ) -> c_int {
     answer(error, commits, |commits| {
-        let heads: Vec<Hash> = array(heads, count, "heads")?.iter().map(|it| it.bytes).collect();
+        let heads: Vec<CommitHash> =
+            array(heads, count, "heads")?.iter().map(|it| it.bytes.into()).collect();
         let held = get(store)?;
         let store = held.read()?;
         commits.fill(|arena| {
@@ -430,7 +434,8 @@ pub unsafe extern "C" fn varvite_store_lowest_common_ancestors(
         let held = get(store)?;
         let store = held.read()?;
         commits.fill(|arena| {
-            let found = store.lowest_common_ancestors(&ours.bytes, &theirs.bytes, limits)?;
+            let found =
+                store.lowest_common_ancestors(&ours.bytes.into(), &theirs.bytes.into(), limits)?;
             for commit in &found {
                 arena.give(commit.to_vec());
             }
@@ -451,7 +456,7 @@ pub unsafe extern "C" fn varvite_store_find_object(
         let place = Out::new(tree, "tree")?;
         let hash = one(hash, "hash")?;
         let held = get(store)?;
-        let found = held.read()?.find_object(&hash.bytes)?;
+        let found = held.read()?.find_object(&hash.bytes.into())?;
         place.set(found.map_or(Ok(std::ptr::null_mut()), put)?);
         Ok(())
     })

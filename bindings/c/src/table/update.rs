@@ -366,8 +366,8 @@ pub unsafe extern "C" fn varvite_table_remaining_union_debt(
     })
 }
 
-/// Merges at least `credits` bytes of entries of the union that the table is; `left` is what remains of the
-/// credits, more than 0 only when the union is complete.
+/// Merges at least `credits` bytes of entries of the union that the table is; `left` is how much is left to do, 0
+/// when the union is complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_table_supply_union_credits(
     table: *mut varvite_table,

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use varvite::context::hash::to_hex;
-use varvite::context::{CommitInfo, Configuration, Options, Store, Tree};
+use varvite::context::{CommitHash, CommitInfo, Configuration, Options, Store, Tree};
 use varvite::disk::os::OsDisk;
 use varvite::proof::{Encoding, record};
 use varvite::{
@@ -362,27 +362,28 @@ impl ContextLines {
         self.line(&format!(r#""do":"list","tree":"{name}","path":{above},"found":{listed}"#));
     }
 
-    fn commit(&mut self, store: &mut Store, name: &str, parents: &[[u8; 32]]) -> [u8; 32] {
+    fn commit(&mut self, store: &mut Store, name: &str, parents: &[CommitHash]) -> CommitHash {
         let (tree, model) = self.trees.get_mut(name).unwrap();
         let root = model.hash(Configuration::TEZOS);
         assert_eq!(tree.hash().unwrap(), root);
         let date = 1_600_000_000 + parents.len() as i64;
         let hash = store.commit(tree, &CommitInfo::new(parents, date, "baker", "level")).unwrap();
-        let expected = varvite::context::hash::commit(&root, parents, date, b"baker", b"level");
+        let expected =
+            varvite::context::hash::commit(&root.into(), parents, date, b"baker", b"level");
         assert_eq!(hash, expected);
         self.line(&format!(r#""do":"hash","tree":"{name}","hash":{}"#, quoted(&root)));
-        let parents = array(parents.iter().map(|it| quoted(it)));
+        let parents = array(parents.iter().map(|it| quoted(it.as_ref())));
         let (author, message) = (quoted(b"baker"), quoted(b"level"));
         self.line(&format!(
             r#""do":"commit","tree":"{name}","parents":{parents},"date":{date},"author":{author},"message":{message},"hash":{}"#,
-            quoted(&hash)
+            quoted(hash.as_ref())
         ));
         hash
     }
 
-    fn checkout(&mut self, store: &Store, name: &str, commit: [u8; 32], model: Node) {
+    fn checkout(&mut self, store: &Store, name: &str, commit: CommitHash, model: Node) {
         self.trees.insert(name.to_owned(), (store.checkout(&commit).unwrap(), model));
-        let commit = quoted(&commit);
+        let commit = quoted(commit.as_ref());
         self.line(&format!(r#""do":"checkout","tree":"{name}","commit":{commit}"#));
     }
 
@@ -437,7 +438,7 @@ fn the_context_file_of_the_conformance_set_is_what_the_model_says() {
     });
     for (name, commit) in [("main", merged), ("side", third)] {
         store.set_branch(name.as_bytes(), &commit).unwrap();
-        let (name, commit) = (quoted(name.as_bytes()), quoted(&commit));
+        let (name, commit) = (quoted(name.as_bytes()), quoted(commit.as_ref()));
         set.line(&format!(r#""do":"set_branch","branch":{name},"commit":{commit}"#));
     }
     let encodings = [(Encoding::V1, "v1"), (Encoding::V2, "v2"), (Encoding::Json, "json")];

@@ -533,7 +533,8 @@ impl Contexts {
         }
         ok!(varvite_store_commit(self.store, tree, &raw const info, &raw mut hash));
         let root = model.hash(varvite::context::Configuration::TEZOS);
-        let parents: Vec<_> = parents.iter().map(|it| it.bytes).collect();
+        let parents: Vec<_> = parents.iter().map(|it| it.bytes.into()).collect();
+        let root = root.into();
         let expected = varvite::context::hash::commit(&root, &parents, info.date, b"me", b"");
         assert_eq!(hash.bytes, expected);
         self.commits.push((hash, model));

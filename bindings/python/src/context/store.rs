@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use varvite::context::{self, CommitInfo, Hash, Limits, Options};
+use varvite::context::{self, CommitHash, CommitInfo, Limits, Options};
 use varvite::disk::Disk;
 
 use crate::answer::{Checked, Commit, StoreStats};
@@ -71,7 +71,7 @@ fn limits(commits: Option<usize>, bases: Option<usize>) -> Limits {
     Limits { commits: commits.unwrap_or(default.commits), bases: bases.unwrap_or(default.bases) }
 }
 
-fn told(hashes: Vec<Hash>) -> Vec<Vec<u8>> {
+fn told(hashes: Vec<CommitHash>) -> Vec<Vec<u8>> {
     hashes.into_iter().map(|it| it.to_vec()).collect()
 }
 

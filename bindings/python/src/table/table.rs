@@ -272,8 +272,8 @@ impl Table {
         call(py, || Ok(self.0.read()?.remaining_union_debt()))
     }
 
-    /// Merges at least `credits` bytes of entries of the union that the table is; gives what remains of the credits,
-    /// more than 0 only when the union is complete.
+    /// Merges at least `credits` bytes of entries of the union that the table is; gives how much is left to do, 0 when
+    /// the union is complete.
     fn supply_union_credits(&self, py: Python<'_>, credits: u64) -> PyResult<u64> {
         call(py, || Ok(self.0.write()?.supply_union_credits(credits)?))
     }

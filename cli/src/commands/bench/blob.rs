@@ -9,10 +9,10 @@ use varvite::{Batch, Result, Table, TableOptions, Values};
 
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Tuning;
-use crate::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::tables;
+use crate::system::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::workload::utxo::key;
 
 /// Keys of a batch.

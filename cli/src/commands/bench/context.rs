@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
-use varvite::context::hash::{self, Hash};
+use varvite::context::{CommitHash, hash};
 use varvite::context::{CommitInfo, Observer, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -18,10 +18,10 @@ use varvite::{Error, Result};
 
 use self::collecting::{Collected, Collector};
 use crate::exit::{Outcome, Verdict};
-use crate::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes, thread_cpu_ns};
 use crate::print::{self, Format};
 use crate::sight;
 use crate::store::folder::temporary;
+use crate::system::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes, thread_cpu_ns};
 use crate::workload::context_bench::{Mix, Workload};
 
 /// Replay generated blocks on a context store
@@ -206,14 +206,19 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     Ok(report)
 }
 
-fn commit(store: &mut Store, tree: &mut Tree, level: u64, parent: Option<Hash>) -> Result<Hash> {
-    let parents: Vec<Hash> = parent.into_iter().collect();
+fn commit(
+    store: &mut Store,
+    tree: &mut Tree,
+    level: u64,
+    parent: Option<CommitHash>,
+) -> Result<CommitHash> {
+    let parents: Vec<CommitHash> = parent.into_iter().collect();
     store.commit(tree, &CommitInfo::new(&parents, level as i64, "Tezos", format!("lvl {level}")))
 }
 
 /// Makes `count` trees out of the last one with the changes that the next block will have, asks for
 /// their hashes, and drops them.
-fn simulate(count: u64, mix: Mix, next: &Workload, store: &Store, last: &Hash) -> Result<()> {
+fn simulate(count: u64, mix: Mix, next: &Workload, store: &Store, last: &CommitHash) -> Result<()> {
     for _ in 0..count {
         let (mut trial, mut tree) = (next.clone(), store.checkout(last)?);
         trial.read(&tree, mix)?;
@@ -234,7 +239,7 @@ fn measure(
     store: &mut Store,
     collector: &mut Option<Collector>,
     seen: &mut Seen<'_>,
-) -> Result<(Report, Hash, Workload)> {
+) -> Result<(Report, CommitHash, Workload)> {
     let mix = Mix {
         reads: arguments.reads,
         updates: arguments.updates,

@@ -9,10 +9,10 @@ use varvite::{Result, Session, SnapshotContent, Table, TableOptions};
 
 use crate::exit::{Outcome, Verdict};
 use crate::flags::{Sorting, Tuning};
-use crate::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::tables;
+use crate::system::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::workload::utxo::{Key, NUMBERS_MAX, VALUE, key};
 
 /// Entries between two looks at the clock.

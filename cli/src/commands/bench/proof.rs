@@ -7,8 +7,8 @@ use varvite::proof::{self, Encoding, Kinded, Proof};
 use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
-use crate::measure::cpu_ns;
 use crate::print::{self, Format};
+use crate::system::measure::cpu_ns;
 
 /// Measure proofs of finds and of updates in one large directory
 #[derive(Debug, Args)]

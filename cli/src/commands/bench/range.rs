@@ -16,10 +16,10 @@ use varvite::{
 
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Tuning;
-use crate::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::tables;
+use crate::system::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::workload::utxo::{KEY_BYTES, Key, NUMBERS_MAX, VALUE, VALUE_BYTES, key};
 
 /// The snapshot that setup makes, and the table in it.

@@ -12,10 +12,10 @@ use varvite::{
 
 use crate::exit::{Outcome, Verdict};
 use crate::flags::{CompressionKind, Tuning};
-use crate::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::tables;
+use crate::system::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::workload::utxo::{
     KEY_BYTES, Measured, Mode, NUMBERS_MAX, Plan, VALUE, VALUE_BYTES, key, run as run_plan,
 };
@@ -280,7 +280,7 @@ fn setup(arguments: &Setup, format: Format) -> Outcome {
         );
         return Err(Error::new(Kind::Exists, detail).into());
     }
-    let options = TableOptions::utxo().compression(arguments.compression.into());
+    let options = TableOptions::utxo().with_compression(arguments.compression.into());
     let table = if arguments.loaded {
         load(&session, options, arguments.entries)?
     } else {

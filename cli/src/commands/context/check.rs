@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use clap::Args;
 use serde_json::json;
-use varvite::context::hash::{self, Hash};
-use varvite::context::{self, Checked, Options, Store, Tree, directory_hash};
+use varvite::context::hash;
+use varvite::context::{self, Checked, CommitHash, Options, Store, Tree, TreeHash, directory_hash};
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Kind, Result};
 
@@ -50,7 +50,7 @@ struct Walk {
     /// Where each sentence is among the findings.
     places: BTreeMap<String, usize>,
     /// What is damaged in and below each directory and value that was read.
-    seen: HashMap<Hash, Rc<[usize]>>,
+    seen: HashMap<TreeHash, Rc<[usize]>>,
     commits: u64,
     directories: u64,
     values: u64,
@@ -59,7 +59,7 @@ struct Walk {
 }
 
 /// A child of a directory.
-type Child = (Vec<u8>, context::Kind, Hash);
+type Child = (Vec<u8>, context::Kind, TreeHash);
 
 impl Walk {
     /// The place of a finding; `Err` when the disk failed and nothing is known.
@@ -84,8 +84,8 @@ impl Walk {
     fn compared(
         &mut self,
         what: &str,
-        expected: &Hash,
-        found: Result<Hash>,
+        expected: &[u8; 32],
+        found: Result<[u8; 32]>,
         path: &[String],
     ) -> Result<Option<usize>> {
         let detail = match found {
@@ -97,12 +97,12 @@ impl Walk {
     }
 
     /// Reads what the commit holds.
-    fn commit(&mut self, store: &Store, commit: &Hash) -> Result<()> {
+    fn commit(&mut self, store: &Store, commit: &CommitHash) -> Result<()> {
         let mut found = Vec::new();
         if self.hashes {
-            let hash = store
-                .commit_info(commit)
-                .map(|it| hash::commit(&it.tree, &it.parents, it.date, &it.author, &it.message));
+            let hash = store.commit_info(commit).map(|it| {
+                hash::commit(&it.tree, &it.parents, it.date, &it.author, &it.message).into()
+            });
             found.extend(self.compared("commit", commit, hash, &[])?);
         }
         match store.checkout(commit) {
@@ -139,7 +139,8 @@ impl Walk {
                 self.directories += 1;
                 let children = self.children(tree, path, &mut found)?;
                 if let (true, Some(children)) = (self.hashes, children) {
-                    let recomputed = directory_hash(tree.configuration(), &children);
+                    let recomputed =
+                        directory_hash(tree.configuration(), &children).map(TreeHash::to_bytes);
                     found.extend(self.compared("directory", &hash, recomputed, path)?);
                 }
             }

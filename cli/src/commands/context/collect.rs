@@ -10,10 +10,10 @@ use varvite::{Error, Result};
 use super::look::nothing;
 use crate::advice::{COLLECT_RESUME, COLLECT_RUN};
 use crate::exit::{Outcome, Verdict};
-use crate::measure::disk_bytes;
 use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{Folder, commit, open_to_write, text};
+use crate::system::measure::disk_bytes;
 use crate::text::date;
 
 /// Credits of a step: so many KiB are read or written between two pictures of the bar.
@@ -208,7 +208,7 @@ fn show(
     status: &CollectStatus,
     format: Format,
 ) -> std::io::Result<()> {
-    let target = status.target.as_ref().map(text);
+    let target = status.target.map(|commit| text(&commit));
     let kept = store.log(usize::MAX).map(|log| log.len()).unwrap_or_default();
     if format == Format::Json {
         return print::json(&json!({

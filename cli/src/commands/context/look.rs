@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::json;
-use varvite::context::hash::Hash;
 use varvite::context::{Change, Commit, Depth, Kind, Order, Store, Tree};
+use varvite::context::{CommitHash, TreeHash};
 use varvite::{Error, Result};
 
 use crate::advice::{CONTEXT_GET, CONTEXT_LS};
@@ -222,7 +222,7 @@ fn chosen(arguments: &Log) -> Result<Vec<Commit>> {
 }
 
 /// The hash of what is at the path in the commit; nothing in one that is not in the store.
-fn at(store: &Store, commit: &Hash, path: &[Vec<u8>]) -> Result<Option<Hash>> {
+fn at(store: &Store, commit: &CommitHash, path: &[Vec<u8>]) -> Result<Option<TreeHash>> {
     if !store.exists(commit)? {
         return Ok(None);
     }
@@ -256,7 +256,7 @@ pub fn log(arguments: &Log, format: Format) -> Outcome {
         let all: Vec<_> = commits
             .iter()
             .map(|commit| {
-                let parents: Vec<_> = commit.parents.iter().map(text).collect();
+                let parents: Vec<_> = commit.parents.iter().map(|hash| text(hash)).collect();
                 json!({
                     "hash": text(&commit.hash), "tree": text(&commit.tree),
                     "commit_hash": text(&commit.hash), "tree_hash": text(&commit.tree),
@@ -308,7 +308,7 @@ pub fn ls(arguments: &Page, format: Format) -> Outcome {
             notation.show_step(name),
             child.kind(),
             length,
-            text(&child.hash()?),
+            text(child.hash()?.as_bytes()),
             name.clone(),
         ));
     }
@@ -356,7 +356,7 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
             if let Some(view) = arguments.view {
                 said["value_as"] = view.value(&value);
             }
-            said["hash"] = text(&tree.hash()?).into();
+            said["hash"] = text(tree.hash()?.as_bytes()).into();
             print::json(&said)?;
         }
         Format::Table => {

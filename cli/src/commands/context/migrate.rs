@@ -13,11 +13,11 @@ use varvite::irmin_pack as irmin;
 
 use super::scratch::Scratch;
 use crate::exit::{Outcome, Verdict};
-use crate::measure::peak_rss_bytes;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{Folder, Foreign, commit};
 use crate::store::folder::disk;
+use crate::system::measure::peak_rss_bytes;
 
 /// Copy commits of a store of Irmin into one of ours
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use varvite::context::CommitHash;
 use varvite::context::hash::{self, Hash};
 use varvite::context::{
     CommitFile, CommitFileOptions, CommitFileProgress, Limits, Options, Store, inspect_commit,
@@ -16,11 +17,11 @@ use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
-use crate::measure::{cpu_ns, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{Folder, commit};
 use crate::store::folder;
+use crate::system::measure::{cpu_ns, peak_rss_bytes};
 
 /// Memory for each of the caches and buffers of a store, in bytes: what is moved is read once.
 const SHARE: u64 = 8 << 20;
@@ -72,7 +73,7 @@ pub struct File {
 /// What a command says of a file.
 struct Said {
     what: &'static str,
-    commit: Hash,
+    commit: CommitHash,
     commits: u64,
     hash: Hash,
     bytes: u64,

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 use serde_json::json;
-use varvite::context::hash::{self, Hash};
+use varvite::context::CommitHash;
 use varvite::context::{
     CommitInfo, Configuration, Conflict, Index, Limits, Merge, Options, Resolution, Store, Tree,
 };
@@ -177,7 +177,7 @@ pub struct MergeInto {
 }
 
 impl Info {
-    fn commit_info(&self, parents: &[Hash], otherwise: &str) -> Result<CommitInfo> {
+    fn commit_info(&self, parents: &[CommitHash], otherwise: &str) -> Result<CommitInfo> {
         let date = match &self.date {
             Some(date) => date::parse(date)?,
             None => SystemTime::now()
@@ -231,7 +231,7 @@ fn change(
         None => store.empty_tree(),
     };
     action(&mut tree)?;
-    let parents: Vec<Hash> = head.into_iter().collect();
+    let parents: Vec<CommitHash> = head.into_iter().collect();
     let commit = store.commit(&mut tree, &info.commit_info(&parents, message)?)?;
     store.set_branch(&branch_name(branch)?, &commit)?;
     store.close()?;
@@ -239,8 +239,8 @@ fn change(
 }
 
 /// What became of a branch: one word, which is also what a program reads.
-fn say(branch: &str, outcome: &str, commit: Option<&Hash>, format: Format) -> Outcome {
-    let commit = commit.map(text);
+fn say(branch: &str, outcome: &str, commit: Option<&CommitHash>, format: Format) -> Outcome {
+    let commit = commit.map(|hash| text(hash));
     let branch = Notation::Text.show(&branch_name(branch)?);
     match format {
         Format::Json => {
@@ -465,7 +465,7 @@ fn side_json(tree: Option<&Tree>) -> Result<serde_json::Value> {
     let Some(tree) = tree else { return Ok(serde_json::Value::Null) };
     Ok(match tree.to_value()? {
         Some(value) => json!({"value": hex::encode(&value)}),
-        None => json!({"directory": hash::to_text(&tree.hash()?)}),
+        None => json!({"directory": tree.hash()?.to_string()}),
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use varvite::Result;
-use varvite::context::hash::{self, Hash};
+use varvite::context::{CommitHash, hash};
 use varvite::context::{CommitInfo, Index, Observer, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -16,9 +16,9 @@ use varvite::disk::os::OsDisk;
 
 use crate::exit::{Outcome, Verdict};
 use crate::input::read_text;
-use crate::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::sight;
+use crate::system::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::workload::blocks::{Block, Blocks, Checksum, Expected, Operation, expectations};
 
 /// Which objects the store finds by hash.
@@ -77,7 +77,7 @@ struct Replay {
     options: Options,
     store: Option<Store>,
     expected: HashMap<u64, Expected>,
-    last: Option<Hash>,
+    last: Option<CommitHash>,
     mismatches: u64,
     first_mismatch: Option<String>,
     written_bytes: u64,
@@ -179,7 +179,7 @@ impl Replay {
 
     /// The commits of the blocks of this file that an earlier run committed, but the newest: that one
     /// is done again here, and unless it gives the same hash, the store is of another file.
-    fn done_before(&mut self, name: &str, text: &str) -> Result<Vec<Hash>> {
+    fn done_before(&mut self, name: &str, text: &str) -> Result<Vec<CommitHash>> {
         let mut commits = self.line()?;
         let mut source = Blocks::new(name, text);
         let mut matching = 0;
@@ -206,7 +206,7 @@ impl Replay {
 
     /// The commits that lead to the last one, each with one parent at most, the oldest first; none
     /// when a replay cannot have made them.
-    fn line(&mut self) -> Result<Vec<Hash>> {
+    fn line(&mut self) -> Result<Vec<CommitHash>> {
         let store = self.store();
         let mut line = Vec::new();
         let mut next = store.last_commit()?;
@@ -225,7 +225,7 @@ impl Replay {
     }
 
     /// Whether an earlier run committed this block, as far as the expectations tell, or as `known`.
-    fn is_done(&mut self, block: &Block<'_>, known: Option<&Hash>) -> Result<bool> {
+    fn is_done(&mut self, block: &Block<'_>, known: Option<&CommitHash>) -> Result<bool> {
         if let Some(commit) = known {
             self.last = Some(*commit);
             return Ok(true);
@@ -250,7 +250,7 @@ impl Replay {
     }
 
     /// What a block makes of the commit before it, and of what it reads there.
-    fn apply(&mut self, block: &Block<'_>, last: Option<&Hash>) -> Result<(Tree, Checksum)> {
+    fn apply(&mut self, block: &Block<'_>, last: Option<&CommitHash>) -> Result<(Tree, Checksum)> {
         let mut tree = match last {
             Some(last) => self.store().checkout(last)?,
             None => Tree::empty(self.options.configuration),
@@ -299,8 +299,8 @@ impl Replay {
     }
 }
 
-fn commit_info(block: &Block<'_>, parent: Option<&Hash>) -> CommitInfo {
-    let parents: Vec<Hash> = parent.copied().into_iter().collect();
+fn commit_info(block: &Block<'_>, parent: Option<&CommitHash>) -> CommitInfo {
+    let parents: Vec<CommitHash> = parent.copied().into_iter().collect();
     CommitInfo::new(&parents, block.date, block.author, block.message)
 }
 

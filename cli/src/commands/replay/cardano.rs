@@ -20,15 +20,16 @@ use varvite::{
 
 use crate::exit::{Outcome, Verdict};
 use crate::flags::{CompressionKind, Tuning};
+use crate::hex;
 use crate::print::{self, Format};
 use crate::progress::{Progress as Bar, Unit};
 use crate::sight;
 use crate::store::folder::temporary;
 use crate::store::tables;
+use crate::system::measure;
 use crate::workload::cardano::{
     Chain, Change, Failure, Genesis, Key, Ledger, Place, Progress, UtxoSet, lovelace,
 };
-use crate::{hex, measure};
 
 /// What snapshots of a replay are labelled with.
 const LABEL: &str = "varvite replay cardano";

@@ -15,8 +15,8 @@ use varvite::{Error, Result};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::input::read_text;
-use crate::measure::cpu_ns;
 use crate::print::{self, Format};
+use crate::system::measure::cpu_ns;
 use crate::workload::tezos_json::{Content, Expected, ExpectedCommit, content, expected};
 
 /// Commit real Tezos contexts and compare with the headers of their blocks
@@ -137,7 +137,7 @@ fn level(
     };
     tree.add(&["protocol"], &constant(&expected.protocol_value_hex)?)?;
     tree.add(&["test_chain"], &constant(&expected.test_chain_value_hex)?)?;
-    let parents = [hash::from_text(&commit.parent_context_hash)?];
+    let parents = [commit.parent_context_hash.parse()?];
     let info = CommitInfo::new(&parents, commit.timestamp, &commit.author, &commit.message);
     let found = store.commit(tree, &info)?;
     let data = tree.find_tree(&["data"])?.map(|data| data.hash()).transpose()?;
@@ -147,7 +147,7 @@ fn level(
         added,
         removed,
         updated,
-        data_matches: data == Some(hash::from_text(&commit.data_subtree_hash)?),
+        data_matches: data == Some(commit.data_subtree_hash.parse()?),
         root_matches: tree.hash()? == hash::from_text(&commit.root_tree_hash)?,
         context_matches: found == hash::from_text(&commit.context_hash)?,
         context_hash: hash::to_text(&found),

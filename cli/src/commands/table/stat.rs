@@ -9,9 +9,9 @@ use varvite::{Compression, Result, Table, TableStats};
 
 use super::from::From;
 use crate::exit::{Outcome, Verdict};
-use crate::measure::disk_bytes;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
+use crate::system::measure::disk_bytes;
 
 /// Characters of the longest bar.
 const BAR: usize = 16;

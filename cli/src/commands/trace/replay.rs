@@ -18,11 +18,11 @@ use varvite_sight::trace::{Outcome as Found, Replay};
 use super::open;
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{Outcome, Verdict};
-use crate::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 use crate::print::{self, Format};
 use crate::sight::{self, monotonic_ns};
 use crate::store::context::Folder;
 use crate::store::{folder, tables};
+use crate::system::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 
 /// Run a trace's calls on a store, and compare every answer
 ///

@@ -6,7 +6,7 @@ use std::time::Instant;
 use varvite::{Batch, Result, Session, SessionStats, Table};
 
 use super::{Draw, Key, Numbers, VALUE, key};
-use crate::measure::{Samples, cpu_ns, disk_bytes};
+use crate::system::measure::{Samples, cpu_ns, disk_bytes};
 
 /// Which parts of a batch are done, and by how many threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

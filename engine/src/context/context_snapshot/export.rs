@@ -108,7 +108,7 @@ impl<'a> Exporter<'a> {
         body.u64(commit.date as u64);
         body.varint(commit.parents.len() as u64);
         for parent in &commit.parents {
-            body.raw(parent);
+            body.raw(parent.as_ref());
         }
         body.bytes_with_length(&commit.author);
         body.bytes_with_length(&commit.message);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::compressed::{Compressor, Expander};
 use super::{CommitFileHead, CommitFileProgress};
 use crate::context::configuration::Configuration;
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash, Hash};
 use crate::context::tree::VALUE_MAX;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
@@ -44,7 +44,7 @@ fn run_on(running: &Hash, payload: &[u8], scratch: &mut Vec<u8>) -> Hash {
     hash::hash(scratch)
 }
 
-fn identity_of(commit: &Hash) -> u64 {
+fn identity_of(commit: &CommitHash) -> u64 {
     u64::from_le_bytes(*commit.first_chunk().expect("a hash has 32 bytes"))
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct CommitFileOpening {
     /// How many commits the file has.
     pub(crate) commits: u32,
     /// The last of them.
-    pub(crate) commit: Hash,
+    pub(crate) commit: CommitHash,
 }
 
 impl FrameWriter {
@@ -86,7 +86,7 @@ impl FrameWriter {
         let mut opening = Encoder::new();
         said.configuration.encode(&mut opening);
         opening.u32(said.commits);
-        opening.raw(&said.commit);
+        opening.raw(said.commit.as_ref());
         let sum = checksum(identity, opening.bytes());
         opening.u32(sum);
         let mut out = Encoder::new();
@@ -207,7 +207,7 @@ pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<CommitFileOpening> {
     let mut body = Decoder::new(path, header::LENGTH as u64, body);
     let configuration = Configuration::decode(&mut body)?;
     let commits = body.u32()?;
-    let commit: Hash = body.raw(32)?.try_into().expect("32 bytes");
+    let commit: CommitHash = body.raw(32)?.try_into().expect("32 bytes");
     if commits == 0 {
         return Err(start.corrupt("one commit or more", 0));
     }
@@ -463,7 +463,8 @@ mod tests {
         let disk = MemoryDisk::seeded(1);
         let file = disk.open(FILE, Mode::Create, Access::Buffered).unwrap();
         let configuration = Configuration::TEZOS;
-        let opening = CommitFileOpening { configuration, commits: 1, commit: [7; 32] };
+        let opening =
+            CommitFileOpening { configuration, commits: 1, commit: CommitHash::new([7; 32]) };
         let mut writer = FrameWriter::begin(file, &opening, None).unwrap();
         for (index, length) in lengths.iter().enumerate() {
             writer.put([&vec![0; length - 1], &[1]]).unwrap();

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash, Hash, TreeHash};
 use crate::context::pieces::node::{
     Body, Branch, INLINE, Leaf, Node, Pointer, Slot, Target, UNKNOWN,
 };
@@ -186,8 +186,9 @@ impl Intake {
         };
         complete(&mut root)?;
         let Commit { date, author, message, parents, .. } = &info;
-        info.hash = hash::commit(&root.hash, parents, *date, author, message);
-        info.tree = root.hash;
+        let tree = TreeHash::new(root.hash);
+        let commit = hash::commit(&tree, parents, *date, author, message);
+        (info.hash, info.tree) = (commit, tree);
         self.commits.push((root.slot, info));
         Ok(())
     }
@@ -517,7 +518,7 @@ fn take_commit(decoder: &mut Decoder<'_>) -> Result<Commit> {
     let date = decoder.u64()? as i64;
     let start = decoder.clone();
     let count = decoder.count(32)?;
-    let mut parents: Vec<Hash> = Vec::with_capacity(count);
+    let mut parents: Vec<CommitHash> = Vec::with_capacity(count);
     for _ in 0..count {
         parents.push(decoder.raw(32)?.try_into().expect("32 bytes"));
     }
@@ -526,6 +527,6 @@ fn take_commit(decoder: &mut Decoder<'_>) -> Result<Commit> {
     }
     let author = decoder.bytes_with_length()?.to_vec();
     let message = decoder.bytes_with_length()?.to_vec();
-    let (hash, tree) = (UNKNOWN, UNKNOWN);
+    let (hash, tree) = (CommitHash::new(UNKNOWN), TreeHash::new(UNKNOWN));
     Ok(Commit { hash, tree, parents, date, author, message, sequence: 0 })
 }

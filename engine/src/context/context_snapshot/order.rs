@@ -3,15 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use crate::context::hash::Hash;
+use crate::context::hash::CommitHash;
 
 /// A commit and its parents.
-pub(crate) type Listed = (Hash, Vec<Hash>);
+pub(crate) type Listed = (CommitHash, Vec<CommitHash>);
 
 /// The places of `commits`, each once, in the order of a file; none when the last one does not descend from
 /// all others, or when they descend from each other in a circle.
 pub(crate) fn order(commits: &[Listed]) -> Option<Vec<usize>> {
-    let places: HashMap<&Hash, usize> =
+    let places: HashMap<&CommitHash, usize> =
         commits.iter().enumerate().map(|(place, (hash, _))| (hash, place)).collect();
     if places.len() != commits.len() {
         return None;
@@ -32,7 +32,7 @@ pub(crate) fn order(commits: &[Listed]) -> Option<Vec<usize>> {
     if children.iter().filter(|children| children.is_empty()).count() != 1 {
         return None;
     }
-    let mut ready: BinaryHeap<Reverse<(&Hash, usize)>> = (0..commits.len())
+    let mut ready: BinaryHeap<Reverse<(&CommitHash, usize)>> = (0..commits.len())
         .filter(|place| waits_for[*place] == 0)
         .map(|place| Reverse((&commits[place].0, place)))
         .collect();
@@ -56,7 +56,10 @@ mod tests {
     #[test]
     fn parents_come_first_and_ties_go_by_hash() {
         let commit = |hash: u8, parents: &[u8]| {
-            ([hash; 32], parents.iter().map(|parent| [*parent; 32]).collect::<Vec<Hash>>())
+            (
+                CommitHash::new([hash; 32]),
+                parents.iter().map(|parent| CommitHash::new([*parent; 32])).collect::<Vec<_>>(),
+            )
         };
         // 9 above 5 and 2, both above 7; 1 is in no file.
         let listed = [commit(9, &[2, 5]), commit(5, &[7, 7]), commit(7, &[1]), commit(2, &[7])];

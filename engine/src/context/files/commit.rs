@@ -1,19 +1,20 @@
 //! Commits, and branches that name them.
 
-use crate::context::hash::Hash;
+use crate::context::hash::{CommitHash, TreeHash};
 use crate::context::pieces::entry::take_reference;
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 
 /// What a commit says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Commit {
     /// Its hash.
-    pub hash: Hash,
+    pub hash: CommitHash,
     /// The hash of its tree.
-    pub tree: Hash,
+    pub tree: TreeHash,
     /// The hashes of its parents, sorted.
-    pub parents: Vec<Hash>,
+    pub parents: Vec<CommitHash>,
     /// Seconds since 1970.
     pub date: i64,
     /// Who made it.
@@ -34,7 +35,7 @@ pub(crate) struct CommitBody {
     pub(crate) root: u64,
     /// Bytes of the records that came with it, right before it.
     pub(crate) extent: u64,
-    pub(crate) parents: Vec<Hash>,
+    pub(crate) parents: Vec<CommitHash>,
     pub(crate) date: i64,
     pub(crate) author: Vec<u8>,
     pub(crate) message: Vec<u8>,
@@ -51,7 +52,7 @@ impl CommitBody {
         out.u64(self.date as u64);
         out.varint(self.parents.len() as u64);
         for parent in &self.parents {
-            out.raw(parent);
+            out.raw(parent.as_ref());
         }
         out.bytes_with_length(&self.author);
         out.bytes_with_length(&self.message);
@@ -95,7 +96,7 @@ mod tests {
                 previous,
                 root: 900,
                 extent: 120,
-                parents: vec![[7; 32], [9; 32]],
+                parents: vec![[7; 32].into(), [9; 32].into()],
                 date: -5,
                 author: b"Tezos".to_vec(),
                 message: b"lvl 1".to_vec(),

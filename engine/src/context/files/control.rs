@@ -11,7 +11,7 @@ use super::paths;
 use super::sparse::SparseFile;
 pub(crate) use super::sparse::State;
 use crate::context::configuration::Configuration;
-use crate::context::hash::Hash;
+use crate::context::hash::CommitHash;
 use crate::context::options::Index;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
@@ -113,7 +113,7 @@ pub(crate) struct Control {
     /// The chunks up to that of the checkpoint, without a gap between those of two rows; never empty.
     pub(crate) chunks: Vec<Row>,
     /// Branches as of the checkpoint, by name.
-    pub(crate) branches: Vec<(Vec<u8>, Hash)>,
+    pub(crate) branches: Vec<(Vec<u8>, CommitHash)>,
 }
 
 impl Control {
@@ -245,7 +245,7 @@ impl Control {
         out.varint(self.branches.len() as u64);
         for (name, hash) in &self.branches {
             out.bytes_with_length(name);
-            out.raw(hash);
+            out.raw(hash.as_ref());
         }
         finish_with_checksum(out)
     }
@@ -435,7 +435,7 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn take_branches(from: &mut Decoder<'_>) -> Result<Vec<(Vec<u8>, Hash)>> {
+fn take_branches(from: &mut Decoder<'_>) -> Result<Vec<(Vec<u8>, CommitHash)>> {
     let count = from.count(33)?;
     let mut branches = Vec::with_capacity(count);
     for _ in 0..count {
@@ -479,7 +479,7 @@ mod tests {
                 row(9, 135, 10, State::Lower),
                 row(10, 145, 40, State::Whole),
             ],
-            branches: vec![(b"main".to_vec(), [3; 32])],
+            branches: vec![(b"main".to_vec(), [3; 32].into())],
             ..Control::empty(5, Configuration::TEZOS, Index::Always, 2)
         };
         let bytes = control.encode();

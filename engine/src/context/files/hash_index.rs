@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::chunk::Place;
 use super::paths;
 use crate::cache::Cache;
-use crate::context::hash::Hash;
+use crate::context::hash::{CommitHash, Hash};
 use crate::context::options::{Index as Strategy, Options};
 use crate::disk::Disk;
 use crate::disk::subfolder::{Subfolder, Traffic};
@@ -473,9 +473,9 @@ impl HashIndex {
     }
 
     /// A search has passed `commits`, and now all of the history between two places.
-    pub(crate) fn pass(&mut self, commits: Vec<(Hash, u64)>, (newest, next): (u64, u64)) {
+    pub(crate) fn pass(&mut self, commits: Vec<(CommitHash, u64)>, (newest, next): (u64, u64)) {
         for (hash, offset) in commits {
-            let place = self.passed.entry(hash).or_insert(offset);
+            let place = self.passed.entry(*hash).or_insert(offset);
             *place = (*place).max(offset);
         }
         let before = self.passed_between.get_or_insert((newest, next));

@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use super::Store;
 use crate::context::files::commit::Commit;
-use crate::context::hash::Hash;
+use crate::context::hash::CommitHash;
 use crate::context::observer::Operation;
 use crate::error::{Error, Kind, Result};
 
@@ -37,13 +37,13 @@ const STALE: u8 = 4;
 #[derive(Clone, Debug)]
 struct Ancestry {
     sequence: u64,
-    parents: Vec<Hash>,
+    parents: Vec<CommitHash>,
 }
 
 /// The commits read so far, and how many more may be.
 pub(super) struct Past<'a> {
     store: &'a Store,
-    known: HashMap<Hash, Option<Ancestry>>,
+    known: HashMap<CommitHash, Option<Ancestry>>,
     limits: Limits,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Past<'a> {
     }
 
     /// What a commit says of its past; none when it is not in the store, where histories end.
-    fn ancestry(&mut self, commit: &Hash) -> Result<Option<Ancestry>> {
+    fn ancestry(&mut self, commit: &CommitHash) -> Result<Option<Ancestry>> {
         if let Some(known) = self.known.get(commit) {
             return Ok(known.clone());
         }
@@ -81,7 +81,11 @@ impl<'a> Past<'a> {
 
     /// The common ancestors of both groups of commits that no other common ancestor descends from,
     /// the oldest first. A commit is an ancestor of itself.
-    pub(super) fn lowest_common(&mut self, ours: &[Hash], theirs: &[Hash]) -> Result<Vec<Hash>> {
+    pub(super) fn lowest_common(
+        &mut self,
+        ours: &[CommitHash],
+        theirs: &[CommitHash],
+    ) -> Result<Vec<CommitHash>> {
         match self.by_sequence(ours, theirs)? {
             Some(lowest) => Ok(lowest),
             None => self.walk_to_the_ends(ours, theirs),
@@ -89,11 +93,15 @@ impl<'a> Past<'a> {
     }
 
     /// Walks from the newest down; gives up when a commit is older than its parent.
-    fn by_sequence(&mut self, ours: &[Hash], theirs: &[Hash]) -> Result<Option<Vec<Hash>>> {
-        let mut flags: HashMap<Hash, u8> = HashMap::new();
-        let mut queue: BinaryHeap<(u64, Hash)> = BinaryHeap::new();
+    fn by_sequence(
+        &mut self,
+        ours: &[CommitHash],
+        theirs: &[CommitHash],
+    ) -> Result<Option<Vec<CommitHash>>> {
+        let mut flags: HashMap<CommitHash, u8> = HashMap::new();
+        let mut queue: BinaryHeap<(u64, CommitHash)> = BinaryHeap::new();
         // Those in the queue that could still lead to a lowest common ancestor.
-        let mut open: HashSet<Hash> = HashSet::new();
+        let mut open: HashSet<CommitHash> = HashSet::new();
         for (heads, flag) in [(ours, OURS), (theirs, THEIRS)] {
             for head in heads {
                 if let Some(ancestry) = self.ancestry(head)? {
@@ -159,9 +167,12 @@ impl<'a> Past<'a> {
     }
 
     /// Every ancestor of `heads` in the store, they included.
-    fn ancestors(&mut self, heads: impl IntoIterator<Item = Hash>) -> Result<HashSet<Hash>> {
+    fn ancestors(
+        &mut self,
+        heads: impl IntoIterator<Item = CommitHash>,
+    ) -> Result<HashSet<CommitHash>> {
         let mut found = HashSet::new();
-        let mut stack: Vec<Hash> = heads.into_iter().collect();
+        let mut stack: Vec<CommitHash> = heads.into_iter().collect();
         while let Some(commit) = stack.pop() {
             if !found.contains(&commit)
                 && let Some(ancestry) = self.ancestry(&commit)?
@@ -174,10 +185,14 @@ impl<'a> Past<'a> {
     }
 
     /// The same without any order: all common ancestors but those below another.
-    fn walk_to_the_ends(&mut self, ours: &[Hash], theirs: &[Hash]) -> Result<Vec<Hash>> {
+    fn walk_to_the_ends(
+        &mut self,
+        ours: &[CommitHash],
+        theirs: &[CommitHash],
+    ) -> Result<Vec<CommitHash>> {
         let ours = self.ancestors(ours.iter().copied())?;
         let theirs = self.ancestors(theirs.iter().copied())?;
-        let common: Vec<Hash> = ours.intersection(&theirs).copied().collect();
+        let common: Vec<CommitHash> = ours.intersection(&theirs).copied().collect();
         let mut ended = 0;
         for (side, flag) in [(&ours, OURS), (&theirs, THEIRS)] {
             for commit in
@@ -208,7 +223,7 @@ impl<'a> Past<'a> {
 
 impl Store {
     /// What a commit says of its past; none when it is not here.
-    fn ancestry(&self, commit: &Hash) -> Result<Option<Ancestry>> {
+    fn ancestry(&self, commit: &CommitHash) -> Result<Option<Ancestry>> {
         if self.history.is_some() {
             let known = self.exists(commit)?.then(|| self.commit_info(commit)).transpose()?;
             return Ok(known.map(|Commit { sequence, parents, .. }| Ancestry { sequence, parents }));
@@ -228,10 +243,10 @@ impl Store {
     /// they may join in what was collected, `Invalid` when a limit is passed.
     pub fn lowest_common_ancestors(
         &self,
-        ours: &Hash,
-        theirs: &Hash,
+        ours: &CommitHash,
+        theirs: &CommitHash,
         limits: Limits,
-    ) -> Result<Vec<Hash>> {
+    ) -> Result<Vec<CommitHash>> {
         let _span = self.span(Operation::History);
         self.commit_info(ours)?;
         self.commit_info(theirs)?;
@@ -245,12 +260,17 @@ impl Store {
     /// [`Store::export_commits`] takes. Two reads for each ancestor of `last`, a few dozen bytes of memory.
     /// `Missing` when one of the two is not there, `Invalid` when `last` does not descend from `first`, or
     /// when there are more ancestors than the limit.
-    pub fn commits_between(&self, first: &Hash, last: &Hash, limits: Limits) -> Result<Vec<Hash>> {
+    pub fn commits_between(
+        &self,
+        first: &CommitHash,
+        last: &CommitHash,
+        limits: Limits,
+    ) -> Result<Vec<CommitHash>> {
         let _span = self.span(Operation::History);
         self.commit_info(first)?;
         self.commit_info(last)?;
         let mut past = Past::new(self, limits);
-        let mut children: HashMap<Hash, Vec<Hash>> = HashMap::new();
+        let mut children: HashMap<CommitHash, Vec<CommitHash>> = HashMap::new();
         let mut seen = HashSet::from([*last]);
         let mut stack = vec![*last];
         while let Some(commit) = stack.pop() {
@@ -287,7 +307,7 @@ impl Store {
     /// The commits that `heads` descend from, they included, at most `limit`: children before their
     /// parents, the newest first. Parents that are not in the store end it. Two reads each. `Missing`
     /// when a head is not there.
-    pub fn history(&self, heads: &[Hash], limit: usize) -> Result<Vec<Commit>> {
+    pub fn history(&self, heads: &[CommitHash], limit: usize) -> Result<Vec<Commit>> {
         let _span = self.span(Operation::History);
         let mut queue = BinaryHeap::new();
         let mut seen = HashSet::new();

@@ -12,7 +12,7 @@ use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Row, State};
 use crate::context::files::pack::Pack;
 use crate::context::files::volume;
-use crate::context::hash::Hash;
+use crate::context::hash::CommitHash;
 use crate::disk::{Disk, remove_quietly};
 use crate::error::{Error, Result};
 
@@ -44,7 +44,7 @@ impl Store {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn archive(&mut self, target: &Hash, most: u64) -> Result<u64> {
+    pub fn archive(&mut self, target: &CommitHash, most: u64) -> Result<u64> {
         let offset = self.commit_offset(target)?;
         let line = self.pack.chunk(offset).map_or(0, |chunk| chunk.number);
         self.move_chunks(State::Lower, most, |rows| {

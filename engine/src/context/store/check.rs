@@ -10,7 +10,7 @@ use crate::context::files::commit::CommitBody;
 use crate::context::files::control::Control;
 use crate::context::files::hash_index::{Entries, is_damage};
 use crate::context::files::pack::Pack;
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash, Hash, TreeHash};
 use crate::context::observer::Operation;
 use crate::context::pieces::digest;
 use crate::context::pieces::entry;
@@ -20,6 +20,7 @@ use crate::file::append::Position;
 
 /// What was checked, and found right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Checked {
     /// Commits.
     pub commits: u64,
@@ -214,8 +215,13 @@ impl Store {
         Self::check_entry(pack, "object", hash, &entries, checked)
     }
 
-    fn check_commit(pack: &Pack, offset: u64, stored: &Hash, body: &CommitBody) -> Result<()> {
-        let tree = pack.hash(body.root)?;
+    fn check_commit(
+        pack: &Pack,
+        offset: u64,
+        stored: &CommitHash,
+        body: &CommitBody,
+    ) -> Result<()> {
+        let tree = TreeHash::new(pack.hash(body.root)?);
         let found = hash::commit(&tree, &body.parents, body.date, &body.author, &body.message);
         Self::equal(pack, offset, "commit", &found, stored)
     }

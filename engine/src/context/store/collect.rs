@@ -15,7 +15,7 @@ use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::pack::Pack;
 use crate::context::files::rewrite::{Compared, Comparing, Rewriting};
 use crate::context::files::sparse::SparseFile;
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash};
 use crate::context::options::Index;
 use crate::context::pieces::node::Load;
 use crate::error::{Error, Kind, Result};
@@ -66,7 +66,7 @@ pub struct CollectStatus {
     /// Its steps do nothing until it is resumed.
     pub is_paused: bool,
     /// The commit from which on all stays.
-    pub target: Option<Hash>,
+    pub target: Option<CommitHash>,
     /// Chunks that it has not passed, of those that it looks at now; for a reader those to be cleaned.
     pub chunks_left: u64,
     /// Bytes of the files that it has still to look at: while it marks those with marks ahead and those that it
@@ -86,7 +86,7 @@ impl Store {
     /// the work. Ends the last chunk, and a pause; five syncs or more.
     ///
     /// `Invalid` while one is under way, `Missing` for an unknown commit, `Collected` for one that is no more.
-    pub fn collect(&mut self, target: &Hash) -> Result<()> {
+    pub fn collect(&mut self, target: &CommitHash) -> Result<()> {
         let offset = self.commit_offset(target)?;
         if offset < self.control.horizon.commit {
             return Err(Error::new(
@@ -301,7 +301,7 @@ impl Store {
 
     /// Keeps a commit, and all of its tree, through every collection until it is unpinned. `Missing` for an
     /// unknown commit, `Collected` for one that is no more or is about to go. Takes a checkpoint.
-    pub fn pin(&mut self, commit: &Hash) -> Result<()> {
+    pub fn pin(&mut self, commit: &CommitHash) -> Result<()> {
         let offset = self.commit_offset(commit)?;
         self.expect_to_stay(commit, offset)?;
         let tip = self.tip()?;
@@ -346,7 +346,7 @@ impl Store {
     }
 
     /// Lets the next collection take a commit that was pinned; returns whether it was. Takes a checkpoint.
-    pub fn unpin(&mut self, commit: &Hash) -> Result<bool> {
+    pub fn unpin(&mut self, commit: &CommitHash) -> Result<bool> {
         let offset = self.commit_offset(commit)?;
         let tip = self.tip()?;
         let mut pins = tip.writer()?.control.pins.clone();
@@ -357,7 +357,7 @@ impl Store {
     }
 
     /// The commits that are pinned, the oldest first. One read each.
-    pub fn pins(&self) -> Result<Vec<Hash>> {
+    pub fn pins(&self) -> Result<Vec<CommitHash>> {
         let pins = match &self.tip {
             Some(tip) => tip.writer()?.control.pins.clone(),
             None => self.control.pins.clone(),
@@ -366,7 +366,7 @@ impl Store {
     }
 
     /// `Collected` when the commit at `offset` will go with the collection that is under way.
-    pub(super) fn expect_to_stay(&self, commit: &Hash, offset: u64) -> Result<()> {
+    pub(super) fn expect_to_stay(&self, commit: &CommitHash, offset: u64) -> Result<()> {
         if self.tip()?.writer()?.stays(offset) {
             return Ok(());
         }

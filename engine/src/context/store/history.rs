@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Checked, Stats};
 use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
-use crate::context::hash::Hash;
+use crate::context::hash::{CommitHash, TreeHash};
 use crate::context::pieces::node::{Load, Slot};
 use crate::error::Result;
 
@@ -15,13 +15,13 @@ pub(crate) trait History: Send + Sync + std::fmt::Debug {
     fn configuration(&self) -> Configuration;
     /// Where the nodes below [`History::root`] come from.
     fn load(&self) -> Arc<dyn Load>;
-    fn exists(&self, commit: &Hash) -> Result<bool>;
+    fn exists(&self, commit: &CommitHash) -> Result<bool>;
     /// The tree of a commit.
-    fn root(&self, commit: &Hash) -> Result<Slot>;
-    fn commit_info(&self, commit: &Hash) -> Result<Commit>;
-    fn log(&self, limit: usize) -> Result<Vec<Hash>>;
-    fn branches(&self) -> &BTreeMap<Vec<u8>, Hash>;
-    fn object(&self, hash: &Hash) -> Result<Option<Slot>>;
+    fn root(&self, commit: &CommitHash) -> Result<Slot>;
+    fn commit_info(&self, commit: &CommitHash) -> Result<Commit>;
+    fn log(&self, limit: usize) -> Result<Vec<CommitHash>>;
+    fn branches(&self) -> &BTreeMap<Vec<u8>, CommitHash>;
+    fn object(&self, hash: &TreeHash) -> Result<Option<Slot>>;
     fn stats(&self) -> Stats;
     fn warnings(&self) -> Vec<String>;
     fn check(&self) -> Result<Checked>;

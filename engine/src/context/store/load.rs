@@ -14,7 +14,7 @@ use crate::context::files::hash_index::{Covered, HashIndex, is_damage};
 use crate::context::files::paths;
 use crate::context::files::record::{self, Tag};
 use crate::context::files::sparse::SparseFile;
-use crate::context::hash::Hash;
+use crate::context::hash::CommitHash;
 use crate::context::observer::Operation;
 use crate::context::options::Options;
 use crate::disk::{Disk, Lock, remove_quietly};
@@ -642,7 +642,7 @@ struct ScanTarget<'a> {
     /// Place and sequence number of the last commit.
     last: Option<(u64, u64)>,
     /// Branches set, or removed by a hash of zeros.
-    references: Vec<(Vec<u8>, Hash)>,
+    references: Vec<(Vec<u8>, CommitHash)>,
     index: &'a mut HashIndex,
     /// The index stands where the scan begins, so it takes the records as they come.
     together: bool,
@@ -675,7 +675,7 @@ impl<'a> ScanTarget<'a> {
                         self.end.first_commit = offset;
                     }
                 }
-                Tag::Reference => self.references.push((body.to_vec(), *hash)),
+                Tag::Reference => self.references.push((body.to_vec(), CommitHash::new(*hash))),
                 Tag::Opening => {
                     let opening = Opening::decode(file, place, body)?;
                     opened = (opening.number, opening.base) == (chunk.number, chunk.base);
@@ -710,7 +710,7 @@ impl<'a> ScanTarget<'a> {
             state.sequence = sequence.saturating_add(1);
         }
         for (name, hash) in self.references {
-            if hash == [0; 32] {
+            if *hash == [0; 32] {
                 state.branches.remove(&name);
             } else {
                 state.branches.insert(name, hash);

@@ -6,7 +6,7 @@
 
 use super::ancestors::Past;
 use super::{CommitInfo, Limits, Store};
-use crate::context::hash::Hash;
+use crate::context::hash::CommitHash;
 use crate::context::observer::Operation;
 use crate::context::tree::{Merged, Resolution, Sides, Tree};
 use crate::error::Result;
@@ -38,8 +38,8 @@ impl Store {
     /// is passed.
     pub fn merge_commits(
         &self,
-        ours: &Hash,
-        theirs: &Hash,
+        ours: &CommitHash,
+        theirs: &CommitHash,
         limits: Limits,
         mut resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
     ) -> Result<Merge<Tree>> {
@@ -63,7 +63,12 @@ impl Store {
     }
 
     /// The tree of all `bases` together. Recursion ends with the bases that the limit allows.
-    fn one_base(&self, past: &mut Past<'_>, bases: &[Hash], resolve: Resolve<'_>) -> Result<Tree> {
+    fn one_base(
+        &self,
+        past: &mut Past<'_>,
+        bases: &[CommitHash],
+        resolve: Resolve<'_>,
+    ) -> Result<Tree> {
         past.take_bases(bases.len())?;
         let Some((first, rest)) = bases.split_first() else {
             return Ok(Tree::empty(self.configuration()));
@@ -116,11 +121,11 @@ impl Store {
     pub fn merge_branch(
         &mut self,
         branch: &[u8],
-        theirs: &Hash,
+        theirs: &CommitHash,
         info: &CommitInfo,
         limits: Limits,
         resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
-    ) -> Result<Merge<Hash>> {
+    ) -> Result<Merge<CommitHash>> {
         let Some(ours) = self.branch(branch) else {
             self.set_branch(branch, theirs)?;
             return Ok(Merge::FastForward);

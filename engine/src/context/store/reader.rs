@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use super::{State, Store};
 use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
-use crate::context::hash::Hash;
+use crate::context::hash::{CommitHash, TreeHash};
 use crate::context::tree::Tree;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, lock};
@@ -99,42 +99,42 @@ impl Reader {
     }
 
     /// See [`Store::checkout`].
-    pub fn checkout(&self, commit: &Hash) -> Result<Tree> {
+    pub fn checkout(&self, commit: &CommitHash) -> Result<Tree> {
         self.moment()?.checkout(commit)
     }
 
     /// See [`Store::exists`].
-    pub fn exists(&self, commit: &Hash) -> Result<bool> {
+    pub fn exists(&self, commit: &CommitHash) -> Result<bool> {
         self.moment()?.exists(commit)
     }
 
     /// See [`Store::find_object`].
-    pub fn find_object(&self, hash: &Hash) -> Result<Option<Tree>> {
+    pub fn find_object(&self, hash: &TreeHash) -> Result<Option<Tree>> {
         self.moment()?.find_object(hash)
     }
 
     /// See [`Store::commit_info`].
-    pub fn commit_info(&self, commit: &Hash) -> Result<Commit> {
+    pub fn commit_info(&self, commit: &CommitHash) -> Result<Commit> {
         self.moment()?.commit_info(commit)
     }
 
     /// See [`Store::last_commit`].
-    pub fn last_commit(&self) -> Result<Option<Hash>> {
+    pub fn last_commit(&self) -> Result<Option<CommitHash>> {
         self.moment()?.last_commit()
     }
 
     /// See [`Store::log`].
-    pub fn log(&self, limit: usize) -> Result<Vec<Hash>> {
+    pub fn log(&self, limit: usize) -> Result<Vec<CommitHash>> {
         self.moment()?.log(limit)
     }
 
     /// The commit that a branch names.
-    pub fn branch(&self, name: &[u8]) -> Result<Option<Hash>> {
+    pub fn branch(&self, name: &[u8]) -> Result<Option<CommitHash>> {
         Ok(self.moment()?.branch(name))
     }
 
     /// All branches by name, all at one moment.
-    pub fn branches(&self) -> Result<Vec<(Vec<u8>, Hash)>> {
+    pub fn branches(&self) -> Result<Vec<(Vec<u8>, CommitHash)>> {
         Ok(self.moment()?.branches())
     }
 }

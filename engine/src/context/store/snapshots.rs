@@ -13,7 +13,7 @@ use crate::context::context_snapshot::{
 };
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::pack::Pack;
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash};
 use crate::context::options::Options;
 use crate::context::pieces::node::{Load, Slot};
 use crate::context::tree::Tree;
@@ -28,7 +28,7 @@ impl Store {
     /// bounded memory; after an error no file is there. One file, one sync of it and one of its folder.
     pub fn export_commit(
         &self,
-        commit: &Hash,
+        commit: &CommitHash,
         disk: &Arc<dyn Disk>,
         path: &str,
     ) -> Result<CommitFile> {
@@ -40,7 +40,7 @@ impl Store {
     /// in common with what was just written, and takes memory for the hashes of the commits.
     pub fn export_commits(
         &self,
-        commits: &[Hash],
+        commits: &[CommitHash],
         options: CommitFileOptions,
         disk: &Arc<dyn Disk>,
         path: &str,
@@ -51,13 +51,13 @@ impl Store {
     /// The same, and `watch` is told of each frame that was written; its error ends the export.
     pub fn export_commits_watched(
         &self,
-        commits: &[Hash],
+        commits: &[CommitHash],
         options: CommitFileOptions,
         disk: &Arc<dyn Disk>,
         path: &str,
         watch: &mut dyn FnMut(&CommitFileProgress) -> Result<()>,
     ) -> Result<CommitFile> {
-        let listed = |commit: &Hash| Ok((*commit, self.commit_info(commit)?.parents));
+        let listed = |commit: &CommitHash| Ok((*commit, self.commit_info(commit)?.parents));
         let listed = commits.iter().map(listed).collect::<Result<Vec<Listed>>>()?;
         let in_order = order::order(&listed);
         let (Some(in_order), Ok(count)) = (in_order, u32::try_from(commits.len())) else {

@@ -13,7 +13,7 @@ use crate::context::files::control::{Control, Cursor, Horizon, KEPT_MAX, State};
 use crate::context::files::patch::PATCHES_MAX;
 use crate::context::files::paths;
 use crate::context::files::record::{self, Tag};
-use crate::context::hash::Hash;
+use crate::context::hash::CommitHash;
 use crate::context::options::{Index, Options};
 use crate::context::pieces::entry;
 use crate::context::pieces::node::{Body, Load, Node, Slot};
@@ -45,8 +45,8 @@ fn value(number: u64, place: u64) -> Vec<u8> {
 }
 
 /// A commit of values that no other commit has.
-fn commit(store: &mut Store, number: u64) -> Hash {
-    let parents: Vec<Hash> = store.last_commit().unwrap().into_iter().collect();
+fn commit(store: &mut Store, number: u64) -> CommitHash {
+    let parents: Vec<CommitHash> = store.last_commit().unwrap().into_iter().collect();
     let mut tree = store.empty_tree();
     for place in 0..4 {
         tree.add(&["data", &format!("{place}")], &value(number, place)).unwrap();
@@ -60,7 +60,7 @@ fn a_pack_of_many_chunks_keeps_few_files_open() {
     let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
     let mut store = Store::create(Arc::clone(&disk), options(Index::Minimal)).unwrap();
     let count = 5 * FILES_MAX as u64 / 2;
-    let hashes: Vec<Hash> = (0..count).map(|number| commit(&mut store, number)).collect();
+    let hashes: Vec<CommitHash> = (0..count).map(|number| commit(&mut store, number)).collect();
     let bound = |store: &Store| assert!(store.pack.files.open_count() <= FILES_MAX);
     assert!(store.stats().chunks > 2 * FILES_MAX as u64, "{:?}", store.stats());
     bound(&store);
@@ -141,7 +141,7 @@ fn what_a_commit_wrote_goes_into_the_cache_without_a_copy() {
 }
 
 /// A store of ten commits whose first five were collected, but for those `kept`.
-fn collected(index: Index, kept: &[usize]) -> (Arc<MemoryDisk>, Vec<Hash>) {
+fn collected(index: Index, kept: &[usize]) -> (Arc<MemoryDisk>, Vec<CommitHash>) {
     let disk = MemoryDisk::seeded(1);
     let shared = Arc::clone(&disk) as Arc<dyn Disk>;
     let options = Options { chunk_bytes: 1 << 20, ..options(index) };
@@ -153,7 +153,7 @@ fn collected(index: Index, kept: &[usize]) -> (Arc<MemoryDisk>, Vec<Hash>) {
         }
         hashes.push(commit(&mut store, number));
     }
-    let place = |hash: &Hash| store.find_commit(hash).unwrap().unwrap();
+    let place = |hash: &CommitHash| store.find_commit(hash).unwrap().unwrap();
     let kept = kept.iter().map(|number| place(&hashes[*number])).collect();
     let commit = place(&hashes[5]);
     let horizon = Horizon { commit, offset: commit, sequence: 5, kept };
@@ -237,7 +237,7 @@ fn files_make_room_where_the_process_may_open_no_more() {
     let sim = SimDisk::new(1);
     let disk = Arc::clone(&sim) as Arc<dyn Disk>;
     let mut store = Store::create(Arc::clone(&disk), options(Index::Minimal)).unwrap();
-    let hashes: Vec<Hash> = (0..100).map(|number| commit(&mut store, number)).collect();
+    let hashes: Vec<CommitHash> = (0..100).map(|number| commit(&mut store, number)).collect();
     store.close().unwrap();
     let reader = Store::open_read_only(disk, options(Index::Minimal)).unwrap();
     assert!(reader.pack.files.open_count() >= FILES_AT_ONCE);
@@ -466,7 +466,7 @@ fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
         record::put(out, 5, branch, Tag::Branch, &[2; 32], body.bytes());
         branch
     });
-    let tree = store.checkout(&[3; 32]).unwrap();
+    let tree = store.checkout(&[3; 32].into()).unwrap();
     let acts: [fn(&mut Tree, &str) -> Result<()>; 3] = [
         |tree, name| tree.add(&[name], b"v"),
         |tree, name| tree.add(&[name, "below"], b"v"),
@@ -516,7 +516,7 @@ fn more_kept_commits_than_a_control_file_holds_are_refused() {
         tree.add(&["data"], &vec![date as u8; 2 << 20]).unwrap();
         store.commit(tree, &CommitInfo::new(&[], date, "a", "b")).unwrap()
     };
-    let commits: Vec<Hash> = (0..3).map(|date| put(&mut store, &mut tree, date)).collect();
+    let commits: Vec<CommitHash> = (0..3).map(|date| put(&mut store, &mut tree, date)).collect();
     let pins: Vec<u64> = (1..=KEPT_MAX as u64).collect();
     let tip = store.tip().unwrap();
     tip.writer().unwrap().control.pins.clone_from(&pins);
@@ -567,7 +567,7 @@ fn a_call_that_fails_while_a_collected_store_is_opened_is_no_damage() {
     let sim = SimDisk::new(1);
     let mut store =
         Store::create(Arc::clone(&sim) as Arc<dyn Disk>, options(Index::Minimal)).unwrap();
-    let hashes: Vec<Hash> = (0..8).map(|number| commit(&mut store, number)).collect();
+    let hashes: Vec<CommitHash> = (0..8).map(|number| commit(&mut store, number)).collect();
     store.collect(&hashes[5]).unwrap();
     while store.collect_step(100).unwrap() {}
     store.close().unwrap();
@@ -590,7 +590,7 @@ fn a_call_that_fails_while_a_collected_store_is_opened_is_no_damage() {
 
 /// Commits to a wide directory of values that are records of their own, with hashes in little memory and up to
 /// `file_bytes` of them in a file; returns the commits' hashes and how many reads there were.
-fn wide_story(file_bytes: u64, mut each: impl FnMut(&Store, u64)) -> (Vec<Hash>, u64) {
+fn wide_story(file_bytes: u64, mut each: impl FnMut(&Store, u64)) -> (Vec<CommitHash>, u64) {
     let disk = SimDisk::new(3);
     let options = Options {
         hashes_bytes: 40_000,

@@ -12,7 +12,7 @@ use crate::context::files::control::{BRANCHES_BYTES_MAX, Control};
 use crate::context::files::hash_index::{HashIndex, is_damage};
 use crate::context::files::pack::Pack;
 use crate::context::files::record::Tag;
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash, TreeHash};
 use crate::context::observer::{self, Operation, Span};
 use crate::context::options::Durability;
 use crate::context::pieces::node::{Load, Node, Slot};
@@ -38,7 +38,7 @@ const BRANCH_MAX: usize = 4096;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommitInfo {
     /// Hashes of the parents, in any order; they need not be in the store.
-    pub parents: Vec<Hash>,
+    pub parents: Vec<CommitHash>,
     /// Seconds since 1970.
     pub date: i64,
     /// Who commits.
@@ -51,7 +51,7 @@ impl CommitInfo {
     /// From parts.
     #[must_use]
     pub fn new(
-        parents: &[Hash],
+        parents: &[CommitHash],
         date: i64,
         author: impl AsRef<[u8]>,
         message: impl AsRef<[u8]>,
@@ -64,7 +64,7 @@ impl CommitInfo {
         }
     }
 
-    fn sorted_parents(&self) -> Vec<Hash> {
+    fn sorted_parents(&self) -> Vec<CommitHash> {
         let mut parents = self.parents.clone();
         parents.sort_unstable();
         parents
@@ -85,7 +85,7 @@ impl CommitInfo {
         }
     }
 
-    pub(super) fn hash(&self, tree: &Hash) -> Hash {
+    pub(super) fn hash(&self, tree: &TreeHash) -> CommitHash {
         hash::commit(tree, &self.sorted_parents(), self.date, &self.author, &self.message)
     }
 }
@@ -185,7 +185,7 @@ impl Store {
     /// what this one has not. A commit that is there already is not
     /// written again. `Invalid` for a value or an empty directory. After an error nothing is changed;
     /// `Poisoned` follows when the disk did not take back what it took.
-    pub fn commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<Hash> {
+    pub fn commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<CommitHash> {
         let Some(recorder) = self.options.recorder.clone() else {
             return self.write_commit(tree, info);
         };
@@ -193,7 +193,7 @@ impl Store {
         let handle = traced.handle();
         let begun = recorder.begin();
         let outcome = self.write_commit(tree, info);
-        let answer = outcome.as_ref().map_or(Answer::Failed, |hash| Answer::Hash(*hash));
+        let answer = outcome.as_ref().map_or(Answer::Failed, |hash| Answer::Hash(**hash));
         let CommitInfo { parents, date, author, message } = info;
         let (action, date) = (Action::Commit, *date as u64);
         recorder.end(
@@ -206,7 +206,7 @@ impl Store {
         outcome
     }
 
-    fn write_commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<Hash> {
+    fn write_commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<CommitHash> {
         let _span = self.span(Operation::Commit);
         let tip = self.tip()?;
         info.check()?;
@@ -290,7 +290,13 @@ impl Store {
     }
 
     /// Adds the record of a commit whose tree is at `root`, and returns where it is.
-    fn put_commit(&self, batch: &mut Batch<'_>, root: u64, hash: &Hash, info: &CommitInfo) -> u64 {
+    fn put_commit(
+        &self,
+        batch: &mut Batch<'_>,
+        root: u64,
+        hash: &CommitHash,
+        info: &CommitInfo,
+    ) -> u64 {
         let (extent, at) = (batch.len(), batch.next());
         let (sequence, previous) = {
             let state = self.state();
@@ -417,7 +423,7 @@ impl Store {
     }
 
     /// Makes `name` the name of a commit, which must be in the store. One append, one sync.
-    pub fn set_branch(&mut self, name: &[u8], commit: &Hash) -> Result<()> {
+    pub fn set_branch(&mut self, name: &[u8], commit: &CommitHash) -> Result<()> {
         let Some(recorder) = self.options.recorder.clone() else {
             return self.name_commit(name, commit);
         };
@@ -431,7 +437,7 @@ impl Store {
         )
     }
 
-    fn name_commit(&mut self, name: &[u8], commit: &Hash) -> Result<()> {
+    fn name_commit(&mut self, name: &[u8], commit: &CommitHash) -> Result<()> {
         if name.is_empty() || name.len() > BRANCH_MAX {
             return Err(Error::invalid(format!(
                 "a branch has a name of 1 to {BRANCH_MAX} bytes, not {}",
@@ -448,8 +454,8 @@ impl Store {
     pub fn test_and_set_branch(
         &mut self,
         name: &[u8],
-        expected: Option<&Hash>,
-        new: Option<&Hash>,
+        expected: Option<&CommitHash>,
+        new: Option<&CommitHash>,
     ) -> Result<bool> {
         if self.state().branches.get(name) != expected {
             return Ok(false);
@@ -493,7 +499,7 @@ impl Store {
         )))
     }
 
-    fn put_reference(&mut self, name: &[u8], commit: Option<&Hash>) -> Result<()> {
+    fn put_reference(&mut self, name: &[u8], commit: Option<&CommitHash>) -> Result<()> {
         let path = [name];
         let _span = Span::begin(self.pack.meter(), Operation::Branch, &path);
         let tip = self.tip()?;
@@ -502,7 +508,7 @@ impl Store {
         let mut writer = tip.writer()?;
         tip.make_room(&self.pack, &mut index, &mut writer)?;
         let mut batch = Batch::new(&self.pack, writer.next_offset(), None);
-        batch.put(Tag::Reference, commit.unwrap_or(&[0; 32]), name);
+        batch.put(Tag::Reference, commit.map_or(&[0; 32], CommitHash::as_bytes), name);
         let written = batch.finish();
         let synced = self.options.durability == Durability::Synced;
         writer.append(&*self.disk, &written.bytes, synced, self.pack.meter())?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Kind;
 use crate::context::configuration::Configuration;
-use crate::context::hash::Hash;
+use crate::context::hash::{Hash, TreeHash};
 use crate::context::pieces::digest;
 use crate::context::pieces::directory::Directories;
 use crate::context::pieces::node::{Leaf, Load, Node, Slot};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// Children by position instead of by place in a pack.
 #[derive(Debug)]
-struct Bindings<'a>(&'a [(Vec<u8>, Kind, Hash)]);
+struct Bindings<'a>(&'a [(Vec<u8>, Kind, TreeHash)]);
 
 impl Load for Bindings<'_> {
     fn node(&self, _: u64) -> Result<Arc<Node>> {
@@ -24,7 +24,7 @@ impl Load for Bindings<'_> {
     }
 
     fn hash(&self, offset: u64) -> Result<Hash> {
-        Ok(self.0[offset as usize].2)
+        Ok(self.0[offset as usize].2.to_bytes())
     }
 
     fn identity(&self) -> u64 {
@@ -36,8 +36,8 @@ impl Load for Bindings<'_> {
 /// counts. `Invalid` when the names cannot be represented.
 pub fn directory_hash(
     configuration: Configuration,
-    children: &[(Vec<u8>, Kind, Hash)],
-) -> Result<Hash> {
+    children: &[(Vec<u8>, Kind, TreeHash)],
+) -> Result<TreeHash> {
     let bindings = Bindings(children);
     let directories = Directories { configuration, load: Some(&bindings) };
     let mut root = Arc::new(Node::leaf(Leaf::default(), true));
@@ -52,5 +52,5 @@ pub fn directory_hash(
             directories.insert(&mut root, name, slot)?;
         }
     }
-    digest::node(&root, Some(&bindings))
+    digest::node(&root, Some(&bindings)).map(TreeHash::new)
 }

@@ -42,6 +42,7 @@ impl Resolution {
 
 /// A place where both sides changed something, and nobody said what it should be.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Conflict {
     /// Where.
     pub path: Vec<Vec<u8>>,

@@ -42,6 +42,7 @@ impl Fault {
 
 /// How many calls there were, failed ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Calls {
     /// Of [`Fault::Open`].
     pub opens: u64,

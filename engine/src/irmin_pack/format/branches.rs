@@ -3,7 +3,7 @@
 use super::bytes;
 use super::control::HEADER;
 use super::schema::Schema;
-use crate::context::hash::Hash;
+use crate::context::hash::CommitHash;
 use crate::error::Result;
 use crate::format::codec::Decoder;
 
@@ -12,7 +12,7 @@ use crate::format::codec::Decoder;
 pub(crate) struct Branch {
     pub(crate) name: Vec<u8>,
     /// Zeros when it was removed.
-    pub(crate) hash: Hash,
+    pub(crate) hash: CommitHash,
     /// Where it is in the file.
     pub(crate) place: u64,
 }
@@ -29,7 +29,7 @@ pub(crate) fn decode(file: &str, bytes: &[u8], schema: Schema) -> Result<Vec<Bra
         let place = decoder.offset();
         let length = bytes::u32(&mut decoder)? as usize;
         let name = decoder.raw(length)?.to_vec();
-        let hash = schema.hash(decoder.raw(schema.hash_bytes())?);
+        let hash = schema.hash(decoder.raw(schema.hash_bytes())?).into();
         branches.push(Branch { name, hash, place });
     }
     Ok(branches)

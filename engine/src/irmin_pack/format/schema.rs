@@ -3,7 +3,7 @@
 //! A hash that is shorter than ours is kept with zeros behind it, so that one type serves both.
 
 use super::sha1;
-use crate::context::hash::{self, Hash};
+use crate::context::hash::{self, CommitHash, Hash, TreeHash};
 
 /// Which hash a store uses, and over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,12 +109,12 @@ impl Schema {
     /// The hash of a commit; `parents` are in the order in which it is hashed.
     pub(crate) fn commit(
         self,
-        tree: &Hash,
-        parents: &[Hash],
+        tree: &TreeHash,
+        parents: &[CommitHash],
         date: i64,
         author: &[u8],
         message: &[u8],
-    ) -> Hash {
+    ) -> CommitHash {
         match self {
             Schema::Tezos => {
                 let mut sorted = parents.to_vec();
@@ -132,7 +132,7 @@ impl Schema {
                     hash::put_varint(&mut out, text.len() as u64);
                     out.extend_from_slice(text);
                 }
-                self.digest(&out)
+                self.digest(&out).into()
             }
         }
     }

@@ -10,10 +10,9 @@ use super::space::{self, From, Space};
 use super::unindexed::{self, Unindexed};
 use crate::cache::Cache;
 use crate::context::configuration::Configuration;
-use crate::context::hash::Hash;
 use crate::context::pieces::node::{Load, Slot};
 use crate::context::store::history::History;
-use crate::context::{Checked, Commit, Stats, Store};
+use crate::context::{Checked, Commit, CommitHash, Stats, Store, TreeHash};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::irmin_pack::format::branches;
@@ -81,7 +80,7 @@ pub fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Store> {
 #[derive(Debug, Default)]
 struct Near {
     /// The newest commits and their parents.
-    places: HashMap<Hash, u64>,
+    places: HashMap<CommitHash, u64>,
     /// Whether one of them is missing in the index: then more may be.
     lacks: bool,
 }
@@ -93,7 +92,7 @@ pub(crate) struct Opened {
     options: Options,
     cache: Arc<Cache>,
     pub(crate) reader: Arc<Reader>,
-    branches: BTreeMap<Vec<u8>, Hash>,
+    branches: BTreeMap<Vec<u8>, CommitHash>,
     /// What is looked at for a commit that the index does not have, found out once: a migration asks for
     /// every commit that was collected.
     near: OnceLock<Near>,
@@ -154,7 +153,7 @@ fn check_start(reader: &Reader) -> Result<()> {
 }
 
 /// Whether `commit` is at `offset` and the index lacks it.
-fn is_unindexed(reader: &Reader, commit: &Hash, offset: u64) -> Result<bool> {
+fn is_unindexed(reader: &Reader, commit: &CommitHash, offset: u64) -> Result<bool> {
     let is_there = || reader.commit(offset).is_ok_and(|found| found.hash == *commit);
     Ok(reader.index.find(commit)?.is_none() && is_there())
 }
@@ -189,12 +188,12 @@ impl Opened {
         }
     }
 
-    fn read_branches(disk: &dyn Disk, schema: Schema) -> Result<BTreeMap<Vec<u8>, Hash>> {
+    fn read_branches(disk: &dyn Disk, schema: Schema) -> Result<BTreeMap<Vec<u8>, CommitHash>> {
         let bytes = small(disk, "store.branches", BRANCHES_MAX)?.unwrap_or_default();
         let name = format!("{}/store.branches", disk.root());
         let mut branches = BTreeMap::new();
         for branch in branches::decode(&name, &bytes, schema)? {
-            if branch.hash == [0; 32] {
+            if *branch.hash == [0; 32] {
                 branches.remove(&branch.name);
             } else {
                 branches.insert(branch.name, branch.hash);
@@ -209,7 +208,7 @@ impl Opened {
         disk: &Arc<dyn Disk>,
         options: &Options,
         cache: &Arc<Cache>,
-    ) -> Result<(Reader, BTreeMap<Vec<u8>, Hash>)> {
+    ) -> Result<(Reader, BTreeMap<Vec<u8>, CommitHash>)> {
         let schema = schema_of(&**disk, options)?;
         let branches = Self::read_branches(&**disk, schema)?;
         let index = Index::open(&**disk, schema, cache)?;
@@ -229,13 +228,13 @@ impl Opened {
 
     /// Where a commit is. `Missing` when there is none, or it was collected; `Corrupt` when something
     /// still names it but it cannot be found.
-    pub(crate) fn find(&self, commit: &Hash) -> Result<u64> {
+    pub(crate) fn find(&self, commit: &CommitHash) -> Result<u64> {
         let reader = &self.reader;
         let row = reader.index.find(commit)?;
         let text = reader.schema.text(commit);
         if let Some(row) = &row {
             match reader.head(row.offset, From::Anywhere) {
-                Ok((entry, _)) if entry.head.hash == *commit => match entry.head.kind {
+                Ok((entry, _)) if entry.head.hash == **commit => match entry.head.kind {
                     EntryKind::CommitGone => match reader.head(row.offset, From::Lower) {
                         Ok(_) => return Ok(row.offset),
                         Err(error) => {
@@ -274,7 +273,7 @@ impl Opened {
     }
 
     /// A commit that the index lost: a parent of a newer one, or newer than all.
-    fn look_for(&self, commit: &Hash) -> Result<Option<u64>> {
+    fn look_for(&self, commit: &CommitHash) -> Result<Option<u64>> {
         let near = if let Some(near) = self.near.get() {
             near
         } else {
@@ -311,7 +310,7 @@ impl Opened {
     }
 
     /// Offset and hash of up to `limit` commits, newest first, collected ones included.
-    fn newest(&self, limit: usize) -> Result<Vec<(u64, Hash)>> {
+    fn newest(&self, limit: usize) -> Result<Vec<(u64, CommitHash)>> {
         let mut kept = BTreeSet::new();
         self.each_commit(&mut |place| {
             kept.insert(place);
@@ -333,10 +332,10 @@ impl Opened {
 
     /// Offset and hash of up to `limit` commits from `offset` on, oldest first, collected ones and those
     /// that the index lacks included.
-    pub(crate) fn oldest(&self, offset: u64, limit: usize) -> Result<Vec<(u64, Hash)>> {
+    pub(crate) fn oldest(&self, offset: u64, limit: usize) -> Result<Vec<(u64, CommitHash)>> {
         let mut kept = BTreeSet::new();
         let unindexed = self.unindexed()?.commits.iter().copied();
-        let each = |keep: &mut dyn FnMut((u64, Hash))| {
+        let each = |keep: &mut dyn FnMut((u64, CommitHash))| {
             unindexed.clone().for_each(&mut *keep);
             self.each_commit(keep)
         };
@@ -352,14 +351,14 @@ impl Opened {
     }
 
     /// Calls `keep` with offset and hash of every commit, in no order, perhaps more than once.
-    fn each_commit(&self, keep: &mut dyn FnMut((u64, Hash))) -> Result<()> {
+    fn each_commit(&self, keep: &mut dyn FnMut((u64, CommitHash))) -> Result<()> {
         let mut end = self.reader.space.suffix_start();
         self.reader.index.scan(&mut |file, place, row| {
             let kind = EntryKind::of(row.letter).ok_or_else(|| {
                 Error::corrupt(file, place, "an entry with the letter of a kind", row.letter)
             })?;
             if kind.is_commit() {
-                keep((row.offset, row.hash));
+                keep((row.offset, row.hash.into()));
                 end = end.max(row.offset.saturating_add(u64::from(row.length)));
             }
             Ok(())
@@ -368,13 +367,13 @@ impl Opened {
     }
 
     /// Commits behind `end`, where the index leads to none: usually there is nothing at all.
-    fn after(&self, end: u64, keep: &mut dyn FnMut((u64, Hash))) -> Result<()> {
+    fn after(&self, end: u64, keep: &mut dyn FnMut((u64, CommitHash))) -> Result<()> {
         let mut offset = end;
         while offset < self.reader.space.end() {
             let (entry, _) = self.reader.head(offset, From::Anywhere)?;
             let Head { hash, kind, length, .. } = entry.head;
             if kind == EntryKind::Commit {
-                keep((offset, hash));
+                keep((offset, hash.into()));
             }
             // Those without a length are of version 1, in which everything is indexed.
             let Some(length) = length else { break };
@@ -397,7 +396,7 @@ impl History for Opened {
         Arc::clone(&self.reader) as Arc<dyn Load>
     }
 
-    fn exists(&self, commit: &Hash) -> Result<bool> {
+    fn exists(&self, commit: &CommitHash) -> Result<bool> {
         match self.find(commit) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == Kind::Missing => Ok(false),
@@ -405,11 +404,11 @@ impl History for Opened {
         }
     }
 
-    fn root(&self, commit: &Hash) -> Result<Slot> {
+    fn root(&self, commit: &CommitHash) -> Result<Slot> {
         Ok(self.reader.commit(self.find(commit)?)?.root)
     }
 
-    fn commit_info(&self, commit: &Hash) -> Result<Commit> {
+    fn commit_info(&self, commit: &CommitHash) -> Result<Commit> {
         let offset = self.find(commit)?;
         let found = self.reader.commit(offset)?;
         let mut parents = found.parents;
@@ -425,11 +424,11 @@ impl History for Opened {
         })
     }
 
-    fn log(&self, limit: usize) -> Result<Vec<Hash>> {
+    fn log(&self, limit: usize) -> Result<Vec<CommitHash>> {
         let mut hashes = Vec::new();
         // Where those that were listed say that their parents are.
-        let mut named: HashMap<Hash, u64> = HashMap::new();
-        let mut waiting: BTreeSet<(u64, Hash)> = self.newest(limit)?.into_iter().collect();
+        let mut named: HashMap<CommitHash, u64> = HashMap::new();
+        let mut waiting: BTreeSet<(u64, CommitHash)> = self.newest(limit)?.into_iter().collect();
         while let Some((offset, hash)) = waiting.pop_last() {
             if hashes.len() >= limit {
                 break;
@@ -469,17 +468,17 @@ impl History for Opened {
         Ok(hashes)
     }
 
-    fn branches(&self) -> &BTreeMap<Vec<u8>, Hash> {
+    fn branches(&self) -> &BTreeMap<Vec<u8>, CommitHash> {
         &self.branches
     }
 
-    fn object(&self, hash: &Hash) -> Result<Option<Slot>> {
+    fn object(&self, hash: &TreeHash) -> Result<Option<Slot>> {
         let Some(row) = self.reader.index.find(hash)? else { return Ok(None) };
         let (entry, _) = match self.reader.head(row.offset, From::Anywhere) {
             Err(error) if error.kind() == Kind::Missing => return Ok(None),
             outcome => outcome?,
         };
-        if entry.head.hash != *hash {
+        if entry.head.hash != **hash {
             let text = |hash| self.reader.schema.text(hash);
             return Err(entry.corrupt(text(hash), text(&entry.head.hash)));
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use super::index::Index;
 use super::space::{From, Space};
 use crate::context::configuration::{Bucket, Configuration};
-use crate::context::hash::Hash;
+use crate::context::hash::{CommitHash, Hash, TreeHash};
 use crate::context::pieces::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, Target};
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::error::{Error, Kind, Result};
@@ -85,10 +85,10 @@ impl Entry {
 
 /// A commit as it was read, with the hashes of what it names.
 pub(crate) struct ReadCommit {
-    pub(crate) hash: Hash,
-    pub(crate) tree: Hash,
+    pub(crate) hash: CommitHash,
+    pub(crate) tree: TreeHash,
     pub(crate) root: Slot,
-    pub(crate) parents: Vec<Hash>,
+    pub(crate) parents: Vec<CommitHash>,
     pub(crate) entry: CommitEntry,
 }
 
@@ -536,12 +536,12 @@ impl Reader {
             Kind::Missing => entry.corrupt("a tree and parents that are there", error.detail()),
             _ => error,
         };
-        let tree = self.stored_hash(root).map_err(gone)?;
+        let tree = TreeHash::new(self.stored_hash(root).map_err(gone)?);
         let parent = |address: &Address| match address {
-            Address::Hash(hash) => Ok(*hash),
+            Address::Hash(hash) => Ok(CommitHash::new(*hash)),
             Address::Offset(offset) => self.parent(*offset),
         };
-        let parents: Result<Vec<Hash>> = body.parents.iter().map(parent).collect();
+        let parents: Result<Vec<CommitHash>> = body.parents.iter().map(parent).collect();
         let parents = parents.map_err(gone)?;
         let found = self.schema.commit(&tree, &parents, body.date, &body.author, &body.message);
         self.same(&entry, &found)?;
@@ -549,9 +549,9 @@ impl Reader {
     }
 
     /// The hash of a parent: in its entry, or where that was collected, in the index.
-    fn parent(&self, offset: u64) -> Result<Hash> {
+    fn parent(&self, offset: u64) -> Result<CommitHash> {
         let error = match self.head(offset, From::Anywhere) {
-            Ok((entry, _)) => return Ok(entry.head.hash),
+            Ok((entry, _)) => return Ok(entry.head.hash.into()),
             Err(error) if error.kind() == Kind::Missing => error,
             Err(error) => return Err(error),
         };
@@ -562,7 +562,7 @@ impl Reader {
             }
             Ok(())
         })?;
-        found.ok_or(error)
+        found.map(CommitHash::new).ok_or(error)
     }
 }
 

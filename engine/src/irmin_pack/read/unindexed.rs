@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::reader::Reader;
 use super::space::From;
-use crate::context::hash::Hash;
+use crate::context::hash::CommitHash;
 use crate::error::{Error, Kind, Result};
 use crate::irmin_pack::format::entry::{Address, EntryKind};
 
@@ -15,12 +15,12 @@ use crate::irmin_pack::format::entry::{Address, EntryKind};
 #[derive(Debug, Default)]
 pub(crate) struct Unindexed {
     /// Offset and hash of commits that are there, in order.
-    pub(crate) commits: Vec<(u64, Hash)>,
+    pub(crate) commits: Vec<(u64, CommitHash)>,
     /// The oldest offset of each of them, by hash.
-    pub(crate) by_hash: HashMap<Hash, u64>,
+    pub(crate) by_hash: HashMap<CommitHash, u64>,
     /// Commits, and parents of theirs that they name by a hash that leads nowhere: only in stores before
     /// version 3, in which nothing is ever collected.
-    pub(crate) nowhere: Vec<(Hash, Hash)>,
+    pub(crate) nowhere: Vec<(CommitHash, CommitHash)>,
     /// Why the suffix was not read to its end.
     pub(crate) stopped: Option<Error>,
 }
@@ -80,12 +80,15 @@ pub(crate) fn find(reader: &Reader) -> Result<Unindexed> {
 }
 
 /// Calls `keep` with offset and hash of each commit of the suffix.
-fn each_of_suffix(reader: &Reader, keep: &mut dyn FnMut(u64, Hash) -> Result<()>) -> Result<()> {
+fn each_of_suffix(
+    reader: &Reader,
+    keep: &mut dyn FnMut(u64, CommitHash) -> Result<()>,
+) -> Result<()> {
     let mut offset = reader.space.suffix_start();
     while offset < reader.space.end() {
         let (entry, _) = reader.head(offset, From::Anywhere)?;
         if entry.head.kind == EntryKind::Commit {
-            keep(offset, entry.head.hash)?;
+            keep(offset, entry.head.hash.into())?;
         }
         // Those without a length are of version 1, in which commits are found by their hashes only.
         let Some(length) = entry.head.length else { break };

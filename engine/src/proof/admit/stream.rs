@@ -72,8 +72,9 @@ impl Admission {
                 }
                 Element::Extender(extender) => self.stream_extender(extender),
                 Element::Node(entries) => {
-                    let list =
-                        entries.iter().map(|(name, child)| (name.clone(), child.kind, child.hash));
+                    let list = entries
+                        .iter()
+                        .map(|(name, child)| (name.clone(), child.kind, child.hash.to_bytes()));
                     self.stream_leaf(&Shape::Leaf(list.collect()), &mut inner)?
                 }
                 Element::Inode(inode) => {

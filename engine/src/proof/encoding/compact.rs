@@ -15,8 +15,8 @@ const ALL: u8 = 16;
 pub(super) fn encode(proof: &Proof, binary: bool) -> Result<Vec<u8>> {
     let mut out = vec![kind_byte(proof.before.kind) | kind_byte(proof.after.kind) << 1];
     out.extend_from_slice(&proof.version.to_be_bytes());
-    out.extend_from_slice(&proof.before.hash);
-    out.extend_from_slice(&proof.after.hash);
+    out.extend_from_slice(proof.before.hash.as_ref());
+    out.extend_from_slice(proof.after.hash.as_ref());
     match &proof.state {
         State::Tree(part) => put_part(&mut out, part, binary, 0)?,
         State::Stream(elements) => put_sized(&mut out, |out| {
@@ -252,8 +252,8 @@ fn part_of(reader: &mut Decoder<'_>, binary: bool, level: usize) -> Result<Part>
         tag @ 0..0x80 => Part::Inode(pieces_of(reader, tag, binary, level)?),
         tag @ 0x80..0xc0 => Part::Node(entries_of(reader, tag, binary, level)?),
         tag @ 0xc0..0xc4 => Part::Value(value_of(reader, tag)?),
-        0xc8 => Part::BlindedValue(hash_of(reader)?),
-        0xd0 => Part::BlindedNode(hash_of(reader)?),
+        0xc8 => Part::BlindedValue(hash_of(reader)?.into()),
+        0xd0 => Part::BlindedNode(hash_of(reader)?.into()),
         tag @ 0xd8..0xdc => Part::Extender(extender_of(reader, tag, binary, |reader| {
             piece_of(reader, binary, level)
         })?),

@@ -183,9 +183,9 @@ fn part_of(reader: &mut Decoder<'_>, level: usize) -> Result<Part> {
     let level = deeper(reader, level)?;
     Ok(match reader.u8()? {
         0 => Part::Value(bytes_of(reader)?),
-        1 => Part::BlindedValue(hash_of(reader)?),
+        1 => Part::BlindedValue(hash_of(reader)?.into()),
         2 => Part::Node(entries_of(reader, level)?),
-        3 => Part::BlindedNode(hash_of(reader)?),
+        3 => Part::BlindedNode(hash_of(reader)?.into()),
         4 => Part::Inode(inode_of(reader, level)?),
         5 => Part::Extender(extender_of(reader, level)?),
         other => return Err(reader.corrupt("a part of kind 0 to 5", other)),

@@ -197,9 +197,9 @@ fn part_of(reader: &mut Reader<'_>, level: usize) -> Result<Part> {
     let kind = reader.only()?;
     let part = match kind {
         b"contents" => Part::Value(bytes_of(reader)?),
-        b"blinded_contents" => Part::BlindedValue(hash_of(reader)?),
+        b"blinded_contents" => Part::BlindedValue(hash_of(reader)?.into()),
         b"node" => Part::Node(entries_of(reader, level)?),
-        b"blinded_node" => Part::BlindedNode(hash_of(reader)?),
+        b"blinded_node" => Part::BlindedNode(hash_of(reader)?.into()),
         b"inode" => Part::Inode(inode_of(reader, |reader| piece_of(reader, level))?),
         b"extender" => Part::Extender(extender_of(reader, |reader| piece_of(reader, level))?),
         _ => return Err(reader.corrupt("the kind of a part before this")),

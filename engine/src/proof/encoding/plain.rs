@@ -24,7 +24,7 @@ pub(super) fn encode(proof: &Proof, binary: bool) -> Result<Vec<u8>> {
 
 fn put_kinded(out: &mut Vec<u8>, kinded: &Kinded) {
     out.push(kind_byte(kinded.kind));
-    out.extend_from_slice(&kinded.hash);
+    out.extend_from_slice(kinded.hash.as_ref());
 }
 
 fn put_hash(out: &mut Vec<u8>, tag: u8, hash: &Hash) {
@@ -182,9 +182,9 @@ fn part_of(reader: &mut Decoder<'_>, binary: bool, level: usize) -> Result<Part>
     let level = deeper(reader, level)?;
     Ok(match reader.u8()? {
         0 => Part::Value(value_of(reader)?),
-        1 => Part::BlindedValue(hash_of(reader)?),
+        1 => Part::BlindedValue(hash_of(reader)?.into()),
         2 => Part::Node(entries_of(reader, binary, level)?),
-        3 => Part::BlindedNode(hash_of(reader)?),
+        3 => Part::BlindedNode(hash_of(reader)?.into()),
         4 => Part::Inode(pieces_of(reader, binary, level)?),
         5 => Part::Extender(extender_of(reader, binary, |reader| piece_of(reader, binary, level))?),
         other => return Err(reader.corrupt("a part of kind 0 to 5", other)),

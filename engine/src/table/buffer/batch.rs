@@ -60,13 +60,23 @@ impl Batch {
     }
 
     /// Binds `key` to `value`, whatever was there.
-    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
-        self.push(EntryKind::Insert, key, value)
+    ///
+    /// ```
+    /// let mut batch = varvite::Batch::new();
+    /// batch.insert(b"tx1#0", b"5 ada").insert("text", &vec![1, 2]).insert(&7_u64.to_be_bytes(), &String::from("owned"));
+    /// assert_eq!(batch.len(), 3);
+    /// ```
+    pub fn insert(
+        &mut self,
+        key: &(impl AsRef<[u8]> + ?Sized),
+        value: &(impl AsRef<[u8]> + ?Sized),
+    ) -> &mut Self {
+        self.push(EntryKind::Insert, key.as_ref(), value.as_ref())
     }
 
     /// Unbinds `key`; nothing happens when it is not bound.
-    pub fn delete(&mut self, key: &[u8]) -> &mut Self {
-        self.push(EntryKind::Delete, key, b"")
+    pub fn delete(&mut self, key: &(impl AsRef<[u8]> + ?Sized)) -> &mut Self {
+        self.push(EntryKind::Delete, key.as_ref(), b"")
     }
 
     /// Unbinds every key between the bounds, those that earlier operations of the batch bind too; later ones
@@ -94,8 +104,8 @@ impl Batch {
 
     /// Unbinds every key that begins with `prefix`, as [`Batch::delete_range`] does. With an empty prefix
     /// that is every key.
-    pub fn delete_prefix(&mut self, prefix: &[u8]) -> &mut Self {
-        self.push_range(KeyRange::of_prefix(prefix))
+    pub fn delete_prefix(&mut self, prefix: &(impl AsRef<[u8]> + ?Sized)) -> &mut Self {
+        self.push_range(KeyRange::of_prefix(prefix.as_ref()))
     }
 
     /// Puts the operations of `other` behind those of this one: on a key that both touch, they act last.
@@ -162,9 +172,13 @@ impl Batch {
     }
 
     /// Joins `value` to what `key` is bound to, by the table's merge operator; binds it when unbound.
-    pub fn upsert(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
+    pub fn upsert(
+        &mut self,
+        key: &(impl AsRef<[u8]> + ?Sized),
+        value: &(impl AsRef<[u8]> + ?Sized),
+    ) -> &mut Self {
         self.has_upserts = true;
-        self.push(EntryKind::Upsert, key, value)
+        self.push(EntryKind::Upsert, key.as_ref(), value.as_ref())
     }
 
     /// Binds `key` to a value in a blob file of the session that `owner` is of.

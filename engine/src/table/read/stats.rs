@@ -50,6 +50,7 @@ pub struct TableStats {
 
 /// One level of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LevelStats {
     /// Complete runs.
     pub runs: u64,
@@ -67,6 +68,7 @@ pub struct LevelStats {
 
 /// A merge or a write-out under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MergeStats {
     /// The level whose runs it merges; `None` for the write-out of a sealed buffer and for a union.
     pub level: Option<u64>,

@@ -26,10 +26,10 @@ impl Values {
         self.spans.is_empty()
     }
 
-    /// The value of the key at `index`; `None` when it is not bound.
+    /// The value of the key at `index`; `None` when it is not bound, and behind the last.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&[u8]> {
-        self.spans[index].map(|(start, end)| &self.bytes[start..end])
+        self.spans.get(index)?.map(|(start, end)| &self.bytes[start..end])
     }
 
     /// The values in order.

@@ -189,11 +189,12 @@ impl Table {
         self.shape.union.as_ref().map_or(0, |union| union.job.debt_left())
     }
 
-    /// Merges at least `credits` bytes of entries of the union that the table is; returns what is left
-    /// of the credits, which is more than 0 only when the union is complete (or there is none). After
-    /// an error the union stands where its last finished segment ends, and can go on.
+    /// Merges at least `credits` bytes of entries of the union that the table is; returns how much is left to
+    /// do, as [`Table::work`] does: 0 when the union is complete, or there is none. After an error the union
+    /// stands where its last finished segment ends, and can go on.
     pub fn supply_union_credits(&mut self, credits: u64) -> Result<u64> {
         self.store.check_writable()?;
-        self.with_schedule(|schedule, shape| schedule.pay_union(shape, credits))
+        self.with_schedule(|schedule, shape| schedule.pay_union(shape, credits))?;
+        Ok(self.remaining_union_debt())
     }
 }

@@ -242,6 +242,7 @@ impl SessionStats {
 
 /// How the filters of a level did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FilterStats {
     /// Keys asked for.
     pub probes: u64,

@@ -208,16 +208,23 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// A session that reads past the system's page cache and takes `bytes` of memory for everything:
-    /// a cache of its own with that budget. `TableOptions::within_memory` with a quarter of it or less
-    /// leaves most to pages.
+    /// The same within `bytes` of memory for everything: it reads past the system's page cache, through a cache
+    /// of its own with that budget. [`TableOptions::within_memory`] with a quarter of it or less leaves most
+    /// to pages.
+    ///
+    /// ```
+    /// use varvite::{Log, SessionOptions, TableOptions};
+    ///
+    /// let session = SessionOptions { log: Log::Synced, ..SessionOptions::default() }.within_memory(256 << 20);
+    /// let table = TableOptions::utxo().within_memory(64 << 20);
+    /// assert_eq!(session.cache.map(|cache| cache.budget_bytes()), Some(256 << 20));
+    /// assert_eq!(table.write_buffer_bytes, 8 << 20);
+    /// ```
     #[must_use]
-    pub fn within_memory(bytes: u64) -> Self {
-        SessionOptions {
-            access: Access::Direct,
-            cache: Some(Cache::new(bytes)),
-            ..SessionOptions::default()
-        }
+    pub fn within_memory(mut self, bytes: u64) -> Self {
+        self.access = Access::Direct;
+        self.cache = Some(Cache::new(bytes));
+        self
     }
 }
 
@@ -361,7 +368,7 @@ impl TableOptions {
 
     /// The same with or without compression of pages.
     #[must_use]
-    pub fn compression(mut self, compression: Compression) -> Self {
+    pub fn with_compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }

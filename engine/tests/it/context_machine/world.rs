@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use varvite::context::{CollectPhase, CommitInfo, Hash, Options, Store, Tree};
+use varvite::context::{CollectPhase, CommitHash, CommitInfo, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -26,8 +26,8 @@ const ALIVE: usize = 5;
 /// Commits and branches.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Held {
-    commits: Vec<(Hash, Arc<Node>)>,
-    branches: BTreeMap<Vec<u8>, Hash>,
+    commits: Vec<(CommitHash, Arc<Node>)>,
+    branches: BTreeMap<Vec<u8>, CommitHash>,
 }
 
 /// A tree, and when it came to be.
@@ -69,7 +69,7 @@ pub struct World {
     /// What the collection keeps that is under way, as long as nothing was taken away.
     keeping: Option<collected::Keeping>,
     /// Commits that stay whatever is collected.
-    pins: BTreeSet<Hash>,
+    pins: BTreeSet<CommitHash>,
     /// How many of the commits are older than where history begins.
     kept_before: usize,
     /// A clearing has left more files than an opening opens: the next one removes those that trees and readers
@@ -245,7 +245,7 @@ impl World {
     /// Commits a handle, or is refused.
     fn commit(&mut self, at: u8, random: &mut Random) {
         let at = self.at(at);
-        let parents: Vec<Hash> =
+        let parents: Vec<CommitHash> =
             self.held.commits.last().map(|(hash, _)| *hash).into_iter().collect();
         let date = self.moment as i64;
         let info = CommitInfo::new(&parents, date, "Tezos", format!("moment {date}"));

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
-use varvite::context::hash::Hash;
+use varvite::context::CommitHash;
 use varvite::context::{Change, CommitInfo, Keep, Options, Store, Tree};
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
 use super::Arguments;
 use super::reader::Reader;
-use crate::measure::{BlockMs, Samples, disk_bytes, rss_bytes, thread_cpu_ns};
 use crate::print;
 use crate::store::folder::temporary;
+use crate::system::measure::{BlockMs, Samples, disk_bytes, rss_bytes, thread_cpu_ns};
 
 /// What collections cost and gave.
 #[derive(Debug, Serialize)]
@@ -219,7 +219,7 @@ fn fresh(arguments: &Arguments, store: &Store) -> Result<u64> {
     let mut copy = Store::create(OsDisk::create(folder.path())?, options)?;
     let mut log = store.log(usize::MAX)?;
     let Some(first) = log.pop() else { return Ok(0) };
-    let again = |tree: &mut Tree, copy: &mut Store, commit: &Hash| {
+    let again = |tree: &mut Tree, copy: &mut Store, commit: &CommitHash| {
         let info = store.commit_info(commit)?;
         let info = CommitInfo::new(&info.parents, info.date, info.author, info.message);
         let hash = copy.commit(tree, &info)?;

@@ -9,8 +9,8 @@ use std::time::Instant;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::measure::{self, Samples};
 use crate::print;
+use crate::system::measure::{self, Samples};
 use crate::workload::cardano::{Key, Progress};
 
 /// What a round does to keys; the first does nothing.

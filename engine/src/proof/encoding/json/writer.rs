@@ -60,7 +60,7 @@ fn list<T>(
 
 fn kinded(kinded: &Kinded, out: &mut Out<'_>) -> Result<()> {
     out(if kinded.kind == Kind::Value { b"[\"contents\"," } else { b"[\"node\"," })?;
-    hexadecimal(&kinded.hash, out)?;
+    hexadecimal(kinded.hash.as_ref(), out)?;
     out(b"]")
 }
 
@@ -131,9 +131,11 @@ fn part(part: &Part, level: usize, out: &mut Out<'_>) -> Result<()> {
     let below = |child: &Piece, out: &mut Out<'_>| piece(child, level, out);
     match part {
         Part::Value(value) => one("contents", |out| hexadecimal(value, out), out),
-        Part::BlindedValue(hash) => one("blinded_contents", |out| hexadecimal(hash, out), out),
+        Part::BlindedValue(hash) => {
+            one("blinded_contents", |out| hexadecimal(hash.as_ref(), out), out)
+        }
         Part::Node(all) => one("node", |out| entries(all, level, out), out),
-        Part::BlindedNode(hash) => one("blinded_node", |out| hexadecimal(hash, out), out),
+        Part::BlindedNode(hash) => one("blinded_node", |out| hexadecimal(hash.as_ref(), out), out),
         Part::Inode(buckets) => one("inode", |out| inode(buckets, below, out), out),
         Part::Extender(chain) => one("extender", |out| extender(chain, below, out), out),
     }

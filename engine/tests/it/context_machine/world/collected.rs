@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use varvite::context::{CollectPhase, Hash, Keep};
+use varvite::context::{CollectPhase, CommitHash, Keep};
 use varvite::error::Kind as ErrorKind;
 
 use super::World;
@@ -15,7 +15,7 @@ pub(super) struct Keeping {
     /// Commits from this number on.
     first: usize,
     /// And those.
-    named: BTreeSet<Hash>,
+    named: BTreeSet<CommitHash>,
 }
 
 impl World {
@@ -124,7 +124,7 @@ impl World {
         if self.keeping.is_none() || self.phase() == CollectPhase::Marking {
             return;
         }
-        let gone: Vec<Hash> = (0..self.held.commits.len())
+        let gone: Vec<CommitHash> = (0..self.held.commits.len())
             .filter(|number| self.goes(*number))
             .map(|number| self.held.commits[number].0)
             .collect();

@@ -60,11 +60,11 @@ impl World {
         } else {
             let old = self.held.branches.get(name).copied();
             let store = self.store();
-            let wrong = Some(&[9; 32]);
-            assert!(!store.test_and_set_branch(name, wrong, Some(&hash)).unwrap());
+            let wrong = [9; 32].into();
+            assert!(!store.test_and_set_branch(name, Some(&wrong), Some(&hash)).unwrap());
             assert!(store.test_and_set_branch(name, old.as_ref(), Some(&hash)).unwrap());
         }
-        let missing = self.store().set_branch(name, &[9; 32]).unwrap_err();
+        let missing = self.store().set_branch(name, &[9; 32].into()).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::Missing);
         self.held.branches.insert(name.to_vec(), hash);
         self.changed();

@@ -430,8 +430,11 @@ remainingUnionDebt (Table it _) = UnionDebt <$> with it (out . tableRemainingUni
 
 -- | Merges at least so much, and gives back what remains of the credits: more than 0 only when the union is complete.
 supplyUnionCredits :: Table k v -> UnionCredits -> IO UnionCredits
-supplyUnionCredits (Table it _) (UnionCredits credits) =
-  UnionCredits <$> with it (\table -> out (tableSupplyUnionCredits table credits))
+supplyUnionCredits (Table it _) (UnionCredits credits) = with it $ \table -> do
+  -- The engine says what is left to do, lsm-tree what is left of the credits.
+  before <- out (tableRemainingUnionDebt table)
+  debt <- out (tableSupplyUnionCredits table credits)
+  pure (UnionCredits (if debt == 0 && credits > before then credits - before else 0))
 
 -- | Works ahead on merges by up to so many bytes of entries; gives how much is left to do.
 workAhead :: Table k v -> Word64 -> IO Word64
