@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -14,8 +14,8 @@ use varvite::trace::{Host, Recorder};
 use varvite_sight::timings::{Action, Block};
 use varvite_sight::{Limits, Report, Timings};
 
-use crate::measure::{cpu_ns, rss_bytes};
 use crate::print;
+use crate::system::measure::{cpu_ns, rss_bytes};
 
 /// Which timings a load prints
 #[derive(Clone, Debug, Default, Args)]
@@ -37,10 +37,10 @@ pub struct Flags {
 /// The observer of a command, by the monotonic clock.
 pub type Observed = Timings<fn() -> u64>;
 
-/// The monotonic clock, in nanoseconds.
+/// The monotonic clock, in nanoseconds since it was first asked.
 pub fn monotonic_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 impl Flags {

@@ -9,7 +9,7 @@
 use std::io::{self, BufRead, Write};
 
 use serde::Deserialize;
-use varvite::format::checksum::crc_append;
+use varvite::raw::format::checksum::crc_append;
 use varvite::table::KEY_BYTES_MAX;
 use varvite::{Error, Kind, Result};
 
@@ -19,8 +19,9 @@ use crate::text::Notation;
 const MAGIC: &[u8] = b"varvite dump 2\n";
 const MAGIC_1: &[u8] = b"varvite dump 1\n";
 
-/// Bytes of a value at most: what five digits of a length say.
-const LENGTH_MAX: usize = (1 << 35) - 1;
+/// Bytes of a value at most: what five digits of a length say, and memory can hold.
+const LENGTH_MAX: usize =
+    if usize::BITS > 35 { (1u64 << 35) as usize - 1 } else { isize::MAX as usize };
 const LENGTH_DIGITS: usize = 5;
 
 /// Whether a file is a binary dump, by its first bytes.
@@ -161,18 +162,18 @@ impl<R: BufRead> Binary<'_, R> {
     }
 
     fn length(&mut self, scratch: &mut Vec<u8>, most: usize) -> Result<usize> {
-        let mut length = 0;
+        let mut length = 0u64;
         for shift in (0..).step_by(7).take(LENGTH_DIGITS) {
             self.take(scratch, 1)?;
-            length |= usize::from(scratch[0] & 0x7f) << shift;
+            length |= u64::from(scratch[0] & 0x7f) << shift;
             if scratch[0] < 0x80 {
                 break;
             }
         }
-        if length > most || scratch[0] >= 0x80 {
+        if length > most as u64 || scratch[0] >= 0x80 {
             return Err(self.corrupt(&format!("a length of at most {most}"), length));
         }
-        Ok(length)
+        Ok(length as usize)
     }
 
     fn read(mut self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<u64> {

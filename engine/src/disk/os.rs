@@ -369,7 +369,7 @@ impl Disk for OsDisk {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         if self.ring
             && let Some(queue) = super::uring::RingQueue::new(depth)
         {

@@ -179,7 +179,7 @@ impl File for OsFile {
         self.access
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     fn start_writeback(&self, offset: u64, length_bytes: u64) {
         crate::disk::uring::start_writeback(&self.file, offset, length_bytes);
     }

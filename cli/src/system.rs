@@ -1,0 +1,5 @@
+//! What the program asks of the machine it runs on: its clocks and counts, its volumes, its threads.
+
+pub mod measure;
+pub mod threads;
+pub mod volume;

@@ -1,0 +1,47 @@
+//! Which volume is full, and which limit a file has come to: what the operating system's errors leave out.
+
+#[cfg(unix)]
+mod unix;
+
+use std::error::Error as _;
+use std::io;
+
+use varvite::Error;
+
+/// What of the operating system's error stands behind `error`.
+fn kind(error: &Error) -> Option<io::ErrorKind> {
+    let mut source = error.source();
+    while let Some(below) = source {
+        if let Some(found) = below.downcast_ref::<io::Error>() {
+            return Some(found.kind());
+        }
+        source = below.source();
+    }
+    None
+}
+
+/// `error` with the volume that is full, or the limit of files that it ran into.
+pub fn named(error: Error) -> Error {
+    // That is where standard output goes, which its owner knows.
+    if error.detail().contains("write the output") {
+        return error;
+    }
+    let named: Option<String> = match kind(&error) {
+        #[cfg(unix)]
+        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => unix::full(),
+        #[cfg(unix)]
+        Some(io::ErrorKind::FileTooLarge) => unix::limit(),
+        _ => None,
+    };
+    match named {
+        Some(named) => Error::new(error.kind(), format!("{}; {named}", error.detail())),
+        None => error,
+    }
+}
+
+/// Has a write beyond the limit of a file's size fail, as any other write does: without this it is the end of
+/// the process.
+pub fn survive_limits() {
+    #[cfg(unix)]
+    unix::survive_limits();
+}
