@@ -14,6 +14,7 @@ pub(crate) mod history;
 mod load;
 mod merge;
 mod open_or_create;
+mod pins;
 mod reader;
 mod snapshots;
 #[cfg(test)]

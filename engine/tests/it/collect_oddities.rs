@@ -18,16 +18,16 @@ use varvite::disk::{Access, Disk, Mode};
 
 use crate::hooked_disk::{Call, HookedDisk};
 
-fn options(index: Index) -> Options {
+pub(crate) fn options(index: Index) -> Options {
     Options { index, seed: Some(9), chunk_bytes: 600, ..Options::default() }
 }
 
-fn info(date: i64) -> CommitInfo {
+pub(crate) fn info(date: i64) -> CommitInfo {
     CommitInfo::new(&[], date, "a", "b")
 }
 
 /// A commit of values that no other commit has.
-fn fill(store: &mut Store, date: i64) -> CommitHash {
+pub(crate) fn fill(store: &mut Store, date: i64) -> CommitHash {
     let mut tree = store.empty_tree();
     for place in 0..4_i64 {
         let value = (date * 4 + place).to_le_bytes().repeat(12);
@@ -36,17 +36,17 @@ fn fill(store: &mut Store, date: i64) -> CommitHash {
     store.commit(&mut tree, &info(date)).unwrap()
 }
 
-fn clean(store: &mut Store) {
+pub(crate) fn clean(store: &mut Store) {
     while store.collect_status().unwrap().phase == CollectPhase::Marking {
         assert!(store.collect_step(1).unwrap());
     }
 }
 
-fn finish(store: &mut Store) {
+pub(crate) fn finish(store: &mut Store) {
     while store.collect_step(50).unwrap() {}
 }
 
-fn value(tree: &Tree, name: &str) -> Option<Vec<u8>> {
+pub(crate) fn value(tree: &Tree, name: &str) -> Option<Vec<u8>> {
     tree.find(&["data", name]).unwrap()
 }
 

@@ -10,7 +10,7 @@ use super::Store;
 use super::collection::{Collection, Leading, Sifting};
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
-use crate::context::files::control::{Control, Cursor, Horizon, KEPT_MAX, Row, State};
+use crate::context::files::control::{Control, Cursor, Horizon, Row, State};
 use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::pack::Pack;
 use crate::context::files::rewrite::{Compared, Comparing, Rewriting};
@@ -88,6 +88,11 @@ impl Store {
     /// `Invalid` while one is under way, `Missing` for an unknown commit, `Collected` for one that is no more.
     pub fn collect(&mut self, target: &CommitHash) -> Result<()> {
         let offset = self.commit_offset(target)?;
+        self.collect_at(offset, target)
+    }
+
+    /// The same with the record at `offset` of `target`, which may be there twice.
+    fn collect_at(&mut self, offset: u64, target: &CommitHash) -> Result<()> {
         if offset < self.control.horizon.commit {
             return Err(Error::new(
                 Kind::Collected,
@@ -106,7 +111,7 @@ impl Store {
         }
         self.expect_rolling()?;
         let sequence = self.commit_at(offset)?.1.sequence;
-        let kept = self.kept_below(&tip, offset)?;
+        let kept = self.kept_below(offset)?;
         let before = {
             let mut writer = tip.writer()?;
             tip.roll(&self.pack, &mut writer, true)?;
@@ -151,7 +156,7 @@ impl Store {
             };
             // Behind one that goes there may be one that is not older than a date.
             match (stays, keep) {
-                (true, _) => (target, goes) = (Some(hash), false),
+                (true, _) => (target, goes) = (Some((offset, hash)), false),
                 (false, Keep::Since(_)) => goes = true,
                 (false, Keep::Newest(_)) => {
                     goes = true;
@@ -162,7 +167,7 @@ impl Store {
             offset = self.commit_before(&body);
         }
         match target.filter(|_| goes) {
-            Some(target) => self.collect(&target).map(|()| true),
+            Some((offset, target)) => self.collect_at(offset, &target).map(|()| true),
             None => Ok(false),
         }
     }
@@ -299,100 +304,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Keeps a commit, and all of its tree, through every collection until it is unpinned. `Missing` for an
-    /// unknown commit, `Collected` for one that is no more or is about to go. Takes a checkpoint.
-    pub fn pin(&mut self, commit: &CommitHash) -> Result<()> {
-        let offset = self.commit_offset(commit)?;
-        self.expect_to_stay(commit, offset)?;
-        let tip = self.tip()?;
-        let mut pins = tip.writer()?.control.pins.clone();
-        let Err(place) = pins.binary_search(&offset) else { return Ok(()) };
-        if pins.len() == KEPT_MAX {
-            return Err(too_many("pins"));
-        }
-        pins.insert(place, offset);
-        self.change_control(|control| control.pins = pins)
-    }
-
-    /// Pins every `nth` commit, by the numbers of [`commit_info`](Store::commit_info), that is not collected and goes with no collection that is
-    /// under way; returns how many were not pinned before. A host that calls it before each
-    /// [`collect_keeping`](Store::collect_keeping) keeps a thinned history behind its window. Reads one record for each commit down to the
-    /// horizon; takes at most one checkpoint. `Invalid` for 0.
-    pub fn pin_every(&mut self, nth: u64) -> Result<u64> {
-        if nth == 0 {
-            return Err(Error::invalid("every 0th commit: give a number from 1 on"));
-        }
-        let tip = self.tip()?;
-        let mut pins = tip.writer()?.control.pins.clone();
-        let (before, horizon) = (pins.len(), self.control.horizon.commit);
-        let mut offset = self.newest_commit();
-        while offset >= horizon.max(1) {
-            let (_, body) = self.commit_at(offset)?;
-            if body.sequence.is_multiple_of(nth) && tip.writer()?.stays(offset) {
-                pins.push(offset);
-            }
-            offset = self.commit_before(&body);
-        }
-        pins.sort_unstable();
-        pins.dedup();
-        let added = pins.len() - before;
-        if pins.len() > KEPT_MAX {
-            return Err(too_many("pins"));
-        }
-        if added > 0 {
-            self.change_control(|control| control.pins = pins)?;
-        }
-        Ok(added as u64)
-    }
-
-    /// Lets the next collection take a commit that was pinned; returns whether it was. Takes a checkpoint.
-    pub fn unpin(&mut self, commit: &CommitHash) -> Result<bool> {
-        let offset = self.commit_offset(commit)?;
-        let tip = self.tip()?;
-        let mut pins = tip.writer()?.control.pins.clone();
-        let Ok(place) = pins.binary_search(&offset) else { return Ok(false) };
-        pins.remove(place);
-        self.change_control(|control| control.pins = pins)?;
-        Ok(true)
-    }
-
-    /// The commits that are pinned, the oldest first. One read each.
-    pub fn pins(&self) -> Result<Vec<CommitHash>> {
-        let pins = match &self.tip {
-            Some(tip) => tip.writer()?.control.pins.clone(),
-            None => self.control.pins.clone(),
-        };
-        pins.into_iter().map(|offset| Ok(self.commit_at(offset)?.0)).collect()
-    }
-
-    /// `Collected` when the commit at `offset` will go with the collection that is under way.
-    pub(super) fn expect_to_stay(&self, commit: &CommitHash, offset: u64) -> Result<()> {
-        if self.tip()?.writer()?.stays(offset) {
-            return Ok(());
-        }
-        Err(Error::new(
-            Kind::Collected,
-            format!(
-                "commit {} goes with the collection that is under way: cancel that first",
-                hash::to_text(commit)
-            ),
-        ))
-    }
-
-    /// The commits before `target` that branches name, and those that are pinned.
-    fn kept_below(&self, tip: &Tip, target: u64) -> Result<Vec<u64>> {
-        let mut kept = tip.writer()?.control.pins.clone();
-        for (_, commit) in self.branches() {
-            kept.extend(self.find_commit(&commit)?.filter(|offset| !self.has_collected(*offset)));
-        }
-        kept.retain(|offset| *offset < target);
-        kept.sort_unstable();
-        kept.dedup();
-        if kept.len() > KEPT_MAX { Err(too_many("branches and pins")) } else { Ok(kept) }
-    }
-
     /// Changes what the control file says, which is written: three syncs at most. After an error it is as it was.
-    fn change_control(&mut self, change: impl FnOnce(&mut Control)) -> Result<()> {
+    pub(super) fn change_control(&mut self, change: impl FnOnce(&mut Control)) -> Result<()> {
         let tip = self.tip()?;
         let mut writer = tip.writer()?;
         let before = writer.control.clone();
@@ -411,19 +324,18 @@ impl Store {
         };
         self.control.horizon = horizon.clone();
         if horizon.commit != cursor.target || cursor.phase == 1 {
-            let kept = self.kept_below(&tip, cursor.target)?;
+            let kept = self.kept_below(cursor.target)?;
             let sequence = self.commit_at(cursor.target)?.1.sequence;
             let line = self.pack.chunk(cursor.target).map_or(0, |chunk| chunk.logical_end());
             horizon = Horizon { commit: cursor.target, offset: line, sequence, kept };
         }
         let collection = Collection::new(&self.pack, horizon)?;
-        tip.writer()?.collection = Some(collection);
+        let mut writer = tip.writer()?;
+        writer.collection = Some(collection);
+        // What went as it cleaned may have been written again, and is marked now if a tree of before is committed.
+        writer.control.has_copies |= cursor.phase == 2 && writer.control.index == Index::Always;
         Ok(())
     }
-}
-
-fn too_many(what: &str) -> Error {
-    Error::invalid(format!("a store keeps at most {KEPT_MAX} old commits for {what}: remove some"))
 }
 
 impl Tip {
@@ -738,7 +650,7 @@ impl Tip {
         let before = writer.control.clone();
         writer.control.cursor = None;
         writer.control.collections += 1;
-        writer.control.has_copies &= !collection.is_led;
+        writer.control.has_copies &= !collection.is_led || collection.has_copies;
         writer.control.join_gone();
         if let Err(error) = self.write_places(pack, writer) {
             writer.control = before;

@@ -41,6 +41,8 @@ pub(super) struct Collection {
     /// How far the index was made to lead to what stays, where it may lead to copies of that.
     pub(super) leading: Option<Leading>,
     pub(super) is_led: bool,
+    /// Some are there twice still, at places that both stay.
+    pub(super) has_copies: bool,
 }
 
 /// Old objects that stay, in order.
@@ -118,6 +120,7 @@ impl Collection {
             is_swept: false,
             leading: None,
             is_led: false,
+            has_copies: false,
         })
     }
 
@@ -174,9 +177,11 @@ impl Collection {
         let hashes: Vec<Hash> = found.iter().map(|(hash, _)| *hash).collect();
         let Ok(known) = index.known_objects(&hashes) else { return Ok(None) };
         for (hash, offset) in &found {
-            let leads = known.get(hash).is_some_and(|known| self.marks.has_object(*known));
-            if !leads {
-                index.put_object(hash, *offset);
+            let known = known.get(hash).filter(|known| self.marks.has_object(**known));
+            match known {
+                None => index.put_object(hash, *offset),
+                // The next collection may take either.
+                Some(known) => self.has_copies |= known != offset,
             }
         }
         if index.settle_some().is_err() {
