@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use varvite::Kind;
 use varvite::context::{
@@ -547,5 +547,92 @@ fn chunks_that_are_gone_behind_one_that_stays_take_no_room() {
     let store = Store::open(disk, options).unwrap();
     assert_eq!(store.stats().chunks, sizes[298].1);
     assert_eq!(value(&store.checkout(&first).unwrap(), "0"), value(&kept, "0"));
+    store.check().unwrap();
+}
+
+/// Each swap writes the whole control file.
+#[test]
+fn chunks_of_which_nothing_stays_go_together() {
+    let written = |commits: i64| {
+        let writes = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&writes);
+        let disk: Arc<dyn Disk> = HookedDisk::new(MemoryDisk::seeded(1), move |call, path| {
+            if call == Call::Rename && path.contains("control") {
+                counter.fetch_add(1, Relaxed);
+            }
+        });
+        let mut store = Store::create(Arc::clone(&disk), options(Index::Minimal)).unwrap();
+        let all: Vec<_> = (0..commits).map(|date| fill(&mut store, date)).collect();
+        let kept = all[all.len() / 2];
+        store.pin(&kept).unwrap();
+        let last = *all.last().expect("there are some");
+        store.collect(&last).unwrap();
+        writes.store(0, Relaxed);
+        finish(&mut store);
+        assert!(value(&store.checkout(&kept).unwrap(), "3").is_some());
+        store.check().unwrap();
+        assert!(store.stats().chunks < 8, "{}", store.stats().chunks);
+        store.close().unwrap();
+        let store = Store::open(disk, options(Index::Minimal)).unwrap();
+        assert!(value(&store.checkout(&kept).unwrap(), "3").is_some());
+        store.check().unwrap();
+        writes.load(Relaxed)
+    };
+    let (few, many) = (written(20), written(200));
+    assert!(few > 2 && many <= few + 2, "{few}, {many}");
+}
+
+/// A host calls it after each block: what fails must leave nothing behind each time.
+#[test]
+fn a_collection_begins_without_an_index_that_can_be_saved() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&fails);
+    let disk = HookedDisk::failing_writes(MemoryDisk::seeded(1), move |path| {
+        asked.load(Relaxed) && path.starts_with("index/")
+    });
+    let mut store = Store::create(disk, options(Index::Minimal)).unwrap();
+    fails.store(true, Relaxed);
+    let mut commits: Vec<_> = (0..8).map(|date| fill(&mut store, date)).collect();
+    assert!(store.checkpoint().is_err(), "the index cannot be saved");
+    let chunks = store.stats().chunks;
+    for round in 0..20 {
+        commits.push(fill(&mut store, 8 + round));
+        store.collect_keeping(&Keep::Newest(4)).unwrap();
+        finish(&mut store);
+    }
+    assert!(store.stats().chunks <= chunks + 4, "{}", store.stats().chunks);
+    assert!(!store.exists(&commits[0]).unwrap());
+    assert!(value(&store.checkout(&commits[27]).unwrap(), "3").is_some());
+}
+
+/// A control file of before a collection does not know which files took the places of old ones.
+#[test]
+fn an_older_control_file_put_back_on_a_collected_store_is_refused() {
+    let disk = MemoryDisk::seeded(1);
+    let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let few = Options { max_open_files: Some(8), ..options(Index::Minimal) };
+    let mut store = Store::create(shared(), few.clone()).unwrap();
+    let mut commits: Vec<_> = (0..6).map(|date| fill(&mut store, date)).collect();
+    store.pin(&commits[1]).unwrap();
+    commits.extend((6..60).map(|date| fill(&mut store, date)));
+    store.collect(&commits[5]).unwrap();
+    let before = disk.bytes("control").unwrap();
+    finish(&mut store);
+    store.close().unwrap();
+    let put = |bytes: &[u8]| {
+        let file = disk.open("control", Mode::Write, Access::Buffered).unwrap();
+        file.set_len(0).unwrap();
+        file.write_at(0, bytes).unwrap();
+    };
+    let after = disk.bytes("control").unwrap();
+    put(&before);
+    let files = disk.files();
+    let error = Store::open(shared(), few.clone()).expect_err("files that it names are gone");
+    assert_eq!(error.kind(), Kind::Missing, "{error}");
+    assert!(error.to_string().contains("older than the other files"), "{error}");
+    assert_eq!(disk.files(), files);
+    put(&after);
+    let store = Store::open(shared(), few).unwrap();
+    assert!(value(&store.checkout(&commits[1]).unwrap(), "3").is_some());
     store.check().unwrap();
 }

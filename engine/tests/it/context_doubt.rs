@@ -200,7 +200,7 @@ fn a_reader_that_saw_the_end_of_a_chunk_taken_back_goes_on() {
         let has_stopped = Mutex::new(has_stopped);
         let read = Mutex::new(read);
         let inner = Arc::clone(&memory) as Arc<dyn Disk>;
-        let written = HookedDisk::failing_writes(inner, move || {
+        let written = HookedDisk::failing_writes(inner, move |_| {
             if !failing.swap(false, SeqCst) {
                 return false;
             }

@@ -39,8 +39,8 @@ impl Call {
 
 type Hook = Arc<dyn Fn(Call, &str) + Send + Sync>;
 
-/// Whether a write that was done is said to have failed.
-type Fails = Arc<dyn Fn() -> bool + Send + Sync>;
+/// Whether a write to the file at a path, which was done, is said to have failed.
+type Fails = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Told of each file's reads: its path, and how many bytes.
 type Reads = Arc<dyn Fn(&str, usize) + Send + Sync>;
@@ -82,7 +82,7 @@ impl HookedDisk {
     /// After each write `fails` is asked whether to say that it failed; its bytes are there then.
     pub fn failing_writes(
         inner: Arc<dyn Disk>,
-        fails: impl Fn() -> bool + Send + Sync + 'static,
+        fails: impl Fn(&str) -> bool + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
         Arc::new(HookedDisk { inner, before, fails: Some(Arc::new(fails)), reads: None, locked })
@@ -240,7 +240,7 @@ impl File for HookedFile {
         self.tell(Call::Write);
         self.inner.write_at(offset, bytes)?;
         match &self.fails {
-            Some(fails) if fails() => Err(Error::new(Kind::Io, "as ordered")),
+            Some(fails) if fails(self.inner.path()) => Err(Error::new(Kind::Io, "as ordered")),
             _ => Ok(()),
         }
     }

@@ -24,8 +24,8 @@ mod collect_damage; // a byte wrong in each file of a store that was collected, 
 mod collect_joins; // small sparse chunks become one: in the long run, under faults and crashes
 mod collect_killed; // a process that commits and collects, killed at a hundred moments
 mod collect_oddities; // collections after a lock was taken, one was cancelled, a commit came twice, dates went back
-mod collect_twice; // collections of what a store has twice, since it was written again beside one before
 mod collect_steps; // what one step of a collection reads and writes at most
+mod collect_twice; // collections of what a store has twice, since it was written again beside one before
 mod compressed; // tables with compressed pages
 mod context_adopt; // trees of another handle of a store, and of a copy that went another way
 mod context_archive; // the lower layer: chunks on another disk, through crashes and failures of either

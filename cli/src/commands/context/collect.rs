@@ -119,9 +119,12 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
     let Run { keep, since, to, every, store: folder } = arguments;
     let status = store.collect_status()?;
     let folder = folder.display();
-    if status.is_paused && status.phase != CollectPhase::None {
+    if status.is_paused {
+        let what =
+            if status.phase == CollectPhase::None { "collections" } else { "the collection" };
+        let verb = if status.phase == CollectPhase::None { "rest" } else { "rests" };
         return Err(Error::invalid(format!(
-            "the collection of {folder} rests: {COLLECT_RESUME} lets it go on"
+            "{what} of {folder} {verb}: {COLLECT_RESUME} ends the pause"
         )));
     }
     let is_told = keep.is_some() || since.is_some() || to.is_some();

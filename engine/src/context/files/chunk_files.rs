@@ -40,7 +40,7 @@ pub(crate) struct Chunk {
     pub(crate) identity: u64,
     /// Its name in the page cache.
     pub(crate) key: u64,
-    /// Bytes of the file that belong to the store: of a sparse one those of its records.
+    /// Bytes of the file that belong to the store.
     end: AtomicU64,
     /// Payload checksum of the last batch of a chunk that is whole.
     sealed: OnceLock<u32>,
@@ -145,6 +145,11 @@ impl Chunk {
 
     pub(crate) fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
+    }
+
+    /// Where records end, in a file that was opened: behind them a sparse one has its mapping.
+    pub(crate) fn records_end(&self) -> u64 {
+        self.mapping().map_or_else(|| self.end(), Mapping::records_end)
     }
 
     /// Lets readers see bytes up to `end`.

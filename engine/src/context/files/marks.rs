@@ -35,9 +35,11 @@ fn mark(offset: u64, is_object: bool) -> u64 {
 }
 
 /// The marks of one old chunk.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OfChunk {
     base: u64,
+    /// Behind its records; none may be referred to where the chunk is gone.
+    end: u64,
     set: MarkSet,
 }
 
@@ -97,11 +99,15 @@ pub(crate) struct Marks {
 impl Marks {
     /// Of a collection that keeps all from the commit at `edge` on, and the commits `kept`, which are older.
     /// What comes after this moment is told with [`Marks::add`].
-    pub(crate) fn begin(pack: &Pack, edge: u64, kept: &[u64]) -> Marks {
+    /// `Corrupt` when one of those is nowhere.
+    pub(crate) fn begin(pack: &Pack, edge: u64, kept: &[u64]) -> Result<Marks> {
         let chunks = pack.chunks();
         let old = chunks.iter().take_while(|chunk| chunk.base < edge);
-        let old: Vec<_> =
-            old.map(|chunk| OfChunk { base: chunk.base, ..OfChunk::default() }).collect();
+        let of = |chunk: &Arc<Chunk>| {
+            let end = if chunk.has_file() { chunk.logical_end() } else { chunk.base };
+            OfChunk { base: chunk.base, end, set: MarkSet::default() }
+        };
+        let old: Vec<_> = old.map(of).collect();
         let whole = chunks[old.len() - 1..].to_vec();
         let mut marks = Marks {
             edge,
@@ -111,10 +117,8 @@ impl Marks {
             hidden: HiddenOf::default(),
             late: Vec::new(),
         };
-        for commit in kept {
-            marks.add(*commit);
-        }
-        marks
+        kept.iter().try_for_each(|commit| marks.add(*commit))?;
+        Ok(marks)
     }
 
     /// Chunks that are not passed.
@@ -136,11 +140,9 @@ impl Marks {
         old.chain(whole).map(|chunk| chunk.end()).sum()
     }
 
-    /// Keeps the object at `offset` and all that it reaches.
-    pub(crate) fn add(&mut self, offset: u64) {
-        if offset < self.edge {
-            self.note(mark(offset, true));
-        }
+    /// Keeps the object at `offset` and all that it reaches. `Corrupt` when it is nowhere.
+    pub(crate) fn add(&mut self, offset: u64) -> Result<()> {
+        if offset < self.edge { self.note(mark(offset, true)) } else { Ok(()) }
     }
 
     /// The place of the old chunk that `offset` is in.
@@ -148,12 +150,18 @@ impl Marks {
         self.old.partition_point(|chunk| chunk.base <= offset).saturating_sub(1)
     }
 
-    /// Takes a mark: to be looked at when its chunk is, or as late.
-    fn note(&mut self, mark: u64) {
-        let index = self.place(mark >> 1);
+    /// Takes a mark: to be looked at when its chunk is, or as late. `Corrupt` when it is of no chunk that is there:
+    /// what stays refers to nothing that went.
+    fn note(&mut self, mark: u64) -> Result<()> {
+        let offset = mark >> 1;
+        let index = self.place(offset);
         let of = &mut self.old[index];
-        // What is in no chunk any more is gone, and cannot be kept.
-        let Some(distance) = (mark >> 1).checked_sub(of.base) else { return };
+        let distance = offset.checked_sub(of.base).filter(|_| offset < of.end);
+        let Some(distance) = distance else {
+            let expected = "a record that something refers to";
+            let found = "no chunk: run `varvite check`";
+            return Err(Error::corrupt("pack", offset, expected, found));
+        };
         let is_ahead = match &self.stage {
             Stage::Roots(..) => true,
             Stage::Below(left) => index < *left,
@@ -162,6 +170,7 @@ impl Marks {
         if of.set.insert(distance, mark & 1 == 1) && !is_ahead {
             self.late.push(mark);
         }
+        Ok(())
     }
 
     /// Works until it has cost about `credits` bytes; returns the cost, and whether all is marked.
@@ -211,18 +220,18 @@ impl Marks {
     }
 
     /// Marks what was found; returns the cost.
-    fn note_all(&mut self, found: &mut Reached) -> u64 {
+    fn note_all(&mut self, found: &mut Reached) -> Result<u64> {
         let cost = found.offsets.len() as u64 * REFERENCE;
         for offset in found.offsets.drain(..) {
-            self.note(mark(offset, true));
+            self.note(mark(offset, true))?;
         }
         if let Some((base, hidden)) = found.base.take() {
-            self.note(mark(base, false));
+            self.note(mark(base, false))?;
             if let Some(hidden) = hidden {
                 self.hidden.limit(base, hidden);
             }
         }
-        cost
+        Ok(cost)
     }
 
     /// Looks at records of the current chunk from the newest down.
@@ -244,10 +253,14 @@ impl Marks {
             let hidden = if is_object { Some(Hidden::default()) } else { self.hidden.get(offset) };
             found.look((&chunk.path, place), offset, &record, hidden.as_ref())?;
             spent += VISIT + record.length as u64 + (walk.reader.read - before) / 8;
-            // Passed once it was looked at: a read that fails is done again.
-            walk.at = distance;
+            let last = std::mem::replace(&mut walk.at, distance);
+            let noted = self.note_all(&mut found);
+            // Passed once it was looked at: what fails is done again.
+            if let (Err(_), Stage::In(_, walk)) = (&noted, &mut self.stage) {
+                walk.at = last;
+            }
+            spent += noted?;
             self.hidden.forget(offset);
-            spent += self.note_all(&mut found);
         }
         Ok(spent)
     }
@@ -265,7 +278,7 @@ impl Marks {
             Ok(VISIT + PATCHED + record.length as u64)
         });
         let cost = looked.inspect_err(|_| self.late.push(late))?;
-        Ok(cost + self.note_all(&mut found))
+        Ok(cost + self.note_all(&mut found).inspect_err(|_| self.late.push(late))?)
     }
 
     /// Looks at a page of a sparse chunk from the target on; returns the cost.
@@ -279,7 +292,7 @@ impl Marks {
                 Ok(record.length as u64)
             })?;
             self.keep(chunk, offset, is_object);
-            spent += LOOK + length + self.note_all(&mut found);
+            spent += LOOK + length + self.note_all(&mut found)?;
         }
         Ok(spent)
     }
@@ -323,10 +336,13 @@ impl Marks {
             let record = record::take(&chunk.path, at, pack.store, offset, bytes)?;
             found.look((&chunk.path, at), offset, &record, Some(&whole))?;
             let length = record.length as u64;
-            batches.pass(&chunk, length)?;
             spent += LOOK + length + (batches.reader.read - before) / 8;
             self.keep(&chunk, offset, true);
-            spent += self.note_all(&mut found);
+            spent += self.note_all(&mut found)?;
+            // Passed once it was looked at.
+            if let Stage::Roots(_, Some(WholeScan::Batches(batches))) = &mut self.stage {
+                batches.pass(&chunk, length)?;
+            }
         }
         Ok(spent)
     }

@@ -471,7 +471,7 @@ impl Pack {
         length: usize,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let end = chunk.end();
+        let end = chunk.records_end();
         let mut position = position;
         let mut left = (length as u64).min(end.saturating_sub(position)) as usize;
         while left > 0 {
@@ -502,7 +502,7 @@ impl Pack {
         keep: bool,
     ) -> Result<Option<CachedPage>> {
         let number = (position / PAGE as u64) as u32;
-        if (u64::from(number) + 1) * PAGE as u64 > chunk.end() {
+        if (u64::from(number) + 1) * PAGE as u64 > chunk.records_end() {
             return Ok(None);
         }
         if let Some(page) = self.cache.get(chunk.key, number) {
@@ -519,7 +519,15 @@ impl Pack {
     /// At least the bytes of the record at `position`, if that many belong to the chunk. Pages are
     /// kept in the cache if `keep` and they are wanted repeatedly.
     fn bytes(&self, chunk: &Arc<Chunk>, position: u64, keep: bool) -> Result<Bytes> {
-        let end = chunk.end();
+        let end = chunk.records_end();
+        if position >= end {
+            return Err(Error::corrupt(
+                &chunk.path,
+                position,
+                "a record",
+                "the end of the records",
+            ));
+        }
         let start = (position % PAGE as u64) as usize;
         let mut bytes = Vec::new();
         if let Some(page) = self.page_worth(chunk, position, keep)? {

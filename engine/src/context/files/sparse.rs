@@ -21,6 +21,9 @@ const PAGE_HEAD: usize = 24;
 /// The highest distance of an entry from the first of its page: a bit beside it says what it is.
 const DISTANCE_MAX: u64 = (1 << 31) - 1;
 
+/// No record of a pack lies as far.
+const OFFSETS_END: u64 = 1 << 61;
+
 /// Bytes of a page in the table: the distance that it begins with, and its checksum.
 const ROW: usize = 12;
 
@@ -202,7 +205,14 @@ impl Mapping {
         if !(1..=ENTRIES as u32).contains(&count) {
             return Err(start.corrupt(format_args!("1 to {ENTRIES} entries"), count));
         }
-        Ok(())
+        let end = self.records_end();
+        let is_within = |entry: KeptRecord| entry.distance < OFFSETS_END && entry.place < end;
+        match entries(page).find(|entry| !is_within(*entry)) {
+            None => Ok(()),
+            Some(entry) => {
+                Err(start.corrupt("entries of records of this file", format_args!("{entry:?}")))
+            }
+        }
     }
 
     /// Where the records end.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Store;
 use super::collection::{Collection, Leading, Sifting};
-use super::tip::{Tip, Writer};
+use super::tip::{self, Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Cursor, Horizon, Row, State};
 use crate::context::files::hash_index::{HashIndex, Sweep};
@@ -33,6 +33,9 @@ const JOINED_MAX: usize = 256;
 /// What a swap or a sync costs beside the bytes, and the removal of a piece of a file.
 const SWAP: u64 = 256 * CREDIT;
 const PIECE: u64 = 128 * CREDIT;
+
+/// So many neighbours of which nothing stays go by one swap.
+const GONE_MAX: usize = 4096;
 
 /// Which commits a collection keeps, beside those that branches and pins name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +117,10 @@ impl Store {
         let kept = self.kept_below(offset)?;
         let before = {
             let mut writer = tip.writer()?;
-            tip.roll(&self.pack, &mut writer, true)?;
+            // One that was begun for a collection that could not begin is as good as another.
+            if writer.append.end().offset > tip::FIRST_BYTES {
+                tip.roll(&self.pack, &mut writer, true)?;
+            }
             let line = self.pack.chunk(offset).map(|chunk| chunk.logical_end());
             let line = line.expect("the target is in a chunk");
             let horizon = Horizon { commit: offset, offset: line, sequence, kept };
@@ -126,7 +132,12 @@ impl Store {
             writer.collection = Some(collection);
             before
         };
-        self.checkpoint().inspect_err(|_| {
+        // An index that cannot be saved is in nobody's way: it is made again from the pack.
+        let begun = self.checkpoint().or_else(|_| {
+            let mut writer = tip.writer()?;
+            tip.write_places(&self.pack, &mut writer)
+        });
+        begun.inspect_err(|_| {
             let mut writer = lock(&tip.writer);
             writer.restore(&before);
             // What could not be begun is none.
@@ -287,7 +298,7 @@ impl Store {
     }
 
     /// Ends the collection that is under way; returns whether one was. Commits that are collected already stay
-    /// so, and what it has not taken away of them the next one does. Takes a checkpoint.
+    /// so, and what it has not taken away of them the next one does. A pause stays. Takes a checkpoint.
     pub fn collect_cancel(&mut self) -> Result<bool> {
         let tip = self.tip()?;
         if tip.writer()?.control.cursor.is_none() {
@@ -336,6 +347,11 @@ impl Store {
         writer.control.has_copies |= cursor.phase == 2 && writer.control.index == Index::Always;
         Ok(())
     }
+}
+
+/// A swap encodes the control file twice, and reads and writes it.
+fn swap_cost(writer: &Writer) -> u64 {
+    SWAP.max(4 * writer.control_bytes)
 }
 
 impl Tip {
@@ -468,8 +484,9 @@ impl Tip {
         let chunk = pack.chunk(row.base).filter(|chunk| chunk.has_file());
         let Some(chunk) = chunk else { return pass(collection) };
         if !collection.marks.keeps(&chunk) {
-            self.swap(pack, writer, collection, Row { state: State::Gone, chain: 0, ..*row })?;
-            return Ok(SWAP);
+            let gone = Self::gone(pack, writer, collection, row);
+            self.swap(pack, writer, collection, gone)?;
+            return Ok(swap_cost(writer));
         }
         let (joined, row) = self.neighbours(pack, writer, collection, row, &chunk);
         collection.sifting = Some(if chunk.is_whole() || joined.len() > 1 {
@@ -478,6 +495,26 @@ impl Tip {
             Sifting::Comparing(Comparing::begin(pack, &chunk)?)
         });
         Ok(CREDIT * joined.len() as u64)
+    }
+
+    /// The row that will stand for the chunk of `row`, of which nothing stays, and for those before it of which nothing
+    /// does either: each swap writes the whole control file.
+    fn gone(pack: &Pack, writer: &Writer, collection: &Collection, row: &Row) -> Row {
+        let goes = |before: &&Row| {
+            let chunk = pack.chunk(before.base).filter(|chunk| chunk.number == before.number);
+            chunk.is_some_and(|chunk| !(chunk.has_file() && collection.marks.keeps(&chunk)))
+        };
+        let rows = writer.control.chunks.iter().rev();
+        let rows = rows.skip_while(|before| before.number >= row.number).take(GONE_MAX);
+        let first = rows.take_while(goes).last().unwrap_or(row);
+        Row {
+            number: first.number,
+            count: row.number + row.count - first.number,
+            base: first.base,
+            length: row.base + row.length - first.base,
+            chain: 0,
+            state: State::Gone,
+        }
     }
 
     /// The sparse chunks before `chunk`, and that, which are to be one file because they are small, in order, and
@@ -571,11 +608,12 @@ impl Tip {
                 let (path, row) = (rewriting.path().to_owned(), rewriting.finish()?);
                 collection.sifting = Some(Sifting::Written(path, row));
                 writer.syncs += 1;
-                Ok(spent + SWAP)
+                Ok(spent + swap_cost(writer))
             }
             Some(Sifting::Written(_, row)) => {
                 let row = *row;
-                self.end_chunk(pack, writer, collection, row).map(|()| SWAP)
+                self.end_chunk(pack, writer, collection, row)?;
+                Ok(swap_cost(writer))
             }
         }
     }
@@ -617,6 +655,10 @@ impl Tip {
         let before = (writer.control.cursor, collection.next);
         collection.next = row.number;
         writer.control.cursor = Some(collection.cursor());
+        // A thread that misses a file may read the new control file and find the new one before this does.
+        let numbers = row.number..row.number + row.count;
+        let mut old = pack.chunks();
+        old.retain(|chunk| numbers.contains(&chunk.number) && chunk.has_file());
         if let Err(error) = self.write_places(pack, writer) {
             writer.control.chunks.splice(first..=first, rows);
             (writer.control.cursor, collection.next) = before;
@@ -628,10 +670,10 @@ impl Tip {
             // Trees that have it open read it also when another handle clears the store.
             drop(pack.files.get(&chunk));
         }
-        let old = pack.swap_chunk(chunk);
+        pack.swap_chunk(chunk);
         let freed = old.iter().map(|old| old.end()).sum::<u64>();
         writer.reclaimed = (writer.reclaimed + freed).saturating_sub(bytes);
-        writer.doomed.extend(old.into_iter().filter(|old| old.has_file()));
+        writer.doomed.extend(old);
         Ok(())
     }
 
@@ -650,7 +692,7 @@ impl Tip {
         let before = writer.control.clone();
         writer.control.cursor = None;
         writer.control.collections += 1;
-        writer.control.has_copies &= !collection.is_led || collection.has_copies;
+        writer.control.has_copies &= !collection.is_led;
         writer.control.join_gone();
         if let Err(error) = self.write_places(pack, writer) {
             writer.control = before;

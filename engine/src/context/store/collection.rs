@@ -41,8 +41,6 @@ pub(super) struct Collection {
     /// How far the index was made to lead to what stays, where it may lead to copies of that.
     pub(super) leading: Option<Leading>,
     pub(super) is_led: bool,
-    /// Some are there twice still, at places that both stay.
-    pub(super) has_copies: bool,
 }
 
 /// Old objects that stay, in order.
@@ -52,6 +50,8 @@ pub(super) struct Leading {
     reader: Option<ChunkReader>,
     /// Logical offset of the next.
     next: u64,
+    /// One of them is elsewhere too, and stays there: the next collection may take either.
+    twice: bool,
 }
 
 /// What looking at an object of the index costs, removing one, and beginning with either.
@@ -109,7 +109,7 @@ impl Collection {
             return Err(Error::corrupt(paths::CONTROL, 0, expected, found));
         };
         let next = next.number;
-        let marks = Marks::begin(pack, horizon.commit, &horizon.kept);
+        let marks = Marks::begin(pack, horizon.commit, &horizon.kept)?;
         Ok(Collection {
             horizon,
             marks,
@@ -120,7 +120,6 @@ impl Collection {
             is_swept: false,
             leading: None,
             is_led: false,
-            has_copies: false,
         })
     }
 
@@ -133,11 +132,9 @@ impl Collection {
         }
     }
 
-    /// Keeps what was referred to.
-    pub(super) fn keep(&mut self, roots: &[u64]) {
-        for offset in roots {
-            self.marks.add(*offset);
-        }
+    /// Keeps what was referred to, which is there.
+    pub(super) fn keep(&mut self, roots: &[u64]) -> Result<()> {
+        roots.iter().try_for_each(|offset| self.marks.add(*offset))
     }
 
     /// Rids the index of some objects that went; returns what that cost, none when it is done, or cannot be.
@@ -180,16 +177,18 @@ impl Collection {
             let known = known.get(hash).filter(|known| self.marks.has_object(**known));
             match known {
                 None => index.put_object(hash, *offset),
-                // The next collection may take either.
-                Some(known) => self.has_copies |= known != offset,
+                Some(known) => leading.twice |= known != offset,
             }
         }
         if index.settle_some().is_err() {
             return Ok(None);
         }
-        self.is_led = found.is_empty();
-        self.leading = (!self.is_led).then_some(leading);
-        Ok((!self.is_led).then_some(SEEK + found.len() as u64 * LED))
+        if found.is_empty() {
+            self.is_led = !leading.twice;
+            return Ok(None);
+        }
+        self.leading = Some(leading);
+        Ok(Some(SEEK + found.len() as u64 * LED))
     }
 
     /// Bytes of files that are still to be looked at, to be marked and to be cleaned.

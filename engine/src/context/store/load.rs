@@ -1,6 +1,7 @@
 //! From files to a store: the chunks, what the pack says after the checkpoint, and the index, which
 //! is brought up to the end of the pack or, when it does not fit, made again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::tip::{Checkpoint, Start, Tip};
@@ -323,7 +324,25 @@ impl Store {
         )))
     }
 
+    /// `Missing` unless all files are there that the control file names. An older control file put back names some
+    /// that collections have removed: written again it would lose what says which files took their places.
+    fn expect_files(&self) -> Result<()> {
+        let names: HashSet<String> = self.disk.list("")?.into_iter().collect();
+        let chunks = self.pack.chunks();
+        let named = chunks.iter().filter(|chunk| chunk.has_file() && !chunk.is_lower());
+        let Some(lost) = named.into_iter().find(|chunk| !names.contains(&chunk.path)) else {
+            return Ok(());
+        };
+        Err(Error::missing(format!(
+            "{} is not there, or {} is older than the other files of the store: put the right file back, or restore \
+             the store from another copy",
+            lost.path,
+            paths::CONTROL
+        )))
+    }
+
     fn open_to_write(&mut self, lock_held: Box<dyn Lock>) -> Result<()> {
+        self.expect_files()?;
         self.make_names_durable()?;
         self.remove_leftovers()?;
         let chunk = self.pack.last_chunk();

@@ -83,7 +83,7 @@ pub(super) struct Writer {
     pub(super) control: Control,
     /// Logical offset up to which the control file covers, and its length.
     recorded: u64,
-    control_bytes: u64,
+    pub(super) control_bytes: u64,
     /// A change of the folder failed: which files count is not known.
     pub(super) poisoned: bool,
     pub(super) written_bytes: u64,
@@ -434,11 +434,9 @@ impl Writer {
         };
         let outcome = write(self, barrier.as_ref());
         let roots = barrier.map(Barrier::into_roots).unwrap_or_default();
-        if let Some(collection) = &mut collection {
-            collection.keep(&roots);
-        }
+        let kept = collection.as_mut().map_or(Ok(()), |collection| collection.keep(&roots));
         self.collection = collection;
-        outcome
+        kept.and(outcome)
     }
 
     /// Whether the commit at `offset` is there and will stay.
