@@ -8,8 +8,10 @@ const BLOCK: u64 = 1 << 15;
 const GROUP: usize = 64;
 
 /// A block with more marks has a byte for each cell of 32 bytes, in which no two records begin: one more costs the
-/// same wherever it is, and the block no more than the list would.
-const LISTED_MAX: usize = 256;
+/// same wherever it is. A longer list would take less room, but half of the time of a mark is then its growing.
+const LISTED_MAX: usize = 64;
+/// Room that a list begins with.
+const LISTED: usize = 16;
 const CELLS: usize = BLOCK as usize / 32;
 
 /// Which records of a chunk are marked, by their distance from its base, each as an object or as a base.
@@ -46,6 +48,9 @@ impl Block {
                     let is_news = is_object && *there & 1 == 0;
                     *there |= u16::from(is_object);
                     return is_news;
+                }
+                if words.capacity() == 0 {
+                    words.reserve_exact(LISTED);
                 }
                 words.insert(place, word | u16::from(is_object));
                 // Never again when that did not go: then there are more.
