@@ -62,18 +62,36 @@ impl Hidden {
     }
 }
 
+/// Parts of a map that grows as a collection goes on: one that grows as a whole is longer about it than a step may be.
+const PARTS: usize = 128;
+
 /// What is hidden of bases that were not reached yet. Of a base without an entry all is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HiddenOf {
     /// Where that is among the first 64 places alone: a word each.
-    few: HashMap<u64, u64, BuildNumberHasher>,
+    few: Box<[HashMap<u64, u64, BuildNumberHasher>; PARTS]>,
     more: HashMap<u64, Hidden, BuildNumberHasher>,
+}
+
+impl Default for HiddenOf {
+    fn default() -> HiddenOf {
+        HiddenOf {
+            few: Box::new(std::array::from_fn(|_| HashMap::default())),
+            more: HashMap::default(),
+        }
+    }
+}
+
+/// The part of the map for an offset, by other bits than its hash.
+fn part_of(offset: u64) -> usize {
+    (offset.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 57) as usize % PARTS
 }
 
 impl HiddenOf {
     /// Hides no more of the base at `offset` than `hidden`, which a patch of it hides.
     pub(crate) fn limit(&mut self, offset: u64, hidden: Hidden) {
-        if let Some(few) = self.few.get_mut(&offset) {
+        let part = &mut self.few[part_of(offset)];
+        if let Some(few) = part.get_mut(&offset) {
             *few &= hidden.first;
         } else if let Some(more) = self.more.get_mut(&offset) {
             more.first &= hidden.first;
@@ -82,19 +100,20 @@ impl HiddenOf {
                 *word &= other;
             }
         } else if hidden.more.is_empty() {
-            self.few.insert(offset, hidden.first);
+            part.insert(offset, hidden.first);
         } else {
             self.more.insert(offset, hidden);
         }
     }
 
     pub(crate) fn get(&self, offset: u64) -> Option<Hidden> {
-        let few = self.few.get(&offset).map(|first| Hidden { first: *first, more: Vec::new() });
+        let few = self.few[part_of(offset)].get(&offset);
+        let few = few.map(|first| Hidden { first: *first, more: Vec::new() });
         few.or_else(|| self.more.get(&offset).cloned())
     }
 
     pub(crate) fn forget(&mut self, offset: u64) {
-        if self.few.remove(&offset).is_none() && !self.more.is_empty() {
+        if self.few[part_of(offset)].remove(&offset).is_none() && !self.more.is_empty() {
             self.more.remove(&offset);
         }
     }

@@ -31,7 +31,7 @@ const SMALL: u64 = 4;
 const JOINED_MAX: usize = 256;
 
 /// What a swap or a sync costs beside the bytes, and the removal of a piece of a file.
-const SWAP: u64 = 256 * CREDIT;
+const SWAP: u64 = 768 * CREDIT;
 const PIECE: u64 = 128 * CREDIT;
 
 /// So many neighbours of which nothing stays go by one swap.
@@ -223,6 +223,11 @@ impl Store {
                     (spent.is_none(), left.saturating_sub(spent.unwrap_or(0)));
                 continue;
             }
+            // What cannot be done in parts waits for a step that has room for it, or nothing else.
+            let room = if left == credits { u64::MAX } else { left };
+            if tip.next_whole(&writer, &collection) > room {
+                break;
+            }
             let step = tip.step(&pack, &mut writer, &mut collection, left);
             outcome = step.map_err(Self::kept).map(|spent| {
                 left = left.saturating_sub(spent.unwrap_or(left));
@@ -380,6 +385,17 @@ impl Tip {
         Ok(spent)
     }
 
+    /// What the next part of the work costs at least, if it is one that is done whole: a sync or a swap.
+    fn next_whole(&self, writer: &Writer, collection: &Collection) -> u64 {
+        match &collection.sifting {
+            Some(Sifting::Copied(_) | Sifting::Written(..)) => swap_cost(writer),
+            Some(_) => 0,
+            // What nothing is kept of goes by a swap.
+            None if collection.cleaning => swap_cost(writer),
+            None => 0,
+        }
+    }
+
     /// Does a part of the work worth about `credits` bytes; returns what it cost, none when all is done.
     fn step(
         &self,
@@ -412,7 +428,9 @@ impl Tip {
     /// What could not be written is begun anew by the next step; its room is for others until then.
     pub(super) fn give_up(&self, writer: &mut Writer, collection: &mut Collection) {
         let path = match collection.sifting.take() {
-            Some(Sifting::Rewriting(rewriting)) => rewriting.path().to_owned(),
+            Some(Sifting::Rewriting(rewriting) | Sifting::Copied(rewriting)) => {
+                rewriting.path().to_owned()
+            }
             Some(Sifting::Written(path, _)) => path,
             Some(Sifting::Comparing(_)) | None => return,
         };
@@ -602,13 +620,16 @@ impl Tip {
             }
             Some(Sifting::Rewriting(rewriting)) => {
                 let (spent, is_done) = rewriting.go_on(pack, &collection.marks, credits)?;
-                if !is_done {
-                    return Ok(spent.max(1));
+                if is_done && let Some(Sifting::Rewriting(done)) = collection.sifting.take() {
+                    collection.sifting = Some(Sifting::Copied(done));
                 }
+                Ok(spent.max(1))
+            }
+            Some(Sifting::Copied(rewriting)) => {
                 let (path, row) = (rewriting.path().to_owned(), rewriting.finish()?);
                 collection.sifting = Some(Sifting::Written(path, row));
                 writer.syncs += 1;
-                Ok(spent + swap_cost(writer))
+                Ok(swap_cost(writer))
             }
             Some(Sifting::Written(_, row)) => {
                 let row = *row;

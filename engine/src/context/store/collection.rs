@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 pub(super) enum Sifting {
     Comparing(Comparing),
     Rewriting(Box<Rewriting>),
+    /// All is in its file, which is to be synced.
+    Copied(Box<Rewriting>),
     /// A file at this path is whole and synced; this is to name it, and does not yet.
     Written(String, Row),
 }
