@@ -213,7 +213,7 @@ impl World {
 
     fn collect(&mut self) {
         if self.store.collect_status().unwrap().phase != CollectPhase::None {
-            let most = if self.random.one_in(2) { 16 } else { 160 };
+            let most = if self.random.one_in(2) { 16 } else { 4_000 };
             let credits = 1 + self.random.below(most);
             if !self.store.collect_step(credits).unwrap() {
                 self.collected += 1;

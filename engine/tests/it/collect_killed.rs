@@ -73,7 +73,7 @@ fn committer() {
         if level.is_multiple_of(EVERY) {
             store.collect_keeping(&Keep::Newest(KEEP)).unwrap();
         }
-        store.collect_step(random.index(500) as u64).unwrap();
+        store.collect_step(random.index(2000) as u64).unwrap();
     }
 }
 

@@ -225,7 +225,7 @@ impl Store {
             }
             // What cannot be done in parts waits for a step that has room for it, or nothing else.
             let room = if left == credits { u64::MAX } else { left };
-            if tip.next_whole(&writer, &collection) > room {
+            if Tip::next_whole(&pack, &writer, &collection) > room {
                 break;
             }
             let step = tip.step(&pack, &mut writer, &mut collection, left);
@@ -386,14 +386,19 @@ impl Tip {
     }
 
     /// What the next part of the work costs at least, if it is one that is done whole: a sync or a swap.
-    fn next_whole(&self, writer: &Writer, collection: &Collection) -> u64 {
-        match &collection.sifting {
-            Some(Sifting::Copied(_) | Sifting::Written(..)) => swap_cost(writer),
-            Some(_) => 0,
+    fn next_whole(pack: &Pack, writer: &Writer, collection: &Collection) -> u64 {
+        let is_whole = match &collection.sifting {
+            Some(Sifting::Copied(_) | Sifting::Written(..)) => true,
+            Some(_) => false,
             // What nothing is kept of goes by a swap.
-            None if collection.cleaning => swap_cost(writer),
-            None => 0,
-        }
+            None => {
+                let number = collection.next.checked_sub(1).filter(|_| collection.cleaning);
+                let row = number.and_then(|number| writer.row(number));
+                let chunk = row.and_then(|row| pack.chunk(row.base));
+                chunk.is_some_and(|chunk| chunk.has_file() && !collection.marks.keeps(&chunk))
+            }
+        };
+        if is_whole { swap_cost(writer) } else { 0 }
     }
 
     /// Does a part of the work worth about `credits` bytes; returns what it cost, none when all is done.

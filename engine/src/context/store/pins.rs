@@ -110,17 +110,28 @@ impl Store {
     /// The commits before `target` that branches name, and those that are pinned. Of one that is pinned and was written
     /// again both records stay: the index leads to the newer.
     pub(super) fn kept_below(&self, target: u64) -> Result<Vec<u64>> {
-        let mut kept = self.pinned()?;
-        let pinned = kept.iter().map(|offset| Ok(self.commit_at(*offset)?.0));
-        let mut named = pinned.collect::<Result<Vec<_>>>()?;
-        named.extend(self.branches().into_iter().map(|(_, commit)| commit));
-        for commit in named {
-            kept.extend(self.find_commit(&commit)?.filter(|offset| !self.has_collected(*offset)));
+        let pins = self.pinned()?;
+        let mut kept = pins.clone();
+        for (_, commit) in self.branches() {
+            kept.extend(self.newest_record(&commit)?);
         }
-        kept.retain(|offset| *offset < target);
-        kept.sort_unstable();
-        kept.dedup();
-        if kept.len() > KEPT_MAX { Err(too_many("branches and pins")) } else { Ok(kept) }
+        let fits = |kept: &mut Vec<u64>| {
+            kept.retain(|offset| *offset < target);
+            kept.sort_unstable();
+            kept.dedup();
+            if kept.len() > KEPT_MAX { Err(too_many("branches and pins")) } else { Ok(()) }
+        };
+        fits(&mut kept)?;
+        for pin in pins {
+            kept.extend(self.newest_record(&self.commit_at(pin)?.0)?);
+        }
+        fits(&mut kept)?;
+        Ok(kept)
+    }
+
+    /// Where the index finds a commit that is there.
+    fn newest_record(&self, commit: &CommitHash) -> Result<Option<u64>> {
+        Ok(self.find_commit(commit)?.filter(|offset| !self.has_collected(*offset)))
     }
 }
 

@@ -160,7 +160,8 @@ impl Collector {
         }
         let aim = (block_ns / 10).min(if self.is_late { LATE_STEP_NS } else { STEP_NS });
         let fitting = self.credits.saturating_mul(aim) / step.max(1);
-        self.credits = fitting.clamp(self.credits / 2, self.credits + self.credits / 8 + 8).clamp(16, 1 << 16);
+        self.credits =
+            fitting.clamp(self.credits / 2, self.credits + self.credits / 8 + 8).clamp(16, 1 << 16);
         self.pauses.push(step);
         self.pause_ns += step;
         self.busy = (self.busy.0 + 1, self.busy.1 + block_ns + step);

@@ -43,7 +43,7 @@ impl World {
                     self.store().collect_resume().unwrap();
                 }
                 _ => {
-                    let credits = 1 << random.index(11);
+                    let credits = 1 << random.index(15);
                     if !self.store().collect_step(credits).unwrap() {
                         self.count("a collection ended");
                     }
