@@ -1,6 +1,6 @@
 //! Memory for pages: pieces of mappings that belong to one cache alone.
 //!
-//! A frame that is dropped gives its memory back to the system, whatever thread made it, and its place
+//! A frame that is dropped gives its memory back to the system, but for a few, whatever thread made it, and its place
 //! is for the next frame. Where a page of the system's has room for several frames, it is given back
 //! when none of them is left. From a general allocator each thread would have frames of its
 //! own, and the holes of those that went would be of no use for anything else.
@@ -15,6 +15,10 @@ use crate::sync::{Mutex, lock};
 /// Bytes of a mapping. Memory is taken only as its frames are written.
 const MAPPING_BYTES: usize = 1 << 20;
 
+/// Groups without a frame whose memory is kept: a page that no cache keeps has a frame for as long as somebody looks at
+/// it, and would otherwise cost a call and a page fault each.
+const KEPT: usize = 16;
+
 /// Places for frames.
 pub struct Frames {
     free: Mutex<Free>,
@@ -27,6 +31,8 @@ pub struct Frames {
 struct Free {
     /// Groups of which no frame is left; the system has their memory.
     groups: Vec<Buffer>,
+    /// The same, a few, with their memory.
+    kept: Vec<Buffer>,
     /// The places left of other groups, by their origin.
     pieces: BTreeMap<usize, Vec<Buffer>>,
 }
@@ -69,11 +75,11 @@ impl Frames {
             }
             return piece;
         }
-        if free.groups.is_empty() {
+        if free.kept.is_empty() && free.groups.is_empty() {
             let groups = Buffer::new(MAPPING_BYTES).split(self.group_bytes);
             free.groups.extend(groups.into_iter().rev());
         }
-        let group = free.groups.pop().expect("a mapping has groups");
+        let group = free.kept.pop().or_else(|| free.groups.pop()).expect("a mapping has groups");
         if self.group_bytes == PAGE {
             return group;
         }
@@ -86,6 +92,13 @@ impl Frames {
     /// Takes the place of a frame that is gone.
     fn put(&self, mut piece: Buffer) {
         if self.group_bytes == PAGE {
+            {
+                let mut free = lock(&self.free);
+                if free.kept.len() < KEPT {
+                    free.kept.push(piece);
+                    return;
+                }
+            }
             piece.release();
             lock(&self.free).groups.push(piece);
             return;
@@ -97,8 +110,12 @@ impl Frames {
         if pieces.len() == self.group_bytes / PAGE {
             let pieces = free.pieces.remove(&origin).expect("it was just there");
             let mut group = Buffer::join(pieces).expect("all pieces of a group");
-            group.release();
-            free.groups.push(group);
+            if free.kept.len() < KEPT {
+                free.kept.push(group);
+            } else {
+                group.release();
+                free.groups.push(group);
+            }
         }
     }
 }
@@ -151,8 +168,10 @@ mod tests {
             }
             drop(held);
             let free = lock(&frames.free);
-            assert_eq!((free.pieces.len(), free.groups.len()), (0, (3 << 20) / page_bytes));
-            // All of it was given back, where the system takes it, which it does by pages of its own.
+            let groups = free.groups.len() + free.kept.len();
+            assert_eq!((free.pieces.len(), groups), (0, (3 << 20) / page_bytes));
+            assert!(free.kept.len() <= KEPT);
+            // All else was given back, where the system takes it, which it does by pages of its own.
             let is_taken = cfg!(target_os = "linux") && !cfg!(miri);
             let is_released = is_taken && page_bytes >= super::page_bytes();
             for group in &free.groups {
