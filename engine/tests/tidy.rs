@@ -176,7 +176,7 @@ fn file_size(tree: &Tree) -> Vec<String> {
 /// Folders that have rooms: at most 16 files side by side, so that a listing is read at a glance.
 fn folder_size(tree: &Tree) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (path, _) in tree.rust("engine/src/table").chain(tree.rust("cli/src/")) {
+    for (path, _) in tree.rust("engine/src/").chain(tree.rust("cli/src/")) {
         let folder = path.rsplit_once('/').expect("a source is in a folder").0;
         *counts.entry(folder).or_default() += 1;
     }

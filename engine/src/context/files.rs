@@ -5,23 +5,19 @@
 //! [`HashIndex`](hash_index::HashIndex) where a hash is. Formats: `docs/format/pack.md`,
 //! `docs/format/control.md`. Relies on `pieces` for what the records hold.
 
-pub(crate) mod barrier;
 pub(crate) mod batch;
 pub(crate) mod chunk;
 pub(crate) mod chunk_files;
 pub(crate) mod chunk_reader;
+pub(crate) mod collecting;
 pub(crate) mod commit;
 pub(crate) mod control;
 pub(crate) mod evicted_hashes;
 pub(crate) mod hash_index;
-pub(crate) mod mark_set;
-pub(crate) mod marks;
 pub(crate) mod number_hasher;
 pub(crate) mod pack;
 pub(crate) mod patch;
 pub(crate) mod paths;
-pub(crate) mod reached;
 pub(crate) mod record;
-pub(crate) mod rewrite;
 pub(crate) mod sparse;
 pub(crate) mod volume;

@@ -36,7 +36,7 @@ pub(crate) fn fill(store: &mut Store, date: i64) -> CommitHash {
     store.commit(&mut tree, &info(date)).unwrap()
 }
 
-pub(crate) fn clean(store: &mut Store) {
+fn clean(store: &mut Store) {
     while store.collect_status().unwrap().phase == CollectPhase::Marking {
         assert!(store.collect_step(1).unwrap());
     }
@@ -44,6 +44,25 @@ pub(crate) fn clean(store: &mut Store) {
 
 pub(crate) fn finish(store: &mut Store) {
     while store.collect_step(50).unwrap() {}
+}
+
+/// Writes an object that goes once more, beside a collection that cleans; returns what that keeps all from, and a tree
+/// of before.
+pub(crate) fn written_again(store: &mut Store) -> (CommitHash, Tree) {
+    let mut tree = store.empty_tree();
+    tree.add(&["data", "x"], &[42; 100]).unwrap();
+    let first = store.commit(&mut tree, &info(0)).unwrap();
+    for date in 1..8 {
+        fill(store, date);
+    }
+    let target = fill(store, 8);
+    let old = store.checkout(&first).unwrap();
+    store.collect(&target).unwrap();
+    clean(store);
+    let mut tree = store.checkout(&target).unwrap();
+    tree.add(&["data", "x"], &[42; 100]).unwrap();
+    store.commit(&mut tree, &info(9)).unwrap();
+    (target, old)
 }
 
 pub(crate) fn value(tree: &Tree, name: &str) -> Option<Vec<u8>> {
@@ -126,19 +145,7 @@ fn an_object_written_again_beside_a_cancelled_collection_is_no_damage() {
         let mut sim = SimDisk::new(3);
         let disk = Arc::clone(&sim) as Arc<dyn Disk>;
         let mut store = Store::create(disk, options.clone()).unwrap();
-        let mut tree = store.empty_tree();
-        tree.add(&["data", "x"], &[42; 100]).unwrap();
-        let first = store.commit(&mut tree, &info(0)).unwrap();
-        for date in 1..8 {
-            fill(&mut store, date);
-        }
-        let target = fill(&mut store, 8);
-        let mut old = store.checkout(&first).unwrap();
-        store.collect(&target).unwrap();
-        clean(&mut store);
-        let mut tree = store.checkout(&target).unwrap();
-        tree.add(&["data", "x"], &[42; 100]).unwrap();
-        store.commit(&mut tree, &info(9)).unwrap();
+        let (_, mut old) = written_again(&mut store);
         assert!(store.collect_cancel().unwrap());
         for date in 10..14 {
             fill(&mut store, date);
@@ -148,7 +155,7 @@ fn an_object_written_again_beside_a_cancelled_collection_is_no_damage() {
             fill(&mut store, date);
         }
         if opens {
-            drop((store, tree, old));
+            drop((store, old));
             sim = sim.crash(Crash::Seed(1));
             let disk = Arc::clone(&sim) as Arc<dyn Disk>;
             store = Store::open(disk, options.clone()).unwrap();

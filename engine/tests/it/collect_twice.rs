@@ -8,7 +8,7 @@ use varvite::context::{CommitHash, Index, Keep, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 
-use crate::collect_oddities::{clean, fill, finish, info, options, value};
+use crate::collect_oddities::{fill, finish, info, options, value, written_again};
 
 /// A store with the commit of date 1 both before and behind those of dates 2 to 6, and those.
 fn twice() -> (Store, CommitHash, Vec<CommitHash>) {
@@ -83,22 +83,10 @@ fn an_object_is_found_as_long_as_one_of_its_records_stays() {
         let disk = MemoryDisk::seeded(1);
         let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
         let mut store = Store::create(shared(), options(Index::Always)).unwrap();
-        let mut tree = store.empty_tree();
-        tree.add(&["data", "x"], &[42; 100]).unwrap();
-        let first = store.commit(&mut tree, &info(0)).unwrap();
-        for date in 1..8 {
-            fill(&mut store, date);
-        }
-        let target = fill(&mut store, 8);
-        let mut old = store.checkout(&first).unwrap();
-        store.collect(&target).unwrap();
-        clean(&mut store);
-        let mut tree = store.checkout(&target).unwrap();
-        tree.add(&["data", "x"], &[42; 100]).unwrap();
-        store.commit(&mut tree, &info(9)).unwrap();
+        let (target, mut old) = written_again(&mut store);
         if drops {
             // The writer ends while it cleans; a tree of before lives on.
-            drop((store, tree));
+            drop(store);
             store = Store::open(shared(), options(Index::Always)).unwrap();
         } else {
             assert!(store.collect_cancel().unwrap());

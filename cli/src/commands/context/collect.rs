@@ -120,11 +120,8 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
     let status = store.collect_status()?;
     let folder = folder.display();
     if status.is_paused {
-        let what =
-            if status.phase == CollectPhase::None { "collections" } else { "the collection" };
-        let verb = if status.phase == CollectPhase::None { "rest" } else { "rests" };
         return Err(Error::invalid(format!(
-            "{what} of {folder} {verb}: {COLLECT_RESUME} ends the pause"
+            "collections of {folder} are paused: {COLLECT_RESUME} ends the pause"
         )));
     }
     let is_told = keep.is_some() || since.is_some() || to.is_some();

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::barrier::Barrier;
+use super::collecting::barrier::Barrier;
 use super::number_hasher::BuildNumberHasher;
 use super::pack::{MIDDLING_BODY, Pack, SMALL_BODY};
 use super::patch::{self, PATCHES_MAX};

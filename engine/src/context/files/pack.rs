@@ -283,6 +283,14 @@ impl Pack {
         Some(&chunks[index]).filter(|chunk| chunk.is_whole()).map(Arc::clone)
     }
 
+    /// Those that have one of `numbers`.
+    pub(crate) fn chunks_of(&self, numbers: std::ops::Range<u64>) -> Vec<Arc<Chunk>> {
+        let chunks = lock(&self.chunks);
+        let first = chunks.partition_point(|chunk| chunk.number < numbers.start);
+        let after = chunks.partition_point(|chunk| chunk.number < numbers.end);
+        chunks[first..after].to_vec()
+    }
+
     pub(crate) fn chunks(&self) -> Vec<Arc<Chunk>> {
         lock(&self.chunks).clone()
     }

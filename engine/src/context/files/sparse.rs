@@ -210,7 +210,10 @@ impl Mapping {
         match entries(page).find(|entry| !is_within(*entry)) {
             None => Ok(()),
             Some(entry) => {
-                Err(start.corrupt("entries of records of this file", format_args!("{entry:?}")))
+                let KeptRecord { distance, place, .. } = entry;
+                let found =
+                    format_args!("one at byte {place}, {distance} behind the chunk's begin");
+                Err(start.corrupt(format_args!("records before byte {end}"), found))
             }
         }
     }

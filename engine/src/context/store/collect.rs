@@ -10,10 +10,10 @@ use super::Store;
 use super::collection::{Collection, Leading, Sifting};
 use super::tip::{self, Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
+use crate::context::files::collecting::rewrite::{Compared, Comparing, Rewriting};
 use crate::context::files::control::{Control, Cursor, Horizon, Row, State};
 use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::pack::Pack;
-use crate::context::files::rewrite::{Compared, Comparing, Rewriting};
 use crate::context::files::sparse::SparseFile;
 use crate::context::hash::{self, CommitHash};
 use crate::context::options::Index;
@@ -682,9 +682,8 @@ impl Tip {
         collection.next = row.number;
         writer.control.cursor = Some(collection.cursor());
         // A thread that misses a file may read the new control file and find the new one before this does.
-        let numbers = row.number..row.number + row.count;
-        let mut old = pack.chunks();
-        old.retain(|chunk| numbers.contains(&chunk.number) && chunk.has_file());
+        let mut old = pack.chunks_of(row.number..row.number + row.count);
+        old.retain(|chunk| chunk.has_file());
         if let Err(error) = self.write_places(pack, writer) {
             writer.control.chunks.splice(first..=first, rows);
             (writer.control.cursor, collection.next) = before;

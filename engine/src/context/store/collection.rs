@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::context::files::barrier::Barrier;
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::chunk_reader::ChunkReader;
+use crate::context::files::collecting::barrier::Barrier;
+use crate::context::files::collecting::marks::Marks;
+use crate::context::files::collecting::rewrite::{Comparing, Rewriting};
 use crate::context::files::control::{Cursor, Horizon, Row};
 use crate::context::files::hash_index::{HashIndex, Sweep};
-use crate::context::files::marks::Marks;
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
-use crate::context::files::rewrite::{Comparing, Rewriting};
 use crate::context::hash::Hash;
 use crate::error::{Error, Result};
 

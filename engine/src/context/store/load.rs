@@ -329,8 +329,8 @@ impl Store {
     fn expect_files(&self) -> Result<()> {
         let names: HashSet<String> = self.disk.list("")?.into_iter().collect();
         let chunks = self.pack.chunks();
-        let named = chunks.iter().filter(|chunk| chunk.has_file() && !chunk.is_lower());
-        let Some(lost) = named.into_iter().find(|chunk| !names.contains(&chunk.path)) else {
+        let mut named = chunks.iter().filter(|chunk| chunk.has_file() && !chunk.is_lower());
+        let Some(lost) = named.find(|chunk| !names.contains(&chunk.path)) else {
             return Ok(());
         };
         Err(Error::missing(format!(

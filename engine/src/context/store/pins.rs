@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::Store;
 use crate::context::files::control::KEPT_MAX;
+use crate::context::files::hash_index::is_damage;
 use crate::context::hash::{self, CommitHash};
 use crate::error::{Error, Kind, Result};
 
@@ -57,20 +58,20 @@ impl Store {
     /// Lets the next collection take a commit that was pinned; returns whether it was. Reads one record for each pin;
     /// takes a checkpoint.
     pub fn unpin(&mut self, commit: &CommitHash) -> Result<bool> {
-        self.commit_offset(commit)?;
-        let mut pins = self.pinned()?;
-        let before = pins.len();
-        // One that was written again may be pinned at both places.
-        let mut outcome = Ok(());
-        pins.retain(|offset| match self.commit_at(*offset) {
-            Ok((hash, _)) => hash != *commit,
-            Err(error) => {
-                outcome = Err(error);
-                true
+        let known = self.commit_offset(commit)?;
+        let (mut pins, all) = (Vec::new(), self.pinned()?);
+        for offset in &all {
+            // One that was written again may be pinned at both places. What is damaged is another: it stays.
+            let is_it = *offset == known
+                || match self.commit_at(*offset) {
+                    Err(error) if !is_damage(&error) => return Err(error),
+                    found => found.is_ok_and(|(hash, _)| hash == *commit),
+                };
+            if !is_it {
+                pins.push(*offset);
             }
-        });
-        outcome?;
-        if pins.len() == before {
+        }
+        if pins.len() == all.len() {
             return Ok(false);
         }
         self.change_control(|control| control.pins = pins)?;

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use super::State;
 use super::collection::Collection;
-use crate::context::files::barrier::Barrier;
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
 use crate::context::files::chunk_files::Chunk;
+use crate::context::files::collecting::barrier::Barrier;
 use crate::context::files::control::{Control, Row, State as ChunkState};
 use crate::context::files::hash_index::{HashIndex, is_damage};
 use crate::context::files::pack::{Pack, Spill};

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 
 use super::marks::Marks;
-use super::pack::Pack;
+use crate::context::files::pack::Pack;
 use crate::context::pieces::entry;
 use crate::context::pieces::node::{Body, Node, Slot, Target};
 use crate::error::{Error, Kind, Result};

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use super::chunk::{Opening, Seal};
-use super::chunk_files::Chunk;
-use super::chunk_reader::ChunkReader;
-use super::control::Row;
 use super::marks::Marks;
-use super::pack::Pack;
-use super::paths;
-use super::record;
-use super::sparse::{SparseFile, SparseWriter, State};
 use crate::cache::PAGE;
+use crate::context::files::chunk::{Opening, Seal};
+use crate::context::files::chunk_files::Chunk;
+use crate::context::files::chunk_reader::ChunkReader;
+use crate::context::files::control::Row;
+use crate::context::files::pack::Pack;
+use crate::context::files::paths;
+use crate::context::files::record;
+use crate::context::files::sparse::{SparseFile, SparseWriter, State};
 use crate::disk::Disk;
 use crate::error::Result;
 

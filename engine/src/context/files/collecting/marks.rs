@@ -8,14 +8,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::chunk::{Opening, Seal};
-use super::chunk_files::Chunk;
-use super::chunk_reader::ChunkReader;
 use super::mark_set::MarkSet;
-use super::pack::Pack;
 use super::reached::{self, Hidden, HiddenOf, each_reached};
-use super::record::{self, Record};
 use crate::cache::PAGE;
+use crate::context::files::chunk::{Opening, Seal};
+use crate::context::files::chunk_files::Chunk;
+use crate::context::files::chunk_reader::ChunkReader;
+use crate::context::files::pack::Pack;
+use crate::context::files::record::{self, Record};
 use crate::context::pieces::entry;
 use crate::context::pieces::node::{Node, Slot};
 use crate::error::{Error, Result};
