@@ -18,6 +18,7 @@ advice! {
     BRANCHES = "context branch list", "CONTEXT";
     BACKUP = "backup", "LIVE NEW";
     CHECK = "check", "STORE";
+    UNARCHIVE = "context unarchive", "CONTEXT --lower CONTEXT";
     CONTEXT_CHECK = "context check", "CONTEXT";
     COLLECT_RESUME = "context collect resume", "CONTEXT";
     COLLECT_RUN = "context collect run", "CONTEXT --keep 1";

@@ -93,6 +93,8 @@ mod documents {
     struct Context;
     #[doc = include_str!("../../docs/guide/rolling-nodes.md")]
     struct RollingNodes;
+    #[doc = include_str!("../../docs/guide/archive-nodes.md")]
+    struct ArchiveNodes;
     #[doc = include_str!("../../docs/guide/backup.md")]
     struct Backups;
     #[doc = include_str!("../../docs/guide/coming-from.md")]

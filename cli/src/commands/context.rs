@@ -1,5 +1,6 @@
 //! `varvite context`: a context, ours or one of Irmin, looked into and changed by hand.
 
+mod archive;
 pub mod check;
 mod collect;
 mod look;
@@ -47,6 +48,8 @@ pub enum Command {
     Collect(collect::Collect),
     #[command(subcommand)]
     Pin(collect::Pin),
+    Archive(archive::Archive),
+    Unarchive(archive::Unarchive),
     #[command(subcommand)]
     Snapshot(snapshot::Command),
     Shell(Shell),
@@ -76,6 +79,8 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Merge(arguments) => write::merge(&arguments, format),
         Command::Collect(command) => collect::collect(&command, format),
         Command::Pin(command) => collect::pin(&command, format),
+        Command::Archive(arguments) => archive::archive(&arguments, format),
+        Command::Unarchive(arguments) => archive::unarchive(&arguments, format),
         Command::Snapshot(command) => snapshot::run(&command, format),
         Command::Shell(_) => unreachable!("the shell is run where all commands are"),
         Command::Migrate(arguments) => migrate::migrate(&arguments, format),

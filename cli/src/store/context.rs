@@ -28,7 +28,8 @@ pub struct Folder {
 /// What the folder of a store of Irmin does not say.
 #[derive(Debug, Args)]
 pub struct Foreign {
-    /// Irmin: folder of the lower layer, if it is not "lower" in or beside the store
+    /// Folder of the lower layer, which has old commits of an archive; of a store of Irmin, if it is not "lower" in or
+    /// beside the store
     #[arg(long, value_name = "DIR")]
     lower: Option<PathBuf>,
     /// Irmin: branching of directories, and the most entries of one that is hashed flat
@@ -90,12 +91,49 @@ impl Folder {
             let (objects_bytes, pages_bytes) = (options.objects_bytes, options.pages_bytes);
             return irmin::open(folder, &irmin::Options { objects_bytes, pages_bytes, ..foreign });
         }
-        Store::open_read_only(folder, options)
+        let lower = below(self.foreign.lower.as_deref())?;
+        Store::open_read_only(folder, Options { lower, ..options })
     }
+
+    /// Opens the store to write.
+    pub fn open_to_write(&self) -> Result<Store> {
+        open_with_lower(&self.store, self.foreign.lower.as_deref())
+    }
+}
+
+/// A store of ours that is changed, whose old commits may be elsewhere.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// Folder of the store
+    pub store: PathBuf,
+    /// Folder of the lower layer, if the store is an archive
+    #[arg(long, value_name = "DIR")]
+    lower: Option<PathBuf>,
+}
+
+impl Target {
+    /// Opens the store to write.
+    pub fn open(&self) -> Result<Store> {
+        open_with_lower(&self.store, self.lower.as_deref())
+    }
+}
+
+fn below(lower: Option<&Path>) -> Result<Option<Arc<dyn Disk>>> {
+    lower.map(|lower| disk(lower).map(|disk| disk as Arc<dyn Disk>)).transpose()
 }
 
 /// Opens one of our stores to write. One of Irmin is only read.
 pub fn open_to_write(folder: &Path) -> Result<Store> {
+    open_with_lower(folder, None)
+}
+
+/// The same with the folder of its lower layer.
+fn open_with_lower(folder: &Path, lower: Option<&Path>) -> Result<Store> {
+    open_over(folder, below(lower)?)
+}
+
+/// The same with the disk of its lower layer.
+pub fn open_over(folder: &Path, lower: Option<Arc<dyn Disk>>) -> Result<Store> {
     let disk = disk(folder)?;
     if irmin::is_store(&*disk)? {
         return Err(Error::invalid(format!(
@@ -103,7 +141,7 @@ pub fn open_to_write(folder: &Path) -> Result<Store> {
             folder.display()
         )));
     }
-    Store::open(disk, Options::default())
+    Store::open(disk, Options { lower, ..Options::default() })
 }
 
 /// What stands before the name of a branch that could be taken for something else.

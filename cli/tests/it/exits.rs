@@ -107,6 +107,8 @@ const COMMANDS: &str = "
     context collect pause CONTEXT
     context collect resume CONTEXT
     context collect cancel CONTEXT
+    context archive CONTEXT --lower BELOW
+    context unarchive CONTEXT --lower PARCEL
     context pin list CONTEXT
     context pin add CONTEXT last
     context pin remove CONTEXT last

@@ -37,12 +37,13 @@ fn every_command_of_the_guide_to_operating_does_what_it_says() {
 }
 
 /// Pages whose commands are run as they stand, each page in a folder of its own; with what must be said.
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 6] = [
     ("traces", "beside: mismatches\t0"),
     ("durability", "created; saved in the log"),
     ("memory", "wrong answers\t0"),
     ("context-snapshots", "outcome\timported"),
     ("rolling-nodes", "collections before\t1"),
+    ("archive-nodes", "1 chunk moved to slow"),
 ];
 
 #[test]

@@ -12,7 +12,7 @@ use crate::advice::{COLLECT_RESUME, COLLECT_RUN};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
-use crate::store::context::{Folder, commit, open_to_write, text};
+use crate::store::context::{Folder, Target, commit, open_to_write, text};
 use crate::system::measure::disk_bytes;
 use crate::text::date;
 
@@ -69,15 +69,15 @@ pub enum Pin {
     List(Folder),
     /// Keep a commit with its tree through every collection
     Add {
-        /// Folder of the store
-        store: PathBuf,
+        #[command(flatten)]
+        target: Target,
         /// Hash of a commit or its beginning, a branch, or "last"
         commit: String,
     },
     /// Let collections take a commit that was pinned
     Remove {
-        /// Folder of the store
-        store: PathBuf,
+        #[command(flatten)]
+        target: Target,
         /// Hash of a commit or its beginning, a branch, or "last"
         commit: String,
     },
@@ -156,8 +156,10 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
 fn run(arguments: &Run, format: Format) -> Outcome {
     let folder = &arguments.store;
     let mut store = open_to_write(folder)?;
-    let (before, commits) = (disk_bytes(folder), store.log(usize::MAX)?.len());
+    let before = disk_bytes(folder);
     let has_begun = begin(arguments, &mut store)?;
+    // Nothing has gone yet.
+    let commits = store.log(usize::MAX)?.len();
     let mut bar = Progress::endless("collecting", Unit::Bytes);
     let mut all = 0;
     let mut phase = CollectPhase::None;
@@ -234,15 +236,15 @@ fn show(
 pub fn pin(command: &Pin, format: Format) -> Outcome {
     match command {
         Pin::List(folder) => list(folder, format),
-        Pin::Add { store, commit: named } => {
-            let mut store = open_to_write(store)?;
+        Pin::Add { target, commit: named } => {
+            let mut store = target.open()?;
             let hash = commit(&store, named)?;
             store.pin(&hash)?;
             store.close()?;
             say(&text(&hash), "pinned", format)
         }
-        Pin::Remove { store, commit: named } => {
-            let mut store = open_to_write(store)?;
+        Pin::Remove { target, commit: named } => {
+            let mut store = target.open()?;
             let hash = commit(&store, named)?;
             let was_pinned = store.unpin(&hash)?;
             store.close()?;

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -25,7 +25,9 @@ use crate::input;
 use crate::print::records;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store::context::{Folder, branch_name, check_branch_name, commit, open_to_write, text};
+use crate::store::context::{
+    Folder, Target, branch_name, check_branch_name, commit, open_to_write, text,
+};
 use crate::text::date;
 use crate::text::{Notation, Notations};
 
@@ -59,8 +61,8 @@ struct Info {
 /// Put a value into a branch and commit that
 #[derive(Debug, Args)]
 pub struct Put {
-    /// Folder of the store
-    store: PathBuf,
+    #[command(flatten)]
+    target: Target,
     /// Branch; made when it is not there
     branch: String,
     /// Steps joined by "/"
@@ -81,8 +83,8 @@ pub struct Put {
 /// What is in the branch stays where nothing else is put. All is held in memory until it is committed.
 #[derive(Debug, Args)]
 pub struct Load {
-    /// Folder of the store
-    store: PathBuf,
+    #[command(flatten)]
+    target: Target,
     /// Branch; made when it is not there
     branch: String,
     /// File to read; `-` for standard input
@@ -105,8 +107,8 @@ struct Line {
 /// Remove a value or a directory from a branch and commit that
 #[derive(Debug, Args)]
 pub struct Remove {
-    /// Folder of the store
-    store: PathBuf,
+    #[command(flatten)]
+    target: Target,
     /// Branch
     branch: String,
     /// Steps joined by "/"
@@ -128,8 +130,8 @@ pub enum Branch {
     },
     /// Make a branch the name of a commit
     Set {
-        /// Folder of the store
-        store: PathBuf,
+        #[command(flatten)]
+        target: Target,
         /// Name of the branch
         branch: String,
         /// Hash of a commit, a branch, or "last"
@@ -214,14 +216,14 @@ pub fn create(arguments: &Create, format: Format) -> Outcome {
 
 /// Commits a changed tree to a branch, and says so.
 fn change(
-    folder: &Path,
+    target: &Target,
     branch: &str,
     info: &Info,
     message: &str,
     action: impl FnOnce(&mut Tree) -> Result<()>,
     format: Format,
 ) -> Outcome {
-    let mut store = open_to_write(folder)?;
+    let mut store = target.open()?;
     let head = store.branch(&branch_name(branch)?);
     if head.is_none() {
         check_branch_name(&store, branch)?;
@@ -265,19 +267,19 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
     }
     let value = arguments.notations.value().parse("value", &arguments.value)?;
     let message = format!("put {}", arguments.path);
-    let Put { store, branch, info, .. } = arguments;
+    let Put { target, branch, info, .. } = arguments;
     let action = |tree: &mut Tree| {
         if !arguments.replace {
             expect_room(tree, &path)?;
         }
         tree.add(&path, &value)
     };
-    change(store, branch, info, &message, action, format)
+    change(target, branch, info, &message, action, format)
 }
 
 /// Runs `load`.
 pub fn load(arguments: &Load, format: Format) -> Outcome {
-    let Load { store, branch, info, file, replace } = arguments;
+    let Load { target, branch, info, file, replace } = arguments;
     let (name, input) = input::open(file)?;
     let mut bar = Progress::endless("loading", Unit::Items);
     let action = |tree: &mut Tree| {
@@ -303,7 +305,7 @@ pub fn load(arguments: &Load, format: Format) -> Outcome {
         }
         Ok(())
     };
-    change(store, branch, info, &format!("load {}", file.display()), action, format)
+    change(target, branch, info, &format!("load {}", file.display()), action, format)
 }
 
 /// `Invalid` when a value at `path` would take the place of a directory, or of a value on the way.
@@ -344,7 +346,7 @@ fn entry(line: &str) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
 pub fn remove(arguments: &Remove, format: Format) -> Outcome {
     let path = Notation::new(arguments.hex).path(&arguments.path)?;
     let message = format!("remove {}", arguments.path);
-    let Remove { store, branch, info, .. } = arguments;
+    let Remove { target, branch, info, .. } = arguments;
     let why =
         format!("nothing is at \"{}\" in {branch}: there is nothing to remove", arguments.path);
     let is_absent = Cell::new(false);
@@ -355,7 +357,7 @@ pub fn remove(arguments: &Remove, format: Format) -> Outcome {
         is_absent.set(true);
         Err(Error::missing(why.clone()))
     };
-    let changed = change(store, branch, info, &message, action, format);
+    let changed = change(target, branch, info, &message, action, format);
     if is_absent.get() { nothing(&why, format) } else { changed }
 }
 
@@ -363,8 +365,8 @@ pub fn remove(arguments: &Remove, format: Format) -> Outcome {
 pub fn branch(command: &Branch, format: Format) -> Outcome {
     match command {
         Branch::List { folder } => list(folder, format),
-        Branch::Set { store, branch, commit: named } => {
-            let mut store = open_to_write(store)?;
+        Branch::Set { target, branch, commit: named } => {
+            let mut store = target.open()?;
             if store.branch(&branch_name(branch)?).is_none() {
                 check_branch_name(&store, branch)?;
             }
@@ -434,7 +436,7 @@ pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
             Merge::Conflicts(merged) => conflicts(arguments, &merged.conflicts, format),
         };
     }
-    let mut store = open_to_write(&arguments.folder.store)?;
+    let mut store = arguments.folder.open_to_write()?;
     if store.branch(name).is_none() {
         check_branch_name(&store, branch)?;
     }

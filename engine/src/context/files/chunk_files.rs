@@ -217,7 +217,8 @@ impl Chunk {
 fn open_lower(lower: Option<&Arc<dyn Disk>>, chunk: &Chunk, store: u64) -> Result<Arc<dyn File>> {
     let Some(lower) = lower else {
         return Err(Error::missing(format!(
-            "{} was moved to the lower folder of the store, which was not given: open the store with it",
+            "{} was moved to the lower folder of the store, which was not given: open the store with it, commands \
+             with --lower",
             chunk.path
         )));
     };

@@ -73,7 +73,7 @@ impl Store {
         if self.pack.chunks().iter().any(|chunk| chunk.is_lower()) {
             return Err(Error::invalid(
                 "the store has chunks in its lower folder, so it keeps every commit: bring them back before it \
-                 collects",
+                 collects, with `varvite context unarchive`",
             ));
         }
         Ok(())

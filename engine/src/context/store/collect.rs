@@ -156,6 +156,8 @@ impl Store {
                 return Ok(false);
             }
         }
+        // Before commits are read that are below.
+        self.expect_rolling()?;
         let horizon = self.control.horizon.commit;
         let (mut target, mut goes, mut passed) = (None, false, 0);
         let mut offset = self.newest_commit();

@@ -1,0 +1,137 @@
+//! `varvite context archive` and `unarchive`: old commits on another disk, and back.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+use varvite::Result;
+use varvite::context::{CommitHash, Store};
+use varvite::disk::os::OsDisk;
+
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
+use crate::store::context::{commit, open_over};
+use crate::store::folder::disk;
+use crate::system::measure::disk_bytes;
+use crate::text::date;
+
+/// Move old chunks of a store, whole, to a folder on another disk
+///
+/// Every commit stays readable: commands find the old ones with `--lower DIR`. A store with chunks below is not
+/// collected. Nobody else may write meanwhile; readers may read. Interrupted, it goes on when it is called again.
+#[derive(Debug, Args)]
+pub struct Archive {
+    /// Folder of the store
+    store: PathBuf,
+    /// Folder for the chunks, of this store alone; made when it is not there
+    #[arg(long, value_name = "DIR")]
+    lower: PathBuf,
+    /// Leave so many of the newest commits above [default: 1]
+    #[arg(long, value_name = "COMMITS", group = "target", value_parser = clap::value_parser!(u64).range(1..))]
+    keep: Option<u64>,
+    /// Leave commits from this date on above: 2026-01-31, 2026-01-31T12:00:00Z, or seconds since 1970
+    #[arg(long, value_name = "DATE", group = "target", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Leave all from this commit on above: a hash or its beginning, a branch, `main~3`
+    #[arg(long, value_name = "COMMIT", group = "target")]
+    to: Option<String>,
+    /// End the chunk that is written, so that what it has can move once a newer commit is there
+    #[arg(long)]
+    end_chunk: bool,
+}
+
+/// Move chunks back from the lower folder, so that the store collects again
+#[derive(Debug, Args)]
+pub struct Unarchive {
+    /// Folder of the store
+    store: PathBuf,
+    /// Folder that has the chunks
+    #[arg(long, value_name = "DIR")]
+    lower: PathBuf,
+}
+
+/// Runs `context archive`.
+pub fn archive(arguments: &Archive, format: Format) -> Outcome {
+    // A store that is not there is no reason to make a folder.
+    disk(&arguments.store)?;
+    let lower = OsDisk::create(&arguments.lower)?;
+    let mut store = open_over(&arguments.store, Some(lower))?;
+    let target = target(arguments, &store)?;
+    let moved = match target {
+        Some(target) => moving(&mut store, |store| store.archive(&target, 1))?,
+        None => 0,
+    };
+    if arguments.end_chunk {
+        store.begin_chunk()?;
+    }
+    show(store, (&arguments.store, &arguments.lower), moved, "to", format)
+}
+
+/// Runs `context unarchive`.
+pub fn unarchive(arguments: &Unarchive, format: Format) -> Outcome {
+    let lower = disk(&arguments.lower)?;
+    let mut store = open_over(&arguments.store, Some(lower))?;
+    let moved = moving(&mut store, |store| store.unarchive(1))?;
+    show(store, (&arguments.store, &arguments.lower), moved, "back from", format)
+}
+
+/// The oldest commit that stays above; none in an empty store.
+fn target(arguments: &Archive, store: &Store) -> Result<Option<CommitHash>> {
+    if let Some(named) = &arguments.to {
+        return commit(store, named).map(Some);
+    }
+    if let Some(since) = &arguments.since {
+        let since = date::parse(since)?;
+        let log = store.log(usize::MAX)?;
+        for hash in log.iter().rev() {
+            if store.commit_info(hash)?.date >= since {
+                return Ok(Some(*hash));
+            }
+        }
+        return store.last_commit();
+    }
+    let keep = usize::try_from(arguments.keep.unwrap_or(1)).unwrap_or(usize::MAX);
+    Ok(store.log(keep)?.pop())
+}
+
+/// Moves a chunk at a time until none is left to move; returns how many.
+fn moving(store: &mut Store, one: impl Fn(&mut Store) -> Result<u64>) -> Result<u64> {
+    let mut bar = Progress::endless("moving chunks", Unit::Items);
+    let mut moved = 0;
+    loop {
+        match one(store)? {
+            0 => break,
+            count => moved += count,
+        }
+        bar.set(moved);
+    }
+    bar.finish();
+    Ok(moved)
+}
+
+fn show(
+    store: Store,
+    (above, below): (&Path, &Path),
+    moved: u64,
+    whither: &str,
+    format: Format,
+) -> Outcome {
+    let archived = store.archived_bytes();
+    store.close()?;
+    let left = disk_bytes(above);
+    match format {
+        Format::Json => print::json(&json!({
+            "moved_chunks": moved, "archived_bytes": archived, "disk_bytes": left,
+        }))?,
+        Format::Table => print::line(&format!(
+            "{} moved {whither} {}; {} in chunks there, {} in {}",
+            print::counted(moved, "chunk", "chunks"),
+            below.display(),
+            print::bytes(archived),
+            print::bytes(left),
+            above.display()
+        ))?,
+    }
+    Ok(Verdict::Yes)
+}
