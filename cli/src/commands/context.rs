@@ -50,6 +50,7 @@ pub enum Command {
     Pin(collect::Pin),
     Archive(archive::Archive),
     Unarchive(archive::Unarchive),
+    Attach(archive::Attach),
     #[command(subcommand)]
     Snapshot(snapshot::Command),
     Shell(Shell),
@@ -80,6 +81,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Collect(command) => collect::collect(&command, format),
         Command::Pin(command) => collect::pin(&command, format),
         Command::Archive(arguments) => archive::archive(&arguments, format),
+        Command::Attach(arguments) => archive::attach(&arguments, format),
         Command::Unarchive(arguments) => archive::unarchive(&arguments, format),
         Command::Snapshot(command) => snapshot::run(&command, format),
         Command::Shell(_) => unreachable!("the shell is run where all commands are"),

@@ -19,7 +19,7 @@ use crate::text::Notation;
 /// A context, and what the folder of one of Irmin does not say.
 #[derive(Debug, Args)]
 pub struct Folder {
-    /// Folder of the store: one of varvite's, or one of Irmin (irmin-pack), which is only read
+    /// Folder of the store: one of varvite's, or its lower folder, or one of Irmin (irmin-pack), which are only read
     pub store: PathBuf,
     #[command(flatten)]
     pub foreign: Foreign,
@@ -90,6 +90,9 @@ impl Folder {
             let foreign = self.foreign.options(&self.store)?;
             let (objects_bytes, pages_bytes) = (options.objects_bytes, options.pages_bytes);
             return irmin::open(folder, &irmin::Options { objects_bytes, pages_bytes, ..foreign });
+        }
+        if self.foreign.lower.is_none() && Store::is_lower_folder(&*folder)? {
+            return Store::open_lower_folder(folder, options);
         }
         let lower = below(self.foreign.lower.as_deref())?;
         Store::open_read_only(folder, Options { lower, ..options })

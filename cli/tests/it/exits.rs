@@ -108,6 +108,7 @@ const COMMANDS: &str = "
     context collect resume CONTEXT
     context collect cancel CONTEXT
     context archive CONTEXT --lower BELOW
+    context attach CONTEXT PARCEL
     context unarchive CONTEXT --lower PARCEL
     context pin list CONTEXT
     context pin add CONTEXT last

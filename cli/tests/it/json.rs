@@ -103,7 +103,7 @@ fn values(world: &World, line: &str) -> (i32, Vec<Value>) {
     (code, whole)
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let (entry, to) = (entry.unwrap(), to.to_owned());

@@ -14,6 +14,8 @@ mod allocations;
 mod binary;
 /// `conformance`, `replay blocks`, `bench context` and `context`.
 mod context;
+/// Old commits in a folder of their own.
+mod context_archive;
 /// `replay blocks` that is killed, and what the context commands refuse.
 mod context_replay;
 mod context_snapshot;

@@ -7,6 +7,7 @@
 
 mod ancestors;
 mod archive;
+mod attach;
 mod check;
 mod collect;
 mod collection;

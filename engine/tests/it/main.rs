@@ -29,6 +29,7 @@ mod collect_twice; // collections of what a store has twice, since it was writte
 mod compressed; // tables with compressed pages
 mod context_adopt; // trees of another handle of a store, and of a copy that went another way
 mod context_archive; // the lower layer: chunks on another disk, through crashes and failures of either
+mod context_attach; // lower folders by themselves, and at another copy of their store
 mod context_chunks; // chunks that describe themselves: control files put back, stores mixed, limits
 mod context_collect; // what collections keep and take, beside commits, readers, faults and crashes
 mod context_crash; // crashes and failed calls of a context store

@@ -1,4 +1,4 @@
-//! `varvite context archive` and `unarchive`: old commits on another disk, and back.
+//! `varvite context archive`, `unarchive` and `attach`: old commits on another disk, and back.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use varvite::disk::os::OsDisk;
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::progress::{Progress, Unit};
+use crate::progress::{self, Progress, Unit};
 use crate::store::context::{commit, open_over};
 use crate::store::folder::disk;
 use crate::system::measure::disk_bytes;
@@ -51,6 +51,18 @@ pub struct Unarchive {
     lower: PathBuf,
 }
 
+/// Make a store that has collected an archive again, with the lower folder of a copy of it
+///
+/// Every byte of the chunks is verified before the store counts on them; from then on the folder is its lower layer. The
+/// folder of a store that is no copy, or has gone another way, is refused: a snapshot takes commits over from any store.
+#[derive(Debug, Args)]
+pub struct Attach {
+    /// Folder of the store
+    store: PathBuf,
+    /// Folder that has the chunks
+    lower: PathBuf,
+}
+
 /// Runs `context archive`.
 pub fn archive(arguments: &Archive, format: Format) -> Outcome {
     // A store that is not there is no reason to make a folder.
@@ -74,6 +86,28 @@ pub fn unarchive(arguments: &Unarchive, format: Format) -> Outcome {
     let mut store = open_over(&arguments.store, Some(lower))?;
     let moved = moving(&mut store, |store| store.unarchive(1))?;
     show(store, (&arguments.store, &arguments.lower), moved, "back from", format)
+}
+
+/// Runs `context attach`.
+pub fn attach(arguments: &Attach, format: Format) -> Outcome {
+    let lower = disk(&arguments.lower)?;
+    let mut store = open_over(&arguments.store, Some(lower))?;
+    let attached = progress::during("verifying chunks", || store.attach())?;
+    let (commits, archived) = (store.log(usize::MAX)?.len() as u64, store.archived_bytes());
+    store.close()?;
+    match format {
+        Format::Json => print::json(&json!({
+            "attached_chunks": attached, "archived_bytes": archived, "commits": commits,
+        }))?,
+        Format::Table => print::line(&format!(
+            "{} attached; {} in chunks in {}, {} in the store",
+            print::counted(attached, "chunk", "chunks"),
+            print::bytes(archived),
+            arguments.lower.display(),
+            print::counted(commits, "commit", "commits")
+        ))?,
+    }
+    Ok(Verdict::Yes)
 }
 
 /// The oldest commit that stays above; none in an empty store.

@@ -278,6 +278,11 @@ impl Files {
         Files { disk, lower, store, open, doomed, keeper: Mutex::new(None) }
     }
 
+    /// The lower folder, if the host gave one.
+    pub(crate) fn lower(&self) -> Option<&Arc<dyn Disk>> {
+        self.lower.as_ref()
+    }
+
     /// The identity of the store.
     pub(super) fn store(&self) -> u64 {
         self.store
@@ -368,6 +373,15 @@ impl Files {
             && crc_append(seal.chain, &payload) == found.chain
             && chunk.sealed() == Some(found.chain);
         if is_right { Ok(Some(seal)) } else { Err(corrupt()) }
+    }
+
+    /// Of a file that an opening has removed, or another process, while a tree or a reader of before had it closed.
+    pub(super) fn cleared(&self) -> Error {
+        Error::missing(format!(
+            "what is asked for went when the store at {} was cleared: check out a commit of what it holds now, in \
+             a reader after `reload`",
+            self.disk.root()
+        ))
     }
 
     /// Removes the files at `paths` once the last tree that may read them is gone, if `keeper`, who holds

@@ -175,6 +175,13 @@ impl Control {
         self.place_of(number).map(|place| &self.chunks[place])
     }
 
+    /// The rows that begin with one of `numbers`.
+    pub(crate) fn rows(&self, numbers: std::ops::Range<u64>) -> &[Row] {
+        let first = self.chunks.partition_point(|row| row.number < numbers.start);
+        let after = self.chunks.partition_point(|row| row.number < numbers.end);
+        &self.chunks[first..after]
+    }
+
     /// Leaves out rows at the front whose chunks are gone, and makes one row of those between two others.
     pub(crate) fn join_gone(&mut self) {
         let gone = self.chunks.iter().take_while(|row| row.state == State::Gone).count();

@@ -89,8 +89,8 @@ struct Tables {
     objects: Table,
     /// The snapshot that they come from or were last saved as.
     saved: Option<String>,
-    /// Entries were removed since.
-    is_swept: bool,
+    /// Entries were removed or put in of what is covered already, which no count need show.
+    has_changed: bool,
 }
 
 /// See the module.
@@ -328,7 +328,7 @@ impl HashIndex {
         }
         let (commits, objects) = (snapshot.take("commits")?, snapshot.take("objects")?);
         self.tables =
-            Some(Tables { session, commits, objects, saved: Some(name), is_swept: false });
+            Some(Tables { session, commits, objects, saved: Some(name), has_changed: false });
         self.covered = covered;
         self.reached = covered.place;
         Ok(())
@@ -341,7 +341,7 @@ impl HashIndex {
         let [commits, objects] = self.table_options();
         let commits = session.create_table("commits", commits)?;
         let objects = session.create_table("objects", objects)?;
-        self.tables = Some(Tables { session, commits, objects, saved: None, is_swept: false });
+        self.tables = Some(Tables { session, commits, objects, saved: None, has_changed: false });
         Ok(())
     }
 
@@ -597,7 +597,7 @@ impl HashIndex {
             tables.objects.update(&batch)?;
             self.covered.objects = self.covered.objects.saturating_sub(swept.removed as u64);
             self.unsaved += swept.removed as u64;
-            tables.is_swept = true;
+            tables.has_changed = true;
         }
         swept.is_done = swept.seen < most;
         sweep.after = last.or(sweep.after);
@@ -614,7 +614,7 @@ impl HashIndex {
         self.settle()?;
         let Some(tables) = &mut self.tables else { return Ok(()) };
         let covered = Covered { place, ..self.covered };
-        if tables.saved.is_some() && covered == self.covered && !tables.is_swept {
+        if tables.saved.is_some() && covered == self.covered && !tables.has_changed {
             return Ok(());
         }
         let number = match &tables.saved {
@@ -629,11 +629,20 @@ impl HashIndex {
             tables: &[&tables.commits, &tables.objects],
         };
         tables.session.save_snapshot(&name, content)?;
-        (self.covered, tables.is_swept) = (covered, false);
+        (self.covered, tables.has_changed) = (covered, false);
         if let Some(old) = tables.saved.replace(name) {
             tables.session.delete_snapshot(&old)?;
         }
         Ok(())
+    }
+
+    /// The same where entries of what is older were put in, so that `place` may be that of before.
+    pub(crate) fn save_older(&mut self, place: Place) -> Result<()> {
+        self.settle()?;
+        if let Some(tables) = &mut self.tables {
+            tables.has_changed = true;
+        }
+        self.save(place)
     }
 }
 

@@ -122,15 +122,6 @@ pub(super) fn collected(offset: u64) -> Error {
     )
 }
 
-/// Of a file that an opening has removed, or another process, while a tree or a reader of before had it closed.
-fn cleared(disk: &dyn Disk) -> Error {
-    Error::missing(format!(
-        "what is asked for went when the store at {} was cleared: check out a commit of what it holds now, in \
-         a reader after `reload`",
-        disk.root()
-    ))
-}
-
 impl Pack {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
@@ -208,10 +199,19 @@ impl Pack {
 
     /// Readers find `chunk` in the place of those with its numbers, which are returned.
     pub(crate) fn swap_chunk(&self, chunk: Arc<Chunk>) -> Vec<Arc<Chunk>> {
+        self.swap_chunks(chunk.number..chunk.number + chunk.numbers, [chunk])
+    }
+
+    /// Readers find `fresh`, in order, in the place of those that have one of `numbers`, which are returned.
+    pub(crate) fn swap_chunks(
+        &self,
+        numbers: std::ops::Range<u64>,
+        fresh: impl IntoIterator<Item = Arc<Chunk>>,
+    ) -> Vec<Arc<Chunk>> {
         let mut chunks = lock(&self.chunks);
-        let first = chunks.partition_point(|old| old.number < chunk.number);
-        let after = chunks.partition_point(|old| old.number < chunk.number + chunk.numbers);
-        chunks.splice(first..after, [chunk]).collect()
+        let first = chunks.partition_point(|old| old.number < numbers.start);
+        let after = chunks.partition_point(|old| old.number < numbers.end);
+        chunks.splice(first..after, fresh).collect()
     }
 
     /// Forgets chunks that are gone and before all of `rows`, or for which one of those stands.
@@ -254,7 +254,7 @@ impl Pack {
             return Ok(false);
         };
         if control.epoch > first.epoch {
-            return Err(cleared(self.files.disk()));
+            return Err(self.files.cleared());
         }
         if control.epoch < first.epoch {
             return Ok(false);
@@ -266,8 +266,12 @@ impl Pack {
                 row.state != chunk.state && (row.base == chunk.base || row.state == State::Gone)
             };
             if let Some(row) = row.filter(is_same) {
-                let fresh = Chunk::collected(&self.cache, self.store, control.epoch, row);
-                self.swap_chunk(Arc::new(fresh));
+                // One that had the records of several may be several again.
+                let end = (chunk.number + chunk.numbers).max(row.number + row.count);
+                let rows = control.rows(row.number..end).iter();
+                let fresh =
+                    rows.map(|row| Chunk::collected(&self.cache, self.store, control.epoch, row));
+                self.swap_chunks(row.number..end, fresh.map(Arc::new));
                 found = true;
             }
         }

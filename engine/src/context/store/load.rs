@@ -742,7 +742,7 @@ impl<'a> ScanTarget<'a> {
     }
 }
 
-fn put(index: &mut HashIndex, tag: Tag, hash: &[u8; 32], offset: u64) {
+pub(super) fn put(index: &mut HashIndex, tag: Tag, hash: &[u8; 32], offset: u64) {
     match tag {
         Tag::Commit => index.put_commit(hash, offset),
         _ if tag.is_object() && index.keeps_objects() => index.put_object(hash, offset),
@@ -751,7 +751,7 @@ fn put(index: &mut HashIndex, tag: Tag, hash: &[u8; 32], offset: u64) {
 }
 
 /// Calls `each` with logical offset, tag, hash and body of every record of a batch.
-fn each_record(
+pub(super) fn each_record(
     chunk: &Chunk,
     position: Position,
     payload: &[u8],

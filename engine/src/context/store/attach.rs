@@ -1,0 +1,272 @@
+//! A lower folder by itself, and at another copy of the same store.
+//!
+//! A chunk says what store it is of, where it begins and what came before it, so those of a folder say
+//! together whether they are a history, and whether it is that of a store. Design: `docs/design/collection.md`.
+
+use std::sync::Arc;
+
+use super::Store;
+use super::load::{each_record, put};
+use super::tip;
+use crate::cache::Cache;
+use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place};
+use crate::context::files::chunk_files::{Chunk, Files};
+use crate::context::files::control::{Control, Horizon, Row, State};
+use crate::context::files::paths;
+use crate::context::files::record::Tag;
+use crate::context::files::volume::{self, FoundChunk};
+use crate::context::options::{Index, Options};
+use crate::context::pieces::node::Load;
+use crate::disk::Disk;
+use crate::disk::memory::MemoryDisk;
+use crate::error::{Error, Kind, Result};
+use crate::sync::lock;
+
+impl Store {
+    /// Whether the folder has chunks that a store has moved there, and is no store.
+    pub fn is_lower_folder(disk: &dyn Disk) -> Result<bool> {
+        volume::list(disk).map(|found| found.is_some())
+    }
+
+    /// Opens what a lower folder has by itself, to read: the history from its first commit to the last that was moved
+    /// there. It has no branches, which are the store's. The index is made in memory: one record a commit is read, or
+    /// with [`Index::Always`] all. Nothing is written.
+    ///
+    /// `Missing` without chunks, or when one between others or the first is not there, as where the store had collected
+    /// before: then only the store has the rest, which is opened with the folder. `Invalid` when they are no history
+    /// together.
+    ///
+    /// ```
+    /// use varvite::context::{CommitInfo, Options, Store};
+    /// use varvite::disk::memory::MemoryDisk;
+    /// # fn main() -> varvite::Result<()> {
+    /// let lower = MemoryDisk::seeded(2);
+    /// let options = Options { lower: Some(lower.clone()), chunk_bytes: 1, ..Options::default() };
+    /// let mut store = Store::create(MemoryDisk::seeded(1), options)?;
+    /// let mut commits = Vec::new();
+    /// for block in 0..3 {
+    ///     let mut tree = store.empty_tree();
+    ///     tree.add(&["block"], &[block])?;
+    ///     commits.push(store.commit(&mut tree, &CommitInfo::new(&[], 0, "me", "block"))?);
+    /// }
+    /// store.archive(&commits[2], u64::MAX)?;
+    /// let alone = Store::open_lower_folder(lower, Options::default())?;
+    /// assert_eq!(alone.checkout(&commits[1])?.find(&["block"])?, Some(vec![1]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open_lower_folder(lower: Arc<dyn Disk>, options: Options) -> Result<Store> {
+        let root = lower.root().to_owned();
+        let Some((store, epoch, numbers)) = volume::list(&*lower)? else {
+            return Err(Error::missing(format!("{root} has no chunks of a store")));
+        };
+        let above: Arc<dyn Disk> = MemoryDisk::seeded(1);
+        let files =
+            Files::new(Arc::clone(&above), Some(Arc::clone(&lower)), store, options.max_open_files);
+        let cache = Cache::new(0);
+        let mut rows: Vec<Row> = Vec::new();
+        let mut last: Option<FoundChunk> = None;
+        let mut last_commit = 0;
+        for number in numbers {
+            let expected = rows.len() as u64;
+            if number != expected {
+                return Err(Error::missing(format!(
+                    "{} is not in {root}, which has {} only: open the store that it belongs to, with this as its \
+                     lower folder, or put the chunk back",
+                    paths::chunk(epoch, expected),
+                    paths::chunk(epoch, number)
+                )));
+            }
+            let found = volume::find(&files, &cache, epoch, number)?.ok_or_else(|| {
+                Error::missing(format!("{} is no longer in {root}", paths::chunk(epoch, number)))
+            })?;
+            if last.is_some_and(|last| !last.is_before(&found.opening)) {
+                return Err(other_history(&root, number, epoch));
+            }
+            if found.seal.last_commit != 0 {
+                last_commit = found.seal.last_commit;
+            }
+            rows.push(found.row);
+            last = Some(found);
+        }
+        let last = last.expect("there is a number");
+        // What a store has above: a chunk in which nothing is yet.
+        let opening = Opening {
+            number: last.row.number + 1,
+            base: last.row.base + last.row.length,
+            chain: last.row.chain,
+            last_commit,
+            ..last.opening
+        };
+        drop(tip::create_chunk(&*above, store, &opening)?);
+        let checkpoint = Place::start(opening.number);
+        let (number, base, length) = (opening.number, opening.base, checkpoint.position.offset);
+        rows.push(Row { number, count: 1, base, length, chain: 0, state: State::Whole });
+        let empty = Control::empty(store, opening.configuration, opening.index, epoch);
+        Control { checkpoint, last_commit, chunks: rows, ..empty }.replace(&above)?;
+        // In memory, where what memory has no room for has no room either.
+        let options = Options { lower: Some(lower), hashes_file_bytes: 0, ..options };
+        Store::open_read_only(above, options)
+    }
+
+    /// Makes the store an archive again that collections have taken old commits from: the chunks that it has no more,
+    /// or not whole, are those in [`Options::lower`], which another copy of the same store has moved there. Returns how
+    /// many; from then on every commit is readable, and the store keeps them all until [`Store::unarchive`] has brought
+    /// the chunks back. Every byte of them is read and verified; then one replacement of the control file, and what
+    /// the store had of these chunks goes. `0` when nothing is missing, after a look at each chunk below.
+    ///
+    /// `Invalid` for chunks of another store, or of a copy whose history is another, `Missing` when one is not
+    /// there: take commits over by a snapshot ([`Store::export_commits`], [`Store::import_commit`]). `Invalid` without
+    /// a lower folder and while a collection is under way.
+    pub fn attach(&mut self) -> Result<u64> {
+        let tip = self.tip()?;
+        let control = {
+            let writer = tip.writer()?;
+            if writer.control.cursor.is_some() {
+                return Err(Error::invalid(
+                    "a collection is under way: go on with it, or cancel it, before chunks are attached",
+                ));
+            }
+            writer.control.clone()
+        };
+        let lower = self.options.lower.as_ref().ok_or_else(|| {
+            Error::invalid("the store was opened without a lower folder: open it with one")
+        })?;
+        let root = lower.root();
+        let found = self.find_missing(&control, &**lower).map_err(|error| match error.kind() {
+            Kind::Io => error,
+            _ => error.context(format_args!(
+                "{root} does not continue this store: use the lower folder of a copy of it, or take commits over \
+                 with `varvite context snapshot export` and `varvite context snapshot import`"
+            )),
+        })?;
+        if found.is_empty() {
+            return Ok(0);
+        }
+        self.index_found(&found)?;
+        let mut writer = tip.writer()?;
+        let mut rows: Vec<Row> = writer.control.chunks.clone();
+        rows.retain(|row| matches!(row.state, State::Whole | State::Lower));
+        rows.extend(found.iter().map(|found| found.row));
+        rows.sort_unstable_by_key(|row| row.number);
+        let before = writer.control.clone();
+        writer.control.chunks = rows;
+        writer.control.horizon = Horizon::default();
+        // What a collection took may have been written again since.
+        writer.control.has_copies |= before.index == Index::Always;
+        if let Err(error) = tip.write_places(&self.pack, &mut writer) {
+            writer.control = before;
+            return Err(error);
+        }
+        self.control.horizon = Horizon::default();
+        let end = found.last().map_or(0, |found| found.row.number + 1);
+        let count = found.len() as u64;
+        let old = self.put_found(found, end);
+        writer.doomed.extend(old.into_iter().filter(|chunk| chunk.has_file()));
+        tip.remove_doomed(&mut writer, u64::MAX)?;
+        drop(writer);
+        self.publish();
+        Ok(count)
+    }
+
+    /// The chunks that the store has no more, or not whole, as they are below, the oldest first.
+    fn find_missing(&self, control: &Control, lower: &dyn Disk) -> Result<Vec<FoundChunk>> {
+        let root = lower.root();
+        if volume::list(lower)?.is_some_and(|(store, ..)| store != control.store) {
+            return Err(Error::invalid(format!("the chunks in {root} belong to another store")));
+        }
+        let mut found: Vec<FoundChunk> = Vec::new();
+        // The opening of the chunk after the next one.
+        let mut after: Option<Opening> = None;
+        let mut rows = control.chunks.iter().rev().peekable();
+        for number in (0..=control.last().number).rev() {
+            while rows.peek().is_some_and(|row| row.number > number) {
+                rows.next();
+            }
+            let row = rows.peek().filter(|row| row.count == 1 && row.number == number);
+            let whole = row.filter(|row| matches!(row.state, State::Whole | State::Lower));
+            if let Some(row) = whole {
+                let chunk = self.pack.numbered(number).expect("it is in the pack as in the table");
+                let follows = after.is_none_or(|next| {
+                    (next.base, next.chain) == (row.base + row.length, row.chain)
+                });
+                if !follows {
+                    return Err(other_history(root, number + 1, control.epoch));
+                }
+                after = Some(self.pack.files.read_opening(&chunk)?);
+                continue;
+            }
+            let next = after.expect("the last chunk is whole");
+            let below = volume::find(&self.pack.files, self.pack.cache(), control.epoch, number)?;
+            let below = below.ok_or_else(|| {
+                Error::missing(format!(
+                    "{} is not in {root}, and this store has it no more",
+                    paths::chunk(control.epoch, number)
+                ))
+            })?;
+            let is_ours = (below.opening.configuration, below.opening.index)
+                == (control.configuration, control.index);
+            if !is_ours || !below.is_before(&next) {
+                return Err(other_history(root, number, control.epoch));
+            }
+            after = Some(below.opening);
+            found.push(below);
+        }
+        let rows = control.chunks.len() + found.len();
+        if rows as u64 > CHUNKS_MAX {
+            return Err(Error::invalid(format!("with them the store would have {rows} chunks")));
+        }
+        found.reverse();
+        Ok(found)
+    }
+
+    /// Reads the chunks to their ends, and has the index lead to what is in them. It is saved before the control file
+    /// names them, so that it knows what that makes readable; before, an entry that leads to what went is not believed.
+    fn index_found(&self, found: &[FoundChunk]) -> Result<()> {
+        drop(self.settled_index()?);
+        let mut index = lock(&self.index);
+        for one in found {
+            one.read(&self.pack.files, |position, payload| {
+                each_record(&one.chunk, position, payload, |offset, tag, hash, _| {
+                    let is_known = match tag {
+                        // Of one that is there twice the newer counts.
+                        Tag::Commit => {
+                            index.commits(hash).get(hash)?.is_some_and(|known| known >= offset)
+                        }
+                        _ if tag.is_object() && index.keeps_objects() => {
+                            index.objects(hash).get(hash)?.is_some()
+                        }
+                        _ => true,
+                    };
+                    if !is_known {
+                        put(&mut index, tag, hash, offset);
+                    }
+                    Ok(())
+                })?;
+                index.settle_some()
+            })?;
+        }
+        let tip = self.tip()?;
+        let mut writer = tip.writer()?;
+        writer.sync(&*self.disk, self.pack.meter())?;
+        index.save_older(writer.place())
+    }
+
+    /// Readers find what was found in the place of all before `end` that is not whole, which is returned.
+    fn put_found(&self, found: Vec<FoundChunk>, end: u64) -> Vec<Arc<Chunk>> {
+        let there = self.pack.chunks_of(0..end);
+        let (whole, old): (Vec<_>, Vec<_>) = there.into_iter().partition(|chunk| chunk.is_whole());
+        let mut fresh: Vec<_> = found.into_iter().map(|found| found.chunk).chain(whole).collect();
+        fresh.sort_unstable_by_key(|chunk| chunk.number);
+        self.pack.swap_chunks(0..end, fresh);
+        old
+    }
+}
+
+fn other_history(root: &str, number: u64, epoch: u64) -> Error {
+    Error::invalid(format!(
+        "{} in {root} has another history than its neighbours: it is of another copy of the store, which went on by \
+         itself",
+        paths::chunk(epoch, number)
+    ))
+}

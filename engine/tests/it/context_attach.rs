@@ -1,0 +1,289 @@
+//! A lower folder by itself, and at another copy of the same store, which has collected: what is found there, what
+//! is refused, through crashes and failures.
+
+use std::sync::Arc;
+
+use varvite::context::{CommitHash, CommitInfo, Index, Store};
+use varvite::disk::Disk;
+use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::{Kind, Result};
+
+use crate::context_archive::{commit, holds, made, open, options, packs};
+
+/// A lower folder with all that a store had before its last commit, and a copy of the store that has collected to its
+/// fourth. Both have gone on with a commit more.
+fn copies(index: Index) -> (Arc<SimDisk>, Arc<SimDisk>, Vec<CommitHash>) {
+    let (first, mut commits) = made(index, 9);
+    let copy = first.crash(Crash::Process);
+    let lower = SimDisk::new(2);
+    let mut store = open(&first, options(index, Some(&lower))).unwrap();
+    commit(&mut store, commits.last(), 77).unwrap();
+    store.archive(commits.last().unwrap(), u64::MAX).unwrap();
+    store.close().unwrap();
+    let mut store = open(&copy, options(index, None)).unwrap();
+    collect(&mut store, &commits[3]);
+    commits.push(commit(&mut store, commits.last(), 6).unwrap());
+    store.close().unwrap();
+    (copy, lower, commits)
+}
+
+fn collect(store: &mut Store, to: &CommitHash) {
+    store.collect(to).unwrap();
+    while store.collect_step(100).unwrap() {}
+}
+
+fn has_collected(store: &Store, commits: &[CommitHash]) {
+    for commit in &commits[..3] {
+        let kind = store.checkout(commit).unwrap_err().kind();
+        // Missing where the index was made again.
+        assert!(matches!(kind, Kind::Collected | Kind::Missing), "{kind:?}");
+    }
+    for commit in &commits[3..] {
+        store.checkout(commit).unwrap().find(&["passing"]).unwrap();
+    }
+}
+
+#[test]
+fn a_store_that_has_collected_is_an_archive_again_with_the_folder_of_a_copy() {
+    for (index, is_index_lost) in [
+        (Index::Minimal, false),
+        (Index::Minimal, true),
+        (Index::Always, false),
+        (Index::Always, true),
+    ] {
+        let (upper, lower, mut commits) = copies(index);
+        let what = (index, is_index_lost);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        if is_index_lost {
+            // It knows no commit that is no more.
+            store.rebuild_index().unwrap();
+        }
+        let disk = Arc::clone(&upper) as Arc<dyn Disk>;
+        let mut reader = Store::open_read_only(disk, options(index, Some(&lower))).unwrap();
+        let tree = store.checkout(&commits[4]).unwrap();
+        let count = store.attach().unwrap();
+        assert!(count >= 4, "{what:?}: {count}");
+        assert!(store.archived_bytes() > 0);
+        holds(&store, &commits, &what);
+        tree.find(&["lasting", "0"]).unwrap().expect("it was there before");
+        assert_eq!(store.attach().unwrap(), 0, "{what:?}: nothing is missing");
+        assert_eq!(store.collect(&commits[5]).unwrap_err().kind(), Kind::Invalid);
+        // Its places are others now, of one file several.
+        has_collected(&reader, &commits);
+        reader.reload().unwrap();
+        holds(&reader, &commits, &what);
+        assert!(packs(&upper).iter().all(|name| name.matches('-').count() == 1), "{what:?}");
+        commits.push(commit(&mut store, commits.last(), 7).unwrap());
+        drop(store);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        assert_eq!(store.warnings(), Vec::<String>::new());
+        holds(&store, &commits, &what);
+        store.unarchive(u64::MAX).unwrap();
+        collect(&mut store, &commits[4]);
+        assert!(store.check().unwrap().index_faults.is_empty());
+        assert_eq!(store.log(99).unwrap().len(), commits.len() - 4);
+    }
+}
+
+#[test]
+fn what_is_no_history_of_the_store_is_refused_and_changes_nothing() {
+    let (upper, lower, commits) = copies(Index::Minimal);
+    let before = packs(&upper);
+    let refused = |lower: Option<&Arc<SimDisk>>, kind: Kind, says: &str| {
+        let mut store = open(&upper, options(Index::Minimal, lower)).unwrap();
+        let error = store.attach().unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+        has_collected(&store, &commits);
+        drop(store);
+        assert_eq!(packs(&upper), before);
+    };
+    refused(None, Kind::Invalid, "without a lower folder");
+    refused(Some(&SimDisk::new(5)), Kind::Missing, "context snapshot import");
+    // Of another store.
+    let (other, other_commits) = made(Index::Minimal, 10);
+    let foreign = SimDisk::new(6);
+    let mut store = open(&other, options(Index::Minimal, Some(&foreign))).unwrap();
+    store.archive(other_commits.last().unwrap(), u64::MAX).unwrap();
+    refused(Some(&foreign), Kind::Invalid, "another store");
+    // Of a copy that went another way where this has collected.
+    let apart = SimDisk::new(7);
+    let mut store = Store::create(SimDisk::new(9), options(Index::Minimal, Some(&apart))).unwrap();
+    let mut last = None;
+    for block in [0, 1, 3, 4, 5, 8, 9] {
+        last = Some(commit(&mut store, last.as_ref(), block).unwrap());
+    }
+    store.archive(&last.unwrap(), u64::MAX).unwrap();
+    drop(store);
+    refused(Some(&apart), Kind::Invalid, "another history");
+    // A chunk that is not there, or is damaged anywhere.
+    for name in &packs(&lower)[..4] {
+        let damaged = lower.crash(Crash::Process);
+        damaged.remove(name).unwrap();
+        refused(Some(&damaged), Kind::Missing, name);
+        let bytes = lower.bytes(name).unwrap();
+        for place in (0..bytes.len()).step_by(bytes.len().div_ceil(60)) {
+            let mut flipped = bytes.clone();
+            flipped[place] ^= 4;
+            for bytes in [flipped, bytes[..place].to_vec(), [&bytes[..], b"more"].concat()] {
+                let damaged = lower.crash(Crash::Process);
+                damaged.damage(name, bytes).unwrap();
+                let mut store = open(&upper, options(Index::Minimal, Some(&damaged))).unwrap();
+                let error = store.attach().unwrap_err();
+                assert!(error.to_string().contains(&**name), "{name}, {place}: {error}");
+                has_collected(&store, &commits);
+            }
+        }
+    }
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    store.collect(&commits[4]).unwrap();
+    assert_eq!(store.attach().unwrap_err().kind(), Kind::Invalid);
+    store.collect_cancel().unwrap();
+    store.attach().unwrap();
+    holds(&store, &commits, &"attached");
+}
+
+/// Attaches with the n-th change of the store's disk as its last; whatever a crash leaves opens, as before or as an
+/// archive, and attaches then.
+fn dies(index: Index, n: u64, images: &mut [u64; 2]) -> bool {
+    let (upper, lower, commits) = copies(index);
+    let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+    upper.kill_at(n);
+    let outcome = store.attach();
+    if !upper.is_dead() {
+        outcome.unwrap();
+        return false;
+    }
+    drop(store);
+    for (crash, image) in upper.crash_images(6, 6) {
+        let what = (index, n, crash);
+        let (image, lower) = (image.crash(Crash::Process), lower.crash(Crash::Process));
+        let mut store = open(&image, options(index, Some(&lower)))
+            .unwrap_or_else(|error| panic!("{what:?}: {error}"));
+        let is_attached = store.archived_bytes() > 0;
+        images[usize::from(is_attached)] += 1;
+        if is_attached {
+            holds(&store, &commits, &what);
+        } else {
+            has_collected(&store, &commits);
+            assert!(store.check().unwrap().index_faults.is_empty(), "{what:?}");
+        }
+        store.attach().unwrap_or_else(|error| panic!("{what:?}: {error}"));
+        holds(&store, &commits, &what);
+        store.unarchive(u64::MAX).unwrap();
+        collect(&mut store, &commits[4]);
+        assert!(store.check().unwrap().index_faults.is_empty(), "{what:?}");
+    }
+    true
+}
+
+#[test]
+fn a_crash_at_any_write_or_sync_leaves_the_store_as_it_was_or_an_archive() {
+    for index in [Index::Minimal, Index::Always] {
+        let mut images = [0; 2];
+        let places = (1..10_000).take_while(|n| dies(index, *n, &mut images)).count();
+        assert!(places > 6 && images[0] > 10 && images[1] > 10, "{places}, {images:?}");
+    }
+}
+
+#[test]
+fn after_any_failed_call_of_either_disk_it_can_be_attached() {
+    for fails_lower in [true, false] {
+        for kind in
+            [Fault::Any, Fault::Read, Fault::Write, Fault::Sync, Fault::Rename, Fault::Remove]
+        {
+            for n in 1.. {
+                let (upper, lower, commits) = copies(Index::Always);
+                let mut store = open(&upper, options(Index::Always, Some(&lower))).unwrap();
+                let failing = if fails_lower { &lower } else { &upper };
+                let calls = failing.calls().of(kind);
+                failing.fail_at(n, kind);
+                let outcome = store.attach();
+                let what = (fails_lower, kind, n);
+                if failing.calls().of(kind) < calls + n {
+                    outcome.unwrap();
+                    break;
+                }
+                failing.disarm();
+                if outcome.is_err() && fails_lower {
+                    has_collected(&store, &commits);
+                    store.attach().unwrap_or_else(|error| panic!("{what:?}: {error}"));
+                    holds(&store, &commits, &what);
+                }
+                drop(store);
+                let mut store = open(&upper, options(Index::Always, Some(&lower))).unwrap();
+                store.attach().unwrap_or_else(|error| panic!("{what:?}: {error}"));
+                holds(&store, &commits, &what);
+            }
+        }
+    }
+}
+
+fn alone(lower: &Arc<SimDisk>) -> Result<Store> {
+    Store::open_lower_folder(Arc::clone(lower) as Arc<dyn Disk>, options(Index::Minimal, None))
+}
+
+#[test]
+fn a_lower_folder_alone_is_a_history_to_read() {
+    for index in [Index::Minimal, Index::Always] {
+        let (_, lower, commits) = copies(index);
+        let writes = lower.calls();
+        let mut store = alone(&lower).unwrap();
+        // Up to what was the last but one when its store moved it.
+        holds(&store, &commits[..5], &index);
+        assert_eq!(store.branches(), []);
+        assert_eq!(store.last_commit().unwrap(), Some(commits[4]));
+        assert_eq!(store.checkout(&commits[5]).unwrap_err().kind(), Kind::Missing);
+        store.reload().unwrap();
+        holds(&store, &commits[..5], &"after a reload");
+        let mut tree = store.checkout(&commits[0]).unwrap();
+        assert!(store.commit(&mut tree, &CommitInfo::default()).is_err());
+        assert_eq!(lower.calls().of(Fault::Write), writes.of(Fault::Write));
+        assert!(Store::is_lower_folder(&*lower).unwrap());
+    }
+}
+
+#[test]
+fn a_lower_folder_that_is_no_whole_history_is_refused() {
+    let (upper, lower, commits) = copies(Index::Minimal);
+    assert!(!Store::is_lower_folder(&*upper).unwrap());
+    assert_eq!(alone(&upper).unwrap_err().kind(), Kind::Missing);
+    assert_eq!(alone(&SimDisk::new(3)).unwrap_err().kind(), Kind::Missing);
+    for name in &packs(&lower)[..4] {
+        let less = lower.crash(Crash::Process);
+        less.remove(name).unwrap();
+        let error = alone(&less).unwrap_err();
+        assert_eq!(error.kind(), Kind::Missing, "{error}");
+        assert!(error.to_string().contains(&**name), "{error}");
+    }
+    // Two halves of histories that parted.
+    let other = SimDisk::new(7);
+    let mut store = Store::create(SimDisk::new(9), options(Index::Minimal, Some(&other))).unwrap();
+    let mut last = None;
+    for block in [9, 8, 7, 6, 5, 4, 3] {
+        last = Some(commit(&mut store, last.as_ref(), block).unwrap());
+    }
+    store.archive(&last.unwrap(), u64::MAX).unwrap();
+    let name = &packs(&lower)[2];
+    let mixed = lower.crash(Crash::Process);
+    mixed.damage(name, other.bytes(name).unwrap()).unwrap();
+    assert_eq!(alone(&mixed).unwrap_err().kind(), Kind::Invalid);
+    // A damage is found where it opens, reads or checks.
+    let bytes = lower.bytes(name).unwrap();
+    for place in (0..bytes.len()).step_by(bytes.len().div_ceil(60)) {
+        let mut flipped = bytes.clone();
+        flipped[place] ^= 4;
+        for damaged in [flipped, bytes[..place].to_vec()] {
+            let image = lower.crash(Crash::Process);
+            image.damage(name, damaged.clone()).unwrap();
+            match alone(&image).and_then(|store| store.check().map(|_| store)) {
+                // Heads of batches are read by scans alone.
+                Ok(store) => {
+                    assert_eq!(damaged.len(), bytes.len());
+                    holds(&store, &commits[..5], &place);
+                }
+                Err(error) => assert!(error.to_string().contains(&**name), "{place}: {error}"),
+            }
+        }
+    }
+}
