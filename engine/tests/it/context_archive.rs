@@ -372,3 +372,38 @@ fn trees_and_a_clearing_beside_it_keep_what_they_read() {
     let store = open(&upper, options(Index::Minimal, None)).unwrap();
     holds(&store, &[first], &"cleared");
 }
+
+#[test]
+fn a_reader_finds_the_commits_after_what_moved_meanwhile() {
+    for index in [Index::Minimal, Index::Always] {
+        for (more, most) in [(1, 9), (3, 9), (3, 1), (6, 4)] {
+            let (upper, mut commits) = made(index, 9);
+            let lower = SimDisk::new(2);
+            let disk = Arc::clone(&upper) as Arc<dyn Disk>;
+            let options = Options { max_open_files: Some(1), ..options(index, Some(&lower)) };
+            let mut reader = Store::open_read_only(disk, options.clone()).unwrap();
+            let mut store = open(&upper, options).unwrap();
+            for block in 0..more {
+                commits.push(commit(&mut store, commits.last(), COMMITS + block).unwrap());
+            }
+            store.archive(commits.last().unwrap(), most).unwrap();
+            holds(&reader, &commits[..usize::from(COMMITS)], &"before its reload");
+            reader.reload().unwrap();
+            holds(&reader, &commits, &(more, most));
+        }
+    }
+}
+
+#[test]
+fn a_tree_reads_what_came_back_after_another_handle_has_cleared_the_store() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let tree = store.checkout(&commits[0]).unwrap();
+    store.archive(&commits[4], u64::MAX).unwrap();
+    store.unarchive(u64::MAX).unwrap();
+    drop(store);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    store.clear().unwrap();
+    assert_eq!(tree.find(&["passing"]).unwrap(), Some(value(0)));
+}

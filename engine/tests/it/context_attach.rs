@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CommitHash, CommitInfo, Index, Store};
+use varvite::context::{CollectPhase, CommitHash, CommitInfo, Index, Store};
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::{Kind, Result};
@@ -141,6 +141,33 @@ fn what_is_no_history_of_the_store_is_refused_and_changes_nothing() {
     store.collect_cancel().unwrap();
     store.attach().unwrap();
     holds(&store, &commits, &"attached");
+}
+
+#[test]
+fn commits_that_a_cancelled_collection_took_are_there_again_where_their_chunks_are_whole() {
+    for (index, is_index_lost) in
+        [(Index::Minimal, false), (Index::Minimal, true), (Index::Always, true)]
+    {
+        let what = (index, is_index_lost);
+        let (upper, commits) = made(index, 9);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        store.collect(&commits[3]).unwrap();
+        while store.collect_status().unwrap().phase != CollectPhase::Cleaning {
+            assert!(store.collect_step(1).unwrap(), "{what:?}");
+        }
+        assert!(store.collect_cancel().unwrap());
+        assert!(packs(&upper).iter().all(|name| name.matches('-').count() == 1), "{what:?}");
+        if is_index_lost {
+            store.rebuild_index().unwrap();
+        }
+        has_collected(&store, &commits);
+        assert_eq!(store.attach().unwrap(), 0, "{what:?}: no chunk is missing");
+        holds(&store, &commits, &what);
+        drop(store);
+        let store = open(&upper, options(index, Some(&lower))).unwrap();
+        holds(&store, &commits, &what);
+    }
 }
 
 /// Attaches with the n-th change of the store's disk as its last; whatever a crash leaves opens, as before or as an

@@ -67,15 +67,6 @@ impl FoundChunk {
         (next.number, next.base) == (self.row.number + 1, self.row.base + self.row.length)
             && next.chain == self.row.chain
     }
-
-    /// Reads it to its end: every batch must be as it was written.
-    pub(crate) fn read(
-        &self,
-        files: &Files,
-        each: impl FnMut(Position, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        scan(&*files.get(&self.chunk)?, &self.chunk, each)
-    }
 }
 
 /// Looks for chunk `number` in the lower folder of `files`. `Invalid` when what is there is another store's, `Corrupt`
@@ -138,8 +129,9 @@ pub(crate) fn list(disk: &dyn Disk) -> Result<Option<(u64, u64, Vec<u64>)>> {
     Ok(Some((header.store, epoch, chunks.into_iter().map(|chunk| chunk.1).collect())))
 }
 
-/// Reads `file`, which should be all of `chunk`. `Corrupt` when a byte of it is not as it was written.
-fn scan(
+/// Reads `file`, which should be all of `chunk`, a whole one that has ended. `Corrupt` when a byte of it is not as it
+/// was written.
+pub(crate) fn scan(
     file: &dyn File,
     chunk: &Chunk,
     each: impl FnMut(Position, &[u8]) -> Result<()>,

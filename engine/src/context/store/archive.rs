@@ -142,6 +142,10 @@ impl Tip {
             writer.control.chunks[place] = before;
             return Err(error);
         }
+        if !goes_down {
+            // Trees read it also after another handle has cleared the store.
+            drop(pack.files.get(&fresh));
+        }
         let old = pack.swap_chunk(fresh);
         if goes_down {
             writer.doomed.extend(old);

@@ -113,7 +113,8 @@ impl Store {
     /// or not whole, are those in [`Options::lower`], which another copy of the same store has moved there. Returns how
     /// many; from then on every commit is readable, and the store keeps them all until [`Store::unarchive`] has brought
     /// the chunks back. Every byte of them is read and verified; then one replacement of the control file, and what
-    /// the store had of these chunks goes. `0` when nothing is missing, after a look at each chunk below.
+    /// the store had of these chunks goes. `0` when no chunk is missing, after a look at each below; commits that a cancelled
+    /// collection has taken, and no chunk with them, are readable again then too.
     ///
     /// `Invalid` for chunks of another store, or of a copy whose history is another, `Missing` when one is not
     /// there: take commits over by a snapshot ([`Store::export_commits`], [`Store::import_commit`]). `Invalid` without
@@ -140,10 +141,10 @@ impl Store {
                  with `varvite context snapshot export` and `varvite context snapshot import`"
             )),
         })?;
-        if found.is_empty() {
+        if found.is_empty() && control.horizon.commit == 0 {
             return Ok(0);
         }
-        self.index_found(&found)?;
+        self.index_older(&found, &control.horizon)?;
         let mut writer = tip.writer()?;
         let mut rows: Vec<Row> = writer.control.chunks.clone();
         rows.retain(|row| matches!(row.state, State::Whole | State::Lower));
@@ -220,14 +221,19 @@ impl Store {
         Ok(found)
     }
 
-    /// Reads the chunks to their ends, and has the index lead to what is in them. It is saved before the control file
-    /// names them, so that it knows what that makes readable; before, an entry that leads to what went is not believed.
-    fn index_found(&self, found: &[FoundChunk]) -> Result<()> {
+    /// Reads what was found to its end, and what is whole of before `horizon`, and has the index lead to what is in them:
+    /// one that was made again knows no commit that was collected. It is saved before the control file drops the
+    /// horizon; until then an entry that leads to what went is not believed.
+    fn index_older(&self, found: &[FoundChunk], horizon: &Horizon) -> Result<()> {
         drop(self.settled_index()?);
+        let mut older = self.pack.chunks();
+        older.retain(|chunk| chunk.is_whole() && chunk.base < horizon.commit);
+        older.extend(found.iter().map(|found| Arc::clone(&found.chunk)));
+        older.sort_unstable_by_key(|chunk| chunk.number);
         let mut index = lock(&self.index);
-        for one in found {
-            one.read(&self.pack.files, |position, payload| {
-                each_record(&one.chunk, position, payload, |offset, tag, hash, _| {
+        for chunk in &older {
+            volume::scan(&*self.pack.files.get(chunk)?, chunk, |position, payload| {
+                each_record(chunk, position, payload, |offset, tag, hash, _| {
                     let is_known = match tag {
                         // Of one that is there twice the newer counts.
                         Tag::Commit => {

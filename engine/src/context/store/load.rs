@@ -597,7 +597,8 @@ impl Store {
         // An older one may have been put back; the pack knows better.
         let is_other = control.store != self.control.store
             || control.epoch > self.control.epoch
-            || (control.epoch == self.control.epoch && control.horizon != self.control.horizon);
+            || (control.epoch == self.control.epoch && control.horizon != self.control.horizon)
+            || self.has_moved_on(control);
         // Whoever opened the store to write since may have given the last chunk its name anew.
         self.pack.files.renew(&self.pack.last_chunk())?;
         // A batch whose write failed may have been read whole before the writer took it back.
@@ -609,6 +610,10 @@ impl Store {
             return self.read_afresh();
         }
         self.scan()?;
+        // What would follow may have moved since.
+        if self.end.sealed.is_some() && self.has_moved_on(&Control::read(&*self.disk)?) {
+            return self.read_afresh();
+        }
         self.expect_epoch()?;
         self.control.checkpoint = control.checkpoint;
         self.control.cursor = control.cursor;
@@ -616,6 +621,13 @@ impl Store {
         self.control.is_paused = control.is_paused;
         self.control.pins.clone_from(&control.pins);
         Ok(())
+    }
+
+    /// Whether chunks are no longer where a scan from here on looks for them: they went to the lower folder, without which
+    /// history is as it was.
+    fn has_moved_on(&self, control: &Control) -> bool {
+        let rows = control.rows(self.end.place.chunk..u64::MAX);
+        control.epoch == self.control.epoch && rows.iter().any(|row| row.state != ChunkState::Whole)
     }
 
     /// Takes the newest index when memory holds much of what it may have by now.
