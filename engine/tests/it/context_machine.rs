@@ -23,7 +23,7 @@ use crate::shrinking::{TRIES, fewer};
 const CASE: usize = 120;
 
 /// What must happen on every disk.
-const HAPPENS: [&str; 25] = [
+const HAPPENS: [&str; 29] = [
     "a fork",
     "a handle from before a commit was read",
     "a handle from before an opening or a clearing was read",
@@ -49,6 +49,10 @@ const HAPPENS: [&str; 25] = [
     "a commit went",
     "a pin",
     "an opening beside a collection that marks",
+    "a chunk moved below",
+    "a chunk came back",
+    "a collection was refused beside chunks below",
+    "what collections took came back",
 ];
 
 #[track_caller]

@@ -40,6 +40,8 @@ pub enum Step {
     Rebuild,
     /// Something that a collection is made of.
     Collect(u64),
+    /// Chunks move to the lower folder or back, or are attached from there.
+    Move(u64),
     Clear,
     Check,
     /// The store is closed, or dropped, and opened again.
@@ -61,7 +63,8 @@ pub fn draw(seed: u64, count: usize) -> Vec<Step> {
 /// The step that three numbers make, the first of which is taken modulo 100.
 pub fn step(kind: u8, at: u8, seed: u64) -> Step {
     match kind % 100 {
-        0..25 => Step::Change(at, seed),
+        0..20 => Step::Change(at, seed),
+        20..25 => Step::Move(seed),
         25..32 => Step::Collect(seed),
         32..34 => Step::Narrow(at, seed),
         34..37 => Step::Turn(at, seed),

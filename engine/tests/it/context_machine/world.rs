@@ -1,6 +1,7 @@
 //! A context store, its trees and its readers beside their models, and what each step does to both.
 
 mod collected;
+mod moved;
 mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,8 @@ const ALIVE: usize = 5;
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Held {
     commits: Vec<(CommitHash, Arc<Node>)>,
+    /// The same with those that collections took: all that the chunks ever had.
+    ever: Vec<(CommitHash, Arc<Node>)>,
     branches: BTreeMap<Vec<u8>, CommitHash>,
 }
 
@@ -55,6 +58,10 @@ pub struct World {
     disk: Arc<dyn Disk>,
     sim: Option<Arc<SimDisk>>,
     _folder: Option<tempfile::TempDir>,
+    /// The lower folder: what was moved there, and copies of what a collection was about to take.
+    lower: Arc<dyn Disk>,
+    /// How many chunks the store has there.
+    below: u64,
     store: Option<Store>,
     held: Held,
     /// All that the store held since it was cleared, the oldest first.
@@ -78,8 +85,9 @@ pub struct World {
     pub counts: Counts,
 }
 
-fn options(setup: &Setup) -> Options {
+fn options(setup: &Setup, lower: Option<&Arc<dyn Disk>>) -> Options {
     Options {
+        lower: lower.cloned(),
         configuration: setup.configuration,
         index: setup.index,
         durability: setup.durability,
@@ -105,14 +113,17 @@ impl World {
                 OsDisk::new(place.to_str().unwrap()).unwrap()
             }
         };
-        let store = Store::create(Arc::clone(&disk), options(&setup)).unwrap();
-        let other = Store::create(MemoryDisk::seeded(1), options(&setup)).unwrap();
+        let lower: Arc<dyn Disk> = MemoryDisk::seeded(2);
+        let store = Store::create(Arc::clone(&disk), options(&setup, Some(&lower))).unwrap();
+        let other = Store::create(MemoryDisk::seeded(1), options(&setup, None)).unwrap();
         let other_tree = Pair::empty(other.empty_tree());
         let mut world = World {
             setup,
             disk,
             sim,
             _folder: folder,
+            lower,
+            below: 0,
             store: Some(store),
             held: Held::default(),
             history: vec![Held::default()],
@@ -202,6 +213,7 @@ impl World {
             Step::Chunk => self.store().begin_chunk().unwrap(),
             Step::Rebuild => self.store().rebuild_index().unwrap(),
             Step::Collect(seed) => self.collect(&mut Random::new(seed)),
+            Step::Move(seed) => self.move_chunks(&mut Random::new(seed)),
             Step::Clear => self.clear(),
             Step::Check => self.check_store(),
             Step::Reopen(closed) => self.reopen(closed),
@@ -268,7 +280,8 @@ impl World {
         }
         (*commits, *life) = (self.held.commits.len() + 1, self.life);
         let model = Arc::new(pair.model.clone());
-        self.held.commits.push((hash, model));
+        self.held.commits.push((hash, Arc::clone(&model)));
+        self.held.ever.push((hash, model));
         self.changed();
         self.count("a commit");
         if self.store().collect_status().unwrap().phase != CollectPhase::None {

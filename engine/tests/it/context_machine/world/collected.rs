@@ -30,7 +30,7 @@ impl World {
         } else if self.phase() == CollectPhase::None {
             self.begin_collection(random);
         } else {
-            match random.index(12) {
+            match random.index(8) {
                 0 => {
                     assert!(self.store().collect_cancel().unwrap());
                     self.keeping = None;
@@ -59,6 +59,9 @@ impl World {
             return;
         }
         let first = old + random.index(count - old);
+        if self.below > 0 {
+            return self.refuse_collection(first);
+        }
         if random.one_in(2) {
             let target = self.held.commits[first].0;
             self.store().collect(&target).unwrap();
@@ -71,6 +74,7 @@ impl World {
             }
         }
         assert!(!self.store().collect_keeping(&Keep::Newest(1)).unwrap());
+        self.copy_chunks();
         self.keep_from(first);
     }
 
@@ -120,7 +124,7 @@ impl World {
 
     /// Once a collection takes away, what does not stay is gone: for the store, and for readers from their
     /// next reload on. Trees of before may hold what is gone.
-    fn note_horizon(&mut self) {
+    pub(super) fn note_horizon(&mut self) {
         if self.keeping.is_none() || self.phase() == CollectPhase::Marking {
             return;
         }

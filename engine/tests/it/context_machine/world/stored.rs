@@ -71,7 +71,9 @@ impl World {
     }
 
     pub(super) fn open_reader(&mut self) {
-        let store = Store::open_read_only(Arc::clone(&self.disk), options(&self.setup)).unwrap();
+        let store =
+            Store::open_read_only(Arc::clone(&self.disk), options(&self.setup, Some(&self.lower)))
+                .unwrap();
         has(&store, &self.held, "a reader that was just opened");
         self.readers.push(Reader { store, held: self.held.clone(), moment: self.moment });
         self.readers.drain(..self.readers.len().saturating_sub(ALIVE));
@@ -118,7 +120,7 @@ impl World {
         self.life += 1;
         self.held = Held::default();
         self.history.clear();
-        (self.keeping, self.kept_before) = (None, 0);
+        (self.keeping, self.kept_before, self.below) = (None, 0, 0);
         self.pins.clear();
         self.changed();
         self.count("a clearing");
@@ -161,7 +163,8 @@ impl World {
     }
 
     fn open_again(&mut self) {
-        let store = Store::open(Arc::clone(&self.disk), options(&self.setup)).unwrap();
+        let store =
+            Store::open(Arc::clone(&self.disk), options(&self.setup, Some(&self.lower))).unwrap();
         assert!(store.warnings().is_empty(), "{:?}", store.warnings());
         has(&store, &self.held, "after an opening");
         let mut random = Random::new(self.moment);
@@ -206,8 +209,11 @@ impl World {
         self.disk = Arc::clone(&image) as Arc<dyn Disk>;
         self.sim = Some::<Arc<SimDisk>>(image);
         if power && self.setup.durability == Durability::Written {
-            let store =
-                Store::open_read_only(Arc::clone(&self.disk), options(&self.setup)).unwrap();
+            let store = Store::open_read_only(
+                Arc::clone(&self.disk),
+                options(&self.setup, Some(&self.lower)),
+            )
+            .unwrap();
             let log = store.log(usize::MAX).unwrap();
             let branches = store.branches().into_iter().collect();
             let found = self.history.iter().rposition(|held| {
