@@ -1,7 +1,7 @@
 //! The commands that messages advise, each written once, so that a test can run them all.
 
 /// Names for commands as messages show them, and [`ALL`] of them with arguments that make them whole:
-/// a store of tables, a damaged one, a context, one of Irmin, a dump, a folder that is not there.
+/// a store of tables, a damaged one, a context, one of Irmin, a dump, an empty folder, one that is not there.
 macro_rules! advice {
     ($($name:ident = $command:literal, $arguments:literal;)*) => {
         $(
@@ -18,7 +18,7 @@ advice! {
     BRANCHES = "context branch list", "CONTEXT";
     BACKUP = "backup", "LIVE NEW";
     CHECK = "check", "STORE";
-    UNARCHIVE = "context unarchive", "CONTEXT --lower CONTEXT";
+    UNARCHIVE = "context unarchive", "CONTEXT --lower UNDER";
     CONTEXT_CHECK = "context check", "CONTEXT";
     COLLECT_RESUME = "context collect resume", "CONTEXT";
     COLLECT_RUN = "context collect run", "CONTEXT --keep 1";

@@ -42,6 +42,10 @@ fn a_store_that_has_collected_takes_its_history_from_the_folder_of_a_copy() {
     assert_eq!(varvite(&[&get[..], &below].concat()).yes(), "v\n");
     put(&roller, 7, &below);
     varvite(&[&["context", "check", &roller], &below[..]].concat()).yes();
+    let again = ["context", "check", &roller, "--rebuild-index"];
+    varvite(&[&again[..], &below].concat()).yes();
+    varvite(&["context", "archive", &keeper, "--lower", &keeper])
+        .error(2, &["is the folder of a store"]);
     let alone = varvite(&["context", "log", &lower, "--format", "json"]).json();
     assert_eq!(alone.to_string().matches("2026-01-01").count(), 5, "{alone}");
 }

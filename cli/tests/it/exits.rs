@@ -26,7 +26,7 @@ const WITHOUT: [&str; 11] = [
 const MAKERS: [&str; 2] = ["context create", "bench context"];
 
 /// What every command is run with: STORE has tables, LIVE live ones, CONTEXT commits, DUMP and PROOF are
-/// files, PARCEL is an export, OUT is not there.
+/// files, PARCEL is an export, UNDER an empty folder, OUT is not there.
 const COMMANDS: &str = "
     table get STORE t k00001
     table get LIVE t k00001
@@ -108,8 +108,8 @@ const COMMANDS: &str = "
     context collect resume CONTEXT
     context collect cancel CONTEXT
     context archive CONTEXT --lower BELOW
-    context attach CONTEXT PARCEL
-    context unarchive CONTEXT --lower PARCEL
+    context attach CONTEXT UNDER
+    context unarchive CONTEXT --lower UNDER
     context pin list CONTEXT
     context pin add CONTEXT last
     context pin remove CONTEXT last
@@ -155,6 +155,7 @@ impl World {
             varvite(&["context", "snapshot", "export", &context, "main", &of(file)]).yes();
         }
         varvite(&["table", "snapshot", "export", &of("STORE"), "kept", &of("PARCEL")]).yes();
+        fs::create_dir(of("UNDER")).unwrap();
         world
     }
 

@@ -31,6 +31,7 @@ impl World {
         let moved = world.text("MOVED");
         varvite(&["context", "snapshot", "export", &context, "main", &moved]).yes();
         fs::write(blocks, "B 0 S\ni a 01\nC 0 Tezos one\n").unwrap();
+        fs::create_dir(world.text("UNDER")).unwrap();
         world
     }
 

@@ -407,3 +407,40 @@ fn a_tree_reads_what_came_back_after_another_handle_has_cleared_the_store() {
     store.clear().unwrap();
     assert_eq!(tree.find(&["passing"]).unwrap(), Some(value(0)));
 }
+
+#[test]
+fn the_folder_of_a_store_is_no_lower_folder() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let copy = upper.crash(Crash::Process);
+    for lower in [&upper, &copy] {
+        let before = packs(lower);
+        let mut store = open(&upper, options(Index::Minimal, Some(lower))).unwrap();
+        for error in [
+            store.archive(&commits[4], u64::MAX).unwrap_err(),
+            store.unarchive(u64::MAX).unwrap_err(),
+            store.attach().unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), Kind::Invalid, "{error}");
+            assert!(error.to_string().contains("is the folder of a store"), "{error}");
+        }
+        holds(&store, &commits, &"refused");
+        assert_eq!(packs(lower), before);
+    }
+}
+
+#[test]
+fn an_archive_is_not_split_over_two_folders() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let (lower, other) = (SimDisk::new(2), SimDisk::new(3));
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    assert_eq!(store.archive(&commits[4], 2).unwrap(), 2);
+    drop(store);
+    let mut store = open(&upper, options(Index::Minimal, Some(&other))).unwrap();
+    let error = store.archive(&commits[4], 2).unwrap_err();
+    assert!(error.to_string().contains("was moved to another folder"), "{error}");
+    assert_eq!((error.kind(), packs(&other).len()), (Kind::Invalid, 0));
+    drop(store);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    assert_eq!(store.archive(&commits[4], 9).unwrap(), 2);
+    holds(&store, &commits, &"whole");
+}

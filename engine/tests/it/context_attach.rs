@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use varvite::context::{CollectPhase, CommitHash, CommitInfo, Index, Store};
-use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::disk::{Access, Disk, Mode};
 use varvite::{Kind, Result};
 
 use crate::context_archive::{commit, holds, made, open, options, packs};
@@ -167,6 +167,49 @@ fn commits_that_a_cancelled_collection_took_are_there_again_where_their_chunks_a
         drop(store);
         let store = open(&upper, options(index, Some(&lower))).unwrap();
         holds(&store, &commits, &what);
+    }
+}
+
+#[test]
+fn a_store_whose_oldest_commit_is_below_opens_without_the_folder() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    store.collect(&commits[3]).unwrap();
+    while store.collect_status().unwrap().phase != CollectPhase::Cleaning {
+        assert!(store.collect_step(1).unwrap());
+    }
+    store.collect_cancel().unwrap();
+    assert!(store.archive(commits.last().unwrap(), u64::MAX).unwrap() > 3);
+    store.close().unwrap();
+    let reads = lower.calls();
+    let store = open(&upper, options(Index::Minimal, None)).unwrap();
+    store.checkout(commits.last().unwrap()).unwrap().find(&["passing"]).unwrap();
+    drop(store);
+    drop(open(&upper, options(Index::Minimal, Some(&lower))).unwrap());
+    assert_eq!(
+        lower.calls().of(Fault::Any),
+        reads.of(Fault::Any),
+        "an opening needs nothing below"
+    );
+}
+
+/// As a copy of the folder by hand leaves it, of which nothing is durable yet.
+#[test]
+fn what_was_attached_outlives_a_power_cut() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, lower, commits) = copies(index);
+        let copy = SimDisk::new(8);
+        for name in packs(&lower) {
+            let file = copy.open(&name, Mode::Create, Access::Buffered).unwrap();
+            file.write_at(0, &lower.bytes(&name).unwrap()).unwrap();
+        }
+        let mut store = open(&upper, options(index, Some(&copy))).unwrap();
+        assert!(store.attach().unwrap() >= 4);
+        drop(store);
+        let [upper, copy] = [upper, copy].map(|disk| disk.crash(Crash::Subset(0)));
+        let store = open(&upper, options(index, Some(&copy))).unwrap();
+        holds(&store, &commits, &index);
     }
 }
 

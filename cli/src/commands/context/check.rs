@@ -7,7 +7,7 @@ use std::rc::Rc;
 use clap::Args;
 use serde_json::json;
 use varvite::context::hash;
-use varvite::context::{self, Checked, CommitHash, Options, Store, Tree, TreeHash, directory_hash};
+use varvite::context::{self, Checked, CommitHash, Store, Tree, TreeHash, directory_hash};
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Kind, Result};
 
@@ -192,9 +192,8 @@ impl Walk {
 
 /// Runs `check`.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let folder = &arguments.folder.store;
     if arguments.rebuild_index {
-        let mut store = Store::open(disk(folder)?, Options::default())?;
+        let mut store = arguments.folder.open_to_write()?;
         progress::during("making the index again", || store.rebuild_index())?;
         store.close()?;
     }

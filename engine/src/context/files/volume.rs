@@ -20,6 +20,18 @@ use crate::format::header::{self, FileKind, Header};
 /// Bytes that are copied at a time.
 const WINDOW: u64 = 256 << 10;
 
+/// `Invalid` when the folder of `disk` is that of a store, whose chunks are its own: the same store under another path
+/// too.
+pub(crate) fn expect_no_store(disk: &dyn Disk) -> Result<()> {
+    if disk.exists(paths::CONTROL)? || disk.exists(paths::LOCK)? {
+        return Err(Error::invalid(format!(
+            "{} is the folder of a store, which no lower layer may be in: give a folder of its own",
+            disk.root()
+        )));
+    }
+    Ok(())
+}
+
 /// Copies `from` to the folder of `disk`, where it will be `to`, and reads the copy to its end before it has a
 /// name: durable when this returns. A file that is there must be the same chunk. `Corrupt` when a byte of it is
 /// not as it was written.
@@ -127,6 +139,11 @@ pub(crate) fn list(disk: &dyn Disk) -> Result<Option<(u64, u64, Vec<u64>)>> {
     let found = file.read_at(0, &mut bytes)?;
     let header = Header::expect(&path, &bytes[..found], FileKind::Pack)?;
     Ok(Some((header.store, epoch, chunks.into_iter().map(|chunk| chunk.1).collect())))
+}
+
+/// Makes a chunk durable that lies in the folder of `disk`, perhaps since a copy that nobody has synced.
+pub(crate) fn sync(disk: &dyn Disk, chunk: &Chunk) -> Result<()> {
+    disk.open(&chunk.path, Mode::Write, Access::Buffered)?.sync()
 }
 
 /// Reads `file`, which should be all of `chunk`, a whole one that has ended. `Corrupt` when a byte of it is not as it

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Store;
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
-use crate::context::files::control::{Row, State};
+use crate::context::files::control::{Control, Row, State};
 use crate::context::files::pack::Pack;
 use crate::context::files::volume;
 use crate::context::hash::CommitHash;
@@ -79,6 +79,23 @@ impl Store {
         Ok(())
     }
 
+    /// `Invalid` when what was moved last is not in this lower folder: no folder would have all.
+    fn expect_archive(&self, control: &Control, lower: &dyn Disk) -> Result<()> {
+        let moved = control.chunks.iter().rfind(|row| row.state == State::Lower);
+        let chunk = moved.and_then(|row| self.pack.numbered(row.number));
+        if let Some(chunk) = chunk
+            && !lower.exists(&chunk.path)?
+        {
+            return Err(Error::invalid(format!(
+                "{} was moved to another folder and is not in {}: give the folder that has the chunks of this \
+                 store, which may be on a disk that is not mounted",
+                chunk.path,
+                lower.root()
+            )));
+        }
+        Ok(())
+    }
+
     fn move_chunks(
         &mut self,
         to: State,
@@ -94,6 +111,10 @@ impl Store {
             return Err(Error::invalid(
                 "a collection is under way: go on with it, or cancel it, before chunks are moved",
             ));
+        }
+        volume::expect_no_store(&*lower)?;
+        if to == State::Lower {
+            self.expect_archive(&writer.control, &*lower)?;
         }
         let mut moved = 0;
         while moved < most
@@ -123,6 +144,10 @@ impl Tip {
         let fresh = Arc::new(Chunk::collected(pack.cache(), pack.store, epoch, &row));
         // Another writer may count on a file of that name.
         writer.check_lock()?;
+        if !goes_down && writer.reuse(&fresh.path) {
+            // Left by a move while somebody read it; a failure below is none of this folder.
+            remove_quietly(&*self.disk, &fresh.path);
+        }
         let copied = {
             let old = pack.numbered(row.number).expect("a chunk that is whole is in the pack");
             volume::copy(&pack.files, &old, &fresh, disk)

@@ -133,6 +133,7 @@ impl Store {
         let lower = self.options.lower.as_ref().ok_or_else(|| {
             Error::invalid("the store was opened without a lower folder: open it with one")
         })?;
+        volume::expect_no_store(&**lower)?;
         let root = lower.root();
         let found = self.find_missing(&control, &**lower).map_err(|error| match error.kind() {
             Kind::Io => error,
@@ -145,6 +146,9 @@ impl Store {
             return Ok(0);
         }
         self.index_older(&found, &control.horizon)?;
+        // What the store has of them goes, so they must outlive a power cut however they came there.
+        found.iter().try_for_each(|found| volume::sync(&**lower, &found.chunk))?;
+        lower.sync_directory("")?;
         let mut writer = tip.writer()?;
         let mut rows: Vec<Row> = writer.control.chunks.clone();
         rows.retain(|row| matches!(row.state, State::Whole | State::Lower));

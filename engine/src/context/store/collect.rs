@@ -595,7 +595,9 @@ impl Tip {
     ) -> Result<Sifting> {
         // Another writer may have made a file of this name, and count on it.
         writer.check_lock()?;
-        Ok(Sifting::Rewriting(Box::new(Rewriting::begin(&*self.disk, pack, chunks, row)?)))
+        let rewriting = Rewriting::begin(&*self.disk, pack, chunks, row)?;
+        writer.reuse(rewriting.path());
+        Ok(Sifting::Rewriting(Box::new(rewriting)))
     }
 
     /// Goes on with the chunk that is being cleaned; returns what that cost.
@@ -738,6 +740,15 @@ impl Writer {
         self.control.is_paused = before.is_paused;
         self.control.has_copies = before.has_copies;
         self.control.pins.clone_from(&before.pins);
+    }
+
+    /// A file is made at `path`: what had the name before, and was to be removed once nobody reads it, is not removed
+    /// by it any more. Returns whether there was one.
+    pub(super) fn reuse(&mut self, path: &str) -> bool {
+        let before = self.doomed.len();
+        self.doomed.retain(|chunk| *chunk.path != *path);
+        let removal = self.removal.take_if(|removal| removal.path() == path);
+        removal.is_some() || self.doomed.len() < before
     }
 
     /// What the table of chunks says of chunk `number`, if it is there.

@@ -197,7 +197,8 @@ impl Store {
     /// `Corrupt` when no commit is where history is said to begin.
     fn verify_horizon(&self) -> Result<()> {
         let Horizon { commit, sequence, .. } = self.control.horizon;
-        if commit == 0 {
+        // One below is looked at when it is read: an opening needs nothing from there.
+        if commit == 0 || self.pack.is_lower(commit) {
             return Ok(());
         }
         match self.commit_at(commit) {

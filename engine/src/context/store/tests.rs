@@ -658,3 +658,30 @@ fn an_opening_removes_what_a_crash_left_of_a_file_of_hashes() {
     drop(Store::open(Arc::clone(&disk), options(Index::Minimal)).unwrap());
     assert!(!disk.exists(&paths::evicted_hashes(0)).unwrap());
 }
+
+#[test]
+fn a_chunk_that_comes_back_under_a_name_that_was_to_go_stays() {
+    let (upper, lower) = (SimDisk::new(1), SimDisk::new(2));
+    let made = Options {
+        chunk_bytes: 1,
+        lower: Some(Arc::clone(&lower) as Arc<dyn Disk>),
+        ..options(Index::Minimal)
+    };
+    let mut store = Store::create(Arc::clone(&upper) as Arc<dyn Disk>, made.clone()).unwrap();
+    let commits: Vec<_> = (0..4).map(|number| commit(&mut store, number)).collect();
+    // As a thread that reads of it while it moves.
+    let held = store.pack.numbered(1).unwrap();
+    assert!(store.archive(&commits[3], u64::MAX).unwrap() > 1);
+    drop(held);
+    // A failure below is none of the store's folder, which has the name still.
+    lower.fail_at(1, Fault::Any);
+    store.unarchive(u64::MAX).unwrap_err();
+    lower.disarm();
+    store.unarchive(u64::MAX).unwrap();
+    store.close().unwrap();
+    let store = Store::open(upper, made).unwrap();
+    for number in 0..4 {
+        let tree = store.checkout(&commits[number as usize]).unwrap();
+        assert_eq!(tree.find(&["data", "3"]).unwrap(), Some(value(number, 3)));
+    }
+}
