@@ -90,6 +90,18 @@ answers! {
         commits: u64, objects: u64, pack_bytes: u64, index_bytes: u64, written_bytes: u64, syncs: u64,
         index_syncs: u64, objects_bytes: u64, chunks: u64, epoch: u64, generation: u64,
     }
+    /// How far a collection is: `phase` is "none", "marking" or "cleaning".
+    CollectStatus {
+        phase: String, is_paused: bool, target: Option<Vec<u8>>, chunks_left: u64, left_bytes: u64,
+        reclaimed_bytes: u64, collections: u64,
+    }
+    /// What a snapshot of commits holds.
+    CommitFile {
+        commit: Vec<u8>, commits: u64, values: u64, directories: u64, leaves: u64, branches: u64, repeats: u64,
+        stream_bytes: u64, bytes: u64, hash: Vec<u8>,
+    }
+    /// How far the work on a file of commits is; `total` is not known while it is written.
+    CommitFileProgress { bytes: u64, total: Option<u64>, }
     /// What an operation of a context cost.
     Cost {
         bytes_read: u64, bytes_written: u64, node_hits: u64, node_misses: u64, page_hits: u64, page_misses: u64,

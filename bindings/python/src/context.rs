@@ -4,6 +4,8 @@ pub mod irmin;
 pub mod merge;
 pub mod options;
 pub mod proof;
+pub mod reader;
+pub mod snapshot;
 pub mod store;
 pub mod tree;
 pub mod walk;

@@ -23,9 +23,9 @@ use pyo3::prelude::*;
 mod _varvite {
     #[pymodule_export]
     use crate::answer::{
-        BackedUp, CacheStats, Checked, Commit, Cost, Exported, FilterStats, Finding, LevelStats,
-        Loss, MergeStats, Migrated, ProofSummary, Repaired, RepairedTable, SessionStats,
-        SnapshotInfo, StoreStats, TableStats, Transferred,
+        BackedUp, CacheStats, Checked, CollectStatus, Commit, CommitFile, CommitFileProgress, Cost,
+        Exported, FilterStats, Finding, LevelStats, Loss, MergeStats, Migrated, ProofSummary,
+        Repaired, RepairedTable, SessionStats, SnapshotInfo, StoreStats, TableStats, Transferred,
     };
     #[pymodule_export]
     use crate::callback::{MergeOperator, Work};
@@ -37,6 +37,10 @@ mod _varvite {
     use crate::context::options::Configuration;
     #[pymodule_export]
     use crate::context::proof::{Proof, prove};
+    #[pymodule_export]
+    use crate::context::reader::Reader;
+    #[pymodule_export]
+    use crate::context::snapshot::verify_commit;
     #[pymodule_export]
     use crate::context::store::Store;
     #[pymodule_export]
@@ -58,7 +62,11 @@ mod _varvite {
     #[pymodule_export]
     use crate::table::repair::repair_session;
     #[pymodule_export]
+    use crate::table::scrub::Scrub;
+    #[pymodule_export]
     use crate::table::session::{Session, check};
+    #[pymodule_export]
+    use crate::table::shared::{Tables, Transaction};
     #[pymodule_export]
     use crate::table::snapshot::Snapshot;
     #[pymodule_export]

@@ -5,7 +5,9 @@ pub mod cursor;
 pub mod follower;
 pub mod options;
 pub mod repair;
+pub mod scrub;
 pub mod session;
+pub mod shared;
 pub mod snapshot;
 pub mod stream;
 #[expect(clippy::module_inception, reason = "the table of the room of tables")]

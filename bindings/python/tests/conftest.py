@@ -36,7 +36,12 @@ def made(session: Session, store: Store) -> dict[str, Any]:
     with Session.create(followed, log="written") as live:
         live.create_table("t")
     reader = Session.open_read_only(followed)
+    shared = session.share([session.create_table("shared")])
     return {
+        "transaction": shared.begin(),
+        "shared": shared,
+        "scrub": session.scrub(),
+        "reader": store.reader(),
         "follower": reader.follow(),
         "view": table.view(),
         "cursor": table.cursor(),
@@ -56,6 +61,10 @@ def made(session: Session, store: Store) -> dict[str, Any]:
 
 # A call of each class that needs what it stands for.
 USES: dict[str, Callable[[Any], object]] = {
+    "transaction": lambda it: it.get("shared", b"a"),
+    "shared": lambda it: it.get("shared", b"a"),
+    "scrub": lambda it: it.work(1),
+    "reader": lambda it: it.log(),
     "follower": lambda it: it.reload(),
     "view": lambda it: it.get(b"a"),
     "cursor": lambda it: it.next(),

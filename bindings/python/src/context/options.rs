@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 use varvite::context::{self, ChildOrder, Durability, Index, Options};
 
 use crate::callback::{ContextObserver, Slot};
-use crate::disk::Cache;
+use crate::disk::{Cache, Place};
 use crate::fault::raise;
 use crate::input::{Keywords, choose};
 
@@ -81,17 +81,18 @@ const STORE: &[&str] = &[
     "index_bytes",
     "tree_bytes",
     "chunk_bytes",
+    "lower",
     "max_open_files",
     "seed",
     "cache",
     "observer",
 ];
 
-/// The options, and the observer that is among them.
+/// The options; the lower folder and the observer that are among them.
 pub fn store(
     py: Python<'_>,
     given: Option<&Bound<'_, PyDict>>,
-) -> PyResult<(Options, Option<Arc<Slot>>)> {
+) -> PyResult<(Options, Option<Place>, Option<Arc<Slot>>)> {
     let given = Keywords::new(given, STORE)?;
     let mut options = Options { seed: given.get("seed")?, ..Options::default() };
     options.configuration = or_tezos(given.get("configuration")?);
@@ -112,5 +113,6 @@ pub fn store(
     if let Some(observer) = &observer {
         options.observer = Some(Arc::new(ContextObserver(Arc::clone(observer))));
     }
-    Ok((options, observer))
+    let lower = given.object("lower")?.map(|it| Place::of(py, &it)).transpose()?;
+    Ok((options, lower, observer))
 }

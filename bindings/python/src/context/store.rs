@@ -5,16 +5,20 @@ use std::sync::Arc;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use varvite::context::{self, CommitHash, CommitInfo, Limits, Options};
+use varvite::context::{
+    self, CollectPhase, CommitFileOptions, CommitHash, CommitInfo, Keep, Limits, Options,
+};
 use varvite::disk::Disk;
 
-use crate::answer::{Checked, Commit, StoreStats};
+use crate::answer::{Checked, CollectStatus, Commit, CommitFile, StoreStats};
 use crate::callback::Slot;
 use crate::context::merge::{Merge, Resolver};
 use crate::context::options::{self, Configuration};
+use crate::context::reader::Reader;
+use crate::context::snapshot;
 use crate::context::tree::Tree;
 use crate::disk::Place;
-use crate::fault::{Outcome, call};
+use crate::fault::{Outcome, call, invalid};
 use crate::held::Held;
 use crate::input::{bytes, hash, hashes};
 
@@ -37,15 +41,18 @@ impl Store {
         open: fn(Arc<dyn Disk>, Options) -> varvite::Result<context::Store>,
     ) -> PyResult<Store> {
         let py = place.py();
-        let (options, observer) = options::store(py, given)?;
+        let (mut options, lower, observer) = options::store(py, given)?;
         let place = Place::of(py, place)?;
-        let store = call(py, || Ok(open(place.disk(create)?, options)?))?;
+        let store = call(py, || {
+            options.lower = lower.map(|it| it.disk(create)).transpose()?;
+            Ok(open(place.disk(create)?, options)?)
+        })?;
         Ok(Store(Held::new("store", store), observer))
     }
 }
 
 /// A `str` or a buffer.
-fn text(object: Object<'_, '_>, what: &str) -> PyResult<Vec<u8>> {
+pub fn text(object: Object<'_, '_>, what: &str) -> PyResult<Vec<u8>> {
     match object.cast::<pyo3::types::PyString>() {
         Ok(text) => Ok(text.to_str()?.as_bytes().to_vec()),
         Err(_) => Ok(bytes(object, what)?.into_owned()),
@@ -71,11 +78,11 @@ fn limits(commits: Option<usize>, bases: Option<usize>) -> Limits {
     Limits { commits: commits.unwrap_or(default.commits), bases: bases.unwrap_or(default.bases) }
 }
 
-fn told(hashes: Vec<CommitHash>) -> Vec<Vec<u8>> {
+pub fn told(hashes: Vec<CommitHash>) -> Vec<Vec<u8>> {
     hashes.into_iter().map(|it| it.to_vec()).collect()
 }
 
-fn tell_commit(from: context::Commit) -> Commit {
+pub fn tell_commit(from: context::Commit) -> Commit {
     Commit {
         hash: from.hash.to_vec(),
         tree: from.tree.to_vec(),
@@ -101,6 +108,34 @@ impl Store {
     #[pyo3(signature = (place, **options))]
     fn open(place: Object<'_, '_>, options: Option<Given<'_, '_>>) -> PyResult<Store> {
         Store::opened(place, options, false, context::Store::open)
+    }
+
+    /// Opens the store that is there for writing, or makes one: for programs that do not care whether they are the first
+    /// to run.
+    #[staticmethod]
+    #[pyo3(signature = (place, **options))]
+    fn open_or_create(place: Object<'_, '_>, options: Option<Given<'_, '_>>) -> PyResult<Store> {
+        Store::opened(place, options, true, context::Store::open_or_create_on)
+    }
+
+    /// Makes a store of the commits in the file `path` of `source`, in an empty folder, with that file's configuration.
+    #[staticmethod]
+    #[pyo3(signature = (place, source, path, **options))]
+    fn create_from_commit(
+        place: Object<'_, '_>,
+        source: Object<'_, '_>,
+        path: &str,
+        options: Option<Given<'_, '_>>,
+    ) -> PyResult<(Store, CommitFile)> {
+        let py = place.py();
+        let (mut options, lower, observer) = options::store(py, options)?;
+        let (place, source) = (Place::of(py, place)?, Place::of(py, source)?);
+        let (store, file) = call(py, || {
+            options.lower = lower.map(|it| it.disk(true)).transpose()?;
+            let (disk, source) = (place.disk(true)?, source.disk(false)?);
+            Ok(context::Store::create_from_commit(disk, options, &*source, path)?)
+        })?;
+        Ok((Store(Held::new("store", store), observer), snapshot::tell(&file)))
     }
 
     /// Opens a store to read while another process may write to it: as of now, until `reload`.
@@ -357,6 +392,164 @@ impl Store {
     /// Removes all commits and branches.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || Ok(self.0.write()?.clear()?))
+    }
+
+    /// Begins a collection: commits that the store took before `target` go, but for those that branches name and those
+    /// that are pinned. `collect_step` does the work.
+    fn collect(&self, py: Python<'_>, target: Object<'_, '_>) -> PyResult<()> {
+        let target = hash(target)?;
+        call(py, || Ok(self.0.write()?.collect(&target)?))
+    }
+
+    /// Begins a collection that keeps the newest commits, so many of them, or those since a moment in seconds since 1970.
+    /// `False` when one is under way or paused, or nothing would go: a program may call it after each commit.
+    #[pyo3(signature = (*, newest = None, since = None))]
+    fn collect_keeping(
+        &self,
+        py: Python<'_>,
+        newest: Option<u64>,
+        since: Option<i64>,
+    ) -> PyResult<bool> {
+        let keep = match (newest, since) {
+            (Some(commits), None) => Keep::Newest(commits),
+            (None, Some(date)) => Keep::Since(date),
+            _ => return Err(invalid(py, "say what is kept by one of newest and since")),
+        };
+        call(py, || Ok(self.0.write()?.collect_keeping(&keep)?))
+    }
+
+    /// Does work of about `credits` KiB read or written for the collection that is under way; whether some is left.
+    fn collect_step(&self, py: Python<'_>, credits: u64) -> PyResult<bool> {
+        call(py, || Ok(self.0.write()?.collect_step(credits)?))
+    }
+
+    /// How far a collection is.
+    fn collect_status(&self, py: Python<'_>) -> PyResult<CollectStatus> {
+        call(py, || {
+            let from = self.0.read()?.collect_status()?;
+            let phase = match from.phase {
+                CollectPhase::None => "none",
+                CollectPhase::Marking => "marking",
+                CollectPhase::Cleaning => "cleaning",
+            };
+            Ok(CollectStatus {
+                phase: phase.to_owned(),
+                is_paused: from.is_paused,
+                target: from.target.map(|it| it.to_vec()),
+                chunks_left: from.chunks_left,
+                left_bytes: from.left_bytes,
+                reclaimed_bytes: from.reclaimed_bytes,
+                collections: from.collections,
+            })
+        })
+    }
+
+    /// Lets steps do nothing until `collect_resume`, also of whoever opens the store later.
+    fn collect_pause(&self, py: Python<'_>) -> PyResult<()> {
+        call(py, || Ok(self.0.write()?.collect_pause()?))
+    }
+
+    /// Lets steps go on.
+    fn collect_resume(&self, py: Python<'_>) -> PyResult<()> {
+        call(py, || Ok(self.0.write()?.collect_resume()?))
+    }
+
+    /// Ends the collection that is under way, and says whether one was. Commits that are collected already stay so.
+    fn collect_cancel(&self, py: Python<'_>) -> PyResult<bool> {
+        call(py, || Ok(self.0.write()?.collect_cancel()?))
+    }
+
+    /// Keeps a commit, and all of its tree, through every collection until it is unpinned.
+    fn pin(&self, py: Python<'_>, commit: Object<'_, '_>) -> PyResult<()> {
+        let commit = hash(commit)?;
+        call(py, || Ok(self.0.write()?.pin(&commit)?))
+    }
+
+    /// Pins every `nth` commit that goes with no collection; how many were not pinned before.
+    fn pin_every(&self, py: Python<'_>, nth: u64) -> PyResult<u64> {
+        call(py, || Ok(self.0.write()?.pin_every(nth)?))
+    }
+
+    /// Lets the next collection take a commit; whether it was pinned.
+    fn unpin(&self, py: Python<'_>, commit: Object<'_, '_>) -> PyResult<bool> {
+        let commit = hash(commit)?;
+        call(py, || Ok(self.0.write()?.unpin(&commit)?))
+    }
+
+    /// The commits that are pinned, in the order in which the store took them.
+    fn pins(&self, py: Python<'_>) -> PyResult<Vec<Vec<u8>>> {
+        call(py, || Ok(told(self.0.read()?.pins()?)))
+    }
+
+    /// Moves whole chunks with commits before `target` to the lower folder, the oldest first; how many.
+    #[pyo3(signature = (target, most = u64::MAX))]
+    fn archive(&self, py: Python<'_>, target: Object<'_, '_>, most: u64) -> PyResult<u64> {
+        let target = hash(target)?;
+        call(py, || Ok(self.0.write()?.archive(&target, most)?))
+    }
+
+    /// Moves chunks back from the lower folder, the newest first; how many.
+    #[pyo3(signature = (most = u64::MAX))]
+    fn unarchive(&self, py: Python<'_>, most: u64) -> PyResult<u64> {
+        call(py, || Ok(self.0.write()?.unarchive(most)?))
+    }
+
+    /// Takes chunks that a collection took from this store, and another copy of it has in the lower folder; how many.
+    fn attach(&self, py: Python<'_>) -> PyResult<u64> {
+        call(py, || Ok(self.0.write()?.attach()?))
+    }
+
+    /// Bytes of the chunks that are in the lower folder.
+    #[getter]
+    fn archived_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        call(py, || Ok(self.0.read()?.archived_bytes()))
+    }
+
+    /// Writes commits, all of which one descends from through others of them, as one file: `path` in a folder or disk.
+    /// The bytes follow from the commits alone, but with `zstd_level`, 1 to 19, which compresses. `watch` is told how far
+    /// it is.
+    #[pyo3(signature = (commits, place, path, *, zstd_level = None, watch = None))]
+    fn export_commits(
+        &self,
+        py: Python<'_>,
+        commits: Object<'_, '_>,
+        place: Object<'_, '_>,
+        path: &str,
+        zstd_level: Option<i32>,
+        watch: Option<Py<PyAny>>,
+    ) -> PyResult<CommitFile> {
+        let (commits, place) = (hashes(Some(commits))?, Place::of(py, place)?);
+        let options = CommitFileOptions { zstd_level };
+        call(py, || {
+            let (disk, store) = (place.disk(true)?, self.0.read()?);
+            let file = snapshot::watched(watch, |watch| {
+                store.export_commits_watched(&commits, options, &disk, path, watch)
+            })?;
+            Ok(snapshot::tell(&file))
+        })
+    }
+
+    /// Takes over the commits of a file that `export_commits` wrote. Everything is verified before it is in the store.
+    #[pyo3(signature = (place, path, *, watch = None))]
+    fn import_commit(
+        &self,
+        py: Python<'_>,
+        place: Object<'_, '_>,
+        path: &str,
+        watch: Option<Py<PyAny>>,
+    ) -> PyResult<CommitFile> {
+        let place = Place::of(py, place)?;
+        call(py, || {
+            let (disk, mut store) = (place.disk(false)?, self.0.write()?);
+            let file =
+                snapshot::watched(watch, |watch| store.import_commit_watched(&*disk, path, watch))?;
+            Ok(snapshot::tell(&file))
+        })
+    }
+
+    /// A handle that threads read with while this one commits: it sees each commit when it is done.
+    fn reader(&self, py: Python<'_>) -> PyResult<Reader> {
+        call(py, || Ok(Reader::new(self.0.read()?.reader()?)))
     }
 
     /// Reads everything and hashes it again.

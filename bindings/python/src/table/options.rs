@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use varvite::disk::Access;
-use varvite::{Log, Lookups, SessionOptions, TableOptions, Verify};
+use varvite::{Compression, Log, Lookups, SessionOptions, TableOptions, Verify};
 
 use crate::callback::{Callbacks, HostExecutor, MergeOperator, Slot, TableObserver};
 use crate::disk::Cache;
@@ -77,6 +77,7 @@ const TABLE: &[&str] = &[
     "filter_bits",
     "filter_bytes_max",
     "blob_min_bytes",
+    "compression",
     "operator",
 ];
 
@@ -102,6 +103,8 @@ pub fn table(
     if let Some(bytes) = given.get("blob_min_bytes")? {
         options.blob_min_bytes = Some(bytes);
     }
+    let compressions = [("none", Compression::None), ("fast", Compression::Fast)];
+    given.choose(py, "compression", &compressions, &mut options.compression)?;
     let operator: Option<Bound<'_, MergeOperator>> = given.get("operator")?;
     callbacks.keep(&operator);
     options.operator = operator.map(|it| it.get().operator.clone());

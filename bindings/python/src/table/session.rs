@@ -15,6 +15,8 @@ use crate::packed::{Packed, Values};
 use crate::table::batch::Batch;
 use crate::table::follower::Follower;
 use crate::table::options::{self, VERIFY};
+use crate::table::scrub::Scrub;
+use crate::table::shared::Tables as Shared;
 use crate::table::snapshot::Snapshot;
 use crate::table::stream::{Loader, Value, ValueWriter};
 use crate::table::table::{Table, read_tables};
@@ -81,6 +83,17 @@ impl Session {
         Session::opened(place, options, false, varvite::Session::open)
     }
 
+    /// Opens the session that is there for writing, or makes one: for programs that do not care whether they are the
+    /// first to run.
+    #[staticmethod]
+    #[pyo3(signature = (place, **options))]
+    fn open_or_create(
+        place: &Bound<'_, PyAny>,
+        options: Option<Given<'_, '_>>,
+    ) -> PyResult<Session> {
+        Session::opened(place, options, true, varvite::Session::open_or_create_on)
+    }
+
     /// Opens a session to read its snapshots, also while another process writes. Changes nothing.
     #[staticmethod]
     #[pyo3(signature = (place, **options))]
@@ -102,6 +115,71 @@ impl Session {
         let options = options::table(py, options, self.1.get())?;
         let table = call(py, || Ok(self.session()?.create_table(name, options)?))?;
         Ok(Table::new(table, self.1.clone_ref(py)))
+    }
+
+    /// Opens the live table of this name, or makes one with these options.
+    #[pyo3(signature = (name, **options))]
+    fn open_or_create_table(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        options: Option<Given<'_, '_>>,
+    ) -> PyResult<Table> {
+        let options = options::table(py, options, self.1.get())?;
+        let table = call(py, || Ok(self.session()?.open_or_create_table(name, options)?))?;
+        Ok(Table::new(table, self.1.clone_ref(py)))
+    }
+
+    /// Puts tables behind one handle that threads share; their own handles are closed then.
+    fn share(&self, py: Python<'_>, tables: Tables<'_>) -> PyResult<Shared> {
+        let tables = borrowed(&tables);
+        let (shared, session) = call(py, || {
+            let session = self.session()?;
+            // Before any is taken: the engine drops all of them when it refuses two of one name.
+            let mut names = tables
+                .iter()
+                .map(|it| Ok(it.0.read()?.name().to_owned()))
+                .collect::<Outcome<Vec<_>>>()?;
+            names.sort();
+            let twice = names.windows(2).find(|it| it[0] == it[1]).map(|it| &it[0]);
+            if let Some(name) = twice {
+                return Err(Fault::invalid(format!("two tables are called \"{name}\"")));
+            }
+            let taken = tables
+                .iter()
+                .map(|it| it.0.take()?.ok_or_else(|| Fault::closed("table")))
+                .collect::<Outcome<Vec<_>>>()?;
+            Ok((session.share(taken)?, session))
+        })?;
+        Ok(Shared::new(shared, session, self.1.clone_ref(py)))
+    }
+
+    /// Opens every live table, behind one handle that threads share.
+    #[pyo3(signature = (*, verify = "quick", operators = Vec::new()))]
+    fn open_shared(
+        &self,
+        py: Python<'_>,
+        verify: &str,
+        operators: Vec<Bound<'_, MergeOperator>>,
+    ) -> PyResult<Shared> {
+        let options = self.open_options(py, verify, &operators)?;
+        let (shared, session) = call(py, || {
+            let session = self.session()?;
+            Ok((session.open_shared(&options)?, session))
+        })?;
+        Ok(Shared::new(shared, session, self.1.clone_ref(py)))
+    }
+
+    /// Makes durable what a log that is written and not synced has.
+    fn sync_log(&self, py: Python<'_>) -> PyResult<()> {
+        call(py, || Ok(self.session()?.sync_log()?))
+    }
+
+    /// Begins a scrub, which reads everything that the session keeps, a part at a time, beside whoever uses it. `place` is
+    /// where an earlier one was left.
+    #[pyo3(signature = (place = 0))]
+    fn scrub(&self, py: Python<'_>, place: u64) -> PyResult<Scrub> {
+        call(py, || Ok(Scrub::new(self.session()?.scrub(place)?)))
     }
 
     /// The names of the live tables, in order.
@@ -493,15 +571,15 @@ pub fn check(py: Python<'_>, place: &Bound<'_, PyAny>) -> PyResult<Vec<Finding>>
         let disk = place.disk(false)?;
         let go_on = |_| std::ops::ControlFlow::Continue(());
         let report = varvite::table::check::check(&disk, go_on).map_err(Fault::from)?;
-        Ok(report
-            .findings
-            .into_iter()
-            .map(|it| Finding {
-                file: it.file,
-                detail: it.detail,
-                snapshots: it.snapshots,
-                live_tables: it.live_tables,
-            })
-            .collect())
+        Ok(report.findings.into_iter().map(tell_finding).collect())
     })
+}
+
+pub fn tell_finding(from: varvite::table::check::Finding) -> Finding {
+    Finding {
+        file: from.file,
+        detail: from.detail,
+        snapshots: from.snapshots,
+        live_tables: from.live_tables,
+    }
 }

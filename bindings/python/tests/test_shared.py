@@ -1,0 +1,192 @@
+"""Tables behind one handle, transactions over them, logs that are synced by hand, scrubs."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import varvite
+from varvite import Batch, Disk, MergeOperator, Session, Tables
+
+
+def shared(session: Session) -> Tables:
+    return session.share([session.create_table("utxo"), session.create_table("stake", operator=sum_operator())])
+
+
+def sum_operator() -> MergeOperator:
+    return MergeOperator.built_in("add-u64")
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(8, "little")
+
+
+def test_a_transaction_reads_what_it_wrote_and_stands_whole(session: Session) -> None:
+    tables = shared(session)
+    assert tables.names == ["stake", "utxo"]
+    with tables.begin() as block:
+        block.insert("utxo", [b"a", b"b"], [b"1", b"2"])
+        block.upsert("stake", [b"pool"], [number(5)])
+        assert block.get("utxo", b"a") == b"1" and block.get("utxo", b"z", b"none") == b"none"
+        before = block.view("utxo")
+        block.delete("utxo", [b"a"])
+        block.update("stake", Batch().upsert(b"pool", number(7)))
+        assert block.lookup("utxo", [b"a", b"b"]).to_list() == [None, b"2"]
+        assert before[b"a"] == b"1" and block.get("stake", b"pool") == number(12)
+        assert tables.get("utxo", b"b") is None  # nobody else sees it yet
+        assert tables.try_begin() is None
+    views = tables.views()
+    assert dict(views["utxo"].items()) == {b"b": b"2"} and views["stake"][b"pool"] == number(12)
+    assert tables.view("utxo")[b"b"] == b"2" and tables.lookup("utxo", [b"b"]).to_list() == [b"2"]
+
+    with pytest.raises(ZeroDivisionError), tables.begin() as block:
+        block.insert("utxo", [b"c"], [b"3"])
+        assert block.get("utxo", b"c") == b"3"
+        print(1 / 0)
+    assert tables.get("utxo", b"c") is None
+    forgotten = tables.begin()
+    forgotten.insert("utxo", [b"c"], [b"3"])
+    del forgotten
+    tables.commit({"utxo": Batch().insert(b"d", b"4"), "stake": Batch().upsert(b"pool", number(1))})
+    assert tables.get("utxo", b"c") is None and tables.get("stake", b"pool") == number(13)
+
+    tables.save_snapshot("both", label="l", payload=b"p")
+    assert session.open_snapshot("both").tables == ["stake", "utxo"]
+    utxo = tables.remove("utxo")
+    assert utxo[b"d"] == b"4" and tables.names == ["stake"]
+    with pytest.raises(varvite.InvalidError, match="two tables are called"):
+        tables.add(session.create_table("stake"))
+    tables.add(utxo)
+    assert utxo.closed and tables.get("utxo", b"d") == b"4" and tables.work(1 << 20) == 0
+
+
+def test_a_thread_does_not_wait_for_its_own_transaction(session: Session) -> None:
+    tables = shared(session)
+    block = tables.begin()
+    for action in (
+        tables.begin,
+        lambda: tables.commit({"utxo": Batch().insert(b"a", b"1")}),
+        lambda: tables.remove("utxo"),
+        lambda: tables.work(1),
+        lambda: tables.save_snapshot("s"),
+        lambda: tables.add(session.create_table("new")),
+    ):
+        with pytest.raises(varvite.InvalidError, match="would wait for itself"):
+            action()
+    block.rollback()
+    block.rollback()
+    with pytest.raises(varvite.ClosedError):
+        block.commit()
+    with pytest.raises(varvite.ClosedError):
+        block.get("utxo", b"a")
+    with pytest.raises(varvite.MissingError):
+        tables.get("other", b"a")
+    with tables.begin() as block, pytest.raises(varvite.MissingError):
+        block.insert("other", [b"a"], [b"1"])
+
+
+def test_threads_add_up_and_see_whole_transactions(session: Session) -> None:
+    tables = session.share([session.create_table("a"), session.create_table("b")])
+    failed: list[BaseException] = []
+
+    def writer() -> None:
+        try:
+            for _ in range(50):
+                with tables.begin() as block:
+                    value = int.from_bytes(block.get("a", b"n") or b"", "little") + 1
+                    for name in ("a", "b"):
+                        block.insert(name, [b"n"], [number(value)])
+        except BaseException as error:
+            failed.append(error)
+
+    def reader() -> None:
+        try:
+            while any(it.is_alive() for it in writers):
+                views = tables.views()
+                assert views["a"].get(b"n") == views["b"].get(b"n")
+        except BaseException as error:
+            failed.append(error)
+
+    writers = [threading.Thread(target=writer) for _ in range(4)]
+    for it in writers:
+        it.start()
+    watcher = threading.Thread(target=reader)
+    watcher.start()
+    for it in [*writers, watcher]:
+        it.join()
+    assert not failed and tables.get("b", b"n") == number(200)
+
+
+def test_shared_handles_are_closed_and_misused(session: Session) -> None:
+    a, b = session.create_table("a"), session.create_table("a")
+    a.insert([b"k"], [b"v"])
+    with pytest.raises(varvite.InvalidError, match="two tables are called"):
+        session.share([a, b])
+    assert a[b"k"] == b"v"  # it was not taken
+    tables = session.share([a])
+    with pytest.raises(varvite.ClosedError):
+        a.get(b"k")
+    with pytest.raises(varvite.ClosedError):
+        session.share([a])
+    block = tables.begin()
+    block.insert("a", [b"k"], [b"w"])
+    tables.close()
+    assert tables.closed and block.get("a", b"k") == b"w"  # it has the tables still
+    block.commit()
+    with pytest.raises(varvite.ClosedError):
+        tables.view("a")
+
+    def join(older: bytes, newer: bytes) -> bytes:
+        tables.begin()
+        return newer
+
+    tables = session.share([session.create_table("t", operator=MergeOperator("tests.begins", join))])
+    with pytest.raises(varvite.InvalidError, match="return first"), tables.begin() as block:
+        block.upsert("t", [b"k", b"k"], [b"1", b"2"])
+        block.get("t", b"k")
+    session.close()
+    with pytest.raises(varvite.ClosedError):
+        tables.commit({"t": Batch().insert(b"a", b"b")})
+
+
+def test_one_call_opens_or_makes(tmp_path: Path) -> None:
+    for run in range(3):
+        with Session.open_or_create(tmp_path / "s", log="written") as session:
+            table = session.open_or_create_table("t", operator=sum_operator())
+            table.upsert([b"runs"], [number(1)])
+            session.sync_log()
+            assert table[b"runs"] == number(run + 1)
+        with varvite.Store.open_or_create(tmp_path / "c") as store:
+            tree = store.empty_tree()
+            tree["run"] = b"%d" % run
+            store.commit(tree, date=run)
+            assert len(store.log()) == run + 1
+    with Session.open(tmp_path / "s", log="written") as session:
+        with session.open_shared(operators=[sum_operator()]) as tables:
+            assert tables.get("t", b"runs") == number(3)
+
+
+def test_a_scrub_finds_what_rotted(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s") as session:
+        table = session.create_table("t", compression="fast")
+        table.insert([b"%06d" % it for it in range(20_000)], [b"value" * 8] * 20_000)
+        session.save_snapshot("s", [table])
+        scrub = session.scrub()
+        left, parts = scrub.work(1), 1
+        while left:
+            assert scrub.place > 0
+            left, parts = scrub.work(16), parts + 1
+        done, total = scrub.progress
+        assert scrub.findings == [] and parts > 2 and done == total > 0
+        largest = max((tmp_path / "s").rglob("*"), key=lambda it: it.stat().st_size if it.is_file() else 0)
+        data = bytearray(largest.read_bytes())
+        data[8192] ^= 1
+        largest.write_bytes(data)
+        with session.scrub() as scrub:
+            while scrub.work(64):
+                pass
+            (finding,) = scrub.findings
+        assert finding.file == largest.relative_to(tmp_path / "s").as_posix() and finding.snapshots == ["s"]
+        with pytest.raises(varvite.ClosedError):
+            scrub.work(1)
