@@ -179,6 +179,17 @@ impl Pool {
         drop((closed, passed));
     }
 
+    /// Counts the open file in `slot`, which nobody needs any more: it is the first that gives way to others. Closes
+    /// none itself, for whoever leaves it may be a reader.
+    fn leave(&self, slot: &Arc<Slot>) {
+        let mut open = lock(&self.open);
+        if !slot.is_listed.swap(true, Ordering::Relaxed) {
+            slot.used.store(false, Ordering::Relaxed);
+            open.slots.push_front(Arc::downgrade(slot));
+            open.added += 1;
+        }
+    }
+
     /// Closes half of the files; returns whether there were any.
     fn let_go(&self) -> bool {
         let mut open = lock(&self.open);
@@ -305,6 +316,11 @@ impl OpenFiles {
     /// The open file in `slot` counts, and others make room.
     pub(crate) fn count(&self, slot: &Arc<Slot>) {
         self.pool.count(slot);
+    }
+
+    /// The open file in `slot` counts until it is closed, and is needed by nobody; no other is closed for it now.
+    pub(crate) fn leave(&self, slot: &Arc<Slot>) {
+        self.pool.leave(slot);
     }
 
     /// One file more is open that may not be closed, until it is unpinned.

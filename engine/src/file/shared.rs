@@ -224,11 +224,16 @@ impl SharedFile {
 
 impl Drop for SharedFile {
     fn drop(&mut self) {
-        if self.is_pinned.load(Ordering::Acquire) {
+        let was_pinned = self.is_pinned.load(Ordering::Acquire);
+        if was_pinned {
             self.counted.files.unpin();
         }
         if self.is_kept() {
             return;
+        }
+        if was_pinned {
+            // It stays open until somebody removes it, or closes it for another.
+            self.counted.files.leave(&self.slot);
         }
         let (disk, path) = (Arc::clone(&self.counted.disk), std::mem::take(&mut self.path));
         let was_kept = self.was_kept.load(Ordering::Acquire);
@@ -320,6 +325,28 @@ mod tests {
         assert_eq!(left_of("own", true, false), 512 << 10, "a piece is left of it");
         assert_eq!(left_of("linked", true, true), LENGTH);
         assert_eq!(left_of("imported", false, false), LENGTH);
+    }
+
+    /// They stay open until somebody has time for them, and are the first that give way.
+    #[test]
+    fn files_that_wait_to_be_removed_count_as_open() {
+        let (memory, counted, removals) = disk();
+        let mut open = Vec::new();
+        for number in 0..5 {
+            let path = format!("made {number}");
+            let made = memory.open(&path, Mode::Create, Access::Buffered).unwrap();
+            open.push(Arc::downgrade(&made));
+            drop(SharedFile::unkept(&counted, path, made));
+        }
+        let open_count = || open.iter().filter(|file| file.strong_count() > 0).count();
+        assert_eq!((open_count(), counted.files.open_count()), (5, 5));
+        let read = SharedFile::kept(&counted, "a", Access::Buffered);
+        read.unchecked().unwrap();
+        assert_eq!((open_count(), counted.files.open_count()), (1, 2));
+        read.unchecked().unwrap();
+        assert_eq!(removals.collect(usize::MAX), 5);
+        assert_eq!((open_count(), counted.files.open_count()), (0, 1));
+        assert_eq!(memory.list("").unwrap(), ["a"]);
     }
 
     #[test]
