@@ -2,13 +2,15 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use varvite::cache::Cache;
 use varvite::disk::memory::MemoryDisk;
 use varvite::{
-    Batch, LoadOrder, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions,
+    Batch, LoadOrder, Log, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions,
 };
 
+use crate::hooked_disk::{Call, HookedDisk};
 use crate::random::Random;
 
 const BUDGET: u64 = 12 << 20;
@@ -256,4 +258,40 @@ fn memory_for_a_table_has_room_for_its_range_filters() {
     let buffers = 2 * options.write_buffer_bytes;
     assert!(options.filter_bytes_max + ranges + buffers <= bytes / 4 * 3, "{options:?}");
     assert!(options.filter_bytes_max > bytes / 4, "{options:?}");
+}
+
+/// A batch that deletes ranges holds a delete of each key that it found until it is applied.
+#[test]
+fn the_deletes_that_ranges_become_are_charged() {
+    const KEYS: u64 = 20_000;
+    let cache = Cache::new(64 << 20);
+    let (at_log, looking) = (Arc::new(AtomicU64::new(0)), Arc::clone(&cache));
+    let seen = Arc::clone(&at_log);
+    let disk = HookedDisk::new(MemoryDisk::seeded(1), move |call, path| {
+        if call == Call::Write && path.starts_with("log/") {
+            seen.store(looking.stats().charged_bytes, SeqCst);
+        }
+    });
+    let cached = Some(Arc::clone(&cache));
+    let options = SessionOptions { cache: cached, log: Log::Written, ..SessionOptions::default() };
+    let session = Session::create(disk, options).unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    let mut inserts = Batch::new();
+    let key = |number: u64| [number.to_be_bytes(); 4].concat();
+    for number in 0..KEYS {
+        inserts.insert(&key(number), b"");
+    }
+    table.update(&inserts).unwrap();
+    let before = cache.stats().charged_bytes;
+    let mut deletes = Batch::new();
+    for first in (0..KEYS).step_by(100) {
+        let (first, end) = (key(first), key(first + 100));
+        deletes.delete_range(Bound::Included(&first), Bound::Excluded(&end));
+    }
+    table.update(&deletes).unwrap();
+    let charged = at_log.load(SeqCst) - before;
+    assert!(charged > KEYS * 32, "{charged} for {KEYS} deletes");
+    assert_eq!(table.view().count().unwrap(), 0);
+    drop((table, session));
+    assert_eq!(cache.stats().charged_bytes, 0);
 }

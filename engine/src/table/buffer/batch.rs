@@ -261,6 +261,11 @@ impl Batch {
         (self.cost, self.has_upserts, self.refused) = (0, false, None);
     }
 
+    /// Memory of its operations on single keys, in bytes.
+    pub(in crate::table) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.operations.capacity() * size_of::<BatchOperation>()
+    }
+
     pub(in crate::table) fn has_upserts(&self) -> bool {
         self.has_upserts
     }

@@ -13,6 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::table::Table;
+use crate::cache::Charge;
 use crate::error::Result;
 use crate::table::buffer::Batch;
 use crate::table::bytes::{EntryKind, KeyRange};
@@ -200,6 +201,25 @@ pub(super) struct Expanded {
     /// Of ranges with no operation between them: where among the points their deletes begin, how many these are,
     /// and how many ranges.
     spans: Vec<(usize, usize, usize)>,
+    memory: Memory,
+}
+
+/// What an expanded batch takes of the session's memory, counted as it grows.
+struct Memory {
+    charge: Option<Charge>,
+    bytes: usize,
+}
+
+impl Memory {
+    fn count(&mut self, points: &Batch) {
+        let bytes = points.memory_bytes();
+        if let Some(charge) = &self.charge
+            && bytes != self.bytes
+        {
+            charge.set(bytes as u64);
+        }
+        self.bytes = bytes;
+    }
 }
 
 impl Expanded {
@@ -282,8 +302,9 @@ impl Table {
             cut: keys,
             skipped: skip,
             spans: Vec::with_capacity(deletes.len()),
+            memory: Memory { charge: self.store.charge(), bytes: 0 },
         };
-        let points = &mut expanded.points;
+        let Expanded { points, memory, spans, .. } = &mut expanded;
         let mut rest = batch.entries().enumerate().skip(points_skipped).peekable();
         // What the operations before a range have bound.
         let mut bound = BTreeSet::new();
@@ -307,12 +328,14 @@ impl Table {
                 while let Some(key) = cursor.next_key()? {
                     if here.binary_search(&key).is_err() {
                         points.delete(key);
+                        memory.count(points);
                     }
                 }
             }
-            expanded.spans.push((start, points.point_count() - start, joined.len()));
+            spans.push((start, points.point_count() - start, joined.len()));
         }
         rest.for_each(|(_, entry)| points.push_entry(entry));
+        memory.count(points);
         Ok(expanded)
     }
 }
