@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use varvite::disk::os::OsDisk;
 use varvite::{Batch, Log, OpenTable, Session, SessionOptions, Table, TableOptions};
 
-use crate::binary::{command, text, varvite};
+use crate::binary::{command, finish, text, varvite};
 
 /// Where the process that writes does so.
 const DIR: &str = "VARVITE_TEST_WRITER_DIR";
@@ -286,4 +286,44 @@ fn a_scrub_says_what_is_damaged_and_from_where_to_go_on() {
         from = next;
     }
     varvite(&["scrub", text(folder.path())]).error(2, &["session"]);
+}
+
+/// A store of many more files than a process may have open is backed up, refreshed, scrubbed, checked and repaired.
+#[cfg(unix)]
+#[test]
+fn few_descriptors_are_enough_for_whole_stores() {
+    const DESCRIPTORS: usize = 32;
+    let few = |arguments: &[&str]| {
+        let binary = command(arguments);
+        let mut limited = Command::new("sh");
+        limited.args(["-c", &format!("ulimit -n {DESCRIPTORS} && exec \"$0\" \"$@\"")]);
+        limited.arg(binary.get_program()).args(binary.get_args());
+        finish(limited).yes()
+    };
+    let folder = TempDir::new().unwrap();
+    let [dir, out, repaired] = ["store", "backup", "repaired"].map(|name| folder.path().join(name));
+    let change = |table: &mut Table, from: u64| {
+        for number in (from..from + 8_000).step_by(100) {
+            let mut batch = Batch::new();
+            for number in number..number + 100 {
+                batch.insert(&(number * 919 % 20_000).to_be_bytes(), &[number as u8; 90]);
+            }
+            table.update(&batch).unwrap();
+        }
+    };
+    let small = TableOptions { write_buffer_bytes: 40_000, ..TableOptions::default() };
+    let session = Session::create(OsDisk::create(&dir).unwrap(), options()).unwrap();
+    let mut table = session.create_table("t", small).unwrap();
+    change(&mut table, 0);
+    assert!(count(&dir, "segments") > 3 * DESCRIPTORS, "{}", count(&dir, "segments"));
+    few(&["backup", text(&dir), text(&out), "--full"]);
+    change(&mut table, 8_000);
+    few(&["backup", text(&dir), text(&out), "--full"]);
+    few(&["scrub", text(&dir), "--rate", "0"]);
+    drop((table, session));
+    few(&["check", text(&out)]);
+    few(&["repair", text(&out), text(&repaired)]);
+    for store in [&dir, &out, &repaired] {
+        assert_eq!(few(&["table", "count", text(store), "t"]).trim(), "16000");
+    }
 }

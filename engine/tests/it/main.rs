@@ -56,6 +56,7 @@ mod determinism; // same operations, same seed, same bytes
 mod empty_keys; // the empty key: everywhere, like any other
 mod exclusive; // two writers of one folder
 mod faults; // every call fails once, in every way
+mod few_descriptors; // whole stores copied, followed, scrubbed and repaired with few files open
 mod following; // live tables followed by other sessions: restarts, damage, memory, threads
 mod hooked_disk; // a disk that tells of calls before they are made
 mod identities; // whose a file is, drawn or given; what a creation finds is never removed

@@ -93,6 +93,7 @@ impl Session {
         let options = SessionOptions {
             seed: Some(seed),
             access: store.options.access,
+            max_open_files: store.options.max_open_files,
             log: Log::Synced,
             ..SessionOptions::default()
         };

@@ -142,7 +142,10 @@ impl Session {
         let identity = combine(identity, seed);
         let there = SegmentStore::new(
             Arc::clone(target),
-            SessionOptions::default(),
+            SessionOptions {
+                max_open_files: store.options.max_open_files,
+                ..SessionOptions::default()
+            },
             (identity, store.salt.number()),
             u64::MAX,
             None,
