@@ -43,6 +43,9 @@ fn batch(number: u8) -> Batch {
 /// How far the golden store goes.
 const UPDATES: u8 = 40;
 
+/// And the one whose checkpoint has a merge with inputs.
+const MERGING: u8 = 60;
+
 /// Makes a session of two live tables and `updates` updates.
 fn make(updates: u8) -> Arc<MemoryDisk> {
     let disk = MemoryDisk::seeded(1);
@@ -261,7 +264,13 @@ pub mod tests {
         let second = golden("log/second.bin", &disk.bytes(&last_log(&disk)).unwrap());
         assert_eq!(inspect::log("second.bin", &second).damage_count(), 0);
         let later = golden("checkpoint/segments.bin", &disk.bytes(CHECKPOINT).unwrap());
-        for (name, bytes) in [("two-tables.bin", first), ("segments.bin", later)] {
+        let in_work = make(MERGING).bytes(CHECKPOINT).unwrap();
+        let in_work = golden("checkpoint/merging.bin", &in_work);
+        let outline = inspect::checkpoint("merging.bin", &in_work).to_string();
+        assert_eq!(outline.matches("input [").count(), 3, "no merge is under way: {outline}");
+        for (name, bytes) in
+            [("two-tables.bin", first), ("segments.bin", later), ("merging.bin", in_work)]
+        {
             let decoded = Checkpoint::decode(CHECKPOINT, &bytes).unwrap();
             assert_eq!(decoded.encode(), bytes);
             let outline = inspect::checkpoint(name, &bytes);
