@@ -239,7 +239,14 @@ impl World {
 
     fn update(&mut self, index: usize, seed: u64, count: u32) -> Outcome {
         let changes = self.setup.changes(seed, count);
-        self.apply(index, &changes, &model::batch(&changes))
+        let mut batch = model::batch(&changes);
+        if seed.is_multiple_of(5) {
+            // The same of two batches.
+            let (first, rest) = changes.split_at(seed as usize % (changes.len() + 1));
+            batch = model::batch(first);
+            batch.append(&model::batch(rest));
+        }
+        self.apply(index, &changes, &batch)
     }
 
     /// Applies `batch`, which means `changes`.
