@@ -118,6 +118,12 @@
 // Lookups nearly always find a value: the last level has no filter.
 #define VARVITE_LOOKUPS_MOSTLY_HIT 1
 
+// Pages are stored as they are.
+#define VARVITE_COMPRESSION_NONE 0
+
+// Each page is compressed by LZ4 where that saves an eighth of it or more.
+#define VARVITE_COMPRESSION_FAST 1
+
 // Checks the manifest and every segment's footer; pages are checked when they are read.
 #define VARVITE_VERIFY_QUICK 0
 
@@ -352,6 +358,12 @@ typedef struct varvite_output varvite_output;
 // A proof of what a context holds.
 typedef struct varvite_proof varvite_proof;
 
+// What a store has, for threads that read while it commits.
+typedef struct varvite_reader varvite_reader;
+
+// A reading of everything that a session keeps, under way.
+typedef struct varvite_scrub varvite_scrub;
+
 // A folder of tables, open.
 typedef struct varvite_session varvite_session;
 
@@ -363,6 +375,12 @@ typedef struct varvite_store varvite_store;
 
 // A table, with one writer at a time.
 typedef struct varvite_table varvite_table;
+
+// Tables of a session that threads share.
+typedef struct varvite_tables varvite_tables;
+
+// An update in the making of shared tables.
+typedef struct varvite_transaction varvite_transaction;
 
 // A state of a context: a tree of values.
 typedef struct varvite_tree varvite_tree;
@@ -519,8 +537,8 @@ typedef struct varvite_table_options {
     // Values of at least so many bytes (32 to 65,537) are stored once, beside the runs; 0: those above
     // 64 KiB.
     uint32_t blob_min_bytes;
-    // 0.
-    uint32_t reserved;
+    // Whether pages are compressed: VARVITE_COMPRESSION_NONE or VARVITE_COMPRESSION_FAST.
+    uint32_t compression;
     // How upserts join older values; NULL refuses upserts.
     struct varvite_operator *merge_operator;
 } varvite_table_options;
@@ -726,6 +744,16 @@ typedef struct varvite_repaired {
     uint64_t log_records_behind;
 } varvite_repaired;
 
+// A batch for one of several shared tables.
+typedef struct varvite_named_update {
+    // Which table; each only once.
+    const char *name;
+    // The operations, in order.
+    const struct varvite_operation *operations;
+    // How many there are.
+    size_t count;
+} varvite_named_update;
+
 // The shape of directories, on which hashes depend. NULL is that of Tezos: 32, 256, seeded hash.
 typedef struct varvite_configuration {
     // The branching factor of large directories.
@@ -801,6 +829,8 @@ typedef struct varvite_store_options {
     const struct varvite_context_observer *observer;
     // The most files of the pack that are open; 0: as many as the system lets the process have.
     uint64_t max_open_files;
+    // A folder on another disk for old chunks, to which `varvite_store_archive` moves them; or NULL.
+    struct varvite_disk *lower;
 } varvite_store_options;
 
 // What a commit says beside its tree.
@@ -896,6 +926,24 @@ typedef struct varvite_collect_status {
     // How many have ended.
     uint64_t collections;
 } varvite_collect_status;
+
+// Is told how many `bytes` of a file of commits were read or written, and how many it has, 0 while it is written.
+// Anything but 0 ends the work, and the call returns VARVITE_CALLBACK.
+typedef int (*varvite_watch_file)(void *user, uint64_t bytes, uint64_t total);
+
+// What a file of commits holds.
+typedef struct varvite_commit_file {
+    // The commit; of several, the last one.
+    struct varvite_hash commit;
+    // The hash of its content: the same for the same commits, whoever wrote the file, and however it is compressed.
+    struct varvite_hash hash;
+    // How many commits.
+    uint64_t commits;
+    // Bytes of all records.
+    uint64_t stream_bytes;
+    // Bytes of the file.
+    uint64_t bytes;
+} varvite_commit_file;
 
 // A path of a context: the names from the root down.
 typedef struct varvite_path {
@@ -1730,6 +1778,142 @@ int varvite_value_writer_finish(struct varvite_value_writer *writer,
 // Closes a writer; what was written is gone.
 int varvite_value_writer_close(struct varvite_value_writer *writer, struct varvite_error *error);
 
+// Puts tables behind one handle that any number of threads may use at once: everybody reads, one at a time writes, and
+// readers never wait. The tables' own handles are closed then, also when one is of another session, which is
+// VARVITE_INVALID; two of one name are VARVITE_INVALID too, and stay open.
+int varvite_session_share(struct varvite_session *session,
+                          struct varvite_table *const *tables,
+                          size_t count,
+                          struct varvite_tables **shared,
+                          struct varvite_error *error);
+
+// Opens every live table, behind one handle. `options` may be NULL.
+int varvite_session_open_shared(struct varvite_session *session,
+                                const struct varvite_open_options *options,
+                                struct varvite_tables **shared,
+                                struct varvite_error *error);
+
+// The names of the tables, in order.
+int varvite_tables_names(struct varvite_tables *tables,
+                         struct varvite_arena *names,
+                         struct varvite_error *error);
+
+// The content of the tables of these names at one moment, after the last update that stands: `views` is an array of
+// `count` that gets a handle for each. Waits for no writer. VARVITE_MISSING when there is no table of a name.
+int varvite_tables_views(struct varvite_tables *tables,
+                         const char *const *names,
+                         size_t count,
+                         struct varvite_view **views,
+                         struct varvite_error *error);
+
+// As `varvite_table_lookup`, of table `name` after the last update that stands.
+int varvite_tables_lookup(struct varvite_tables *tables,
+                          const char *name,
+                          const struct varvite_bytes *keys,
+                          size_t count,
+                          struct varvite_arena *found,
+                          struct varvite_error *error);
+
+// Applies a batch to each of several tables, all of them or none, also through a crash. Waits while others write.
+int varvite_tables_commit(struct varvite_tables *tables,
+                          const struct varvite_named_update *updates,
+                          size_t count,
+                          struct varvite_error *error);
+
+// Begins a transaction, which reads what it wrote, as the only one who writes until `varvite_transaction_commit` or
+// `varvite_transaction_close`. Waits while others write; VARVITE_INVALID when the one who does is a transaction that this
+// thread began, VARVITE_BUSY in a callback whose call has a store in use.
+int varvite_tables_begin(struct varvite_tables *tables,
+                         struct varvite_transaction **transaction,
+                         struct varvite_error *error);
+
+// The same if nobody writes just now; else `transaction` is NULL.
+int varvite_tables_try_begin(struct varvite_tables *tables,
+                             struct varvite_transaction **transaction,
+                             struct varvite_error *error);
+
+// Works ahead on merges by up to `credits` bytes of entries; `left` is how much is left to do. Waits while others write.
+int varvite_tables_work(struct varvite_tables *tables,
+                        uint64_t credits,
+                        uint64_t *left,
+                        struct varvite_error *error);
+
+// Adds a table of the session, whose own handle is closed then. VARVITE_INVALID when there is one of its name. Waits while
+// others write.
+int varvite_tables_add(struct varvite_tables *tables,
+                       struct varvite_table *table,
+                       struct varvite_error *error);
+
+// Takes table `name` out. Views that were taken keep what they have. Waits while others write.
+int varvite_tables_remove(struct varvite_tables *tables,
+                          const char *name,
+                          struct varvite_table **table,
+                          struct varvite_error *error);
+
+// Saves all of the tables, as they are between two updates, as the snapshot `name`. `label` may be NULL, `payload` too.
+// Waits while others write.
+int varvite_tables_save_snapshot(struct varvite_tables *tables,
+                                 const char *name,
+                                 const char *label,
+                                 const struct varvite_bytes *payload,
+                                 struct varvite_error *error);
+
+// Closes a shared handle, and with its last transaction the tables. Live ones can be opened again.
+int varvite_tables_close(struct varvite_tables *tables, struct varvite_error *error);
+
+// Adds operations to those of table `name`.
+int varvite_transaction_apply(struct varvite_transaction *transaction,
+                              const char *name,
+                              const struct varvite_operation *operations,
+                              size_t count,
+                              struct varvite_error *error);
+
+// As `varvite_table_lookup`, of table `name` with what the transaction wrote.
+int varvite_transaction_lookup(struct varvite_transaction *transaction,
+                               const char *name,
+                               const struct varvite_bytes *keys,
+                               size_t count,
+                               struct varvite_arena *found,
+                               struct varvite_error *error);
+
+// Table `name` with what the transaction wrote so far; what it writes later is not in it.
+int varvite_transaction_view(struct varvite_transaction *transaction,
+                             const char *name,
+                             struct varvite_view **view,
+                             struct varvite_error *error);
+
+// Makes everything that the transaction wrote stand, all of it or nothing, also through a crash. The handle is closed then,
+// also after an error, which leaves the tables as they were before the transaction.
+int varvite_transaction_commit(struct varvite_transaction *transaction,
+                               struct varvite_error *error);
+
+// Drops what the transaction wrote, and closes its handle.
+int varvite_transaction_close(struct varvite_transaction *transaction, struct varvite_error *error);
+
+// Begins to read everything that the session keeps: manifests, the log, and every page of its files. `from` is what
+// `varvite_scrub_place` gave of a scrub that was left, or 0.
+int varvite_session_scrub(struct varvite_session *session,
+                          uint64_t from,
+                          struct varvite_scrub **scrub,
+                          struct varvite_error *error);
+
+// Reads on, about `pages` pages of 4 KiB; `left` is how many there are still, 0 at the end.
+int varvite_scrub_work(struct varvite_scrub *scrub,
+                       uint64_t pages,
+                       uint64_t *left,
+                       struct varvite_error *error);
+
+// What is damaged, of what was read so far: two items a finding, the file and a sentence.
+int varvite_scrub_findings(struct varvite_scrub *scrub,
+                           struct varvite_arena *findings,
+                           struct varvite_error *error);
+
+// From where another scrub goes on, also of another process.
+int varvite_scrub_place(struct varvite_scrub *scrub, uint64_t *place, struct varvite_error *error);
+
+// Closes a scrub.
+int varvite_scrub_close(struct varvite_scrub *scrub, struct varvite_error *error);
+
 // Sets the defaults of a store.
 int varvite_store_options_default(struct varvite_store_options *options,
                                   struct varvite_error *error);
@@ -1955,6 +2139,107 @@ int varvite_store_unpin(struct varvite_store *store,
 int varvite_store_pins(struct varvite_store *store,
                        struct varvite_arena *commits,
                        struct varvite_error *error);
+
+// Moves whole chunks that have only commits before `target` to the lower folder of the store's options, the oldest first,
+// at most `most` of them; `moved_chunks` is how many. Their commits are read there. VARVITE_INVALID without a lower
+// folder and while a collection is under way; afterwards the store collects nothing until they are back.
+int varvite_store_archive(struct varvite_store *store,
+                          const struct varvite_hash *target,
+                          uint64_t most,
+                          uint64_t *moved_chunks,
+                          struct varvite_error *error);
+
+// Moves chunks back from the lower folder, the newest first, at most `most` of them; `moved_chunks` is how many.
+int varvite_store_unarchive(struct varvite_store *store,
+                            uint64_t most,
+                            uint64_t *moved_chunks,
+                            struct varvite_error *error);
+
+// Takes the chunks that collections took from this store, and that another copy of it has moved to the lower folder;
+// `attached_chunks` is how many. Every byte of them is verified. VARVITE_INVALID when they are of another store.
+int varvite_store_attach(struct varvite_store *store,
+                         uint64_t *attached_chunks,
+                         struct varvite_error *error);
+
+// Bytes of the chunks that are in the lower folder.
+int varvite_store_archived_bytes(struct varvite_store *store,
+                                 uint64_t *bytes,
+                                 struct varvite_error *error);
+
+// Writes commits, in any order, all of which one descends from through others of them, as the file `path` of `disk`.
+// With `zstd_level` 0 its bytes follow from the commits alone; 1 to 19 compress. After an error no file is there. `watch`
+// and `file` may be NULL.
+int varvite_store_export_commits(struct varvite_store *store,
+                                 const struct varvite_hash *commits,
+                                 size_t count,
+                                 struct varvite_disk *disk,
+                                 const char *path,
+                                 uint32_t zstd_level,
+                                 varvite_watch_file watch,
+                                 void *user,
+                                 struct varvite_commit_file *file,
+                                 struct varvite_error *error);
+
+// Takes the commits of a file over into the store. Everything is verified before any of it is there. `watch` and `file`
+// may be NULL.
+int varvite_store_import_commit(struct varvite_store *store,
+                                struct varvite_disk *disk,
+                                const char *path,
+                                varvite_watch_file watch,
+                                void *user,
+                                struct varvite_commit_file *file,
+                                struct varvite_error *error);
+
+// Makes a store of the commits in the file `path` of `source`, in the empty folder `disk`, with that file's
+// configuration. `options` may be NULL.
+int varvite_store_create_from_commit(struct varvite_disk *disk,
+                                     const struct varvite_store_options *options,
+                                     struct varvite_disk *source,
+                                     const char *path,
+                                     struct varvite_store **store,
+                                     struct varvite_error *error);
+
+// Reads a file of commits, and verifies every hash in it, without a store. `watch` and `file` may be NULL.
+int varvite_commit_file_verify(struct varvite_disk *disk,
+                               const char *path,
+                               varvite_watch_file watch,
+                               void *user,
+                               struct varvite_commit_file *file,
+                               struct varvite_error *error);
+
+// A handle for threads that read while this store commits: it sees each commit when its call has returned, and waits for
+// none. It ends with the store. VARVITE_INVALID for a store of Irmin.
+int varvite_store_reader(struct varvite_store *store,
+                         struct varvite_reader **reader,
+                         struct varvite_error *error);
+
+// The tree of a commit, loaded as it is looked at.
+int varvite_reader_checkout(struct varvite_reader *reader,
+                            const struct varvite_hash *commit,
+                            struct varvite_tree **tree,
+                            struct varvite_error *error);
+
+// Whether a commit with this hash is there: 0 or 1.
+int varvite_reader_exists(struct varvite_reader *reader,
+                          const struct varvite_hash *commit,
+                          int *exists,
+                          struct varvite_error *error);
+
+// The commit that the store took last; `is_there` is 0 when there is none.
+int varvite_reader_last_commit(struct varvite_reader *reader,
+                               struct varvite_hash *commit,
+                               int *is_there,
+                               struct varvite_error *error);
+
+// The commit that a branch names; `is_there` is 0 when there is no such branch.
+int varvite_reader_branch(struct varvite_reader *reader,
+                          const struct varvite_bytes *name,
+                          struct varvite_hash *commit,
+                          int *is_there,
+                          struct varvite_error *error);
+
+// Closes a reader. Trees that it gave stay open.
+int varvite_reader_close(struct varvite_reader *reader, struct varvite_error *error);
 
 // The commit that a branch names; `is_there` is 0 when there is no such branch.
 int varvite_store_branch(struct varvite_store *store,

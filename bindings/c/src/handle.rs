@@ -135,6 +135,12 @@ impl<T: 'static> Held<T> {
     }
 }
 
+/// Whether this thread may wait for one that has something of the program's for long, as a transaction is. It may not when
+/// its own caller has a store: whoever is waited for may be waiting for that.
+pub fn may_wait() -> bool {
+    !in_callback() || MINE.try_with(|it| it.borrow().is_empty()).unwrap_or(true)
+}
+
 fn in_use() -> Fault {
     Fault::invalid(
         "a callback uses a handle that the call which called it is using: use a duplicate or a view, or return \
@@ -243,7 +249,11 @@ handles! {
     varvite_loader, "loader", Loader, std::sync::Mutex<varvite::Loader>;
     varvite_value, "value", Value, varvite::Value;
     varvite_value_writer, "value writer", ValueWriter, std::sync::Mutex<varvite::ValueWriter>;
+    varvite_tables, "shared handle", Tables, crate::table::shared::Shared;
+    varvite_transaction, "transaction", Transaction, std::sync::Mutex<crate::table::shared::Owned>;
+    varvite_scrub, "scrub", Scrub, std::sync::Mutex<varvite::table::scrub::Scrub>;
     varvite_store, "store", Store, varvite::context::Store;
+    varvite_reader, "reader", Reader, varvite::context::Reader;
     varvite_tree, "tree", Tree, varvite::context::Tree;
     varvite_proof, "proof", Proof, varvite::proof::Proof;
     varvite_arena_owner, "arena", Arena, crate::arena::Memory;

@@ -116,6 +116,26 @@ pub struct varvite_value_writer {
     _nothing: [u8; 0],
 }
 
+/// Tables of a session that threads share.
+pub struct varvite_tables {
+    _nothing: [u8; 0],
+}
+
+/// An update in the making of shared tables.
+pub struct varvite_transaction {
+    _nothing: [u8; 0],
+}
+
+/// A reading of everything that a session keeps, under way.
+pub struct varvite_scrub {
+    _nothing: [u8; 0],
+}
+
+/// What a store has, for threads that read while it commits.
+pub struct varvite_reader {
+    _nothing: [u8; 0],
+}
+
 /// A context store.
 pub struct varvite_store {
     _nothing: [u8; 0],

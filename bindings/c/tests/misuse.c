@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,38 @@ static int calls_back(void *user, varvite_bytes older, varvite_bytes newer, varv
     CHECK(varvite_output_write(output, NULL, 5) == VARVITE_INVALID);
     CHECK(varvite_output_write((varvite_output *)user, older.data, 1) == VARVITE_INVALID);
     return varvite_output_write(output, older.data, older.length);
+}
+
+// More than there is memory for is refused, and nothing of it is read.
+static int gluttonous(void *user, varvite_bytes older, varvite_bytes newer, varvite_output *output) {
+    (void)older, (void)newer;
+    size_t length = (size_t)1 << 44;
+    void *much = mmap(NULL, length, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (much == MAP_FAILED) return *(int *)user = VARVITE_INVALID; // valgrind has no room for it
+    *(int *)user = varvite_output_write(output, much, length);
+    munmap(much, length);
+    return *(int *)user;
+}
+
+static void without_memory(varvite_session *session) {
+    int answered = 0;
+    varvite_table_options options;
+    varvite_table *table;
+    OK(varvite_table_options_default(&options, &error));
+    OK(varvite_operator_new("gluttonous", gluttonous, NULL, &answered, &options.merge_operator, &error));
+    OK(varvite_session_create_table(session, "gluttonous", &options, &table, &error));
+    varvite_operation batch[] = {insert_of("k", "1"), upsert_of("k", "2"), upsert_of("k", "3")};
+    OK(varvite_table_apply(table, batch, 1, &error));
+    varvite_error error = {0};
+    CHECK(varvite_table_apply(table, batch, 3, &error) == VARVITE_CALLBACK && error.callback == VARVITE_INVALID);
+    CHECK(answered == VARVITE_INVALID);
+    varvite_bytes key = varvite_text("k");
+    varvite_arena found = {0};
+    OK(varvite_table_get(table, &key, &found, &error));
+    CHECK(same(found.items[0], "1"));
+    OK(varvite_arena_free(&found, &error));
+    OK(varvite_table_close(table, &error));
+    OK(varvite_operator_close(options.merge_operator, &error));
 }
 
 static void operators(varvite_session *session) {
@@ -348,7 +381,7 @@ static void sizes(varvite_session *session) {
     OK(varvite_table_close(table, &error));
     FAILS(VARVITE_INVALID, varvite_table_options_within_memory(1 << 20, &table_options, &error));
     OK(varvite_table_options_default(&table_options, &error));
-    table_options.reserved = 1;
+    table_options.compression = 2;
     FAILS(VARVITE_INVALID, varvite_session_create_table(session, "newer", &table_options, &table, &error));
     varvite_open_options open = {8, VARVITE_VERIFY_FULL, (const char *)1, (varvite_operator **)1, 9};
     varvite_snapshot *snapshot;
@@ -498,6 +531,7 @@ int main(int count, char **arguments) {
     OK(varvite_session_create(disk, NULL, &session, &error));
     OK(varvite_session_create_table(session, "table", NULL, &table, &error));
     operators(session);
+    without_memory(session);
     callbacks();
     arguments_that_cannot_be(session, table);
     places(session, table);

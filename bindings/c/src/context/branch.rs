@@ -10,7 +10,7 @@ use crate::status::{Outcome, call, varvite_error};
 use crate::types::{varvite_bytes, varvite_hash, varvite_store};
 use varvite::context::CommitHash;
 
-fn branch_name<'a>(given: *const varvite_bytes) -> Outcome<&'a [u8]> {
+pub(crate) fn branch_name<'a>(given: *const varvite_bytes) -> Outcome<&'a [u8]> {
     bytes(*one(given, "name of the branch")?, "name of the branch")
 }
 

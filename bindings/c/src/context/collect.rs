@@ -241,3 +241,74 @@ pub unsafe extern "C" fn varvite_store_pins(
         })
     })
 }
+
+type Move = (*mut varvite_store, u64, *mut u64, *mut varvite_error);
+
+fn moved(
+    (store, most, moved, error): Move,
+    work: impl FnOnce(&mut varvite::context::Store, u64) -> varvite::Result<u64>,
+) -> c_int {
+    call(error, || {
+        let place = Out::new(moved, "count")?;
+        let held = get(store)?;
+        place.set(work(&mut *held.write()?, most)?);
+        Ok(())
+    })
+}
+
+/// Moves whole chunks that have only commits before `target` to the lower folder of the store's options, the oldest first,
+/// at most `most` of them; `moved_chunks` is how many. Their commits are read there. VARVITE_INVALID without a lower
+/// folder and while a collection is under way; afterwards the store collects nothing until they are back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_store_archive(
+    store: *mut varvite_store,
+    target: *const varvite_hash,
+    most: u64,
+    moved_chunks: *mut u64,
+    error: *mut varvite_error,
+) -> c_int {
+    let target = one(target, "target").map(|it| CommitHash::from(it.bytes));
+    match target {
+        Ok(target) => {
+            moved((store, most, moved_chunks, error), |store, most| store.archive(&target, most))
+        }
+        Err(fault) => call(error, || Err(fault)),
+    }
+}
+
+/// Moves chunks back from the lower folder, the newest first, at most `most` of them; `moved_chunks` is how many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_store_unarchive(
+    store: *mut varvite_store,
+    most: u64,
+    moved_chunks: *mut u64,
+    error: *mut varvite_error,
+) -> c_int {
+    moved((store, most, moved_chunks, error), varvite::context::Store::unarchive)
+}
+
+/// Takes the chunks that collections took from this store, and that another copy of it has moved to the lower folder;
+/// `attached_chunks` is how many. Every byte of them is verified. VARVITE_INVALID when they are of another store.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_store_attach(
+    store: *mut varvite_store,
+    attached_chunks: *mut u64,
+    error: *mut varvite_error,
+) -> c_int {
+    moved((store, 0, attached_chunks, error), |store, _| store.attach())
+}
+
+/// Bytes of the chunks that are in the lower folder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_store_archived_bytes(
+    store: *mut varvite_store,
+    bytes: *mut u64,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        let place = Out::new(bytes, "answer")?;
+        let held = get(store)?;
+        place.set(held.read()?.archived_bytes());
+        Ok(())
+    })
+}

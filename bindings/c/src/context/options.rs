@@ -10,7 +10,7 @@ use varvite::context::{
 use crate::args::{Out, Released, Sized32, budget, choose, files, optional, options, view};
 use crate::handle::get;
 use crate::status::{Fault, Outcome, call, inner_callback, varvite_error};
-use crate::types::{varvite_bytes, varvite_cache};
+use crate::types::{disk, varvite_bytes, varvite_cache, varvite_disk};
 
 /// A commit is durable when the call returns.
 pub const VARVITE_DURABILITY_SYNCED: u32 = 0;
@@ -169,6 +169,8 @@ pub struct varvite_store_options {
     pub observer: *const varvite_context_observer,
     /// The most files of the pack that are open; 0: as many as the system lets the process have.
     pub max_open_files: u64,
+    /// A folder on another disk for old chunks, to which `varvite_store_archive` moves them; or NULL.
+    pub lower: *mut varvite_disk,
 }
 
 // SAFETY: numbers and pointers.
@@ -192,6 +194,7 @@ unsafe impl Sized32 for varvite_store_options {
             cache: std::ptr::null_mut(),
             observer: std::ptr::null(),
             max_open_files: 0,
+            lower: std::ptr::null_mut(),
         }
     }
 }
@@ -322,6 +325,7 @@ pub(crate) fn store_options(
         let cache = held.read()?;
         Some(Arc::clone(&*cache))
     };
+    let lower = (!given.lower.is_null()).then(|| disk(given.lower)).transpose()?;
     // One that could not be read was not taken.
     optional(given.observer, "observer")?;
     let durabilities = [Durability::Synced, Durability::Written];
@@ -339,6 +343,7 @@ pub(crate) fn store_options(
         chunk_bytes: given.chunk_bytes,
         seed: (given.seed != 0).then_some(given.seed),
         max_open_files: files(given.max_open_files),
+        lower,
         ..Options::default()
     })
 }

@@ -10,7 +10,7 @@ use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
 use crate::types::{varvite_bytes, varvite_session, varvite_table, varvite_value, varvite_view};
 
-fn look_up(
+pub(crate) fn look_up(
     found: Answer,
     lookup: impl FnOnce(&mut varvite::Values) -> varvite::Result<()>,
 ) -> Outcome {

@@ -71,13 +71,16 @@ pub unsafe extern "C" fn varvite_output_write(
     data: *const u8,
     length: usize,
 ) -> c_int {
-    // Not by `call`, which refuses what an operator does; nothing here can unwind but for a lack of memory,
-    // after which the process ends anyway.
+    // Not by `call`, which refuses what an operator does; nothing here can unwind.
     let Ok(data) = bytes(varvite_bytes { data, length }, "answer") else {
         return crate::status::VARVITE_INVALID;
     };
     OUTPUTS.with(|it| match it.borrow_mut().last_mut() {
         Some((number, answer)) if *number == output.addr() => {
+            // To ask for memory in vain would end the process.
+            if answer.try_reserve(data.len()).is_err() {
+                return crate::status::VARVITE_INVALID;
+            }
             answer.extend_from_slice(data);
             crate::status::VARVITE_OK
         }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use varvite::cache::Cache;
 use varvite::disk::Access;
-use varvite::{Log, Lookups, OpenSnapshot, OpenTable, SessionOptions, TableOptions, Verify};
+use varvite::{
+    Compression, Log, Lookups, OpenSnapshot, OpenTable, SessionOptions, TableOptions, Verify,
+};
 
 use super::observer::{Host, varvite_executor, varvite_observer};
 use super::operator::operator;
@@ -25,6 +27,11 @@ pub const VARVITE_LOG_SYNCED: u32 = 2;
 pub const VARVITE_LOOKUPS_MIXED: u32 = 0;
 /// Lookups nearly always find a value: the last level has no filter.
 pub const VARVITE_LOOKUPS_MOSTLY_HIT: u32 = 1;
+
+/// Pages are stored as they are.
+pub const VARVITE_COMPRESSION_NONE: u32 = 0;
+/// Each page is compressed by LZ4 where that saves an eighth of it or more.
+pub const VARVITE_COMPRESSION_FAST: u32 = 1;
 
 /// Checks the manifest and every segment's footer; pages are checked when they are read.
 pub const VARVITE_VERIFY_QUICK: u32 = 0;
@@ -80,8 +87,8 @@ pub struct varvite_table_options {
     /// Values of at least so many bytes (32 to 65,537) are stored once, beside the runs; 0: those above
     /// 64 KiB.
     pub blob_min_bytes: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Whether pages are compressed: VARVITE_COMPRESSION_NONE or VARVITE_COMPRESSION_FAST.
+    pub compression: u32,
     /// How upserts join older values; NULL refuses upserts.
     pub merge_operator: *mut varvite_operator,
 }
@@ -149,12 +156,6 @@ pub(crate) fn session_options(
 
 pub(crate) fn table_options(given: *const varvite_table_options) -> Outcome<TableOptions> {
     let Some(given) = options(given)? else { return Ok(TableOptions::default()) };
-    if given.reserved != 0 {
-        return Err(Fault::invalid(format!(
-            "reserved is {}: leave it at 0, as the function that sets the defaults does",
-            given.reserved
-        )));
-    }
     let has_operator = !given.merge_operator.is_null();
     Ok(TableOptions {
         write_buffer_bytes: given.write_buffer_bytes,
@@ -164,7 +165,11 @@ pub(crate) fn table_options(given: *const varvite_table_options) -> Outcome<Tabl
             .map_err(|_| Fault::invalid("filter_bits is more than 24"))?,
         filter_bytes_max: given.filter_bytes_max,
         blob_min_bytes: (given.blob_min_bytes != 0).then_some(given.blob_min_bytes),
-        compression: varvite::Compression::None,
+        compression: choose(
+            given.compression,
+            &[Compression::None, Compression::Fast],
+            "compression",
+        )?,
         operator: has_operator.then(|| operator(given.merge_operator)).transpose()?,
     })
 }
@@ -263,7 +268,10 @@ fn tell_table(from: &TableOptions) -> varvite_table_options {
             Lookups::MostlyHit => VARVITE_LOOKUPS_MOSTLY_HIT,
         },
         blob_min_bytes: from.blob_min_bytes.unwrap_or(0),
-        reserved: 0,
+        compression: match from.compression {
+            Compression::None => VARVITE_COMPRESSION_NONE,
+            Compression::Fast => VARVITE_COMPRESSION_FAST,
+        },
         merge_operator: std::ptr::null_mut(),
     }
 }

@@ -103,29 +103,7 @@ impl WritableTable {
 
     fn gather(&mut self, operations: &[varvite_operation]) -> Outcome {
         self.batch.clear();
-        for operation in operations {
-            let key = bytes(operation.key, "key")?;
-            match operation.kind {
-                VARVITE_INSERT => self.batch.insert(key, bytes(operation.value, "value")?),
-                VARVITE_DELETE => self.batch.delete(key),
-                VARVITE_UPSERT => self.batch.upsert(key, bytes(operation.value, "value")?),
-                VARVITE_INSERT_VALUE => {
-                    let held = get(operation.held)?;
-                    self.batch.insert_value(key, &*held.read()?)
-                }
-                VARVITE_DELETE_RANGE => {
-                    let before = bytes(operation.value, "value")?;
-                    self.batch.delete_range(Bound::Included(key), Bound::Excluded(before))
-                }
-                VARVITE_DELETE_PREFIX => self.batch.delete_prefix(key),
-                other => {
-                    return Err(Fault::invalid(format!(
-                        "the kind of an operation is {other}: it can be 0 to 5"
-                    )));
-                }
-            };
-        }
-        Ok(())
+        gather(&mut self.batch, operations)
     }
 
     /// Lets go of what the batch held.
@@ -136,6 +114,33 @@ impl WritableTable {
             self.batch.clear();
         }
     }
+}
+
+/// Adds operations to a batch.
+pub(crate) fn gather(batch: &mut Batch, operations: &[varvite_operation]) -> Outcome {
+    for operation in operations {
+        let key = bytes(operation.key, "key")?;
+        match operation.kind {
+            VARVITE_INSERT => batch.insert(key, bytes(operation.value, "value")?),
+            VARVITE_DELETE => batch.delete(key),
+            VARVITE_UPSERT => batch.upsert(key, bytes(operation.value, "value")?),
+            VARVITE_INSERT_VALUE => {
+                let held = get(operation.held)?;
+                batch.insert_value(key, &*held.read()?)
+            }
+            VARVITE_DELETE_RANGE => {
+                let before = bytes(operation.value, "value")?;
+                batch.delete_range(Bound::Included(key), Bound::Excluded(before))
+            }
+            VARVITE_DELETE_PREFIX => batch.delete_prefix(key),
+            other => {
+                return Err(Fault::invalid(format!(
+                    "the kind of an operation is {other}: it can be 0 to 5"
+                )));
+            }
+        };
+    }
+    Ok(())
 }
 
 /// Applies the operations in order, all or none of them. After an error the table is as it was, and the same

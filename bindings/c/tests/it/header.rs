@@ -7,7 +7,7 @@ use std::path::Path;
 use cbindgen::{Builder, Config, DocumentationLength, DocumentationStyle, Language, Style};
 
 /// What the header is made of, in the order in which it is read.
-const SOURCES: [&str; 24] = [
+const SOURCES: [&str; 28] = [
     "status",
     "types",
     "args",
@@ -25,9 +25,13 @@ const SOURCES: [&str; 24] = [
     "table/follow",
     "table/copies",
     "table/stream",
+    "table/shared",
+    "table/scrub",
     "context/options",
     "context/store",
     "context/collect",
+    "context/file",
+    "context/reader",
     "context/branch",
     "context/tree",
     "context/walk",
