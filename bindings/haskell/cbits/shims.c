@@ -45,6 +45,21 @@ int hs_varvite_proof_verify(varvite_proof *proof, const varvite_configuration *c
     return varvite_proof_verify(proof, configuration, root, function ? work : NULL, (void *)function, error);
 }
 
+int hs_varvite_store_export_commits(varvite_store *store, const varvite_hash *commits, size_t count, varvite_disk *disk,
+                                    const char *path, uint32_t zstd_level, varvite_commit_file *file,
+                                    varvite_error *error) {
+    return varvite_store_export_commits(store, commits, count, disk, path, zstd_level, NULL, NULL, file, error);
+}
+
+int hs_varvite_store_import_commit(
+    varvite_store *store, varvite_disk *disk, const char *path, varvite_commit_file *file, varvite_error *error) {
+    return varvite_store_import_commit(store, disk, path, NULL, NULL, file, error);
+}
+
+int hs_varvite_commit_file_verify(varvite_disk *disk, const char *path, varvite_commit_file *file, varvite_error *error) {
+    return varvite_commit_file_verify(disk, path, NULL, NULL, file, error);
+}
+
 size_t hs_varvite_arena_bytes(const varvite_arena *arena) {
     size_t total = 0;
     for (size_t at = 0; at < arena->count; at++) total += arena->items[at].length;

@@ -23,6 +23,14 @@ int hs_varvite_proof_make(
 int hs_varvite_proof_verify(varvite_proof *proof, const varvite_configuration *configuration, const varvite_kinded *root,
                             hs_varvite_work function, varvite_error *error);
 
+// Without a function that is told how far it is.
+int hs_varvite_store_export_commits(varvite_store *store, const varvite_hash *commits, size_t count, varvite_disk *disk,
+                                    const char *path, uint32_t zstd_level, varvite_commit_file *file,
+                                    varvite_error *error);
+int hs_varvite_store_import_commit(
+    varvite_store *store, varvite_disk *disk, const char *path, varvite_commit_file *file, varvite_error *error);
+int hs_varvite_commit_file_verify(varvite_disk *disk, const char *path, varvite_commit_file *file, varvite_error *error);
+
 // The length of all items together.
 size_t hs_varvite_arena_bytes(const varvite_arena *arena);
 

@@ -2,6 +2,7 @@ module Main (main) where
 
 import qualified Concurrent
 import qualified Conformance
+import qualified Keeping
 import qualified Misuse
 import qualified Properties
 import qualified Stories
@@ -10,4 +11,4 @@ import Test.Tasty (defaultMain, testGroup)
 main :: IO ()
 main =
   defaultMain $
-    testGroup "varvite" [Properties.tests, Stories.tests, Misuse.tests, Concurrent.tests, Conformance.tests]
+    testGroup "varvite" [Properties.tests, Stories.tests, Keeping.tests, Misuse.tests, Concurrent.tests, Conformance.tests]

@@ -4,7 +4,7 @@
 module Misuse (tests) where
 
 import Common
-import Control.Exception (ErrorCall (..), throwIO, try)
+import Control.Exception (AsyncException (..), ErrorCall (..), throw, throwIO, try)
 import Control.Monad (forM_, replicateM_, void, when)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as C
@@ -143,6 +143,8 @@ instance SerialiseValue Picky where
 instance ResolveValue Picky where
   resolve (Picky newer) (Picky older)
     | newer == "bad" = error "cannot join that"
+    | newer == "memory" = Picky (B.replicate (maxBound `div` 2) 0)
+    | newer == "stack" = throw StackOverflow
     | newer == "calls" = unsafePerformIO $ do
         disk <- T.memory 1
         T.closeDisk disk
@@ -151,7 +153,7 @@ instance ResolveValue Picky where
   resolver _ = Function "picky"
 
 raising :: Assertion
-raising = inMemory $ \session -> forM_ ["bad", "calls"] $ \culprit -> do
+raising = inMemory $ \session -> forM_ ["bad", "calls", "memory", "stack"] $ \culprit -> do
   table <- T.newTableWith small session
   forM_ [0 .. 99] $ \number -> T.insert table (number :: Word64) (Picky "old")
   T.upsert table 7 (Picky culprit)

@@ -101,7 +101,7 @@ end
 let indexed store = { store; configuration = Raw.store_configuration store }
 
 let opened how ?indexing ?durability ?objects_bytes ?hashes_bytes ?pages_bytes ?index_bytes ?tree_bytes ?chunk_bytes
-    ?max_open_files ?seed ?configuration ?cache (Disk.Disk disk) =
+    ?max_open_files ?lower ?seed ?configuration ?cache (Disk.Disk disk) =
   let number = Options.number in
   let of_configuration part = number (Option.map part configuration) in
   indexed
@@ -111,11 +111,13 @@ let opened how ?indexing ?durability ?objects_bytes ?hashes_bytes ?pages_bytes ?
           number hashes_bytes; number pages_bytes; number index_bytes; number tree_bytes; number chunk_bytes; number seed;
           of_configuration (fun it -> it.entries); of_configuration (fun it -> it.stable_hash);
           of_configuration (fun it -> it.child_order); number max_open_files |]
-       (Option.map (fun (Cache.Cache cache) -> cache) cache))
+       (Option.map (fun (Cache.Cache cache) -> cache) cache)
+       (Option.map (fun (Disk.Disk disk) -> disk) lower))
 
 let create = opened 0
 let open_ = opened 1
 let open_read_only = opened 2
+let open_or_create = opened 3
 let open_irmin (Disk.Disk disk) = indexed (Raw.irmin_open disk)
 
 type exported = { commits : int; objects : int; bytes : int; branches : int }
@@ -132,8 +134,7 @@ let init ?(readonly = false) folder =
   Fun.protect
     ~finally:(fun () -> Disk.close disk)
     (fun () ->
-      if readonly then open_read_only disk
-      else try open_ disk with Error (Missing, _) -> create disk)
+      if readonly then open_read_only disk else open_or_create disk)
 
 let close index = Raw.close index.store
 let configuration index = index.configuration
@@ -201,6 +202,73 @@ let split index = ignore (Raw.store_do index.store 2)
 let clear_store index = ignore (Raw.store_do index.store 3)
 let rebuild_index index = ignore (Raw.store_do index.store 4)
 let maintain index = Raw.store_do index.store 5
+
+(* ---- what a store keeps ---- *)
+
+let collect index target = Raw.store_collect index.store (Hash.to_string target)
+
+let collect_keeping index keep =
+  match keep with
+  | `Newest commits -> Raw.store_collect_keeping index.store false (Int64.of_int commits)
+  | `Since moment -> Raw.store_collect_keeping index.store true moment
+
+let collect_step index ~credits = Raw.store_collect_step index.store credits
+
+type collect_status = {
+  phase : [ `None | `Marking | `Cleaning ];
+  is_paused : bool;
+  target : Hash.t option;
+  chunks_left : int;
+  left_bytes : int;
+  reclaimed_bytes : int;
+  collections : int;
+}
+
+let collect_status index =
+  match Raw.store_collect_status index.store with
+  | [| phase; is_paused; chunks_left; left_bytes; reclaimed_bytes; collections |], target ->
+    let phase = match phase with 0 -> `None | 1 -> `Marking | _ -> `Cleaning in
+    { phase; is_paused = is_paused <> 0; target = Option.map hash_of target; chunks_left; left_bytes; reclaimed_bytes;
+      collections }
+  | _ -> assert false
+
+let collect_pause index = ignore (Raw.store_do index.store 6)
+let collect_resume index = ignore (Raw.store_do index.store 7)
+let collect_cancel index = Raw.store_do index.store 8
+let pin index hash = ignore (Raw.store_pin index.store (Hash.to_string hash) true)
+let unpin index hash = Raw.store_pin index.store (Hash.to_string hash) false
+let pin_every index nth = Raw.store_pin_every index.store nth
+let pins index = hashes (Raw.store_pins index.store)
+let archive ?(most = max_int) index target = Raw.store_archive index.store (Some (Hash.to_string target)) most
+let unarchive ?(most = max_int) index = Raw.store_archive index.store None most
+let attach index = Raw.store_attach index.store
+let archived_bytes index = Raw.store_archived_bytes index.store
+
+type commit_file = { commit : Hash.t; hash : Hash.t; commits : int; stream_bytes : int; bytes : int }
+
+let commit_file (commit, hash, commits, stream_bytes, bytes) =
+  { commit = hash_of commit; hash = hash_of hash; commits; stream_bytes; bytes }
+
+let export_commits ?zstd_level index commits (Disk.Disk disk) path =
+  let commits = Array.of_list (List.map Hash.to_string commits) in
+  commit_file (Raw.store_export index.store commits disk path (Option.value ~default:0 zstd_level))
+
+let import_commit index (Disk.Disk disk) path = commit_file (Raw.store_import index.store disk path)
+let verify_commit (Disk.Disk disk) path = commit_file (Raw.store_import disk disk path)
+
+let create_from_commit (Disk.Disk disk) ~source:(Disk.Disk source) path =
+  indexed (Raw.store_create_from_commit disk source path)
+
+module Reader = struct
+  type t = Raw.handle
+
+  let checkout reader hash = Raw.reader_checkout reader (Hash.to_string hash)
+  let branch reader name = Option.map hash_of (Raw.reader_head reader (Some name))
+  let last_commit reader = Option.map hash_of (Raw.reader_head reader None)
+  let close = Raw.close
+end
+
+let reader index = Raw.store_reader index.store
 
 type stats = {
   commits : int;

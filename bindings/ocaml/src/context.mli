@@ -28,6 +28,7 @@ type 'a with_options :=
   ?tree_bytes:int ->
   ?chunk_bytes:int ->
   ?max_open_files:int ->
+  ?lower:Disk.t ->
   ?seed:int ->
   ?configuration:configuration ->
   ?cache:Cache.t ->
@@ -37,6 +38,9 @@ type 'a with_options :=
 val create : (Disk.t -> index) with_options
 
 val open_ : (Disk.t -> index) with_options
+
+(** Opens the store that is there, or makes one: for programs that do not care whether they are the first to run. *)
+val open_or_create : (Disk.t -> index) with_options
 
 (** Opens a store to read while another process may write to it: as of now, until {!sync}. *)
 val open_read_only : (Disk.t -> index) with_options
@@ -91,6 +95,89 @@ val split : index -> unit
 val clear_store : index -> unit
 
 val rebuild_index : index -> unit
+
+(** {2 What a store keeps} *)
+
+(** Begins a collection: commits that the store took before this one go, but for those that branches name and those that
+    are pinned. {!collect_step} does the work. [Invalid] while one is under way. *)
+val collect : index -> Hash.t -> unit
+
+(** The same, keeping the newest, so many, or those since a moment in seconds since 1970. [false] while one is under way,
+    and when nothing would go: a node calls it after each block. *)
+val collect_keeping : index -> [ `Newest of int | `Since of int64 ] -> bool
+
+(** Does work of about so many KiB read or written; whether some is left. *)
+val collect_step : index -> credits:int -> bool
+
+type collect_status = {
+  phase : [ `None | `Marking | `Cleaning ];
+  is_paused : bool;
+  target : Hash.t option;
+  chunks_left : int;
+  left_bytes : int;
+  reclaimed_bytes : int;
+  collections : int;
+}
+
+val collect_status : index -> collect_status
+
+(** Lets steps do nothing until {!collect_resume}, also of whoever opens the store later. *)
+val collect_pause : index -> unit
+
+val collect_resume : index -> unit
+
+(** Whether one was under way. What is collected stays so. *)
+val collect_cancel : index -> bool
+
+(** Keeps a commit, and all of its tree, through every collection until it is unpinned. *)
+val pin : index -> Hash.t -> unit
+
+(** Whether it was pinned. *)
+val unpin : index -> Hash.t -> bool
+
+(** Pins every n-th commit that goes with no collection; says how many were not pinned before. *)
+val pin_every : index -> int -> int
+
+val pins : index -> Hash.t list
+
+(** Moves whole chunks with commits before this one to the [lower] disk that the store was opened with, the oldest first;
+    says how many. *)
+val archive : ?most:int -> index -> Hash.t -> int
+
+(** Moves them back. *)
+val unarchive : ?most:int -> index -> int
+
+(** Takes chunks that a collection took, and another copy of the store has on the lower disk; says how many. *)
+val attach : index -> int
+
+val archived_bytes : index -> int
+
+(** A file of commits. Its [hash] is the same for the same commits, whoever wrote it, and however it is compressed. *)
+type commit_file = { commit : Hash.t; hash : Hash.t; commits : int; stream_bytes : int; bytes : int }
+
+(** Writes commits, all of which one descends from through others of them, as a file of a disk. *)
+val export_commits : ?zstd_level:int -> index -> Hash.t list -> Disk.t -> string -> commit_file
+
+(** Takes a file's commits over. Everything is verified before any of it is there. *)
+val import_commit : index -> Disk.t -> string -> commit_file
+
+(** Verifies every hash of a file, without a store. *)
+val verify_commit : Disk.t -> string -> commit_file
+
+(** A store of a file's commits, on an empty disk. *)
+val create_from_commit : Disk.t -> source:Disk.t -> string -> index
+
+(** What a store has, for threads that read while it commits: they see each commit when its call has returned. *)
+module Reader : sig
+  type t
+
+  val checkout : t -> Hash.t -> tree option
+  val branch : t -> string -> Hash.t option
+  val last_commit : t -> Hash.t option
+  val close : t -> unit
+end
+
+val reader : index -> Reader.t
 
 type stats = {
   commits : int;

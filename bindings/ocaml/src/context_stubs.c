@@ -1,11 +1,11 @@
 /* Stores, their commits and branches. See face.h for the rules. */
 #include "face.h"
 
-static value hash_value(const varvite_hash *hash) {
+value face_hash(const varvite_hash *hash) {
     return caml_alloc_initialized_string(sizeof hash->bytes, (const char *)hash->bytes);
 }
 
-static varvite_hash hash_of(value text) {
+varvite_hash face_hash_of(value text) {
     varvite_hash hash;
     memcpy(hash.bytes, String_val(text), sizeof hash.bytes); /* Hash.t has 32 bytes */
     return hash;
@@ -13,7 +13,7 @@ static varvite_hash hash_of(value text) {
 
 value varvite_ocaml_hash_text(value hash) {
     varvite_error error;
-    varvite_hash from = hash_of(hash);
+    varvite_hash from = face_hash_of(hash);
     char text[64];
     int status;
     LIBRARY(varvite_hash_text(&from, text, &error));
@@ -33,12 +33,12 @@ value varvite_ocaml_hash_parse(value text) {
     LIBRARY(varvite_hash_parse(from, &hash, &error));
     face_free(&memory);
     CHECK(status);
-    CAMLreturn(hash_value(&hash));
+    CAMLreturn(face_hash(&hash));
 }
 
-/* how: 0 creates, 1 opens, 2 opens to read. */
-value varvite_ocaml_store(value disk, value how, value given, value cache) {
-    CAMLparam2(disk, cache);
+/* how: 0 creates, 1 opens, 2 opens to read, 3 opens or creates. Cache and lower folder may be none. */
+value varvite_ocaml_store(value disk, value how, value given, value cache, value lower) {
+    CAMLparam3(disk, cache, lower);
     varvite_error error;
     varvite_store *store;
     varvite_store_options options;
@@ -58,9 +58,11 @@ value varvite_ocaml_store(value disk, value how, value given, value cache) {
     GIVEN(configuration.child_order, 11);
     GIVEN(max_open_files, 12);
     if (Is_block(cache)) options.cache = HANDLE(Field(cache, 0));
+    if (Is_block(lower)) options.lower = HANDLE(Field(lower, 0));
     void *handle = HANDLE(disk);
     LIBRARY(which == 0   ? varvite_store_create(handle, &options, &store, &error)
             : which == 1 ? varvite_store_open(handle, &options, &store, &error)
+            : which == 3 ? varvite_store_open_or_create(handle, &options, &store, &error)
                          : varvite_store_open_read_only(handle, &options, &store, &error));
     CHECK(status);
     CAMLreturn(face_block(FACE_STORE, store));
@@ -109,6 +111,9 @@ value varvite_ocaml_store_do(value store, value what) {
             : which == 2 ? varvite_store_begin_chunk(handle, &error)
             : which == 3 ? varvite_store_clear(handle, &error)
             : which == 4 ? varvite_store_rebuild_index(handle, &error)
+            : which == 6 ? varvite_store_collect_pause(handle, &error)
+            : which == 7 ? varvite_store_collect_resume(handle, &error)
+            : which == 8 ? varvite_store_collect_cancel(handle, &is_taken, &error)
                          : varvite_store_maintain(handle, &is_taken, &error));
     CHECK(status);
     CAMLreturn(Val_bool(is_taken));
@@ -147,7 +152,7 @@ value varvite_ocaml_store_checkout(value store, value hash) {
     CAMLlocal1(block);
     varvite_error error;
     varvite_tree *tree;
-    varvite_hash commit = hash_of(hash);
+    varvite_hash commit = face_hash_of(hash);
     int status;
     void *handle = HANDLE(store);
     LIBRARY(varvite_store_checkout(handle, &commit, &tree, &error));
@@ -160,7 +165,7 @@ value varvite_ocaml_store_checkout(value store, value hash) {
 value varvite_ocaml_store_exists(value store, value hash) {
     CAMLparam2(store, hash);
     varvite_error error;
-    varvite_hash commit = hash_of(hash);
+    varvite_hash commit = face_hash_of(hash);
     int status, exists;
     void *handle = HANDLE(store);
     LIBRARY(varvite_store_exists(handle, &commit, &exists, &error));
@@ -178,7 +183,7 @@ value varvite_ocaml_store_commit(value store, value tree, value info, value is_d
     size_t parents = Wosize_val(Field(info, 0));
     face_reserve(&memory, parents * sizeof(varvite_hash) + 8 + face_size(Field(info, 2)) + face_size(Field(info, 3)));
     varvite_hash *all = face_take(&memory, parents * sizeof *all);
-    for (size_t it = 0; it < parents; it++) all[it] = hash_of(Field(Field(info, 0), it));
+    for (size_t it = 0; it < parents; it++) all[it] = face_hash_of(Field(Field(info, 0), it));
     varvite_commit_info said = {
         .parents = all,
         .parent_count = parents,
@@ -191,7 +196,7 @@ value varvite_ocaml_store_commit(value store, value tree, value info, value is_d
                 : varvite_store_commit(handle, committed, &said, &commit, &error));
     face_free(&memory);
     CHECK(status);
-    CAMLreturn(hash_value(&commit));
+    CAMLreturn(face_hash(&commit));
 }
 
 /* Tree, parents, date, author, message of a commit. */
@@ -201,14 +206,14 @@ value varvite_ocaml_store_commit_info(value store, value hash) {
     CAMLlocal3(author, message, cell);
     varvite_error error;
     varvite_commit found;
-    varvite_hash commit = hash_of(hash);
+    varvite_hash commit = face_hash_of(hash);
     int status;
     varvite_arena *arena = face_arena();
     void *handle = HANDLE(store);
     LIBRARY(varvite_store_commit_info(handle, &commit, &found, arena, &error));
     if (status == VARVITE_MISSING) CAMLreturn(Val_none);
     CHECK(status);
-    tree = hash_value(&found.tree);
+    tree = face_hash(&found.tree);
     date = caml_copy_int64(found.date);
     author = face_text(arena->items[0]);
     message = face_text(arena->items[1]);
@@ -239,7 +244,7 @@ value varvite_ocaml_store_last_commit(value store) {
     LIBRARY(varvite_store_last_commit(handle, &commit, &is_there, &error));
     CHECK(status);
     if (!is_there) CAMLreturn(Val_none);
-    answer = hash_value(&commit);
+    answer = face_hash(&commit);
     CAMLreturn(caml_alloc_some(answer));
 }
 
@@ -268,7 +273,7 @@ value varvite_ocaml_store_history(value store, value heads, value limit) {
     size_t most = face_number(limit, SIZE_MAX), count = Wosize_val(heads);
     face_reserve(&memory, count * sizeof(varvite_hash) + 8);
     varvite_hash *all = face_take(&memory, count * sizeof *all);
-    for (size_t it = 0; it < count; it++) all[it] = hash_of(Field(heads, it));
+    for (size_t it = 0; it < count; it++) all[it] = face_hash_of(Field(heads, it));
     void *handle = HANDLE(store);
     LIBRARY(varvite_store_history(handle, all, count, most, arena, &error));
     face_free(&memory);
@@ -328,7 +333,7 @@ value varvite_ocaml_store_branch(value store, value name) {
     face_free(&memory);
     CHECK(status);
     if (!is_there) CAMLreturn(Val_none);
-    answer = hash_value(&commit);
+    answer = face_hash(&commit);
     CAMLreturn(caml_alloc_some(answer));
 }
 
@@ -353,7 +358,7 @@ value varvite_ocaml_store_set_branch(value store, value name, value hash) {
     varvite_hash commit;
     struct face_memory memory;
     int status, is_set = Is_block(hash);
-    if (is_set) commit = hash_of(Field(hash, 0));
+    if (is_set) commit = face_hash_of(Field(hash, 0));
     face_reserve(&memory, face_size(name));
     varvite_bytes text = face_bytes(&memory, name);
     void *handle = HANDLE(store);
@@ -367,10 +372,10 @@ value varvite_ocaml_store_set_branch(value store, value name, value hash) {
 value varvite_ocaml_store_test_and_set(value store, value name, value expected, value hash) {
     CAMLparam4(store, name, expected, hash);
     varvite_error error;
-    varvite_hash before, commit = hash_of(hash);
+    varvite_hash before, commit = face_hash_of(hash);
     struct face_memory memory;
     int status, is_set, was = Is_block(expected);
-    if (was) before = hash_of(Field(expected, 0));
+    if (was) before = face_hash_of(Field(expected, 0));
     face_reserve(&memory, face_size(name));
     varvite_bytes text = face_bytes(&memory, name);
     void *handle = HANDLE(store);

@@ -30,6 +30,10 @@ static int close_handle(enum face_kind kind, void *handle, varvite_error *error)
     case FACE_VALUE_WRITER: return varvite_value_writer_close(handle, error);
     case FACE_LOADER: return varvite_loader_close(handle, error);
     case FACE_SNAPSHOT: return varvite_snapshot_close(handle, error);
+    case FACE_TABLES: return varvite_tables_close(handle, error);
+    case FACE_TRANSACTION: return varvite_transaction_close(handle, error);
+    case FACE_SCRUB: return varvite_scrub_close(handle, error);
+    case FACE_READER: return varvite_reader_close(handle, error);
     case FACE_STORE: return varvite_store_close(handle, error);
     case FACE_TREE: return varvite_tree_close(handle, error);
     case FACE_PROOF: return varvite_proof_close(handle, error);

@@ -38,7 +38,11 @@ enum face_kind {
     FACE_VALUE_WRITER,
     FACE_LOADER,
     FACE_SNAPSHOT,
+    FACE_TABLES,
+    FACE_TRANSACTION,
+    FACE_SCRUB,
     FACE_STORE,
+    FACE_READER,
     FACE_TREE,
     FACE_PROOF
 };
@@ -121,6 +125,9 @@ static inline size_t face_handles_size(value blocks) {
     return Wosize_val(blocks) * sizeof(void *);
 }
 void **face_handles(struct face_memory *memory, value blocks);
+/* An array of operations, as Table.operation has them. */
+size_t face_batch_size(value batch);
+varvite_operation *face_batch(struct face_memory *memory, value batch);
 /* A text without NUL inside, or Invalid_argument. */
 void face_no_nul(value text);
 
@@ -136,6 +143,8 @@ uint64_t face_number(value number, uint64_t most);
         }                                                                                         \
     } while (0)
 varvite_configuration face_configuration(value given);
+value face_hash(const varvite_hash *hash);
+varvite_hash face_hash_of(value text);
 /* Numbers of a struct that has nothing but u64, as an array. */
 value face_numbers(const void *all, size_t bytes);
 

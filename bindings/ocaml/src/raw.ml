@@ -23,8 +23,11 @@ external session_merges_are_paused : handle -> bool = "varvite_ocaml_session_mer
 external session_pause : handle -> int -> unit = "varvite_ocaml_session_pause"
 external session_stats : handle -> int array = "varvite_ocaml_session_stats"
 
-external session_create_table : handle -> string -> bool * int * int * int * int * int * int * int -> handle option -> handle
+external session_create_table :
+  handle -> string -> bool * int * int * int * int * int * int * int * int * bool -> handle option -> handle
   = "varvite_ocaml_session_create_table"
+
+external session_sync_log : handle -> unit = "varvite_ocaml_session_sync_log"
 
 external session_union : handle -> string -> handle array -> bool -> handle = "varvite_ocaml_session_union"
 external table_by_name : int -> handle -> string -> handle array -> handle = "varvite_ocaml_table_by_name"
@@ -99,13 +102,31 @@ external cursor_seek : handle -> string -> unit = "varvite_ocaml_cursor_seek"
 external iterate : handle -> bound * bound * string option -> bool -> handle = "varvite_ocaml_iterate"
 external iterator_next : handle -> int -> bool -> string array = "varvite_ocaml_iterator_next"
 
+(* shared handles, transactions, scrubs *)
+external session_share : handle -> handle array -> handle = "varvite_ocaml_session_share"
+external session_open_shared : handle -> handle array -> handle = "varvite_ocaml_session_open_shared"
+external shared_texts : handle -> string array = "varvite_ocaml_shared_texts"
+external tables_views : handle -> string array -> handle array = "varvite_ocaml_tables_views"
+external shared_lookup : handle -> string -> string array -> string option array = "varvite_ocaml_shared_lookup"
+external tables_commit : handle -> (string * operation array) array -> unit = "varvite_ocaml_tables_commit"
+external tables_add : handle -> handle -> unit = "varvite_ocaml_tables_add"
+external tables_remove : handle -> string -> handle = "varvite_ocaml_tables_remove"
+external tables_save_snapshot : handle -> string -> string -> string -> unit = "varvite_ocaml_tables_save_snapshot"
+external shared_work : handle -> int -> int = "varvite_ocaml_shared_work"
+external tables_begin : handle -> bool -> handle option = "varvite_ocaml_tables_begin"
+external transaction_apply : handle -> string -> operation array -> unit = "varvite_ocaml_transaction_apply"
+external transaction_view : handle -> string -> handle = "varvite_ocaml_transaction_view"
+external transaction_commit : handle -> unit = "varvite_ocaml_transaction_commit"
+external session_scrub : handle -> int -> handle = "varvite_ocaml_session_scrub"
+external scrub_place : handle -> int = "varvite_ocaml_scrub_place"
+
 (* contexts *)
 type hash = string
 type info = hash array * int64 * string * string
 
 external hash_text : hash -> string = "varvite_ocaml_hash_text"
 external hash_parse : string -> hash = "varvite_ocaml_hash_parse"
-external store : handle -> int -> int array -> handle option -> handle = "varvite_ocaml_store"
+external store : handle -> int -> int array -> handle option -> handle option -> handle = "varvite_ocaml_store"
 external irmin_is_store : handle -> bool = "varvite_ocaml_irmin_is_store"
 external irmin_open : handle -> handle = "varvite_ocaml_irmin_open"
 external irmin_export : handle -> handle -> handle -> int array = "varvite_ocaml_irmin_export"
@@ -129,6 +150,27 @@ external store_branches : handle -> string array = "varvite_ocaml_store_branches
 external store_set_branch : handle -> string -> hash option -> unit = "varvite_ocaml_store_set_branch"
 
 external store_test_and_set : handle -> string -> hash option -> hash -> bool = "varvite_ocaml_store_test_and_set"
+
+(* what a store keeps *)
+external store_collect : handle -> hash -> unit = "varvite_ocaml_store_collect"
+external store_collect_keeping : handle -> bool -> int64 -> bool = "varvite_ocaml_store_collect_keeping"
+external store_collect_step : handle -> int -> bool = "varvite_ocaml_store_collect_step"
+external store_collect_status : handle -> int array * hash option = "varvite_ocaml_store_collect_status"
+external store_pin : handle -> hash -> bool -> bool = "varvite_ocaml_store_pin"
+external store_pin_every : handle -> int -> int = "varvite_ocaml_store_pin_every"
+external store_pins : handle -> hash array = "varvite_ocaml_store_pins"
+external store_archive : handle -> hash option -> int -> int = "varvite_ocaml_store_archive"
+external store_attach : handle -> int = "varvite_ocaml_store_attach"
+external store_archived_bytes : handle -> int = "varvite_ocaml_store_archived_bytes"
+
+external store_export : handle -> hash array -> handle -> string -> int -> hash * hash * int * int * int
+  = "varvite_ocaml_store_export"
+
+external store_import : handle -> handle -> string -> hash * hash * int * int * int = "varvite_ocaml_store_import"
+external store_create_from_commit : handle -> handle -> string -> handle = "varvite_ocaml_store_create_from_commit"
+external store_reader : handle -> handle = "varvite_ocaml_store_reader"
+external reader_checkout : handle -> hash -> handle option = "varvite_ocaml_reader_checkout"
+external reader_head : handle -> string option -> hash option = "varvite_ocaml_reader_head"
 
 (* trees *)
 type path = string list

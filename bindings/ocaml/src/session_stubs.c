@@ -137,7 +137,7 @@ value varvite_ocaml_operator_built_in(value name) {
 
 /* ---- sessions ---- */
 
-/* how: 0 creates, 1 opens, 2 opens to read. */
+/* how: 0 creates, 1 opens, 2 opens to read, 3 opens or creates. */
 value varvite_ocaml_session(value disk, value how, value given, value cache) {
     CAMLparam2(disk, cache);
     varvite_error error;
@@ -157,6 +157,7 @@ value varvite_ocaml_session(value disk, value how, value given, value cache) {
     void *handle = HANDLE(disk);
     LIBRARY(which == 0   ? varvite_session_create(handle, &options, &session, &error)
             : which == 1 ? varvite_session_open(handle, &options, &session, &error)
+            : which == 3 ? varvite_session_open_or_create(handle, &options, &session, &error)
                          : varvite_session_open_read_only(handle, &options, &session, &error));
     CHECK(status);
     CAMLreturn(face_block(FACE_SESSION, session));
@@ -281,11 +282,14 @@ value varvite_ocaml_session_create_table(value session, value name, value given,
     GIVEN(filter_bits, 5);
     GIVEN(lookups, 6);
     GIVEN(blob_min_bytes, 7);
+    GIVEN(compression, 8);
+    int opens = Bool_val(Field(given, 9));
     if (Is_block(operator)) options.merge_operator = HANDLE(Field(operator, 0));
     face_reserve(&memory, face_size(name));
     const char *text = (const char *)face_bytes(&memory, name).data;
     void *handle = HANDLE(session);
-    LIBRARY(varvite_session_create_table(handle, text, &options, &table, &error));
+    LIBRARY(opens ? varvite_session_open_or_create_table(handle, text, &options, &table, &error)
+                  : varvite_session_create_table(handle, text, &options, &table, &error));
     face_free(&memory);
     CHECK(status);
     CAMLreturn(face_child(FACE_TABLE, table, session));

@@ -235,6 +235,56 @@ module Follower = struct
   let close = Raw.close
 end
 
+module Transaction = struct
+  type t = Raw.handle
+
+  let apply = Raw.transaction_apply
+  let lookups = Raw.shared_lookup
+  let get transaction name key = (lookups transaction name [| key |]).(0)
+  let view = Raw.transaction_view
+  let commit = Raw.transaction_commit
+  let rollback = Raw.close
+end
+
+module Shared = struct
+  type t = Raw.handle
+
+  let names shared = Array.to_list (Raw.shared_texts shared)
+  let views shared names = Array.to_list (Raw.tables_views shared (Array.of_list names))
+  let view shared name = (Raw.tables_views shared [| name |]).(0)
+  let lookups = Raw.shared_lookup
+  let get shared name key = (lookups shared name [| key |]).(0)
+  let commit = Raw.tables_commit
+  let begin_ shared = Option.get (Raw.tables_begin shared true)
+  let try_begin shared = Raw.tables_begin shared false
+
+  let transaction shared f =
+    let transaction = begin_ shared in
+    match f transaction with
+    | answer ->
+      Transaction.commit transaction;
+      answer
+    | exception raised ->
+      let trace = Printexc.get_raw_backtrace () in
+      Transaction.rollback transaction;
+      Printexc.raise_with_backtrace raised trace
+
+  let work shared ~credits = Raw.shared_work shared credits
+  let add = Raw.tables_add
+  let remove = Raw.tables_remove
+  let save_snapshot ?(label = "") ?(payload = "") shared name = Raw.tables_save_snapshot shared name label payload
+  let close = Raw.close
+end
+
+module Scrub = struct
+  type t = Raw.handle
+
+  let work scrub ~pages = Raw.shared_work scrub pages
+  let findings scrub = Array.to_list (pairs (Raw.shared_texts scrub))
+  let place = Raw.scrub_place
+  let close = Raw.close
+end
+
 module Session = struct
   type t = Raw.handle
   type log = [ `None | `Written | `Synced ]
@@ -270,16 +320,25 @@ module Session = struct
   let create = opened 0
   let open_ = opened 1
   let open_read_only = opened 2
+  let open_or_create = opened 3
   let close = Raw.close
 
-  let create_table ?(utxo = false) ?within_memory ?size_ratio ?write_buffer_bytes ?filter_bytes_max ?filter_bits ?lookups
-      ?blob_min_bytes ?operator session name =
+  let made opens ?(utxo = false) ?within_memory ?size_ratio ?write_buffer_bytes ?filter_bytes_max ?filter_bits ?lookups
+      ?blob_min_bytes ?compression ?operator session name =
     let number = Options.number in
     let lookups = Option.map (function `Mixed -> 0 | `Mostly_hit -> 1) lookups in
+    let compression = Option.map (function `None -> 0 | `Fast -> 1) compression in
     Raw.session_create_table session name
       ( utxo, number within_memory, number size_ratio, number write_buffer_bytes, number filter_bytes_max,
-        number filter_bits, number lookups, number blob_min_bytes )
+        number filter_bits, number lookups, number blob_min_bytes, number compression, opens )
       operator
+
+  let create_table = made false
+  let open_or_create_table = made true
+  let share session tables = Raw.session_share session (Array.of_list tables)
+  let open_shared ?(operators = []) session = Raw.session_open_shared session (Array.of_list operators)
+  let sync_log = Raw.session_sync_log
+  let scrub ?(from = 0) session = Raw.session_scrub session from
 
   let open_table ?(operators = []) session name = Raw.table_by_name 0 session name (Array.of_list operators)
   let live_tables session = texts (Raw.session_live_tables session)

@@ -242,6 +242,87 @@ module Follower : sig
   val close : t -> unit
 end
 
+(** An update in the making of shared tables, by the only one who writes: it reads what it wrote, and stands with [commit],
+    all of it or nothing. Rolled back, or forgotten, it leaves the tables as they were. *)
+module Transaction : sig
+  type t
+
+  (** Adds operations to those of a table, by its name. *)
+  val apply : t -> string -> operation array -> unit
+
+  (** With what the transaction wrote. *)
+  val get : t -> string -> string -> string option
+
+  val lookups : t -> string -> string array -> string option array
+
+  (** The table with what the transaction wrote so far; what it writes later is not in it. *)
+  val view : t -> string -> View.t
+
+  (** It is over then, also after an error. *)
+  val commit : t -> unit
+
+  val rollback : t -> unit
+end
+
+(** Tables of a session behind one handle: any number of threads read, one at a time writes, and readers never wait. *)
+module Shared : sig
+  type table := t
+  type t
+
+  val names : t -> string list
+
+  (** What a table has after the last update that stands. *)
+  val view : t -> string -> View.t
+
+  (** The same of several, by name, all at one moment. *)
+  val views : t -> string list -> View.t list
+
+  val get : t -> string -> string -> string option
+  val lookups : t -> string -> string array -> string option array
+
+  (** Applies a batch to each of several tables, all of them or none, also through a crash. Waits while others write. *)
+  val commit : t -> (string * operation array) array -> unit
+
+  (** Begins a transaction. Waits while others write; [Error (Invalid, _)] when the one who does is a transaction that
+      this thread began, which would wait for itself. *)
+  val begin_ : t -> Transaction.t
+
+  (** [None] while others write. *)
+  val try_begin : t -> Transaction.t option
+
+  (** A transaction around the function: committed when it answers, rolled back when it raises. *)
+  val transaction : t -> (Transaction.t -> 'a) -> 'a
+
+  val work : t -> credits:int -> int
+
+  (** Adds a table, whose own handle is closed then. *)
+  val add : t -> table -> unit
+
+  (** Takes a table out, by its name. *)
+  val remove : t -> string -> table
+
+  (** Saves all of the tables as they are between two updates. *)
+  val save_snapshot : ?label:string -> ?payload:string -> t -> string -> unit
+
+  val close : t -> unit
+end
+
+(** A reading of everything that a session keeps, a part at a time, beside whoever uses it. *)
+module Scrub : sig
+  type t
+
+  (** Reads on, about so many pages of 4 KiB; says how many are left, 0 at the end. *)
+  val work : t -> pages:int -> int
+
+  (** Files, and what is wrong with them, of what was read so far. *)
+  val findings : t -> (string * string) list
+
+  (** From where another scrub goes on, also of another process. *)
+  val place : t -> int
+
+  val close : t -> unit
+end
+
 (** A folder of tables. *)
 module Session : sig
   type table := t
@@ -291,10 +372,13 @@ module Session : sig
   (** Opens one to read its snapshots, also while another process writes. *)
   val open_read_only : (Disk.t -> t) with_options
 
+  (** Opens the one that is there, or makes one: for programs that do not care whether they are the first to run. *)
+  val open_or_create : (Disk.t -> t) with_options
+
   (** Live tables are durable then; of the others, what is in no snapshot is gone. *)
   val close : t -> unit
 
-  val create_table :
+  type 'a with_table_options :=
     ?utxo:bool ->
     ?within_memory:int ->
     ?size_ratio:int ->
@@ -303,10 +387,26 @@ module Session : sig
     ?filter_bits:int ->
     ?lookups:[ `Mixed | `Mostly_hit ] ->
     ?blob_min_bytes:int ->
+    ?compression:[ `None | `Fast ] ->
     ?operator:Operator.t ->
-    t ->
-    string ->
-    table
+    'a
+
+  val create_table : (t -> string -> table) with_table_options
+
+  (** Opens the live table of this name, or makes one. One that is there keeps the options that it was made with. *)
+  val open_or_create_table : (t -> string -> table) with_table_options
+
+  (** Puts tables behind one handle that threads share; their own handles are closed then. *)
+  val share : t -> table list -> Shared.t
+
+  (** The same of every live table. *)
+  val open_shared : ?operators:Operator.t list -> t -> Shared.t
+
+  (** Makes durable what a log that is [`Written] has. *)
+  val sync_log : t -> unit
+
+  (** Begins a scrub, [from] the {!Scrub.place} of an earlier one. *)
+  val scrub : ?from:int -> t -> Scrub.t
 
   (** A live table as it was last updated. *)
   val open_table : ?operators:Operator.t list -> t -> string -> table

@@ -13,7 +13,7 @@ static int has_text(value operation) {
     return Tag_val(operation) == INSERT || Tag_val(operation) == UPSERT || Tag_val(operation) == DELETE_RANGE;
 }
 
-static size_t batch_size(value batch) {
+size_t face_batch_size(value batch) {
     size_t bytes = Wosize_val(batch) * sizeof(varvite_operation) + 8;
     for (mlsize_t it = 0; it < Wosize_val(batch); it++) {
         value one = Field(batch, it);
@@ -23,7 +23,7 @@ static size_t batch_size(value batch) {
     return bytes;
 }
 
-static varvite_operation *batch_of(struct face_memory *memory, value batch) {
+varvite_operation *face_batch(struct face_memory *memory, value batch) {
     static const uint32_t kinds[] = {VARVITE_INSERT,       VARVITE_DELETE,       VARVITE_UPSERT,
                                      VARVITE_INSERT_VALUE, VARVITE_DELETE_RANGE, VARVITE_DELETE_PREFIX};
     varvite_operation *all = face_take(memory, Wosize_val(batch) * sizeof *all);
@@ -45,8 +45,8 @@ value varvite_ocaml_table_apply(value table, value batch) {
     varvite_error error;
     struct face_memory memory;
     int status;
-    face_reserve(&memory, batch_size(batch));
-    varvite_operation *operations = batch_of(&memory, batch);
+    face_reserve(&memory, face_batch_size(batch));
+    varvite_operation *operations = face_batch(&memory, batch);
     size_t count = Wosize_val(batch);
     void *handle = HANDLE(table);
     LIBRARY(varvite_table_apply(handle, operations, count, &error));
@@ -62,14 +62,14 @@ value varvite_ocaml_session_apply(value session, value updates) {
     struct face_memory memory;
     int status;
     size_t count = Wosize_val(updates), bytes = count * sizeof(varvite_table_update) + 8;
-    for (size_t it = 0; it < count; it++) bytes += batch_size(Field(Field(updates, it), 1));
+    for (size_t it = 0; it < count; it++) bytes += face_batch_size(Field(Field(updates, it), 1));
     face_reserve(&memory, bytes);
     varvite_table_update *all = face_take(&memory, count * sizeof *all);
     for (size_t it = 0; it < count; it++) {
         value update = Field(updates, it);
         all[it].table = HANDLE(Field(update, 0));
         all[it].count = Wosize_val(Field(update, 1));
-        all[it].operations = batch_of(&memory, Field(update, 1));
+        all[it].operations = face_batch(&memory, Field(update, 1));
     }
     void *handle = HANDLE(session);
     LIBRARY(varvite_session_apply(handle, all, count, &error));

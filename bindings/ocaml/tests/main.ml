@@ -5,5 +5,6 @@ let () =
       ("conformance", Conformance.tests);
       ("properties", Properties.tests);
       ("stories", Stories.tests);
+      ("keeping", Keeping.tests);
       ("pairs", Pairs.tests);
       ("misuse", Misuse.tests) ]

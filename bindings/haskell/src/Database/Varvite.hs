@@ -32,6 +32,8 @@ module Database.Varvite
   , closeSession
   , warnings
   , checkSession
+  , syncLog
+  , scrub
 
     -- * Tables
   , Table
@@ -42,6 +44,7 @@ module Database.Varvite
   , withTableWith
   , newTable
   , newTableWith
+  , openOrNewTable
   , closeTable
   , nameOf
   , TableStats (..)
@@ -73,6 +76,22 @@ module Database.Varvite
   , TableUpdate (..)
   , applyAll
   , workAhead
+
+    -- * Tables that threads share, and transactions
+  , Shared
+  , TableName (..)
+  , share
+  , closeShared
+  , sharedTables
+  , sharedLookups
+  , sharedViews
+  , NamedUpdate (..)
+  , commitAll
+  , saveShared
+  , Transaction
+  , transaction
+  , transactionApply
+  , transactionLookups
 
     -- * Duplicates
   , withDuplicate
@@ -168,6 +187,7 @@ module Database.Varvite
 import Database.Varvite.Error
 import Database.Varvite.Internal.Config
 import Database.Varvite.Internal.Cursor
+import Database.Varvite.Internal.Shared
 import Database.Varvite.Internal.Snapshot
 import Database.Varvite.Internal.Table
 import Database.Varvite.Serialise

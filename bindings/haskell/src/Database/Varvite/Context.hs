@@ -63,6 +63,41 @@ module Database.Varvite.Context
   , testAndSetBranch
   , removeBranch
 
+    -- * What a store keeps
+  , collect
+  , Keep (..)
+  , collectKeeping
+  , collectStep
+  , CollectPhase (..)
+  , CollectStatus (..)
+  , collectStatus
+  , pauseCollecting
+  , resumeCollecting
+  , cancelCollecting
+  , pin
+  , unpin
+  , pinEvery
+  , pins
+  , archive
+  , unarchive
+  , attach
+  , archivedBytes
+
+    -- * Files of commits
+  , CommitFile (..)
+  , exportCommits
+  , importCommit
+  , verifyCommit
+  , newStoreFromCommit
+
+    -- * Readers
+  , Reader
+  , newReader
+  , readerTree
+  , readerHead
+  , readerNewest
+  , closeReader
+
     -- * Trees
   , Tree
   , Path
@@ -110,6 +145,7 @@ module Database.Varvite.Context
 
 import Database.Varvite.Error
 import Database.Varvite.Internal.Hash
+import Database.Varvite.Internal.Keeping hiding (toldFile)
 import Database.Varvite.Internal.Proof
 import Database.Varvite.Internal.Store
 import Database.Varvite.Internal.Tree

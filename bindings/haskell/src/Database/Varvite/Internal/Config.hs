@@ -29,6 +29,7 @@ import Foreign.Ptr (Ptr)
 
 -- | Where files are: a folder, or memory.
 newtype Disk = Disk (Handle CDisk)
+  deriving (Eq, Show)
 
 -- | A folder, which is made when it is missing, with those above it.
 folder :: FilePath -> IO Disk
@@ -120,12 +121,14 @@ data TableConfig = TableConfig
   -- ^ Values of at least so many bytes, 32 to 65,537, are stored once, beside the runs; by default those above 64 KiB.
   , tableMemoryBytes :: !(Maybe Word64)
   -- ^ Has the table keep within so much memory, by the choices above that were left.
+  , tableCompressed :: !Bool
+  -- ^ Whether pages are compressed by LZ4, where that saves an eighth of them or more.
   }
   deriving (Eq, Show)
 
 -- | A table called @table@.
 defaultTableConfig :: TableConfig
-defaultTableConfig = TableConfig "table" Mixed Nothing Nothing Nothing Nothing Nothing Nothing
+defaultTableConfig = TableConfig "table" Mixed Nothing Nothing Nothing Nothing Nothing Nothing False
 
 withTableConfig :: TableConfig -> Ptr COperator -> (Ptr CTableOptions -> IO a) -> IO a
 withTableConfig config operator action = allocaBytesAligned sizeOfTableOptions 8 $ \options -> do
@@ -138,6 +141,7 @@ withTableConfig config operator action = allocaBytesAligned sizeOfTableOptions 8
   for_ (tableFilterBits config) (setFilterBits options)
   for_ (tableFilterBytesMax config) (setFilterBytesMax options)
   for_ (tableBlobMinBytes config) (setBlobMinBytes options)
+  setCompression options (if tableCompressed config then 1 else 0)
   setOperator options operator
   action options
 

@@ -14,7 +14,9 @@ import Foreign.Storable (Storable (..))
 #include "shims.h"
 
 data {-# CTYPE "varvite_checked" #-} CChecked
+data {-# CTYPE "varvite_collect_status" #-} CCollectStatus
 data {-# CTYPE "varvite_commit" #-} CCommit
+data {-# CTYPE "varvite_commit_file" #-} CCommitFile
 data {-# CTYPE "varvite_commit_info" #-} CCommitInfo
 data {-# CTYPE "varvite_configuration" #-} CConfiguration
 data {-# CTYPE "varvite_hash" #-} CHash
@@ -23,6 +25,7 @@ data {-# CTYPE "varvite_kinded" #-} CKinded
 data {-# CTYPE "varvite_limits" #-} CLimits
 data {-# CTYPE "varvite_path" #-} CPath
 data {-# CTYPE "varvite_proof" #-} CProof
+data {-# CTYPE "varvite_reader" #-} CReader
 data {-# CTYPE "varvite_store" #-} CStore
 data {-# CTYPE "varvite_store_options" #-} CStoreOptions
 data {-# CTYPE "varvite_store_stats" #-} CStoreStats
@@ -93,6 +96,35 @@ sizeOfStoreStats = #{size varvite_store_stats}
 peekChecked :: Ptr CChecked -> IO (Word64, Word64, Word64)
 peekChecked it =
   (,,) <$> #{peek varvite_checked, commits} it <*> #{peek varvite_checked, nodes} it <*> #{peek varvite_checked, values} it
+
+sizeOfCollectStatus, sizeOfCommitFile :: Int
+sizeOfCollectStatus = #{size varvite_collect_status}
+sizeOfCommitFile = #{size varvite_commit_file}
+
+peekPhase :: Ptr CCollectStatus -> IO Word32
+peekPhase = #{peek varvite_collect_status, phase}
+
+peekIsPaused, peekHasTarget :: Ptr CCollectStatus -> IO CInt
+peekIsPaused = #{peek varvite_collect_status, is_paused}
+peekHasTarget = #{peek varvite_collect_status, has_target}
+
+statusTarget :: Ptr CCollectStatus -> Ptr CHash
+statusTarget = (`plusPtr` #{offset varvite_collect_status, target})
+
+peekReclaimed, peekCollections :: Ptr CCollectStatus -> IO Word64
+peekReclaimed = #{peek varvite_collect_status, reclaimed_bytes}
+peekCollections = #{peek varvite_collect_status, collections}
+
+fileCommit, fileHash :: Ptr CCommitFile -> Ptr CHash
+fileCommit = (`plusPtr` #{offset varvite_commit_file, commit})
+fileHash = (`plusPtr` #{offset varvite_commit_file, hash})
+
+peekFileCommits, peekFileBytes :: Ptr CCommitFile -> IO Word64
+peekFileCommits = #{peek varvite_commit_file, commits}
+peekFileBytes = #{peek varvite_commit_file, bytes}
+
+setLower :: Ptr CStoreOptions -> Ptr CDisk -> IO ()
+setLower = #{poke varvite_store_options, lower}
 
 peekStoreStats :: Ptr CStoreStats -> IO [Word64]
 peekStoreStats it =
@@ -182,3 +214,30 @@ foreign import capi safe "shims.h varvite_proof_is_stream" proofIsStream :: Ptr 
 foreign import capi safe "shims.h varvite_proof_close" proofClose :: Ptr CProof -> Failing
 foreign import capi safe "shims.h varvite_irmin_is_store" irminIsStore :: Ptr CDisk -> Ptr CInt -> Failing
 foreign import capi safe "shims.h varvite_irmin_open" irminOpen :: Ptr CDisk -> Ptr CIrminOptions -> Ptr (Ptr CStore) -> Failing
+
+foreign import capi safe "shims.h varvite_store_open_or_create" storeOpenOrCreate :: Ptr CDisk -> Ptr CStoreOptions -> Ptr (Ptr CStore) -> Failing
+foreign import capi safe "shims.h varvite_store_collect" storeCollect :: Ptr CStore -> Ptr CHash -> Failing
+foreign import capi safe "shims.h varvite_store_collect_keeping_newest" storeCollectKeepingNewest :: Ptr CStore -> Word64 -> Ptr CInt -> Failing
+foreign import capi safe "shims.h varvite_store_collect_keeping_since" storeCollectKeepingSince :: Ptr CStore -> Int64 -> Ptr CInt -> Failing
+foreign import capi safe "shims.h varvite_store_collect_step" storeCollectStep :: Ptr CStore -> Word64 -> Ptr CInt -> Failing
+foreign import capi safe "shims.h varvite_store_collect_status" storeCollectStatus :: Ptr CStore -> Ptr CCollectStatus -> Failing
+foreign import capi safe "shims.h varvite_store_collect_pause" storeCollectPause :: Ptr CStore -> Failing
+foreign import capi safe "shims.h varvite_store_collect_resume" storeCollectResume :: Ptr CStore -> Failing
+foreign import capi safe "shims.h varvite_store_collect_cancel" storeCollectCancel :: Ptr CStore -> Ptr CInt -> Failing
+foreign import capi safe "shims.h varvite_store_pin" storePin :: Ptr CStore -> Ptr CHash -> Failing
+foreign import capi safe "shims.h varvite_store_pin_every" storePinEvery :: Ptr CStore -> Word64 -> Ptr Word64 -> Failing
+foreign import capi safe "shims.h varvite_store_unpin" storeUnpin :: Ptr CStore -> Ptr CHash -> Ptr CInt -> Failing
+foreign import capi safe "shims.h varvite_store_pins" storePins :: Ptr CStore -> Ptr CArena -> Failing
+foreign import capi safe "shims.h varvite_store_archive" storeArchive :: Ptr CStore -> Ptr CHash -> Word64 -> Ptr Word64 -> Failing
+foreign import capi safe "shims.h varvite_store_unarchive" storeUnarchive :: Ptr CStore -> Word64 -> Ptr Word64 -> Failing
+foreign import capi safe "shims.h varvite_store_attach" storeAttach :: Ptr CStore -> Ptr Word64 -> Failing
+foreign import capi safe "shims.h varvite_store_archived_bytes" storeArchivedBytes :: Ptr CStore -> Ptr Word64 -> Failing
+foreign import capi safe "shims.h varvite_store_create_from_commit" storeCreateFromCommit :: Ptr CDisk -> Ptr CStoreOptions -> Ptr CDisk -> Ptr CChar -> Ptr (Ptr CStore) -> Failing
+foreign import ccall safe "hs_varvite_store_export_commits" storeExportCommits :: Ptr CStore -> Ptr CHash -> CSize -> Ptr CDisk -> Ptr CChar -> Word32 -> Ptr CCommitFile -> Failing
+foreign import ccall safe "hs_varvite_store_import_commit" storeImportCommit :: Ptr CStore -> Ptr CDisk -> Ptr CChar -> Ptr CCommitFile -> Failing
+foreign import ccall safe "hs_varvite_commit_file_verify" commitFileVerify :: Ptr CDisk -> Ptr CChar -> Ptr CCommitFile -> Failing
+foreign import capi safe "shims.h varvite_store_reader" storeReader :: Ptr CStore -> Ptr (Ptr CReader) -> Failing
+foreign import capi safe "shims.h varvite_reader_checkout" readerCheckout :: Ptr CReader -> Ptr CHash -> Ptr (Ptr CTree) -> Failing
+foreign import capi safe "shims.h varvite_reader_last_commit" readerLastCommit :: Ptr CReader -> Ptr CHash -> Ptr CInt -> Failing
+foreign import capi safe "shims.h varvite_reader_branch" readerBranch :: Ptr CReader -> Ptr Bytes -> Ptr CHash -> Ptr CInt -> Failing
+foreign import capi safe "shims.h varvite_reader_close" readerClose :: Ptr CReader -> Failing

@@ -19,6 +19,7 @@ data {-# CTYPE "varvite_loader" #-} CLoader
 data {-# CTYPE "varvite_open_options" #-} COpenOptions
 data {-# CTYPE "varvite_operation" #-} COperation
 data {-# CTYPE "varvite_operator" #-} COperator
+data {-# CTYPE "varvite_scrub" #-} CScrub
 data {-# CTYPE "varvite_session" #-} CSession
 data {-# CTYPE "varvite_session_options" #-} CSessionOptions
 data {-# CTYPE "varvite_snapshot" #-} CSnapshot
@@ -27,6 +28,8 @@ data {-# CTYPE "varvite_table" #-} CTable
 data {-# CTYPE "varvite_table_options" #-} CTableOptions
 data {-# CTYPE "varvite_table_stats" #-} CTableStats
 data {-# CTYPE "varvite_table_update" #-} CTableUpdate
+data {-# CTYPE "varvite_tables" #-} CTables
+data {-# CTYPE "varvite_transaction" #-} CTransaction
 data {-# CTYPE "varvite_transferred" #-} CTransferred
 data {-# CTYPE "varvite_value" #-} CValue
 data {-# CTYPE "varvite_view" #-} CView
@@ -59,6 +62,17 @@ pokeTableUpdate it table operations count = do
   #{poke varvite_table_update, operations} it operations
   #{poke varvite_table_update, count} it count
 
+sizeOfNamedUpdate :: Int
+sizeOfNamedUpdate = #{size varvite_named_update}
+
+data {-# CTYPE "varvite_named_update" #-} CNamedUpdate
+
+pokeNamedUpdate :: Ptr CNamedUpdate -> Ptr CChar -> Ptr COperation -> CSize -> IO ()
+pokeNamedUpdate it name operations count = do
+  #{poke varvite_named_update, name} it name
+  #{poke varvite_named_update, operations} it operations
+  #{poke varvite_named_update, count} it count
+
 sizeOfBound :: Int
 sizeOfBound = #{size varvite_bound}
 
@@ -85,7 +99,8 @@ setMemoryBytes = #{poke varvite_session_options, memory_bytes}
 setSegmentBytes = #{poke varvite_session_options, segment_bytes}
 setMaxOpenFiles = #{poke varvite_session_options, max_open_files}
 
-setSizeRatio, setFilterBits, setBlobMinBytes :: Ptr CTableOptions -> Word32 -> IO ()
+setSizeRatio, setFilterBits, setBlobMinBytes, setCompression :: Ptr CTableOptions -> Word32 -> IO ()
+setCompression = #{poke varvite_table_options, compression}
 setSizeRatio = #{poke varvite_table_options, size_ratio}
 setFilterBits = #{poke varvite_table_options, filter_bits}
 setBlobMinBytes = #{poke varvite_table_options, blob_min_bytes}
@@ -214,3 +229,23 @@ foreign import capi safe "shims.h varvite_session_load_table" sessionLoadTable :
 foreign import capi safe "shims.h varvite_loader_push" loaderPush :: Ptr CLoader -> Ptr Bytes -> CSize -> Ptr CSize -> Failing
 foreign import capi safe "shims.h varvite_loader_finish" loaderFinish :: Ptr CLoader -> Ptr (Ptr CTable) -> Failing
 foreign import capi safe "shims.h varvite_loader_close" loaderClose :: Ptr CLoader -> Failing
+
+foreign import capi safe "shims.h varvite_session_open_or_create" sessionOpenOrCreate :: Ptr CDisk -> Ptr CSessionOptions -> Ptr (Ptr CSession) -> Failing
+foreign import capi safe "shims.h varvite_session_open_or_create_table" sessionOpenOrCreateTable :: Ptr CSession -> Ptr CChar -> Ptr CTableOptions -> Ptr (Ptr CTable) -> Failing
+foreign import capi safe "shims.h varvite_session_sync_log" sessionSyncLog :: Ptr CSession -> Failing
+foreign import capi safe "shims.h varvite_session_share" sessionShare :: Ptr CSession -> Ptr (Ptr CTable) -> CSize -> Ptr (Ptr CTables) -> Failing
+foreign import capi safe "shims.h varvite_tables_names" tablesNames :: Ptr CTables -> Ptr CArena -> Failing
+foreign import capi safe "shims.h varvite_tables_views" tablesViews :: Ptr CTables -> Ptr (Ptr CChar) -> CSize -> Ptr (Ptr CView) -> Failing
+foreign import capi safe "shims.h varvite_tables_lookup" tablesLookup :: Ptr CTables -> Ptr CChar -> Ptr Bytes -> CSize -> Ptr CArena -> Failing
+foreign import capi safe "shims.h varvite_tables_commit" tablesCommit :: Ptr CTables -> Ptr CNamedUpdate -> CSize -> Failing
+foreign import capi safe "shims.h varvite_tables_begin" tablesBegin :: Ptr CTables -> Ptr (Ptr CTransaction) -> Failing
+foreign import capi safe "shims.h varvite_tables_save_snapshot" tablesSaveSnapshot :: Ptr CTables -> Ptr CChar -> Ptr CChar -> Ptr Bytes -> Failing
+foreign import capi safe "shims.h varvite_tables_close" tablesClose :: Ptr CTables -> Failing
+foreign import capi safe "shims.h varvite_transaction_apply" transactionApply :: Ptr CTransaction -> Ptr CChar -> Ptr COperation -> CSize -> Failing
+foreign import capi safe "shims.h varvite_transaction_lookup" transactionLookup :: Ptr CTransaction -> Ptr CChar -> Ptr Bytes -> CSize -> Ptr CArena -> Failing
+foreign import capi safe "shims.h varvite_transaction_commit" transactionCommit :: Ptr CTransaction -> Failing
+foreign import capi safe "shims.h varvite_transaction_close" transactionClose :: Ptr CTransaction -> Failing
+foreign import capi safe "shims.h varvite_session_scrub" sessionScrub :: Ptr CSession -> Word64 -> Ptr (Ptr CScrub) -> Failing
+foreign import capi safe "shims.h varvite_scrub_work" scrubWork :: Ptr CScrub -> Word64 -> Ptr Word64 -> Failing
+foreign import capi safe "shims.h varvite_scrub_findings" scrubFindings :: Ptr CScrub -> Ptr CArena -> Failing
+foreign import capi safe "shims.h varvite_scrub_close" scrubClose :: Ptr CScrub -> Failing

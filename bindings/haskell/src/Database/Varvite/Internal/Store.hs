@@ -1,7 +1,7 @@
 -- | Stores of contexts, their commits and branches.
 module Database.Varvite.Internal.Store where
 
-import Control.Exception (bracket, tryJust)
+import Control.Exception (bracket)
 import qualified Data.ByteString as B
 import Data.Foldable (for_)
 import Data.Int (Int64)
@@ -57,12 +57,14 @@ data StoreConfig = StoreConfig
   , storeChunkBytes :: !(Maybe Word64)
   -- ^ A chunk of the pack longer than this is followed by another.
   , storeMaxOpenFiles :: !(Maybe Word64)
+  , storeLower :: !(Maybe Disk)
+  -- ^ Another disk for old chunks, to which 'Database.Varvite.Context.archive' moves them.
   }
   deriving (Eq, Show)
 
 -- | That of Tezos, synced.
 defaultStoreConfig :: StoreConfig
-defaultStoreConfig = StoreConfig tezos Commits True Nothing Nothing Nothing Nothing Nothing Nothing Nothing Nothing
+defaultStoreConfig = StoreConfig tezos Commits True Nothing Nothing Nothing Nothing Nothing Nothing Nothing Nothing Nothing
 
 withStoreConfig :: StoreConfig -> (Ptr CStoreOptions -> IO a) -> IO a
 withStoreConfig config action = allocaBytesAligned sizeOfStoreOptions 8 $ \options -> do
@@ -78,11 +80,13 @@ withStoreConfig config action = allocaBytesAligned sizeOfStoreOptions 8 $ \optio
   for_ (storeTreeBytes config) (setTreeBytes options)
   for_ (storeChunkBytes config) (setChunkBytes options)
   for_ (storeMaxOpenFiles config) (setStoreOpenFiles options)
-  action options
+  case storeLower config of
+    Nothing -> action options
+    Just (Disk lower) -> with lower $ \it -> setLower options it >> action options
 
 -- | Opens the store on a disk; makes one where there is none. 'Locked' when somebody writes to it already.
 openStore :: StoreConfig -> Disk -> IO Store
-openStore config disk = tryJust (isKind Missing) (restoreStore config disk) >>= either (const (newStore config disk)) pure
+openStore = storeBy storeOpenOrCreate
 
 -- | Makes a store on an empty disk.
 newStore :: StoreConfig -> Disk -> IO Store

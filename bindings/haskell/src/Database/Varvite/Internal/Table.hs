@@ -3,7 +3,7 @@
 -- | Sessions and tables.
 module Database.Varvite.Internal.Table where
 
-import Control.Exception (bracket, evaluate, mask_, tryJust)
+import Control.Exception (bracket, evaluate, mask_)
 import Control.Monad (when)
 import Control.Monad.Primitive (touch)
 import qualified Data.ByteString as B
@@ -32,8 +32,7 @@ newtype Session = Session (Handle CSession)
 
 -- | Opens the session on a disk; makes one where there is none. 'Locked' when another process, or another handle, has it.
 openSession :: SessionConfig -> Disk -> IO Session
-openSession config disk =
-  tryJust (isKind Missing) (restoreSession config disk) >>= either (const (newSession config disk)) pure
+openSession = sessionBy sessionOpenOrCreate
 
 -- | Makes a session on an empty disk.
 newSession :: SessionConfig -> Disk -> IO Session
@@ -102,6 +101,34 @@ newPlainTable :: TableConfig -> Session -> Ptr COperator -> IO (Table k v)
 newPlainTable config session@(Session it) operator =
   with it $ \owner -> withText (tableName config) $ \name -> withTableConfig config operator $ \options ->
     tableBy session (sessionCreateTable owner name options)
+
+-- | The live table of a session with a log that has the name of the configuration, or a new one. One that is there keeps
+-- the configuration that it was made with. 'Locked' while another handle to it is open.
+openOrNewTable :: ResolveValue v => TableConfig -> Session -> IO (Table k v)
+openOrNewTable config session@(Session it) = opened
+ where
+  opened = withOperator (valuesOf opened) $ \operator ->
+    with it $ \owner -> withText (tableName config) $ \name -> withTableConfig config operator $ \options ->
+      tableBy session (sessionOpenOrCreateTable owner name options)
+
+-- | Makes durable what a log that is 'Written' has.
+syncLog :: Session -> IO ()
+syncLog (Session it) = with it (call . sessionSyncLog)
+
+-- | Reads everything that a session keeps, so many pages of 4 KiB at a time, and tells before each time how many are left:
+-- files, and what is wrong with them. Whoever uses the session goes on meanwhile.
+scrub :: Session -> Word64 -> (Word64 -> IO ()) -> IO [(String, String)]
+scrub (Session it) pages tell = with it $ \owner ->
+  bracket (handle (sessionScrub owner 0) scrubClose (touchForeignPtr it)) (close scrubClose) $ \reading ->
+    with reading $ \pointer -> do
+      let go = do
+            left <- out (scrubWork pointer pages)
+            when (left > 0) (tell left >> go)
+      go
+      pairs <$> texts (scrubFindings pointer)
+ where
+  pairs (file : sentence : rest) = (file, sentence) : pairs rest
+  pairs _ = []
 
 -- | Closes a table. What no snapshot and no duplicate has is gone, unless the table is live.
 closeTable :: Table k v -> IO ()
