@@ -4,8 +4,17 @@ use std::sync::Arc;
 
 use super::frame::{Call, FRAME_BYTES_MAX, FrameReader, HEAD, frame_checksum};
 use crate::disk::{Access, Disk, File, Mode};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::header::{FileKind, Header, LENGTH};
+
+/// Bytes that are looked through at once for a frame behind one whose length cannot be right.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// Frames that are longer are not found so; those of recorders end with the call that fills 64 KiB.
+const SOUGHT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes whose checksum is compared at most, so that a file made for it cannot cost much.
+const HASHED_BYTES_MAX: usize = 64 << 20;
 
 /// How a trace ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +78,40 @@ impl Trace {
         self.length
     }
 
+    /// Whether a whole frame begins somewhere behind the head at `offset`.
+    fn has_frame_behind(&self, offset: u64) -> Result<bool> {
+        let (mut start, mut hashed) = (offset + HEAD as u64, 0);
+        while start + HEAD as u64 <= self.length {
+            let window = (self.length - start).min(WINDOW_BYTES as u64) as usize;
+            let mut bytes = vec![0; window];
+            self.file.read_exact_at(start, &mut bytes)?;
+            for (at, head) in bytes.windows(HEAD).enumerate() {
+                let u32_at =
+                    |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
+                let (checksum, length, calls) = (u32_at(0), u32_at(4), u32_at(8));
+                let place = start + at as u64;
+                let fits = length as usize <= SOUGHT_BYTES_MAX
+                    && (1..=length).contains(&calls)
+                    && place + HEAD as u64 + u64::from(length) <= self.length;
+                if !fits {
+                    continue;
+                }
+                let mut rest = vec![0; 8 + length as usize];
+                self.file.read_exact_at(place + 4, &mut rest)?;
+                if frame_checksum(self.identity, place, &rest) == checksum {
+                    return Ok(true);
+                }
+                hashed += rest.len();
+                if hashed > HASHED_BYTES_MAX {
+                    return Ok(false);
+                }
+            }
+            // The heads that begin in the last bytes of the window are in the next one too.
+            start += (window - HEAD + 1) as u64;
+        }
+        Ok(false)
+    }
+
     fn next_frame(&mut self) -> Result<bool> {
         let offset = self.end.bytes;
         let left = self.length.saturating_sub(offset);
@@ -82,7 +125,12 @@ impl Trace {
         let (checksum, length, calls) = (u32_at(0), u32_at(4), u32_at(8));
         let end = offset + HEAD as u64 + u64::from(length);
         if end > self.length || length as usize > FRAME_BYTES_MAX {
-            return Ok(false);
+            if !self.has_frame_behind(offset)? {
+                return Ok(false);
+            }
+            // What a recording did not end has nothing behind it: it is the length that is not as it was.
+            let expected = format_args!("a frame of at most {left} bytes, with others behind it");
+            return Err(Error::corrupt(self.file.path(), offset + 4, expected, length));
         }
         let mut bytes = vec![0; 8 + length as usize];
         bytes[..8].copy_from_slice(&head[4..]);
@@ -94,7 +142,7 @@ impl Trace {
             }
             let expected = format_args!("frame checksum {expected:08x}");
             let found = format_args!("{checksum:08x}");
-            return Err(crate::error::Error::corrupt(self.file.path(), offset, expected, found));
+            return Err(Error::corrupt(self.file.path(), offset, expected, found));
         }
         bytes.drain(..8);
         self.frame = FrameReader::new(bytes, offset + HEAD as u64, calls);

@@ -170,6 +170,44 @@ mod tests {
         assert!(some.len() < 3_000 && end.unwrap().cut_bytes > 0);
     }
 
+    /// Each bit of each frame's length: in front of whole frames it is damage and never the end.
+    #[test]
+    fn a_flipped_bit_in_a_frames_length_is_no_end() {
+        let traces = MemoryDisk::seeded(7);
+        let disk = Arc::clone(&traces) as Arc<dyn Disk>;
+        let recorder = Recorder::create(&disk, "a", clock()).unwrap();
+        for number in 0..3_000 {
+            recorder.mark(&format!("{number:060}"));
+        }
+        recorder.finish().unwrap();
+        let bytes = traces.bytes("a").unwrap();
+        let mut frames = Vec::new();
+        let mut offset = 32;
+        while offset < bytes.len() {
+            frames.push(offset);
+            let length = u32::from_le_bytes(bytes[offset + 4..offset + 8].try_into().unwrap());
+            offset += 12 + length as usize;
+        }
+        let last = frames.pop().unwrap();
+        assert_eq!(frames.len(), 3);
+        for frame in frames {
+            for bit in 0..32 {
+                let mut flipped = bytes.clone();
+                flipped[frame + 4 + bit / 8] ^= 1 << (bit % 8);
+                let error = calls(&flipped).1.expect_err("the length is not as it was");
+                assert_eq!(
+                    error.kind(),
+                    Kind::Corrupt,
+                    "bit {bit} of the frame at {frame}: {error}"
+                );
+            }
+        }
+        // Nothing is behind the last frame, so none can tell: what is read is all before it.
+        let mut flipped = bytes.clone();
+        flipped[last + 6] ^= 0x40;
+        assert_eq!(calls(&flipped).1.unwrap().bytes, last as u64);
+    }
+
     #[test]
     fn no_mutation_of_a_trace_panics() {
         let seed = recorded();
