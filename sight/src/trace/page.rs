@@ -52,7 +52,7 @@ pub fn summary_page(summary: &Summary) -> String {
 pub fn comparison_page(comparison: &Comparison) -> String {
     let runs: Vec<&Summary> = comparison.runs.iter().collect();
     let mut body = String::from(
-        "<div class=\"wide\"><table><thead><tr><th>run</th><th>calls</th><th>seconds</th><th>in calls s</th>\
+        "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"table\"><table><thead><tr><th>run</th><th>calls</th><th>seconds</th><th>in calls s</th>\
          <th>blocks</th><th>blocks/s</th><th>block p50 ms</th><th>p99 ms</th><th>max ms</th></tr></thead><tbody>",
     );
     for run in &runs {
@@ -199,7 +199,7 @@ fn row(to: &mut String, name: &str, cells: &[String]) {
 
 fn actions(rows: &[Row]) -> String {
     let mut text = String::from(
-        "<div class=\"wide\"><table><thead><tr><th>action</th><th>calls</th><th>total ms</th><th>mean µs</th>\
+        "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"table\"><table><thead><tr><th>action</th><th>calls</th><th>total ms</th><th>mean µs</th>\
          <th>p50</th><th>p90</th><th>p99</th><th>p99.9</th><th>max µs</th><th>given</th><th>found</th><th>share of time</th></tr></thead><tbody>",
     );
     let most: f64 = rows.iter().map(|row| row.total_ms).fold(f64::MIN_POSITIVE, f64::max);
@@ -239,7 +239,7 @@ fn worst(summary: &Summary) -> String {
         return "<p>The trace has neither commits nor marks.</p>".to_owned();
     }
     let mut text = String::from(
-        "<div class=\"wide\"><table><thead><tr><th>block</th><th>number</th><th>ended at s</th><th>calls</th>\
+        "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"table\"><table><thead><tr><th>block</th><th>number</th><th>ended at s</th><th>calls</th>\
          <th>total ms</th><th>commit ms</th></tr></thead><tbody>",
     );
     for block in &summary.worst_blocks {
@@ -260,7 +260,7 @@ fn changes(changes: &[Change]) -> String {
         return "<p>Nothing by a twentieth.</p>".to_owned();
     }
     let mut text = String::from(
-        "<div class=\"wide\"><table><thead><tr><th>of</th><th>run</th><th>figure</th><th>first</th><th>this</th>\
+        "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"table\"><table><thead><tr><th>of</th><th>run</th><th>figure</th><th>first</th><th>this</th>\
          <th>ratio</th></tr></thead><tbody>",
     );
     for change in changes.iter().take(ROWS) {

@@ -156,9 +156,11 @@ impl Chart<'_> {
         for tick in x.ticks() {
             let Some(place) = x.place(tick) else { continue };
             let at = LEFT + across * place;
+            // At the right end there is no room for the half of a number.
+            let anchor = if place > 0.97 { "end" } else { "middle" };
             let _ = write!(
                 svg,
-                "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
                 HEIGHT - BOTTOM + 16.0,
                 short(tick)
             );
@@ -171,7 +173,7 @@ impl Chart<'_> {
             HEIGHT - 6.0,
             escaped(self.x.0),
             HEIGHT - 6.0,
-            escaped(&format!("up: {}", self.y.0)),
+            if self.y.0.is_empty() { String::new() } else { escaped(&format!("up: {}", self.y.0)) },
         );
         for (number, line) in self.lines.iter().enumerate() {
             let mut path = String::new();

@@ -48,6 +48,10 @@ pub struct Summary {
     pub worst_blocks: Vec<BlockRow>,
     /// Blocks over time.
     pub timeline: Vec<Point>,
+    /// Time in calls that the host made, by action and over time.
+    pub activity: Vec<Activity>,
+    /// Calls of each action by how long they took, in decades.
+    pub ranges: Vec<Range>,
     /// What the host measured, over time: seconds and value.
     pub samples: BTreeMap<String, Vec<(f64, u64)>>,
     /// For each action the shares of calls that took no longer than so many microseconds.
@@ -109,18 +113,94 @@ pub struct Point {
     pub max_ms: f64,
 }
 
+/// Time in calls in a part of the time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Activity {
+    /// When the part began.
+    pub second: f64,
+    /// Time in each action.
+    pub total_ms: BTreeMap<&'static str, f64>,
+}
+
+/// Calls of an action that took from a power of ten microseconds to the next.
+#[derive(Clone, Debug, Serialize)]
+pub struct Range {
+    /// What was called.
+    pub action: &'static str,
+    /// The least time; 0 for what took less than a microsecond.
+    pub from_us: u64,
+    /// How many there were.
+    pub calls: u64,
+    /// Of one.
+    pub mean_us: f64,
+    /// The longest.
+    pub max_us: f64,
+    /// Of all.
+    pub total_ms: f64,
+}
+
+/// Decades from less than a microsecond to a hundred seconds and more.
+const DECADES: usize = 10;
+
+/// Calls, their time, and the longest, by decade.
+type Decades = [(u64, u64, u64); DECADES];
+
+fn decade(duration_ns: u64) -> usize {
+    let us = duration_ns / 1_000;
+    us.checked_ilog10().map_or(0, |it| it as usize + 1).min(DECADES - 1)
+}
+
+/// Time in calls by action, in parts of the time that double when there would be too many.
+#[derive(Debug)]
+struct Grid {
+    width_ns: u64,
+    parts: Vec<BTreeMap<Action, u64>>,
+}
+
+impl Grid {
+    fn add(&mut self, call: &Call) {
+        while call.start_ns / self.width_ns >= POINTS as u64 {
+            let parts = std::mem::take(&mut self.parts);
+            for pair in parts.chunks(2) {
+                let mut joined = BTreeMap::new();
+                for (action, ns) in pair.iter().flatten() {
+                    *joined.entry(*action).or_default() += ns;
+                }
+                self.parts.push(joined);
+            }
+            let Some(width_ns) = self.width_ns.checked_mul(2) else { return };
+            self.width_ns = width_ns;
+        }
+        let part = (call.start_ns / self.width_ns) as usize;
+        if self.parts.len() <= part {
+            self.parts.resize_with(part + 1, BTreeMap::new);
+        }
+        let sum = self.parts[part].entry(call.action).or_default();
+        *sum = sum.saturating_add(call.duration_ns);
+    }
+
+    fn activity(&self) -> Vec<Activity> {
+        let parts = self.parts.iter().enumerate().map(|(part, actions)| Activity {
+            second: (part as u64 * self.width_ns) as f64 / 1e9,
+            total_ms: actions.iter().map(|(it, ns)| (it.name(), *ns as f64 / 1e6)).collect(),
+        });
+        parts.collect()
+    }
+}
+
 #[derive(Debug)]
 struct Sums {
     total_ns: u64,
     bytes_given: u64,
     found: u64,
     durations: Histogram<u32>,
+    decades: Decades,
 }
 
 impl Sums {
     fn new() -> Sums {
         let durations = Histogram::new(2).expect("two digits are a precision that there is");
-        Sums { total_ns: 0, bytes_given: 0, found: 0, durations }
+        Sums { total_ns: 0, bytes_given: 0, found: 0, durations, decades: Decades::default() }
     }
 
     fn add(&mut self, call: &Call, given: u64, found: u64) {
@@ -128,6 +208,22 @@ impl Sums {
         self.bytes_given += given;
         self.found = self.found.saturating_add(found);
         record(&mut self.durations, call.duration_ns);
+        let (calls, total_ns, max_ns) = &mut self.decades[decade(call.duration_ns)];
+        *calls += 1;
+        *total_ns = total_ns.saturating_add(call.duration_ns);
+        *max_ns = call.duration_ns.max(*max_ns);
+    }
+
+    fn ranges(&self, action: Action) -> impl Iterator<Item = Range> {
+        let filled = self.decades.iter().enumerate().filter(|(_, (calls, ..))| *calls > 0);
+        filled.map(move |(at, (calls, total_ns, max_ns))| Range {
+            action: action.name(),
+            from_us: if at == 0 { 0 } else { 10_u64.pow(at as u32 - 1) },
+            calls: *calls,
+            mean_us: *total_ns as f64 / 1e3 / *calls as f64,
+            max_us: *max_ns as f64 / 1e3,
+            total_ms: *total_ns as f64 / 1e6,
+        })
     }
 
     fn row(&self, action: Action, prefix: &str) -> Row {
@@ -178,6 +274,7 @@ struct Adding {
     under_way: [Ended; 2],
     mark: Option<String>,
     samples: BTreeMap<String, Vec<(f64, u64)>>,
+    grid: Grid,
 }
 
 /// Slowest blocks that are kept by name.
@@ -203,6 +300,7 @@ impl Adding {
             under_way: [nothing; 2],
             mark: None,
             samples: BTreeMap::new(),
+            grid: Grid { width_ns: 1_000_000, parts: Vec::new() },
         }
     }
 
@@ -234,6 +332,7 @@ impl Adding {
         self.time(call);
         if call.depth == 0 {
             self.busy_ns = self.busy_ns.saturating_add(call.duration_ns);
+            self.grid.add(call);
             for block in &mut self.under_way {
                 block.calls += 1;
                 block.total_ns = block.total_ns.saturating_add(call.duration_ns);
@@ -350,6 +449,8 @@ impl Adding {
             ),
             worst_blocks: worst.collect(),
             timeline: timeline(blocks, self.end_ns),
+            activity: self.grid.activity(),
+            ranges: self.actions.iter().flat_map(|(action, it)| it.ranges(*action)).collect(),
             samples: self.samples.into_iter().map(|(name, all)| (name, thinned(all))).collect(),
             distributions: self
                 .actions
@@ -440,4 +541,36 @@ pub fn summarise(trace: &mut Trace, name: &str) -> Result<Summary> {
         adding.add(&call);
     }
     Ok(adding.summary(name, trace.end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(start_ns: u64, duration_ns: u64, action: Action) -> Call {
+        let answer = varvite::trace::Answer::Nothing;
+        Call { action, start_ns, duration_ns, thread: 0, depth: 0, arguments: Vec::new(), answer }
+    }
+
+    #[test]
+    fn calls_are_told_apart_by_decade_and_over_time() {
+        let mut adding = Adding::new();
+        // Ends far later than it began: the parts of the time have doubled often, and nothing was lost.
+        let durations = [0, 999, 1_000, 9_999, 10_000, 2_000_000_000, 400_000_000_000];
+        for (at, duration) in (0..).zip(durations) {
+            adding.add(&call(at * 1_000_000_000, duration, Action::Find));
+        }
+        adding.add(&call(3_000_000, 5_000, Action::Mem));
+        let end = TraceEnd::default();
+        let summary = adding.summary("it", end);
+        let finds = summary.ranges.iter().filter(|range| range.action == Action::Find.name());
+        let finds: Vec<_> = finds.map(|it| (it.from_us, it.calls)).collect();
+        assert_eq!(finds, [(0, 2), (1, 2), (10, 1), (1_000_000, 1), (100_000_000, 1)]);
+        assert!(summary.activity.len() <= POINTS);
+        let sum =
+            |name| summary.activity.iter().filter_map(|it| it.total_ms.get(name)).sum::<f64>();
+        let all: u64 = durations.iter().sum();
+        assert!((sum(Action::Find.name()) - all as f64 / 1e6).abs() < 1e-3);
+        assert!((sum(Action::Mem.name()) - 0.005).abs() < 1e-9);
+    }
 }
