@@ -16,6 +16,11 @@ pub mod log_files;
 pub mod operations;
 #[path = "../../engine/tests/it/proof_bytes.rs"]
 pub mod proof_bytes;
+#[path = "../../explore/src/query.rs"]
+#[allow(dead_code)]
+pub mod query;
+#[path = "../../explore/tests/it/query_bytes.rs"]
+pub mod query_bytes;
 #[path = "../../engine/tests/it/store_files.rs"]
 pub mod store_files;
 #[path = "../../engine/tests/it/trace_bytes.rs"]

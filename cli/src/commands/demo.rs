@@ -9,9 +9,11 @@ use clap::Args;
 use serde::Serialize;
 use varvite::context::{Options, Store};
 use varvite::{Result, SessionStats, Table, TableOptions, TableStats};
+use varvite_explore::check_address;
 
 use super::bench::context as bench_context;
 use super::bench::utxo::{self as bench_utxo, RunReport};
+use super::info::explore;
 use super::table::stat::{Level, draw_levels, levels};
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Tuning;
@@ -35,6 +37,12 @@ pub struct Arguments {
     /// How many entries
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
     entries: u64,
+    /// Show what came of it in a browser, until it is stopped
+    #[arg(long)]
+    explore: bool,
+    /// With --explore: where to listen, an address of this machine alone
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878", requires = "explore")]
+    listen: String,
 }
 
 /// What the demo did and found.
@@ -81,10 +89,17 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let folder = arguments.store.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
     let folder = folder.expect("either kept or temporary");
+    // An address that is refused is refused before the work.
+    let address = check_address(&arguments.listen)?;
     let (report, stats, table_stats) = work(folder, arguments.entries)?;
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => show(&report, &stats, &table_stats, arguments.store.as_deref())?,
+    }
+    if arguments.explore {
+        let explorer = explore::bind(folder, address, &[])?;
+        complain!("{}", explore::shown(&explorer.url()));
+        explore::serve(explorer)?;
     }
     Ok(Verdict::found(report.run.wrong == 0 && report.context_checked.hash_is_known))
 }

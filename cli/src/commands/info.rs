@@ -1,6 +1,7 @@
 //! `varvite info`: what a folder is.
 
 pub mod doctor;
+pub mod explore;
 
 use std::fs;
 use std::io::Read as _;

@@ -226,6 +226,7 @@ fn every_command_that_reads_a_store_is_run_on_a_damaged_one() {
     let elsewhere = [
         "context migrate",
         "doctor",
+        "explore",
         "proof check",
         "proof show",
         "repair",

@@ -21,6 +21,7 @@ mod context_replay;
 mod context_snapshot;
 /// Exit codes of every command.
 mod exits;
+mod explore;
 /// `table follow` beside a process that writes.
 mod follow;
 /// The commands of a guide.

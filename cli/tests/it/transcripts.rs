@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::exits::commands;
 
-/// Commands whose output is times, or another program's.
-const WITHOUT: [&str; 4] = ["bench", "demo", "replay", "completions"];
+/// Commands whose output is times, another program's, or pages.
+const WITHOUT: [&str; 5] = ["bench", "demo", "explore", "replay", "completions"];
 /// The same of commands of families that have others too; they are run in `traces.rs`.
 const OF_TRACES: [&str; 6] =
     ["doctor", "trace compare", "trace convert", "trace info", "trace replay", "trace summary"];

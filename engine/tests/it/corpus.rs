@@ -24,6 +24,7 @@ fn seeds() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     }
     seeds.insert("proof", proof_bytes::tests::seeds());
     seeds.insert("trace", vec![trace_bytes::recorded()]);
+    seeds.insert("query", vec![b"store=0&path=a/%ff%2f/b&limit=10&traces=0,1".to_vec()]);
     let mut random = Random::new(5);
     for name in STEPS {
         seeds.insert(name, (1..20).map(|number| random.bytes(number * 8)).collect());

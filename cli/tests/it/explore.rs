@@ -1,0 +1,86 @@
+//! `explore` and `demo --explore`: what is refused, and pages until somebody ends them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use tempfile::TempDir;
+
+use crate::binary::{command, varvite};
+
+/// Asks the program that printed `url` for `target`.
+fn ask(url: &str, target: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap().trim_end_matches('/');
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {target} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")
+        .unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    said
+}
+
+fn end(mut child: Child) {
+    let ended = std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(ended.success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_store_is_shown_until_somebody_ends_it() {
+    let folder = TempDir::new().unwrap();
+    let store = folder.path().join("S").display().to_string();
+    assert_eq!(varvite(&["table", "create", &store, "utxo", "--create"]).code, 0);
+    assert_eq!(varvite(&["table", "put", &store, "utxo", "key", "value"]).code, 0);
+    // The folder that the store is in does as well.
+    for shown in [&store, &folder.path().display().to_string()] {
+        let words = ["explore", shown, "--listen", "127.0.0.1:0", "--format", "json"];
+        let mut child = command(&words).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("http://") {
+            assert_ne!(out.read_line(&mut line).unwrap(), 0, "it ended: {line}");
+        }
+        let at = line.find("http://").unwrap();
+        let url = &line[at..][..line[at..].find('"').unwrap()];
+        let said = ask(url, "/api/levels?table=utxo");
+        assert!(said.starts_with("HTTP/1.1 200 ") && said.contains("\"entries\":1,"), "{said}");
+        assert!(ask(url, "/").contains("explorer.js"));
+        end(child);
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn the_demo_is_shown_and_its_folder_goes_with_it() {
+    let folder = TempDir::new().unwrap();
+    let words = ["demo", "--entries", "1000", "--quiet", "--explore", "--listen", "127.0.0.1:0"];
+    let mut child = command(&words)
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    let url = line.split(' ').next().unwrap().to_owned();
+    let said = ask(&url, "/api/overview");
+    for kind in ["\"kind\":\"tables\"", "\"kind\":\"context\""] {
+        assert!(said.contains(kind), "{said}");
+    }
+    end(child);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused_before_anything_else() {
+    let folder = TempDir::new().unwrap();
+    let empty = folder.path().display().to_string();
+    varvite(&["explore", &empty]).error(2, &["no store"]);
+    varvite(&["explore", &empty, "--listen", "0.0.0.0:7878"])
+        .error(2, &["other machines", "ssh -L"]);
+    varvite(&["explore", &empty, "--listen", "here"]).error(2, &["127.0.0.1:7878"]);
+    varvite(&["explore", &empty, "--trace", "nothing.trace"]).error(2, &["nothing.trace"]);
+    varvite(&["demo", "--explore", "--listen", "192.168.0.1:1"]).error(2, &["other machines"]);
+}

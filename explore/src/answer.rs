@@ -1,0 +1,166 @@
+//! Answers as they go out: headers, JSON, and the same as comma-separated values.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use serde_json::{Value, json};
+use varvite::{Error, Kind};
+
+use crate::query::Refused;
+
+/// Only what the server itself sends may run or be asked for; nothing may frame the pages.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What an endpoint says.
+#[derive(Debug)]
+pub enum Answer {
+    /// A value, and the name of its rows, which are what a chart or table of it shows.
+    Json(Value, &'static str),
+    /// A file to keep.
+    File { name: String, bytes: Vec<u8> },
+    /// Text of a type.
+    Text(&'static str, String),
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub struct Fault {
+    pub status: StatusCode,
+    pub kind: String,
+    pub why: String,
+}
+
+impl Fault {
+    pub fn new(status: StatusCode, kind: &str, why: impl Into<String>) -> Fault {
+        Fault { status, kind: kind.to_owned(), why: why.into() }
+    }
+
+    pub fn missing(why: impl Into<String>) -> Fault {
+        Fault::new(StatusCode::NOT_FOUND, "Missing", why)
+    }
+}
+
+impl From<Refused> for Fault {
+    fn from(refused: Refused) -> Fault {
+        Fault::new(StatusCode::BAD_REQUEST, "Refused", refused.0)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        let status = match error.kind() {
+            Kind::Missing => StatusCode::NOT_FOUND,
+            Kind::Invalid => StatusCode::BAD_REQUEST,
+            Kind::Collected => StatusCode::GONE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Fault::new(status, &format!("{:?}", error.kind()), error.to_string())
+    }
+}
+
+/// Puts the headers that every answer has.
+pub fn guard(headers: &mut HeaderMap) {
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+}
+
+/// A response of `kind`, with the headers that all have.
+pub fn response(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    guard(response.headers_mut());
+    response
+}
+
+/// The fault as JSON.
+pub fn fault(fault: &Fault) -> Response<Body> {
+    let said = json!({ "error": { "kind": fault.kind, "message": fault.why } });
+    response(fault.status, "application/json", said.to_string())
+}
+
+/// The answer as it goes out.
+pub fn sent(answer: Answer, as_csv: bool) -> Response<Body> {
+    match answer {
+        Answer::Json(value, rows) if as_csv => {
+            let mut response =
+                response(StatusCode::OK, "text/csv; charset=utf-8", csv(&value[rows]));
+            attach(response.headers_mut(), &format!("{rows}.csv"));
+            response
+        }
+        Answer::Json(value, _) => response(StatusCode::OK, "application/json", value.to_string()),
+        Answer::Text(kind, text) => response(StatusCode::OK, kind, text),
+        Answer::File { name, bytes } => {
+            let mut response = response(StatusCode::OK, "application/octet-stream", bytes);
+            attach(response.headers_mut(), &name);
+            response
+        }
+    }
+}
+
+fn attach(headers: &mut HeaderMap, name: &str) {
+    let plain = |letter: &char| letter.is_ascii_alphanumeric() || "-_.".contains(*letter);
+    let name: String = name.chars().filter(plain).collect();
+    if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
+        headers.insert(header::CONTENT_DISPOSITION, value);
+    }
+}
+
+/// Rows as comma-separated values, the first line with the names; what is nested is JSON in its cell.
+fn csv(rows: &Value) -> String {
+    let rows = rows.as_array().map_or(&[][..], Vec::as_slice);
+    let mut names: Vec<&String> = Vec::new();
+    for row in rows {
+        for name in row.as_object().into_iter().flat_map(|row| row.keys()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    let mut out = names.iter().map(|name| cell(name)).collect::<Vec<_>>().join(",") + "\r\n";
+    for row in rows {
+        let cells = names.iter().map(|name| match &row[name.as_str()] {
+            Value::Null => String::new(),
+            Value::String(text) => cell(text),
+            other => cell(&other.to_string()),
+        });
+        out += &(cells.collect::<Vec<_>>().join(",") + "\r\n");
+    }
+    out
+}
+
+/// A cell. One that a spreadsheet would take for a formula begins with an apostrophe.
+fn cell(text: &str) -> String {
+    let is_number = text.parse::<f64>().is_ok();
+    let formula = !is_number && text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if formula { format!("'{text}") } else { text.to_owned() };
+    if text.contains(['"', ',', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_become_lines_and_formulas_stay_text() {
+        let rows =
+            json!([{"a": 1, "b": "x,\"y\""}, {"a": -2, "c": "=1+1", "b": null}, {"c": ["d"]}]);
+        let expected = "a,b,c\r\n1,\"x,\"\"y\"\"\",\r\n-2,,'=1+1\r\n,,\"[\"\"d\"\"]\"\r\n";
+        assert_eq!(csv(&rows), expected);
+        assert_eq!(csv(&Value::Null), "\r\n");
+    }
+}

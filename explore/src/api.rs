@@ -1,0 +1,247 @@
+//! The endpoints under `/api`, and `/metrics`.
+
+mod context;
+mod metrics;
+mod overview;
+mod proof;
+mod space;
+mod tables;
+mod text;
+mod traces;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::{Response, StatusCode};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::answer::{self, Answer, Fault};
+use crate::query::Query;
+use crate::server::Limits;
+use crate::sources::{Shown, Source};
+use traces::Traces;
+
+/// What all requests share.
+pub struct State {
+    pub stores: Vec<Shown>,
+    pub traces: Traces,
+    pub started: Instant,
+    pub answered: AtomicU64,
+    address: SocketAddr,
+    workers: Semaphore,
+    waiting: Semaphore,
+    work: Duration,
+}
+
+impl State {
+    pub fn new(
+        sources: Vec<Source>,
+        traces: Vec<PathBuf>,
+        address: SocketAddr,
+        limits: Limits,
+    ) -> State {
+        State {
+            stores: sources.into_iter().map(Shown::new).collect(),
+            traces: Traces::new(traces),
+            started: Instant::now(),
+            answered: AtomicU64::new(0),
+            address,
+            workers: Semaphore::new(limits.workers.max(1)),
+            waiting: Semaphore::new(limits.waiting.max(1)),
+            work: limits.work,
+        }
+    }
+
+    /// Whether `host` is how a browser on this machine names us: another name that leads here is somebody's trick.
+    pub fn is_own(&self, host: &str) -> bool {
+        let port = self.address.port();
+        let named = host
+            .strip_prefix("localhost")
+            .map(|rest| rest.strip_prefix(':').unwrap_or("80").parse());
+        match named {
+            Some(named) => named == Ok(port),
+            None => match host.parse::<SocketAddr>() {
+                Ok(address) => address.port() == port && address.ip().to_canonical().is_loopback(),
+                Err(_) => {
+                    port == 80 && host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+                }
+            },
+        }
+    }
+
+    /// The store that the request is about.
+    pub fn store(&self, query: &Query) -> Result<&Shown, Fault> {
+        let number = query.number("store", 0, u64::MAX)?;
+        let shown = usize::try_from(number).ok().and_then(|number| self.stores.get(number));
+        shown.ok_or_else(|| {
+            Fault::missing(format!("there is no store {number}: /api/overview lists them"))
+        })
+    }
+}
+
+/// When an answer that takes long is to be ended as it is.
+pub struct Until(Instant);
+
+impl Until {
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.0
+    }
+}
+
+type Made = Result<Answer, Fault>;
+
+/// An endpoint: its path, the names that its query may have, and what it does.
+pub struct Endpoint {
+    pub path: &'static str,
+    names: &'static [&'static str],
+    /// For people.
+    about: &'static str,
+    make: fn(&State, &Query, &Until) -> Made,
+}
+
+macro_rules! endpoint {
+    ($path:literal, [$($name:literal),*], $about:literal, $make:expr) => {
+        Endpoint { path: $path, names: &["format", $($name),*], about: $about, make: $make }
+    };
+}
+
+static ENDPOINTS: &[Endpoint] = &[
+    endpoint!("/api", [], "what can be asked for", list),
+    endpoint!("/api/schema", [], "the JSON schema of all answers", schema),
+    endpoint!("/api/overview", [], "the stores, and the traces beside them", overview::overview),
+    endpoint!(
+        "/api/pulse",
+        ["store"],
+        "what changes while a writer goes on: newest commit, memory and I/O",
+        overview::pulse
+    ),
+    endpoint!(
+        "/api/commits",
+        ["store", "offset", "limit"],
+        "commits, newest first",
+        context::commits
+    ),
+    endpoint!(
+        "/api/tree",
+        ["store", "commit", "path", "offset", "limit"],
+        "a directory or value of a commit",
+        context::tree
+    ),
+    endpoint!(
+        "/api/diff",
+        ["store", "before", "after", "path", "limit"],
+        "values that differ between two commits",
+        context::diff
+    ),
+    endpoint!(
+        "/api/proof",
+        ["store", "commit", "path", "encoding"],
+        "what a proof of a path would be",
+        proof::describe
+    ),
+    endpoint!("/api/proof/file", ["store", "commit", "path", "encoding"], "the proof", proof::file),
+    endpoint!(
+        "/api/weights",
+        ["store", "commit", "path"],
+        "values and bytes below each child",
+        context::weights
+    ),
+    endpoint!("/api/levels", ["store", "table", "probes"], "the shape of a table", tables::levels),
+    endpoint!("/api/space", ["store"], "files of a store by what they are", space::space),
+    endpoint!(
+        "/api/collection",
+        ["store"],
+        "collection, pins and the archive",
+        context::collection
+    ),
+    endpoint!(
+        "/api/trace",
+        ["trace"],
+        "a trace summed up: actions, ranges, blocks over time",
+        traces::summary
+    ),
+    endpoint!(
+        "/api/trace/activity",
+        ["trace"],
+        "the same, its rows the time by action over time",
+        traces::activity
+    ),
+    endpoint!(
+        "/api/trace/ranges",
+        ["trace"],
+        "the same, its rows the calls by decade of their time",
+        traces::ranges
+    ),
+    endpoint!(
+        "/api/trace/timeline",
+        ["trace"],
+        "the same, its rows the blocks over time",
+        traces::timeline
+    ),
+    endpoint!("/api/compare", ["traces"], "traces beside each other", traces::compare),
+    endpoint!("/metrics", [], "figures for Prometheus", metrics::metrics),
+];
+
+/// The endpoint at `path`.
+pub fn find(path: &str) -> Option<&'static Endpoint> {
+    ENDPOINTS.iter().find(|endpoint| endpoint.path == path)
+}
+
+/// Makes the answer on a thread for such work, if not too many wait for one already.
+pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> Response<Body> {
+    state.answered.fetch_add(1, Ordering::Relaxed);
+    let query = match Query::parse(raw, endpoint.names) {
+        Ok(query) => query,
+        Err(refused) => return answer::fault(&refused.into()),
+    };
+    let as_csv = match query.text("format").as_ref().map(Option::as_deref) {
+        Ok(None | Some("json")) => false,
+        Ok(Some("csv")) => true,
+        _ => {
+            let why = "format is json or csv";
+            return answer::fault(&Fault::new(StatusCode::BAD_REQUEST, "Refused", why));
+        }
+    };
+    let busy = || {
+        Fault::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Busy",
+            "too many requests wait: ask again later",
+        )
+    };
+    let Ok(_waiting) = state.waiting.try_acquire() else { return answer::fault(&busy()) };
+    let Ok(_worker) = state.workers.acquire().await else { return answer::fault(&busy()) };
+    let shared = Arc::clone(state);
+    let made = tokio::task::spawn_blocking(move || {
+        let until = Until(Instant::now() + shared.work);
+        (endpoint.make)(&shared, &query, &until)
+    });
+    match made.await {
+        Ok(Ok(made)) => answer::sent(made, as_csv),
+        Ok(Err(fault)) => answer::fault(&fault),
+        Err(_) => {
+            let why = "the answer could not be made; that is a fault of this program";
+            answer::fault(&Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why))
+        }
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as all endpoints")]
+fn list(_: &State, _: &Query, _: &Until) -> Made {
+    let rows: Vec<_> = ENDPOINTS
+        .iter()
+        .map(|it| json!({ "path": it.path, "query": it.names, "about": it.about }))
+        .collect();
+    Ok(Answer::Json(json!({ "endpoints": rows }), "endpoints"))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as all endpoints")]
+fn schema(_: &State, _: &Query, _: &Until) -> Made {
+    let text = include_str!("../../docs/guide/explorer.schema.json");
+    Ok(Answer::Text("application/schema+json", text.to_owned()))
+}

@@ -1,0 +1,150 @@
+//! The stores at a glance, and what of them changes while a writer goes on.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use serde_json::{Map, Value, json};
+
+use super::text::{hash, shown};
+use super::{Made, State, Until, tables};
+use crate::answer::{Answer, Fault};
+use crate::query::Query;
+use crate::sources::{Shown, files};
+
+/// `/api/overview`.
+#[expect(clippy::unnecessary_wraps, reason = "as all endpoints")]
+pub fn overview(state: &State, _: &Query, _: &Until) -> Made {
+    let folders: Vec<&Path> = state.stores.iter().map(|it| &*it.source.folder).collect();
+    let mut rows = Vec::new();
+    for (number, store) in state.stores.iter().enumerate() {
+        let bytes: u64 = files(&store.source.folder, &folders).iter().map(|file| file.bytes).sum();
+        let mut row = json!({
+            "store": number, "name": store.source.name, "kind": store.source.kind, "disk_bytes": bytes,
+            "writer": writer(&store.source.folder).map(|it| it.process), "damage": null,
+        });
+        // One that cannot be opened is shown with the reason, and the others as they are.
+        match about(store) {
+            Ok(about) => row["about"] = about,
+            Err(fault) => row["damage"] = fault.why.into(),
+        }
+        rows.push(row);
+    }
+    Ok(Answer::Json(
+        json!({
+            "version": env!("CARGO_PKG_VERSION"), "seconds": state.started.elapsed().as_secs(),
+            "answered": state.answered.load(Ordering::Relaxed), "traces": state.traces.names(), "stores": rows,
+        }),
+        "stores",
+    ))
+}
+
+fn about(shown: &Shown) -> Result<Value, Fault> {
+    if let Some(open) = shown.tables() {
+        return tables::about(&*open?);
+    }
+    let Some(open) = shown.context() else { return Ok(Value::Null) };
+    let store = open?;
+    let stats = store.stats();
+    let last = match store.last_commit()? {
+        Some(last) => {
+            let info = store.commit_info(&last)?;
+            json!({ "hash": hash(&last), "date": info.date, "sequence": info.sequence, "message": named(&info.message) })
+        }
+        None => Value::Null,
+    };
+    let branches: Map<String, Value> = store
+        .branches()
+        .into_iter()
+        .take(1_000)
+        .map(|(name, commit)| (named(&name), hash(&commit).into()))
+        .collect();
+    let configuration = store.configuration();
+    Ok(json!({
+        "commits": stats.commits, "objects": stats.objects, "pack_bytes": stats.pack_bytes,
+        "index_bytes": stats.index_bytes, "chunks": stats.chunks, "collections": stats.generation,
+        "epoch": stats.epoch, "entries": configuration.entries(), "stable_hash": configuration.stable_hash(),
+        "last_commit": last, "branches": branches, "warnings": store.warnings(),
+    }))
+}
+
+fn named(bytes: &[u8]) -> String {
+    shown(&bytes[..bytes.len().min(256)])
+}
+
+/// A process that has a store to write.
+pub struct Writer {
+    pub process: u32,
+    pub rss_bytes: u64,
+    pub cpu_seconds: f64,
+    /// By name, as the system counts them.
+    pub io: Vec<(String, u64)>,
+}
+
+/// The process that the lock of the store names, if it lives and may be looked at.
+pub fn writer(folder: &Path) -> Option<Writer> {
+    let text = fs::read_to_string(folder.join("lock")).ok()?;
+    let process: u32 = text.strip_prefix("process ")?.trim().parse().ok()?;
+    // The number may be another program's by now: one that writes has the lock open.
+    let of = |name: &str| format!("/proc/{process}/{name}");
+    let lock = fs::canonicalize(folder.join("lock")).ok()?;
+    let mut open = fs::read_dir(of("fd")).ok()?.flatten();
+    open.find(|file| fs::read_link(file.path()).is_ok_and(|target| target == lock))?;
+    let status = fs::read_to_string(of("status")).unwrap_or_default();
+    let rss = status.lines().find_map(|line| {
+        line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    let stat = fs::read_to_string(of("stat")).unwrap_or_default();
+    // Behind the name, which may have any letters; the clock ticks a hundred times a second on Linux.
+    let ticks: u64 = stat.rsplit(')').next().map_or(0, |rest| {
+        rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+    });
+    let io = fs::read_to_string(of("io")).unwrap_or_default();
+    let io = io.lines().filter_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        Some((name.to_owned(), value.parse().ok()?))
+    });
+    Some(Writer {
+        process,
+        rss_bytes: rss.unwrap_or(0) << 10,
+        cpu_seconds: ticks as f64 / 100.0,
+        io: io.collect(),
+    })
+}
+
+/// `/api/pulse`.
+pub fn pulse(state: &State, query: &Query, _: &Until) -> Made {
+    let shown = state.store(query)?;
+    let mut said = json!({ "seconds": state.started.elapsed().as_secs_f64(), "writer": null });
+    if let Some(writer) = writer(&shown.source.folder) {
+        let io: Map<String, Value> =
+            writer.io.into_iter().map(|(name, value)| (name, value.into())).collect();
+        said["writer"] = json!({
+            "process": writer.process, "rss_bytes": writer.rss_bytes, "cpu_seconds": writer.cpu_seconds, "io": io,
+        });
+    }
+    if let Some(open) = shown.context() {
+        let store = open?;
+        let stats = store.stats();
+        said["commits"] = stats.commits.into();
+        said["pack_bytes"] = stats.pack_bytes.into();
+        said["revision"] = store.last_commit()?.map(|last| hash(&last)).into();
+    }
+    if let Some(open) = shown.tables() {
+        let open = open?;
+        let mut sums = [0_u64; 4];
+        for table in &open.tables {
+            let stats = table.stats()?;
+            let of =
+                [stats.physical_entries, stats.disk_bytes, stats.debt_bytes, stats.buffer_bytes];
+            sums.iter_mut().zip(of).for_each(|(sum, one)| *sum += one);
+        }
+        for (name, sum) in
+            ["entries", "disk_bytes", "debt_bytes", "buffer_bytes"].into_iter().zip(sums)
+        {
+            said[name] = sum.into();
+        }
+        said["revision"] = format!("{sums:?}").into();
+    }
+    Ok(Answer::Json(said, ""))
+}

@@ -1,0 +1,79 @@
+//! Proofs of what is shown.
+
+use serde_json::json;
+use varvite::context::{Configuration, hash::to_text};
+use varvite::proof::{self, Encoding};
+
+use super::context::{context, place};
+use super::text::hash;
+use super::{Made, State, Until};
+use crate::answer::{Answer, Fault};
+use crate::query::Query;
+
+struct Proven {
+    commit: String,
+    root: String,
+    configuration: &'static str,
+    path: String,
+    bytes: Vec<u8>,
+    name: String,
+}
+
+fn make(state: &State, query: &Query) -> Result<Proven, Fault> {
+    let store = context(state, query)?;
+    let refused = |why: &str| Fault::from(crate::query::Refused(why.to_owned()));
+    let (encoding, ending) = match query.text("encoding")?.as_deref() {
+        None | Some("v2") => (Encoding::V2, "v2"),
+        Some("v1") => (Encoding::V1, "v1"),
+        Some("json") => (Encoding::Json, "json"),
+        Some(_) => return Err(refused("encoding is v1, v2 or json")),
+    };
+    let configuration = match store.configuration() {
+        it if it == Configuration::TEZOS => "tezos",
+        it if it == Configuration::TEZOS_BINARY => "tezos-binary",
+        _ => {
+            return Err(refused(
+                "the store's configuration is neither of the two that the version of a proof names",
+            ));
+        }
+    };
+    let (commit, path, _) = place(&store, query)?;
+    let tree = store.checkout(&commit)?;
+    let (recording, _) = proof::record(&tree, |tree| proof::read(tree, &path))?;
+    let made = recording.tree_proof()?;
+    let bytes = made.encode(encoding)?;
+    let commit = hash(&commit);
+    let name = format!("proof-{}.{ending}", commit.get(..12).unwrap_or(&commit));
+    // As the program takes paths, in hexadecimal, which any step can be written in.
+    let path: Vec<_> = path.iter().map(|step| super::text::hex(step)).collect();
+    Ok(Proven {
+        commit,
+        root: to_text(&made.before.hash),
+        configuration,
+        path: path.join("/"),
+        bytes,
+        name,
+    })
+}
+
+/// `/api/proof`.
+pub fn describe(state: &State, query: &Query, _: &Until) -> Made {
+    let proven = make(state, query)?;
+    let check = format!(
+        "varvite proof check {} --hex --configuration {} --root {} {}",
+        proven.name, proven.configuration, proven.root, proven.path
+    );
+    Ok(Answer::Json(
+        json!({
+            "commit": proven.commit, "root": proven.root, "configuration": proven.configuration,
+            "bytes": proven.bytes.len(), "name": proven.name, "check": check,
+        }),
+        "",
+    ))
+}
+
+/// `/api/proof/file`.
+pub fn file(state: &State, query: &Query, _: &Until) -> Made {
+    let proven = make(state, query)?;
+    Ok(Answer::File { name: proven.name, bytes: proven.bytes })
+}

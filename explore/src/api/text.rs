@@ -1,0 +1,92 @@
+//! Bytes, hashes and dates as the pages show them.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+use varvite::irmin_pack::Schema;
+
+/// Two digits a byte.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A hash as people see it. Those of SHA-1 are known by the zeros behind them.
+pub fn hash(hash: &[u8; 32]) -> String {
+    let short = Schema::Sha1.hash_bytes();
+    let is_short = hash[short..].iter().all(|byte| *byte == 0) && hash[..short] != [0; 20];
+    if is_short { Schema::Sha1 } else { Schema::Tezos }.text(hash)
+}
+
+/// Bytes as text: what is not printable as `\xNN`, a backslash as two.
+pub fn shown(bytes: &[u8]) -> String {
+    let escape = |text: &mut String, byte: u8| {
+        let _ = write!(text, "\\x{byte:02x}");
+    };
+    let mut out = String::with_capacity(bytes.len());
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        for letter in text.chars() {
+            match letter {
+                '\\' => out.push_str("\\\\"),
+                // Marks that turn the direction of what stands after them would make one name look as another.
+                '\u{200b}'..='\u{200f}'
+                | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}' => {
+                    letter.to_string().bytes().for_each(|byte| escape(&mut out, byte));
+                }
+                letter if letter.is_control() => {
+                    letter.to_string().bytes().for_each(|byte| escape(&mut out, byte));
+                }
+                letter => out.push(letter),
+            }
+        }
+        return out;
+    }
+    for byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            b' '..=b'~' => out.push(*byte as char),
+            _ => escape(&mut out, *byte),
+        }
+    }
+    out
+}
+
+/// Puts the first `most` bytes of a value, and its length.
+pub fn put(into: &mut Map<String, Value>, name: &str, bytes: &[u8], most: usize) {
+    let cut = &bytes[..bytes.len().min(most)];
+    into.insert(format!("{name}_bytes"), bytes.len().into());
+    into.insert(format!("{name}_text"), shown(cut).into());
+    into.insert(format!("{name}_hex"), hex(cut).into());
+}
+
+/// Steps for people and, as hexadecimal, for programs.
+pub fn put_path(into: &mut Map<String, Value>, path: &[Vec<u8>]) {
+    let step = |step: &Vec<u8>| shown(step).replace('/', "\\x2f");
+    into.insert("path".to_owned(), path.iter().map(step).collect::<Vec<_>>().join("/").into());
+    into.insert(
+        "path_hex".to_owned(),
+        path.iter().map(|step| hex(step)).collect::<Vec<_>>().join("/").into(),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_tells_bytes_apart() {
+        assert_eq!(shown("grün\\".as_bytes()), "grün\\\\");
+        assert_eq!(shown(b"a\n\xff"), "a\\x0a\\xff");
+        assert_eq!(shown("a\u{202e}b".as_bytes()), "a\\xe2\\x80\\xaeb");
+        let mut map = Map::new();
+        put(&mut map, "value", b"abc", 2);
+        assert_eq!(
+            Value::Object(map).to_string(),
+            r#"{"value_bytes":3,"value_text":"ab","value_hex":"6162"}"#
+        );
+    }
+}

@@ -1,0 +1,306 @@
+//! The server: connections that cannot hold it up, and answers made on threads of their own.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, Sleep};
+use varvite::{Error, Result};
+
+use crate::api::State;
+use crate::routes;
+use crate::sources::Source;
+
+/// What clients may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once; others are told to come back.
+    pub connections: usize,
+    /// Time for the head of a request.
+    pub head: Duration,
+    /// Time in which neither a byte comes nor one goes.
+    pub idle: Duration,
+    /// Time of a connection.
+    pub lifetime: Duration,
+    /// Answers that are made at once.
+    pub workers: usize,
+    /// Requests that wait for one of these.
+    pub waiting: usize,
+    /// Time that one answer may take to make, where it can stop in the middle.
+    pub work: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 64,
+            head: Duration::from_secs(10),
+            idle: Duration::from_mins(1),
+            lifetime: Duration::from_mins(10),
+            workers: 2,
+            waiting: 64,
+            work: Duration::from_secs(8),
+        }
+    }
+}
+
+/// Bytes of the head of a request, and of what is not yet sent.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// Between two looks whether to stop.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The address that `text` gives: an address of loopback and a port.
+///
+/// # Errors
+///
+/// `Invalid` when it is no address, or one that others can reach.
+pub fn check_address(text: &str) -> Result<SocketAddr> {
+    let local = text.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok());
+    let parsed = local
+        .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        .or_else(|| text.parse().ok());
+    let Some(address) = parsed else {
+        return Err(Error::invalid(format!(
+            "\"{text}\" is no address: give one as 127.0.0.1:7878 or [::1]:7878"
+        )));
+    };
+    if !is_loopback(address.ip()) {
+        return Err(Error::invalid(format!(
+            "{address} can be reached by other machines, and the pages show all that is in the store to whoever asks: \
+             listen on 127.0.0.1 or [::1], and reach it from elsewhere through a tunnel, as by ssh -L"
+        )));
+    }
+    Ok(address)
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+/// Stores being shown.
+pub struct Explorer {
+    runtime: tokio::runtime::Runtime,
+    listener: TcpListener,
+    address: SocketAddr,
+    state: Arc<State>,
+    limits: Limits,
+}
+
+impl std::fmt::Debug for Explorer {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Explorer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Explorer {
+    /// Shows `sources`, and what `traces` recorded, at `address`; port 0 takes a free one.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for an address that is not of loopback, `Io` when it is taken.
+    pub fn bind(
+        address: SocketAddr,
+        sources: Vec<Source>,
+        traces: Vec<PathBuf>,
+        limits: Limits,
+    ) -> Result<Explorer> {
+        let address = check_address(&address.to_string())?;
+        let failed = |error| Error::io("listen on", &address.to_string(), error);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(limits.workers.max(1))
+            .build()
+            .map_err(failed)?;
+        let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let state = Arc::new(State::new(sources, traces, address, limits));
+        Ok(Explorer { runtime, listener, address, state, limits })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What a browser is given.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// Serves until `stops` says so, which is asked a few times a second.
+    ///
+    /// # Errors
+    ///
+    /// `Io` when no connection can be taken any more.
+    pub fn serve(self, stops: impl Fn() -> bool) -> Result<()> {
+        let Explorer { runtime, listener, address, state, limits } = self;
+        let places = Arc::new(Semaphore::new(limits.connections));
+        let served = runtime.block_on(async move {
+            while !stops() {
+                let Ok(accepted) = tokio::time::timeout(LOOK, listener.accept()).await else {
+                    continue;
+                };
+                let stream = match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) if is_passing(&error) => {
+                        // As without a descriptor: others are given back meanwhile.
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        continue;
+                    }
+                    Err(error) => {
+                        return Err(Error::io("take connections of", &address.to_string(), error));
+                    }
+                };
+                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                    tokio::spawn(turn_away(stream));
+                    continue;
+                };
+                let state = Arc::clone(&state);
+                tokio::spawn(async move {
+                    let served = serve_one(stream, state, limits);
+                    // However it ended, there is nobody to be told.
+                    let _ = tokio::time::timeout(limits.lifetime, served).await;
+                    drop(place);
+                });
+            }
+            Ok(())
+        });
+        // An answer that is still made has nobody to go to.
+        runtime.shutdown_background();
+        served
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, OutOfMemory, WouldBlock};
+    let kinds = [ConnectionAborted, ConnectionReset, Interrupted, OutOfMemory, WouldBlock];
+    // Too many open files, of the process or of the system.
+    kinds.contains(&error.kind()) || matches!(error.raw_os_error(), Some(23 | 24))
+}
+
+/// Says that there are too many, to one who may not listen.
+async fn turn_away(stream: TcpStream) {
+    const WHY: &str = "too many connections: close some of them\n";
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nretry-after: 2\r\ncontent-type: text/plain\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{WHY}",
+        WHY.len()
+    );
+    if tokio::time::timeout(LOOK, stream.writable()).await.is_ok() {
+        // A new connection has room for so little, if it has any.
+        let _ = stream.try_write(answer.as_bytes());
+    }
+}
+
+async fn serve_one(stream: TcpStream, state: Arc<State>, limits: Limits) {
+    let _ = stream.set_nodelay(true);
+    let stream =
+        Watched { stream, limit: limits.idle, timer: Box::pin(tokio::time::sleep(limits.idle)) };
+    let service = TowerToHyperService::new(routes::routes(state));
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(BUFFER_BYTES)
+        .max_headers(64)
+        .half_close(false)
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = connection.await;
+}
+
+/// A connection that ends when for a while neither a byte comes nor one goes.
+struct Watched {
+    stream: TcpStream,
+    limit: Duration,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Watched {
+    /// Begins anew to wait.
+    fn moved(&mut self) {
+        self.timer.as_mut().reset(Instant::now() + self.limit);
+    }
+
+    fn waits<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        ready!(self.timer.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.stream).poll_read(context, buffer) {
+            Poll::Pending => self.waits(context),
+            ready @ Poll::Ready(_) => {
+                self.moved();
+                ready
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match Pin::new(&mut self.stream).poll_write(context, bytes) {
+            Poll::Pending => self.waits(context),
+            ready @ Poll::Ready(_) => {
+                self.moved();
+                ready
+            }
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_this_machine_are_taken() {
+        for good in
+            ["127.0.0.1:0", "127.8.9.1:80", "[::1]:7878", "localhost:7878", "[::ffff:127.0.0.1]:1"]
+        {
+            assert!(check_address(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "0.0.0.0:80",
+            "[::]:80",
+            "192.168.1.5:80",
+            "example.org:80",
+            "127.0.0.1",
+            "",
+            "[::ffff:8.8.8.8]:1",
+        ] {
+            let error = check_address(bad).expect_err(bad);
+            assert_eq!(error.kind(), varvite::Kind::Invalid);
+        }
+        let said = check_address("0.0.0.0:80").expect_err("open to all").to_string();
+        assert!(said.contains("other machines") && said.contains("ssh -L"), "{said}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The stores that are shown: how each is opened, and read again when its writer has gone on.
+
+use std::fmt;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use varvite::context::Store;
+use varvite::{Result, Session, Table};
+
+/// The tables of a session as they are now.
+pub struct OpenTables {
+    /// What they live in.
+    pub session: Session,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// Where they are: live, or in a snapshot, as people read it.
+    pub place: String,
+}
+
+type Opening<T> = Box<dyn Fn() -> Result<T> + Send + Sync>;
+
+/// How a store is opened, to read only and beside its writer.
+pub enum Opens {
+    /// A context, ours or one of Irmin.
+    Context(Opening<Store>),
+    /// Tables.
+    Tables(Opening<OpenTables>),
+}
+
+/// A store that is shown.
+pub struct Source {
+    /// What it is called.
+    pub name: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What it is, as "context", "irmin" or "tables".
+    pub kind: &'static str,
+    /// How it is opened.
+    pub opens: Opens,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Source")
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A store is opened anew at most as often as this, and less often when that takes long.
+const FRESH: Duration = Duration::from_millis(1_500);
+const SHARE: u32 = 20;
+
+/// What was opened, what the folder looked like, and when that is looked at again.
+struct Held<T> {
+    value: Arc<T>,
+    look: u64,
+    stale: Instant,
+}
+
+/// A store with what is open of it.
+pub struct Shown {
+    pub source: Source,
+    context: Mutex<Option<Held<Store>>>,
+    tables: Mutex<Option<Held<OpenTables>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is open, as long as no file of the folder has changed since; what is opened keeps what it has cached.
+fn fresh<T>(held: &Mutex<Option<Held<T>>>, folder: &Path, open: &Opening<T>) -> Result<Arc<T>> {
+    let mut held = lock(held);
+    let start = Instant::now();
+    if let Some(held) = held.as_ref().filter(|held| start < held.stale) {
+        return Ok(Arc::clone(&held.value));
+    }
+    // Before it is opened: what changes meanwhile is seen the next time.
+    let look = look(folder);
+    if let Some(held) = held.as_mut().filter(|held| held.look == look) {
+        held.stale = Instant::now() + FRESH;
+        return Ok(Arc::clone(&held.value));
+    }
+    let value = Arc::new(open()?);
+    let stale = Instant::now() + FRESH.max(start.elapsed() * SHARE);
+    *held = Some(Held { value: Arc::clone(&value), look, stale });
+    Ok(value)
+}
+
+/// A number that changes when a file below `folder` does.
+fn look(folder: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        let mut entries: Vec<_> = fs::read_dir(&next).into_iter().flatten().flatten().collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            }
+            (entry.file_name(), metadata.len(), metadata.modified().ok()).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+impl Shown {
+    pub fn new(source: Source) -> Shown {
+        Shown { source, context: Mutex::default(), tables: Mutex::default() }
+    }
+
+    /// The context as of a moment ago, or `None` of tables.
+    pub fn context(&self) -> Option<Result<Arc<Store>>> {
+        match &self.source.opens {
+            Opens::Context(open) => Some(fresh(&self.context, &self.source.folder, open)),
+            Opens::Tables(_) => None,
+        }
+    }
+
+    /// The tables as of a moment ago, or `None` of a context.
+    pub fn tables(&self) -> Option<Result<Arc<OpenTables>>> {
+        match &self.source.opens {
+            Opens::Tables(open) => Some(fresh(&self.tables, &self.source.folder, open)),
+            Opens::Context(_) => None,
+        }
+    }
+}
+
+/// A file of a store.
+pub struct StoreFile {
+    pub name: String,
+    pub bytes: u64,
+}
+
+/// Files that are told apart.
+const FILES_MAX: usize = 100_000;
+
+/// The files below `folder`; those of stores in folders of it are theirs.
+pub fn files(folder: &Path, others: &[&Path]) -> Vec<StoreFile> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(next) = folders.pop() {
+        // What goes away while we look does not count.
+        for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            if metadata.is_dir() {
+                if !others.contains(&&*path) {
+                    folders.push(path);
+                }
+            } else if metadata.is_file() && found.len() < FILES_MAX {
+                let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+                found.push(StoreFile { name, bytes: metadata.len() });
+            }
+        }
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found
+}

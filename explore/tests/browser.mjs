@@ -1,0 +1,136 @@
+// The pages in headless Chromium: every screen of every store of the server at the address that is given, wide and
+// narrow, dark and light, by the keyboard, with axe where it is there. Says what is wrong and ends with 1.
+// Usage: node browser.mjs URL [FOLDER FOR PICTURES]
+import { createRequire } from "node:module";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const [url, pictures] = process.argv.slice(2);
+const require = createRequire(import.meta.url);
+let axe = null;
+try {
+  axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+} catch {
+  console.log("skipped: axe-core is not there");
+}
+if (pictures) mkdirSync(pictures, { recursive: true });
+const wrong = [];
+const expect = (holds, what) => holds || (wrong.push(what), console.log(`wrong: ${what}`));
+
+const folder = mkdtempSync(join(tmpdir(), "explorer-"));
+const browser = await chromium.launchPersistentContext(folder, {
+  executablePath: process.env.VARVITE_CHROMIUM ?? "/usr/bin/chromium",
+  headless: true,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+const page = browser.pages()[0] ?? (await browser.newPage());
+page.on("console", (line) => ["error", "warning"].includes(line.type()) && !/40[0-9]|500/.test(line.text()) && expect(false, `console: ${line.text()}`));
+page.on("pageerror", (error) => expect(false, `script: ${error.message}`));
+page.on("request", (request) => expect(request.url().startsWith(url) || /^(data|blob):/.test(request.url()), `asks for ${request.url()}`));
+
+const settle = () => page.waitForFunction(() => !document.querySelector("main [role=status]")?.textContent.startsWith("reading"), null, { timeout: 15_000 });
+async function open(hash) {
+  await page.goto("about:blank");
+  await page.goto(url + hash);
+  await page.waitForSelector("main h1");
+  await settle();
+}
+
+/** No text is cut by the window, and axe finds nothing serious. */
+async function look(name) {
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  expect(wide <= 0, `${name} is ${wide} pixels wider than the window`);
+  const alerts = await page.locator("[role=alert]").allTextContents();
+  expect(!alerts.length, `${name} says ${alerts.join("; ")}`);
+  if (pictures) await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true });
+  if (!axe) return;
+  // By the protocol, which the pages' policy has no say in.
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  for (const it of found.violations.filter((it) => ["serious", "critical"].includes(it.impact))) {
+    expect(false, `${name}: axe: ${it.id}: ${it.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(" | ")}`);
+  }
+}
+
+const overview = await (await fetch(url + "api/overview")).json();
+const screens = { context: ["overview", "commits", "tree", "diff", "space", "collection", "io"], tables: ["overview", "shape", "space", "io"] };
+screens.irmin = screens.context.filter((it) => it !== "collection");
+const traced = overview.traces.length ? ["timeline", "actions", "ranges", ...(overview.traces.length > 1 ? ["compare"] : [])] : [];
+
+// Every screen once in each of four looks, which change from screen to screen; all four for pictures.
+const looks = [[1280, "light"], [390, "dark"], [1280, "dark"], [390, "light"]];
+let turn = 0;
+const places = overview.stores.flatMap((store) => screens[store.kind].map((screen) => [store, screen]));
+places.push(...traced.map((screen) => [overview.stores[0], screen]));
+for (const [store, screen] of places) {
+  for (const [width, colorScheme] of pictures ? [looks[0], looks[1]] : [looks[turn++ % 4]]) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme });
+    await open(`#/${screen}?store=${store.store}`);
+    await look(`${store.name}-${screen}-${width}-${colorScheme}`);
+  }
+}
+
+// The tree by the keyboard: to the first link of the table, in, back, and a proof.
+const context = overview.stores.find((it) => it.kind === "context" && it.about?.commits);
+if (context) {
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await open(`#/tree?store=${context.store}`);
+  const first = await page.locator("tbody a").first().textContent();
+  for (let at = 0; at < 60 && !(await page.evaluate(() => document.activeElement?.closest("tbody") != null)); at++) await page.keyboard.press("Tab");
+  expect(await page.evaluate(() => document.activeElement.matches(":focus-visible")), "the focus is not seen");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction((first) => [...document.querySelectorAll(".crumbs a")].at(-1)?.textContent === first, first, { timeout: 10_000 });
+  const address = page.url();
+  await settle();
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelectorAll(".crumbs a").length === 1, null, { timeout: 10_000 });
+  await page.goto("about:blank");
+  await page.goto(address);
+  await page.waitForFunction((first) => [...document.querySelectorAll(".crumbs a")].at(-1)?.textContent === first, first, { timeout: 10_000 });
+  await settle();
+  await page.getByRole("button", { name: "prove it" }).focus();
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("text=varvite proof check");
+  const download = page.waitForEvent("download");
+  await page.getByRole("link", { name: "v2", exact: true }).press("Enter");
+  expect((await download).suggestedFilename().endsWith(".v2"), "the proof has another name");
+}
+
+// A chart by the keyboard: a point is selected, pinned, and in the link.
+if (traced.length) {
+  await open("#/timeline");
+  const chart = page.getByRole("slider").first();
+  await chart.focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("Enter");
+  expect(/-pin=1/.test(page.url()), `the pin is not in ${page.url()}`);
+  expect(/,/.test(await chart.getAttribute("aria-valuetext")), "the point is not said");
+  await page.keyboard.press("+");
+  expect(/-zoom=/.test(page.url()), `the zoom is not in ${page.url()}`);
+  const box = await chart.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.3, box.y + 80);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 80, { steps: 4 });
+  await page.mouse.up();
+  await chart.press("Escape");
+  expect(!/-(zoom|pin)=/.test(page.url()), `Escape leaves ${page.url()}`);
+}
+
+// How long until the first rows of a large directory are there, in a page that was never open.
+if (process.env.VARVITE_LARGE) {
+  for (let run = 0; run < 3; run++) {
+    await page.goto("about:blank");
+    const start = Date.now();
+    await page.goto(`${url}#/tree?${process.env.VARVITE_LARGE}`, { waitUntil: "commit" });
+    await page.waitForSelector("tbody tr");
+    console.log(`first rows after ${Date.now() - start} ms`);
+  }
+}
+await browser.close();
+rmSync(folder, { recursive: true, force: true });
+console.log(wrong.length ? `${wrong.length} wrong` : `passed: ${places.length} screens`);
+process.exit(wrong.length ? 1 : 0);

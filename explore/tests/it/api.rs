@@ -1,0 +1,348 @@
+//! What the endpoints say of real stores, beside what the engine says of them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::Value;
+use varvite::context::{CommitInfo, Configuration, Options, Store};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
+use varvite::proof::{self, Kinded};
+use varvite::trace::Recorder;
+use varvite_explore::Limits;
+
+use crate::world::World;
+
+fn world() -> World {
+    World::new(Limits::default())
+}
+
+#[test]
+fn the_overview_names_every_store_and_one_that_is_damaged_with_the_reason() {
+    let world = world();
+    let said = world.json("/api/overview");
+    let stores = said["stores"].as_array().unwrap();
+    assert_eq!(stores.len(), 2);
+    assert_eq!(stores[0]["about"]["commits"], 3);
+    assert_eq!(stores[0]["about"]["last_commit"]["hash"], world.commits[2].as_str());
+    assert_eq!(stores[0]["about"]["branches"]["main"], world.commits[2].as_str());
+    assert_eq!(stores[1]["about"]["tables"][0]["entries"], 20_000);
+    assert_eq!(stores[1]["writer"], Value::Null);
+    let control = world.folder.path().join("chain/control");
+    let mut bytes = std::fs::read(&control).unwrap();
+    bytes[25] ^= 1;
+    std::fs::write(&control, bytes).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1_600));
+    let said = world.json("/api/overview");
+    assert!(said["stores"][0]["damage"].as_str().unwrap().contains("control"), "{said}");
+    assert_eq!(said["stores"][1]["damage"], Value::Null);
+    assert_eq!(world.get("/api/tree").status, 500);
+}
+
+#[test]
+fn a_directory_is_paged_and_every_child_is_there_once() {
+    let world = world();
+    let mut names = BTreeSet::new();
+    for offset in [0, 120, 240] {
+        let said = world.json(&format!("/api/tree?path=accounts&offset={offset}&limit=120"));
+        assert_eq!(said["length"], 300);
+        for child in said["children"].as_array().unwrap() {
+            assert_eq!(child["kind"], "directory");
+            assert!(names.insert(child["name"].as_str().unwrap().to_owned()));
+        }
+    }
+    assert_eq!(names.len(), 300);
+    assert_eq!(world.json("/api/tree?path=accounts&offset=300")["children"], serde_json::json!([]));
+    let value = world.json("/api/tree?path=odd/%ff%2f%22%3Cb%3E");
+    assert_eq!((&value["kind"], &value["value_bytes"]), (&"value".into(), &300.into()));
+    assert_eq!(value["path_hex"], "6f6464/ff2f223c623e");
+    assert_eq!(world.get("/api/tree?path=accounts/nobody").status, 404);
+    assert_eq!(world.get("/api/tree?commit=nothing").status, 404);
+    assert_eq!(world.get("/api/tree?store=7").status, 404);
+    assert_eq!(world.get("/api/tree?store=1").status, 404);
+}
+
+#[test]
+fn a_diff_has_what_the_commit_changed() {
+    let world = world();
+    let [_, one, two] = &world.commits[..] else { panic!("three commits") };
+    let said = world.json(&format!("/api/diff?after={two}"));
+    assert_eq!(said["before"], one.as_str());
+    assert_eq!(
+        (&said["added"], &said["removed"], &said["updated"]),
+        (&0.into(), &0.into(), &101.into())
+    );
+    assert_eq!(said["is_cut"], false);
+    let said = world.json(&format!("/api/diff?before={two}&after={one}&path=accounts&limit=10"));
+    assert_eq!((said["changes"].as_array().unwrap().len(), &said["is_cut"]), (10, &true.into()));
+    let csv = world.get(&format!("/api/diff?after={two}&path=block&format=csv"));
+    let text = String::from_utf8(csv.body.clone()).unwrap();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(csv.header("content-type").unwrap().starts_with("text/csv"));
+    assert!(
+        world.get(&format!("/api/diff?after={}", world.commits[0])).status == 404,
+        "the first has no parent"
+    );
+}
+
+#[test]
+fn a_proof_is_what_it_says_and_is_checked_without_the_store() {
+    let world = world();
+    let target = "path=accounts/account-0007/balance";
+    let said = world.json(&format!("/api/proof?{target}"));
+    for encoding in ["v1", "v2", "json"] {
+        let file = world.get(&format!("/api/proof/file?{target}&encoding={encoding}"));
+        assert!(file.header("content-disposition").unwrap().contains(&format!(".{encoding}\"")));
+        let (_, proof) = proof::decode_any(&file.body, Configuration::TEZOS).unwrap();
+        let root = Kinded::directory(said["root"].as_str().unwrap().parse().unwrap());
+        let tree = proof.open(Configuration::TEZOS, root).unwrap();
+        let found = proof::read(&tree, &["accounts", "account-0007", "balance"]).unwrap();
+        assert_eq!(found, proof::Read::Value(vec![1; 8]));
+    }
+    assert!(
+        said["check"].as_str().unwrap().contains("--hex --configuration tezos --root Co"),
+        "{said}"
+    );
+    assert_eq!(world.get(&format!("/api/proof/file?{target}&encoding=v3")).status, 400);
+}
+
+#[test]
+fn levels_have_their_filters_measured() {
+    let world = world();
+    let said = world.json("/api/levels?store=1&probes=2000");
+    assert_eq!(said["table"], "coins");
+    assert_eq!(said["entries"], 20_000);
+    for level in said["levels"].as_array().unwrap() {
+        let (probes, passes) =
+            (level["probes"].as_u64().unwrap(), level["passes"].as_u64().unwrap());
+        assert!(
+            passes <= probes && probes <= 2_000 * level["runs"].as_u64().unwrap().max(1),
+            "{level}"
+        );
+    }
+    assert_eq!(world.get("/api/levels?store=0").status, 404);
+    assert_eq!(world.get("/api/levels?store=1&table=nothing").status, 404);
+    assert_eq!(world.get("/api/levels?store=1&probes=20001").status, 400);
+}
+
+#[test]
+fn what_the_writer_adds_is_seen_beside_it() {
+    let world = world();
+    let before = world.json("/api/pulse?store=0");
+    let mut store =
+        Store::open(OsDisk::new(world.folder.path().join("chain")).unwrap(), Options::default())
+            .unwrap();
+    let parent = store.last_commit().unwrap().unwrap();
+    let mut tree = store.checkout(&parent).unwrap();
+    tree.add(&["new"], b"value").unwrap();
+    let hash = store.commit(&mut tree, &CommitInfo::new(&[parent], 9, "tester", "more")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1_600));
+    let after = world.json("/api/pulse?store=0");
+    assert_ne!(before["revision"], after["revision"]);
+    assert_eq!(after["revision"], varvite::context::hash::to_text(&hash));
+    if cfg!(target_os = "linux") {
+        assert_eq!(after["writer"]["process"], std::process::id());
+        assert!(after["writer"]["rss_bytes"].as_u64().unwrap() > 0);
+    }
+    assert_eq!(world.json("/api/tree?path=new")["value_text"], "value");
+    let commits = world.json("/api/commits?limit=2");
+    assert_eq!(
+        (commits["all"].as_u64(), commits["commits"].as_array().unwrap().len()),
+        (Some(4), 2)
+    );
+    store.close().unwrap();
+}
+
+#[test]
+fn figures_for_prometheus_have_a_type_and_a_value() {
+    let world = world();
+    let text = String::from_utf8(world.get("/metrics").body).unwrap();
+    for line in text.lines() {
+        let ok = line.starts_with("# HELP varvite_")
+            || line.starts_with("# TYPE varvite_")
+            || line.starts_with("varvite_")
+                && line.rsplit(' ').next().unwrap().parse::<f64>().is_ok();
+        assert!(ok, "{line}");
+    }
+    assert!(text.contains("varvite_commits{store=\"chain\"} 3\n"), "{text}");
+    assert!(
+        text.contains("varvite_table_entries{store=\"ledger\",table=\"coins\"} 20000\n"),
+        "{text}"
+    );
+    assert!(text.contains("varvite_store_up{store=\"chain\"} 1\n"), "{text}");
+}
+
+#[test]
+fn space_is_the_files_and_weights_are_the_values() {
+    let world = world();
+    let said = world.json("/api/space?store=0");
+    let sum: u64 =
+        said["files"].as_array().unwrap().iter().map(|it| it["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(said["bytes"].as_u64(), Some(sum));
+    assert!(
+        said["categories"].as_array().unwrap().iter().any(|it| it["category"] == "chunks"),
+        "{said}"
+    );
+    let said = world.json("/api/weights");
+    let row = |name: &str| {
+        let rows = said["children"].as_array().unwrap();
+        let row = rows.iter().find(|it| it["name"] == name).unwrap();
+        (row["values"].as_u64().unwrap(), row["bytes"].as_u64().unwrap())
+    };
+    assert_eq!((row("accounts"), row("odd"), row("block")), ((300, 2_400), (1, 300), (1, 1)));
+    assert_eq!(world.json("/api/collection")["phase"], "none");
+}
+
+/// Two traces that the engine recorded.
+fn recorded(folder: &Path) -> Vec<PathBuf> {
+    let disk: Arc<dyn Disk> = OsDisk::new(folder).unwrap();
+    let record = |name: &str| {
+        let recorder = Recorder::create(&disk, name, {
+            let readings = AtomicU64::new(0);
+            move || readings.fetch_add(1_000, Ordering::Relaxed)
+        })
+        .unwrap();
+        let options = Options { recorder: Some(Arc::clone(&recorder)), ..Options::default() };
+        let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+        let mut tree = store.empty_tree();
+        for number in 0..30_u8 {
+            tree.add(&["a", "b", &number.to_string()], &[number]).unwrap();
+            store.commit(&mut tree, &CommitInfo::new(&[], 0, "t", "m")).unwrap();
+        }
+        store.close().unwrap();
+        recorder.finish().unwrap();
+        folder.join(name)
+    };
+    vec![record("one.trace"), record("two.trace")]
+}
+
+#[test]
+fn traces_are_summed_up_and_compared() {
+    let world = World::with_traces(Limits::default(), recorded);
+    let said = world.json("/api/trace?trace=1");
+    assert_eq!((&said["name"], &said["blocks"]), (&"two.trace".into(), &30.into()));
+    let adds: u64 = said["ranges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["action"] == "add")
+        .map(|it| it["calls"].as_u64().unwrap())
+        .sum();
+    assert_eq!(adds, 30);
+    assert!(
+        said["prefixes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|it| it["prefix"] == "a/b" && it["calls"] == 30),
+        "{said}"
+    );
+    let csv = String::from_utf8(world.get("/api/trace/ranges?format=csv").body).unwrap();
+    assert!(csv.starts_with("action,from_us,calls,mean_us,max_us,total_ms\r\n"), "{csv}");
+    let compared = world.json("/api/compare");
+    assert_eq!(compared["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(world.get("/api/compare?traces=0").status, 404);
+    assert_eq!(world.get("/api/compare?traces=0,2").status, 400);
+    assert_eq!(world.get("/api/trace?trace=2").status, 404);
+    // One that is damaged is an answer that says so.
+    let file = world.folder.path().join("one.trace");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    bytes.extend_from_slice(&[0; 64]);
+    std::fs::write(&file, bytes).unwrap();
+    assert_eq!(world.get("/api/trace?trace=0").status, 500);
+}
+
+/// Where `value` is not as the schema has it: names that must be there, and types.
+fn wrong(root: &Value, schema: &Value, value: &Value, place: &str) -> Option<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let schema = &root["$defs"][name.rsplit('/').next().unwrap()];
+        assert!(schema.is_object(), "{name} is defined");
+        return wrong(root, schema, value, place);
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let types: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+        _ => return Some(format!("{place} has no type in the schema")),
+    };
+    let is_number = kind == "integer" && types.contains(&"number");
+    if !types.contains(&kind) && !is_number {
+        return Some(format!("{place} is {kind}, the schema says {types:?}"));
+    }
+    if let Value::Array(values) = value {
+        return values
+            .iter()
+            .enumerate()
+            .find_map(|(at, it)| wrong(root, &schema["items"], it, &format!("{place}[{at}]")));
+    }
+    let Value::Object(fields) = value else { return None };
+    let missing = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    if let Some(missing) = missing.into_iter().find(|name| !fields.contains_key(*name)) {
+        return Some(format!("{place} has no {missing}"));
+    }
+    fields.iter().find_map(|(name, it)| {
+        let of = [&schema["properties"][name], &schema["additionalProperties"]];
+        let place = format!("{place}.{name}");
+        match of.iter().find(|it| it.is_object()) {
+            Some(schema) => wrong(root, schema, it, &place),
+            None => Some(format!("{place} is not in the schema")),
+        }
+    })
+}
+
+#[test]
+fn every_answer_is_as_the_schema_says() {
+    let world = World::with_traces(Limits::default(), recorded);
+    let schema = world.json("/api/schema");
+    let mut seen = BTreeSet::new();
+    for target in [
+        "/api",
+        "/api/overview",
+        "/api/pulse",
+        "/api/pulse?store=1",
+        "/api/commits",
+        "/api/tree",
+        "/api/tree?path=accounts",
+        "/api/tree?path=block",
+        "/api/diff",
+        "/api/proof?path=block",
+        "/api/weights",
+        "/api/levels?store=1",
+        "/api/levels?store=1&probes=300",
+        "/api/space",
+        "/api/space?store=1",
+        "/api/collection",
+        "/api/trace",
+        "/api/trace/activity",
+        "/api/trace/ranges",
+        "/api/trace/timeline",
+        "/api/compare",
+    ] {
+        let path = target.split('?').next().unwrap();
+        seen.insert(path.to_owned());
+        let of = &schema["properties"][path];
+        assert!(of.is_object(), "{path} is in the schema");
+        assert_eq!(wrong(&schema, of, &world.json(target), target), None);
+    }
+    let fault = world.get("/api/tree?path=nothing").json();
+    assert_eq!(wrong(&schema, &schema["$defs"]["fault"], &fault, "fault"), None);
+    let listed = world.json("/api");
+    let others = ["/metrics", "/api/proof/file", "/api/schema"];
+    for endpoint in listed["endpoints"].as_array().unwrap() {
+        let path = endpoint["path"].as_str().unwrap();
+        assert!(seen.contains(path) || others.contains(&path), "{path} is not tried");
+    }
+}
