@@ -45,6 +45,7 @@ mod output;
 mod processes;
 /// `proof`, and the vectors of real proofs.
 mod proof;
+mod publish;
 /// `replay cardano` on a real chain, whole, killed and damaged.
 mod replay;
 /// `table`, `check`, `inspect`: stores by hand, sound and damaged.
