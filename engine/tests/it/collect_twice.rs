@@ -112,3 +112,13 @@ fn an_object_is_found_as_long_as_one_of_its_records_stays() {
         assert!(object.is_some_and(|object| object.equal(&there).unwrap()), "{drops}");
     }
 }
+
+#[test]
+fn an_object_that_is_written_again_beside_a_collection_is_counted_once() {
+    let mut store = Store::create(MemoryDisk::seeded(1), options(Index::Always)).unwrap();
+    drop(written_again(&mut store));
+    finish(&mut store);
+    let counted = store.stats().objects;
+    store.rebuild_index().unwrap();
+    assert_eq!(store.stats().objects, counted, "by an index that is made of what is there");
+}

@@ -530,6 +530,22 @@ impl HashIndex {
         self.unsaved += 1;
     }
 
+    /// Puts objects in that were written. Those among the `known` ones were there at other places, which were not good
+    /// enough, and are counted already.
+    pub(crate) fn put_objects(
+        &mut self,
+        objects: &HashMap<Hash, u64>,
+        known: Option<&HashMap<Hash, u64>>,
+    ) {
+        for (hash, offset) in objects {
+            let counted = self.covered.objects;
+            self.put_object(hash, *offset);
+            if known.is_some_and(|known| known.contains_key(hash)) {
+                self.covered.objects = counted;
+            }
+        }
+    }
+
     /// Settles when much was put in.
     pub(crate) fn settle_some(&mut self) -> Result<()> {
         if self.commits.len() + self.objects.len() < GATHERED { Ok(()) } else { self.settle() }
@@ -576,6 +592,8 @@ impl HashIndex {
         goes: impl Fn(u64) -> bool,
     ) -> Result<Swept> {
         let mut swept = Swept { seen: 0, removed: 0, is_done: true };
+        // What was written again has taken the place of what would go.
+        self.settle()?;
         let Some(tables) = self.tables.as_mut().filter(|_| !self.read_only) else {
             return Ok(swept);
         };

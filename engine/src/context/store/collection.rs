@@ -1,6 +1,7 @@
 //! What is known of a collection that is under way. It lies with the writer, who asks it what a batch may
 //! refer to.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::context::files::chunk_files::Chunk;
@@ -175,13 +176,14 @@ impl Collection {
         };
         let hashes: Vec<Hash> = found.iter().map(|(hash, _)| *hash).collect();
         let Ok(known) = index.known_objects(&hashes) else { return Ok(None) };
+        let mut lost = HashMap::new();
         for (hash, offset) in &found {
-            let known = known.get(hash).filter(|known| self.marks.has_object(**known));
-            match known {
-                None => index.put_object(hash, *offset),
+            match known.get(hash).filter(|known| self.marks.has_object(**known)) {
+                None => drop(lost.insert(*hash, *offset)),
                 Some(known) => leading.twice |= known != offset,
             }
         }
+        index.put_objects(&lost, Some(&known));
         if index.settle_some().is_err() {
             return Ok(None);
         }

@@ -213,7 +213,7 @@ impl Tip {
         if !bytes.is_empty() {
             writer.append(&*self.disk, &bytes, false, pack.meter())?;
         }
-        written.fresh.iter().for_each(|(hash, offset)| index.put_object(hash, *offset));
+        index.put_objects(&written.fresh, known.as_ref());
         // What the index does not take now stays in memory until the next batch.
         let _ = index.settle();
         Ok((roots, among))

@@ -603,7 +603,7 @@ impl Spill for Tip {
         if !bytes.is_empty() {
             writer.append(&*self.disk, &bytes, false, pack.meter())?;
         }
-        written.fresh.iter().for_each(|(hash, offset)| index.put_object(hash, *offset));
+        index.put_objects(&written.fresh, known.as_ref());
         // What the index does not take now stays in memory until the next commit.
         let _ = index.settle();
         drop(index);

@@ -275,7 +275,7 @@ impl Store {
             state.sequence += 1;
         }
         index.put_commit(&commit_hash, at);
-        written.fresh.iter().for_each(|(hash, offset)| index.put_object(hash, *offset));
+        index.put_objects(&written.fresh, known.as_ref());
         // The commit stands. What the index does not take now stays in memory until the next one.
         self.counted(&mut index, |index| drop(index.settle()));
         drop(index);
