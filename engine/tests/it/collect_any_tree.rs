@@ -9,7 +9,7 @@ use varvite::context::{
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::{Kind, Result};
+use varvite::{Error, Kind, Result};
 
 use crate::random::{Random, setting};
 
@@ -45,6 +45,8 @@ fn options(index: Index, chunk_bytes: u64, tree_bytes: u64) -> Options {
 struct Held {
     tree: Tree,
     content: Content,
+    /// How often commits were collected before it, or the oldest part of it, was read.
+    raised: u64,
 }
 
 /// A store and what it should say.
@@ -54,7 +56,7 @@ struct World {
     store: Store,
     random: Random,
     /// In the order in which the store took them, the last time.
-    commits: Vec<(CommitHash, Content)>,
+    commits: Vec<(CommitHash, i64, Content)>,
     branches: BTreeMap<Vec<u8>, CommitHash>,
     pins: BTreeSet<CommitHash>,
     held: Vec<Held>,
@@ -62,6 +64,9 @@ struct World {
     count: i64,
     collected: u64,
     refused: u64,
+    /// How often older commits became collected ones.
+    raised: u64,
+    again: u64,
 }
 
 impl World {
@@ -83,6 +88,8 @@ impl World {
             count: 0,
             collected: 0,
             refused: 0,
+            raised: 0,
+            again: 0,
         }
     }
 
@@ -115,10 +122,14 @@ impl World {
                 let at = self.random.below(self.held.len() as u64) as usize;
                 self.held[at].clone()
             }
-            (1..=3, Some((hash, content))) if self.store.exists(hash).unwrap() => {
-                Held { tree: self.store.checkout(hash).unwrap(), content: content.clone() }
+            (1..=3, Some((hash, _, content))) if self.store.exists(hash).unwrap() => {
+                let (tree, content) = (self.store.checkout(hash).unwrap(), content.clone());
+                Held { tree, content, raised: self.raised }
             }
-            _ => Held { tree: self.store.empty_tree(), content: Content::new() },
+            _ => {
+                let (tree, content) = (self.store.empty_tree(), Content::new());
+                Held { tree, content, raised: self.raised }
+            }
         }
     }
 
@@ -129,16 +140,13 @@ impl World {
     fn commit(&mut self) {
         let mut held = self.begin();
         if let Err(error) = self.change(&mut held) {
-            assert_eq!(error.kind(), Kind::Collected, "{error}");
-            self.refused += 1;
-            return;
+            return self.refuse(&held, &error);
         }
         if self.random.below(6) == 0 && !self.held.is_empty() {
             let at = self.random.below(self.held.len() as u64) as usize;
+            held.raised = held.raised.min(self.held[at].raised);
             if let Err(error) = self.graft(&mut held, at) {
-                assert_eq!(error.kind(), Kind::Collected, "{error}");
-                self.refused += 1;
-                return;
+                return self.refuse(&held, &error);
             }
         }
         if held.content.is_empty() {
@@ -148,15 +156,12 @@ impl World {
         let info = CommitInfo::new(&[], self.count, "a", "b");
         match self.store.commit(&mut held.tree, &info) {
             Ok(hash) => {
-                self.commits.retain(|(there, _)| *there != hash);
-                self.commits.push((hash, held.content.clone()));
+                self.commits.retain(|(there, ..)| *there != hash);
+                self.commits.push((hash, self.count, held.content.clone()));
                 self.expect(&hash);
+                held.raised = self.raised;
             }
-            Err(error) => {
-                assert_eq!(error.kind(), Kind::Collected, "{error}");
-                self.refused += 1;
-                return;
-            }
+            Err(error) => return self.refuse(&held, &error),
         }
         if self.random.below(3) == 0 {
             self.held.push(held);
@@ -164,6 +169,31 @@ impl World {
                 self.held.remove(0);
             }
         }
+    }
+
+    /// Only what holds parts of before a collection that has taken commits away is refused, and as collected.
+    fn refuse(&mut self, held: &Held, error: &Error) {
+        assert_eq!(error.kind(), Kind::Collected, "{error}");
+        assert!(held.raised < self.raised, "nothing was taken since it was read: {error}");
+        self.refused += 1;
+    }
+
+    /// Commits what was committed before once more, from an empty tree; it may be there, or may have been collected.
+    fn commit_again(&mut self) {
+        if self.commits.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.commits.len() as u64) as usize;
+        let (hash, date, content) = self.commits.remove(at);
+        let mut tree = self.store.empty_tree();
+        for (path, value) in &content {
+            tree.add(path, value).unwrap();
+        }
+        self.again += u64::from(!self.stands(&hash));
+        let found = self.store.commit(&mut tree, &CommitInfo::new(&[], date, "a", "b")).unwrap();
+        assert_eq!(found, hash);
+        self.commits.push((hash, date, content));
+        self.expect(&hash);
     }
 
     /// Puts a directory of a tree that is held into another.
@@ -184,7 +214,7 @@ impl World {
     }
 
     fn expect(&self, hash: &CommitHash) {
-        let (_, expected) = self.commits.iter().find(|(there, _)| there == hash).unwrap();
+        let (.., expected) = self.commits.iter().find(|(there, ..)| there == hash).unwrap();
         let found = content(&self.store.checkout(hash).unwrap()).unwrap();
         assert!(found == *expected, "commit {hash:02x?} has changed");
     }
@@ -193,7 +223,7 @@ impl World {
     fn expect_all(&mut self) {
         let checked = self.store.check().unwrap();
         assert!(checked.index_faults.is_empty(), "{:?}", checked.index_faults);
-        for (hash, _) in &self.commits {
+        for (hash, ..) in &self.commits {
             if self.stands(hash) {
                 self.expect(hash);
             } else {
@@ -215,9 +245,12 @@ impl World {
         if self.store.collect_status().unwrap().phase != CollectPhase::None {
             let most = if self.random.one_in(2) { 16 } else { 4_000 };
             let credits = 1 + self.random.below(most);
+            let marks = self.store.collect_status().unwrap().phase == CollectPhase::Marking;
             if !self.store.collect_step(credits).unwrap() {
                 self.collected += 1;
             }
+            let marks_still = self.store.collect_status().unwrap().phase == CollectPhase::Marking;
+            self.raised += u64::from(marks && !marks_still);
             self.pin();
             return;
         }
@@ -264,7 +297,8 @@ impl World {
 
     fn act(&mut self) {
         match self.random.below(100) {
-            0..=54 => self.commit(),
+            0..=51 => self.commit(),
+            52..=54 => self.commit_again(),
             55..=84 => self.collect(),
             85..=87 => {
                 let name = format!("b{}", self.random.below(3)).into_bytes();
@@ -314,7 +348,8 @@ impl World {
         let options = Options { max_open_files: Some(2), ..self.options.clone() };
         let mut reader = Store::open_read_only(disk, options).unwrap();
         let Some(hash) = self.store.last_commit().unwrap() else { return };
-        let (_, expected) = self.commits.iter().find(|(there, _)| *there == hash).unwrap().clone();
+        let (.., expected) =
+            self.commits.iter().find(|(there, ..)| *there == hash).unwrap().clone();
         for _ in 0..4 {
             self.collect();
             assert!(content(&reader.checkout(&hash).unwrap()).unwrap() == expected);
@@ -332,7 +367,7 @@ impl World {
 
 #[test]
 fn whatever_happens_what_is_kept_stays_and_the_rest_is_collected() {
-    let (mut collected, mut refused) = (0, 0);
+    let (mut collected, mut refused, mut again) = (0, 0, 0);
     let first = setting("VARVITE_COLLECT_SEED", 0);
     for seed in first..first + setting("VARVITE_COLLECT_CASES", 20) {
         for index in [Index::Minimal, Index::Always] {
@@ -346,7 +381,9 @@ fn whatever_happens_what_is_kept_stays_and_the_rest_is_collected() {
             world.reopen();
             collected += world.collected;
             refused += world.refused;
+            again += world.again;
         }
     }
     assert!(collected > 60 && refused > 5, "{collected} collections, {refused} trees refused");
+    assert!(again > 10, "{again} collected commits were committed again");
 }

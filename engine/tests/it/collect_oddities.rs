@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use varvite::Kind;
 use varvite::context::{
-    CollectPhase, CommitHash, CommitInfo, Index, Keep, Limits, Merge, Options, Resolution, Sides,
-    Store, Tree,
+    CollectPhase, CommitHash, CommitInfo, Index, Keep, Limits, Merge, Options, Reader, Resolution,
+    Sides, Store, Tree,
 };
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -610,6 +610,70 @@ fn a_collection_begins_without_an_index_that_can_be_saved() {
     assert!(store.stats().chunks <= chunks + 4, "{}", store.stats().chunks);
     assert!(!store.exists(&commits[0]).unwrap());
     assert!(value(&store.checkout(&commits[27]).unwrap(), "3").is_some());
+}
+
+/// A reader, once there is one, and the commits that it finds.
+type ReaderOf = Arc<Mutex<Option<(Reader, Vec<CommitHash>)>>>;
+
+/// Between the rename of a swap's control file and the moment at which the writer tells its threads of the new file, one
+/// that misses the old file reads the new control file, and knows of the new chunk before the writer does.
+#[test]
+fn a_thread_that_misses_a_file_between_a_swap_and_its_publication_harms_nothing() {
+    let inner = MemoryDisk::seeded(1);
+    let reader: ReaderOf = Arc::default();
+    let (renamed, missed) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
+    let (of_hook, counted, files) = (Arc::clone(&reader), Arc::clone(&missed), Arc::clone(&inner));
+    let disk: Arc<dyn Disk> =
+        HookedDisk::new(Arc::<MemoryDisk>::clone(&inner), move |call, path| {
+            if call == Call::Rename && path.contains("control") {
+                renamed.store(true, Relaxed);
+            }
+            if call != Call::SyncDirectory || !renamed.swap(false, Relaxed) {
+                return;
+            }
+            let Some((reader, kept)) = &*of_hook.lock().unwrap() else { return };
+            let names = files.files();
+            // Of the chunk that is being swapped both files are there.
+            let is_old = |name: &&String| {
+                let stem = name.strip_suffix(".pack");
+                stem.is_some_and(|stem| names.contains(&format!("{stem}-1.pack")))
+            };
+            for old in names.iter().filter(is_old) {
+                files.remove(old).unwrap();
+                counted.fetch_add(1, Relaxed);
+                for commit in kept {
+                    assert!(value(&reader.checkout(commit).unwrap(), "3").is_some());
+                }
+            }
+        });
+    let few = Options {
+        max_open_files: Some(1),
+        objects_bytes: 0,
+        pages_bytes: 0,
+        ..options(Index::Minimal)
+    };
+    let mut store = Store::create(Arc::clone(&disk), few.clone()).unwrap();
+    let commits: Vec<_> = (0..30).map(|date| fill(&mut store, date)).collect();
+    let kept = vec![commits[3], commits[9], commits[15], commits[29]];
+    for commit in &kept {
+        store.pin(commit).unwrap();
+    }
+    store.collect(&commits[29]).unwrap();
+    *reader.lock().unwrap() = Some((store.reader().unwrap(), kept.clone()));
+    finish(&mut store);
+    *reader.lock().unwrap() = None;
+    assert!(missed.load(Relaxed) > 1, "{missed:?}");
+    let sound = |store: &Store| {
+        for commit in &kept {
+            assert!(value(&store.checkout(commit).unwrap(), "3").is_some());
+        }
+        assert_eq!(store.check().unwrap().commits, kept.len() as u64);
+    };
+    sound(&store);
+    // What was taken out of use is removed, and nothing else.
+    while store.collect_step(50).unwrap() {}
+    store.close().unwrap();
+    sound(&Store::open(disk, few).unwrap());
 }
 
 /// A control file of before a collection does not know which files took the places of old ones.

@@ -22,6 +22,7 @@ mod check_beside; // checks beside a writer that replaces what is checked, and l
 mod collect_any_tree; // collections beside commits of trees of any age, grafts, readers, openings: against maps
 mod collect_damage; // a byte wrong in each file of a store that was collected, or is being collected
 mod collect_joins; // small sparse chunks become one: in the long run, under faults and crashes
+mod collect_kept; // what collections keep is exported to Irmin and proven; a clearing beside one is noticed by readers
 mod collect_killed; // a process that commits and collects, killed at a hundred moments
 mod collect_oddities; // collections after a lock was taken, one was cancelled, a commit came twice, dates went back
 mod collect_steps; // what one step of a collection reads and writes at most
