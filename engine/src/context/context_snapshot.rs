@@ -4,9 +4,11 @@
 //! whoever reads it computes each hash from what came before, up to that of the commit.
 //! Format document: `docs/format/context-snapshot.md`.
 
+mod commit_body;
 mod compressed;
 pub(crate) mod export;
 pub(crate) mod frames;
+pub(crate) mod import_state;
 pub(crate) mod intake;
 pub(crate) mod order;
 mod path;
@@ -19,6 +21,7 @@ use crate::disk::Disk;
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 use frames::{CommitFileOpening, FrameReader};
+use import_state::ImportState;
 use intake::{Intake, Unplaced};
 
 /// What a record is; an entry's child is the value of a tag, or a directory.
@@ -36,6 +39,9 @@ const STACKED_DIRECTORY: u8 = 17;
 
 /// How many objects may wait for a parent.
 const WAITING_MAX: usize = 1 << 16;
+
+/// The most commits of a file: who reads it keeps what they say until all of it was verified.
+pub(crate) const COMMITS_MAX: u32 = 1 << 16;
 
 /// Slots of the table of repeats.
 const SLOTS: usize = 1 << 18;
@@ -66,6 +72,11 @@ pub struct CommitFileProgress {
     pub bytes: u64,
     /// Bytes of the file; none while it is written.
     pub total: Option<u64>,
+    /// Bytes of the file that an import took over which was cut off, and that are not read again: 0 for none.
+    pub resumed: u64,
+    /// About how much of the work is done, in millionths: of a file that is read by its bytes, of one that is
+    /// written by where in the tree it is. It never becomes less.
+    pub share: u32,
 }
 
 /// Who is told of it with each frame, and whose error ends the work.
@@ -204,6 +215,14 @@ pub fn inspect_commit(disk: &dyn Disk, path: &str) -> Result<CommitFileHead> {
 /// Where an intake puts objects, so that they need no memory.
 pub(crate) trait Destination {
     /// Puts what is live of `stack` and `table` somewhere, children before parents, and returns what to
-    /// have in their place; what the table has is on the stack too, or below it.
-    fn put(&mut self, stack: &[Slot], table: &[Slot]) -> Result<(Vec<Slot>, Vec<Slot>)>;
+    /// have in their place; what the table has is on the stack too, or below it. With `each` every one
+    /// has a record of its own then.
+    fn put(&mut self, stack: &[Slot], table: &[Slot], each: bool)
+    -> Result<(Vec<Slot>, Vec<Slot>)>;
+
+    /// Keeps `state`, durably with all that it refers to, so that a later import goes on from it.
+    fn keep(&mut self, state: &ImportState) -> Result<()>;
+
+    /// Whether states are of use here.
+    fn keeps(&self) -> bool;
 }

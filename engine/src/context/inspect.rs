@@ -3,6 +3,7 @@
 //! Everything here takes bytes and fails never, because the files that people look at are broken.
 
 use super::context_snapshot::frames;
+use super::context_snapshot::import_state::ImportState;
 use super::files::chunk::{Opening, Seal};
 use super::files::commit::CommitBody;
 use super::files::control::{Control, State};
@@ -27,8 +28,28 @@ pub fn file(file: &str, bytes: &[u8]) -> Option<Outline> {
         Some(FileKind::Control) => Some(control(file, bytes)),
         Some(FileKind::Sparse) => Some(sparse(file, bytes)),
         Some(FileKind::ContextSnapshot) => Some(commit_file(file, bytes)),
+        Some(FileKind::ImportState) => Some(import_state(file, bytes)),
         _ => None,
     }
+}
+
+/// The outline of the state of an import.
+fn import_state(file: &str, bytes: &[u8]) -> Outline {
+    let whole = Outline::new("state of an import", 0..bytes.len() as u64).field("file", file);
+    let whole = whole.child(inspect::header(file, bytes));
+    let end = bytes.len().max(header::LENGTH) as u64;
+    let body = Outline::new("state", header::LENGTH as u64..end);
+    whole.child(match ImportState::decode_any(file, bytes) {
+        Err(error) => body.damaged(error),
+        Ok(state) => body
+            .field("last commit", hash::to_text(&state.commit))
+            .field("commits", state.commits)
+            .field("frames taken", state.frames)
+            .field("bytes of records", state.stream)
+            .field("commits read", state.roots.len())
+            .field("objects that wait", state.stack.len())
+            .field("objects that may come again", state.table.len()),
+    })
 }
 
 /// The outline of the snapshot of a commit: its beginning only, since each frame rests on those before it.

@@ -35,6 +35,8 @@ pub enum FileKind {
     Sparse,
     /// `b'X'`: one commit of a context, to be imported elsewhere.
     ContextSnapshot,
+    /// `b'I'`: how far an import into a context is.
+    ImportState,
     /// `b'T'`: calls of a host, to be replayed.
     Trace,
 }
@@ -42,7 +44,7 @@ pub enum FileKind {
 impl FileKind {
     /// Every kind with its letter, its name, the version that this release writes, and the oldest that it
     /// reads.
-    pub const ALL: [(FileKind, u8, &'static str, u16, u16); 11] = [
+    pub const ALL: [(FileKind, u8, &'static str, u16, u16); 12] = [
         (FileKind::Session, b'S', "session", 2, 2),
         (FileKind::Segment, b'R', "segment", 4, 2),
         (FileKind::Blob, b'B', "blob", 2, 2),
@@ -53,6 +55,7 @@ impl FileKind {
         (FileKind::Checkpoint, b'K', "checkpoint", 3, 2),
         (FileKind::Sparse, b'H', "sparse", 1, 1),
         (FileKind::ContextSnapshot, b'X', "context snapshot", 1, 1),
+        (FileKind::ImportState, b'I', "import state", 1, 1),
         (FileKind::Trace, b'T', "trace", 1, 1),
     ];
 

@@ -24,10 +24,11 @@ use crate::setup::DiskKind;
 pub type Body = fn(&[u8]);
 
 /// Every body with its name, operation lists apart.
-pub const BODIES: [(&str, Body); 7] = [
+pub const BODIES: [(&str, Body); 8] = [
     ("context_control", control),
     ("context_sparse", sparse),
     ("context_snapshot", snapshot),
+    ("context_import", import),
     ("context_index", index),
     ("context_pack", pack),
     ("context_records", records),
@@ -363,6 +364,57 @@ pub fn snapshot(bytes: &[u8]) {
     }
 }
 
+/// A store whose import was cut off after a frame, what says how far it was, and the file.
+fn cut_off() -> &'static (Arc<MemoryDisk>, Arc<MemoryDisk>) {
+    static STORE: OnceLock<(Arc<MemoryDisk>, Arc<MemoryDisk>)> = OnceLock::new();
+    STORE.get_or_init(|| {
+        let options = Options { tree_bytes: 2_000, ..small() };
+        let (from, file) = (MemoryDisk::seeded(1), MemoryDisk::seeded(1));
+        let mut store = Store::create(from, options.clone()).expect("memory does not fail");
+        let mut tree = store.empty_tree();
+        for number in 0..60_u8 {
+            let name = format!("{number}");
+            tree.add(&["a", &name, "value"], &[number; 40]).expect("it fits");
+            tree.add(&["a", "twin", &name], &[number % 3; 50]).expect("it fits");
+        }
+        for name in ["b", "c"] {
+            tree.add(&[name, "long"], &vec![name.as_bytes()[0]; 1 << 18]).expect("it fits");
+        }
+        let commit = store.commit(&mut tree, &CommitInfo::default()).expect("memory");
+        let target = Arc::clone(&file) as Arc<dyn Disk>;
+        store.export_commit(&commit, &target, SNAPSHOT).expect("memory does not fail");
+        let cut = MemoryDisk::seeded(2);
+        let disk = Arc::clone(&cut) as Arc<dyn Disk>;
+        let mut store = Store::create(disk, options).expect("memory does not fail");
+        let mut frames = 0;
+        let outcome = store.import_commit_watched(&*file, SNAPSHOT, &mut |_| {
+            frames += 1;
+            if frames == 2 { Err(Error::invalid("cut off")) } else { Ok(()) }
+        });
+        assert!(outcome.is_err() && cut.exists(IMPORT).expect("memory does not fail"));
+        (cut, file)
+    })
+}
+
+const IMPORT: &str = "import";
+
+/// The state of an import, with its checksum made right: whatever it says, the import comes to its end.
+pub fn import(bytes: &[u8]) {
+    let (cut, file) = cut_off();
+    let (disk, mut bytes) = (cut.snapshot(), bytes.to_vec());
+    if let Some(body) = bytes.len().checked_sub(4).filter(|body| *body >= 32) {
+        let sum = masked(crc_append(crc(&bytes[12..20]), &bytes[32..body]));
+        bytes[body..].copy_from_slice(&sum.to_le_bytes());
+    }
+    disk.replace(IMPORT, bytes).expect("memory takes it");
+    let options = Options { tree_bytes: 2_000, ..small() };
+    let mut store = Store::open(disk, options).expect("it is whole without");
+    let imported = store.import_commit(&**file, SNAPSHOT).expect("a state costs work at most");
+    let tree = store.checkout(&imported.commit).expect("it is there");
+    let each = |_: &[Vec<u8>], tree: &Tree| tree.to_value().map(drop);
+    tree.fold::<&[u8]>(&[], None, Order::Sorted, each).expect("all of it is there");
+}
+
 /// The records of a batch, after the batches that the first byte says.
 pub fn records(bytes: &[u8]) {
     let Some((number, payload)) = bytes.split_first() else { return };
@@ -455,6 +507,7 @@ pub mod tests {
             "context_snapshot" => {
                 [SNAPSHOT, RANGE, PACKED].map(|name| exported().bytes(name).unwrap()).to_vec()
             }
+            "context_import" => vec![cut_off().0.bytes(IMPORT).unwrap()],
             "context_records" => record_seeds(),
             _ => {
                 let hash = hash::hash(b"a commit");
@@ -505,6 +558,11 @@ pub mod tests {
     fn no_mutation_of_a_snapshot_makes_a_context_panic() {
         assert!(verify_commit(&*exported(), SNAPSHOT).is_ok());
         mutate("context_snapshot", 6_000); // each makes a store
+    }
+
+    #[test]
+    fn no_mutation_of_the_state_of_an_import_ends_it() {
+        mutate("context_import", 300); // each imports half a megabyte
     }
 
     #[test]

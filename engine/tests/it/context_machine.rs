@@ -23,7 +23,7 @@ use crate::shrinking::{TRIES, fewer};
 const CASE: usize = 120;
 
 /// What must happen on every disk.
-const HAPPENS: [&str; 29] = [
+const HAPPENS: [&str; 35] = [
     "a fork",
     "a handle from before a commit was read",
     "a handle from before an opening or a clearing was read",
@@ -53,6 +53,12 @@ const HAPPENS: [&str; 29] = [
     "a chunk came back",
     "a collection was refused beside chunks below",
     "what collections took came back",
+    "a file was written",
+    "a range was written",
+    "the same commits made the same file",
+    "a file was written beside chunks below",
+    "a file made a store",
+    "a commit came from a file",
 ];
 
 #[track_caller]
@@ -94,7 +100,15 @@ fn a_store_on_the_operating_system_agrees_with_nested_maps() {
 
 #[test]
 fn a_store_on_a_disk_that_crashes_agrees_with_nested_maps() {
-    check_many(DiskKind::Sim, 6_000, &["a crash", "a power cut cost what was not synced"]);
+    check_many(
+        DiskKind::Sim,
+        6_000,
+        &[
+            "a crash",
+            "a power cut cost what was not synced",
+            "a collected commit came back from a file",
+        ],
+    );
 }
 
 /// So few steps that Miri interprets them in minutes.

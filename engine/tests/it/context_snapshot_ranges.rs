@@ -301,8 +301,17 @@ fn who_watches_is_told_of_each_frame_and_may_end_the_work() {
     other.import_commit_watched(&*target, FILE, &mut watch).unwrap();
     let (written, read) = seen.split_at(6);
     assert!(written.iter().all(|done| done.total.is_none()));
-    assert!(written.is_sorted_by(|a, b| a.bytes < b.bytes));
+    assert!(written.is_sorted_by(|a, b| a.bytes < b.bytes && a.share < b.share));
+    assert!(written[2].share > 300_000 && written[2].share < 700_000, "{written:?}");
     assert_eq!(read.len(), 2 * 7, "six frames, and the last one");
-    assert_eq!(read[6], CommitFileProgress { bytes: file.bytes, total: Some(file.bytes) });
+    assert_eq!(
+        read[6],
+        CommitFileProgress {
+            bytes: file.bytes,
+            total: Some(file.bytes),
+            resumed: 0,
+            share: 1_000_000
+        }
+    );
     assert_eq!(read[..7], read[7..]);
 }

@@ -39,6 +39,7 @@ mod context_embedded; // small directories within the records of their parents
 mod context_examples; // trees and stores of a context, by example
 mod context_files; // mutated files of a context, operation lists; bodies of fuzz targets
 mod context_golden; // the context's files in `golden/`
+mod context_import_resume; // imports that were cut off go on, whatever happened between
 mod context_index; // the context's index: lost, damaged, foreign, and what it costs
 mod context_limits; // the longest values and names, trees of any size, and what damage may cost
 mod context_machine; // random steps on a context, its readers and another store, and on their model
@@ -47,6 +48,7 @@ mod context_names; // names that collide in every bucket and every internal hash
 mod context_observer; // what an observer of a context is told
 mod context_reader; // readers of a context's handle that writes, in threads and at every call of its disk
 mod context_retry; // killed in the middle, opened again, the same call again, and the power goes
+mod context_snapshot_beside; // exports by readers while blocks arrive, imports beside one
 mod context_snapshot_ranges;
 mod context_snapshots; // commits in files: the same bytes from any store, damage, crashes, faults
 mod context_story; // a fixed script that touches every operation of a context, with its model
@@ -94,6 +96,7 @@ mod scrubs; // what a check finds, in bounded parts, beside a writer, from where
 mod seeks; // seeks over many runs: against a map, and how many pages they read
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
 mod shrinking; // fewer steps that still fail
+mod snapshot_killed; // a process that commits, collects, exports and imports is killed at any moment
 mod snapshot_retry; // snapshots saved or deleted by a process that was killed, opened, and then the power goes
 mod space; // how much disk a table takes over what is alive
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets

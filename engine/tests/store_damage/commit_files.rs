@@ -15,12 +15,18 @@ use crate::allocations::most;
 const FILE: &str = "commit.snapshot";
 const FULL: usize = 1 << 18;
 
-/// A file of these records, whose frames are as they have to be, for Tezos' configuration.
-fn file(records: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+/// A file of these records, whose frames are as they have to be, for Tezos' configuration: as they are, and
+/// compressed as far as may be.
+fn files(records: impl Iterator<Item = Vec<u8>> + Clone, commits: u32) -> [Vec<u8>; 2] {
+    [file(records.clone(), commits, false), file(records, commits, true)]
+}
+
+fn file(records: impl Iterator<Item = Vec<u8>>, commits: u32, packs: bool) -> Vec<u8> {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/context-snapshot/range.bin");
     let mut bytes = std::fs::read(golden).unwrap()[..81].to_vec();
     // The configuration: entries, flat limit, order of children.
     bytes[32..41].copy_from_slice(&[32, 0, 0, 0, 0, 1, 0, 0, 0]);
+    bytes[41..45].copy_from_slice(&commits.to_le_bytes());
     let identity = bytes[12..20].to_vec();
     let sum = |bytes: &[u8]| masked(crc_append(crc(&identity), bytes)).to_le_bytes();
     let opening = sum(&bytes[32..77]);
@@ -33,16 +39,20 @@ fn file(records: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
             continue;
         }
         running = hash(&[&running[..], &payload].concat());
+        let packed = zstd::bulk::compress(&payload, 3).unwrap();
+        let packs = packs && packed.len() < payload.len() && payload.len() <= 64 * packed.len();
+        let stored = if packs { &packed } else { &payload };
         let mut head = Encoder::new();
         head.u64(number);
         head.u32(payload.len() as u32);
-        head.u32(payload.len() as u32);
-        head.raw(&[0, 1]);
+        head.u32(stored.len() as u32);
+        head.raw(&[u8::from(packs), 1]);
         head.raw(&running);
-        let checksum = sum(&[head.bytes(), &payload].concat());
+        let checksum = sum(&[head.bytes(), stored].concat());
         bytes.extend_from_slice(head.bytes());
         bytes.extend_from_slice(&checksum);
-        bytes.append(&mut payload);
+        bytes.extend_from_slice(stored);
+        payload.clear();
         number += 1;
     }
     bytes
@@ -58,7 +68,7 @@ fn directory(number: u32) -> Vec<u8> {
     [&[2, 2, 0x24, b'a'][..], &number.to_le_bytes(), &[0x30, b'b']].concat()
 }
 
-fn attacks() -> Vec<(&'static str, Vec<u8>)> {
+fn attacks() -> Vec<(&'static str, [Vec<u8>; 2])> {
     let many = 1_u32 << 19;
     // The slot of the value by its hash.
     let hashed = varvite::context::hash::value(&value(0)[2..]);
@@ -77,19 +87,49 @@ fn attacks() -> Vec<(&'static str, Vec<u8>)> {
         let long = [&[1, 97][..], &[5; 93], &number.to_le_bytes()].concat();
         [long, directory(number)]
     });
+    // A root that is worth a slot, and commits of it without end.
+    let long = vec![7; 100];
+    let root = [&[2, 1, 0x30, b'a'][..]].concat();
+    let first = [[&[1, 100][..], &long].concat(), root];
+    let root_of = {
+        let mut tree = varvite::context::Tree::empty(varvite::context::Configuration::TEZOS);
+        tree.add(&["a"], &long).unwrap();
+        tree.hash().unwrap()
+    };
+    let root_hash: &[u8; 32] = root_of.as_ref().try_into().unwrap();
+    let slot = (u32::from(root_hash[0]) << 10)
+        | (u32::from(root_hash[1]) << 2)
+        | u32::from(root_hash[2] >> 6);
+    let slot = slot.to_le_bytes();
+    let again = vec![5, slot[0], slot[1], slot[2]];
+    let commit = |number: u32| {
+        let date = u64::from(number).to_le_bytes();
+        [&[6][..], &date, &[0, 0, 0]].concat()
+    };
+    let commits = (0..many).flat_map(move |number| match number {
+        0 => vec![first[0].clone(), first[1].clone(), commit(0)],
+        _ => vec![again.clone(), commit(number)],
+    });
     vec![
-        ("small directories that wait", file(small)),
-        ("distinct directories that wait", file(distinct)),
-        ("repeats that wait", file(repeats)),
-        ("values that wait", file(values)),
-        ("directories with a hash that wait", file(with_hash)),
-        ("a full table", file(full_table.take(900_000))),
+        ("small directories that wait", files(small, 1)),
+        ("distinct directories that wait", files(distinct, 1)),
+        ("repeats that wait", files(repeats, 1)),
+        ("values that wait", files(values, 1)),
+        ("directories with a hash that wait", files(with_hash, 1)),
+        ("a full table", files(full_table.take(900_000), 1)),
+        ("commits that lead nowhere", files(commits.clone(), 1 << 16)),
+        ("more commits than there are", files(commits.take(9), 1 << 16)),
     ]
 }
 
 #[test]
 fn a_hostile_snapshot_costs_a_small_multiple_of_its_bytes() {
-    for (what, bytes) in attacks() {
+    let forms = |(what, [plain, packed]): (&'static str, [Vec<u8>; 2])| {
+        let expanded = plain.len();
+        assert!(packed.len() <= expanded && expanded <= 64 * packed.len());
+        [(what, plain, expanded), (what, packed, expanded)]
+    };
+    for (what, bytes, expanded) in attacks().into_iter().flat_map(forms) {
         let length = bytes.len();
         let disk = MemoryDisk::seeded(1);
         disk.replace(FILE, bytes).unwrap();
@@ -110,7 +150,7 @@ fn a_hostile_snapshot_costs_a_small_multiple_of_its_bytes() {
         let (outcome, importing) = most(|| store.import_commit(&*disk, FILE));
         assert_eq!(outcome.unwrap_err().kind(), Kind::Corrupt, "{what}");
         println!("{what}: {length} bytes, {verifying} to verify, {importing} to import");
-        let bound = (24_000_000 + 12 * length).min(100_000_000);
+        let bound = (24_000_000 + 12 * expanded).min(100_000_000);
         assert!(verifying < bound, "{what}: {verifying} for {length} bytes");
         assert!(importing < bound, "{what}: {importing} for {length} bytes");
         assert_eq!(store.log(1).unwrap(), [] as [varvite::context::Hash; 0]);

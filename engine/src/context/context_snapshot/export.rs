@@ -7,7 +7,7 @@ use super::frames::{CommitFileOpening, FrameWriter};
 use super::{
     BRANCH, COMMIT, CommitFile, CommitFileOptions, CommitFileProgress, END, FLAT, LEAF, NODE_WORTH,
     REPEAT, SLOTS, STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, Watch,
-    slot_of,
+    commit_body, slot_of,
 };
 use crate::context::files::commit::Commit;
 use crate::context::hash::{self, Hash};
@@ -25,6 +25,8 @@ pub(crate) struct Exporter<'a> {
     /// The table of repeats: hash and weight of the last object of a slot that was worth it.
     repeats: Vec<(Hash, u8)>,
     waiting: usize,
+    /// Commits that were written.
+    written: u64,
     watch: Watch<'a>,
     told: CommitFileProgress,
 }
@@ -98,6 +100,7 @@ impl<'a> Exporter<'a> {
             summary: CommitFile::new(opening),
             repeats: vec![([0; 32], 0); SLOTS],
             waiting: 0,
+            written: 0,
         })
     }
 
@@ -105,14 +108,9 @@ impl<'a> Exporter<'a> {
     pub(crate) fn commit(&mut self, root: &Slot, commit: &Commit) -> Result<()> {
         self.tree(root)?;
         let mut body = Encoder::new();
-        body.u64(commit.date as u64);
-        body.varint(commit.parents.len() as u64);
-        for parent in &commit.parents {
-            body.raw(parent.as_ref());
-        }
-        body.bytes_with_length(&commit.author);
-        body.bytes_with_length(&commit.message);
+        commit_body::put(commit, &mut body);
         self.waiting = 0;
+        self.written += 1;
         self.out.put([&[COMMIT], body.bytes()])
     }
 
@@ -132,7 +130,9 @@ impl<'a> Exporter<'a> {
         if let Entered::Level(level) = self.enter(root)? {
             levels.push(level);
         }
-        while let Some(level) = levels.last_mut() {
+        loop {
+            self.tell(&levels)?;
+            let Some(level) = levels.last_mut() else { return Ok(()) };
             if level.next == level.node.width() {
                 let weight = self.leave(level)?;
                 levels.pop();
@@ -156,7 +156,29 @@ impl<'a> Exporter<'a> {
                 Entered::Level(below) => levels.push(below),
             }
         }
-        Ok(())
+    }
+
+    /// Says how far it is, after each frame.
+    fn tell(&mut self, levels: &[Level]) -> Result<()> {
+        let now = self.out.progress();
+        if now.bytes == self.told.bytes {
+            return Ok(());
+        }
+        // Each child of a piece counts as much as the others, whatever is below it.
+        let mut part = 1e6 / self.summary.commits as f64;
+        let mut share = part * self.written as f64;
+        for (index, level) in levels.iter().enumerate() {
+            part /= level.node.width() as f64;
+            // What the last one began was ended.
+            let is_last = index + 1 == levels.len();
+            share += part * level.next.saturating_sub(usize::from(!is_last)) as f64;
+        }
+        if levels.is_empty() {
+            share += part;
+        }
+        let share = (share as u32).clamp(self.told.share, 1_000_000);
+        self.told = CommitFileProgress { share, ..now };
+        (self.watch)(&self.told)
     }
 
     /// Writes the value of the entry before the next one of `level`: in place if it is short.
@@ -274,10 +296,6 @@ impl<'a> Exporter<'a> {
     fn push(&mut self, tag: u8) -> Result<()> {
         self.summary.count(tag);
         self.waiting += 1;
-        if self.out.progress() != self.told {
-            self.told = self.out.progress();
-            (self.watch)(&self.told)?;
-        }
         if self.waiting <= WAITING_MAX {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::compressed::{Compressor, Expander};
-use super::{CommitFileHead, CommitFileProgress};
+use super::{COMMITS_MAX, CommitFileHead, CommitFileProgress};
 use crate::context::configuration::Configuration;
 use crate::context::hash::{self, CommitHash, Hash};
 use crate::context::tree::VALUE_MAX;
@@ -18,6 +18,9 @@ const FULL: usize = 1 << 18;
 
 /// The most bytes of the stream in a frame.
 const PAYLOAD_MAX: usize = 1 << 20;
+
+/// A compressed frame has at least this part of its payload, so that a short file costs no long work.
+const EXPANSION_MAX: usize = 64;
 
 /// Bytes of a frame before its payload.
 const HEAD: usize = 54;
@@ -110,7 +113,7 @@ impl FrameWriter {
 
     /// How far it is.
     pub(super) fn progress(&self) -> CommitFileProgress {
-        CommitFileProgress { bytes: self.at, total: None }
+        CommitFileProgress { bytes: self.at, total: None, resumed: 0, share: 0 }
     }
 
     /// Bytes of the stream so far.
@@ -146,6 +149,7 @@ impl FrameWriter {
             Some(compressor) => compressor.compress(&self.payload)?,
             None => None,
         };
+        let packed = packed.filter(|packed| self.payload.len() <= packed.len() * EXPANSION_MAX);
         let (form, stored) = match packed {
             Some(packed) => (ZSTD, packed),
             None => (PLAIN, &self.payload[..]),
@@ -208,8 +212,8 @@ pub(crate) fn opening(path: &str, bytes: &[u8]) -> Result<CommitFileOpening> {
     let configuration = Configuration::decode(&mut body)?;
     let commits = body.u32()?;
     let commit: CommitHash = body.raw(32)?.try_into().expect("32 bytes");
-    if commits == 0 {
-        return Err(start.corrupt("one commit or more", 0));
+    if !(1..=COMMITS_MAX).contains(&commits) {
+        return Err(start.corrupt(format_args!("1 to {COMMITS_MAX} commits"), commits));
     }
     if found.identity != identity_of(&commit) || found.store != 0 {
         return Err(start.corrupt("the commit that the header names", hash::to_text(&commit)));
@@ -238,6 +242,8 @@ pub(crate) struct FrameReader {
     payload: usize,
     scratch: Vec<u8>,
     expander: Option<Expander>,
+    /// Where reading began, if not at the first frame.
+    resumed: u64,
 }
 
 impl FrameReader {
@@ -263,7 +269,33 @@ impl FrameReader {
             payload: PAYLOAD_MAX,
             scratch: Vec::new(),
             expander: None,
+            resumed: 0,
         })
+    }
+
+    /// Goes to the end of the first `frames` frames, which have `stream` bytes, if the running hash there is
+    /// `running`; of what comes before only the heads are read. Nothing was read before.
+    pub(super) fn resume(&mut self, frames: u64, running: &Hash, stream: u64) -> Result<bool> {
+        let (start, opened) = (self.at, self.running);
+        let mut bytes = 0;
+        while self.number < frames {
+            let Some(head) = self.head()? else { break };
+            self.at += (HEAD + head.stored) as u64;
+            self.number += 1;
+            (self.running, self.payload) = (head.running, head.payload);
+            bytes += head.payload as u64;
+        }
+        if (self.number, &self.running, bytes) == (frames, running, stream) {
+            (self.before, self.place, self.resumed) = (stream, self.at, self.at);
+            return Ok(true);
+        }
+        (self.at, self.running, self.number, self.payload) = (start, opened, 0, PAYLOAD_MAX);
+        Ok(false)
+    }
+
+    /// The frames that were read, and the running hash, if the last record ended with a frame.
+    pub(super) fn between_frames(&self) -> Option<(u64, Hash)> {
+        (self.taken == self.buffer.len()).then_some((self.number, self.running))
     }
 
     pub(super) fn path(&self) -> &str {
@@ -280,7 +312,13 @@ impl FrameReader {
 
     /// How far it is.
     pub(super) fn progress(&self) -> CommitFileProgress {
-        CommitFileProgress { bytes: self.at, total: Some(self.length) }
+        let share = u128::from(self.at) * 1_000_000 / u128::from(self.length.max(1));
+        CommitFileProgress {
+            bytes: self.at,
+            total: Some(self.length),
+            resumed: self.resumed,
+            share: share as u32,
+        }
     }
 
     /// Bytes of the file, and the running hash after what was read.
@@ -311,6 +349,7 @@ impl FrameReader {
         let is_right = number == self.number
             && (1..=PAYLOAD_MAX).contains(&payload)
             && stored <= payload
+            && payload <= stored.saturating_mul(EXPANSION_MAX)
             && (form != PLAIN || stored == payload)
             && begins <= 1
             && stored as u64 <= self.length - self.at - HEAD as u64;

@@ -6,18 +6,19 @@
 use std::sync::Arc;
 
 use super::frames::FrameReader;
+use super::import_state::{ImportState, KeptObject};
 use super::order::{self, Listed};
 use super::path::AgreedPath;
 use super::repeats::Repeats;
 use super::{
     BRANCH, COMMIT, CommitFile, Destination, END, FLAT, LEAF, NODE_WORTH, REPEAT, SLOTS,
-    STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, Watch, slot_of,
+    STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, Watch, commit_body, slot_of,
 };
 use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
-use crate::context::hash::{self, CommitHash, Hash, TreeHash};
+use crate::context::hash::{self, Hash, TreeHash};
 use crate::context::pieces::node::{
-    Body, Branch, INLINE, Leaf, Node, Pointer, Slot, Target, UNKNOWN,
+    Body, Branch, INLINE, Leaf, Load, Node, Pointer, Slot, Target, UNKNOWN,
 };
 use crate::context::pieces::{digest, entry};
 use crate::context::tree::{NAME_MAX, VALUE_MAX};
@@ -26,6 +27,9 @@ use crate::format::codec::Decoder;
 
 /// When what is live takes about so many bytes it is put somewhere, if not before.
 const LIVE_MAX: u64 = 8 << 20;
+
+/// Bytes of the stream between two states for each byte of a state.
+const STATE_SHARE: usize = 4;
 
 /// About what an object takes in memory beside its bytes, and an entry of it.
 const OBJECT_BYTES: usize = 256;
@@ -63,6 +67,67 @@ struct Waiting {
     path: AgreedPath,
 }
 
+impl Waiting {
+    /// What a state says of it.
+    fn kept(&self) -> KeptObject {
+        let (shape, depth) = match self.shape {
+            Shape::Value => (VALUE, 0),
+            Shape::Flat => (FLAT, 0),
+            Shape::Leaf => (LEAF, 0),
+            Shape::Branch(depth) => (BRANCH, depth as u8),
+        };
+        let Waiting { weight, below, .. } = *self;
+        let offset = offset_of(&self.slot);
+        KeptObject { offset, shape, depth, weight, below, path: self.path.to_bits() }
+    }
+
+    /// The same back, of what is there; none when that is another kind.
+    fn of(
+        configuration: Configuration,
+        kept: &KeptObject,
+        is_value: bool,
+        hash: Hash,
+    ) -> Option<Waiting> {
+        let shape = match kept.shape {
+            VALUE => Shape::Value,
+            FLAT => Shape::Flat,
+            LEAF => Shape::Leaf,
+            BRANCH => Shape::Branch(u32::from(kept.depth)),
+            _ => return None,
+        };
+        if is_value != (shape == Shape::Value) {
+            return None;
+        }
+        let slot =
+            if is_value { Slot::StoredValue(kept.offset) } else { Slot::StoredNode(kept.offset) };
+        let path = AgreedPath::from_bits(configuration, kept.path)?;
+        Some(Waiting { slot, hash, shape, weight: kept.weight, below: kept.below, path })
+    }
+}
+
+/// What a state named, found in the pack.
+struct FoundState {
+    commits: Vec<(Slot, Commit)>,
+    stack: Vec<Waiting>,
+    table: Vec<(usize, Waiting)>,
+}
+
+/// The digest of a state: of its commits, and of the hashes of its objects.
+fn digest_of(commits: &[(Slot, Commit)], hashes: &[u8]) -> Hash {
+    let mut all: Vec<u8> = Vec::with_capacity(32 * commits.len() + hashes.len());
+    commits.iter().for_each(|(_, info)| all.extend_from_slice(info.hash.as_ref()));
+    all.extend_from_slice(hashes);
+    hash::hash(&all)
+}
+
+/// Where an object is that has a record.
+fn offset_of(slot: &Slot) -> u64 {
+    match slot {
+        Slot::StoredNode(offset) | Slot::StoredValue(offset) => *offset,
+        _ => unreachable!("each has a record"),
+    }
+}
+
 /// A record of an object, taken from the stream.
 enum TakenRecord {
     Value(Arc<[u8]>),
@@ -91,13 +156,16 @@ pub(crate) struct Intake {
     live_slots: Vec<usize>,
     live_bytes: usize,
     live_max: usize,
+    /// Bytes of the stream at the last state, and of that state.
+    kept_at: u64,
+    kept_bytes: usize,
 }
 
 /// Where nothing is kept: a file that is only verified.
 pub(crate) struct Unplaced;
 
 impl Destination for Unplaced {
-    fn put(&mut self, stack: &[Slot], table: &[Slot]) -> Result<(Vec<Slot>, Vec<Slot>)> {
+    fn put(&mut self, stack: &[Slot], table: &[Slot], _: bool) -> Result<(Vec<Slot>, Vec<Slot>)> {
         let forget = |slots: &[Slot]| {
             let one = |slot: &Slot| {
                 if slot.is_value() { Slot::StoredValue(1) } else { Slot::StoredNode(1) }
@@ -106,10 +174,19 @@ impl Destination for Unplaced {
         };
         Ok((forget(stack), forget(table)))
     }
+
+    fn keep(&mut self, _: &ImportState) -> Result<()> {
+        Ok(())
+    }
+
+    fn keeps(&self) -> bool {
+        false
+    }
 }
 
-fn is_live(slot: &Slot) -> bool {
-    matches!(slot, Slot::Node(_) | Slot::Value(_))
+/// Whether it is in memory; with `each` also whether it has no record of its own.
+fn is_live(slot: &Slot, each: bool) -> bool {
+    matches!(slot, Slot::Node(_) | Slot::Value(_)) || each && matches!(slot, Slot::Embedded(_))
 }
 
 impl Intake {
@@ -125,6 +202,8 @@ impl Intake {
             live_slots: Vec::new(),
             live_bytes: 0,
             live_max: live_max.min(LIVE_MAX) as usize,
+            kept_at: 0,
+            kept_bytes: 0,
         }
     }
 
@@ -146,7 +225,7 @@ impl Intake {
             let (offset, record) = reader.record(|decoder| {
                 let start = decoder.clone();
                 let record = match decoder.u8()? {
-                    COMMIT => StreamRecord::Commit(take_commit(decoder)?),
+                    COMMIT => StreamRecord::Commit(commit_body::take(decoder)?),
                     END => {
                         summary.expect(decoder)?;
                         StreamRecord::End
@@ -166,19 +245,26 @@ impl Intake {
                 StreamRecord::End => {
                     // What several commits share is written once.
                     if self.commits.len() > 1 {
-                        self.put_live(target)?;
+                        self.put_live(target, false)?;
                     }
                     return self.finish(reader, &place);
                 }
             }
-            if self.live_bytes >= self.live_max {
-                self.put_live(target)?;
+            if let Some(at) = reader.between_frames().filter(|_| self.is_state_due(reader, target))
+            {
+                self.keep(at, reader, target)?;
+            } else if self.live_bytes >= self.live_max {
+                self.put_live(target, false)?;
             }
         }
     }
 
     /// Takes the root off the stack, which is empty then.
     fn commit(&mut self, place: &Decoder<'_>, mut info: Commit) -> Result<()> {
+        if self.commits.len() as u64 >= self.summary.commits {
+            let most = format_args!("{} commits", self.summary.commits).to_string();
+            return Err(place.corrupt(most, "one more"));
+        }
         let root = self.stack.pop().filter(|_| self.stack.is_empty());
         let root = root.filter(|root| self.is_directory(root));
         let Some(mut root) = root else {
@@ -373,24 +459,149 @@ impl Intake {
         Ok(Waiting { slot, hash: UNKNOWN, shape, weight, below, path })
     }
 
-    /// Puts everything live to `target`.
-    fn put_live(&mut self, target: &mut dyn Destination) -> Result<()> {
-        let table: Vec<usize> = std::mem::take(&mut self.live_slots);
+    /// A state is written when what a kill would cost is worth some of its own bytes.
+    fn is_state_due(&self, reader: &FrameReader, target: &dyn Destination) -> bool {
+        let worth = (2 * self.live_max).max(STATE_SHARE * self.kept_bytes) as u64;
+        target.keeps() && reader.stream() >= self.kept_at.saturating_add(worth)
+    }
+
+    /// Puts everything to `target`, and how far this is, which is where a frame ends.
+    fn keep(
+        &mut self,
+        (frames, running): (u64, Hash),
+        reader: &FrameReader,
+        target: &mut dyn Destination,
+    ) -> Result<()> {
+        self.put_live(target, true)?;
+        let state = self.state(frames, running, reader.stream());
+        (self.kept_at, self.kept_bytes) = (state.stream, self.state_bytes());
+        target.keep(&state)
+    }
+
+    fn state_bytes(&self) -> usize {
+        ImportState::bytes_of(self.stack.len() + self.table.len())
+    }
+
+    /// How far this is; every object is in the pack.
+    fn state(&self, frames: u64, running: Hash, stream: u64) -> ImportState {
+        let said = &self.summary;
+        let mut hashes = Vec::new();
+        let mut kept = |object: &Waiting| {
+            hashes.extend_from_slice(&object.hash);
+            object.kept()
+        };
+        let roots: Vec<(u64, Commit)> =
+            self.commits.iter().map(|(root, info)| (offset_of(root), info.clone())).collect();
+        let stack: Vec<KeptObject> = self.stack.iter().map(&mut kept).collect();
+        let slots = self.table.slots();
+        let table: Vec<(u32, KeptObject)> = slots
+            .map(|slot| (slot as u32, kept(self.table.get(slot).expect("it has something"))))
+            .collect();
+        ImportState {
+            commit: said.commit,
+            commits: said.commits as u32,
+            frames,
+            running,
+            stream,
+            counts: [said.values, said.directories, said.leaves, said.branches, said.repeats],
+            digest: digest_of(&self.commits, &hashes),
+            roots,
+            stack,
+            table,
+        }
+    }
+
+    /// Goes on from `state`, where `reader` is, if `load` has all that it names; false, and nothing is
+    /// changed, when it has not, or has others there.
+    pub(crate) fn resume(
+        &mut self,
+        reader: &mut FrameReader,
+        state: &ImportState,
+        load: &dyn Load,
+    ) -> Result<bool> {
+        let Some(found) = self.find(state, load)? else { return Ok(false) };
+        if !reader.resume(state.frames, &state.running, state.stream)? {
+            return Ok(false);
+        }
+        let FoundState { commits, stack, table } = found;
+        (self.commits, self.stack) = (commits, stack);
+        for (slot, object) in table {
+            self.table.put(slot, object);
+        }
+        let said = &mut self.summary;
+        [said.values, said.directories, said.leaves, said.branches, said.repeats] = state.counts;
+        (self.kept_at, self.kept_bytes) = (state.stream, self.state_bytes());
+        Ok(true)
+    }
+
+    /// What `state` names, with the hashes that are there.
+    fn find(&self, state: &ImportState, load: &dyn Load) -> Result<Option<FoundState>> {
+        let of_table = state.table.iter().map(|(_, object)| object);
+        let mut places: Vec<u64> = state.roots.iter().map(|(root, _)| *root).collect();
+        places.extend(state.stack.iter().chain(of_table).map(|object| object.offset));
+        // In the order in which they are on the disk.
+        let mut order: Vec<usize> = (0..places.len()).collect();
+        order.sort_unstable_by_key(|index| places[*index]);
+        let mut looked = vec![(false, UNKNOWN); places.len()];
+        for index in order {
+            let Some(found) = load.look(places[index])? else { return Ok(None) };
+            looked[index] = found;
+        }
+        let mut looked = looked.into_iter();
+        let mut commits = Vec::with_capacity(state.roots.len());
+        for ((root, info), (is_value, tree)) in state.roots.iter().zip(&mut looked) {
+            let (mut info, tree) = (info.clone(), TreeHash::new(tree));
+            let Commit { date, author, message, parents, .. } = &info;
+            let commit = hash::commit(&tree, parents, *date, author, message);
+            (info.hash, info.tree) = (commit, tree);
+            if is_value {
+                return Ok(None);
+            }
+            commits.push((Slot::StoredNode(*root), info));
+        }
+        let mut hashes = Vec::new();
+        let mut waiting = |object: &KeptObject, looked: Option<(bool, Hash)>| {
+            let (is_value, hash) = looked.expect("one for each object");
+            hashes.extend_from_slice(&hash);
+            Waiting::of(self.configuration, object, is_value, hash)
+        };
+        let stack = state.stack.iter().map(|object| waiting(object, looked.next()));
+        let stack: Option<Vec<Waiting>> = stack.collect();
+        let table = state.table.iter();
+        let table =
+            table.map(|(slot, object)| Some((*slot as usize, waiting(object, looked.next())?)));
+        let table: Option<Vec<(usize, Waiting)>> = table.collect();
+        let (Some(stack), Some(table)) = (stack, table) else { return Ok(None) };
+        let is_same = digest_of(&commits, &hashes) == state.digest;
+        Ok(is_same.then_some(FoundState { commits, stack, table }))
+    }
+
+    /// Puts everything live to `target`; with `each`, so that each object of stack and table has a record.
+    fn put_live(&mut self, target: &mut dyn Destination, each: bool) -> Result<()> {
+        let mut table: Vec<usize> = std::mem::take(&mut self.live_slots);
+        if each {
+            table = self.table.slots().collect();
+            let is_in_place = |slot: &usize| {
+                self.table.get(*slot).is_some_and(|object| is_live(&object.slot, true))
+            };
+            table.retain(is_in_place);
+        }
         let mut stack = Vec::new();
         for (index, object) in self.stack.iter_mut().enumerate() {
-            if is_live(&object.slot) {
+            if is_live(&object.slot, each) {
                 complete(object)?;
                 stack.push(index);
             }
         }
-        let roots: Vec<usize> =
-            (0..self.commits.len()).filter(|index| is_live(&self.commits[*index].0)).collect();
+        let roots: Vec<usize> = (0..self.commits.len())
+            .filter(|index| is_live(&self.commits[*index].0, each))
+            .collect();
         let of_stack = stack.iter().map(|index| self.stack[*index].slot.clone());
         let of_roots = roots.iter().map(|index| self.commits[*index].0.clone());
         let on_top: Vec<Slot> = of_stack.chain(of_roots).collect();
         let of_table = |slot: &usize| self.table.get(*slot).map(|object| object.slot.clone());
         let of_table: Vec<Slot> = table.iter().filter_map(of_table).collect();
-        let (on_top, of_table) = target.put(&on_top, &of_table)?;
+        let (on_top, of_table) = target.put(&on_top, &of_table, each)?;
         let mut on_top = on_top.into_iter();
         for (index, slot) in stack.into_iter().zip(&mut on_top) {
             self.stack[index].slot = slot;
@@ -400,7 +611,7 @@ impl Intake {
         }
         self.live_bytes = 0;
         for (number, slot) in table.into_iter().zip(of_table) {
-            if is_live(&slot) {
+            if is_live(&slot, false) {
                 self.live_slots.push(number);
             }
             if let Some(object) = self.table.get_mut(number) {
@@ -512,21 +723,4 @@ fn take_branch(decoder: &mut Decoder<'_>, configuration: Configuration) -> Resul
         buckets.push(bucket as u16);
     }
     Ok(TakenRecord::Branch { depth, buckets, length: start.remaining() - decoder.remaining() })
-}
-
-fn take_commit(decoder: &mut Decoder<'_>) -> Result<Commit> {
-    let date = decoder.u64()? as i64;
-    let start = decoder.clone();
-    let count = decoder.count(32)?;
-    let mut parents: Vec<CommitHash> = Vec::with_capacity(count);
-    for _ in 0..count {
-        parents.push(decoder.raw(32)?.try_into().expect("32 bytes"));
-    }
-    if !parents.is_sorted() {
-        return Err(start.corrupt("parents in order", "others"));
-    }
-    let author = decoder.bytes_with_length()?.to_vec();
-    let message = decoder.bytes_with_length()?.to_vec();
-    let (hash, tree) = (CommitHash::new(UNKNOWN), TreeHash::new(UNKNOWN));
-    Ok(Commit { hash, tree, parents, date, author, message, sequence: 0 })
 }

@@ -28,6 +28,19 @@ impl AgreedPath {
         path
     }
 
+    /// One number for both; the digits take 50 bits at most.
+    pub(super) fn to_bits(self) -> u64 {
+        u64::from(self.length) << 56 | self.number
+    }
+
+    /// The same back; none when no path is this number.
+    pub(super) fn from_bits(configuration: Configuration, bits: u64) -> Option<AgreedPath> {
+        let (length, number) = ((bits >> 56) as u32, bits & ((1 << 56) - 1));
+        let fits = length <= configuration.depth_limit()
+            && number < (configuration.entries() as u64).pow(length);
+        fits.then_some(AgreedPath { number, length })
+    }
+
     /// The first `length` buckets, if there are so many.
     pub(super) fn prefix(self, configuration: Configuration, length: u32) -> Option<AgreedPath> {
         let beyond = self.length.checked_sub(length)?;

@@ -28,6 +28,16 @@ impl<T> Repeats<T> {
         Some(&mut self.pieces[place / PIECE][place % PIECE])
     }
 
+    /// How many slots have something.
+    pub(super) fn len(&self) -> usize {
+        self.pieces.iter().map(Vec::len).sum()
+    }
+
+    /// The slots that have something, ascending.
+    pub(super) fn slots(&self) -> impl Iterator<Item = usize> {
+        self.places.iter().enumerate().filter(|(_, place)| **place > 0).map(|(slot, _)| slot)
+    }
+
     /// Puts `object` into the slot; returns what was there.
     pub(super) fn put(&mut self, slot: usize, object: T) -> Option<T> {
         if let Some(there) = self.get_mut(slot) {

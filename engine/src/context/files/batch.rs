@@ -338,6 +338,22 @@ impl<'a> Batch<'a> {
         })
     }
 
+    /// The same, which has a record of its own then, wherever its bytes may be besides.
+    pub(crate) fn put_alone(&mut self, slot: &Slot) -> Result<Slot> {
+        let node = match slot {
+            Slot::Node(node) => {
+                if matches!(self.placed(slot), Some(Slot::Embedded(_))) {
+                    // What is below it was added with its parent.
+                    self.placed.nodes.remove(&Arc::as_ptr(node));
+                }
+                Arc::clone(node)
+            }
+            Slot::Embedded(bytes) => Arc::new(entry::embedded_node(bytes)?),
+            _ => return self.put_apart(slot),
+        };
+        Ok(Slot::StoredNode(self.put_tree(&node)?))
+    }
+
     /// What to put in the place of `slot`, if it was added.
     pub(crate) fn placed(&self, slot: &Slot) -> Option<Slot> {
         match slot {

@@ -8,12 +8,15 @@ pub(crate) const CONTROL: &str = "control";
 /// Held by the process that writes.
 pub(crate) const LOCK: &str = "lock";
 
+/// How far an import is that was cut off.
+pub(crate) const IMPORT: &str = "import";
+
 /// Folder of the index.
 pub(crate) const INDEX: &str = "index";
 
 /// Whether a store replaces a file of this name whole: a chunk by the same bytes, for a name that is durable.
 pub(crate) fn is_replaced(name: &str) -> bool {
-    name == CONTROL || parse_chunk(name).is_some()
+    name == CONTROL || name == IMPORT || parse_chunk(name).is_some()
 }
 
 /// Chunk `number` of the pack in `epoch`, as it was written.

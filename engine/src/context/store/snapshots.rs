@@ -6,20 +6,23 @@ use super::tip::Tip;
 use super::{CommitInfo, Store};
 use crate::context::context_snapshot::export::Exporter;
 use crate::context::context_snapshot::frames::{CommitFileOpening, FrameReader};
+use crate::context::context_snapshot::import_state::ImportState;
 use crate::context::context_snapshot::intake::{Intake, Unplaced};
 use crate::context::context_snapshot::order::{self, Listed};
 use crate::context::context_snapshot::{
-    CommitFile, CommitFileOptions, CommitFileProgress, Destination,
+    COMMITS_MAX, CommitFile, CommitFileOptions, CommitFileProgress, Destination, Watch,
 };
 use crate::context::files::batch::{self, Batch};
+use crate::context::files::commit::Commit;
 use crate::context::files::pack::Pack;
+use crate::context::files::paths;
 use crate::context::hash::{self, CommitHash};
 use crate::context::options::Options;
 use crate::context::pieces::node::{Load, Slot};
 use crate::context::tree::Tree;
-use crate::disk::{Access, Disk};
+use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
-use crate::file::replace::Replacement;
+use crate::file::replace::{self, Replacement};
 use crate::sync::lock;
 
 impl Store {
@@ -65,6 +68,11 @@ impl Store {
                 "the commits of a snapshot are one or more, each once, and lead to a last one",
             ));
         };
+        if count > COMMITS_MAX {
+            return Err(Error::invalid(format!(
+                "a snapshot has {COMMITS_MAX} commits at most, not {count}: write several"
+            )));
+        }
         if disk.exists(path)? {
             return Err(Error::new(
                 Kind::Exists,
@@ -101,6 +109,11 @@ impl Store {
     /// error of the file no commit was added; when the process dies, or the disk fails, the first of them may be
     /// there. What else was written goes with the next collection. `Invalid` when the store has another
     /// hash configuration.
+    ///
+    /// Each time when some 16 MiB of records were taken, or four times what it takes to say how far it is, that is
+    /// written beside the pack: four syncs. After an import that was cut off the next one of the same commits goes
+    /// on from there, in another process too, from a file that is compressed otherwise too, and beside other commits and
+    /// collections; where a collection has taken what it needs it begins anew.
     pub fn import_commit(&mut self, disk: &dyn Disk, path: &str) -> Result<CommitFile> {
         self.import_commit_watched(disk, path, &mut |_| Ok(()))
     }
@@ -120,12 +133,28 @@ impl Store {
             )));
         }
         let opening = reader.opening();
-        let intake = Intake::new(&reader, self.options.tree_bytes);
         if opening.commits == 1 && self.exists(&opening.commit)? {
-            return Ok(intake.read(&mut reader, &mut Unplaced, watch)?.1);
+            let intake = Intake::new(&reader, self.options.tree_bytes);
+            let file = intake.read(&mut reader, &mut Unplaced, watch)?.1;
+            self.forget_import(&opening)?;
+            return Ok(file);
         }
-        let mut target = ToPack { store: self, tip };
-        let (commits, file) = intake.read(&mut reader, &mut target, watch)?;
+        let (commits, file) = match self.import_state()? {
+            Some(state) if (state.commit, state.commits) == (opening.commit, opening.commits) => {
+                let taken = self.take_over(&mut reader, &tip, Some(&state), watch);
+                match taken {
+                    // A collection takes what the state names, or the state lies. The file may be damaged as
+                    // well: it will say so again.
+                    Err(error) if matches!(error.kind(), Kind::Collected | Kind::Corrupt) => {
+                        self.forget_import(&opening)?;
+                        let mut reader = FrameReader::open(disk, path)?;
+                        self.take_over(&mut reader, &tip, None, watch)?
+                    }
+                    taken => taken?,
+                }
+            }
+            _ => self.take_over(&mut reader, &tip, None, watch)?,
+        };
         for (root, said) in commits {
             if self.exists(&said.hash)? {
                 continue;
@@ -136,7 +165,52 @@ impl Store {
             let commit = self.commit(&mut tree, &info)?;
             debug_assert_eq!(commit, said.hash, "it was verified");
         }
+        self.forget_import(&opening)?;
         Ok(file)
+    }
+
+    /// Reads the file of `reader`, from where `state` says if that is of use, with its objects in the pack.
+    fn take_over(
+        &self,
+        reader: &mut FrameReader,
+        tip: &Arc<Tip>,
+        state: Option<&ImportState>,
+        watch: Watch<'_>,
+    ) -> Result<(Vec<(Slot, Commit)>, CommitFile)> {
+        let mut intake = Intake::new(reader, self.options.tree_bytes);
+        if let Some(state) = state
+            && !intake.resume(reader, state, &*self.pack)?
+        {
+            intake = Intake::new(reader, self.options.tree_bytes);
+        }
+        let mut target = ToPack { store: self, tip: Arc::clone(tip) };
+        intake.read(reader, &mut target, watch)
+    }
+
+    /// How far an import is that was cut off; none when nothing of use says so.
+    fn import_state(&self) -> Result<Option<ImportState>> {
+        let file = match self.disk.open(paths::IMPORT, Mode::Read, Access::Buffered) {
+            Err(error) if error.kind() == Kind::Missing => return Ok(None),
+            file => file?,
+        };
+        // More than a state has whose file is one that an import wrote.
+        let length = file.len()?;
+        if length > STATE_MAX {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; length as usize];
+        file.read_exact_at(0, &mut bytes)?;
+        let (store, epoch) = (self.control.store, self.control.epoch);
+        Ok(ImportState::decode(paths::IMPORT, &bytes, store, epoch).ok())
+    }
+
+    /// Removes what says how far an import of this file is.
+    fn forget_import(&self, opening: &CommitFileOpening) -> Result<()> {
+        let said = self.import_state()?.map(|state| (state.commit, state.commits));
+        if said == Some((opening.commit, opening.commits)) {
+            self.disk.remove(paths::IMPORT)?;
+        }
+        Ok(())
     }
 
     /// Makes a store of the commits in the file `path` of `from`, in the empty folder `disk`: as
@@ -155,6 +229,9 @@ impl Store {
     }
 }
 
+/// The longest state that is read: of a full table and of a range with long messages.
+const STATE_MAX: u64 = 64 << 20;
+
 /// Objects go to the pack in batches without a commit.
 struct ToPack<'a> {
     store: &'a Store,
@@ -162,20 +239,39 @@ struct ToPack<'a> {
 }
 
 impl Destination for ToPack<'_> {
-    fn put(&mut self, stack: &[Slot], table: &[Slot]) -> Result<(Vec<Slot>, Vec<Slot>)> {
+    fn put(
+        &mut self,
+        stack: &[Slot],
+        table: &[Slot],
+        each: bool,
+    ) -> Result<(Vec<Slot>, Vec<Slot>)> {
         drop(self.store.settled_index()?);
-        self.tip.put_apart(&self.store.pack, stack, table)
+        self.tip.put_apart(&self.store.pack, stack, table, each)
+    }
+
+    fn keep(&mut self, state: &ImportState) -> Result<()> {
+        let control = &self.store.control;
+        let bytes = state.encode(control.store, control.epoch);
+        if bytes.len() as u64 > STATE_MAX {
+            return Ok(());
+        }
+        self.tip.keep_state(&self.store.pack, &bytes)
+    }
+
+    fn keeps(&self) -> bool {
+        true
     }
 }
 
 impl Tip {
     /// Appends what is live of `roots`, without a commit, and returns where all of these and of `among`,
-    /// which are below them, are now.
+    /// which are below them, are now; with `each` in a record of its own.
     fn put_apart(
         &self,
         pack: &Pack,
         roots: &[Slot],
         among: &[Slot],
+        each: bool,
     ) -> Result<(Vec<Slot>, Vec<Slot>)> {
         let mut index = lock(&self.index);
         let mut writer = self.writer()?;
@@ -197,12 +293,13 @@ impl Tip {
             let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack.meter());
             let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
             let mut batch = batch.in_pieces(&mut sink);
-            let put = |slot| batch.put_apart(slot);
+            let put = |slot| if each { batch.put_alone(slot) } else { batch.put_apart(slot) };
             let roots = roots.iter().map(put).collect::<Result<Vec<_>>>()?;
             let mut placed = Vec::with_capacity(among.len());
             for slot in among {
                 // Of a leaf that is there already the values were not looked at.
                 placed.push(match slot {
+                    _ if each => batch.put_alone(slot)?,
                     Slot::Value(_) => batch.put_apart(slot)?,
                     _ => batch.placed(slot).unwrap_or_else(|| slot.clone()),
                 });
@@ -217,5 +314,17 @@ impl Tip {
         // What the index does not take now stays in memory until the next batch.
         let _ = index.settle();
         Ok((roots, among))
+    }
+
+    /// Makes the pack durable, and then the state of an import, which refers to it.
+    fn keep_state(&self, pack: &Pack, bytes: &[u8]) -> Result<()> {
+        let mut writer = self.writer()?;
+        writer.sync(&*self.disk, pack.meter())?;
+        // Another writer may have come in beside this one, whose import has a state too.
+        writer.check_lock()?;
+        replace::replace(&self.disk, paths::IMPORT, bytes)?;
+        writer.syncs += 2;
+        writer.written_bytes += bytes.len() as u64;
+        Ok(())
     }
 }

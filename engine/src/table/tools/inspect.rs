@@ -101,7 +101,13 @@ pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
         Some(FileKind::Checkpoint) => checkpoint(file, bytes),
         Some(FileKind::Trace) => trace::inspect(file, bytes),
         // A context's files are described by the context's inspector.
-        Some(FileKind::Pack | FileKind::Control | FileKind::Sparse | FileKind::ContextSnapshot)
+        Some(
+            FileKind::Pack
+            | FileKind::Control
+            | FileKind::Sparse
+            | FileKind::ContextSnapshot
+            | FileKind::ImportState,
+        )
         | None => {
             let whole = Outline::new("file of an unknown kind", 0..bytes.len() as u64);
             whole.field("file", file).child(header(file, bytes))

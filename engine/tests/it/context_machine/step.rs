@@ -42,6 +42,8 @@ pub enum Step {
     Collect(u64),
     /// Chunks move to the lower folder or back, or are attached from there.
     Move(u64),
+    /// Commits go to a file, or come from one.
+    File(u64),
     Clear,
     Check,
     /// The store is closed, or dropped, and opened again.
@@ -63,7 +65,8 @@ pub fn draw(seed: u64, count: usize) -> Vec<Step> {
 /// The step that three numbers make, the first of which is taken modulo 100.
 pub fn step(kind: u8, at: u8, seed: u64) -> Step {
     match kind % 100 {
-        0..20 => Step::Change(at, seed),
+        0..16 => Step::Change(at, seed),
+        16..20 => Step::File(seed),
         20..25 => Step::Move(seed),
         25..32 => Step::Collect(seed),
         32..34 => Step::Narrow(at, seed),

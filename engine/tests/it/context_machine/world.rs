@@ -1,6 +1,7 @@
 //! A context store, its trees and its readers beside their models, and what each step does to both.
 
 mod collected;
+mod exported;
 mod moved;
 mod stored;
 
@@ -82,6 +83,10 @@ pub struct World {
     /// A clearing has left more files than an opening opens: the next one removes those that trees and readers
     /// of before have not open.
     cleared_many: bool,
+    /// Snapshots of commits, the newest last.
+    files: Vec<exported::Exported>,
+    /// A commit may be in the chunks twice, below and above.
+    is_twice: bool,
     pub counts: Counts,
 }
 
@@ -137,6 +142,8 @@ impl World {
             pins: BTreeSet::new(),
             kept_before: 0,
             cleared_many: false,
+            files: Vec::new(),
+            is_twice: false,
             counts: Counts::new(),
         };
         world.checkout(&mut Random::new(setup.seed));
@@ -214,6 +221,7 @@ impl World {
             Step::Rebuild => self.store().rebuild_index().unwrap(),
             Step::Collect(seed) => self.collect(&mut Random::new(seed)),
             Step::Move(seed) => self.move_chunks(&mut Random::new(seed)),
+            Step::File(seed) => self.snapshot(&mut Random::new(seed)),
             Step::Clear => self.clear(),
             Step::Check => self.check_store(),
             Step::Reopen(closed) => self.reopen(closed),

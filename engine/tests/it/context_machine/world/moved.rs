@@ -57,6 +57,9 @@ impl World {
 
     /// All that collections took is in the lower folder, by [`World::copy_chunks`] or because it was moved there.
     fn attach(&mut self) {
+        if self.is_twice {
+            return;
+        }
         let attached = self.store().attach().unwrap();
         self.below += attached;
         self.kept_before = 0;

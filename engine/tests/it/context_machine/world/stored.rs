@@ -122,6 +122,7 @@ impl World {
         self.history.clear();
         (self.keeping, self.kept_before, self.below) = (None, 0, 0);
         self.pins.clear();
+        self.is_twice = false;
         self.changed();
         self.count("a clearing");
     }

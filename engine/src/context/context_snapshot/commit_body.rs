@@ -1,0 +1,36 @@
+//! What a record of a commit says beside its tree: the same in the stream and in the state of an import.
+
+use crate::context::files::commit::Commit;
+use crate::context::hash::{CommitHash, TreeHash};
+use crate::context::pieces::node::UNKNOWN;
+use crate::error::Result;
+use crate::format::codec::{Decoder, Encoder};
+
+/// Appends what `commit` says.
+pub(super) fn put(commit: &Commit, body: &mut Encoder) {
+    body.u64(commit.date as u64);
+    body.varint(commit.parents.len() as u64);
+    for parent in &commit.parents {
+        body.raw(parent.as_ref());
+    }
+    body.bytes_with_length(&commit.author);
+    body.bytes_with_length(&commit.message);
+}
+
+/// The same, read; the hashes of commit and tree are not known yet.
+pub(super) fn take(decoder: &mut Decoder<'_>) -> Result<Commit> {
+    let date = decoder.u64()? as i64;
+    let start = decoder.clone();
+    let count = decoder.count(32)?;
+    let mut parents: Vec<CommitHash> = Vec::with_capacity(count);
+    for _ in 0..count {
+        parents.push(decoder.raw(32)?.try_into().expect("32 bytes"));
+    }
+    if !parents.is_sorted() {
+        return Err(start.corrupt("parents in order", "others"));
+    }
+    let author = decoder.bytes_with_length()?.to_vec();
+    let message = decoder.bytes_with_length()?.to_vec();
+    let (hash, tree) = (CommitHash::new(UNKNOWN), TreeHash::new(UNKNOWN));
+    Ok(Commit { hash, tree, parents, date, author, message, sequence: 0 })
+}

@@ -1,0 +1,163 @@
+//! Exports by a reader while blocks arrive, and imports beside one.
+
+use std::sync::Arc;
+use std::thread;
+
+use varvite::Kind;
+use varvite::context::{
+    CommitFileOptions, CommitHash, CommitInfo, Index, Keep, Options, Store, verify_commit,
+};
+
+use crate::context_collect::content;
+use crate::context_snapshots::{FILE, change, export, exported, memory, options};
+use crate::random::Random;
+
+/// A commit whose file has several frames, above `parent`.
+fn block(store: &mut Store, parent: Option<CommitHash>, number: u64) -> CommitHash {
+    let mut tree = parent.map_or_else(|| store.empty_tree(), |it| store.checkout(&it).unwrap());
+    change(&mut tree, number).unwrap();
+    for (at, name) in ["aa", "nb", "tz", "zz"].into_iter().enumerate() {
+        let many = Random::new(10 * number + at as u64).bytes(if parent.is_none() {
+            270_000
+        } else {
+            100
+        });
+        tree.add(&["long", name, &format!("{number}")], &many).unwrap();
+    }
+    let parents: Vec<CommitHash> = parent.into_iter().collect();
+    store.commit(&mut tree, &CommitInfo::new(&parents, number as i64, "me", "block")).unwrap()
+}
+
+#[test]
+fn a_reader_exports_the_same_file_while_blocks_arrive_and_old_ones_go() {
+    for index in [Index::Minimal, Index::Always] {
+        let (_, disk) = memory();
+        let mut writer = Store::create(Arc::clone(&disk), options(index)).unwrap();
+        let first = block(&mut writer, None, 0);
+        let (bytes, _) = export(&writer, &first);
+        let reader = Store::open_read_only(Arc::clone(&disk), options(index)).unwrap();
+        let mut head = first;
+        for keeps in [true, false] {
+            // The commit is kept by a branch, then it is collected under the export.
+            if keeps {
+                writer.set_branch(b"old", &first).unwrap();
+            } else {
+                writer.remove_branch(b"old").unwrap();
+            }
+            let (files, target) = memory();
+            let mut frames = 0;
+            let outcome = reader.export_commits_watched(
+                &[first],
+                CommitFileOptions::default(),
+                &target,
+                FILE,
+                &mut |_| {
+                    frames += 1;
+                    for _ in 0..3 {
+                        head = block(&mut writer, Some(head), frames + 100 * u64::from(keeps));
+                        writer.collect_keeping(&Keep::Newest(2))?;
+                        writer.collect_step(400)?;
+                    }
+                    Ok(())
+                },
+            );
+            assert!(frames > 3, "{frames} frames");
+            match outcome {
+                Ok(_) => assert!(files.bytes(FILE).unwrap() == bytes, "{index:?}, {keeps}"),
+                Err(error) => {
+                    assert!(!keeps, "{index:?}: {error}");
+                    assert_eq!(error.kind(), Kind::Collected, "{error}");
+                    assert!(!target.exists(FILE).unwrap());
+                }
+            }
+        }
+        while writer.collect_step(1 << 20).unwrap() {}
+        assert!(writer.collect_status().unwrap().collections > 0);
+    }
+}
+
+#[test]
+fn threads_export_and_import_beside_a_writer() {
+    let (_, disk) = memory();
+    let mut writer = Store::create(Arc::clone(&disk), options(Index::Minimal)).unwrap();
+    let first = block(&mut writer, None, 0);
+    let (bytes, file) = export(&writer, &first);
+    thread::scope(|scope| {
+        let exports = scope.spawn(|| {
+            let reader = Store::open_read_only(Arc::clone(&disk), options(Index::Minimal)).unwrap();
+            for _ in 0..4 {
+                assert!(export(&reader, &first).0 == bytes);
+            }
+        });
+        let imports = scope.spawn(|| {
+            let source = exported(&bytes);
+            for _ in 0..3 {
+                let (_, target) = memory();
+                let made =
+                    Store::create_from_commit(target, options(Index::Always), &*source, FILE);
+                assert_eq!(made.unwrap().1, file);
+            }
+        });
+        let mut head = first;
+        let mut number = 0;
+        while !exports.is_finished() || !imports.is_finished() {
+            number += 1;
+            head = block(&mut writer, Some(head), number);
+        }
+    });
+}
+
+/// A reader of the living store sees the commits once they are there, and what it held all along.
+#[test]
+fn a_reader_holds_its_own_beside_an_import() {
+    let (_, from) = memory();
+    let mut from = Store::create(from, options(Index::Minimal)).unwrap();
+    let other = block(&mut from, None, 1);
+    let (bytes, _) = export(&from, &other);
+    let source = exported(&bytes);
+    let (_, disk) = memory();
+    let mut writer = Store::create(Arc::clone(&disk), options(Index::Always)).unwrap();
+    let own = block(&mut writer, None, 0);
+    let expected = content(&writer.checkout(&own).unwrap()).unwrap();
+    let mut reader = Store::open_read_only(disk, options(Index::Always)).unwrap();
+    let mut frames = 0;
+    let watch = &mut |_: &varvite::context::CommitFileProgress| {
+        frames += 1;
+        reader.reload()?;
+        assert_eq!(reader.log(9)?, [own]);
+        assert!(content(&reader.checkout(&own)?)? == expected);
+        Ok(())
+    };
+    writer.import_commit_watched(&*source, FILE, watch).unwrap();
+    assert!(frames > 3);
+    reader.reload().unwrap();
+    assert_eq!(reader.log(9).unwrap(), [other, own]);
+    assert!(export(&reader, &other).0 == bytes);
+}
+
+/// Longer than a chunk, and than all that the store may keep in memory.
+#[test]
+fn a_value_that_needs_many_frames_goes_into_a_store_of_little_memory() {
+    let (_, from) = memory();
+    let mut from = Store::create(from, Options::default()).unwrap();
+    let mut tree = from.empty_tree();
+    tree.add(&["long"], &Random::new(1).bytes(5 << 20)).unwrap();
+    tree.add(&["short"], b"1").unwrap();
+    let commit = from.commit(&mut tree, &CommitInfo::new(&[], 1, "me", "one")).unwrap();
+    let (bytes, file) = export(&from, &commit);
+    let small = Options {
+        objects_bytes: 1 << 16,
+        pages_bytes: 1 << 16,
+        tree_bytes: 1 << 12,
+        chunk_bytes: 1 << 20,
+        ..Options::default()
+    };
+    let source = exported(&bytes);
+    let (mut store, said) = Store::create_from_commit(memory().1, small, &*source, FILE).unwrap();
+    assert_eq!(said, file);
+    assert!(export(&store, &commit).0 == bytes);
+    assert_eq!(
+        store.import_commit(&*source, FILE).unwrap(),
+        verify_commit(&*source, FILE).unwrap()
+    );
+}
