@@ -93,6 +93,14 @@ impl Progress {
         Self::of(what, Some(total), unit)
     }
 
+    /// The same for work of which `done` units were done before: rate and time left are of the rest.
+    pub fn from(what: &str, done: u64, total: u64, unit: Unit) -> Progress {
+        let progress = Self::new(what, total, unit);
+        progress.bar.set_position(done);
+        progress.bar.reset_eta();
+        progress
+    }
+
     /// The same for work of which nobody knows how much there is, as what comes through a pipe.
     pub fn endless(what: &str, unit: Unit) -> Progress {
         Self::of(what, None, unit)

@@ -5,6 +5,7 @@ pub mod context;
 mod load;
 mod proof;
 mod range;
+mod snapshot;
 mod upsert;
 pub mod utxo;
 
@@ -25,6 +26,7 @@ pub enum Command {
     Upsert(upsert::Arguments),
     Context(context::Arguments),
     Proof(proof::Arguments),
+    Snapshot(snapshot::Arguments),
 }
 
 /// Runs the benchmark that `command` names.
@@ -37,5 +39,6 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Upsert(arguments) => upsert::run(&arguments, format),
         Command::Context(arguments) => context::run(&arguments, format),
         Command::Proof(arguments) => proof::run(&arguments, format),
+        Command::Snapshot(arguments) => snapshot::run(&arguments, format),
     }
 }

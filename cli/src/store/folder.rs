@@ -27,8 +27,13 @@ pub fn is_context(folder: &Path) -> bool {
 
 /// A folder that goes away with its handle.
 pub fn temporary() -> Result<tempfile::TempDir> {
-    tempfile::Builder::new().prefix("varvite-").tempdir().map_err(|error| {
-        let folder = std::env::temp_dir();
-        Error::io("make a folder in", &folder.display().to_string(), error)
-    })
+    temporary_in(&std::env::temp_dir())
+}
+
+/// The same in `folder`.
+pub fn temporary_in(folder: &Path) -> Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("varvite-")
+        .tempdir_in(folder)
+        .map_err(|error| Error::io("make a folder in", &folder.display().to_string(), error))
 }

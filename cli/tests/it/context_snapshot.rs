@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::binary::{text, varvite};
+use crate::binary::{command, text, varvite};
 use crate::exits::flip;
 
 /// A folder with a store that has a commit, and the commit's file.
@@ -74,6 +74,93 @@ fn a_range_travels_compressed() {
     let export = ["context", "snapshot", "export", &here, "main~3", &other, "--since", "main"];
     varvite(&export).error(2, &["does not descend"]);
     assert!(!std::path::Path::new(&other).exists());
+}
+
+#[test]
+fn two_files_are_compared_as_their_commits_are() {
+    let (folder, [here, file, _]) = world();
+    let other = text(&folder.path().join("other")).to_owned();
+    varvite(&["context", "put", &here, "main", "accounts/7", "changed"]).yes();
+    varvite(&["context", "remove", &here, "main", "accounts/8"]).yes();
+    varvite(&["context", "put", &here, "main", "new/path", "added"]).yes();
+    let export = ["context", "snapshot", "export", &here, "main", &other];
+    varvite(&[&export[..], &["--since", "main~1", "--compress", "3"]].concat()).yes();
+    for format in ["table", "json", "jsonl", "csv"] {
+        let format = ["--format", format];
+        let diff = ["context", "snapshot", "diff", &file, &other];
+        let found = varvite(&[&diff[..], &format].concat());
+        let diff = ["context", "diff", &here, "main~3", "main"];
+        let expected = varvite(&[&diff[..], &format].concat());
+        assert_eq!(found.code, expected.code);
+        let plain = |out: &str| out.replace("context snapshot diff", "context diff");
+        assert_eq!(plain(&found.out), expected.out);
+        assert_eq!(found.out.matches("new").count(), expected.out.matches("new").count());
+    }
+    let scratch = folder.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let diff = ["context", "snapshot", "diff", &file, &file, "--scratch", text(&scratch)];
+    assert_eq!(varvite(&diff).yes(), "");
+    assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "nothing is left");
+    flip(other.as_ref(), 200);
+    varvite(&["context", "snapshot", "diff", &file, &other]).error(3, &[&other]);
+    let missing = text(&folder.path().join("missing")).to_owned();
+    varvite(&["context", "snapshot", "diff", &missing, &file]).error(2, &["does not exist"]);
+}
+
+#[test]
+fn an_import_that_is_killed_goes_on_and_says_so() {
+    let folder = TempDir::new().unwrap();
+    let [here, file, there] =
+        ["here", "file", "there"].map(|name| text(&folder.path().join(name)).to_owned());
+    varvite(&["context", "create", &here]).yes();
+    let paths = folder.path().join("paths");
+    let line = |n: u32| {
+        format!(
+            "{{\"path\":[\"{:04x}\"],\"value\":\"{}\"}}\n",
+            n,
+            format!("{n:08x}").repeat(10_000)
+        )
+    };
+    fs::write(&paths, (0..800).map(line).collect::<String>()).unwrap();
+    varvite(&["context", "load", &here, "main", text(&paths)]).yes();
+    varvite(&["context", "snapshot", "export", &here, "main", &file]).yes();
+    let whole = fs::metadata(&file).unwrap().len();
+    assert!(whole > 27 << 20, "more than a state covers: {whole}");
+    let import = ["context", "snapshot", "import", &file, &there];
+    let mut child = command(&import).spawn().unwrap();
+    while !std::path::Path::new(&there).join("import").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended without a state");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ran = varvite(&[&import[..], &["--format", "json"]].concat());
+    assert!(ran.err.contains("where an import was cut off"), "{}", ran.err);
+    let said = ran.json();
+    let resumed = said["resumed_bytes"].as_u64().unwrap();
+    assert!(resumed > 16 << 20 && resumed < whole, "{resumed} of {whole}");
+    assert!(!std::path::Path::new(&there).join("import").exists());
+    let again = text(&folder.path().join("again")).to_owned();
+    varvite(&["context", "snapshot", "export", &there, "last", &again]).yes();
+    assert!(fs::read(&again).unwrap() == fs::read(&file).unwrap());
+    assert!(fs::metadata(there + "/0000-000000.pack").unwrap().len() < whole * 3 / 2);
+}
+
+#[test]
+fn the_benchmark_measures_both_ways() {
+    let bench = ["bench", "snapshot", "--accounts", "200", "--blocks", "2", "--format", "json"];
+    let said = varvite(&bench).json();
+    for side in ["export", "import"] {
+        let side = &said[side];
+        for key in ["objects", "bytes", "peak_rss_bytes"] {
+            assert!(side[key].as_u64().unwrap() > 0, "{key}: {side}");
+        }
+        assert!(side["cpu_seconds"].as_f64().unwrap() > 0.0);
+    }
+    assert_eq!(said["export"]["hash"], said["import"]["hash"]);
+    let packed = varvite(&[&bench[..], &["--compress", "3"]].concat()).json();
+    assert_eq!(packed["export"]["hash"], said["export"]["hash"]);
+    assert!(packed["export"]["bytes"].as_u64() < said["export"]["bytes"].as_u64());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::binary::{command, text, varvite};
 
 /// Commands that read no store and no file of one; what they read else is damaged in tests of their own.
-const WITHOUT: [&str; 11] = [
+const WITHOUT: [&str; 12] = [
     "demo",
     "conformance",
     "completions",
@@ -21,6 +21,7 @@ const WITHOUT: [&str; 11] = [
     "bench blob",
     "bench upsert",
     "bench proof",
+    "bench snapshot",
 ];
 /// Those that make a new context only: `Exists` in a folder with anything.
 const MAKERS: [&str; 2] = ["context create", "bench context"];
@@ -118,6 +119,7 @@ const COMMANDS: &str = "
     context snapshot import SENT CONTEXT
     context snapshot verify MOVED
     context snapshot info MOVED
+    context snapshot diff MOVED SENT
     context shell CONTEXT
     table shell STORE
     context export-irmin CONTEXT OUT

@@ -498,12 +498,21 @@ const DUMP: [&str; 6] = ["path", "path_text", "path_hex", "value", "value_text",
 pub fn diff(arguments: &Between, format: Format) -> Outcome {
     let store = arguments.folder.open()?;
     let tree = |text: &str| store.checkout(&commit(&store, text)?);
-    let (before, after) = (tree(&arguments.before)?, tree(&arguments.after)?);
-    let notations = arguments.notations;
-    let most = print::value_bytes(TERMINAL_DIFF, arguments.full);
+    let trees = [tree(&arguments.before)?, tree(&arguments.after)?];
+    differences(&trees, arguments.notations, arguments.full, format)
+}
+
+/// Prints what changed from the first tree to the second.
+pub fn differences(
+    [before, after]: &[Tree; 2],
+    notations: Notations,
+    full: bool,
+    format: Format,
+) -> Outcome {
+    let most = print::value_bytes(TERMINAL_DIFF, full);
     let (mut same, mut failed) = (true, None);
     records::columns(&DIFF)?;
-    before.diff(&after, |path, change| {
+    before.diff(after, |path, change| {
         same = false;
         let (sign, old, new) = match &change {
             Change::Added(new) => ('+', None, Some(new)),

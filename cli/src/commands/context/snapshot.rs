@@ -8,20 +8,22 @@ use serde_json::json;
 use varvite::context::CommitHash;
 use varvite::context::hash::{self, Hash};
 use varvite::context::{
-    CommitFile, CommitFileOptions, CommitFileProgress, Limits, Options, Store, inspect_commit,
-    verify_commit_watched,
+    CommitFile, CommitFileOptions, CommitFileProgress, Durability, Limits, Options, Store,
+    inspect_commit, verify_commit_watched,
 };
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
+use super::look::differences;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
-use crate::progress::{Progress, Unit};
+use crate::progress::{Progress, Unit, is_quiet};
 use crate::store::context::{Folder, commit};
-use crate::store::folder;
+use crate::store::folder::{self, temporary, temporary_in};
 use crate::system::measure::{cpu_ns, peak_rss_bytes};
+use crate::text::Notations;
 
 /// Memory for each of the caches and buffers of a store, in bytes: what is moved is read once.
 const SHARE: u64 = 8 << 20;
@@ -31,6 +33,7 @@ const SHARE: u64 = 8 << 20;
 pub enum Command {
     Export(Export),
     Import(Import),
+    Diff(Difference),
     /// Verify a file without a store: every checksum and every hash
     Verify(File),
     /// Say what a file holds, from the heads of its parts; `verify` reads all of it
@@ -63,6 +66,26 @@ pub struct Import {
     store: PathBuf,
 }
 
+/// What changed from the last commit of one file to that of another, every hash verified
+///
+/// Both are imported into a folder for a while, which takes about as much room as the two files (as they are when
+/// they are not compressed); memory is that of an import and of `context diff`.
+#[derive(Debug, Args)]
+pub struct Difference {
+    /// The file before
+    before: PathBuf,
+    /// The file after
+    after: PathBuf,
+    /// Where the folder is made [default: where temporary files go]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    #[command(flatten)]
+    notations: Notations,
+    /// Print long values whole to a terminal too
+    #[arg(long)]
+    full: bool,
+}
+
 /// A file that an export wrote
 #[derive(Debug, Args)]
 pub struct File {
@@ -78,22 +101,30 @@ struct Said {
     hash: Hash,
     bytes: u64,
     objects: Option<u64>,
+    /// Of an import, the bytes of the file that one took over which was cut off.
+    resumed: Option<u64>,
 }
 
 impl Said {
     fn of(what: &'static str, file: &CommitFile) -> Said {
         let CommitFile { commit, commits, hash, bytes, .. } = *file;
-        Said { what, commit, commits, hash, bytes, objects: Some(file.objects()) }
+        Said { what, commit, commits, hash, bytes, objects: Some(file.objects()), resumed: None }
     }
 
     fn show(&self, format: Format) -> Outcome {
         let (commit, hash) = (hash::to_text(&self.commit), hex::encode(&self.hash));
         match format {
-            Format::Json => print::json(&json!({
-                "outcome": self.what, "commit": commit, "commits": self.commits, "objects": self.objects,
-                "bytes": self.bytes,
-                "hash": hash, "cpu_seconds": cpu_ns() as f64 / 1e9, "peak_rss_bytes": peak_rss_bytes(),
-            }))?,
+            Format::Json => {
+                let mut said = json!({
+                    "outcome": self.what, "commit": commit, "commits": self.commits,
+                    "objects": self.objects, "bytes": self.bytes, "hash": hash,
+                    "cpu_seconds": cpu_ns() as f64 / 1e9, "peak_rss_bytes": peak_rss_bytes(),
+                });
+                if let Some(resumed) = self.resumed {
+                    said["resumed_bytes"] = resumed.into();
+                }
+                print::json(&said)?;
+            }
             Format::Table => {
                 let mut rows = vec![("commit", commit)];
                 if self.commits > 1 {
@@ -102,6 +133,9 @@ impl Said {
                 rows.extend(self.objects.map(|objects| ("objects", print::count(objects))));
                 rows.push(("bytes", print::count(self.bytes)));
                 rows.push(("hash of the content", hash));
+                if let Some(resumed) = self.resumed.filter(|resumed| *resumed > 0) {
+                    rows.push(("went on at byte", print::count(resumed)));
+                }
                 rows.push(("outcome", self.what.to_owned()));
                 print::line(&print::record(&rows).to_string())?;
             }
@@ -115,6 +149,7 @@ pub fn run(command: &Command, format: Format) -> Outcome {
     match command {
         Command::Export(arguments) => export(arguments, format),
         Command::Import(arguments) => import(arguments, format),
+        Command::Diff(arguments) => diff(arguments, format),
         Command::Verify(arguments) => {
             let (disk, name) = source(&arguments.file)?;
             let file = watched("verifying every hash", |watch| {
@@ -128,7 +163,16 @@ pub fn run(command: &Command, format: Format) -> Outcome {
             let head = inspect_commit(&*disk, &name);
             let head = head.map_err(|error| beside(&arguments.file, error))?;
             let (commit, commits, hash, bytes) = (head.commit, head.commits, head.hash, head.bytes);
-            Said { what: "described", commit, commits, hash, bytes, objects: None }.show(format)
+            let said = Said {
+                what: "described",
+                commit,
+                commits,
+                hash,
+                bytes,
+                objects: None,
+                resumed: None,
+            };
+            said.show(format)
         }
     }
 }
@@ -172,11 +216,53 @@ fn import(arguments: &Import, format: Format) -> Outcome {
         Store::create(target, Options { configuration: head.configuration, ..small() })?
     };
     let is_here = store.exists(&head.commit)?;
-    let file = watched("importing", |watch| store.import_commit_watched(&*from, &name, watch));
+    let mut resumed = 0;
+    let file = watched("importing", |watch| {
+        store.import_commit_watched(&*from, &name, &mut |done| {
+            if done.resumed > 0 && resumed == 0 && !is_quiet() {
+                let total = print::bytes(done.total.unwrap_or(done.bytes));
+                let at = print::bytes(done.resumed);
+                complain!("goes on at {at} of {total}, where an import was cut off");
+            }
+            resumed = done.resumed;
+            watch(done)
+        })
+    });
     let file = file.map_err(|error| beside(&arguments.file, error))?;
-    let file = Said::of(if is_here { "present" } else { "imported" }, &file);
+    let mut file = Said::of(if is_here { "present" } else { "imported" }, &file);
+    file.resumed = Some(resumed);
     store.close()?;
     file.show(format)
+}
+
+fn diff(arguments: &Difference, format: Format) -> Outcome {
+    let files = [&arguments.before, &arguments.after];
+    let [before, after] = files.map(|file| source(file));
+    let sources = [before?, after?];
+    let mut heads = Vec::new();
+    for (file, (disk, name)) in files.into_iter().zip(&sources) {
+        heads.push(inspect_commit(&**disk, name).map_err(|error| beside(file, error))?);
+    }
+    let configuration = heads[0].configuration;
+    if heads[1].configuration != configuration {
+        return Err(Error::invalid(
+            "the two files have other hash configurations: their directories cannot be compared",
+        )
+        .into());
+    }
+    let folder = match &arguments.scratch {
+        Some(folder) => temporary_in(folder)?,
+        None => temporary()?,
+    };
+    let durability = Durability::Written;
+    let options = Options { configuration, durability, ..small() };
+    let mut store = Store::create(OsDisk::new(folder.path())?, options)?;
+    for (file, (disk, name)) in files.into_iter().zip(&sources) {
+        let taken = watched("importing", |watch| store.import_commit_watched(&**disk, name, watch));
+        taken.map_err(|error| beside(file, error))?;
+    }
+    let trees = [store.checkout(&heads[0].commit)?, store.checkout(&heads[1].commit)?];
+    differences(&trees, arguments.notations, arguments.full, format)
 }
 
 /// Runs `action` with a bar, where it takes longer.
@@ -184,17 +270,19 @@ fn watched<T>(
     what: &str,
     action: impl FnOnce(&mut dyn FnMut(&CommitFileProgress) -> Result<()>) -> T,
 ) -> T {
-    let mut bar = Progress::endless(what, Unit::Bytes);
-    let mut has_total = false;
+    let mut bar: Option<Progress> = None;
     let outcome = action(&mut |done| {
-        if let Some(total) = done.total.filter(|_| !has_total) {
-            bar = Progress::new(what, total, Unit::Bytes);
-            has_total = true;
-        }
+        // Of what is written it is an estimate, which gets better.
+        let estimate = done.bytes.saturating_mul(1_000_000) / u64::from(done.share.max(1));
+        let total = done.total.unwrap_or(estimate);
+        let bar = bar.get_or_insert_with(|| Progress::from(what, done.resumed, total, Unit::Bytes));
+        bar.set_total(total);
         bar.set(done.bytes);
         Ok(())
     });
-    bar.finish();
+    if let Some(bar) = bar {
+        bar.finish();
+    }
     outcome
 }
 
