@@ -161,3 +161,68 @@ fn a_value_that_needs_many_frames_goes_into_a_store_of_little_memory() {
         verify_commit(&*source, FILE).unwrap()
     );
 }
+
+/// A commit that a collection is about to take is not as good as there: an import of it makes it stay.
+#[test]
+fn an_import_of_a_commit_that_a_collection_marks_to_go_makes_it_stay() {
+    for index in [Index::Minimal, Index::Always] {
+        let (_, disk) = memory();
+        let mut store = Store::create(disk, options(index)).unwrap();
+        let first = block(&mut store, None, 0);
+        let expected = content(&store.checkout(&first).unwrap()).unwrap();
+        let (bytes, file) = export(&store, &first);
+        let mut head = first;
+        for number in 1..8 {
+            head = block(&mut store, Some(head), number);
+        }
+        store.collect(&head).unwrap();
+        store.collect_step(1).unwrap();
+        assert!(store.exists(&first).unwrap(), "it is still there");
+        assert_eq!(store.import_commit(&*exported(&bytes), FILE).unwrap(), file);
+        while store.collect_step(1 << 20).unwrap() {}
+        assert_eq!(content(&store.checkout(&first).unwrap()).unwrap(), expected, "{index:?}");
+        assert!(store.check().unwrap().index_faults.is_empty(), "{index:?}");
+    }
+}
+
+/// Two exports to one name: the first goes on undisturbed, whenever the other comes.
+#[test]
+fn an_export_does_not_take_the_file_of_another() {
+    let (_, disk) = memory();
+    let mut store = Store::create(disk, options(Index::Minimal)).unwrap();
+    let first = block(&mut store, None, 0);
+    let other = block(&mut store, None, 1);
+    let (bytes, _) = export(&store, &first);
+    let (files, target) = memory();
+    let options = CommitFileOptions::default();
+    let export = |commit: &CommitHash, watch: &mut dyn FnMut()| {
+        store.export_commits_watched(&[*commit], options, &target, FILE, &mut |_| {
+            watch();
+            Ok(())
+        })
+    };
+    let mut refused = 0;
+    let written = export(&first, &mut || {
+        let error = export(&other, &mut || ()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Locked, "{error}");
+        refused += 1;
+    });
+    written.unwrap();
+    assert!(refused > 3 && files.bytes(FILE).unwrap() == bytes);
+    assert_eq!(target.list("").unwrap(), [FILE]);
+    assert_eq!(export(&other, &mut || ()).unwrap_err().kind(), Kind::Exists);
+}
+
+/// What is here is not written again, of a range neither.
+#[test]
+fn a_range_that_is_here_costs_nothing() {
+    let (_, disk) = memory();
+    let mut store = Store::create(disk, options(Index::Minimal)).unwrap();
+    let first = block(&mut store, None, 0);
+    let last = block(&mut store, Some(first), 1);
+    let (files, target) = memory();
+    store.export_commits(&[first, last], CommitFileOptions::default(), &target, FILE).unwrap();
+    let before = store.stats().pack_bytes;
+    store.import_commit(&*exported(&files.bytes(FILE).unwrap()), FILE).unwrap();
+    assert_eq!(store.stats().pack_bytes, before);
+}

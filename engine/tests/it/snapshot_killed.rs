@@ -188,7 +188,10 @@ fn stores_and_files_of_a_process_killed_at_any_moment_have_the_same_hashes() {
                 assert_eq!(commit, hashes[level as usize - 1], "kill {time}, {name}, {level}");
             }
             if time % 5 == 4 || time + 1 == times {
-                store.check().unwrap_or_else(|error| panic!("kill {time}, {name}: {error}"));
+                let checked = store.check();
+                let checked =
+                    checked.unwrap_or_else(|error| panic!("kill {time}, {name}: {error}"));
+                assert!(checked.index_faults.is_empty(), "{time}, {name}: {checked:?}");
             }
         }
         for name in files.list("").unwrap() {

@@ -156,3 +156,25 @@ fn a_hostile_snapshot_costs_a_small_multiple_of_its_bytes() {
         assert_eq!(store.log(1).unwrap(), [] as [varvite::context::Hash; 0]);
     }
 }
+
+/// Commits whose texts or parents are longer than a store takes are refused by all who read the file, before
+/// anything is added.
+#[test]
+fn a_commit_that_no_store_can_have_is_refused_at_once() {
+    let after = |said: &[u8], length| {
+        let mut record = Encoder::new();
+        record.raw(said);
+        record.varint(length);
+        record.finish()
+    };
+    let long = after(&[6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], (1 << 20) + 1);
+    let many = after(&[6, 0, 0, 0, 0, 0, 0, 0, 0], (1 << 16) + 1);
+    for (what, last) in [("message", long), ("parents", many)] {
+        let records = [value(0), vec![2, 1, 0x30, b'a'], last];
+        let disk = MemoryDisk::seeded(1);
+        disk.replace(FILE, file(records.into_iter(), 1, false)).unwrap();
+        let error = verify_commit(&*disk, FILE).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{what}: {error}");
+        assert!(error.to_string().contains("at most"), "{what}: {error}");
+    }
+}

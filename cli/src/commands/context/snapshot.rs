@@ -64,6 +64,9 @@ pub struct Import {
     file: PathBuf,
     /// Folder of the store
     store: PathBuf,
+    /// Folder of the lower layer, if the store is an archive
+    #[arg(long, value_name = "DIR")]
+    lower: Option<PathBuf>,
 }
 
 /// What changed from the last commit of one file to that of another, every hash verified
@@ -209,13 +212,17 @@ fn import(arguments: &Import, format: Format) -> Outcome {
     // Before a folder is made for nothing.
     let head = inspect_commit(&*from, &name);
     let head = head.map_err(|error| beside(&arguments.file, error))?;
+    let lower = match &arguments.lower {
+        Some(lower) => Some(folder::disk(lower)? as Arc<dyn Disk>),
+        None => None,
+    };
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.store)?;
     let mut store = if target.exists("control")? {
-        Store::open(target, small())?
+        Store::open(target, Options { lower, ..small() })?
     } else {
         Store::create(target, Options { configuration: head.configuration, ..small() })?
     };
-    let is_here = store.exists(&head.commit)?;
+    let before = store.stats().commits;
     let mut resumed = 0;
     let file = watched("importing", |watch| {
         store.import_commit_watched(&*from, &name, &mut |done| {
@@ -229,7 +236,8 @@ fn import(arguments: &Import, format: Format) -> Outcome {
         })
     });
     let file = file.map_err(|error| beside(&arguments.file, error))?;
-    let mut file = Said::of(if is_here { "present" } else { "imported" }, &file);
+    let added = store.stats().commits > before;
+    let mut file = Said::of(if added { "imported" } else { "present" }, &file);
     file.resumed = Some(resumed);
     store.close()?;
     file.show(format)

@@ -1,6 +1,6 @@
 //! What a record of a commit says beside its tree: the same in the stream and in the state of an import.
 
-use crate::context::files::commit::Commit;
+use crate::context::files::commit::{Commit, PARENTS_MAX, TEXT_MAX};
 use crate::context::hash::{CommitHash, TreeHash};
 use crate::context::pieces::node::UNKNOWN;
 use crate::error::Result;
@@ -21,6 +21,10 @@ pub(super) fn put(commit: &Commit, body: &mut Encoder) {
 pub(super) fn take(decoder: &mut Decoder<'_>) -> Result<Commit> {
     let date = decoder.u64()? as i64;
     let start = decoder.clone();
+    let count = decoder.clone().varint()?;
+    if count > PARENTS_MAX as u64 {
+        return Err(start.corrupt(format_args!("at most {PARENTS_MAX} parents"), count));
+    }
     let count = decoder.count(32)?;
     let mut parents: Vec<CommitHash> = Vec::with_capacity(count);
     for _ in 0..count {
@@ -29,8 +33,15 @@ pub(super) fn take(decoder: &mut Decoder<'_>) -> Result<Commit> {
     if !parents.is_sorted() {
         return Err(start.corrupt("parents in order", "others"));
     }
-    let author = decoder.bytes_with_length()?.to_vec();
-    let message = decoder.bytes_with_length()?.to_vec();
+    let mut text = || {
+        let start = decoder.clone();
+        let length = decoder.clone().varint()?;
+        if length > TEXT_MAX as u64 {
+            return Err(start.corrupt(format_args!("at most {TEXT_MAX} bytes"), length));
+        }
+        Ok(decoder.bytes_with_length()?.to_vec())
+    };
+    let (author, message) = (text()?, text()?);
     let (hash, tree) = (CommitHash::new(UNKNOWN), TreeHash::new(UNKNOWN));
     Ok(Commit { hash, tree, parents, date, author, message, sequence: 0 })
 }

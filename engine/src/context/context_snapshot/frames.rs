@@ -336,6 +336,10 @@ impl FrameReader {
         if self.at == self.length {
             return Ok(None);
         }
+        // A file that grows while it is read had its length at the beginning.
+        let Some(left) = (self.length - self.at).checked_sub(HEAD as u64) else {
+            return Err(Error::corrupt(&self.path, self.at, "another frame", "the end"));
+        };
         let mut bytes = [0; HEAD];
         self.file.read_exact_at(self.at, &mut bytes)?;
         let mut decoder = Decoder::new(&self.path, self.at, &bytes);
@@ -352,7 +356,7 @@ impl FrameReader {
             && payload <= stored.saturating_mul(EXPANSION_MAX)
             && (form != PLAIN || stored == payload)
             && begins <= 1
-            && stored as u64 <= self.length - self.at - HEAD as u64;
+            && stored as u64 <= left;
         if !is_right {
             return Err(start.corrupt(format_args!("frame {}", self.number), "something else"));
         }
@@ -454,7 +458,14 @@ impl FrameReader {
                     let Some(head) = next.filter(|_| bytes.len() < RECORD_MAX) else {
                         return Err(error);
                     };
+                    // Twice as much each time, so that a record of many frames is not parsed for each of them.
+                    let enough = (2 * bytes.len()).min(RECORD_MAX);
                     self.load(&head)?;
+                    while self.buffer.len() - self.taken < enough
+                        && let Some(head) = self.head()?.filter(|head| !head.begins)
+                    {
+                        self.load(&head)?;
+                    }
                 }
             }
         }

@@ -13,6 +13,9 @@ use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
 use crate::format::header::{self, FileKind, Header};
 
+/// The longest state: of a full table and of a range with long messages. Beyond it none is written.
+pub(crate) const STATE_MAX: u64 = 64 << 20;
+
 /// Bytes of an object.
 const OBJECT: usize = 23;
 
@@ -82,9 +85,12 @@ impl KeptObject {
 }
 
 impl ImportState {
-    /// About how many bytes a state of so many objects has.
-    pub(super) fn bytes_of(objects: usize) -> usize {
-        objects * (OBJECT + 3)
+    /// About how many bytes a state of so many objects has, and of these commits.
+    pub(super) fn bytes_of<'a>(objects: usize, commits: impl Iterator<Item = &'a Commit>) -> usize {
+        let of_commit = |commit: &Commit| {
+            32 + 32 * commit.parents.len() + commit.author.len() + commit.message.len()
+        };
+        objects * (OBJECT + 3) + commits.map(of_commit).sum::<usize>()
     }
 
     /// The file in `epoch` of the store with the identity `store`.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::frames::FrameReader;
-use super::import_state::{ImportState, KeptObject};
+use super::import_state::{ImportState, KeptObject, STATE_MAX};
 use super::order::{self, Listed};
 use super::path::AgreedPath;
 use super::repeats::Repeats;
@@ -472,6 +472,11 @@ impl Intake {
         reader: &FrameReader,
         target: &mut dyn Destination,
     ) -> Result<()> {
+        // One that is never read costs what is put for it, too.
+        if self.state_bytes() as u64 > STATE_MAX / 2 {
+            self.kept_at = reader.stream();
+            return Ok(());
+        }
         self.put_live(target, true)?;
         let state = self.state(frames, running, reader.stream());
         (self.kept_at, self.kept_bytes) = (state.stream, self.state_bytes());
@@ -479,7 +484,8 @@ impl Intake {
     }
 
     fn state_bytes(&self) -> usize {
-        ImportState::bytes_of(self.stack.len() + self.table.len())
+        let commits = self.commits.iter().map(|(_, commit)| commit);
+        ImportState::bytes_of(self.stack.len() + self.table.len(), commits)
     }
 
     /// How far this is; every object is in the pack.

@@ -19,10 +19,11 @@ pub(crate) fn order(commits: &[Listed]) -> Option<Vec<usize>> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); commits.len()];
     let mut waits_for = vec![0_usize; commits.len()];
     for (place, (_, parents)) in commits.iter().enumerate() {
-        for (index, parent) in parents.iter().enumerate() {
-            // A commit may name a parent twice.
+        for parent in parents {
+            // A commit may name a parent twice; a hostile one names a million, of which those that are in the
+            // file are few.
             if let Some(above) = places.get(parent)
-                && !parents[..index].contains(parent)
+                && children[*above].last() != Some(&place)
             {
                 children[*above].push(place);
                 waits_for[place] += 1;

@@ -5,6 +5,12 @@ use crate::context::pieces::entry::take_reference;
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 
+/// The most parents of a commit.
+pub(crate) const PARENTS_MAX: usize = 1 << 16;
+
+/// The longest author and the longest message in bytes.
+pub(crate) const TEXT_MAX: usize = 1 << 20;
+
 /// What a commit says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

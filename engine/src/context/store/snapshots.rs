@@ -6,7 +6,7 @@ use super::tip::Tip;
 use super::{CommitInfo, Store};
 use crate::context::context_snapshot::export::Exporter;
 use crate::context::context_snapshot::frames::{CommitFileOpening, FrameReader};
-use crate::context::context_snapshot::import_state::ImportState;
+use crate::context::context_snapshot::import_state::{ImportState, STATE_MAX};
 use crate::context::context_snapshot::intake::{Intake, Unplaced};
 use crate::context::context_snapshot::order::{self, Listed};
 use crate::context::context_snapshot::{
@@ -19,8 +19,9 @@ use crate::context::files::paths;
 use crate::context::hash::{self, CommitHash};
 use crate::context::options::Options;
 use crate::context::pieces::node::{Load, Slot};
+use crate::context::pieces::{digest, entry};
 use crate::context::tree::Tree;
-use crate::disk::{Access, Disk, Mode};
+use crate::disk::{Access, Disk, Lock, Mode, remove_quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::{self, Replacement};
 use crate::sync::lock;
@@ -73,11 +74,13 @@ impl Store {
                 "a snapshot has {COMMITS_MAX} commits at most, not {count}: write several"
             )));
         }
+        let alone = AloneWith::take(disk, path)?;
+        let is_there = || {
+            let there = format!("{path} is there already: remove it first, or choose another name");
+            Error::new(Kind::Exists, there)
+        };
         if disk.exists(path)? {
-            return Err(Error::new(
-                Kind::Exists,
-                format!("{path} is there already: remove it first, or choose another name"),
-            ));
+            return Err(is_there());
         }
         let load = self.load_from();
         if !load.hashes_alike() {
@@ -96,6 +99,10 @@ impl Store {
             exporter.commit(self.checkout(commit)?.root(), &self.commit_info(commit)?)?;
         }
         let written = exporter.finish()?;
+        alone.lock.check()?;
+        if disk.exists(path)? {
+            return Err(is_there());
+        }
         replacement.finish()?;
         Ok(written)
     }
@@ -133,19 +140,30 @@ impl Store {
             )));
         }
         let opening = reader.opening();
-        if opening.commits == 1 && self.exists(&opening.commit)? {
+        if self.is_here_to_stay(&tip, &opening.commit)? {
+            // What is here is not written again, so the file is read once more where not all of it is.
             let intake = Intake::new(&reader, self.options.tree_bytes);
-            let file = intake.read(&mut reader, &mut Unplaced, watch)?.1;
-            self.forget_import(&opening)?;
-            return Ok(file);
+            let (commits, file) = intake.read(&mut reader, &mut Unplaced, watch)?;
+            let mut all = true;
+            for (_, said) in &commits {
+                all = all && self.is_here_to_stay(&tip, &said.hash)?;
+            }
+            if all {
+                self.forget_import(&opening)?;
+                return Ok(file);
+            }
+            reader = FrameReader::open(disk, path)?;
         }
         let (commits, file) = match self.import_state()? {
             Some(state) if (state.commit, state.commits) == (opening.commit, opening.commits) => {
                 let taken = self.take_over(&mut reader, &tip, Some(&state), watch);
                 match taken {
-                    // A collection takes what the state names, or the state lies. The file may be damaged as
-                    // well: it will say so again.
+                    // A collection takes what the state names, or the state lies, or the file is damaged: then it
+                    // says so before anything is written again, and the state stays for one that is not.
                     Err(error) if matches!(error.kind(), Kind::Collected | Kind::Corrupt) => {
+                        let mut reader = FrameReader::open(disk, path)?;
+                        let intake = Intake::new(&reader, self.options.tree_bytes);
+                        intake.read(&mut reader, &mut Unplaced, watch)?;
                         self.forget_import(&opening)?;
                         let mut reader = FrameReader::open(disk, path)?;
                         self.take_over(&mut reader, &tip, None, watch)?
@@ -156,7 +174,7 @@ impl Store {
             _ => self.take_over(&mut reader, &tip, None, watch)?,
         };
         for (root, said) in commits {
-            if self.exists(&said.hash)? {
+            if self.is_here_to_stay(&tip, &said.hash)? {
                 continue;
             }
             let load = Arc::clone(&self.pack) as Arc<dyn Load>;
@@ -167,6 +185,17 @@ impl Store {
         }
         self.forget_import(&opening)?;
         Ok(file)
+    }
+
+    /// Whether a commit is here and will stay, whatever a collection under way makes of what it marks. One in a
+    /// lower folder that was not given is there.
+    fn is_here_to_stay(&self, tip: &Tip, commit: &CommitHash) -> Result<bool> {
+        let stays = |offset| !self.has_collected(offset) && tip.outlives_marking(offset);
+        match self.find_commit(commit) {
+            Ok(found) => Ok(found.is_some_and(stays)),
+            Err(error) if error.kind() == Kind::Missing => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads the file of `reader`, from where `state` says if that is of use, with its objects in the pack.
@@ -229,8 +258,28 @@ impl Store {
     }
 }
 
-/// The longest state that is read: of a full table and of a range with long messages.
-const STATE_MAX: u64 = 64 << 20;
+/// The right to write a file: two exports to one name would take each other's half for the whole.
+struct AloneWith {
+    disk: Arc<dyn Disk>,
+    name: String,
+    lock: Box<dyn Lock>,
+}
+
+impl AloneWith {
+    /// `Locked` when another export writes the file `path`.
+    fn take(disk: &Arc<dyn Disk>, path: &str) -> Result<AloneWith> {
+        let name = format!("{path}.lock");
+        let lock = disk.lock(&name, "an export")?;
+        Ok(AloneWith { disk: Arc::clone(disk), name, lock })
+    }
+}
+
+impl Drop for AloneWith {
+    fn drop(&mut self) {
+        // While it is held, so that nobody's is removed.
+        remove_quietly(&*self.disk, &self.name);
+    }
+}
 
 /// Objects go to the pack in batches without a commit.
 struct ToPack<'a> {
@@ -252,9 +301,6 @@ impl Destination for ToPack<'_> {
     fn keep(&mut self, state: &ImportState) -> Result<()> {
         let control = &self.store.control;
         let bytes = state.encode(control.store, control.epoch);
-        if bytes.len() as u64 > STATE_MAX {
-            return Ok(());
-        }
         self.tip.keep_state(&self.store.pack, &bytes)
     }
 
@@ -282,6 +328,11 @@ impl Tip {
                 match slot {
                     Slot::Node(node) => hashes.extend(batch::live_objects(node)),
                     Slot::Value(value) => hashes.push(hash::value(value)),
+                    Slot::Embedded(bytes) if each => {
+                        let node = Arc::new(entry::embedded_node(bytes)?);
+                        hashes.push(digest::node(&node, None)?);
+                        hashes.extend(batch::live_objects(&node));
+                    }
                     _ => {}
                 }
             }

@@ -177,9 +177,14 @@ impl Tip {
     /// Whether the commit at `offset` is there and will stay, whatever becomes of what keeps it now. While a
     /// collection marks, what it keeps is chosen again by the next opening.
     pub(super) fn stays_for_good(&self, offset: u64) -> bool {
+        self.outlives_marking(offset) && lock(&self.writer).stays(offset)
+    }
+
+    /// Whether no collection that marks may take the commit at `offset`.
+    pub(super) fn outlives_marking(&self, offset: u64) -> bool {
         let writer = lock(&self.writer);
         let marking = writer.collection.as_ref().filter(|one| !one.cleaning);
-        marking.is_none_or(|one| offset >= one.horizon.commit) && writer.stays(offset)
+        marking.is_none_or(|one| offset >= one.horizon.commit)
     }
 
     /// Bytes written to pack and control file, and syncs.

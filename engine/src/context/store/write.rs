@@ -7,7 +7,7 @@ use super::tip::{self, Tip};
 use super::{State, Store, paths};
 use crate::context::files::batch::{self, Batch, Objects};
 use crate::context::files::chunk::{Opening, Place};
-use crate::context::files::commit::CommitBody;
+use crate::context::files::commit::{CommitBody, PARENTS_MAX, TEXT_MAX};
 use crate::context::files::control::{BRANCHES_BYTES_MAX, Control};
 use crate::context::files::hash_index::{HashIndex, is_damage};
 use crate::context::files::pack::Pack;
@@ -24,12 +24,6 @@ use crate::file::exclusive;
 use crate::file::replace;
 use crate::sync::lock;
 use crate::trace::{self, Action, Answer};
-
-/// The most parents of a commit.
-const PARENTS_MAX: usize = 1 << 16;
-
-/// The longest author and the longest message in bytes.
-const TEXT_MAX: usize = 1 << 20;
 
 /// The longest name of a branch in bytes.
 const BRANCH_MAX: usize = 4096;

@@ -102,6 +102,11 @@ impl World {
         })
     }
 
+    /// Whether what becomes of the commit with this number is not decided yet.
+    pub(super) fn is_before_target(&self, number: usize) -> bool {
+        self.keeping.as_ref().is_some_and(|keeping| number < keeping.first)
+    }
+
     fn pin(&mut self, random: &mut Random) {
         let count = self.held.commits.len();
         if count == 0 {
