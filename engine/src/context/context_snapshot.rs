@@ -75,8 +75,7 @@ pub struct CommitFileProgress {
     /// Bytes of the file that an import took over which was cut off, and that are not read again: 0 for none.
     pub resumed: u64,
     /// About how much of the work is done, in millionths: of a file that is read by its bytes, of one that is
-    /// written by where in the tree it is. It becomes less only
-    /// where an import begins anew.
+    /// written by where in the tree it is. It becomes less only where an import begins anew.
     pub share: u32,
 }
 

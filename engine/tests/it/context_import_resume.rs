@@ -29,7 +29,7 @@ fn files() -> ([CommitHash; 2], CommitFile, [Vec<u8>; 2]) {
         tree.add(&[name, "value"], &Random::new(u64::from(name.as_bytes()[0])).bytes(LARGE))
             .unwrap();
         tree.add(&[name, "small"], name.as_bytes()).unwrap();
-        tree.add(&[name, "values"], &[name.as_bytes()[0]; LARGE]).unwrap();
+        tree.add(&[name, "values"], &vec![name.as_bytes()[0]; LARGE]).unwrap();
     }
     let first = store.commit(&mut tree, &CommitInfo::new(&[], 1, "me", "one")).unwrap();
     change(&mut tree, 1).unwrap();

@@ -115,7 +115,9 @@ struct FoundState {
 /// The digest of a state: of its commits, and of the hashes of its objects.
 fn digest_of(commits: &[(Slot, Commit)], hashes: &[u8]) -> Hash {
     let mut all: Vec<u8> = Vec::with_capacity(32 * commits.len() + hashes.len());
-    commits.iter().for_each(|(_, info)| all.extend_from_slice(info.hash.as_ref()));
+    for (_, info) in commits {
+        all.extend_from_slice(info.hash.as_ref());
+    }
     all.extend_from_slice(hashes);
     hash::hash(&all)
 }

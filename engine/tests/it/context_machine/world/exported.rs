@@ -111,7 +111,7 @@ impl World {
         let mine = options(&self.setup, None);
         let index = match mine.index {
             Index::Always => Index::Minimal,
-            _ => Index::Always,
+            Index::Minimal => Index::Always,
         };
         let options = Options { index, tree_bytes: random.choose(&[0, 3_000, 1 << 20]), ..mine };
         let target = MemoryDisk::seeded(4);
