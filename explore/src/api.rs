@@ -9,7 +9,7 @@ mod tables;
 mod text;
 mod traces;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,8 +33,8 @@ pub struct State {
     pub started: Instant,
     pub answered: AtomicU64,
     address: SocketAddr,
-    workers: Semaphore,
-    waiting: Semaphore,
+    workers: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
     work: Duration,
 }
 
@@ -51,8 +51,8 @@ impl State {
             started: Instant::now(),
             answered: AtomicU64::new(0),
             address,
-            workers: Semaphore::new(limits.workers.max(1)),
-            waiting: Semaphore::new(limits.waiting.max(1)),
+            workers: Arc::new(Semaphore::new(limits.workers.max(1))),
+            waiting: Arc::new(Semaphore::new(limits.waiting.max(1))),
             work: limits.work,
         }
     }
@@ -60,18 +60,14 @@ impl State {
     /// Whether `host` is how a browser on this machine names us: another name that leads here is somebody's trick.
     pub fn is_own(&self, host: &str) -> bool {
         let port = self.address.port();
-        let named = host
-            .strip_prefix("localhost")
-            .map(|rest| rest.strip_prefix(':').unwrap_or("80").parse());
-        match named {
-            Some(named) => named == Ok(port),
-            None => match host.parse::<SocketAddr>() {
-                Ok(address) => address.port() == port && address.ip().to_canonical().is_loopback(),
-                Err(_) => {
-                    port == 80 && host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-                }
-            },
-        }
+        // A browser leaves port 80 out.
+        let (name, named) = match host.rsplit_once(':') {
+            Some((name, digits)) if !digits.ends_with(']') => (name, digits.parse().ok()),
+            _ => (host, Some(80)),
+        };
+        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+        named == Some(port) && (name == "localhost" || bare.parse().is_ok_and(is_loopback))
     }
 
     /// The store that the request is about.
@@ -214,10 +210,16 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
             "too many requests wait: ask again later",
         )
     };
-    let Ok(_waiting) = state.waiting.try_acquire() else { return answer::fault(&busy()) };
-    let Ok(_worker) = state.workers.acquire().await else { return answer::fault(&busy()) };
+    let Ok(waiting) = Arc::clone(&state.waiting).try_acquire_owned() else {
+        return answer::fault(&busy());
+    };
+    let Ok(worker) = Arc::clone(&state.workers).acquire_owned().await else {
+        return answer::fault(&busy());
+    };
     let shared = Arc::clone(state);
     let made = tokio::task::spawn_blocking(move || {
+        // They go with the work: a client that goes away ends this future, not what was begun for it.
+        let _permits = (waiting, worker);
         let until = Until(Instant::now() + shared.work);
         (endpoint.make)(&shared, &query, &until)
     });
@@ -244,4 +246,30 @@ fn list(_: &State, _: &Query, _: &Until) -> Made {
 fn schema(_: &State, _: &Query, _: &Until) -> Made {
     let text = include_str!("../../docs/guide/explorer.schema.json");
     Ok(Answer::Text("application/schema+json", text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_our_own() {
+        let at = |port| {
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            State::new(Vec::new(), Vec::new(), address, Limits::default())
+        };
+        let (first, other) = (at(80), at(7878));
+        for host in ["localhost", "localhost:80", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:80"]
+        {
+            assert!(first.is_own(host) && !other.is_own(host), "{host}");
+        }
+        for host in ["localhost:7878", "127.0.0.1:7878", "[::1]:7878"] {
+            assert!(other.is_own(host) && !first.is_own(host), "{host}");
+        }
+        let others =
+            ["localhost.example", "localhostx", "localhostx:80", "10.0.0.1", "", ":80", "[::1]x"];
+        for host in others {
+            assert!(!first.is_own(host) && !other.is_own(host), "{host}");
+        }
+    }
 }

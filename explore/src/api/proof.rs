@@ -59,9 +59,10 @@ fn make(state: &State, query: &Query) -> Result<Proven, Fault> {
 /// `/api/proof`.
 pub fn describe(state: &State, query: &Query, _: &Until) -> Made {
     let proven = make(state, query)?;
+    let path = if proven.path.is_empty() { "\"\"" } else { &proven.path };
     let check = format!(
-        "varvite proof check {} --hex --configuration {} --root {} {}",
-        proven.name, proven.configuration, proven.root, proven.path
+        "varvite proof check {} --hex --configuration {} --root {} {path}",
+        proven.name, proven.configuration, proven.root
     );
     Ok(Answer::Json(
         json!({

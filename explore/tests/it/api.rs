@@ -107,6 +107,8 @@ fn a_proof_is_what_it_says_and_is_checked_without_the_store() {
         "{said}"
     );
     assert_eq!(world.get(&format!("/api/proof/file?{target}&encoding=v3")).status, 400);
+    let root = world.json("/api/proof?path=");
+    assert!(root["check"].as_str().unwrap().ends_with(" \"\""), "the command names a path: {root}");
 }
 
 #[test]
