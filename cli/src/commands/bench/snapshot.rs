@@ -109,7 +109,7 @@ fn measured(arguments: &[&OsStr]) -> Result<Side> {
         _ => Err(Error::new(
             Kind::Corrupt,
             format!(
-                "`varvite context snapshot` ended with {}: this is a bug, report it",
+                "the process that is measured ended with {}: this is a bug, report it",
                 output.status
             ),
         )),

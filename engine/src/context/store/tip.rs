@@ -177,14 +177,18 @@ impl Tip {
     /// Whether the commit at `offset` is there and will stay, whatever becomes of what keeps it now. While a
     /// collection marks, what it keeps is chosen again by the next opening.
     pub(super) fn stays_for_good(&self, offset: u64) -> bool {
-        self.outlives_marking(offset) && lock(&self.writer).stays(offset)
+        let writer = lock(&self.writer);
+        let marking = writer.collection.as_ref().filter(|one| !one.cleaning);
+        marking.is_none_or(|one| offset >= one.horizon.commit) && writer.stays(offset)
     }
 
-    /// Whether no collection that marks may take the commit at `offset`.
+    /// Whether the commit at `offset`, which is there, is none that a collection that marks may take. One
+    /// whose horizon counts already, and that an opening marks anew, takes nothing that is there.
     pub(super) fn outlives_marking(&self, offset: u64) -> bool {
         let writer = lock(&self.writer);
         let marking = writer.collection.as_ref().filter(|one| !one.cleaning);
-        marking.is_none_or(|one| offset >= one.horizon.commit)
+        let undecided = marking.filter(|one| one.horizon != writer.control.horizon);
+        undecided.is_none_or(|one| offset >= one.horizon.commit)
     }
 
     /// Bytes written to pack and control file, and syncs.
