@@ -98,6 +98,11 @@ impl Folder {
         Store::open_read_only(folder, Options { lower, ..options })
     }
 
+    /// Whether the folder of the lower layer was given.
+    pub fn has_lower(&self) -> bool {
+        self.foreign.lower.is_some()
+    }
+
     /// Opens the store to write.
     pub fn open_to_write(&self) -> Result<Store> {
         open_with_lower(&self.store, self.foreign.lower.as_deref())

@@ -49,3 +49,49 @@ fn a_store_that_has_collected_takes_its_history_from_the_folder_of_a_copy() {
     let alone = varvite(&["context", "log", &lower, "--format", "json"]).json();
     assert_eq!(alone.to_string().matches("2026-01-01").count(), 5, "{alone}");
 }
+
+#[test]
+fn an_archive_rolls_by_one_command_and_what_is_whole_of_a_damaged_one_is_kept() {
+    let folder = TempDir::new().unwrap();
+    let [node, lower, copy_of, out, rolled] = ["node", "lower", "copy", "out", "rolled"]
+        .map(|name| text(&folder.path().join(name)).to_owned());
+    varvite(&["context", "create", &node]).yes();
+    for number in 1..=5_u32 {
+        let (name, value) = (format!("accounts/{number}"), "v".repeat(90));
+        varvite(&["context", "put", &node, "main", &name, &value, "--date", "2026-01-01"]).yes();
+        varvite(&["context", "archive", &node, "--lower", &lower, "--end-chunk"]).yes();
+    }
+    copy(node.as_ref(), copy_of.as_ref());
+    // What recent commits have needs no folder.
+    assert!(varvite(&["context", "dump", &node, "main"]).yes().lines().count() == 5);
+    let repair = |more: &[&str], out: &str| {
+        varvite(&[&["repair", &node, out, "--format", "json"], more].concat())
+    };
+    let whole = repair(&["--lower", &lower], &out).json();
+    assert_eq!((&whole["whole"], &whole["commits"]), (&true.into(), &5.into()), "{whole}");
+    let same = |store: &str| varvite(&["context", "dump", store, "main~4"]).yes();
+    varvite(&["context", "check", &out]).yes();
+    assert_eq!(same(&out), varvite(&["context", "dump", &node, "main~4", "--lower", &lower]).yes());
+    // A volume that is lost is named, and recent commits are kept.
+    std::fs::remove_file(folder.path().join("lower/0000-000002.pack")).unwrap();
+    let checked = varvite(&["context", "check", &node, "--lower", &lower, "--format", "json"]);
+    assert_eq!(checked.code, 3, "{checked:?}");
+    assert!(checked.out.contains("0000-000002.pack"), "{checked:?}");
+    let told = varvite(&["context", "check", &node, "--lower", &lower]);
+    assert!(told.code == 3 && told.out.contains("varvite repair"), "{told:?}");
+    let less = repair(&["--lower", &lower], &format!("{out}-less"));
+    assert_eq!(less.code, 3, "{less:?}");
+    assert!(
+        less.out.contains("0000-000002.pack") && less.out.contains("\"commits\":4"),
+        "{less:?}"
+    );
+    // And rolling by one command.
+    let roll =
+        ["context", "collect", "run", &node, "--keep", "1", "--leave-lower", "--lower", &lower];
+    varvite(&["context", "collect", "run", &node, "--keep", "1"]).error(2, &["--leave-lower"]);
+    varvite(&roll).yes();
+    varvite(&["context", "check", &node]).yes();
+    assert!(varvite(&["context", "dump", &node, "main"]).yes().lines().count() == 5);
+    varvite(&["context", "get", &node, "main~1", "accounts/1"]).error(2, &["collected"]);
+    varvite(&["repair", &rolled, &out]).error(2, &["does not exist"]);
+}

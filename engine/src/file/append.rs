@@ -257,6 +257,48 @@ pub fn count_behind(file: &dyn File, identity: u64, end: u64) -> Result<u64> {
     Ok(count)
 }
 
+/// Calls `each` with place and payload of every record up to `file_end` whose head is that of its place, whatever
+/// became of the payload or of records before, for whoever takes what is left. Returns where the first byte is that none
+/// of them has, if any but zeros follow.
+pub fn salvage(
+    file: &dyn File,
+    identity: u64,
+    file_end: u64,
+    mut each: impl FnMut(u64, &[u8]),
+) -> Result<Option<u64>> {
+    let mut window = Window::new(file, file_end);
+    let (mut next, mut damaged, mut end) = (Position::start(), None, false);
+    while next.offset.saturating_add(HEAD as u64) <= file_end {
+        let Some(head) = window.head(identity, next.offset)? else {
+            if damaged.is_none() && window.at(next.offset, 1)?.iter().any(|byte| *byte != 0) {
+                damaged = Some(next.offset);
+            }
+            (next.offset, end) = (next.offset + 1, true);
+            continue;
+        };
+        let length = head.length as usize;
+        let payload = window.at(next.offset + HEAD as u64, length)?;
+        let follows = head.sequence == next.sequence
+            && payload.len() == length
+            && crc_append(next.chain, payload) == head.payload_crc;
+        each(next.offset + HEAD as u64, payload);
+        if !follows && damaged.is_none() {
+            damaged = Some(next.offset);
+        }
+        end = false;
+        next = Position {
+            offset: next.offset + (HEAD + length) as u64,
+            sequence: head.sequence.wrapping_add(1),
+            chain: head.payload_crc,
+        };
+    }
+    // A few bytes at the end are too few for a head.
+    if damaged.is_none() && !end && next.offset < file_end {
+        damaged = Some(next.offset);
+    }
+    Ok(damaged)
+}
+
 /// Up to where a later record says that the file was synced, if that is beyond `end`. None begins before
 /// `first`.
 fn synced_beyond(

@@ -8,7 +8,7 @@ use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::{Kind, Result};
 
-use crate::context_archive::{commit, holds, made, open, options, packs};
+use crate::context_archive::{commit, holds, holds_alone, made, open, options, packs};
 
 /// A lower folder with all that a store had before its last commit, and a copy of the store that has collected to its
 /// fourth. Both have gone on with a commit more.
@@ -72,8 +72,12 @@ fn a_store_that_has_collected_is_an_archive_again_with_the_folder_of_a_copy() {
         has_collected(&reader, &commits);
         reader.reload().unwrap();
         holds(&reader, &commits, &what);
-        assert!(packs(&upper).iter().all(|name| name.matches('-').count() == 1), "{what:?}");
         commits.push(commit(&mut store, commits.last(), 7).unwrap());
+        drop(store);
+        let calls = lower.calls();
+        let store = open(&upper, options(index, Some(&lower))).unwrap();
+        holds_alone(&store, &commits, 3);
+        assert_eq!(lower.calls(), calls, "{what:?}: what was kept is read above still");
         drop(store);
         let mut store = open(&upper, options(index, Some(&lower))).unwrap();
         assert_eq!(store.warnings(), Vec::<String>::new());
@@ -252,7 +256,8 @@ fn a_crash_at_any_write_or_sync_leaves_the_store_as_it_was_or_an_archive() {
     for index in [Index::Minimal, Index::Always] {
         let mut images = [0; 2];
         let places = (1..10_000).take_while(|n| dies(index, *n, &mut images)).count();
-        assert!(places > 6 && images[0] > 10 && images[1] > 10, "{places}, {images:?}");
+        // Sparse files stay as what is above, so little is left to do once the control file names the chunks.
+        assert!(places > 6 && images[0] > 10 && images[1] > 0, "{places}, {images:?}");
     }
 }
 

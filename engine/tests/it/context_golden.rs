@@ -83,6 +83,49 @@ fn what_a_collection_kept_is_written_as_it_was_and_read() {
     assert_eq!(store.check().unwrap().commits, 1);
 }
 
+/// A store of which the first of three commits went to a lower folder, with a value that the last has still.
+fn archived_store() -> (Arc<MemoryDisk>, Arc<MemoryDisk>) {
+    let (disk, lower) = (MemoryDisk::seeded(1), MemoryDisk::seeded(2));
+    let options = Options {
+        seed: Some(42),
+        chunk_bytes: 200,
+        lower: Some(Arc::clone(&lower) as Arc<dyn Disk>),
+        ..Options::default()
+    };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let (mut tree, mut last) = (store.empty_tree(), None);
+    for (name, value) in [("stays", b'x'), ("goes", b'y'), ("goes", b'z')] {
+        tree.add(&[name], &[value; 300]).unwrap();
+        let info = CommitInfo::new(&[], 7, "Tezos", "lvl 1");
+        last = Some(store.commit(&mut tree, &info).unwrap());
+    }
+    assert_eq!(store.archive(&last.unwrap(), 1).unwrap(), 1);
+    store.close().unwrap();
+    (disk, lower)
+}
+
+#[test]
+fn a_control_file_that_names_a_chunk_below_and_its_part_above_is_as_it_was_and_read() {
+    let (disk, lower) = archived_store();
+    let control = golden("control/archive.bin", &disk.bytes("control").unwrap());
+    disk.replace("control", control).unwrap();
+    let outline = inspect::file("control", &disk.bytes("control").unwrap()).unwrap().to_string();
+    assert!(
+        outline.contains("chunks in the lower layer") && outline.contains("part above"),
+        "{outline}"
+    );
+    let newest = |lower: Option<Arc<dyn Disk>>| {
+        let disk = Arc::clone(&disk) as Arc<dyn Disk>;
+        let store = Store::open_read_only(disk, Options { lower, ..Options::default() }).unwrap();
+        let last = store.last_commit().unwrap().unwrap();
+        let found = store.checkout(&last).unwrap().find(&["stays"]).unwrap();
+        assert_eq!(found, Some(vec![b'x'; 300]));
+        store
+    };
+    newest(None);
+    assert_eq!(newest(Some(lower)).check().unwrap().commits, 3);
+}
+
 #[test]
 fn a_control_file_of_the_version_before_is_read() {
     let disk = small_store();

@@ -38,6 +38,7 @@ mod context_embedded; // small directories within the records of their parents
 mod context_examples; // trees and stores of a context, by example
 mod context_files; // mutated files of a context, operation lists; bodies of fuzz targets
 mod context_golden; // the context's files in `golden/`
+mod context_hot; // what recent commits have of chunks in the lower folder
 mod context_index; // the context's index: lost, damaged, foreign, and what it costs
 mod context_limits; // the longest values and names, trees of any size, and what damage may cost
 mod context_machine; // random steps on a context, its readers and another store, and on their model
@@ -45,6 +46,7 @@ mod context_merge; // merges of trees, histories and branches
 mod context_names; // names that collide in every bucket and every internal hash
 mod context_observer; // what an observer of a context is told
 mod context_reader; // readers of a context's handle that writes, in threads and at every call of its disk
+mod context_repair; // new stores of what is whole in damaged ones
 mod context_retry; // killed in the middle, opened again, the same call again, and the power goes
 mod context_snapshot_ranges;
 mod context_snapshots; // commits in files: the same bytes from any store, damage, crashes, faults

@@ -74,6 +74,9 @@ pub fn archive(arguments: &Archive, format: Format) -> Outcome {
         Some(target) => moving(&mut store, |store| store.archive(&target, 1))?,
         None => 0,
     };
+    if let Some(target) = target.filter(|_| store.is_archiving().unwrap_or(false)) {
+        progress::during("renewing what recent commits have", || store.archive(&target, u64::MAX))?;
+    }
     if arguments.end_chunk {
         store.begin_chunk()?;
     }

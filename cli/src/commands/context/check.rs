@@ -56,6 +56,8 @@ struct Walk {
     values: u64,
     /// Whether hashes are recomputed here; those of Irmin's stores are as they are read.
     hashes: bool,
+    /// Old commits are in a folder that was not given.
+    is_partial: bool,
 }
 
 /// A child of a directory.
@@ -64,7 +66,14 @@ type Child = (Vec<u8>, context::Kind, TreeHash);
 impl Walk {
     /// The place of a finding; `Err` when the disk failed and nothing is known.
     fn found(&mut self, error: Error, path: &[String]) -> Result<usize> {
-        if error.kind() != Kind::Corrupt {
+        // A volume that is lost, or another's, is a damage like any other; a folder that was not given is none.
+        let is_damage = match error.kind() {
+            Kind::Corrupt => true,
+            Kind::Invalid | Kind::Collected => self.hashes,
+            Kind::Missing => self.hashes && !self.is_partial,
+            _ => false,
+        };
+        if !is_damage {
             return Err(error);
         }
         let detail = told(error.detail());
@@ -208,7 +217,8 @@ pub fn of_folder(arguments: &Folder, format: Format) -> Outcome {
 fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
     let (store, folder) = (arguments.open()?, &arguments.store);
     let is_foreign = irmin::is_store(&*disk(folder)?)?;
-    let mut walk = Walk { hashes: !is_foreign, ..Walk::default() };
+    let is_partial = store.archived_bytes() > 0 && !arguments.has_lower();
+    let mut walk = Walk { hashes: !is_foreign, is_partial, ..Walk::default() };
     let mut checked = Checked::default();
     if commits.is_empty() {
         match progress::during("recomputing every hash", || store.check()) {
@@ -217,6 +227,9 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
                 walk.found(error, &[])?;
                 walk_all(&mut walk, &store)?;
             }
+        }
+        for detail in progress::during("reading chunks below", || store.check_archived())? {
+            walk.found(Error::new(Kind::Corrupt, detail), &[])?;
         }
     } else {
         for name in commits {
@@ -254,6 +267,9 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
             } else if !checked.index_faults.is_empty() {
                 let command = advice::rebuild_index(folder);
                 print::line(&format!("make the index again: {command}"))?;
+            }
+            if !findings.is_empty() && !is_foreign {
+                print::line(&advice::repair(folder))?;
             }
             if checked.collected > 0 {
                 print::line(&format!("{} commits were collected", checked.collected))?;

@@ -1,10 +1,12 @@
 //! `varvite context collect` and `pin`: taking old commits out of a store, and what stays.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use varvite::context::{CollectPhase, CollectStatus, Keep, Store};
+use varvite::context::{CollectPhase, CollectStatus, CommitHash, Keep, Store};
+use varvite::disk::Disk;
 use varvite::{Error, Result};
 
 use super::look::nothing;
@@ -12,7 +14,8 @@ use crate::advice::{COLLECT_RESUME, COLLECT_RUN};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
-use crate::store::context::{Folder, Target, commit, open_to_write, text};
+use crate::store::context::{Folder, Target, commit, open_over, open_to_write, text};
+use crate::store::folder::disk;
 use crate::system::measure::disk_bytes;
 use crate::text::date;
 
@@ -53,6 +56,12 @@ pub struct Run {
     /// Pin every so many-th commit before, so that a thinned history stays
     #[arg(long, value_name = "COMMITS", requires = "target", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
+    /// Folder of the lower layer, if the store is an archive
+    #[arg(long, value_name = "DIR", requires = "leave_lower")]
+    lower: Option<PathBuf>,
+    /// Make an archive a rolling store: what stays is copied from the lower folder, which is left as it is
+    #[arg(long, requires = "lower")]
+    leave_lower: bool,
 }
 
 /// A store that is changed.
@@ -116,7 +125,7 @@ fn change(folder: &Path, action: fn(&mut Store) -> Result<()>, format: Format) -
 
 /// Begins what the arguments say; `false` when nothing would go.
 fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
-    let Run { keep, since, to, every, store: folder } = arguments;
+    let Run { keep, since, to, every, store: folder, .. } = arguments;
     let status = store.collect_status()?;
     let folder = folder.display();
     if status.is_paused {
@@ -142,6 +151,10 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
     if let Some(nth) = every {
         store.pin_every(*nth)?;
     }
+    if arguments.leave_lower {
+        let Some(target) = oldest(arguments, store)? else { return Ok(false) };
+        return store.collect_archived(&target).map(|()| true);
+    }
     if let Some(target) = to {
         let target = commit(store, target)?;
         return store.collect(&target).map(|()| true);
@@ -153,9 +166,30 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
     store.collect_keeping(&keep)
 }
 
+/// The oldest commit that the arguments keep.
+fn oldest(arguments: &Run, store: &Store) -> Result<Option<CommitHash>> {
+    if let Some(target) = &arguments.to {
+        return commit(store, target).map(Some);
+    }
+    let most =
+        arguments.keep.map_or(usize::MAX, |keep| usize::try_from(keep).unwrap_or(usize::MAX));
+    let mut log = store.log(most)?;
+    if let Some(since) = &arguments.since {
+        let since = date::parse(since)?;
+        while let Some(hash) = log.last()
+            && log.len() > 1
+            && store.commit_info(hash)?.date < since
+        {
+            log.pop();
+        }
+    }
+    Ok(log.pop())
+}
+
 fn run(arguments: &Run, format: Format) -> Outcome {
     let folder = &arguments.store;
-    let mut store = open_to_write(folder)?;
+    let lower = arguments.lower.as_deref().map(disk).transpose()?;
+    let mut store = open_over(folder, lower.map(|lower| lower as Arc<dyn Disk>))?;
     let before = disk_bytes(folder);
     let has_begun = begin(arguments, &mut store)?;
     // Nothing has gone yet.

@@ -51,6 +51,8 @@ pub(crate) struct Chunk {
     length: u64,
     /// Where the records of a sparse one are.
     mapping: OnceLock<Mapping>,
+    /// Of one in the lower folder, what of it is above too.
+    hot: Option<Arc<Chunk>>,
     slot: Arc<Slot>,
 }
 
@@ -78,6 +80,7 @@ impl Chunk {
             state: State::Whole,
             length: 0,
             mapping: OnceLock::new(),
+            hot: None,
             slot: Arc::default(),
         }
     }
@@ -92,6 +95,10 @@ impl Chunk {
             chunk.end = AtomicU64::new(bytes);
         } else if state == State::Gone {
             chunk.end = AtomicU64::new(0);
+        }
+        if let State::Lower(Some(sparse)) = state {
+            let row = Row { state: State::Sparse(sparse), ..*row };
+            chunk.hot = Some(Arc::new(Chunk::collected(cache, store, epoch, &row)));
         }
         (chunk.state, chunk.length, chunk.numbers) = (state, length, count);
         chunk.seal(chain);
@@ -114,18 +121,34 @@ impl Chunk {
             state: self.state,
             length: self.length,
             mapping: OnceLock::new(),
+            hot: self.hot.as_ref().map(|hot| Arc::new(hot.again(cache))),
             slot: Arc::default(),
         }
     }
 
+    /// The same without what is known of its end, which then needs not be there.
+    pub(crate) fn unsealed(self) -> Chunk {
+        Chunk { sealed: OnceLock::new(), ..self }
+    }
+
     /// Whether it has all its records.
     pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.state, State::Whole | State::Lower)
+        matches!(self.state, State::Whole | State::Lower(_))
     }
 
     /// Whether its file is in the lower folder.
     pub(crate) fn is_lower(&self) -> bool {
-        self.state == State::Lower
+        matches!(self.state, State::Lower(_))
+    }
+
+    /// The sparse file above of one in the lower folder, with the records that were in use when it moved.
+    pub(crate) fn hot(&self) -> Option<&Arc<Chunk>> {
+        self.hot.as_ref()
+    }
+
+    /// What of it is in the folder of the store: itself, the part above of one in the lower folder, or nothing.
+    pub(crate) fn above(self: &Arc<Chunk>) -> Option<&Arc<Chunk>> {
+        if self.is_lower() { self.hot() } else { Some(self).filter(|chunk| chunk.has_file()) }
     }
 
     /// Whether it has a file.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::chunk_files::Chunk;
+use super::chunk_files::{Chunk, Files};
 use super::pack::{Pack, collected};
 use super::record::{self, Tag};
 use super::sparse::{KeptRecord, State};
@@ -20,7 +20,13 @@ const BEHIND: u64 = 2 << 10;
 #[derive(Debug)]
 pub(crate) struct ChunkReader {
     pub(crate) chunk: Arc<Chunk>,
-    file: Arc<dyn File>,
+    files: Arc<Files>,
+    /// Opened when something of it is asked for: of a chunk below perhaps nothing is.
+    file: Option<Arc<dyn File>>,
+    /// Of a chunk in the lower folder what is above, which is read there.
+    hot: Option<Box<ChunkReader>>,
+    /// The record that was asked for last is there.
+    is_hot: bool,
     start: u64,
     bytes: Vec<u8>,
     /// Entries of the page of the mapping that was read last.
@@ -33,10 +39,15 @@ pub(crate) struct ChunkReader {
 
 impl ChunkReader {
     pub(crate) fn open(pack: &Pack, chunk: Arc<Chunk>) -> Result<ChunkReader> {
-        let file = pack.files.get(&chunk)?;
+        let hot = chunk.hot().map(|hot| ChunkReader::open(pack, Arc::clone(hot))).transpose()?;
+        // A sparse one is searched by its mapping, which is known once it was opened.
+        let file = if chunk.is_lower() { None } else { Some(pack.files.get(&chunk)?) };
         Ok(ChunkReader {
             chunk,
+            files: Arc::clone(&pack.files),
             file,
+            hot: hot.map(Box::new),
+            is_hot: false,
             start: 0,
             bytes: Vec::new(),
             entries: Vec::new(),
@@ -48,7 +59,21 @@ impl ChunkReader {
     /// The place of the record at logical `offset`: as [`Pack::place_in`] says, at less cost when those beside it
     /// are asked for one after the other.
     pub(crate) fn place(&mut self, pack: &Pack, offset: u64) -> Result<u64> {
-        let State::Sparse(_) = self.chunk.state else { return pack.place_in(&self.chunk, offset) };
+        if let Some(hot) = &mut self.hot {
+            let found = hot.find(pack, offset)?;
+            self.is_hot = found.is_some();
+            if let Some(place) = found {
+                return Ok(place);
+            }
+        }
+        self.find(pack, offset)?.ok_or_else(|| collected(offset))
+    }
+
+    /// The same; none where a sparse chunk does not have it.
+    fn find(&mut self, pack: &Pack, offset: u64) -> Result<Option<u64>> {
+        let State::Sparse(_) = self.chunk.state else {
+            return pack.place_in(&self.chunk, offset).map(Some);
+        };
         let distance = offset - self.chunk.base;
         let is_here = |entries: &[KeptRecord]| match (entries.first(), entries.last()) {
             (Some(first), Some(last)) => (first.distance..=last.distance).contains(&distance),
@@ -63,13 +88,21 @@ impl ChunkReader {
         };
         let beside = [self.last.wrapping_sub(1), self.last + 1].into_iter().find(is_it);
         let search = || self.entries.binary_search_by_key(&distance, |entry| entry.distance).ok();
-        self.last = beside.or_else(search).ok_or_else(|| collected(offset))?;
-        Ok(self.entries[self.last].place)
+        let Some(found) = beside.or_else(search) else { return Ok(None) };
+        self.last = found;
+        Ok(Some(self.entries[found].place))
     }
 
     /// The bytes from `place` on, all of the record that begins there among them. `up` when those after it
     /// will be wanted, otherwise those before it.
     pub(crate) fn record(&mut self, place: u64, up: bool) -> Result<&[u8]> {
+        if self.is_hot {
+            let hot = self.hot.as_mut().expect("the record was found there");
+            if !hot.holds(place) {
+                self.read += WINDOW;
+            }
+            return hot.record(place, up);
+        }
         if !self.holds(place) {
             let start = if up { place } else { (place + BEHIND).saturating_sub(WINDOW).min(place) };
             self.fill(start, WINDOW)?;
@@ -123,7 +156,15 @@ impl ChunkReader {
         self.bytes.resize(length as usize, 0);
         self.start = start;
         // What could not be read is not there when the next step looks again.
-        self.file.read_exact_at(start, &mut self.bytes).inspect_err(|_| self.bytes.clear())?;
+        let read = match &self.file {
+            Some(file) => file.read_exact_at(start, &mut self.bytes),
+            None => self.files.get(&self.chunk).and_then(|file| {
+                let read = file.read_exact_at(start, &mut self.bytes);
+                self.file = Some(file);
+                read
+            }),
+        };
+        read.inspect_err(|_| self.bytes.clear())?;
         self.read += length;
         Ok(())
     }

@@ -232,11 +232,12 @@ impl Control {
                 State::Whole => (0, None),
                 State::Sparse(sparse) if row.count == 1 => (1, Some(sparse)),
                 State::Sparse(sparse) => (4, Some(sparse)),
-                State::Lower => (2, None),
+                State::Lower(None) => (2, None),
+                State::Lower(hot) => (5, hot),
                 State::Gone => (3, None),
             };
             out.varint(row.length << 3 | state);
-            if state >= 3 {
+            if matches!(state, 3 | 4) {
                 out.varint(row.count);
             }
             if row.state == State::Gone {
@@ -409,14 +410,15 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
         let stands = if matches!(state, 3 | 4) && !is_first { from.varint()? } else { 1 };
         let is_joined = state == 4 && !is_first;
         let chain = if state == 3 && !is_first { 0 } else { from.u32()? };
+        let mut take_sparse = || -> Result<SparseFile> {
+            let (generation, bytes) = (from.varint()?, from.varint()?);
+            Ok(SparseFile { generation, bytes, sum: from.u32()? })
+        };
         let state = match state {
             0 => State::Whole,
-            1 | 4 if !is_first => State::Sparse(SparseFile {
-                generation: from.varint()?,
-                bytes: from.varint()?,
-                sum: from.u32()?,
-            }),
-            2 => State::Lower,
+            1 | 4 if !is_first => State::Sparse(take_sparse()?),
+            2 => State::Lower(None),
+            5 if !is_first => State::Lower(Some(take_sparse()?)),
             3 => State::Gone,
             other => {
                 return Err(Error::new(
@@ -436,7 +438,8 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
                 at.corrupt("a chunk of a byte at least", format_args!("{stands} of {length}"))
             );
         }
-        if let State::Sparse(SparseFile { generation, bytes, .. }) = state {
+        if let State::Sparse(sparse) | State::Lower(Some(sparse)) = state {
+            let SparseFile { generation, bytes, .. } = sparse;
             // Of records and a mapping of eight bytes for each there can be no more.
             let most = length.saturating_mul(2).saturating_add(SPARSE_MORE);
             if bytes > most || generation >= u64::from(u32::MAX) {
@@ -478,7 +481,7 @@ mod tests {
     fn it_comes_back_and_every_flipped_bit_is_noticed() {
         let position = Position { offset: 40, sequence: 2, chain: 7 };
         let control = Control {
-            checkpoint: Place { chunk: 10, position, before: 35 },
+            checkpoint: Place { chunk: 11, position, before: 35 },
             last_commit: 177,
             first_commit: 170,
             horizon: Horizon { commit: 99, offset: 120, sequence: 4, kept: vec![8, 77] },
@@ -494,8 +497,14 @@ mod tests {
                     count: 4,
                     ..row(5, 115, 20, State::Sparse(SparseFile { generation: 3, bytes: 9, sum: 8 }))
                 },
-                row(9, 135, 10, State::Lower),
-                row(10, 145, 40, State::Whole),
+                row(9, 135, 5, State::Lower(None)),
+                row(
+                    10,
+                    140,
+                    5,
+                    State::Lower(Some(SparseFile { generation: 7, bytes: 60, sum: 5 })),
+                ),
+                row(11, 145, 40, State::Whole),
             ],
             branches: vec![(b"main".to_vec(), [3; 32].into())],
             ..Control::empty(5, Configuration::TEZOS, Index::Always, 2)
@@ -516,7 +525,7 @@ mod tests {
     fn one_row_stands_for_chunks_that_are_gone_between_two_that_are_there() {
         let mut control = Control::empty(5, Configuration::TEZOS, Index::Minimal, 0);
         let states =
-            [State::Gone, State::Lower, State::Gone, State::Gone, State::Gone, State::Whole];
+            [State::Gone, State::Lower(None), State::Gone, State::Gone, State::Gone, State::Whole];
         control.chunks = (0..).zip(states).map(|(at, state)| row(at, at * 40, 40, state)).collect();
         control.join_gone();
         let numbers = |control: &Control| -> Vec<(u64, u64, u64)> {

@@ -5,6 +5,8 @@
 //! that still grows is read as it is; a record's checksum is verified whenever its bytes are read.
 //! Format document: `docs/format/pack.md`.
 
+mod mapping;
+
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
@@ -14,7 +16,7 @@ use super::evicted_hashes::EvictedHashes;
 use super::patch::{self, PATCHES_MAX};
 use super::paths;
 use super::record::{self, Read, Record, Tag};
-use super::sparse::{self, KeptRecord, State};
+use super::sparse::State;
 use crate::cache::{Cache, CachedPage, PAGE};
 use crate::context::hash::Hash;
 use crate::context::observer::{self, Meter};
@@ -225,13 +227,14 @@ impl Pack {
         });
     }
 
-    /// Does `read`, again when a file is missing because a writer beside this one has put another into its
-    /// place.
+    /// Does `read`, again when a file is missing, or another, because a writer beside this one has put another into
+    /// its place.
     pub(crate) fn beside_swaps<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             let before = self.swaps.load(Ordering::Acquire);
             match read() {
-                Err(error) if error.kind() == Kind::Missing => {
+                // A chunk that came back and moved again has a part above of the name that it had before.
+                Err(error) if matches!(error.kind(), Kind::Missing | Kind::Corrupt) => {
                     if !self.reread_places(before)? {
                         return Err(error);
                     }
@@ -325,6 +328,11 @@ impl Pack {
     /// more.
     fn locate(&self, offset: u64) -> Result<(Arc<Chunk>, u64)> {
         let chunk = self.chunk(offset).ok_or_else(|| collected(offset))?;
+        if let Some(hot) = chunk.hot()
+            && let Some(entry) = self.entry(hot, offset)?
+        {
+            return Ok((Arc::clone(hot), entry.place));
+        }
         let place = self.place_in(&chunk, offset)?;
         Ok((chunk, place))
     }
@@ -332,86 +340,13 @@ impl Pack {
     /// The byte of the file of `chunk`, which `offset` is or was in.
     pub(crate) fn place_in(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<u64> {
         match chunk.state {
-            State::Whole | State::Lower => Ok(offset - chunk.base),
+            State::Whole | State::Lower(_) => Ok(offset - chunk.base),
             State::Sparse(_) => {
                 let entry = self.entry(chunk, offset)?.ok_or_else(|| collected(offset))?;
                 Ok(entry.place)
             }
             State::Gone => Err(collected(offset)),
         }
-    }
-
-    /// What the mapping of `chunk`, which is sparse, says of `offset`. Reads at most one page.
-    fn entry(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<Option<KeptRecord>> {
-        let distance = offset - chunk.base;
-        if chunk.mapping().is_none() {
-            self.files.get(chunk)?;
-        }
-        let mapping = chunk.mapping().expect("it was opened");
-        let Some(number) = mapping.page_of(distance) else { return Ok(None) };
-        let page = self.mapping_page(chunk, number)?;
-        Ok(sparse::find(&page, distance))
-    }
-
-    /// A page of the mapping of `chunk`.
-    fn mapping_page(&self, chunk: &Arc<Chunk>, number: u32) -> Result<CachedPage> {
-        if let Some(page) = self.cache.get(chunk.key, number) {
-            observer::count(self.meter.as_ref(), |meter| &meter.page_hits, 1);
-            return Ok(page);
-        }
-        observer::count(self.meter.as_ref(), |meter| &meter.page_misses, 1);
-        let mut bytes = [0; PAGE];
-        self.read(chunk, u64::from(number) * PAGE as u64, &mut bytes)?;
-        let mapping = chunk.mapping().expect("it was opened");
-        mapping.check_page(&chunk.path, chunk.identity, number, &bytes)?;
-        Ok(self.cache.insert(chunk.key, number, &bytes))
-    }
-
-    /// Puts all entries of the page into `entries` that has that of `distance`, if any has.
-    pub(crate) fn mapping_entries(
-        &self,
-        chunk: &Arc<Chunk>,
-        distance: u64,
-        entries: &mut Vec<KeptRecord>,
-    ) -> Result<()> {
-        entries.clear();
-        let mapping = chunk.mapping().expect("it was opened");
-        if let Some(number) = mapping.page_of(distance) {
-            entries.extend(sparse::entries(&*self.mapping_page(chunk, number)?));
-        }
-        Ok(())
-    }
-
-    /// The pages of the mapping of `chunk`, which is sparse.
-    pub(crate) fn mapping_pages(&self, chunk: &Arc<Chunk>) -> Result<std::ops::Range<u32>> {
-        self.files.get(chunk)?;
-        Ok(chunk.mapping().expect("it was opened").pages())
-    }
-
-    /// What page `number` of the mapping of `chunk` says: the offset of each record, and whether something
-    /// reaches it; else it is the base of patches alone.
-    pub(crate) fn kept_in_page(&self, chunk: &Arc<Chunk>, number: u32) -> Result<Vec<(u64, bool)>> {
-        let page = self.mapping_page(chunk, number)?;
-        let entries = sparse::entries(&page);
-        Ok(entries.map(|entry| (chunk.base + entry.distance, entry.is_object)).collect())
-    }
-
-    /// The same of all pages.
-    pub(crate) fn kept_records(&self, chunk: &Arc<Chunk>) -> Result<Vec<(u64, bool)>> {
-        let pages = self.mapping_pages(chunk)?;
-        let mapping = chunk.mapping().expect("it was opened");
-        let mut records = Vec::with_capacity(mapping.records.min(chunk.end() / 38) as usize);
-        for number in pages {
-            records.extend(self.kept_in_page(chunk, number)?);
-        }
-        let is_right = records.len() as u64 == mapping.records
-            && records.is_sorted_by(|(before, _), (after, _)| before < after)
-            && records.last().is_none_or(|(last, _)| *last < chunk.logical_end());
-        if !is_right {
-            let place = mapping.records_end();
-            return Err(Error::corrupt(&chunk.path, place, "a mapping in order", "another"));
-        }
-        Ok(records)
     }
 
     /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.
@@ -454,7 +389,7 @@ impl Pack {
         self.beside_swaps(|| {
             let Some(chunk) = self.chunk(offset) else { return Ok(false) };
             Ok(match chunk.state {
-                State::Whole | State::Lower => true,
+                State::Whole | State::Lower(_) => true,
                 State::Sparse(_) => {
                     self.entry(&chunk, offset)?.is_some_and(|entry| entry.is_object)
                 }
@@ -585,11 +520,20 @@ impl Pack {
         keep: bool,
         each: impl FnOnce(&str, u64, &Record<'_>) -> Result<T>,
     ) -> Result<T> {
-        let (chunk, position, bytes) = self.beside_swaps(|| {
+        let read = || -> Result<_> {
             let (chunk, position) = self.locate(offset)?;
             let bytes = self.bytes(&chunk, position, keep)?;
             Ok((chunk, position, bytes))
-        })?;
+        };
+        let (mut chunk, mut position, mut bytes) = self.beside_swaps(read)?;
+        if record::take(&chunk.path, position, self.store, offset, bytes.slice()).is_err() {
+            // Perhaps it was read in the file that has its name now.
+            (chunk, position, bytes) = self.beside_swaps(|| {
+                let (chunk, position, bytes) = read()?;
+                record::take(&chunk.path, position, self.store, offset, bytes.slice())?;
+                Ok((chunk, position, bytes))
+            })?;
+        }
         let file = &*chunk.path;
         let record = record::take(file, position, self.store, offset, bytes.slice())?;
         let body = position + (record.length - record::CRC - record.body.len()) as u64;

@@ -50,8 +50,8 @@ pub(crate) enum State {
     Whole,
     /// A collection has rewritten it.
     Sparse(SparseFile),
-    /// It was moved to the lower folder, whole.
-    Lower,
+    /// It was moved to the lower folder, whole; what was in use then is also in a sparse file above, if anything was.
+    Lower(Option<SparseFile>),
     /// Nothing in it was kept.
     Gone,
 }

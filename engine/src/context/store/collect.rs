@@ -91,6 +91,16 @@ impl Store {
     /// `Invalid` while one is under way, `Missing` for an unknown commit, `Collected` for one that is no more.
     pub fn collect(&mut self, target: &CommitHash) -> Result<()> {
         let offset = self.commit_offset(target)?;
+        self.expect_rolling()?;
+        self.collect_at(offset, target)
+    }
+
+    /// The same for a store that has chunks in its lower folder, which is an archive no more: what stays of those before
+    /// that of `target` is copied above, and the store does not count on them below. What is there stays, and
+    /// [`Store::attach`] leads back. Chunks from that of `target` on that are below stay in use there until
+    /// [`Store::unarchive`] copies them back; there are none when no [`Store::archive`] had a newer target.
+    pub fn collect_archived(&mut self, target: &CommitHash) -> Result<()> {
+        let offset = self.commit_offset(target)?;
         self.collect_at(offset, target)
     }
 
@@ -112,7 +122,6 @@ impl Store {
                 "a collection is under way: go on with it, or cancel it, before the next",
             ));
         }
-        self.expect_rolling()?;
         let sequence = self.commit_at(offset)?.1.sequence;
         let kept = self.kept_below(offset)?;
         let before = {
@@ -128,6 +137,7 @@ impl Store {
             let before = writer.control.clone();
             writer.control.cursor = Some(collection.cursor());
             writer.control.is_paused = false;
+            writer.round = None;
             // From here on nothing older is referred to unseen.
             writer.collection = Some(collection);
             before
@@ -687,7 +697,8 @@ impl Tip {
         writer.control.cursor = Some(collection.cursor());
         // A thread that misses a file may read the new control file and find the new one before this does.
         let mut old = pack.chunks_of(row.number..row.number + row.count);
-        old.retain(|chunk| chunk.has_file());
+        // What is in the lower folder stays there.
+        old = old.iter().filter_map(Chunk::above).map(Arc::clone).collect();
         if let Err(error) = self.write_places(pack, writer) {
             writer.control.chunks.splice(first..=first, rows);
             (writer.control.cursor, collection.next) = before;

@@ -26,6 +26,17 @@ pub(super) enum Sifting {
     Written(String, Row),
 }
 
+/// What newer commits have of old chunks while these move to the lower folder, as far as these were looked at. Marks only say what is worth having above, so
+/// they may be of a moment before some commits.
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) marks: Marks,
+    /// Chunks with smaller numbers are old.
+    pub(super) line: u64,
+    /// Those below with smaller numbers have above what they should.
+    pub(super) next: u64,
+}
+
 /// One that is under way.
 #[derive(Debug)]
 pub(super) struct Collection {

@@ -158,7 +158,7 @@ impl Store {
                     }
                     chunk
                 }
-                ChunkState::Sparse(_) | ChunkState::Lower | ChunkState::Gone => {
+                ChunkState::Sparse(_) | ChunkState::Lower(_) | ChunkState::Gone => {
                     Chunk::collected(self.pack.cache(), store, epoch, row)
                 }
             };
@@ -167,7 +167,7 @@ impl Store {
         let chunks = self.pack.chunks();
         let newest = chunks.iter().rev().take(self.pack.files.at_once());
         // The lower folder may be missing, or slow: it is for those who read what is there.
-        for chunk in newest.filter(|chunk| chunk.has_file() && !chunk.is_lower()) {
+        for chunk in newest.filter_map(Chunk::above) {
             self.pack.files.get(chunk)?;
         }
         Ok(())
@@ -330,7 +330,7 @@ impl Store {
     fn expect_files(&self) -> Result<()> {
         let names: HashSet<String> = self.disk.list("")?.into_iter().collect();
         let chunks = self.pack.chunks();
-        let mut named = chunks.iter().filter(|chunk| chunk.has_file() && !chunk.is_lower());
+        let mut named = chunks.iter().filter_map(Chunk::above);
         let Some(lost) = named.find(|chunk| !names.contains(&chunk.path)) else {
             return Ok(());
         };
@@ -421,7 +421,12 @@ impl Store {
         let (right, named) = match row.state {
             ChunkState::Whole => (None, paths::chunk(epoch, number)),
             // It stays as long as that which was moved is not seen.
-            ChunkState::Lower => return !self.is_in_lower(number),
+            ChunkState::Lower(None) => return !self.is_in_lower(number),
+            ChunkState::Lower(Some(SparseFile { generation: hot, .. })) => {
+                let named = paths::sparse_chunk(epoch, number, hot);
+                return generation == Some(hot)
+                    || !(names.contains(&named) && self.is_in_lower(number));
+            }
             ChunkState::Sparse(SparseFile { generation, .. }) => {
                 (Some(generation), paths::sparse_chunk(epoch, row.number, generation))
             }

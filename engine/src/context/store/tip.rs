@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::State;
-use super::collection::Collection;
+use super::collection::{Collection, Round};
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
 use crate::context::files::chunk_files::Chunk;
@@ -91,6 +91,8 @@ pub(super) struct Writer {
     /// The collection that is under way, and chunks whose files are to go with their last reader.
     pub(super) collection: Option<Collection>,
     pub(super) doomed: Vec<Arc<Chunk>>,
+    /// What is known of old chunks while they move to the lower folder.
+    pub(super) round: Option<Round>,
     /// Of one of those files, which is under way.
     pub(super) removal: Option<PiecewiseRemoval>,
     /// Bytes that collections have freed since the store was opened.
@@ -144,6 +146,7 @@ impl Tip {
             syncs: 0,
             collection: None,
             doomed: Vec::new(),
+            round: None,
             removal: None,
             reclaimed: 0,
             chunks_max: CHUNKS_MAX,

@@ -332,13 +332,17 @@ impl Store {
             return Ok(None);
         }
         let hashes = batch::live_objects(root);
-        match index.known_objects(&hashes) {
+        let known = match index.known_objects(&hashes) {
             Err(error) if is_damage(&error) => {
                 self.remake(&mut index, &error.to_string())?;
-                index.known_objects(&hashes).map(Some)
+                index.known_objects(&hashes)
             }
-            known => known.map(Some),
-        }
+            known => known,
+        };
+        let mut known = known?;
+        // A new commit would have to be read below.
+        known.retain(|_, offset| !self.pack.is_below_alone(*offset));
+        Ok(Some(known))
     }
 
     pub(super) fn remake(&self, index: &mut HashIndex, why: &str) -> Result<()> {
@@ -554,6 +558,7 @@ impl Store {
         if let Some(mut collection) = writer.collection.take() {
             tip.give_up(&mut writer, &mut collection);
         }
+        writer.round = None;
         let doomed = std::mem::take(&mut writer.doomed);
         let removal = writer.removal.take();
         // Trees may hold the pack for long: its last file may be closed as the others.
@@ -566,7 +571,7 @@ impl Store {
         let keeper: Arc<dyn Any + Send + Sync> = tip;
         let chunks = old.chunks().into_iter();
         // What is in the lower folder stays there: it may be somebody's archive.
-        let chunks = chunks.filter(|chunk| chunk.has_file() && !chunk.is_lower());
+        let chunks = chunks.filter_map(|chunk| chunk.above().map(Arc::clone));
         // What a collection has made nobody has read yet: while it is open trees have it after an opening too.
         for chunk in chunks.clone().rev().take(old.files.at_once()) {
             drop(old.files.get(&chunk));

@@ -29,6 +29,9 @@ pub(super) struct Collected {
     /// The same commits in a new store.
     fresh_bytes: u64,
     blocks_while_collecting: u64,
+    /// With --lower: chunks that moved there, and their bytes.
+    moved_chunks: u64,
+    lower_bytes: u64,
     /// What a reader found meanwhile, if there was one.
     followed_finds: u64,
     /// The course of it, for so many blocks each as there are between two collections.
@@ -57,6 +60,8 @@ const LATE_STEP_NS: u64 = 4_200_000;
 pub(super) struct Collector {
     every: u64,
     keep: u64,
+    moves: bool,
+    moved: u64,
     folder: Option<PathBuf>,
     blocks: u64,
     /// Processor time, of blocks alone while nothing is collected, of blocks and steps while something is.
@@ -90,6 +95,8 @@ impl Collector {
         Ok(Some(Collector {
             every,
             keep,
+            moves: arguments.lower.is_some(),
+            moved: 0,
             folder: folder.map(Path::to_owned),
             blocks: 0,
             quiet: (0, 0),
@@ -142,12 +149,16 @@ impl Collector {
         // One that is due while another is under way begins when that is over.
         if !self.is_under_way && self.blocks >= self.due {
             self.due = (self.blocks / self.every + 1) * self.every;
-            self.is_under_way = store.collect_keeping(&Keep::Newest(self.keep))?;
+            self.is_under_way = self.moves || store.collect_keeping(&Keep::Newest(self.keep))?;
             self.begun = (self.blocks, store.collect_status()?.left_bytes);
-        } else if self.is_under_way {
+        }
+        if self.is_under_way && self.moves {
+            self.is_under_way = self.move_one(store)?;
+            self.collections += u64::from(!self.is_under_way);
+        } else if self.is_under_way && self.begun.0 != self.blocks {
             self.is_under_way = store.collect_step(self.credits)?;
             self.collections += u64::from(!self.is_under_way);
-        } else {
+        } else if !self.is_under_way {
             self.quiet = (self.quiet.0 + 1, self.quiet.1 + block_ns);
             return Ok(0);
         }
@@ -170,6 +181,14 @@ impl Collector {
         Ok(step)
     }
 
+    /// Moves a chunk to the lower folder; returns whether there may be more.
+    fn move_one(&mut self, store: &mut Store) -> Result<bool> {
+        let Some(line) = store.log(self.keep as usize)?.pop() else { return Ok(false) };
+        let moved = store.archive(&line, 1)?;
+        self.moved += moved;
+        Ok(moved > 0 || store.is_archiving()?)
+    }
+
     /// Whether less of the work is done, of which `left` bytes are left, than of the time until the next is due,
     /// in which there shall be a tenth to spare.
     fn is_late(&self, passed: u64, left: u64) -> bool {
@@ -187,7 +206,11 @@ impl Collector {
     pub(super) fn end(&mut self, store: &mut Store) -> Result<()> {
         while self.is_under_way {
             let start = thread_cpu_ns();
-            self.is_under_way = store.collect_step(self.credits)?;
+            self.is_under_way = if self.moves {
+                self.move_one(store)?
+            } else {
+                store.collect_step(self.credits)?
+            };
             self.collections += u64::from(!self.is_under_way);
             self.pause_ns += thread_cpu_ns() - start;
             self.look();
@@ -208,6 +231,8 @@ impl Collector {
             peak_disk_bytes: self.peak_disk_bytes,
             fresh_bytes,
             blocks_while_collecting: self.busy.0,
+            moved_chunks: self.moved,
+            lower_bytes: store.archived_bytes(),
             followed_finds: self.reader.map_or(0, |reader| reader.finds()),
             windows: self.windows,
         })

@@ -98,7 +98,8 @@ impl Rewriting {
         row: Row,
     ) -> Result<Rewriting> {
         let generations = chunks.iter().map(|chunk| match chunk.state {
-            State::Sparse(SparseFile { generation, .. }) => generation + 1,
+            State::Sparse(SparseFile { generation, .. })
+            | State::Lower(Some(SparseFile { generation, .. })) => generation + 1,
             _ => 1,
         });
         let generation = generations.max().unwrap_or(1);

@@ -3,11 +3,9 @@
 //! A chunk says what store it is of, where it begins and what came before it, so those of a folder say
 //! together whether they are a history, and whether it is that of a store. Design: `docs/design/collection.md`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::Store;
-use super::load::{each_record, put};
-use super::tip;
 use crate::cache::Cache;
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place};
 use crate::context::files::chunk_files::{Chunk, Files};
@@ -17,6 +15,8 @@ use crate::context::files::record::Tag;
 use crate::context::files::volume::{self, FoundChunk};
 use crate::context::options::{Index, Options};
 use crate::context::pieces::node::Load;
+use crate::context::store::load::{each_record, put};
+use crate::context::store::{Store, tip};
 use crate::disk::Disk;
 use crate::disk::memory::MemoryDisk;
 use crate::error::{Error, Kind, Result};
@@ -145,14 +145,16 @@ impl Store {
         if found.is_empty() && control.horizon.commit == 0 {
             return Ok(0);
         }
+        let count = found.len() as u64;
         self.index_older(&found, &control.horizon)?;
         // What the store has of them goes, so they must outlive a power cut however they came there.
         found.iter().try_for_each(|found| volume::sync(&**lower, &found.chunk))?;
         lower.sync_directory("")?;
         let mut writer = tip.writer()?;
         let mut rows: Vec<Row> = writer.control.chunks.clone();
-        rows.retain(|row| matches!(row.state, State::Whole | State::Lower));
+        rows.retain(|row| matches!(row.state, State::Whole | State::Lower(_)));
         rows.extend(found.iter().map(|found| found.row));
+        keep_hot(&mut rows, &writer.control);
         rows.sort_unstable_by_key(|row| row.number);
         let before = writer.control.clone();
         writer.control.chunks = rows;
@@ -165,12 +167,18 @@ impl Store {
         }
         self.control.horizon = Horizon::default();
         let end = found.last().map_or(0, |found| found.row.number + 1);
-        let count = found.len() as u64;
-        let old = self.put_found(found, end);
-        writer.doomed.extend(old.into_iter().filter(|chunk| chunk.has_file()));
+        let old = self.put_found(end, &writer.control);
+        writer.doomed.extend(old);
         tip.remove_doomed(&mut writer, u64::MAX)?;
         drop(writer);
         self.publish();
+        if before.horizon.commit != 0
+            && let Err(error) = self.renew_hot(before.horizon.commit)
+        {
+            // Nothing is missing for it: what recent commits have is read below.
+            let warning = format!("what recent commits have of chunks below is not above: {error}");
+            lock(&self.index).warn(warning);
+        }
         Ok(count)
     }
 
@@ -189,7 +197,7 @@ impl Store {
                 rows.next();
             }
             let row = rows.peek().filter(|row| row.count == 1 && row.number == number);
-            let whole = row.filter(|row| matches!(row.state, State::Whole | State::Lower));
+            let whole = row.filter(|row| matches!(row.state, State::Whole | State::Lower(_)));
             if let Some(row) = whole {
                 let chunk = self.pack.numbered(number).expect("it is in the pack as in the table");
                 let follows = after.is_none_or(|next| {
@@ -262,14 +270,35 @@ impl Store {
         index.save_older(writer.place())
     }
 
-    /// Readers find what was found in the place of all before `end` that is not whole, which is returned.
-    fn put_found(&self, found: Vec<FoundChunk>, end: u64) -> Vec<Arc<Chunk>> {
+    /// Readers find the chunks that `control` names in the place of all before `end` that are not whole; those are
+    /// returned whose files nothing names any more.
+    fn put_found(&self, end: u64, control: &Control) -> Vec<Arc<Chunk>> {
         let there = self.pack.chunks_of(0..end);
-        let (whole, old): (Vec<_>, Vec<_>) = there.into_iter().partition(|chunk| chunk.is_whole());
-        let mut fresh: Vec<_> = found.into_iter().map(|found| found.chunk).chain(whole).collect();
+        let (mut fresh, old): (Vec<_>, Vec<_>) =
+            there.into_iter().partition(|chunk| chunk.is_whole());
+        let known: HashSet<u64> = fresh.iter().map(|chunk| chunk.number).collect();
+        for row in control.rows(0..end).iter().filter(|row| !known.contains(&row.number)) {
+            let (cache, store) = (self.pack.cache(), self.pack.store);
+            fresh.push(Arc::new(Chunk::collected(cache, store, control.epoch, row)));
+        }
         fresh.sort_unstable_by_key(|chunk| chunk.number);
+        let named: HashSet<String> =
+            fresh.iter().filter_map(|chunk| Some(chunk.hot()?.path.clone())).collect();
         self.pack.swap_chunks(0..end, fresh);
-        old
+        let old = old.iter().filter_map(Chunk::above).map(Arc::clone);
+        old.filter(|old| !named.contains(&old.path)).collect()
+    }
+}
+
+/// What `before` has in sparse files of the chunks of `rows`, which are below, stays above: recent commits need no
+/// more of them.
+fn keep_hot(rows: &mut [Row], before: &Control) {
+    for row in rows.iter_mut().filter(|row| row.state == State::Lower(None)) {
+        if let Some(Row { state: State::Sparse(sparse), .. }) =
+            before.row(row.number).filter(|sparse| (sparse.number, sparse.count) == (row.number, 1))
+        {
+            row.state = State::Lower(Some(*sparse));
+        }
     }
 }
 
