@@ -5,11 +5,13 @@
 //! that still grows is read as it is; a record's checksum is verified whenever its bytes are read.
 //! Format document: `docs/format/pack.md`.
 
+mod swaps;
+
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
 use super::chunk_files::{Chunk, Files};
-use super::control::{Control, Row};
+use super::control::Row;
 use super::evicted_hashes::EvictedHashes;
 use super::patch::{self, PATCHES_MAX};
 use super::paths;
@@ -30,7 +32,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc_append;
 use crate::format::codec::Encoder;
 use crate::format::hash::combine;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, Mutex, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
 const GUESS: usize = 1024;
@@ -223,61 +225,6 @@ impl Pack {
                 chunk.number == row.number || chunk.number >= row.number + row.count
             })
         });
-    }
-
-    /// Does `read`, again when a file is missing because a writer beside this one has put another into its
-    /// place.
-    pub(crate) fn beside_swaps<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
-        loop {
-            let before = self.swaps.load(Ordering::Acquire);
-            match read() {
-                Err(error) if error.kind() == Kind::Missing => {
-                    if !self.reread_places(before)? {
-                        return Err(error);
-                    }
-                }
-                outcome => return outcome,
-            }
-        }
-    }
-
-    /// Whether chunks are other files than when `before` was the number of swaps: then another thread has
-    /// seen to it, or this one reads the control file. `Missing` when the store was cleared since.
-    fn reread_places(&self, before: u64) -> Result<bool> {
-        let _alone = lock(&self.rereading);
-        if self.swaps.load(Ordering::Acquire) != before {
-            return Ok(true);
-        }
-        let Ok(control) = Control::read(self.files.disk()) else { return Ok(false) };
-        let chunks = self.chunks();
-        let Some(first) = chunks.first().filter(|_| control.store == self.store) else {
-            return Ok(false);
-        };
-        if control.epoch > first.epoch {
-            return Err(self.files.cleared());
-        }
-        if control.epoch < first.epoch {
-            return Ok(false);
-        }
-        let mut found = chunks[0].number < control.chunks[0].number;
-        for chunk in &chunks {
-            let row = control.row(chunk.number);
-            let is_same = |row: &&Row| {
-                row.state != chunk.state && (row.base == chunk.base || row.state == State::Gone)
-            };
-            if let Some(row) = row.filter(is_same) {
-                // One that had the records of several may be several again.
-                let end = (chunk.number + chunk.numbers).max(row.number + row.count);
-                let rows = control.rows(row.number..end).iter();
-                let fresh =
-                    rows.map(|row| Chunk::collected(&self.cache, self.store, control.epoch, row));
-                self.swap_chunks(row.number..end, fresh.map(Arc::new));
-                found = true;
-            }
-        }
-        self.forget_chunks(&control.chunks);
-        self.swaps.fetch_add(u64::from(found), Ordering::AcqRel);
-        Ok(found)
     }
 
     /// Chunk `number`, if it is there and whole.
@@ -606,9 +553,20 @@ impl Pack {
 
     /// The node at `offset`, read from at most [`PATCHES_MAX`] records more.
     pub(crate) fn read_node(&self, offset: u64) -> Result<Node> {
-        self.record(offset, |file, place, record| {
-            self.patched(file, place, offset, record, PATCHES_MAX)
+        self.beside_rewrites(offset, || {
+            self.record(offset, |file, place, record| self.node_of(file, place, offset, record))
         })
+    }
+
+    /// The node that `record` at `offset` says; `file` and `place` say where that is.
+    pub(crate) fn node_of(
+        &self,
+        file: &str,
+        place: u64,
+        offset: u64,
+        record: &Record<'_>,
+    ) -> Result<Node> {
+        self.patched(file, place, offset, record, PATCHES_MAX)
     }
 
     /// Keeps the hashes of the children of the node at `offset`: those that are dear, because each would be a
@@ -719,7 +677,7 @@ impl Load for Pack {
             };
         }
         observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
-        self.record(offset, |file, place, record| {
+        let read = |file: &str, place, record: &Record<'_>| {
             if let Some(found) = record::find(file, place, offset, record, path)? {
                 // What leads further is passed often, and worth a node; a small one once that shows.
                 let leads = matches!(found, Some((_, Slot::StoredNode(_))));
@@ -730,9 +688,10 @@ impl Load for Pack {
                     return Ok(Scan::Slot(found));
                 }
             }
-            let node = self.patched(file, place, offset, record, PATCHES_MAX)?;
+            let node = self.node_of(file, place, offset, record)?;
             Ok(Scan::Node(self.keep(offset, node)))
-        })
+        };
+        self.beside_rewrites(offset, || self.record(offset, read))
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {

@@ -514,7 +514,8 @@ impl Tip {
             return Ok(swap_cost(writer));
         }
         let (joined, row) = self.neighbours(pack, writer, collection, row, &chunk);
-        collection.sifting = Some(if chunk.is_whole() || joined.len() > 1 {
+        let changes = chunk.is_whole() || collection.marks.writes_anew(&chunk);
+        collection.sifting = Some(if changes || joined.len() > 1 {
             self.begin_rewrite(pack, writer, &joined, row)?
         } else {
             Sifting::Comparing(Comparing::begin(pack, &chunk)?)
