@@ -2,6 +2,7 @@
 
 mod collecting;
 mod reader;
+mod twin;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,8 +76,28 @@ pub struct Arguments {
     /// Let a reader look at the newest commit and at old ones meanwhile, twenty times a second
     #[arg(long, requires = "collect_every", conflicts_with = "memory")]
     reader: bool,
+    /// Run the same blocks on a second store that never collects, by turns, and compare with that; takes twice the
+    /// time and the memory
+    #[arg(long, requires = "collect_every", conflicts_with = "simulate")]
+    twin: bool,
     #[command(flatten)]
     sight: sight::Flags,
+}
+
+impl Arguments {
+    fn options(&self) -> Options {
+        Options {
+            objects_bytes: self.objects_mib << 20,
+            hashes_bytes: self.hashes_mib << 20,
+            pages_bytes: self.pages_mib << 20,
+            ..Options::default()
+        }
+    }
+
+    fn mix(&self) -> Mix {
+        let Arguments { reads, updates, inserts, deletes, .. } = *self;
+        Mix { reads, updates, inserts, deletes }
+    }
 }
 
 /// What came out.
@@ -145,6 +166,7 @@ pub fn small(folder: &Path) -> Result<Report> {
         collect_every: None,
         keep: None,
         reader: false,
+        twin: false,
         sight: sight::Flags::default(),
     };
     work(&arguments, Some(folder))
@@ -167,10 +189,7 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     let options = Options {
         recorder: tracing.recorder(),
         observer: timings.clone().map(|it| it as Arc<dyn Observer>),
-        objects_bytes: arguments.objects_mib << 20,
-        hashes_bytes: arguments.hashes_mib << 20,
-        pages_bytes: arguments.pages_mib << 20,
-        ..Options::default()
+        ..arguments.options()
     };
     let mut store = Store::create(Arc::clone(&disk), options.clone())?;
     let mut collector = Collector::of(arguments, folder)?;
@@ -216,6 +235,35 @@ fn commit(
     store.commit(tree, &CommitInfo::new(&parents, level as i64, "Tezos", format!("lvl {level}")))
 }
 
+/// Loads so many accounts; returns the last commit and its level.
+fn load(store: &mut Store, workload: &mut Workload, accounts: u64) -> Result<(CommitHash, u64)> {
+    let mut tree = Tree::empty(store.configuration());
+    let (mut last, mut level) = (None, 0);
+    while workload.accounts() < accounts {
+        workload.load(&mut tree, accounts)?;
+        level += 1;
+        last = Some(commit(store, &mut tree, level, last)?);
+    }
+    Ok((last.expect("there is an account to load at least"), level))
+}
+
+/// Runs the next block upon the commit `last`; returns its commit, and how many seconds committing took.
+fn block(
+    store: &mut Store,
+    workload: &mut Workload,
+    mix: Mix,
+    last: CommitHash,
+    level: &mut u64,
+) -> Result<(CommitHash, f64)> {
+    let mut tree = store.checkout(&last)?;
+    workload.read(&tree, mix)?;
+    workload.write(&mut tree, mix)?;
+    let start = Instant::now();
+    *level += 1;
+    let last = commit(store, &mut tree, *level, Some(last))?;
+    Ok((last, start.elapsed().as_secs_f64()))
+}
+
 /// Makes `count` trees out of the last one with the changes that the next block will have, asks for
 /// their hashes, and drops them.
 fn simulate(count: u64, mix: Mix, next: &Workload, store: &Store, last: &CommitHash) -> Result<()> {
@@ -240,23 +288,11 @@ fn measure(
     collector: &mut Option<Collector>,
     seen: &mut Seen<'_>,
 ) -> Result<(Report, CommitHash, Workload)> {
-    let mix = Mix {
-        reads: arguments.reads,
-        updates: arguments.updates,
-        inserts: arguments.inserts,
-        deletes: arguments.deletes,
-    };
+    let mix = arguments.mix();
     let mut workload = Workload::new(arguments.seed);
-    let mut tree = Tree::empty(store.configuration());
-    let (mut last, mut level) = (None, 0);
     let cpu = cpu_ns();
-    while workload.accounts() < arguments.accounts {
-        workload.load(&mut tree, arguments.accounts)?;
-        level += 1;
-        last = Some(commit(store, &mut tree, level, last)?);
-    }
+    let (mut last, mut level) = load(store, &mut workload, arguments.accounts)?;
     let load_cpu_seconds = (cpu_ns() - cpu) as f64 / 1e9;
-    let mut last = last.expect("there is an account to load at least");
     let load_hash = hash::to_text(&last);
     let (mut blocks, mut commits) = (Samples::default(), 0.0);
     let (before, writes) = (store.stats(), workload.writes);
@@ -269,19 +305,15 @@ fn measure(
         simulate(arguments.simulate, mix, &workload, store, &last)?;
         let (start, simulated) = (Instant::now(), thread_cpu_ns());
         simulated_cpu += simulated - begin;
-        let mut tree = store.checkout(&last)?;
-        workload.read(&tree, mix)?;
-        workload.write(&mut tree, mix)?;
-        let commit_start = Instant::now();
-        level += 1;
-        last = commit(store, &mut tree, level, Some(last))?;
-        commits += commit_start.elapsed().as_secs_f64();
+        let commit_seconds;
+        (last, commit_seconds) = block(store, &mut workload, mix, last, &mut level)?;
+        commits += commit_seconds;
         let (took, own) = (start.elapsed(), thread_cpu_ns() - simulated);
         blocks.push(took.as_nanos() as u64);
         seen.tracing.tick();
         cpu += own;
         if let Some(collector) = collector {
-            collector.after_block(store, own, took)?;
+            collector.after_block(store, &last, own, took)?;
         }
     }
     let after = store.stats();

@@ -11,6 +11,7 @@ use varvite::{Error, Result};
 
 use super::Arguments;
 use super::reader::Reader;
+use super::twin::Twin;
 use crate::print;
 use crate::store::folder::temporary;
 use crate::system::measure::{BlockMs, Samples, disk_bytes, rss_bytes, thread_cpu_ns};
@@ -23,7 +24,8 @@ pub(super) struct Collected {
     /// Of the steps, one after each block: processor time of the thread.
     collect_pause_ms: BlockMs,
     collect_syncs: u64,
-    /// Blocks for each second of processor time, steps included, while collecting over while not.
+    /// Blocks for each second of processor time, steps included, while collecting over while not: by the twin, which
+    /// runs the same blocks, or else by the blocks between collections.
     throughput_while_collecting: f64,
     peak_disk_bytes: u64,
     /// The same commits in a new store.
@@ -62,6 +64,9 @@ pub(super) struct Collector {
     /// Processor time, of blocks alone while nothing is collected, of blocks and steps while something is.
     quiet: (u64, u64),
     busy: (u64, u64),
+    /// A store that never collects, and its processor time for the blocks beside which the other collects.
+    twin: Option<Twin>,
+    twin_busy_ns: u64,
     pauses: Samples,
     pause_ns: u64,
     credits: u64,
@@ -94,6 +99,8 @@ impl Collector {
             blocks: 0,
             quiet: (0, 0),
             busy: (0, 0),
+            twin: arguments.twin.then(|| Twin::begin(arguments)).transpose()?,
+            twin_busy_ns: 0,
             pauses: Samples::default(),
             pause_ns: 0,
             credits: 256,
@@ -110,15 +117,23 @@ impl Collector {
         }))
     }
 
-    /// Takes a step, of a tenth of what the block has taken.
+    /// Takes a step, of a tenth of what the block has taken that ended in the commit `last`.
     pub(super) fn after_block(
         &mut self,
         store: &mut Store,
+        last: &CommitHash,
         block_ns: u64,
         took: Duration,
     ) -> Result<()> {
         self.blocks += 1;
+        let (twin_ns, busy) = match &mut self.twin {
+            Some(twin) => (twin.block(last)?, self.busy.0),
+            None => (0, 0),
+        };
         let (step, took) = (self.step(store, block_ns)?, took.as_nanos() as u64);
+        if self.busy.0 > busy {
+            self.twin_busy_ns += twin_ns;
+        }
         self.of_window.0.push(block_ns + step);
         self.of_window.1.push(took + step);
         if self.blocks.is_multiple_of(self.every) {
@@ -199,12 +214,16 @@ impl Collector {
     pub(super) fn report(mut self, arguments: &Arguments, store: &Store) -> Result<Collected> {
         let share = |(blocks, ns): (u64, u64)| ns as f64 / blocks.max(1) as f64;
         let fresh_bytes = fresh(arguments, store)?;
+        let quiet = match &self.twin {
+            Some(_) => share((self.busy.0, self.twin_busy_ns)),
+            None => share(self.quiet),
+        };
         Ok(Collected {
             collections: self.collections,
             collect_cpu_seconds: self.pause_ns as f64 / 1e9,
             collect_pause_ms: BlockMs::of(&mut self.pauses),
             collect_syncs: self.syncs,
-            throughput_while_collecting: share(self.quiet) / share(self.busy).max(1.0),
+            throughput_while_collecting: quiet / share(self.busy).max(1.0),
             peak_disk_bytes: self.peak_disk_bytes,
             fresh_bytes,
             blocks_while_collecting: self.busy.0,
