@@ -129,7 +129,7 @@ scrubbed = inFolder $ \path -> do
 commitLevel :: X.Store -> [X.Hash] -> Int -> IO X.Hash
 commitLevel store before level = X.withTree (maybe (X.emptyTree store) (X.checkout store) (headOf before)) $ \tree -> do
   X.add tree ["level"] (C.pack (show level))
-  X.add tree ["many", C.pack (show (level `mod` 4))] (B.replicate 5000 (fromIntegral level))
+  X.add tree ["many", C.pack (show (level `mod` 4))] (B.pack [fromIntegral (at * at + level) | at <- [0 .. 4999]])
   X.commit store tree (X.Info before (fromIntegral level) "me" "")
  where
   headOf = foldr (const . Just) Nothing

@@ -148,7 +148,7 @@ let commits index count =
     if at = count then List.rev commits
     else
       let context = Context.add context [ "level" ] (value (string_of_int at)) in
-      let context = Context.add context [ "many"; string_of_int (at mod 4) ] (Bytes.make 5000 (Char.chr at)) in
+      let context = Context.add context [ "many"; string_of_int (at mod 4) ] (Bytes.init 5000 (fun place -> Char.chr (((place * place) + at) land 255))) in
       let hash = Context.commit ~time:(Int64.of_int at) context in
       go (Context.checkout_exn index hash) (hash :: commits) (at + 1)
   in

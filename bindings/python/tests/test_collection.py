@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def test_commits_travel_as_files(tmp_path: Path) -> None:
     with Store.create(Disk.memory()) as store:
         commits = chain(store, 2)
         tree = store.checkout(commits[1])
-        tree["number"], tree["large"] = b"2", bytes(3 << 20)
+        tree["number"], tree["large"] = b"2", random.Random(1).randbytes(3 << 19).hex().encode()
         commits.append(store.commit(tree, parents=commits[1:], date=2))
         file = store.export_commits(commits[1:], tmp_path, "two", watch=told.append)
         assert (file.commits, file.commit) == (2, commits[2]) and told[-1].bytes <= file.bytes
