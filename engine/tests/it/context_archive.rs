@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use varvite::context::{CommitHash, CommitInfo, Index, Options, Store};
 use varvite::disk::Disk;
+use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::{Error, Kind, Result};
 
@@ -443,4 +444,21 @@ fn an_archive_is_not_split_over_two_folders() {
     let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
     assert_eq!(store.archive(&commits[4], 9).unwrap(), 2);
     holds(&store, &commits, &"whole");
+}
+
+#[test]
+fn two_copies_do_not_archive_into_one_folder_at_once() {
+    let (upper, commits) = made(Index::Minimal, 7);
+    let folder = tempfile::tempdir().unwrap();
+    let lower: Arc<dyn Disk> = OsDisk::new(folder.path()).unwrap();
+    let with_lower = Options { lower: Some(Arc::clone(&lower)), ..options(Index::Minimal, None) };
+    let mut store = open(&upper, with_lower).unwrap();
+    let other = OsDisk::new(folder.path()).unwrap();
+    let held = other.lock_directory("").unwrap().expect("folders can be locked here");
+    let error = store.archive(&commits[4], u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), Kind::Locked, "{error}");
+    assert!(lower.list("").unwrap().is_empty());
+    drop(held);
+    assert!(store.archive(&commits[4], u64::MAX).unwrap() > 1);
+    holds(&store, &commits, &"archived");
 }
