@@ -115,7 +115,8 @@ impl Store {
         volume::expect_no_store(&*lower)?;
         // Two copies of a store that move the same chunk at once would take each other's half for the whole.
         let alone = (to == State::Lower).then(|| lower.lock_directory("")).transpose();
-        let _alone = alone.map_err(|error| error.context("another store moves chunks there"))?;
+        let _alone = alone
+            .map_err(|error| error.context("another store moves chunks there, try again later"))?;
         if to == State::Lower {
             self.expect_archive(&writer.control, &*lower)?;
         }

@@ -193,7 +193,7 @@ impl Store {
         let stays = |offset| !self.has_collected(offset) && tip.outlives_marking(offset);
         match self.find_commit(commit) {
             Ok(found) => Ok(found.is_some_and(stays)),
-            Err(error) if error.kind() == Kind::Missing => Ok(true),
+            Err(error) if error.kind() == Kind::Missing && self.options.lower.is_none() => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -268,7 +268,8 @@ struct AloneWith {
 impl AloneWith {
     /// `Locked` when another export writes the file `path`.
     fn take(disk: &Arc<dyn Disk>, path: &str) -> Result<AloneWith> {
-        let name = format!("{path}.lock");
+        // Not a name that somebody's file may have.
+        let name = format!("{path}{}.lock", replace::SUFFIX);
         let lock = disk.lock(&name, "an export")?;
         Ok(AloneWith { disk: Arc::clone(disk), name, lock })
     }
