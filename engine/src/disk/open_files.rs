@@ -24,6 +24,9 @@ pub(crate) const FILES_MAX: usize = 512;
 /// making, locks, logs, reads of files that were closed meanwhile, and all that the host has.
 const RESERVE: u64 = 256;
 
+/// Fewer slots than this are not looked through for those that are gone, unless others have to make room.
+const SHED_MIN: usize = 64;
+
 /// A file that may be open.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
@@ -93,6 +96,11 @@ impl Slot {
         }
     }
 
+    /// Nobody needs the file any more: if it is open it is closed when its turn comes, and has no second one.
+    pub(crate) fn note_unneeded(&self) {
+        self.used.store(false, Ordering::Relaxed);
+    }
+
     fn take(&self) -> Option<Held> {
         lock(&self.held).take()
     }
@@ -130,6 +138,15 @@ impl Listed {
         self.added = 0;
         self.slots.retain(|slot| slot.strong_count() > 0);
     }
+
+    /// Notes that one more slot is in the list. What is gone is forgotten once that is as much as there was before, so
+    /// that the list is as long as there are files, however many there were, and a file costs no look at all others.
+    fn note_added(&mut self) {
+        self.added += 1;
+        if self.added > (self.slots.len() / 2).max(SHED_MIN) {
+            self.shed();
+        }
+    }
 }
 
 /// Slots whose files are open and may be closed.
@@ -155,7 +172,7 @@ impl Pool {
             return;
         }
         open.slots.push_back(Arc::downgrade(slot));
-        open.added += 1;
+        open.note_added();
         let pinned = self.pinned.load(Ordering::Relaxed) as usize;
         let all = self.most();
         let most = all.saturating_sub(pinned).max(all / 4).max(1);
@@ -179,14 +196,14 @@ impl Pool {
         drop((closed, passed));
     }
 
-    /// Counts the open file in `slot`, which nobody needs any more: it is the first that gives way to others. Closes
-    /// none itself, for whoever leaves it may be a reader.
+    /// Counts the open file in `slot`, which was pinned and which nobody needs any more: it is the first that gives way
+    /// to others. Closes none itself, for whoever leaves it may be a reader.
     fn leave(&self, slot: &Arc<Slot>) {
         let mut open = lock(&self.open);
         if !slot.is_listed.swap(true, Ordering::Relaxed) {
             slot.used.store(false, Ordering::Relaxed);
             open.slots.push_front(Arc::downgrade(slot));
-            open.added += 1;
+            open.note_added();
         }
     }
 
@@ -336,6 +353,12 @@ impl OpenFiles {
     /// Whether half of the files that may be open may not be closed.
     pub(crate) fn are_many_pinned(&self) -> bool {
         self.pool.pinned.load(Ordering::Relaxed) > self.pool.most.load(Ordering::Relaxed) / 2
+    }
+
+    /// How many slots are remembered.
+    #[cfg(test)]
+    pub(crate) fn listed_count(&self) -> usize {
+        lock(&self.pool.open).slots.len()
     }
 
     /// How many files are open that may be closed.

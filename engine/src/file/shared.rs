@@ -231,9 +231,12 @@ impl Drop for SharedFile {
         if self.is_kept() {
             return;
         }
+        // It stays open until somebody removes it, or closes it for another. One that was never durable is the first to be
+        // closed; any other keeps its place among the files that are open, without having been used lately.
         if was_pinned {
-            // It stays open until somebody removes it, or closes it for another.
             self.counted.files.leave(&self.slot);
+        } else {
+            self.slot.note_unneeded();
         }
         let (disk, path) = (Arc::clone(&self.counted.disk), std::mem::take(&mut self.path));
         let was_kept = self.was_kept.load(Ordering::Acquire);
@@ -327,7 +330,7 @@ mod tests {
         assert_eq!(left_of("imported", false, false), LENGTH);
     }
 
-    /// They stay open until somebody has time for them, and are the first that give way.
+    /// They stay open until somebody has time for them, and those that were never durable are the first that give way.
     #[test]
     fn files_that_wait_to_be_removed_count_as_open() {
         let (memory, counted, removals) = disk();
@@ -347,6 +350,57 @@ mod tests {
         assert_eq!(removals.collect(usize::MAX), 5);
         assert_eq!((open_count(), counted.files.open_count()), (0, 1));
         assert_eq!(memory.list("").unwrap(), ["a"]);
+    }
+
+    /// Those that were durable have their place among the others, but no second turn there.
+    #[test]
+    fn a_durable_file_that_is_dropped_is_closed_in_its_turn() {
+        let (memory, counted, _removals) = disk();
+        let kept = |path: &str| {
+            memory.replace(path, b"bytes").unwrap();
+            SharedFile::kept(&counted, path, Access::Buffered)
+        };
+        let [first, dropped, read, next] = ["a", "b", "c", "d"].map(kept);
+        // Two may be open: the hand passes all of them and closes the first.
+        let open = Arc::downgrade(&[&first, &dropped, &read].map(|it| it.unchecked().unwrap())[1]);
+        assert!(first.open_file().is_none());
+        dropped.unchecked().unwrap(); // the one that was used last
+        dropped.release();
+        drop(dropped);
+        assert!(open.strong_count() > 0, "nobody needs its room yet");
+        next.unchecked().unwrap();
+        assert_eq!(open.strong_count(), 0);
+        assert!(read.open_file().is_some(), "what somebody may need stays");
+    }
+
+    #[test]
+    fn files_that_were_are_not_remembered() {
+        let memory = MemoryDisk::new();
+        let removals = Removals::new(true);
+        let disk: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
+        // As where a process may have very many open.
+        let counted = Counted::new(&disk, &removals, Some(1 << 20));
+        let live: Vec<_> = (0..100)
+            .map(|number| {
+                let path = format!("live {number}");
+                memory.replace(&path, b"bytes").unwrap();
+                let file = SharedFile::kept(&counted, path, Access::Buffered);
+                file.unchecked().unwrap();
+                file
+            })
+            .collect();
+        for number in 0..5_000 {
+            let made = memory.open("made", Mode::Create, Access::Buffered).unwrap();
+            let file = SharedFile::unkept(&counted, "made", made);
+            if number % 2 == 0 {
+                file.note_synced();
+            }
+            drop(file);
+            assert_eq!(removals.collect(usize::MAX), 1);
+            let remembered = counted.files.listed_count();
+            assert!(remembered <= 2 * live.len() + 130, "{remembered} files after {number}");
+        }
+        assert_eq!(counted.files.open_count(), live.len());
     }
 
     #[test]
