@@ -494,6 +494,13 @@ impl Charge {
     }
 }
 
+impl Charge {
+    /// Takes over what `other` counts in the same budget, which counts nothing then.
+    pub fn absorb(&self, other: &Charge) {
+        self.bytes.fetch_add(other.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.set(0);

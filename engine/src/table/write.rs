@@ -9,6 +9,6 @@ mod range_delete;
 mod table;
 mod update;
 
-pub use prepared::{Prepared, install_all};
+pub use prepared::{Leftover, Prepared, install_all};
 pub use table::Table;
 pub use update::update_all;

@@ -108,5 +108,6 @@ mod threads; // readers beside a writer, its merges and helpers; every stop of t
 mod trace_bytes; // traces: golden file, cuts, mutations; the body of a fuzz target
 mod traces; // what is recorded of both faces
 mod transactions; // tables that threads share, and updates that read what they wrote
+mod transactions_beside; // transactions beside a budget, blob files, helpers, pauses and unions
 mod transfer; // exports and imports: crashes, faults and damage on the way
 mod unions; // unions of tables: content, refusals, space, and that no work is lost

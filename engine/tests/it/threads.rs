@@ -1,7 +1,7 @@
 //! Several threads on one session: every answer is that of the reader's moment, nobody hangs, and a
 //! reader never waits for a writer's disk.
 
-mod executors;
+pub mod executors;
 mod moment;
 mod stops;
 

@@ -28,6 +28,11 @@ impl BufferFilter {
         BufferFilter { words: (0..count).map(|_| AtomicU64::new(0)).collect() }
     }
 
+    /// One of the same size in which nothing is noted.
+    pub fn emptied(&self) -> Self {
+        BufferFilter { words: self.words.iter().map(|_| AtomicU64::new(0)).collect() }
+    }
+
     /// The word of a hash, and its three bits there.
     #[inline]
     fn place(&self, hash: u64) -> (&AtomicU64, u64) {

@@ -26,6 +26,8 @@ const YOUNG_ENTRIES: usize = 512;
 const MERGED_ENTRIES: std::ops::Range<u64> = 1 << 13..1 << 18;
 /// A merged layer has at most one entry for so many bytes of a full buffer.
 const BYTES_A_MERGED_ENTRY: u64 = 256;
+/// Keys of dropped drafts that a filter may have beside a quarter of its own.
+const STALE_KEYS: u64 = 256;
 /// How many inserts [`WriteBuffer::prefetch`] helps at once.
 pub const PREFETCHED: usize = 16;
 
@@ -43,6 +45,8 @@ pub struct WriteBuffer {
     /// See [`MERGED_ENTRIES`].
     merged_max: usize,
     filter: BufferFilter,
+    /// Keys of drafts that were dropped, which the filter still has.
+    stale_keys: u64,
     entry_count: u64,
     cost_bytes: u64,
     /// By kind.
@@ -50,25 +54,40 @@ pub struct WriteBuffer {
     /// What its clones together count in the budget, and how much of it is this one's.
     charge: Option<Arc<Charge>>,
     charged_bytes: u64,
+    /// Of a draft: what the buffer counts that it is a draft of.
+    lent: Option<Arc<Charge>>,
     blobs: HeldFiles,
 }
 
+/// Blob files by identity, each with how many entries refer to it.
 type CountedFiles = BTreeMap<u64, (u64, Arc<BlobFile>)>;
+
+/// Parts of the blob files of a buffer: with values in pieces there is one for each value, and an update beside a view
+/// copies the parts that it changes.
+const PARTS: usize = 64;
 
 /// The blob files that entries refer to. Most buffers have none.
 #[derive(Clone, Default)]
 struct HeldFiles {
-    /// By identity, each with how many entries refer to it.
-    files: Option<Arc<CountedFiles>>,
+    /// By identity.
+    parts: Option<Arc<[Arc<CountedFiles>; PARTS]>>,
     /// Those that perhaps no entry refers to.
     idle: Vec<u64>,
 }
 
+/// The part that has the file `identity`.
+fn part_of(parts: &mut Arc<[Arc<CountedFiles>; PARTS]>, identity: u64) -> &mut CountedFiles {
+    let part = crate::format::hash::combine(identity, 0) as usize % PARTS;
+    Arc::make_mut(&mut Arc::make_mut(parts)[part])
+}
+
 impl HeldFiles {
     fn add<'a>(&mut self, blobs: impl Iterator<Item = &'a Arc<BlobFile>>) {
-        let files = Arc::make_mut(self.files.get_or_insert_default());
+        let parts =
+            self.parts.get_or_insert_with(|| Arc::new(std::array::from_fn(|_| Arc::default())));
         for blob in blobs {
             let identity = blob.meta().identity;
+            let files = part_of(parts, identity);
             files.entry(identity).or_insert_with(|| (0, Arc::clone(blob)));
             self.idle.push(identity);
         }
@@ -77,21 +96,24 @@ impl HeldFiles {
     /// Counts a reference that is new, and one that is gone.
     #[cold]
     fn count(&mut self, new: Option<u64>, old: Option<u64>) {
-        let Some(files) = &mut self.files else { return };
-        let files = Arc::make_mut(files);
-        if let Some((entries, _)) = new.and_then(|file| files.get_mut(&file)) {
+        let Some(parts) = &mut self.parts else { return };
+        if let Some(file) = new
+            && let Some((entries, _)) = part_of(parts, file).get_mut(&file)
+        {
             *entries += 1;
         }
-        if let Some((entries, _)) = old.and_then(|file| files.get_mut(&file)) {
+        if let Some(file) = old
+            && let Some((entries, _)) = part_of(parts, file).get_mut(&file)
+        {
             *entries -= 1;
-            self.idle.extend(old);
+            self.idle.push(file);
         }
     }
 
     fn remove_idle(&mut self) {
-        let Some(files) = &mut self.files else { return };
-        let files = Arc::make_mut(files);
+        let Some(parts) = &mut self.parts else { return };
         for identity in self.idle.drain(..) {
+            let files = part_of(parts, identity);
             if files.get(&identity).is_some_and(|(entries, _)| *entries == 0) {
                 files.remove(&identity);
             }
@@ -117,11 +139,13 @@ impl WriteBuffer {
             merged_max: (bytes / BYTES_A_MERGED_ENTRY)
                 .clamp(MERGED_ENTRIES.start, MERGED_ENTRIES.end) as usize,
             filter: BufferFilter::new(bytes),
+            stale_keys: 0,
             entry_count: 0,
             cost_bytes: 0,
             counts: [0; 4],
             charge: None,
             charged_bytes: 0,
+            lent: None,
             blobs: HeldFiles::default(),
         }
     }
@@ -143,6 +167,38 @@ impl WriteBuffer {
     /// The same, counted in a budget.
     pub fn charged(self, charge: Option<Charge>) -> Self {
         WriteBuffer { charge: charge.map(Arc::new), ..self }
+    }
+
+    /// A clone that may be dropped: what it grows by counts in `charge`, so that this goes with it and with the views
+    /// of it.
+    pub fn draft(&self, charge: Option<Charge>) -> Self {
+        let mut draft = self.clone();
+        draft.lent = std::mem::replace(&mut draft.charge, charge.map(Arc::new));
+        draft
+    }
+
+    /// The draft stands, and takes the place of the buffer that it was made of.
+    pub fn stand(&mut self) {
+        let Some(lent) = self.lent.take() else { return };
+        if let Some(own) = &self.charge {
+            lent.absorb(own);
+        }
+        self.charge = Some(lent);
+    }
+
+    /// A draft of it with `keys` more was dropped. The clones share their filter, so those keys stay there until they
+    /// are a quarter of it; `hash` is that of a key.
+    pub fn dropped_draft(&mut self, keys: u64, hash: impl Fn(&[u8]) -> u64) {
+        self.stale_keys = self.stale_keys.saturating_add(keys);
+        if self.stale_keys <= STALE_KEYS + self.entry_count / 4 {
+            return;
+        }
+        let (filter, mut stream) = (self.filter.emptied(), self.stream());
+        while let Some(entry) = stream.peek() {
+            filter.add(hash(entry.key));
+            stream.next();
+        }
+        (self.filter, self.stale_keys) = (filter, 0);
     }
 
     /// Brings what it counts in the budget up to what it holds. What clones share counts once.
@@ -365,6 +421,32 @@ mod tests {
             let found = clone.get(b"again", 5).map(|entry| entry.value);
             assert_eq!(found, Some(&number.to_le_bytes()[..]));
         }
+    }
+
+    #[test]
+    fn keys_of_dropped_drafts_leave_the_filter() {
+        let hash = |key: &[u8]| crate::format::hash::hash(9, key);
+        let mut buffer = WriteBuffer::new(1 << 20);
+        let add = |buffer: &mut WriteBuffer, number: u64| {
+            let key = number.to_be_bytes();
+            let entry = EntryRef { kind: EntryKind::Insert, key: &key, value: b"" };
+            buffer.insert(entry, hash(&key), &replace);
+        };
+        (0..1_000).for_each(|number| add(&mut buffer, number));
+        let passed = |buffer: &WriteBuffer, keys: std::ops::Range<u64>| {
+            keys.filter(|key| buffer.filter.may_hold(hash(&key.to_be_bytes()))).count()
+        };
+        for round in 1..=50 {
+            let mut draft = buffer.draft(None);
+            (round * 1_000..round * 1_000 + 200).for_each(|number| add(&mut draft, number));
+            let added = draft.entry_count() - buffer.entry_count();
+            assert_eq!(added, 200);
+            drop(draft);
+            buffer.dropped_draft(added, hash);
+        }
+        let stale = passed(&buffer, 1_001..60_000);
+        assert!(stale < 1_500, "{stale} keys that are not there pass");
+        assert_eq!(passed(&buffer, 0..1_000), 1_000);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::tables::{Seat, Tables, find};
 use crate::error::Result;
 use crate::table::buffer::Batch;
 use crate::table::read::{KeyBounds, Range, Values, View};
-use crate::table::write::{Prepared, Table, install_all, update_all};
+use crate::table::write::{Leftover, Prepared, Table, install_all, update_all};
 
 /// An update in the making, by the only one who writes. See [`Tables::begin`].
 ///
@@ -134,24 +134,45 @@ impl Transaction {
         let Transaction { parts, seat } = &mut self;
         seat.is_changed = true;
         let store = std::sync::Arc::clone(seat.store());
-        let parts = std::mem::take(parts);
         if parts.iter().all(|part| part.prepared.is_none()) {
-            let tables = seat.tables.iter_mut().zip(&parts);
+            let tables = seat.tables.iter_mut().zip(&*parts);
             let updates = tables.filter(|(_, part)| !part.batch.is_untouched());
             let mut updates: Vec<_> = updates.map(|(table, part)| (table, &part.batch)).collect();
             return if updates.is_empty() { Ok(()) } else { update_all(&store, &mut updates) };
         }
-        let mut prepared = Vec::new();
-        for (table, mut part) in seat.tables.iter_mut().zip(parts) {
-            if part.prepared.is_none() && part.batch.is_untouched() {
-                continue;
+        for (table, part) in seat.tables.iter().zip(&mut *parts) {
+            if part.prepared.is_some() || !part.batch.is_untouched() {
+                part.prepare(table)?;
             }
-            part.prepare(table)?;
-            prepared.extend(part.prepared.map(|prepared| (table, prepared)));
         }
-        install_all(&store, prepared)
+        let left = leftovers(parts, &seat.tables);
+        let prepared = seat.tables.iter_mut().zip(std::mem::take(parts));
+        let prepared = prepared.filter_map(|(table, part)| Some((table, part.prepared?)));
+        install_all(&store, prepared.collect()).inspect_err(|_| clear(left, &mut seat.tables))
     }
 
     /// Drops what it wrote. The same as dropping it.
     pub fn rollback(self) {}
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let left = leftovers(&self.parts, &self.seat.tables);
+        clear(left, &mut self.seat.tables);
+    }
+}
+
+/// What the parts leave behind, each with the number of its table, should they be dropped.
+fn leftovers(parts: &[Change], tables: &[Table]) -> Vec<(usize, Leftover)> {
+    let left = parts.iter().zip(tables).enumerate();
+    left.filter_map(|(number, (part, table))| {
+        Some((number, part.prepared.as_ref()?.leftover(table)))
+    })
+    .collect()
+}
+
+fn clear(left: Vec<(usize, Leftover)>, tables: &mut [Table]) {
+    for (number, left) in left {
+        left.clear(&mut tables[number]);
+    }
 }

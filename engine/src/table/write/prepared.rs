@@ -16,6 +16,21 @@ use crate::table::buffer::Batch;
 use crate::table::durable::LogPoint;
 use crate::table::shared::{Named, SegmentStore};
 
+/// What something prepared leaves behind when it is dropped.
+#[derive(Clone, Copy)]
+pub struct Leftover {
+    /// Keys in the filter of the write buffer.
+    keys: u64,
+}
+
+impl Leftover {
+    /// Cleans up in `table`.
+    pub fn clear(self, table: &mut Table) {
+        let salt = table.store.salt;
+        table.active.dropped_draft(self.keys, |key| salt.hash(key));
+    }
+}
+
 /// Operations on their way to a table, and a copy of the table that has them already.
 pub struct Prepared {
     pub(super) batch: Batch,
@@ -26,8 +41,10 @@ impl Prepared {
     /// Nothing yet, for `table`.
     pub fn new(table: &Table) -> Prepared {
         // What is read of it has operations that nobody is told of yet.
-        let table = table.copy_as(Named::untraced(table.name()));
-        Prepared { batch: Batch::new(), draft: Draft { table, begun: Vec::new(), cut: None } }
+        let mut copy = table.copy_as(Named::untraced(table.name()));
+        copy.active = table.active.draft(table.store.charge());
+        let draft = Draft { table: copy, begun: Vec::new(), cut: None, work: Some(0) };
+        Prepared { batch: Batch::new(), draft }
     }
 
     /// Adds the operations of `batch` to what is prepared for `table`, all or none of them; pays for merges as
@@ -45,6 +62,8 @@ impl Prepared {
             self.draft.cut = Some(cut.and(self.draft.cut.take()));
         }
         self.draft.table.count_in_budget(begun.len());
+        let work = self.draft.work.get_or_insert(0);
+        *work += self.draft.table.last_work;
         let done = self.batch.len() as u64;
         let begun = begun.into_iter().map(|at| LogPoint { skip: done + at.skip, ..at });
         self.draft.begun.extend(begun);
@@ -71,6 +90,14 @@ impl Prepared {
         expanded.place(&mut begun);
         self.draft.table = table;
         Ok((begun, expanded))
+    }
+
+    /// What it leaves in a table that does not take it on.
+    pub fn leftover(&self, table: &Table) -> Leftover {
+        let (draft, own) = (&self.draft, table.active.entry_count());
+        // Once the buffer was sealed it had as many keys as it may have.
+        let more = draft.table.active.entry_count().saturating_sub(own);
+        Leftover { keys: if draft.begun.is_empty() { more } else { u64::MAX } }
     }
 
     /// The table as it will be.

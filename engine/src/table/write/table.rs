@@ -34,7 +34,7 @@ pub struct Table {
     /// Older entries of the active buffer, which a snapshot had put on disk.
     pub(super) base: Option<Arc<Run>>,
     pub(in crate::table) shape: Arc<Shape>,
-    last_work: u64,
+    pub(super) last_work: u64,
     /// Of a live table.
     pub(super) live: Option<LiveWriter>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.

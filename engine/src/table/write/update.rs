@@ -52,6 +52,8 @@ pub(super) struct Draft {
     pub(super) begun: Vec<LogPoint>,
     /// What was taken out of its segments, if the batch does not say it.
     pub(super) cut: Option<ShapeCut>,
+    /// The merge work that was paid for it, if the table does not know of that.
+    pub(super) work: Option<u64>,
 }
 
 /// Applies each batch to its table, all of them or none; in the log they are one record.
@@ -316,7 +318,7 @@ impl Table {
         (is_hosts && batch.has_upserts()).then(|| {
             let mut table = self.copy_as(Named::untraced(""));
             let begun = table.put(batch, LogPoint::default());
-            Draft { table, begun, cut: None }
+            Draft { table, begun, cut: None, work: None }
         })
     }
 
@@ -398,10 +400,15 @@ impl Table {
     /// Takes on `draft`, whose update is at `at` of the log.
     pub(super) fn install(
         &mut self,
-        Draft { table, begun, .. }: Draft,
+        Draft { table, begun, work, .. }: Draft,
         at: LogPoint,
     ) -> Vec<LogPoint> {
         (self.active, self.base, self.shape) = (table.active, table.base, table.shape);
+        // One that has no work of its own is a step of another draft, or of an update, and nothing stands by it yet.
+        if let Some(work) = work {
+            self.active.stand();
+            self.last_work = work;
+        }
         begun.into_iter().map(|begun| LogPoint { skip: begun.skip, ..at }).collect()
     }
 
