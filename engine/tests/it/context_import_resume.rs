@@ -304,6 +304,39 @@ fn a_damaged_state_costs_work_only() {
     }
 }
 
+/// A short file has no state of its own that would take the place of a damaged one.
+#[test]
+fn a_damaged_state_goes_with_the_next_import_of_any_file() {
+    let (_, _, [bytes, _]) = files();
+    let mut one = Store::create(memory().1, options(Index::Minimal)).unwrap();
+    let last = block(&mut one, None, 3);
+    let short = exported(&export(&one, &last).0);
+    let (state, disk) = memory();
+    let (mut store, _) = beside(disk, Index::Minimal);
+    cut_off(&mut store, &exported(&bytes), 3);
+    drop(store);
+    let good = state.bytes(STATE).unwrap();
+    for place in [3, 14, 30, 90, good.len() - 2] {
+        let copy = state.snapshot();
+        let mut damaged = good.clone();
+        damaged[place] ^= 1;
+        copy.replace(STATE, damaged).unwrap();
+        let mut store = Store::open(Arc::clone(&copy) as _, options(Index::Minimal)).unwrap();
+        import(&mut store, &short).unwrap();
+        assert!(!copy.exists(STATE).unwrap(), "{place}");
+    }
+    // What a newer release has written is not ours to judge.
+    let copy = state.snapshot();
+    let mut newer = good;
+    newer[8] = 9;
+    let sum = varvite::raw::format::checksum::stored(&newer[..28]);
+    newer[28..32].copy_from_slice(&sum.to_le_bytes());
+    copy.replace(STATE, newer.clone()).unwrap();
+    let mut store = Store::open(Arc::clone(&copy) as _, options(Index::Minimal)).unwrap();
+    import(&mut store, &short).unwrap();
+    assert_eq!(copy.bytes(STATE).unwrap(), newer);
+}
+
 #[test]
 fn an_import_that_goes_on_may_fail_at_any_call() {
     let (commits, file, [bytes, _]) = files();

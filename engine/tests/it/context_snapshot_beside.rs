@@ -213,6 +213,50 @@ fn an_export_does_not_take_the_file_of_another() {
     assert_eq!(export(&other, &mut || ()).unwrap_err().kind(), Kind::Exists);
 }
 
+/// The name of the file in work is one that a user's file may have.
+#[test]
+fn an_export_removes_no_file_that_no_export_has_left() {
+    let (_, disk) = memory();
+    let mut store = Store::create(disk, options(Index::Minimal)).unwrap();
+    let first = block(&mut store, None, 0);
+    let other = block(&mut store, None, 1);
+    let (bytes, _) = export(&store, &first);
+    let (of_other, _) = export(&store, &other);
+    let (working, lock) = (format!("{FILE}.tmp"), format!("{FILE}.tmp.lock"));
+    let mut damaged = of_other.clone();
+    damaged[60] ^= 1;
+    for (name, users) in [
+        (&working, b"notes of somebody".to_vec()),
+        (&working, b"var".repeat(50)),
+        (&working, of_other.clone()),
+        (&working, damaged),
+        (&lock, b"an export, which I keep here".to_vec()),
+        (&lock, b"notes".to_vec()),
+    ] {
+        let (files, target) = memory();
+        files.replace(name, users.clone()).unwrap();
+        let error = store.export_commit(&first, &target, FILE).unwrap_err();
+        assert_eq!(error.kind(), Kind::Exists, "{error}");
+        assert!(error.to_string().contains(&**name), "{error}");
+        assert_eq!(files.bytes(name).unwrap(), users);
+        assert_eq!(target.list("").unwrap(), [name.as_str()], "nothing else is left there");
+    }
+    // What killed exports leave, of this commit and of the other, and their lock.
+    for left in [&bytes, &of_other] {
+        for length in [0, 1, 7, 8, 40, 81, 200, left.len() / 2, left.len() - 1, bytes.len()] {
+            if length >= left.len() && left == &of_other {
+                continue;
+            }
+            let (files, target) = memory();
+            files.replace(&working, left[..length.min(left.len())].to_vec()).unwrap();
+            files.replace(&lock, b"an export"[..length % 10].to_vec()).unwrap();
+            store.export_commit(&first, &target, FILE).unwrap();
+            assert!(files.bytes(FILE).unwrap() == bytes, "{length}");
+            assert_eq!(target.list("").unwrap(), [FILE]);
+        }
+    }
+}
+
 /// What is here is not written again, of a range neither.
 #[test]
 fn a_range_that_is_here_costs_nothing() {
@@ -225,4 +269,27 @@ fn a_range_that_is_here_costs_nothing() {
     let before = store.stats().pack_bytes;
     store.import_commit(&*exported(&files.bytes(FILE).unwrap()), FILE).unwrap();
     assert_eq!(store.stats().pack_bytes, before);
+}
+
+/// A chunk that somebody has removed below an open store is lost, and what was in it is not here.
+#[test]
+fn a_commit_whose_chunk_is_lost_is_not_taken_for_one_that_is_here() {
+    let (_, disk) = memory();
+    let options = Options { chunk_bytes: 1, max_open_files: Some(1), ..options(Index::Minimal) };
+    let mut store = Store::create(Arc::clone(&disk), options.clone()).unwrap();
+    let first = block(&mut store, None, 0);
+    let (bytes, _) = export(&store, &first);
+    let mut packs = disk.list("").unwrap();
+    packs.retain(|name| name.contains(".pack"));
+    let its_chunk = packs.pop().unwrap();
+    let mut head = first;
+    for number in 1..4 {
+        head = block(&mut store, Some(head), number);
+    }
+    store.close().unwrap();
+    let mut store = Store::open(Arc::clone(&disk), options).unwrap();
+    disk.remove(&its_chunk).unwrap();
+    let error = store.import_commit(&*exported(&bytes), FILE).unwrap_err();
+    assert_eq!(error.kind(), Kind::Missing, "{error}");
+    assert!(error.to_string().contains(&its_chunk), "{error}");
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::tip::Tip;
 use super::{CommitInfo, Store};
 use crate::context::context_snapshot::export::Exporter;
-use crate::context::context_snapshot::frames::{CommitFileOpening, FrameReader};
+use crate::context::context_snapshot::frames::{CommitFileOpening, FrameReader, is_cut_off};
 use crate::context::context_snapshot::import_state::{ImportState, STATE_MAX};
 use crate::context::context_snapshot::intake::{Intake, Unplaced};
 use crate::context::context_snapshot::order::{self, Listed};
 use crate::context::context_snapshot::{
     COMMITS_MAX, CommitFile, CommitFileOptions, CommitFileProgress, Destination, Watch,
+    verify_commit,
 };
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::commit::Commit;
@@ -21,8 +22,9 @@ use crate::context::options::Options;
 use crate::context::pieces::node::{Load, Slot};
 use crate::context::pieces::{digest, entry};
 use crate::context::tree::Tree;
-use crate::disk::{Access, Disk, Lock, Mode, remove_quietly};
+use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
+use crate::file::exclusive;
 use crate::file::replace::{self, Replacement};
 use crate::sync::lock;
 
@@ -30,6 +32,9 @@ impl Store {
     /// Writes the snapshot of a commit to the file `path` of `disk`, which must not be there. Its bytes
     /// depend on the commit alone. `Missing` for an unknown commit. Reads all of the commit's tree once, in
     /// bounded memory; after an error no file is there. One file, one sync of it and one of its folder.
+    ///
+    /// It is written as `path` with `.tmp` behind it, under a lock that has `.tmp.lock`. What a killed export has left there is
+    /// written over; `Exists` where another file has one of these names.
     pub fn export_commit(
         &self,
         commit: &CommitHash,
@@ -74,7 +79,12 @@ impl Store {
                 "a snapshot has {COMMITS_MAX} commits at most, not {count}: write several"
             )));
         }
-        let alone = AloneWith::take(disk, path)?;
+        // Two exports to one name would take each other's half for the whole.
+        let alone = exclusive::lock_in_passing(
+            disk,
+            &format!("{path}{}.lock", replace::SUFFIX),
+            "an export",
+        )?;
         let is_there = || {
             let there = format!("{path} is there already: remove it first, or choose another name");
             Error::new(Kind::Exists, there)
@@ -91,6 +101,7 @@ impl Store {
         let last = listed[*in_order.last().expect("there is one")].0;
         let opening =
             CommitFileOpening { configuration: self.configuration(), commits: count, commit: last };
+        expect_leftover(&**disk, &format!("{path}{}", replace::SUFFIX), &opening)?;
         let replacement = Replacement::begin(disk, path, Access::Buffered)?;
         let file = Arc::clone(replacement.file());
         let mut exporter = Exporter::begin(file, &opening, options, &*load, watch)?;
@@ -99,7 +110,7 @@ impl Store {
             exporter.commit(self.checkout(commit)?.root(), &self.commit_info(commit)?)?;
         }
         let written = exporter.finish()?;
-        alone.lock.check()?;
+        alone.check()?;
         if disk.exists(path)? {
             return Err(is_there());
         }
@@ -188,12 +199,18 @@ impl Store {
     }
 
     /// Whether a commit is here and will stay, whatever a collection under way makes of what it marks. One in a
-    /// lower folder that was not given is there.
+    /// lower folder that was not given is there; one in a chunk that is lost is not.
     fn is_here_to_stay(&self, tip: &Tip, commit: &CommitHash) -> Result<bool> {
         let stays = |offset| !self.has_collected(offset) && tip.outlives_marking(offset);
         match self.find_commit(commit) {
             Ok(found) => Ok(found.is_some_and(stays)),
-            Err(error) if error.kind() == Kind::Missing && self.options.lower.is_none() => Ok(true),
+            Err(error) if error.kind() == Kind::Missing && self.options.lower.is_none() => {
+                let place = self.commit_entries(commit)?.get(commit)?;
+                if place.is_some_and(|place| self.pack.is_lower(place)) {
+                    return Ok(true);
+                }
+                Err(error)
+            }
             Err(error) => Err(error),
         }
     }
@@ -216,7 +233,8 @@ impl Store {
         intake.read(reader, &mut target, watch)
     }
 
-    /// How far an import is that was cut off; none when nothing of use says so.
+    /// How far an import is that was cut off; none when nothing of use says so. What is damaged, or of another store or of
+    /// before a clearing, is of use to nobody any more, and removed; one of a newer release stays.
     fn import_state(&self) -> Result<Option<ImportState>> {
         let file = match self.disk.open(paths::IMPORT, Mode::Read, Access::Buffered) {
             Err(error) if error.kind() == Kind::Missing => return Ok(None),
@@ -230,14 +248,24 @@ impl Store {
         let mut bytes = vec![0; length as usize];
         file.read_exact_at(0, &mut bytes)?;
         let (store, epoch) = (self.control.store, self.control.epoch);
-        Ok(ImportState::decode(paths::IMPORT, &bytes, store, epoch).ok())
+        match ImportState::decode(paths::IMPORT, &bytes, store, epoch) {
+            Ok(state) => Ok(Some(state)),
+            Err(error) if error.kind() == Kind::Version => Ok(None),
+            Err(_) => self.remove_import().map(|()| None),
+        }
+    }
+
+    fn remove_import(&self) -> Result<()> {
+        // Another writer may have come in beside this one, whose import has a state too.
+        self.tip()?.writer()?.check_lock()?;
+        self.disk.remove(paths::IMPORT)
     }
 
     /// Removes what says how far an import of this file is.
     fn forget_import(&self, opening: &CommitFileOpening) -> Result<()> {
         let said = self.import_state()?.map(|state| (state.commit, state.commits));
         if said == Some((opening.commit, opening.commits)) {
-            self.disk.remove(paths::IMPORT)?;
+            self.remove_import()?;
         }
         Ok(())
     }
@@ -258,28 +286,29 @@ impl Store {
     }
 }
 
-/// The right to write a file: two exports to one name would take each other's half for the whole.
-struct AloneWith {
-    disk: Arc<dyn Disk>,
-    name: String,
-    lock: Box<dyn Lock>,
-}
-
-impl AloneWith {
-    /// `Locked` when another export writes the file `path`.
-    fn take(disk: &Arc<dyn Disk>, path: &str) -> Result<AloneWith> {
-        // Not a name that somebody's file may have.
-        let name = format!("{path}{}.lock", replace::SUFFIX);
-        let lock = disk.lock(&name, "an export")?;
-        Ok(AloneWith { disk: Arc::clone(disk), name, lock })
+/// `Exists` where something has the name `working` of the file in work for what `opening` says that no export has left
+/// there: part of a snapshot, or the same one. It is somebody's, and stays.
+fn expect_leftover(disk: &dyn Disk, working: &str, opening: &CommitFileOpening) -> Result<()> {
+    let is_left = match FrameReader::open(disk, working) {
+        Err(error) if error.kind() == Kind::Missing => return Ok(()),
+        Err(error) if error.kind() == Kind::Io => return Err(error),
+        Err(_) => is_cut_off(disk, working)?,
+        Ok(reader) => {
+            let found = reader.opening();
+            (found.commit, found.commits) == (opening.commit, opening.commits)
+                || verify_commit(disk, working).is_err_and(|error| error.kind() == Kind::Corrupt)
+        }
+    };
+    if is_left {
+        return Ok(());
     }
-}
-
-impl Drop for AloneWith {
-    fn drop(&mut self) {
-        // While it is held, so that nobody's is removed.
-        remove_quietly(&*self.disk, &self.name);
-    }
+    Err(Error::new(
+        Kind::Exists,
+        format!(
+            "{working} is there, which is no export that was cut off, and the snapshot is written under that name \
+             first: move it away, or choose another name for the snapshot"
+        ),
+    ))
 }
 
 /// Objects go to the pack in batches without a commit.
