@@ -7,7 +7,6 @@
 
 mod ancestors;
 mod archive;
-mod attach;
 mod check;
 mod collect;
 mod collection;

@@ -462,3 +462,96 @@ fn two_copies_do_not_archive_into_one_folder_at_once() {
     assert!(store.archive(&commits[4], u64::MAX).unwrap() > 1);
     holds(&store, &commits, &"archived");
 }
+
+/// Their numbers need not meet: what is moved there would be a part of the other's history.
+#[test]
+fn chunks_do_not_go_to_the_folder_of_another_store() {
+    let (first, first_commits) = made(Index::Minimal, 10);
+    let lower = SimDisk::new(2);
+    let mut store = open(&first, options(Index::Minimal, Some(&lower))).unwrap();
+    assert_eq!(store.archive(&first_commits[2], u64::MAX).unwrap(), 2);
+    drop(store);
+    let (upper, commits) = made(Index::Minimal, 9);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    store.collect(&commits[3]).unwrap();
+    while store.collect_step(100).unwrap() {}
+    let before = lower.list("").unwrap();
+    for damaged in [false, true] {
+        if damaged {
+            // It does not say any more whose it is; the next one does.
+            let mut bytes = lower.bytes(&before[0]).unwrap();
+            bytes[20] ^= 1;
+            lower.damage(&before[0], bytes).unwrap();
+        }
+        let error = store.archive(&commits[5], u64::MAX).unwrap_err();
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        assert!(error.to_string().contains("belong to another store"), "{error}");
+        assert_eq!(lower.list("").unwrap(), before, "nothing was written");
+    }
+    assert_eq!(store.archived_bytes(), 0);
+    let own = SimDisk::new(3);
+    drop(store);
+    let mut store = open(&upper, options(Index::Minimal, Some(&own))).unwrap();
+    assert!(store.archive(&commits[5], u64::MAX).unwrap() > 0);
+}
+
+/// The index is saved before what it would be completed from moves.
+#[test]
+fn a_store_that_was_not_closed_opens_without_its_lower_folder() {
+    for index in [Index::Minimal, Index::Always] {
+        let upper = SimDisk::new(9);
+        let lower = SimDisk::new(2);
+        let with_lower = options(index, Some(&lower));
+        let mut store = Store::create(Arc::clone(&upper) as Arc<dyn Disk>, with_lower).unwrap();
+        let mut commits = Vec::new();
+        for block in 0..COMMITS {
+            commits.push(commit(&mut store, commits.last(), block).unwrap());
+            if block % 2 == 1 {
+                store.archive(commits.last().unwrap(), 1).unwrap();
+            }
+        }
+        assert!(store.archived_bytes() > 0);
+        drop(store);
+        let upper = upper.crash(Crash::Subset(0));
+        let reader =
+            Store::open_read_only(Arc::clone(&upper) as Arc<dyn Disk>, options(index, None));
+        assert_eq!(reader.unwrap().last_commit().unwrap(), commits.last().copied());
+        let store = open(&upper, options(index, None)).unwrap();
+        assert_eq!(store.warnings(), Vec::<String>::new());
+        let tree = store.checkout(commits.last().unwrap()).unwrap();
+        assert_eq!(tree.find(&["passing"]).unwrap(), Some(value(COMMITS - 1)));
+        assert_eq!(fault(&store, &commits[0]).kind(), Kind::Missing);
+        drop(store);
+        let store = open(&upper, options(index, Some(&lower))).unwrap();
+        holds(&store, &commits, &"given back");
+    }
+}
+
+#[test]
+fn an_index_that_is_made_anew_says_that_it_needs_the_lower_folder() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, commits) = made(index, 9);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        assert_eq!(store.archive(&commits[3], u64::MAX).unwrap(), 3);
+        drop(store);
+        upper.remove("index/session").unwrap();
+        let empty = SimDisk::new(3);
+        for lost in [None, Some(&empty)] {
+            let disk = || Arc::clone(&upper) as Arc<dyn Disk>;
+            let with = || options(index, lost);
+            for outcome in [Store::open(disk(), with()), Store::open_read_only(disk(), with())] {
+                let error = outcome.unwrap_err();
+                assert_eq!(error.kind(), Kind::Missing, "{error}");
+                for says in ["the index has to be made", "0000-00000", "lower folder"] {
+                    assert!(error.to_string().contains(says), "{error}");
+                }
+                let next =
+                    if lost.is_some() { "give the folder" } else { "open the store with it" };
+                assert!(error.to_string().contains(next), "{error}");
+            }
+        }
+        let store = open(&upper, options(index, Some(&lower))).unwrap();
+        holds(&store, &commits, &"given back");
+    }
+}

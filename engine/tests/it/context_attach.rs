@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CollectPhase, CommitHash, CommitInfo, Index, Store};
+use varvite::context::{CollectPhase, CommitHash, CommitInfo, Index, Options, Store};
+use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::{Kind, Result};
@@ -195,15 +196,106 @@ fn a_store_whose_oldest_commit_is_below_opens_without_the_folder() {
 }
 
 /// As a copy of the folder by hand leaves it, of which nothing is durable yet.
+fn by_hand(lower: &Arc<SimDisk>) -> Arc<SimDisk> {
+    let copy = SimDisk::new(8);
+    for name in packs(lower) {
+        let file = copy.open(&name, Mode::Create, Access::Buffered).unwrap();
+        file.write_at(0, &lower.bytes(&name).unwrap()).unwrap();
+    }
+    copy
+}
+
+/// After a failed sync of a file or of its name no later one makes either durable.
+#[test]
+fn what_was_attached_after_a_failed_sync_outlives_a_power_cut() {
+    for index in [Index::Minimal, Index::Always] {
+        let mut failed = 0;
+        for n in 1.. {
+            let (upper, lower, commits) = copies(index);
+            let copy = by_hand(&lower);
+            copy.forget_names_on_failed_sync(true);
+            let mut store = open(&upper, options(index, Some(&copy))).unwrap();
+            let syncs = copy.calls().of(Fault::Sync);
+            copy.fail_at(n, Fault::Sync);
+            let outcome = store.attach();
+            if copy.calls().of(Fault::Sync) < syncs + n {
+                outcome.unwrap();
+                break;
+            }
+            outcome.unwrap_err();
+            copy.disarm();
+            if n % 2 == 0 {
+                drop(store);
+                store = open(&upper, options(index, Some(&copy))).unwrap();
+            }
+            assert!(store.attach().unwrap() >= 4);
+            drop(store);
+            let [upper, copy] = [upper, copy].map(|disk| disk.crash(Crash::Subset(0)));
+            let store = open(&upper, options(index, Some(&copy))).unwrap();
+            holds(&store, &commits, &(index, n));
+            failed += 1;
+        }
+        assert!(failed >= 4, "{failed}");
+    }
+}
+
+#[test]
+fn chunks_whose_sync_failed_when_they_were_copied_are_written_anew() {
+    let (upper, lower, commits) = copies(Index::Minimal);
+    let copy = by_hand(&lower);
+    copy.forget_names_on_failed_sync(true);
+    for name in packs(&copy) {
+        let file = copy.open(&name, Mode::Write, Access::Buffered).unwrap();
+        copy.fail_at(1, Fault::Sync);
+        file.sync().unwrap_err();
+    }
+    copy.fail_at(1, Fault::Sync);
+    copy.sync_directory("").unwrap_err();
+    copy.disarm();
+    let mut store = open(&upper, options(Index::Minimal, Some(&copy))).unwrap();
+    assert!(store.attach().unwrap() >= 4);
+    drop(store);
+    let [upper, copy] = [upper, copy].map(|disk| disk.crash(Crash::Subset(0)));
+    let store = open(&upper, options(Index::Minimal, Some(&copy))).unwrap();
+    holds(&store, &commits, &"after a power cut");
+}
+
+/// The chunks go to a folder of the system, which can be locked itself.
+#[test]
+fn a_folder_to_which_another_store_moves_chunks_is_not_attached() {
+    let (upper, lower, commits) = copies(Index::Minimal);
+    let folder = tempfile::tempdir().unwrap();
+    for name in packs(&lower) {
+        std::fs::write(folder.path().join(&name), lower.bytes(&name).unwrap()).unwrap();
+    }
+    let below: Arc<dyn Disk> = OsDisk::new(folder.path()).unwrap();
+    let with_lower = Options { lower: Some(below), ..options(Index::Minimal, None) };
+    let mut store = open(&upper, with_lower).unwrap();
+    let other = OsDisk::new(folder.path()).unwrap();
+    let held = other.lock_directory("").unwrap().expect("folders can be locked here");
+    let error = store.attach().unwrap_err();
+    assert_eq!(error.kind(), Kind::Locked, "{error}");
+    has_collected(&store, &commits);
+    drop(held);
+    store.attach().unwrap();
+    holds(&store, &commits, &"attached");
+    drop(store);
+    // Where a folder cannot be locked, a file in it is.
+    let (upper, lower, commits) = copies(Index::Minimal);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let held = lower.lock("chunks.tmp.lock", "a store that moves chunks").unwrap();
+    assert_eq!(store.attach().unwrap_err().kind(), Kind::Locked);
+    drop(held);
+    store.attach().unwrap();
+    holds(&store, &commits, &"attached");
+    assert!(!lower.exists("chunks.tmp.lock").unwrap());
+}
+
 #[test]
 fn what_was_attached_outlives_a_power_cut() {
     for index in [Index::Minimal, Index::Always] {
         let (upper, lower, commits) = copies(index);
-        let copy = SimDisk::new(8);
-        for name in packs(&lower) {
-            let file = copy.open(&name, Mode::Create, Access::Buffered).unwrap();
-            file.write_at(0, &lower.bytes(&name).unwrap()).unwrap();
-        }
+        let copy = by_hand(&lower);
         let mut store = open(&upper, options(index, Some(&copy))).unwrap();
         assert!(store.attach().unwrap() >= 4);
         drop(store);
@@ -356,4 +448,42 @@ fn a_lower_folder_that_is_no_whole_history_is_refused() {
             }
         }
     }
+}
+
+/// Numbers of chunks begin again with each epoch.
+#[test]
+fn chunks_of_before_and_after_a_clearing_are_no_history_together() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let (lower, other) = (SimDisk::new(2), SimDisk::new(3));
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    assert!(store.archive(commits.last().unwrap(), u64::MAX).unwrap() > 3);
+    let before = packs(&lower);
+    store.clear().unwrap();
+    let mut fresh: Vec<CommitHash> = Vec::new();
+    for block in 0..4 {
+        fresh.push(commit(&mut store, fresh.last(), block).unwrap());
+    }
+    let error = store.archive(&fresh[3], u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.to_string().contains("cleared"), "{error}");
+    assert_eq!(lower.list("").unwrap(), before, "nothing was written");
+    holds(&store, &fresh, &"refused");
+    // The older history is there, whole, as long as nothing hides it.
+    holds(&alone(&lower).unwrap(), &commits[..5], &"of before");
+    drop(store);
+    let mut store = open(&upper, options(Index::Minimal, Some(&other))).unwrap();
+    assert!(store.archive(&fresh[3], u64::MAX).unwrap() > 1);
+    holds(&store, &fresh, &"in a folder of its own");
+    drop(store);
+    // Put together by hand.
+    for name in packs(&other) {
+        let file = lower.open(&name, Mode::Create, Access::Buffered).unwrap();
+        file.write_at(0, &other.bytes(&name).unwrap()).unwrap();
+    }
+    for error in [alone(&lower).unwrap_err(), Store::is_lower_folder(&*lower).unwrap_err()] {
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        assert!(error.to_string().contains("two histories"), "{error}");
+    }
+    let store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    holds(&store, &fresh, &"of each chunk the store knows the epoch");
 }

@@ -11,14 +11,36 @@ use super::chunk_files::{self, Chunk, Files};
 use super::control::{Row, State};
 use super::paths;
 use crate::cache::Cache;
-use crate::disk::{Access, Disk, File, Mode};
+use crate::disk::{Access, Disk, File, Lock, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, Position};
+use crate::file::exclusive;
 use crate::file::replace::Replacement;
 use crate::format::header::{self, FileKind, Header};
 
 /// Bytes that are copied at a time.
 const WINDOW: u64 = 256 << 10;
+
+/// Held in a lower folder that cannot be locked itself, by whoever moves chunks there.
+const LOCK: &str = "chunks.tmp.lock";
+const HOLDER: &str = "a store that moves chunks";
+
+/// Takes the right to move chunks in the folder of `disk`: two copies of a store that move the same chunk at once
+/// would take each other's half for the whole. `Locked` when another has it; none where nothing can be locked.
+pub(crate) fn lock(disk: &Arc<dyn Disk>) -> Result<Option<Box<dyn Lock>>> {
+    let taken = match disk.lock_directory("") {
+        Ok(None) => exclusive::lock_in_passing(disk, LOCK, HOLDER).map(Some),
+        taken => taken,
+    };
+    match taken {
+        Err(error) if error.kind() == Kind::Locked => {
+            Err(error.context("another store moves chunks there, try again later"))
+        }
+        Err(error) if error.kind() == Kind::Exists => Err(error),
+        // Some file systems lock nothing: then one store in one folder is the operator's care.
+        taken => Ok(taken.unwrap_or_default()),
+    }
+}
 
 /// `Invalid` when the folder of `disk` is that of a store, whose chunks are its own: the same store under another path
 /// too.
@@ -30,6 +52,14 @@ pub(crate) fn expect_no_store(disk: &dyn Disk) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// `Locked` when the lower folder is no longer the one that was locked: another was put in its place, or another disk.
+pub(crate) fn expect_alone(lower: &dyn Disk, alone: Option<&dyn Lock>) -> Result<()> {
+    alone.map_or(Ok(()), Lock::check).map_err(|error| {
+        let root = lower.root();
+        Error::new(Kind::Locked, format!("{root} is not the folder any more that it was: {error}"))
+    })
 }
 
 /// Copies `from` to the folder of `disk`, where it will be `to`, and reads the copy to its end before it has a
@@ -47,9 +77,28 @@ pub(crate) fn copy(
     {
         return Err(error.context("another file has the name of the chunk that is to be moved"));
     }
-    let source = files.get(from)?;
-    let end = from.end();
-    let replacement = Replacement::begin(disk, &to.path, Access::Buffered)?;
+    let replacement = written(&*files.get(from)?, from.end(), disk, &to.path)?;
+    scan(&**replacement.file(), from, |_, _| Ok(()))?;
+    replacement.finish()
+}
+
+/// Writes `chunk`, which lies in the folder of `disk`, anew under its name, and calls `each` with its batches: durable when
+/// this returns. Whoever wrote it may have had a sync fail, of it or of its name, which no later one makes good.
+/// `Corrupt` when a byte of it is not as it was written; then the old file stays.
+pub(crate) fn renew(
+    files: &Files,
+    disk: &Arc<dyn Disk>,
+    chunk: &Arc<Chunk>,
+    each: impl FnMut(Position, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let replacement = written(&*files.get(chunk)?, chunk.end(), disk, &chunk.path)?;
+    scan(&**replacement.file(), chunk, each)?;
+    replacement.finish()
+}
+
+/// A copy of the first `end` bytes of `source`, which may get the name `path`.
+fn written(source: &dyn File, end: u64, disk: &Arc<dyn Disk>, path: &str) -> Result<Replacement> {
+    let replacement = Replacement::begin(disk, path, Access::Buffered)?;
     let file = replacement.file();
     let mut bytes = vec![0; WINDOW.min(end) as usize];
     let mut place = 0;
@@ -60,8 +109,7 @@ pub(crate) fn copy(
         file.write_at(place, bytes)?;
         place += count;
     }
-    scan(&**file, from, |_, _| Ok(()))?;
-    replacement.finish()
+    Ok(replacement)
 }
 
 /// A chunk that was found in a lower folder, whole at both of its ends.
@@ -119,10 +167,11 @@ pub(crate) fn find(
     Ok(Some(FoundChunk { opening, seal, row, chunk }))
 }
 
-/// The chunks that the folder of `disk` has: store and epoch of the newest, and their numbers in order. None where
-/// there is none, or where the folder is that of a store.
+/// The chunks that the folder of `disk` has: store, epoch, and their numbers in order. None where there is none, or where
+/// the folder is that of a store. `Invalid` where they are of several stores, or of before and after a clearing: no
+/// name of a file says which history is meant.
 pub(crate) fn list(disk: &dyn Disk) -> Result<Option<(u64, u64, Vec<u64>)>> {
-    let names = disk.list("")?;
+    let (names, root) = (disk.list("")?, disk.root());
     if names.iter().any(|name| [paths::CONTROL, paths::LOCK].contains(&&**name)) {
         return Ok(None);
     }
@@ -131,19 +180,59 @@ pub(crate) fn list(disk: &dyn Disk) -> Result<Option<(u64, u64, Vec<u64>)>> {
         .filter_map(|(epoch, number, generation)| generation.is_none().then_some((epoch, number)))
         .collect();
     chunks.sort_unstable();
-    let Some(&(epoch, _)) = chunks.last() else { return Ok(None) };
-    chunks.retain(|chunk| chunk.0 == epoch);
-    let path = paths::chunk(epoch, chunks[0].1);
+    let (Some(first), Some(last)) = (chunks.first(), chunks.last()) else { return Ok(None) };
+    if first.0 != last.0 {
+        return Err(Error::invalid(format!(
+            "{root} has {} and {}, of before and after the store was cleared, which are two histories: move the \
+             chunks of one to a folder of their own",
+            paths::chunk(first.0, first.1),
+            paths::chunk(last.0, last.1)
+        )));
+    }
+    let epoch = last.0;
+    let mut ends = chunks.iter().map(|chunk| store_of(disk, epoch, chunk.1));
+    // One whose beginning is damaged does not say whose it is.
+    let is_known =
+        |store: &Result<u64>| !matches!(store, Err(error) if error.kind() == Kind::Corrupt);
+    let store = ends.by_ref().find(is_known);
+    let Some(store) = store else { return store_of(disk, epoch, last.1).map(|_| None) };
+    let store = store?;
+    if let Some(other) = ends.rev().find(is_known)
+        && other? != store
+    {
+        return Err(Error::invalid(format!(
+            "{root} has chunks of several stores: give each a folder of its own"
+        )));
+    }
+    Ok(Some((store, epoch, chunks.into_iter().map(|chunk| chunk.1).collect())))
+}
+
+/// The store that the chunk says it is of.
+fn store_of(disk: &dyn Disk, epoch: u64, number: u64) -> Result<u64> {
+    let path = paths::chunk(epoch, number);
     let file = disk.open(&path, Mode::Read, Access::Buffered)?;
     let mut bytes = [0; header::LENGTH];
     let found = file.read_at(0, &mut bytes)?;
-    let header = Header::expect(&path, &bytes[..found], FileKind::Pack)?;
-    Ok(Some((header.store, epoch, chunks.into_iter().map(|chunk| chunk.1).collect())))
+    Header::expect(&path, &bytes[..found], FileKind::Pack).map(|header| header.store)
 }
 
-/// Makes a chunk durable that lies in the folder of `disk`, perhaps since a copy that nobody has synced.
-pub(crate) fn sync(disk: &dyn Disk, chunk: &Chunk) -> Result<()> {
-    disk.open(&chunk.path, Mode::Write, Access::Buffered)?.sync()
+/// `Invalid` when the folder of `disk` has chunks of another store than `store`, or of another epoch than `epoch`: those
+/// that are moved there would be taken for a part of that history, or hide it.
+pub(crate) fn expect_room(disk: &dyn Disk, store: u64, epoch: u64) -> Result<()> {
+    let root = disk.root();
+    let Some((found, at, _)) = list(disk)? else { return Ok(()) };
+    if found != store {
+        return Err(Error::invalid(format!(
+            "the chunks in {root} belong to another store: give a folder of its own"
+        )));
+    }
+    if at != epoch {
+        return Err(Error::invalid(format!(
+            "{root} has chunks of epoch {at}, of before or after the store was cleared, and those of epoch {epoch} are another \
+             history: give another folder, or remove what is there if nobody needs it"
+        )));
+    }
+    Ok(())
 }
 
 /// Reads `file`, which should be all of `chunk`, a whole one that has ended. `Corrupt` when a byte of it is not as it

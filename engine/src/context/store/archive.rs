@@ -4,6 +4,8 @@
 //! its new place before the control file says so, and leaves the old one after. Order of every write and sync:
 //! `docs/design/durability.md`.
 
+mod attach;
+
 use std::sync::Arc;
 
 use super::Store;
@@ -13,8 +15,10 @@ use crate::context::files::control::{Control, Row, State};
 use crate::context::files::pack::Pack;
 use crate::context::files::volume;
 use crate::context::hash::CommitHash;
-use crate::disk::{Disk, remove_quietly};
-use crate::error::{Error, Result};
+use crate::context::pieces::node::Load;
+use crate::disk::{Disk, Lock, remove_quietly};
+use crate::error::{Error, Kind, Result};
+use crate::sync::lock;
 
 impl Store {
     /// Moves chunks that end before that of `target` to [`Options::lower`](crate::context::Options::lower), the oldest first, at most `most` of
@@ -23,8 +27,9 @@ impl Store {
     /// takes two syncs of the lower folder and two of the store's.
     ///
     /// Chunks that a collection has rewritten stay. After an error of the lower disk the chunk stays where it is,
-    /// and the store goes on. `Invalid` without a lower folder, while a collection is under way, and where
-    /// another chunk has the name in the lower folder; `Corrupt` for a chunk that is damaged.
+    /// and the store goes on. `Invalid` without a lower folder, while a collection is under way, and where the lower folder
+    /// has chunks of another store, of before the store was cleared, or another one of the same name; `Corrupt` for a chunk that is
+    /// damaged; `Locked` while another store moves chunks there.
     ///
     /// ```
     /// use varvite::context::{CommitInfo, Options, Store};
@@ -79,6 +84,15 @@ impl Store {
         Ok(())
     }
 
+    /// Whether the error is that of a chunk below which cannot be read because the folder was not given, or has it not.
+    pub(super) fn is_below(&self, error: &Error) -> bool {
+        error.kind() == Kind::Missing
+            && self.pack.chunks().iter().any(|chunk| {
+                let opened = chunk.is_lower().then(|| self.pack.files.get(chunk));
+                opened.is_some_and(|it| it.is_err_and(|it| it.kind() == Kind::Missing))
+            })
+    }
+
     /// `Invalid` when what was moved last is not in this lower folder: no folder would have all.
     fn expect_archive(&self, control: &Control, lower: &dyn Disk) -> Result<()> {
         let moved = control.chunks.iter().rfind(|row| row.state == State::Lower);
@@ -106,6 +120,9 @@ impl Store {
         let lower = self.options.lower.clone().ok_or_else(|| {
             Error::invalid("the store was opened without a lower folder: open it with one")
         })?;
+        drop(self.settled_index()?);
+        let shared = Arc::clone(&self.index);
+        let mut index = lock(&shared);
         let mut writer = tip.writer()?;
         if writer.control.cursor.is_some() {
             return Err(Error::invalid(
@@ -113,18 +130,22 @@ impl Store {
             ));
         }
         volume::expect_no_store(&*lower)?;
-        // Two copies of a store that move the same chunk at once would take each other's half for the whole.
-        let alone = (to == State::Lower).then(|| lower.lock_directory("")).transpose();
-        let _alone = alone
-            .map_err(|error| error.context("another store moves chunks there, try again later"))?;
+        let alone = volume::lock(&lower)?;
         if to == State::Lower {
+            volume::expect_room(&*lower, writer.control.store, writer.control.epoch)?;
             self.expect_archive(&writer.control, &*lower)?;
         }
         let mut moved = 0;
         while moved < most
             && let Some(row) = next(&writer.control.chunks)
         {
-            tip.move_chunk(&self.pack, &mut writer, &lower, Row { state: to, ..row })?;
+            if to == State::Lower && index.covered().is_none_or(|place| place.chunk <= row.number) {
+                // An opening completes the index from the pack, and needs nothing from below.
+                writer.sync(&*self.disk, self.pack.meter())?;
+                index.save(writer.place())?;
+            }
+            let row = Row { state: to, ..row };
+            tip.move_chunk(&self.pack, &mut writer, &lower, alone.as_deref(), row)?;
             tip.remove_doomed(&mut writer, u64::MAX)?;
             moved += 1;
         }
@@ -139,6 +160,7 @@ impl Tip {
         pack: &Pack,
         writer: &mut Writer,
         lower: &Arc<dyn Disk>,
+        alone: Option<&dyn Lock>,
         row: Row,
     ) -> Result<()> {
         let place = writer.control.place_of(row.number).expect("its row was just seen");
@@ -166,6 +188,7 @@ impl Tip {
         writer.syncs += 2;
         writer.written_bytes += fresh.end();
         writer.check_lock()?;
+        volume::expect_alone(&**lower, alone)?;
         let before = std::mem::replace(&mut writer.control.chunks[place], row);
         if let Err(error) = self.write_places(pack, writer) {
             writer.control.chunks[place] = before;

@@ -450,7 +450,8 @@ impl Store {
     /// The same for any index: one that does not fit is made again.
     fn complete(&self, index: &mut HashIndex) -> Result<()> {
         match self.catch_up(index) {
-            Err(error) if is_damage(&error) => {
+            // Made again it would lack the same.
+            Err(error) if is_damage(&error) && !self.is_below(&error) => {
                 index.warn(format!("the index is made from the pack again: {error}"));
                 index.start_again(self.nothing())?;
                 self.catch_up(index)
@@ -467,6 +468,15 @@ impl Store {
     /// Puts into the index what the pack has after the place that the index has reached. Errors of
     /// damage say that the two do not fit, or that the pack is damaged.
     pub(super) fn catch_up(&self, index: &mut HashIndex) -> Result<()> {
+        self.index_rest(index).map_err(|error| {
+            if !self.is_below(&error) {
+                return error;
+            }
+            error.context("the index has to be made, and what it lacks is in the lower folder")
+        })
+    }
+
+    fn index_rest(&self, index: &mut HashIndex) -> Result<()> {
         if let Some(covered) = index.covered() {
             // What it does not know is only an answer when it covers what this pack has.
             self.verify_place(covered)?;

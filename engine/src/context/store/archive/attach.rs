@@ -5,9 +5,6 @@
 
 use std::sync::Arc;
 
-use super::Store;
-use super::load::{each_record, put};
-use super::tip;
 use crate::cache::Cache;
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place};
 use crate::context::files::chunk_files::{Chunk, Files};
@@ -17,9 +14,12 @@ use crate::context::files::record::Tag;
 use crate::context::files::volume::{self, FoundChunk};
 use crate::context::options::{Index, Options};
 use crate::context::pieces::node::Load;
+use crate::context::store::load::{each_record, put};
+use crate::context::store::{Store, tip};
 use crate::disk::Disk;
 use crate::disk::memory::MemoryDisk;
 use crate::error::{Error, Kind, Result};
+use crate::file::append::Position;
 use crate::sync::lock;
 
 impl Store {
@@ -112,13 +112,13 @@ impl Store {
     /// Makes the store an archive again that collections have taken old commits from: the chunks that it has no more,
     /// or not whole, are those in [`Options::lower`], which another copy of the same store has moved there. Returns how
     /// many; from then on every commit is readable, and the store keeps them all until [`Store::unarchive`] has brought
-    /// the chunks back. Every byte of them is read and verified; then one replacement of the control file, and what
-    /// the store had of these chunks goes. `0` when no chunk is missing, after a look at each below; commits that a cancelled
+    /// the chunks back. Every byte of them is read, verified and written anew, a chunk at a time, since a sync of whoever put
+    /// it there may have failed; then one replacement of the control file, and what the store had of these chunks goes. `0` when no chunk is missing, after a look at each below; commits that a cancelled
     /// collection has taken, and no chunk with them, are readable again then too.
     ///
     /// `Invalid` for chunks of another store, or of a copy whose history is another, `Missing` when one is not
     /// there: take commits over by a snapshot ([`Store::export_commits`], [`Store::import_commit`]). `Invalid` without
-    /// a lower folder and while a collection is under way.
+    /// a lower folder and while a collection is under way; `Locked` while another store moves chunks there.
     pub fn attach(&mut self) -> Result<u64> {
         let tip = self.tip()?;
         let control = {
@@ -134,6 +134,7 @@ impl Store {
             Error::invalid("the store was opened without a lower folder: open it with one")
         })?;
         volume::expect_no_store(&**lower)?;
+        let alone = volume::lock(lower)?;
         let root = lower.root();
         let found = self.find_missing(&control, &**lower).map_err(|error| match error.kind() {
             Kind::Io => error,
@@ -145,11 +146,10 @@ impl Store {
         if found.is_empty() && control.horizon.commit == 0 {
             return Ok(0);
         }
-        self.index_older(&found, &control.horizon)?;
         // What the store has of them goes, so they must outlive a power cut however they came there.
-        found.iter().try_for_each(|found| volume::sync(&**lower, &found.chunk))?;
-        lower.sync_directory("")?;
+        self.take_older(&found, lower, &control.horizon)?;
         let mut writer = tip.writer()?;
+        volume::expect_alone(&**lower, alone.as_deref())?;
         let mut rows: Vec<Row> = writer.control.chunks.clone();
         rows.retain(|row| matches!(row.state, State::Whole | State::Lower));
         rows.extend(found.iter().map(|found| found.row));
@@ -166,7 +166,7 @@ impl Store {
         self.control.horizon = Horizon::default();
         let end = found.last().map_or(0, |found| found.row.number + 1);
         let count = found.len() as u64;
-        let old = self.put_found(found, end);
+        let old = self.put_found(&found, end);
         writer.doomed.extend(old.into_iter().filter(|chunk| chunk.has_file()));
         tip.remove_doomed(&mut writer, u64::MAX)?;
         drop(writer);
@@ -225,18 +225,25 @@ impl Store {
         Ok(found)
     }
 
-    /// Reads what was found to its end, and what is whole of before `horizon`, and has the index lead to what is in them:
-    /// one that was made again knows no commit that was collected. It is saved before the control file drops the
-    /// horizon; until then an entry that leads to what went is not believed.
-    fn index_older(&self, found: &[FoundChunk], horizon: &Horizon) -> Result<()> {
+    /// Writes what was found anew in `lower`, reads it to its end, and what is whole of before `horizon`, and has the index
+    /// lead to what is in them: one that was made again knows no commit that was collected. It is saved before the control
+    /// file drops the horizon; until then an entry that leads to what went is not believed.
+    fn take_older(
+        &self,
+        found: &[FoundChunk],
+        lower: &Arc<dyn Disk>,
+        horizon: &Horizon,
+    ) -> Result<()> {
         drop(self.settled_index()?);
         let mut older = self.pack.chunks();
         older.retain(|chunk| chunk.is_whole() && chunk.base < horizon.commit);
-        older.extend(found.iter().map(|found| Arc::clone(&found.chunk)));
-        older.sort_unstable_by_key(|chunk| chunk.number);
+        let found = found.iter().map(|found| (Arc::clone(&found.chunk), true));
+        let mut older: Vec<_> =
+            older.into_iter().map(|chunk| (chunk, false)).chain(found).collect();
+        older.sort_unstable_by_key(|(chunk, _)| chunk.number);
         let mut index = lock(&self.index);
-        for chunk in &older {
-            volume::scan(&*self.pack.files.get(chunk)?, chunk, |position, payload| {
+        for (chunk, is_found) in &older {
+            let mut each = |position: Position, payload: &[u8]| {
                 each_record(chunk, position, payload, |offset, tag, hash, _| {
                     let is_known = match tag {
                         // Of one that is there twice the newer counts.
@@ -254,7 +261,12 @@ impl Store {
                     Ok(())
                 })?;
                 index.settle_some()
-            })?;
+            };
+            if *is_found {
+                volume::renew(&self.pack.files, lower, chunk, &mut each)?;
+            } else {
+                volume::scan(&*self.pack.files.get(chunk)?, chunk, &mut each)?;
+            }
         }
         let tip = self.tip()?;
         let mut writer = tip.writer()?;
@@ -263,10 +275,13 @@ impl Store {
     }
 
     /// Readers find what was found in the place of all before `end` that is not whole, which is returned.
-    fn put_found(&self, found: Vec<FoundChunk>, end: u64) -> Vec<Arc<Chunk>> {
+    fn put_found(&self, found: &[FoundChunk], end: u64) -> Vec<Arc<Chunk>> {
         let there = self.pack.chunks_of(0..end);
         let (whole, old): (Vec<_>, Vec<_>) = there.into_iter().partition(|chunk| chunk.is_whole());
-        let mut fresh: Vec<_> = found.into_iter().map(|found| found.chunk).chain(whole).collect();
+        // They were opened as they were before they were written anew.
+        let (cache, Control { store, epoch, .. }) = (self.pack.cache(), &self.control);
+        let found = found.iter().map(|it| Chunk::collected(cache, *store, *epoch, &it.row));
+        let mut fresh: Vec<_> = found.map(Arc::new).chain(whole).collect();
         fresh.sort_unstable_by_key(|chunk| chunk.number);
         self.pack.swap_chunks(0..end, fresh);
         old
