@@ -76,10 +76,10 @@ pub use error::{Error, Kind, Result};
 pub use table::raw;
 pub use table::{
     BackedUp, Batch, Bytes, Compression, Cursor, Executor, Follower, KeyBounds, Keys, LoadOrder,
-    Loader, Log, Lookups, MergeOperator, Observed, Observer, OpenSnapshot, OpenTable, Operation,
-    OperationCost, Range, Session, SessionOptions, SessionStats, Snapshot, SnapshotContent,
-    SnapshotInfo, Table, TableOptions, TableStats, Tables, Transaction, Transferred, Value,
-    ValueWriter, Values, Verify, View, Views,
+    Loader, Log, Lookups, MergeOperator, NotShared, Observed, Observer, OpenSnapshot, OpenTable,
+    Operation, OperationCost, Range, Session, SessionOptions, SessionStats, Snapshot,
+    SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats, Tables, Transaction,
+    Transferred, Value, ValueWriter, Values, Verify, View, Views,
 };
 
 /// The examples of the README and of the guide compile and run with the tests.

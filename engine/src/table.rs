@@ -24,8 +24,8 @@ pub use durable::snapshot::{SnapshotInfo, SnapshotTable};
 pub use read::stats::{LevelStats, MergeStats, TableStats};
 pub use read::{Bytes, Cursor, KeyBounds, Keys, Range, Value, ValueWriter, Values, View};
 pub use session::{
-    BackedUp, Follower, LoadOrder, Loader, OpenTable, Session, Snapshot, SnapshotContent, Tables,
-    Transaction, Transferred, Views,
+    BackedUp, Follower, LoadOrder, Loader, NotShared, OpenTable, Session, Snapshot,
+    SnapshotContent, Tables, Transaction, Transferred, Views,
 };
 pub use shared::{
     Compression, Executor, FilterStats, Log, Lookups, Observed, Observer, OpenSnapshot, Operation,

@@ -78,7 +78,7 @@ impl Store {
 
     /// Makes a live table, which is durable then.
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<()> {
-        self.tables.add(self.session.create_table(name, options)?)
+        Ok(self.tables.add(self.session.create_table(name, options)?)?)
     }
 
     /// Deletes a live table. Views of it keep what they have.

@@ -59,8 +59,8 @@
 // The library ran into a fault of its own, and caught it: report it, and close the handle.
 #define VARVITE_PANIC 101
 
-// A callback that was called with a store in use needs another store, which another thread is using, perhaps to wait
-// for the first: return, then try again.
+// Somebody else has what the call needs, and to wait could be for ever. In a callback that was called with a store in use:
+// return, then try again. On a shared handle: a transaction is open through which nothing is done; end it, then try again.
 #define VARVITE_BUSY 102
 
 // Bytes of the sentence of an error, its final NUL included.
@@ -1779,8 +1779,8 @@ int varvite_value_writer_finish(struct varvite_value_writer *writer,
 int varvite_value_writer_close(struct varvite_value_writer *writer, struct varvite_error *error);
 
 // Puts tables behind one handle that any number of threads may use at once: everybody reads, one at a time writes, and
-// readers never wait. The tables' own handles are closed then, also when one is of another session, which is
-// VARVITE_INVALID; two of one name are VARVITE_INVALID too, and stay open.
+// readers never wait. The tables' own handles are closed then; after an error they are open as before. VARVITE_INVALID
+// when a table is of another session, or two have one name.
 int varvite_session_share(struct varvite_session *session,
                           struct varvite_table *const *tables,
                           size_t count,
@@ -1821,8 +1821,11 @@ int varvite_tables_commit(struct varvite_tables *tables,
                           struct varvite_error *error);
 
 // Begins a transaction, which reads what it wrote, as the only one who writes until `varvite_transaction_commit` or
-// `varvite_transaction_close`. Waits while others write; VARVITE_INVALID when the one who does is a transaction that this
-// thread began, VARVITE_BUSY in a callback whose call has a store in use.
+// `varvite_transaction_close`. Any thread may use it, one at a time. Waits while others write, as do the other calls on a
+// shared handle that say so. They wait for an open transaction too, whichever thread began it; when nothing was done
+// through that for as long as `varvite_tables_set_patience` says they are VARVITE_BUSY, because it may be the caller's
+// own, and have changed nothing. A callback whose call has a store in use does not wait: VARVITE_BUSY at once while others
+// write.
 int varvite_tables_begin(struct varvite_tables *tables,
                          struct varvite_transaction **transaction,
                          struct varvite_error *error);
@@ -1832,14 +1835,20 @@ int varvite_tables_try_begin(struct varvite_tables *tables,
                              struct varvite_transaction **transaction,
                              struct varvite_error *error);
 
+// How many milliseconds who waits for a transaction has patience while nothing is done through it: 10,000 unless it is
+// said otherwise, 0 for none at all, UINT64_MAX for as long as it takes.
+int varvite_tables_set_patience(struct varvite_tables *tables,
+                                uint64_t milliseconds,
+                                struct varvite_error *error);
+
 // Works ahead on merges by up to `credits` bytes of entries; `left` is how much is left to do. Waits while others write.
 int varvite_tables_work(struct varvite_tables *tables,
                         uint64_t credits,
                         uint64_t *left,
                         struct varvite_error *error);
 
-// Adds a table of the session, whose own handle is closed then. VARVITE_INVALID when there is one of its name. Waits while
-// others write.
+// Adds a table of the session, whose own handle is closed then; after an error it is open as before. VARVITE_INVALID when
+// there is one of its name, or it is of another session. Waits while others write.
 int varvite_tables_add(struct varvite_tables *tables,
                        struct varvite_table *table,
                        struct varvite_error *error);
@@ -1858,8 +1867,10 @@ int varvite_tables_save_snapshot(struct varvite_tables *tables,
                                  const struct varvite_bytes *payload,
                                  struct varvite_error *error);
 
-// Closes a shared handle, and with its last transaction the tables. Live ones can be opened again.
-int varvite_tables_close(struct varvite_tables *tables, struct varvite_error *error);
+// Closes a shared handle, and with its last transaction the tables. Live ones can be opened again. Calls that wait while
+// others write are VARVITE_CLOSED then; an open transaction goes on.
+int varvite_tables_close(struct varvite_tables *tables,
+                         struct varvite_error *error);
 
 // Adds operations to those of table `name`.
 int varvite_transaction_apply(struct varvite_transaction *transaction,

@@ -490,6 +490,43 @@ pub fn take<H: Handle>(handle: *const H) -> Outcome<H::State> {
     let mut writing = held.lock()?;
     let state = writing.guard.take().ok_or_else(closed)?;
     drop(writing);
+    give_up(handle)?;
+    Ok(state)
+}
+
+/// Closes handles and gives `body` what they stood for, in their order. What comes back with an error is put where it was,
+/// as if nothing had been closed. Waits for calls that use them; none may be given twice.
+pub fn take_all<H: Handle, T>(
+    handles: &[*mut H],
+    body: impl FnOnce(Vec<H::State>) -> Result<T, (Fault, Vec<H::State>)>,
+) -> Outcome<T> {
+    // Who locks several does so in the order of their handles.
+    let mut order: Vec<usize> = (0..handles.len()).collect();
+    order.sort_by_key(|at| handles[*at].addr());
+    let held = order.iter().map(|at| get(handles[*at])).collect::<Outcome<Vec<_>>>()?;
+    let mut locks = held.iter().map(|it| it.write()).collect::<Outcome<Vec<_>>>()?;
+    let mut states: Vec<Option<H::State>> = handles.iter().map(|_| None).collect();
+    for (lock, at) in locks.iter_mut().zip(&order) {
+        states[*at] = lock.guard.take();
+    }
+    match body(states.into_iter().flatten().collect()) {
+        Ok(done) => {
+            drop(locks);
+            handles.iter().try_for_each(|it| give_up(*it))?;
+            Ok(done)
+        }
+        Err((fault, states)) => {
+            let mut states: Vec<_> = states.into_iter().map(Some).collect();
+            for (lock, at) in locks.iter_mut().zip(&order) {
+                *lock.guard = states.get_mut(*at).and_then(Option::take);
+            }
+            Err(fault)
+        }
+    }
+}
+
+/// Makes a handle an old one that stands for nothing any more.
+fn give_up<H: Handle>(handle: *const H) -> Outcome {
     let place = place(handle)?;
     let mut slots = shard(&place).write().unwrap_or_else(PoisonError::into_inner);
     let slot = &mut slots.all[place.index];
@@ -499,7 +536,7 @@ pub fn take<H: Handle>(handle: *const H) -> Outcome<H::State> {
     if slot.generation < (1 << GENERATION_BITS) - 1 {
         slots.free.push(place.index as u32);
     }
-    Ok(state)
+    Ok(())
 }
 
 /// A handle that is closed when it goes out of scope: what a callback gets for its time.

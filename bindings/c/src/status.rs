@@ -37,8 +37,8 @@ pub const VARVITE_COLLECTED: c_int = 11;
 pub const VARVITE_CALLBACK: c_int = 100;
 /// The library ran into a fault of its own, and caught it: report it, and close the handle.
 pub const VARVITE_PANIC: c_int = 101;
-/// A callback that was called with a store in use needs another store, which another thread is using, perhaps to wait
-/// for the first: return, then try again.
+/// Somebody else has what the call needs, and to wait could be for ever. In a callback that was called with a store in use:
+/// return, then try again. On a shared handle: a transaction is open through which nothing is done; end it, then try again.
 pub const VARVITE_BUSY: c_int = 102;
 
 /// Bytes of the sentence of an error, its final NUL included.
@@ -68,6 +68,8 @@ pub enum Fault {
     Panic(String),
     /// To wait here could be to wait for ever.
     Busy,
+    /// The same for a transaction through which nothing is done.
+    Unused,
 }
 
 impl From<Error> for Fault {
@@ -90,7 +92,7 @@ impl Fault {
             Fault::Engine(error) => c_int::from(error.kind().code()),
             Fault::Callback(_) => VARVITE_CALLBACK,
             Fault::Panic(_) => VARVITE_PANIC,
-            Fault::Busy => VARVITE_BUSY,
+            Fault::Busy | Fault::Unused => VARVITE_BUSY,
         }
     }
 
@@ -101,11 +103,12 @@ impl Fault {
             Fault::Panic(what) => {
                 format!("varvite found a fault of its own: {what}; report it, and close the handle")
             }
-            Fault::Busy => {
-                "a callback needs a store that another thread is using, and waiting for it \
-                            while its own caller has one could be for ever: return, then try again"
-                    .to_owned()
-            }
+            Fault::Busy => "a callback needs what another thread is using, and waiting for it while its own caller \
+                            has a store could be for ever: return, then try again"
+                .to_owned(),
+            Fault::Unused => "a transaction is open on these tables, and nothing is done through it, so that waiting \
+                              could be for ever: commit it or close it, then try again"
+                .to_owned(),
         }
     }
 }

@@ -70,6 +70,24 @@ static void transactions(varvite_session *session) {
     varvite_view *view;
     OK(varvite_table_view(a, &view, &error)); // it was not taken
     OK(varvite_view_close(view, &error));
+
+    // What is refused is as it was, also where only the engine sees why.
+    varvite_disk *elsewhere;
+    varvite_session *other;
+    varvite_table *foreign;
+    varvite_operation kept = insert_of("kept", "1");
+    OK(varvite_disk_memory(9, &elsewhere, &error));
+    OK(varvite_session_create(elsewhere, NULL, &other, &error));
+    OK(varvite_session_create_table(other, "f", NULL, &foreign, &error));
+    varvite_table *mixed[] = {b, foreign, a};
+    FAILS(VARVITE_INVALID, varvite_session_share(session, mixed, 3, &tables, &error));
+    for (int it = 0; it < 3; it++) OK(varvite_table_apply(mixed[it], &kept, 1, &error));
+    varvite_arena name = {0};
+    OK(varvite_table_name(b, &name, &error)); // each stands for what it stood for
+    CHECK(same(name.items[0], "b"));
+    OK(varvite_table_name(foreign, &name, &error));
+    CHECK(same(name.items[0], "f"));
+    OK(varvite_arena_free(&name, &error));
     OK(varvite_session_share(session, both, 2, &tables, &error));
     FAILS(VARVITE_CLOSED, varvite_table_view(a, &view, &error));
 
@@ -80,19 +98,27 @@ static void transactions(varvite_session *session) {
     atomic_store(&counted, 1);
     CHECK(pthread_join(threads[WRITERS], NULL) == 0);
 
-    // What would wait for its own transaction is told so.
+    FAILS(VARVITE_INVALID, varvite_tables_add(tables, foreign, &error));
+    OK(varvite_table_apply(foreign, &kept, 1, &error));
+    OK(varvite_table_close(foreign, &error));
+    OK(varvite_session_close(other, &error));
+    OK(varvite_disk_close(elsewhere, &error));
+
+    // What would wait for its own transaction, in which nothing is done meanwhile, is told so.
     varvite_transaction *block, *second;
     varvite_operation insert = insert_of("k", "1");
     varvite_named_update update = {"a", &insert, 1};
     varvite_table *taken;
     uint64_t left;
+    OK(varvite_tables_set_patience(tables, 20, &error));
     OK(varvite_tables_begin(tables, &block, &error));
-    FAILS(VARVITE_INVALID, varvite_tables_begin(tables, &second, &error));
-    FAILS(VARVITE_INVALID, varvite_tables_commit(tables, &update, 1, &error));
-    FAILS(VARVITE_INVALID, varvite_tables_work(tables, 1, &left, &error));
-    FAILS(VARVITE_INVALID, varvite_tables_add(tables, twin, &error));
-    FAILS(VARVITE_INVALID, varvite_tables_remove(tables, "a", &taken, &error));
-    FAILS(VARVITE_INVALID, varvite_tables_save_snapshot(tables, "s", NULL, NULL, &error));
+    FAILS(VARVITE_BUSY, varvite_tables_begin(tables, &second, &error));
+    FAILS(VARVITE_BUSY, varvite_tables_commit(tables, &update, 1, &error));
+    FAILS(VARVITE_BUSY, varvite_tables_work(tables, 1, &left, &error));
+    FAILS(VARVITE_BUSY, varvite_tables_add(tables, twin, &error));
+    FAILS(VARVITE_BUSY, varvite_tables_remove(tables, "a", &taken, &error));
+    FAILS(VARVITE_BUSY, varvite_tables_save_snapshot(tables, "s", NULL, NULL, &error));
+    OK(varvite_tables_set_patience(tables, UINT64_MAX, &error));
     OK(varvite_tables_try_begin(tables, &second, &error));
     CHECK(!second);
     OK(varvite_transaction_apply(block, "a", &insert, 1, &error));
@@ -134,6 +160,71 @@ static void transactions(varvite_session *session) {
     OK(varvite_transaction_commit(block, &error));
     FAILS(VARVITE_CLOSED, varvite_tables_begin(tables, &block, &error));
     FAILS(VARVITE_INVALID, varvite_tables_begin((varvite_tables *)session, &block, &error));
+    OK(varvite_arena_free(&found, &error));
+}
+
+static varvite_transaction *handed;
+static atomic_int is_waiting;
+
+// A step of a task that began on another thread.
+static void *step(void *ends) {
+    varvite_operation insert = insert_of("step", "1");
+    OK(varvite_transaction_apply(handed, "a", &insert, 1, &error));
+    if (ends) {
+        while (!atomic_load(&is_waiting)) usleep(1000);
+        usleep(50000);
+        OK(varvite_transaction_commit(handed, &error));
+    }
+    return NULL;
+}
+
+static void *wait_for_turn(void *unused) {
+    varvite_operation insert = insert_of("after", "1");
+    varvite_named_update update = {"a", &insert, 1};
+    atomic_store(&is_waiting, 1);
+    FAILS(VARVITE_CLOSED, varvite_tables_commit(tables, &update, 1, &error));
+    return unused;
+}
+
+// A transaction belongs to who has its handle: a task that goes from thread to thread, beside others of these threads.
+static void across_threads(varvite_session *session) {
+    pthread_t thread;
+    varvite_table *a;
+    varvite_operation insert = insert_of("beside", "1");
+    varvite_named_update update = {"a", &insert, 1};
+    varvite_bytes key = varvite_text("step");
+    varvite_arena found = {0};
+    OK(varvite_session_create_table(session, "a", NULL, &a, &error));
+    OK(varvite_session_share(session, &a, 1, &tables, &error));
+    OK(varvite_tables_begin(tables, &handed, &error));
+    CHECK(pthread_create(&thread, NULL, step, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, step, &found) == 0);
+    atomic_store(&is_waiting, 1);
+    // The thread that began it works for another task now, which waits its turn.
+    OK(varvite_tables_commit(tables, &update, 1, &error));
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(varvite_tables_lookup(tables, "a", &key, 1, &found, &error));
+    CHECK(same(found.items[0], "1"));
+
+    // An asynchronous runtime does not wait, and tries again.
+    OK(varvite_tables_set_patience(tables, 0, &error));
+    OK(varvite_tables_begin(tables, &handed, &error));
+    FAILS(VARVITE_BUSY, varvite_tables_commit(tables, &update, 1, &error));
+    OK(varvite_transaction_commit(handed, &error));
+    OK(varvite_tables_commit(tables, &update, 1, &error));
+
+    // Who waits when the handle is closed is told so.
+    OK(varvite_tables_set_patience(tables, UINT64_MAX, &error));
+    OK(varvite_tables_begin(tables, &handed, &error));
+    atomic_store(&is_waiting, 0);
+    CHECK(pthread_create(&thread, NULL, wait_for_turn, NULL) == 0);
+    while (!atomic_load(&is_waiting)) usleep(1000);
+    usleep(20000);
+    OK(varvite_tables_close(tables, &error));
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(varvite_transaction_apply(handed, "a", &insert, 1, &error));
+    OK(varvite_transaction_commit(handed, &error));
     OK(varvite_arena_free(&found, &error));
 }
 
@@ -320,10 +411,18 @@ static void *hold(void *unused) {
 }
 
 static int ask(void *user, uint64_t bytes, uint64_t total) {
-    (void)user, (void)bytes, (void)total;
+    (void)bytes, (void)total;
     varvite_transaction *block;
     varvite_operation insert = insert_of("k", "1");
     varvite_named_update update = {"t", &insert, 1};
+    if (user) { // nobody writes
+        uint64_t left;
+        OK(varvite_tables_commit(tables, &update, 1, &error));
+        OK(varvite_tables_work(tables, 1, &left, &error));
+        OK(varvite_tables_begin(tables, &block, &error));
+        OK(varvite_transaction_commit(block, &error));
+        return 0;
+    }
     FAILS(VARVITE_BUSY, varvite_tables_begin(tables, &block, &error));
     FAILS(VARVITE_BUSY, varvite_tables_commit(tables, &update, 1, &error));
     OK(varvite_tables_try_begin(tables, &block, &error));
@@ -348,6 +447,7 @@ static void in_callbacks(varvite_store *store, varvite_disk *disk) {
     OK(varvite_store_export_commits(store, &commit, 1, disk, "asked", 0, ask, NULL, NULL, &error));
     atomic_store(&may_end, 1);
     CHECK(pthread_join(holder, NULL) == 0);
+    OK(varvite_store_export_commits(store, &commit, 1, disk, "asked again", 0, ask, &holder, NULL, &error));
     OK(varvite_tables_close(tables, &error));
     OK(varvite_session_close(session, &error));
     OK(varvite_disk_close(memory, &error));
@@ -362,6 +462,7 @@ int main(int count, char **arguments) {
     OK(varvite_disk_memory(1, &disk, &error));
     OK(varvite_session_create(disk, NULL, &session, &error));
     transactions(session);
+    across_threads(session);
     scrubs(session);
     OK(varvite_disk_close(disk, &error));
     OK(varvite_disk_memory(2, &disk, &error));

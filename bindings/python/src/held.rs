@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use varvite::{Error, Kind};
 
 use crate::fault::{Fault, Outcome, forget, is_inner, may_not_wait};
+use crate::lock::{Gate, Pass};
 
 /// How often the process had forked when it began, counted from the first that loaded the module.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -37,16 +38,24 @@ pub fn forks() -> u32 {
 
 /// What an object stands for; `None` once it is closed.
 pub struct Held<T: Send + Sync + 'static> {
+    /// Where calls wait for each other. Who is in does not wait for the lock.
+    gate: Gate,
     lock: RwLock<Option<T>>,
     /// In which process it was made: locks and files of another are not this one's.
     forks: u32,
     name: &'static str,
 }
 
-/// Shared use.
-pub struct Reading<'a, T>(RwLockReadGuard<'a, Option<T>>);
+/// Shared use. The lock is given back before the pass.
+pub struct Reading<'a, T>(
+    RwLockReadGuard<'a, Option<T>>,
+    #[expect(dead_code, reason = "for its drop")] Pass<'a>,
+);
 /// Sole use.
-pub struct Writing<'a, T>(RwLockWriteGuard<'a, Option<T>>);
+pub struct Writing<'a, T>(
+    RwLockWriteGuard<'a, Option<T>>,
+    #[expect(dead_code, reason = "for its drop")] Pass<'a>,
+);
 
 const CHECKED: &str = "checked when it was locked";
 
@@ -72,7 +81,7 @@ impl<T> DerefMut for Writing<'_, T> {
 
 impl<T: Send + Sync + 'static> Held<T> {
     pub fn new(name: &'static str, state: T) -> Held<T> {
-        Held { lock: RwLock::new(Some(state)), forks: forks(), name }
+        Held { gate: Gate::default(), lock: RwLock::new(Some(state)), forks: forks(), name }
     }
 
     fn check_process(&self) -> Outcome {
@@ -88,22 +97,26 @@ impl<T: Send + Sync + 'static> Held<T> {
         )))
     }
 
+    fn enter(&self, writes: bool) -> Outcome<Pass<'_>> {
+        self.check_process()?;
+        if may_not_wait() {
+            return self.gate.try_enter(writes).ok_or_else(|| self.busy());
+        }
+        self.gate.enter(writes)
+    }
+
     /// Shared use of it. Waits for who changes it.
     pub fn read(&self) -> Outcome<Reading<'_, T>> {
-        self.check_process()?;
+        let pass = self.enter(false)?;
         // What a panic left is what the engine promises after one, so poison says nothing.
-        let guard = if may_not_wait() {
-            self.lock.try_read().or_else(|error| unpoisoned(error).ok_or_else(|| self.busy()))?
-        } else {
-            self.lock.read().unwrap_or_else(PoisonError::into_inner)
-        };
-        if guard.is_some() { Ok(Reading(guard)) } else { Err(Fault::closed(self.name)) }
+        let guard = self.lock.read().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_some() { Ok(Reading(guard, pass)) } else { Err(Fault::closed(self.name)) }
     }
 
     /// Sole use of it; waits for all others.
     pub fn write(&self) -> Outcome<Writing<'_, T>> {
-        let guard = self.lock()?;
-        if guard.is_some() { Ok(Writing(guard)) } else { Err(Fault::closed(self.name)) }
+        let writing = self.lock()?;
+        if writing.0.is_some() { Ok(writing) } else { Err(Fault::closed(self.name)) }
     }
 
     /// Sole use of it if it can be had at once, for who has the interpreter and must not wait. `None` also where to ask
@@ -112,17 +125,14 @@ impl<T: Send + Sync + 'static> Held<T> {
         if is_inner() || self.forks != forks() {
             return None;
         }
+        let pass = self.gate.try_enter(true)?;
         let guard = self.lock.try_write().or_else(|error| unpoisoned(error).ok_or(())).ok()?;
-        guard.is_some().then_some(Writing(guard))
+        guard.is_some().then_some(Writing(guard, pass))
     }
 
-    fn lock(&self) -> Outcome<RwLockWriteGuard<'_, Option<T>>> {
-        self.check_process()?;
-        if may_not_wait() {
-            self.lock.try_write().or_else(|error| unpoisoned(error).ok_or_else(|| self.busy()))
-        } else {
-            Ok(self.lock.write().unwrap_or_else(PoisonError::into_inner))
-        }
+    fn lock(&self) -> Outcome<Writing<'_, T>> {
+        let pass = self.enter(true)?;
+        Ok(Writing(self.lock.write().unwrap_or_else(PoisonError::into_inner), pass))
     }
 
     #[cold]
@@ -138,7 +148,30 @@ impl<T: Send + Sync + 'static> Held<T> {
 
     /// Closes it: what it stood for, after all calls that use it; `None` when it was closed before.
     pub fn take(&self) -> Outcome<Option<T>> {
-        Ok(self.lock()?.take())
+        Ok(self.lock()?.0.take())
+    }
+
+    /// Closes all of `held` and gives `body` what they stood for, in their order. What comes back with an error is put where
+    /// it was, as if nothing had been closed. None may be given twice.
+    pub fn take_all<R>(
+        held: &[&Held<T>],
+        body: impl FnOnce(Vec<T>) -> Result<R, (Fault, Vec<T>)>,
+    ) -> Outcome<R> {
+        // Who locks several does so in the order of their places.
+        let mut order: Vec<usize> = (0..held.len()).collect();
+        order.sort_by_key(|at| std::ptr::from_ref(held[*at]).addr());
+        let mut locks = order.iter().map(|at| held[*at].write()).collect::<Outcome<Vec<_>>>()?;
+        let mut states: Vec<Option<T>> = held.iter().map(|_| None).collect();
+        for (lock, at) in locks.iter_mut().zip(&order) {
+            states[*at] = lock.0.take();
+        }
+        body(states.into_iter().flatten().collect()).map_err(|(fault, states)| {
+            let mut states: Vec<_> = states.into_iter().map(Some).collect();
+            for (lock, at) in locks.iter_mut().zip(&order) {
+                *lock.0 = states.get_mut(*at).and_then(Option::take);
+            }
+            fault
+        })
     }
 
     /// Whether it is closed. One that a call uses is not.

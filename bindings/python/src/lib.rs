@@ -14,6 +14,7 @@ mod disk;
 mod fault;
 mod held;
 mod input;
+mod lock;
 mod packed;
 mod table;
 

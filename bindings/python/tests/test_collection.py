@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from pathlib import Path
@@ -166,3 +167,23 @@ def test_threads_read_while_the_store_commits() -> None:
         reader = store.reader()
     with pytest.raises(varvite.Error, match="was closed"):
         reader.log()
+
+
+def test_a_reader_keeps_its_store(tmp_path: Path) -> None:
+    def opened() -> varvite.Reader:
+        store = Store.create(tmp_path / "s")
+        chain(store, 3)
+        return store.reader()
+
+    reader = opened()
+    gc.collect()
+    newest = reader.last_commit()
+    assert newest is not None and reader.checkout(newest)["number"] == b"2"
+    with pytest.raises(varvite.LockedError):
+        Store.open(tmp_path / "s")
+    del reader
+    gc.collect()
+    with Store.open(tmp_path / "s") as store:
+        reader = store.reader()
+    with pytest.raises(varvite.InvalidError, match="was closed"):
+        reader.last_commit()

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import os
+import signal
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,8 +67,10 @@ def test_a_transaction_reads_what_it_wrote_and_stands_whole(session: Session) ->
     assert utxo.closed and tables.get("utxo", b"d") == b"4" and tables.work(1 << 20) == 0
 
 
-def test_a_thread_does_not_wait_for_its_own_transaction(session: Session) -> None:
+def test_nobody_waits_for_ever_for_a_transaction_that_nobody_uses(session: Session) -> None:
     tables = shared(session)
+    assert tables.patience == 10
+    tables.patience = 0.02
     block = tables.begin()
     for action in (
         tables.begin,
@@ -72,8 +80,12 @@ def test_a_thread_does_not_wait_for_its_own_transaction(session: Session) -> Non
         lambda: tables.save_snapshot("s"),
         lambda: tables.add(session.create_table("new")),
     ):
-        with pytest.raises(varvite.InvalidError, match="would wait for itself"):
+        with pytest.raises(varvite.LockedError, match="a transaction is open"):
             action()
+    tables.patience = None
+    assert tables.patience is None
+    with pytest.raises(varvite.InvalidError):
+        tables.patience = -1
     block.rollback()
     block.rollback()
     with pytest.raises(varvite.ClosedError):
@@ -84,6 +96,162 @@ def test_a_thread_does_not_wait_for_its_own_transaction(session: Session) -> Non
         tables.get("other", b"a")
     with tables.begin() as block, pytest.raises(varvite.MissingError):
         block.insert("other", [b"a"], [b"1"])
+
+
+def test_a_transaction_is_of_no_thread(session: Session) -> None:
+    """A task may go from thread to thread, and a thread from task to task."""
+    tables = shared(session)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        block = tables.begin()
+        pool.submit(block.insert, "utxo", [b"a"], [b"1"]).result()
+
+        def commit_later() -> None:
+            time.sleep(0.1)
+            block.commit()
+
+        committed = pool.submit(commit_later)
+        tables.commit({"utxo": Batch().insert(b"b", b"2")})  # of the thread that began the other one, which it waits for
+        committed.result()
+        assert tables.lookup("utxo", [b"a", b"b"]).to_list() == [b"1", b"2"]
+
+        async def task(number: int) -> None:
+            while True:
+                try:
+                    block = await asyncio.to_thread(tables.begin)
+                    break
+                except varvite.LockedError:
+                    await asyncio.sleep(0.001)
+            value = int.from_bytes(await asyncio.to_thread(block.get, "utxo", b"n", b""), "little") + number
+            await asyncio.sleep(0.001)
+            block.insert("utxo", [b"n"], [value.to_bytes(8, "little")])
+            await asyncio.to_thread(block.commit)
+
+        async def all_tasks() -> None:
+            await asyncio.gather(*(task(number) for number in range(20)))
+
+        tables.patience = 0  # no thread of the runtime waits for a task
+        asyncio.run(all_tasks())
+        assert tables.get("utxo", b"n") == number(sum(range(20)))
+
+
+def test_a_callback_of_a_store_in_use_writes_when_nobody_else_does(session: Session) -> None:
+    tables = shared(session)
+    with varvite.Store.create(Disk.memory()) as store:
+        tree = store.empty_tree()
+        tree["a"] = b"0"
+        base = store.commit(tree)
+        sides = []
+        for value in (b"1", b"2"):
+            tree = store.checkout(base)
+            tree["a"] = value
+            sides.append(store.commit(tree, parents=[base]))
+
+        def free(*_: object) -> bytes:
+            tables.commit({"utxo": Batch().insert(b"a", b"1")})
+            with tables.begin() as block:
+                block.insert("utxo", [b"b"], [b"2"])
+            return b"joined"
+
+        def taken(*_: object) -> bytes:
+            tables.commit({"utxo": Batch().insert(b"a", b"3")})
+            return b"joined"
+
+        store.merge_commits(sides[0], sides[1], free)
+        assert tables.lookup("utxo", [b"a", b"b"]).to_list() == [b"1", b"2"]
+        # Who has the transaction may be waiting for the store.
+        with tables.begin(), pytest.raises(varvite.LockedError, match="return first"):
+            store.merge_commits(sides[0], sides[1], taken)
+
+
+def test_refused_tables_stay_open(tmp_path: Path, session: Session) -> None:
+    with Session.create(Disk.memory()) as other:
+        foreign, own, last = other.create_table("f"), session.create_table("o"), session.create_table("l")
+        with pytest.raises(varvite.InvalidError, match="another session"):
+            session.share([own, foreign, last])
+        tables = session.share([session.create_table("t")])
+        with pytest.raises(varvite.InvalidError, match="another session"):
+            tables.add(foreign)
+        for table, name in ((own, "o"), (foreign, "f"), (last, "l")):
+            table.insert([b"k"], [b"v"])
+            assert table.name == name and table[b"k"] == b"v" and not table.closed
+        tables.add(own)
+        assert own.closed and tables.get("o", b"k") == b"v"
+
+
+def test_who_waits_while_a_handle_is_closed_is_told(session: Session) -> None:
+    tables = shared(session)
+    block = tables.begin()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        actions: list[Callable[[], object]] = [
+            lambda: tables.commit({"utxo": Batch().insert(b"a", b"1")}),
+            tables.begin,
+            lambda: tables.work(1),
+            lambda: tables.remove("utxo"),
+        ]
+        waiting = [pool.submit(action) for action in actions]
+        time.sleep(0.1)
+        tables.close()
+        for it in waiting:
+            with pytest.raises(varvite.ClosedError):
+                it.result(10)
+    block.insert("utxo", [b"a"], [b"2"])
+    block.commit()
+    # And of a session beneath one.
+    tables = session.share([session.create_table("t")])
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        def write() -> None:
+            with pytest.raises(varvite.ClosedError):
+                while True:
+                    with tables.begin() as block:
+                        block.insert("t", [b"k"], [b"v"])
+                        block.get("t", b"k")
+
+        writers = [pool.submit(write) for _ in range(4)]
+        time.sleep(0.05)
+        session.close()
+        for it in writers:
+            it.result(10)
+
+
+def interrupted_within_a_second(action: Callable[[], object]) -> None:
+    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        action()
+    assert 0.1 < time.monotonic() - began < 1.2
+    timer.join()
+
+
+def test_waits_are_interrupted(session: Session) -> None:
+    tables = shared(session)
+    with tables.begin() as block:
+        interrupted_within_a_second(tables.begin)
+        interrupted_within_a_second(lambda: tables.commit({"utxo": Batch().insert(b"a", b"1")}))
+        interrupted_within_a_second(lambda: tables.save_snapshot("s"))
+        block.insert("utxo", [b"b"], [b"2"])
+    assert tables.get("utxo", b"a") is None and tables.get("utxo", b"b") == b"2"
+
+    # For an object that a call on another thread has.
+    may_end, has_it = threading.Event(), threading.Event()
+
+    def join(older: bytes, newer: bytes) -> bytes:
+        has_it.set()
+        may_end.wait(60)
+        return newer
+
+    table = session.create_table("t", operator=MergeOperator("tests.waits", join))
+    table.insert([b"k"], [b"1"])
+    thread = threading.Thread(target=lambda: table.upsert([b"k"], [b"2"]))
+    thread.start()
+    assert has_it.wait(60)
+    try:
+        interrupted_within_a_second(lambda: table.insert([b"k"], [b"3"]))
+        interrupted_within_a_second(table.close)
+    finally:
+        may_end.set()
+        thread.join()
+    assert table[b"k"] == b"2"
 
 
 def test_threads_add_up_and_see_whole_transactions(session: Session) -> None:

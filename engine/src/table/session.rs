@@ -25,6 +25,6 @@ pub use live::OpenTable;
 pub use loader::{LoadOrder, Loader};
 pub use new_store::{Made, NewStore};
 pub use snapshots::{Snapshot, SnapshotContent};
-pub use tables::{Tables, Views};
+pub use tables::{NotShared, Tables, Views};
 pub use transaction::Transaction;
 pub use transfer::Transferred;

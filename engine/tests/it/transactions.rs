@@ -368,15 +368,16 @@ fn what_cannot_be_is_refused_by_name() {
 
     let other = Session::create(MemoryDisk::seeded(2), options()).unwrap();
     let foreign = other.create_table("t", TableOptions::default()).unwrap();
-    assert_eq!(session.share(vec![foreign]).unwrap_err().kind(), Kind::Invalid);
+    let refused = session.share(vec![foreign]).unwrap_err();
+    assert_eq!((refused.error.kind(), refused.tables.len()), (Kind::Invalid, 1));
     let third = session.create_table("three", TableOptions::default()).unwrap();
     tables.add(third).unwrap();
     tables.commit(&[("three", Batch::new().insert(b"k", b"v"))]).unwrap();
     assert_eq!(tables.get("three", b"k").unwrap().unwrap(), b"v");
     let copy = tables.with(|tables| tables[0].duplicate("three").unwrap());
-    assert_eq!(tables.add(copy).unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(tables.add(copy).unwrap_err().error.kind(), Kind::Invalid);
     let foreign = other.create_table("four", TableOptions::default()).unwrap();
-    assert_eq!(tables.add(foreign).unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(tables.add(foreign).unwrap_err().error.kind(), Kind::Invalid);
     // Whatever a closure exchanges, also one that panics.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         tables.with(|tables| {
@@ -502,6 +503,51 @@ fn a_panic_frees_the_tables() {
     }
     tables.commit(&[("t", Batch::new().delete(b"k"))]).unwrap();
     assert_eq!(tables.view("t").unwrap().count().unwrap(), 0);
+}
+
+#[test]
+fn tables_that_are_refused_are_given_back() {
+    let session = Session::create(MemoryDisk::seeded(1), options()).unwrap();
+    let other = Session::create(MemoryDisk::seeded(2), options()).unwrap();
+    let table = |session: &Session, name: &str| {
+        let mut table = session.create_table(name, TableOptions::default()).unwrap();
+        table.update(Batch::new().insert(b"k", name.as_bytes())).unwrap();
+        table
+    };
+    let names = |tables: &[varvite::Table]| {
+        tables.iter().map(|it| it.name().to_owned()).collect::<Vec<_>>()
+    };
+    let twin = table(&session, "b").duplicate("a").unwrap();
+    let (a, foreign) = (table(&session, "a"), table(&other, "f"));
+    for (given, text) in [
+        (vec![foreign], "belongs to another session"),
+        (vec![table(&session, "c"), a, twin], "two tables are called \"a\""),
+    ] {
+        let before = names(&given);
+        let refused = session.share(given).unwrap_err();
+        assert!(refused.to_string().contains(text), "{refused}");
+        assert_eq!((refused.error.kind(), names(&refused.tables)), (Kind::Invalid, before));
+        for mut table in refused.tables {
+            table.update(Batch::new().insert(b"l", b"more")).unwrap();
+            assert_eq!(table.view().count().unwrap(), 2);
+        }
+    }
+    let tables = session.share(vec![table(&session, "d")]).unwrap();
+    for refused in [table(&session, "e").duplicate("d").unwrap(), table(&other, "d")] {
+        let mut refused = tables.add(refused).unwrap_err();
+        assert_eq!(refused.error.kind(), Kind::Invalid);
+        let mut table = refused.tables.pop().unwrap();
+        assert_eq!((table.name(), refused.tables.len()), ("d", 0));
+        table.update(Batch::new().insert(b"l", b"more")).unwrap();
+        assert_eq!(table.view().count().unwrap(), 2);
+    }
+    // Whoever does not want them back has the error alone.
+    let error: varvite::Error = tables.add(table(&other, "g")).unwrap_err().into();
+    assert_eq!(error.kind(), Kind::Invalid);
+    let last = table(&session, "h");
+    session.clone().close().unwrap();
+    let refused = session.share(vec![last]).unwrap_err();
+    assert_eq!((refused.error.kind(), refused.tables.len()), (Kind::Closed, 1));
 }
 
 #[test]

@@ -1,18 +1,20 @@
 //! Tables behind one handle that threads share, and transactions over them.
 
+use std::convert::Infallible;
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::ThreadId;
+use std::time::Duration;
 
-use varvite::{Batch, Session, SnapshotContent, Tables, Transaction};
+use varvite::{Batch, NotShared, Session, SnapshotContent, Tables, Transaction};
+use varvite_turns::{Refusal, Turn, Turns};
 
 use super::lookup::look_up;
 use super::options::{open_table, varvite_open_options};
 use super::session::{put_table, session};
-use super::update::{gather, read_tables, varvite_operation};
+use super::update::{WritableTable, gather, read_tables, varvite_operation};
 use crate::arena::{answer, varvite_arena};
 use crate::args::{Out, array, bytes, one, pieces, room, text};
-use crate::handle::{get, may_wait, put, take};
+use crate::handle::{get, may_wait, put, take, take_all};
 use crate::status::{Fault, Outcome, call, varvite_error};
 use crate::types::{
     varvite_bytes, varvite_session, varvite_table, varvite_tables, varvite_transaction,
@@ -31,37 +33,22 @@ pub struct varvite_named_update {
     pub count: usize,
 }
 
-/// Which thread began the transaction that is not over. To wait for itself would be for ever.
-type Owner = Arc<Mutex<Option<ThreadId>>>;
-
-fn set_owner(owner: &Owner, thread: Option<ThreadId>) {
-    *owner.lock().unwrap_or_else(PoisonError::into_inner) = thread;
-}
-
 /// What a shared handle stands for.
 #[derive(Clone)]
 pub struct Shared {
     tables: Tables,
     session: Session,
-    owner: Owner,
+    turns: Arc<Turns>,
 }
 
-/// The engine's transaction, and whose it is.
+/// The engine's transaction, and the turn that it has, which goes after it.
 pub struct Owned {
-    /// There until it ends.
-    transaction: Option<Transaction>,
-    owner: Owner,
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // Before the next one gets the tables, who sets it anew.
-        set_owner(&self.owner, None);
-    }
+    transaction: Transaction,
+    turn: Turn,
 }
 
 fn put_shared(tables: Tables, session: Session) -> Outcome<*mut varvite_tables> {
-    put(Shared { tables, session, owner: Owner::default() })
+    put(Shared { tables, session, turns: Arc::default() })
 }
 
 /// A copy, so that who waits for a writer keeps nobody from closing the handle.
@@ -71,24 +58,28 @@ fn shared(tables: *const varvite_tables) -> Outcome<Shared> {
     Ok(shared.clone())
 }
 
-fn check_owner(shared: &Shared) -> Outcome {
-    let owner = *shared.owner.lock().unwrap_or_else(PoisonError::into_inner);
-    if owner == Some(std::thread::current().id()) {
-        return Err(Fault::invalid(
-            "this thread began a transaction on these tables, which would wait for itself: commit it or close it first",
-        ));
+fn refused(refusal: &Refusal<Infallible>) -> Fault {
+    match refusal {
+        Refusal::Busy if may_wait() => Fault::Unused,
+        Refusal::Busy => Fault::Busy,
+        Refusal::Closed => Fault::closed("the shared handle was closed: open it again"),
+        Refusal::Stopped(never) => match *never {},
     }
-    Ok(())
 }
 
-/// The same for what waits for whoever writes.
-fn to_write(tables: *const varvite_tables) -> Outcome<Shared> {
+/// The same for what waits for whoever writes, and the turn to write. Where this thread may not wait, it has the turn if
+/// nobody else does.
+fn to_write(tables: *const varvite_tables) -> Outcome<(Shared, Turn)> {
     let shared = self::shared(tables)?;
-    if !may_wait() {
-        return Err(Fault::Busy);
-    }
-    check_owner(&shared)?;
-    Ok(shared)
+    let turn = if may_wait() { shared.turns.take(|| Ok(())) } else { shared.turns.try_take() };
+    let turn = turn.map_err(|it| refused(&it))?;
+    Ok((shared, turn))
+}
+
+/// Tables that the engine did not take, for the handles that they came from.
+fn given_back(refused: NotShared) -> (Fault, Vec<WritableTable>) {
+    let tables = refused.tables.into_iter().map(WritableTable::new).collect();
+    (Fault::Engine(refused.error), tables)
 }
 
 fn with<T>(
@@ -98,13 +89,13 @@ fn with<T>(
     let held = get(transaction)?;
     let mut owned = held.write()?;
     let owned = owned.get_mut().unwrap_or_else(PoisonError::into_inner);
-    let transaction = owned.transaction.as_mut();
-    body(transaction.ok_or_else(|| Fault::closed("the transaction is over: begin another"))?)
+    let _using = owned.turn.using();
+    body(&mut owned.transaction)
 }
 
 /// Puts tables behind one handle that any number of threads may use at once: everybody reads, one at a time writes, and
-/// readers never wait. The tables' own handles are closed then, also when one is of another session, which is
-/// VARVITE_INVALID; two of one name are VARVITE_INVALID too, and stay open.
+/// readers never wait. The tables' own handles are closed then; after an error they are open as before. VARVITE_INVALID
+/// when a table is of another session, or two have one name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_session_share(
     session: *mut varvite_session,
@@ -123,9 +114,11 @@ pub unsafe extern "C" fn varvite_session_share(
                 Err(Fault::invalid(format!("two tables are called \"{name}\"")))
             })
         })?;
-        let taken = array(tables, count, "tables")?.iter().map(|it| Ok(take(*it)?.table));
-        let taken = taken.collect::<Outcome<Vec<_>>>()?;
-        place.set(put_shared(session.share(taken)?, session)?);
+        let shared = take_all(array(tables, count, "tables")?, |taken| {
+            let taken = taken.into_iter().map(|it| it.table).collect();
+            session.share(taken).map_err(given_back)
+        })?;
+        place.set(put_shared(shared, session)?);
         Ok(())
     })
 }
@@ -225,7 +218,6 @@ pub unsafe extern "C" fn varvite_tables_commit(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let shared = to_write(tables)?;
         let mut batches = Vec::with_capacity(count.min(1024));
         for update in array(updates, count, "updates")? {
             let mut batch = Batch::new();
@@ -233,6 +225,7 @@ pub unsafe extern "C" fn varvite_tables_commit(
             batches.push((text(update.name, "name")?, batch));
         }
         let batches: Vec<_> = batches.iter().map(|(name, batch)| (*name, batch)).collect();
+        let (shared, _turn) = to_write(tables)?;
         Ok(shared.tables.commit(&batches)?)
     })
 }
@@ -247,30 +240,33 @@ fn begin(
 ) -> c_int {
     call(error, || {
         let place = Out::new(transaction, "transaction")?;
-        let shared = shared(tables)?;
-        check_owner(&shared).or_else(|fault| if waits { Err(fault) } else { Ok(()) })?;
-        let begun = if waits && may_wait() {
-            Some(shared.tables.begin())
+        let (shared, turn) = if waits {
+            to_write(tables)?
         } else {
-            shared.tables.try_begin()
-        };
-        let Some(begun) = begun else {
-            if waits {
-                return Err(Fault::Busy);
+            let shared = shared(tables)?;
+            match shared.turns.try_take() {
+                Ok(turn) => (shared, turn),
+                Err(Refusal::Busy) => {
+                    place.set(std::ptr::null_mut());
+                    return Ok(());
+                }
+                Err(refusal) => return Err(refused(&refusal)),
             }
-            place.set(std::ptr::null_mut());
-            return Ok(());
         };
-        set_owner(&shared.owner, Some(std::thread::current().id()));
-        let owned = Owned { transaction: Some(begun), owner: shared.owner };
+        turn.begin();
+        // Nobody else has them, so this waits for nobody.
+        let owned = Owned { transaction: shared.tables.begin(), turn };
         place.set(put(Mutex::new(owned))?);
         Ok(())
     })
 }
 
 /// Begins a transaction, which reads what it wrote, as the only one who writes until `varvite_transaction_commit` or
-/// `varvite_transaction_close`. Waits while others write; VARVITE_INVALID when the one who does is a transaction that this
-/// thread began, VARVITE_BUSY in a callback whose call has a store in use.
+/// `varvite_transaction_close`. Any thread may use it, one at a time. Waits while others write, as do the other calls on a
+/// shared handle that say so. They wait for an open transaction too, whichever thread began it; when nothing was done
+/// through that for as long as `varvite_tables_set_patience` says they are VARVITE_BUSY, because it may be the caller's
+/// own, and have changed nothing. A callback whose call has a store in use does not wait: VARVITE_BUSY at once while others
+/// write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_tables_begin(
     tables: *mut varvite_tables,
@@ -290,6 +286,20 @@ pub unsafe extern "C" fn varvite_tables_try_begin(
     begin((tables, transaction, error), false)
 }
 
+/// How many milliseconds who waits for a transaction has patience while nothing is done through it: 10,000 unless it is
+/// said otherwise, 0 for none at all, UINT64_MAX for as long as it takes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varvite_tables_set_patience(
+    tables: *mut varvite_tables,
+    milliseconds: u64,
+    error: *mut varvite_error,
+) -> c_int {
+    call(error, || {
+        shared(tables)?.turns.set_patience(Duration::from_millis(milliseconds));
+        Ok(())
+    })
+}
+
 /// Works ahead on merges by up to `credits` bytes of entries; `left` is how much is left to do. Waits while others write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_tables_work(
@@ -300,13 +310,14 @@ pub unsafe extern "C" fn varvite_tables_work(
 ) -> c_int {
     call(error, || {
         let place = Out::new(left, "answer")?;
-        place.set(to_write(tables)?.tables.work(credits)?);
+        let (shared, _turn) = to_write(tables)?;
+        place.set(shared.tables.work(credits)?);
         Ok(())
     })
 }
 
-/// Adds a table of the session, whose own handle is closed then. VARVITE_INVALID when there is one of its name. Waits while
-/// others write.
+/// Adds a table of the session, whose own handle is closed then; after an error it is open as before. VARVITE_INVALID when
+/// there is one of its name, or it is of another session. Waits while others write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_tables_add(
     tables: *mut varvite_tables,
@@ -314,14 +325,11 @@ pub unsafe extern "C" fn varvite_tables_add(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let shared = to_write(tables)?;
-        let held = get(table)?;
-        let name = held.read()?.table.name().to_owned();
-        // The engine drops a table that it refuses.
-        if shared.tables.view(&name).is_ok() {
-            return Err(Fault::invalid(format!("two tables are called \"{name}\"")));
-        }
-        Ok(shared.tables.add(take(table)?.table)?)
+        let (shared, _turn) = to_write(tables)?;
+        take_all(&[table], |mut taken| {
+            let table = taken.pop().expect("one was given").table;
+            shared.tables.add(table).map_err(given_back)
+        })
     })
 }
 
@@ -335,7 +343,8 @@ pub unsafe extern "C" fn varvite_tables_remove(
 ) -> c_int {
     call(error, || {
         let (name, place) = (text(name, "name")?, Out::new(table, "table")?);
-        place.set(put_table(to_write(tables)?.tables.remove(name)?)?);
+        let (shared, _turn) = to_write(tables)?;
+        place.set(put_table(shared.tables.remove(name)?)?);
         Ok(())
     })
 }
@@ -355,7 +364,7 @@ pub unsafe extern "C" fn varvite_tables_save_snapshot(
         let label = if label.is_null() { "" } else { text(label, "label")? };
         let payload =
             if payload.is_null() { &[][..] } else { bytes(*one(payload, "payload")?, "payload")? };
-        let shared = to_write(tables)?;
+        let (shared, _turn) = to_write(tables)?;
         shared.tables.with(|tables| {
             let tables: Vec<&varvite::Table> = tables.iter().collect();
             let content = SnapshotContent { label, payload, tables: &tables };
@@ -364,13 +373,17 @@ pub unsafe extern "C" fn varvite_tables_save_snapshot(
     })
 }
 
-/// Closes a shared handle, and with its last transaction the tables. Live ones can be opened again.
+/// Closes a shared handle, and with its last transaction the tables. Live ones can be opened again. Calls that wait while
+/// others write are VARVITE_CLOSED then; an open transaction goes on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_tables_close(
     tables: *mut varvite_tables,
     error: *mut varvite_error,
 ) -> c_int {
-    call(error, || take(tables).map(drop))
+    call(error, || {
+        take(tables)?.turns.close();
+        Ok(())
+    })
 }
 
 /// Adds operations to those of table `name`.
@@ -438,10 +451,10 @@ pub unsafe extern "C" fn varvite_transaction_commit(
     error: *mut varvite_error,
 ) -> c_int {
     call(error, || {
-        let mut owned = take(transaction)?.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let transaction = owned.transaction.take();
-        drop(owned);
-        transaction.map_or(Ok(()), |it| Ok(it.commit()?))
+        let owned = take(transaction)?.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Owned { transaction, turn } = owned;
+        let _using = turn.using();
+        Ok(transaction.commit()?)
     })
 }
 

@@ -1,11 +1,12 @@
 //! Readers of a store for other threads.
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use varvite::context;
 
 use crate::answer::Commit;
-use crate::context::store::{tell_commit, text, told};
+use crate::context::store::{Store, tell_commit, text, told};
 use crate::context::tree::Tree;
 use crate::fault::call;
 use crate::held::Held;
@@ -13,13 +14,14 @@ use crate::input::hash;
 
 type Object<'a, 'py> = &'a Bound<'py, PyAny>;
 
-/// What a store has, for threads that read while it commits; gone with the store.
+/// What a store has, for threads that read while it commits; closed with the store, which stays as long as somebody has
+/// the reader.
 #[pyclass(frozen, module = "varvite")]
-pub struct Reader(Held<context::Reader>);
+pub struct Reader(Held<context::Reader>, Py<Store>);
 
 impl Reader {
-    pub fn new(reader: context::Reader) -> Reader {
-        Reader(Held::new("reader", reader))
+    pub fn new(reader: context::Reader, store: Py<Store>) -> Reader {
+        Reader(Held::new("reader", reader), store)
     }
 }
 
@@ -77,6 +79,10 @@ impl Reader {
     /// Closes it; once more does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.0.take().map(drop))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.1)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -548,8 +548,10 @@ impl Store {
     }
 
     /// A handle that threads read with while this one commits: it sees each commit when it is done.
-    fn reader(&self, py: Python<'_>) -> PyResult<Reader> {
-        call(py, || Ok(Reader::new(self.0.read()?.reader()?)))
+    fn reader(slf: &Bound<'_, Self>) -> PyResult<Reader> {
+        let store = slf.get();
+        let reader = call(slf.py(), || Ok(store.0.read()?.reader()?))?;
+        Ok(Reader::new(reader, slf.clone().unbind()))
     }
 
     /// Reads everything and hashes it again.

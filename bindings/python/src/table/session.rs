@@ -16,7 +16,7 @@ use crate::table::batch::Batch;
 use crate::table::follower::Follower;
 use crate::table::options::{self, VERIFY};
 use crate::table::scrub::Scrub;
-use crate::table::shared::Tables as Shared;
+use crate::table::shared::{Tables as Shared, given_back};
 use crate::table::snapshot::Snapshot;
 use crate::table::stream::{Loader, Value, ValueWriter};
 use crate::table::table::{Table, read_tables};
@@ -130,12 +130,13 @@ impl Session {
         Ok(Table::new(table, self.1.clone_ref(py)))
     }
 
-    /// Puts tables behind one handle that threads share; their own handles are closed then.
+    /// Puts tables behind one handle that threads share; their own handles are closed then. After an error they are open
+    /// as before.
     fn share(&self, py: Python<'_>, tables: Tables<'_>) -> PyResult<Shared> {
         let tables = borrowed(&tables);
         let (shared, session) = call(py, || {
             let session = self.session()?;
-            // Before any is taken: the engine drops all of them when it refuses two of one name.
+            // Before any is taken: none may be given twice.
             let mut names = tables
                 .iter()
                 .map(|it| Ok(it.0.read()?.name().to_owned()))
@@ -145,11 +146,9 @@ impl Session {
             if let Some(name) = twice {
                 return Err(Fault::invalid(format!("two tables are called \"{name}\"")));
             }
-            let taken = tables
-                .iter()
-                .map(|it| it.0.take()?.ok_or_else(|| Fault::closed("table")))
-                .collect::<Outcome<Vec<_>>>()?;
-            Ok((session.share(taken)?, session))
+            let held: Vec<_> = tables.iter().map(|it| &it.0).collect();
+            let shared = Held::take_all(&held, |taken| session.share(taken).map_err(given_back))?;
+            Ok((shared, session))
         })?;
         Ok(Shared::new(shared, session, self.1.clone_ref(py)))
     }

@@ -2,38 +2,38 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::ThreadId;
+use std::time::Duration;
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use varvite::{Error, Kind as ErrorKind, SnapshotContent};
+use varvite::{Error, Kind as ErrorKind, NotShared, SnapshotContent};
+use varvite_turns::{Refusal, Turn, Turns};
 
 use crate::callback::Callbacks;
-use crate::fault::{Fault, Outcome, call, may_not_wait};
+use crate::fault::{Fault, Outcome, call, invalid, may_not_wait};
 use crate::held::Held;
 use crate::input::{Flat, bytes, flat};
+use crate::lock::interrupted;
 use crate::packed::{Packed, Values};
 use crate::table::batch::{Batch, Kind, gather, pairs};
 use crate::table::table::Table;
 use crate::table::view::{View, or_default};
 
-/// Which thread began the transaction that is not over. To wait for itself would be for ever.
-type Owner = Arc<Mutex<Option<ThreadId>>>;
-
-fn set_owner(owner: &Owner, thread: Option<ThreadId>) {
-    *owner.lock().unwrap_or_else(PoisonError::into_inner) = thread;
-}
-
 struct Shared {
     tables: varvite::Tables,
     session: varvite::Session,
-    owner: Owner,
+    turns: Arc<Turns>,
 }
 
 /// Tables of a session behind one handle: any number of threads read, one at a time writes, and readers never wait.
 #[pyclass(frozen, module = "varvite")]
 pub struct Tables(Held<Shared>, Py<Callbacks>);
+
+/// Tables that the engine did not take, to be given back.
+pub fn given_back(refused: NotShared) -> (Fault, Vec<varvite::Table>) {
+    (Fault::Engine(refused.error), refused.tables)
+}
 
 impl Tables {
     pub fn new(
@@ -41,7 +41,7 @@ impl Tables {
         session: varvite::Session,
         callbacks: Py<Callbacks>,
     ) -> Tables {
-        let shared = Shared { tables, session, owner: Owner::default() };
+        let shared = Shared { tables, session, turns: Arc::default() };
         Tables(Held::new("shared handle", shared), callbacks)
     }
 
@@ -50,31 +50,22 @@ impl Tables {
         Ok(self.0.read()?.tables.clone())
     }
 
-    /// The same for calls that do, and must not keep others from closing it meanwhile.
-    fn to_write(&self) -> Outcome<varvite::Tables> {
-        if may_not_wait() {
-            return Err(busy());
-        }
-        self.check_owner()?;
-        self.tables()
+    fn turns(&self) -> Outcome<Arc<Turns>> {
+        Ok(Arc::clone(&self.0.read()?.turns))
     }
 
-    fn check_owner(&self) -> Outcome {
-        let shared = self.0.read()?;
-        let owner = *shared.owner.lock().unwrap_or_else(PoisonError::into_inner);
-        if owner == Some(std::thread::current().id()) {
-            return Err(Fault::invalid(
-                "this thread began a transaction on these tables, which would wait for itself: commit it or roll it back first",
-            ));
-        }
-        Ok(())
+    /// The handle for calls that wait for whoever writes, and must not keep others from closing it meanwhile; and the turn
+    /// to write. Where this thread may not wait, it has the turn if nobody else does.
+    fn to_write(&self) -> Outcome<(varvite::Tables, Turn)> {
+        let (tables, turns) = (self.tables()?, self.turns()?);
+        let turn = if may_not_wait() { turns.try_take() } else { turns.take(interrupted) };
+        Ok((tables, turn.map_err(refused)?))
     }
 
-    fn begun(&self, transaction: varvite::Transaction) -> Outcome<Owned> {
-        // It may have been closed while this waited.
-        let owner = Arc::clone(&self.0.read()?.owner);
-        set_owner(&owner, Some(std::thread::current().id()));
-        Ok(Owned { transaction: Some(transaction), owner })
+    fn begun((tables, turn): (varvite::Tables, Turn)) -> Owned {
+        turn.begin();
+        // Nobody else has them, so this waits for nobody.
+        Owned { transaction: tables.begin(), turn }
     }
 
     fn transaction(&self, py: Python<'_>, owned: Owned) -> Transaction {
@@ -87,11 +78,19 @@ impl Tables {
 }
 
 #[cold]
-fn busy() -> Fault {
-    Fault::Engine(Error::new(
-        ErrorKind::Locked,
-        "a callback of a call that has a store in use would wait for whoever writes to these tables: return first",
-    ))
+fn refused(refusal: Refusal<Fault>) -> Fault {
+    let why = match refusal {
+        Refusal::Stopped(fault) => return fault,
+        Refusal::Closed => return Fault::closed("shared handle"),
+        Refusal::Busy if may_not_wait() => {
+            "a callback of a call that has a store in use would wait for whoever writes to these tables: return first"
+        }
+        Refusal::Busy => {
+            "a transaction is open on these tables, and nothing is done through it, so that waiting could be for ever: \
+             commit it or roll it back, then try again"
+        }
+    };
+    Fault::Engine(Error::new(ErrorKind::Locked, why))
 }
 
 #[pymethods]
@@ -147,61 +146,81 @@ impl Tables {
         let changes: Vec<(&str, &Batch)> =
             changes.iter().map(|(name, batch)| (name.as_str(), &**batch)).collect();
         call(py, || {
-            let tables = self.to_write()?;
             let batches = changes
                 .iter()
                 .map(|(name, batch)| Ok((*name, batch.0.read()?.clone())))
                 .collect::<Outcome<Vec<_>>>()?;
+            let (tables, _turn) = self.to_write()?;
             let batches: Vec<_> = batches.iter().map(|(name, batch)| (*name, batch)).collect();
             Ok(tables.commit(&batches)?)
         })
     }
 
-    /// Begins a transaction, which reads what it wrote, as the only one who writes until it ends. Waits while others
-    /// write. In a `with` statement it is committed at the end, and rolled back by an exception.
+    /// Begins a transaction, which reads what it wrote, as the only one who writes until it ends. Any thread may use it.
+    /// Waits while others write. In a `with` statement it is committed at the end, and rolled back by an exception.
     fn begin(&self, py: Python<'_>) -> PyResult<Transaction> {
-        let owned = call(py, || {
-            self.check_owner()?;
-            let tables = self.tables()?;
-            let transaction =
-                if may_not_wait() { tables.try_begin().ok_or_else(busy)? } else { tables.begin() };
-            self.begun(transaction)
-        })?;
+        let owned = call(py, || Ok(Tables::begun(self.to_write()?)))?;
         Ok(self.transaction(py, owned))
     }
 
     /// The same if nobody writes just now, or `None`.
     fn try_begin(&self, py: Python<'_>) -> PyResult<Option<Transaction>> {
-        let owned = call(py, || {
-            let transaction = self.tables()?.try_begin();
-            transaction.map(|it| self.begun(it)).transpose()
+        let owned = call(py, || match self.turns()?.try_take() {
+            Ok(turn) => Ok(Some(Tables::begun((self.tables()?, turn)))),
+            Err(Refusal::Busy) => Ok(None),
+            Err(refusal) => Err(refused(refusal)),
         })?;
         Ok(owned.map(|it| self.transaction(py, it)))
     }
 
-    /// Works ahead on merges by up to `credits` bytes of entries; how much is left to do. Waits while others write.
-    fn work(&self, py: Python<'_>, credits: u64) -> PyResult<u64> {
-        call(py, || Ok(self.to_write()?.work(credits)?))
+    /// How many seconds who waits for a transaction has patience while nothing is done through it, before that is a
+    /// `LockedError`: 10 unless it is said otherwise, 0 for none at all, `None` for as long as it takes.
+    #[getter]
+    fn get_patience(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        let patience = call(py, || Ok(self.turns()?.patience()))?;
+        Ok((patience != Duration::MAX).then_some(patience.as_secs_f64()))
     }
 
-    /// Adds a table, whose own handle is closed then.
+    #[setter]
+    fn set_patience(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<()> {
+        let patience = match seconds {
+            None => Duration::MAX,
+            Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| {
+                invalid(py, format!("patience is a number of seconds: {error}"))
+            })?,
+        };
+        call(py, || {
+            self.turns()?.set_patience(patience);
+            Ok(())
+        })
+    }
+
+    /// Works ahead on merges by up to `credits` bytes of entries; how much is left to do. Waits while others write.
+    fn work(&self, py: Python<'_>, credits: u64) -> PyResult<u64> {
+        call(py, || {
+            let (tables, _turn) = self.to_write()?;
+            Ok(tables.work(credits)?)
+        })
+    }
+
+    /// Adds a table, whose own handle is closed then; after an error it is open as before.
     fn add(&self, py: Python<'_>, table: PyRef<'_, Table>) -> PyResult<()> {
         let table = &*table;
         call(py, || {
-            let tables = self.to_write()?;
-            let name = table.0.read()?.name().to_owned();
-            // The engine drops a table that it refuses.
-            if tables.view(&name).is_ok() {
-                return Err(Fault::invalid(format!("two tables are called \"{name}\"")));
-            }
-            let taken = table.0.take()?.ok_or_else(|| Fault::closed("table"))?;
-            Ok(tables.add(taken)?)
+            let (tables, _turn) = self.to_write()?;
+            Held::take_all(&[&table.0], |mut taken| {
+                let table = taken.pop().expect("one was given");
+                tables.add(table).map_err(given_back)
+            })
         })
     }
 
     /// Takes table `name` out. Views that were taken keep what they have.
     fn remove(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
-        let table = call(py, || Ok(self.to_write()?.remove(name)?))?;
+        let table = call(py, || {
+            let (tables, _turn) = self.to_write()?;
+            Ok(tables.remove(name)?)
+        })?;
         Ok(Table::new(table, self.1.clone_ref(py)))
     }
 
@@ -216,8 +235,8 @@ impl Tables {
     ) -> PyResult<()> {
         let payload = payload.map(|it| bytes(it, "payload")).transpose()?.unwrap_or_default();
         call(py, || {
-            let tables = self.to_write()?;
             let session = self.0.read()?.session.clone();
+            let (tables, _turn) = self.to_write()?;
             tables.with(|tables| {
                 let tables: Vec<&varvite::Table> = tables.iter().collect();
                 let content = SnapshotContent { label, payload: &payload, tables: &tables };
@@ -232,9 +251,15 @@ impl Tables {
         self.0.is_closed()
     }
 
-    /// Closes it, and with the last transaction its tables. Live ones can be opened again.
+    /// Closes it, and with the last transaction its tables. Live ones can be opened again. Calls that wait while others
+    /// write raise `ClosedError` then; an open transaction goes on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        call(py, || self.0.take().map(drop))
+        call(py, || {
+            if let Some(shared) = self.0.take()? {
+                shared.turns.close();
+            }
+            Ok(())
+        })
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -251,24 +276,10 @@ impl Tables {
     }
 }
 
-/// The engine's transaction, and whose it is.
+/// The engine's transaction, and the turn that it has, which goes after it.
 struct Owned {
-    /// There until it ends.
-    transaction: Option<varvite::Transaction>,
-    owner: Owner,
-}
-
-impl Owned {
-    fn transaction(&mut self) -> Outcome<&mut varvite::Transaction> {
-        self.transaction.as_mut().ok_or_else(|| Fault::closed("transaction"))
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // Before the next one gets the tables, who sets it anew.
-        set_owner(&self.owner, None);
-    }
+    transaction: varvite::Transaction,
+    turn: Turn,
 }
 
 /// An update in the making of tables behind a shared handle, by the only one who writes: it reads what it wrote, and
@@ -284,7 +295,9 @@ impl Transaction {
     ) -> PyResult<T> {
         call(py, || {
             let mut held = self.0.write()?;
-            body(held.get_mut().unwrap_or_else(PoisonError::into_inner).transaction()?)
+            let owned = held.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let _using = owned.turn.using();
+            body(&mut owned.transaction)
         })
     }
 
@@ -374,10 +387,10 @@ impl Transaction {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || {
             let owned = self.0.take()?.ok_or_else(|| Fault::closed("transaction"))?;
-            let mut owned = owned.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let transaction = owned.transaction.take();
-            drop(owned);
-            transaction.map_or(Ok(()), |it| Ok(it.commit()?))
+            let Owned { transaction, turn } =
+                owned.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let _using = turn.using();
+            Ok(transaction.commit()?)
         })
     }
 

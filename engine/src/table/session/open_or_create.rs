@@ -93,7 +93,7 @@ impl Session {
                 opened.push(self.create_table(name, options)?);
             }
         }
-        self.share(opened)
+        Ok(self.share(opened)?)
     }
 
     /// `Invalid` where the next opening would not find a table again.

@@ -71,6 +71,33 @@ pub(super) fn no_table<'a>(name: &str, there: impl Iterator<Item = &'a str>) -> 
     Error::missing(format!("there is no table \"{name}\"; there are: {there}"))
 }
 
+/// Tables that a shared handle did not take, and why. It becomes the [`Error`] where one is asked for, which drops the tables.
+#[derive(Debug)]
+pub struct NotShared {
+    /// Why not.
+    pub error: Error,
+    /// What was to be shared, in the order in which it was given.
+    pub tables: Vec<Table>,
+}
+
+impl From<NotShared> for Error {
+    fn from(refused: NotShared) -> Error {
+        refused.error
+    }
+}
+
+impl std::fmt::Display for NotShared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for NotShared {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
 /// The number of table `name`.
 pub(super) fn find(tables: &[Table], name: &str) -> Result<usize> {
     let found = tables.iter().position(|table| table.name() == name);
@@ -121,7 +148,7 @@ impl std::fmt::Debug for Tables {
 
 impl Session {
     /// Puts `tables` behind one handle that any number of threads may use at once. `Invalid` when one is
-    /// of another session, or two have one name; all of them are dropped then.
+    /// of another session, or two have one name; `Closed`. The error has the tables, as they were given.
     ///
     /// Reads take the views of the last update that stands, and wait for nobody. Updates and
     /// [transactions](Tables::begin) come one after the other.
@@ -147,11 +174,11 @@ impl Session {
     /// assert!(views.get("stake")?.get(b"pool1")?.is_some());
     /// # Ok::<(), varvite::Error>(())
     /// ```
-    pub fn share(&self, mut tables: Vec<Table>) -> Result<Tables> {
-        self.store.check_open()?;
-        tables.iter().try_for_each(|table| self.check_own(table))?;
+    pub fn share(&self, mut tables: Vec<Table>) -> std::result::Result<Tables, NotShared> {
+        if let Err(error) = self.check_shareable(&tables) {
+            return Err(NotShared { error, tables });
+        }
         tables.sort_by(|a, b| a.name().cmp(b.name()));
-        check_names(&tables)?;
         let views = Mutex::new(Views::of(&tables));
         let queue = Mutex::new(Queue { tables: Some(tables), came: 0, done: 0 });
         let (is_free, store) = (Condvar::new(), Arc::clone(&self.store));
@@ -160,15 +187,21 @@ impl Session {
 
     /// Opens every live table, behind one handle. See [`Session::open_all`] and [`Session::share`].
     pub fn open_shared(&self, options: &OpenTable) -> Result<Tables> {
-        self.share(self.open_all(options)?)
+        Ok(self.share(self.open_all(options)?)?)
+    }
+
+    fn check_shareable(&self, tables: &[Table]) -> Result<()> {
+        self.store.check_open()?;
+        tables.iter().try_for_each(|table| self.check_own(table))?;
+        let mut names: Vec<_> = tables.iter().map(Table::name).collect();
+        names.sort_unstable();
+        let twice = names.windows(2).find(|two| two[0] == two[1]);
+        twice.map_or(Ok(()), |two| Err(two_called(two[0])))
     }
 }
 
-fn check_names(tables: &[Table]) -> Result<()> {
-    match tables.windows(2).find(|two| two[0].name() == two[1].name()) {
-        Some(two) => Err(Error::invalid(format!("two tables are called \"{}\"", two[0].name()))),
-        None => Ok(()),
-    }
+fn two_called(name: &str) -> Error {
+    Error::invalid(format!("two tables are called \"{name}\""))
 }
 
 impl Tables {
@@ -240,17 +273,31 @@ impl Tables {
         Ok(owed)
     }
 
-    /// Adds a table. `Invalid` when it is of another session, or there is one of its name; it is dropped then.
-    pub fn add(&self, table: Table) -> Result<()> {
+    /// Adds a table. `Invalid` when it is of another session, or there is one of its name; the error has it then.
+    ///
+    /// ```
+    /// use varvite::{Kind, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
+    ///
+    /// let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
+    /// let tables = session.share(vec![session.create_table("utxo", TableOptions::utxo())?])?;
+    /// let mut refused = tables.add(session.create_table("utxo", TableOptions::utxo())?).unwrap_err();
+    /// assert_eq!(refused.error.kind(), Kind::Invalid);
+    /// let table = refused.tables.pop().expect("it was given back");
+    /// tables.add(table.duplicate("other")?)?;
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn add(&self, table: Table) -> std::result::Result<(), NotShared> {
         let mut seat = self.take_seat();
-        if !Arc::ptr_eq(&table.store, seat.store()) {
-            return Err(Error::invalid(format!(
-                "table {} belongs to another session",
-                table.name()
-            )));
-        }
-        if find(&seat.tables, table.name()).is_ok() {
-            return Err(Error::invalid(format!("two tables are called \"{}\"", table.name())));
+        let refused = if !Arc::ptr_eq(&table.store, seat.store()) {
+            let detail = format!("table {} belongs to another session", table.name());
+            Some(Error::invalid(detail))
+        } else if find(&seat.tables, table.name()).is_ok() {
+            Some(two_called(table.name()))
+        } else {
+            None
+        };
+        if let Some(error) = refused {
+            return Err(NotShared { error, tables: vec![table] });
         }
         seat.is_changed = true;
         seat.tables.push(table);
