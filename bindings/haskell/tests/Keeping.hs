@@ -7,7 +7,7 @@ module Keeping (tests) where
 import Common
 import Control.Concurrent (forkIO, killThread, threadDelay)
 import Control.Concurrent.MVar (newEmptyMVar, putMVar, takeMVar, tryTakeMVar)
-import Control.Exception (ErrorCall (..), finally, throwIO)
+import Control.Exception (ErrorCall (..), SomeException, finally, throwIO, try)
 import Control.Monad (forM, forM_, replicateM, void, when)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as C
@@ -17,6 +17,7 @@ import Data.Word (Word64)
 import Database.Varvite (Kind (..), Operation (..), Update (..))
 import qualified Database.Varvite as T
 import qualified Database.Varvite.Context as X
+import System.Mem (performMajorGC)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -259,11 +260,83 @@ readMeanwhile = do
     X.closeReader reader
     throwsKind Closed (X.readerNewest reader)
 
+-- | What a call calls back is in the transaction around the call.
+inCallbacks :: IO ()
+inCallbacks = inMemory $ \session -> do
+  shared <- newShared session
+  tree <- X.freeTree X.tezos
+  other <- X.duplicateTree tree
+  X.add tree ["a"] "1"
+  let within block = do
+        T.transactionApply block utxo (V.singleton (insertOf "a" "1"))
+        T.transactionLookups block utxo (V.singleton (Key "a")) >>= (@?= V.singleton (Just (Joined "1")))
+        throwsKind Invalid (T.commitAll shared [])
+        throwsKind Invalid (T.transaction shared (const (pure ())))
+        throwsKind Invalid (T.saveShared shared "s" "" "")
+  T.transaction shared $ \block -> do
+    X.fold tree [] X.AllDepths X.Sorted () (\_ _ () -> within block)
+    X.diff tree other (\_ _ _ -> within block)
+    void (X.produceProof X.TreeProof tree (const (within block)))
+    X.fold tree [] (X.Eq 0) X.Sorted () (\_ _ () -> X.diff tree other (\_ _ _ -> within block))
+  lookedUp shared "a" >>= (@?= Just (Joined "1"))
+  -- Where no transaction is around the call, one may be in it.
+  X.fold tree [] (X.Eq 0) X.Sorted () $ \_ _ () -> T.transaction shared $ \block ->
+    T.transactionApply block utxo (V.singleton (insertOf "b" "2"))
+  lookedUp shared "b" >>= (@?= Just (Joined "2"))
+
+-- | A transaction is used by any thread, and who would wait for one that nobody uses is told.
+patience :: IO ()
+patience = inMemory $ \session -> do
+  shared <- newShared session
+  T.setPatience shared (Just 20)
+  let insert key = T.commitAll shared [T.NamedUpdate utxo (V.singleton (insertOf key "1"))]
+      elsewhere action = do
+        end <- newEmptyMVar
+        void (forkIO (try action >>= putMVar end))
+        takeMVar end >>= either (\raised -> throwIO (raised :: SomeException)) pure
+  T.transaction shared $ \block -> do
+    elsewhere (T.transactionApply block utxo (V.singleton (insertOf "a" "1")))
+    elsewhere (throwsKind Busy (insert "b"))
+    throwsKind Invalid (insert "b")
+  -- One that is used is waited for.
+  done <- newEmptyMVar
+  T.transaction shared $ \block -> do
+    void (forkIO (insert "b" `finally` putMVar done ()))
+    forM_ [1 .. 50 :: Int] $ \_ -> threadDelay 4000 >> T.transactionLookups block utxo (V.singleton (Key "a"))
+    tryTakeMVar done >>= (@?= Nothing)
+  takeMVar done
+  lookedUp shared "b" >>= (@?= Just (Joined "1"))
+  T.setPatience shared Nothing
+  T.transaction shared $ \_ -> forkIO (insert "c" `finally` putMVar done ()) >> threadDelay 60000
+  takeMVar done
+  lookedUp shared "c" >>= (@?= Just (Joined "1"))
+
+-- | A reader keeps its store.
+keptByReader :: IO ()
+keptByReader = do
+  (reader, at) <- made
+  forM_ [1 .. 5 :: Int] $ \_ -> performMajorGC >> threadDelay 2000
+  X.readerNewest reader >>= (@?= Just at)
+  tree <- X.readerTree reader at
+  X.find tree ["a"] >>= (@?= Just "1")
+ where
+  made = do
+    disk <- T.memory 1
+    store <- X.newStore X.defaultStoreConfig disk
+    tree <- X.emptyTree store
+    X.add tree ["a"] "1"
+    at <- X.commit store tree (X.Info [] 0 "" "")
+    reader <- X.newReader store
+    pure (reader, at)
+
 tests :: TestTree
 tests =
   testGroup
     "keeping"
     [ testCase "transactions over shared tables" transactions
+    , testCase "callbacks in transactions" inCallbacks
+    , testCase "patience with transactions" patience
+    , testCase "what a reader leads to" keptByReader
     , testCase "opened or made" openedOrMade
     , testCase "scrubs" scrubbed
     , testCase "collections and pins" collected

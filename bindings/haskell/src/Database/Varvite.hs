@@ -82,6 +82,7 @@ module Database.Varvite
   , TableName (..)
   , share
   , closeShared
+  , setPatience
   , sharedTables
   , sharedLookups
   , sharedViews

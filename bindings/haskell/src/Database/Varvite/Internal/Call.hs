@@ -14,9 +14,12 @@ module Database.Varvite.Internal.Call
   , toUtf8
   , Failure (..)
   , guarded
+  , calledBy
+  , originalThread
   ) where
 
-import Control.Exception (SomeException, mask_, throwIO, try)
+import Control.Concurrent (ThreadId, myThreadId)
+import Control.Exception (SomeException, bracket_, mask_, throwIO, try)
 import Control.Monad (unless, when)
 import qualified Data.ByteString as B
 import Data.IORef (IORef, atomicModifyIORef', newIORef, readIORef)
@@ -87,6 +90,26 @@ guarded failed body = try body >>= either keep (const (pure 0))
   keep exception = atomicModifyIORef' failures $ \(latest, kept) ->
     let code = if latest == maxBound then 1 else latest + 1
      in ((code, (code, failed exception) : take 63 kept), code)
+
+-- | The threads that run callbacks now, which are threads of their own, each with the one that made the call.
+callers :: IORef [(ThreadId, ThreadId)]
+callers = unsafePerformIO (newIORef [])
+{-# NOINLINE callers #-}
+
+-- | The body of a callback of a call that this thread made.
+calledBy :: ThreadId -> IO a -> IO a
+calledBy caller body = do
+  me <- myThreadId
+  let change by = atomicModifyIORef' callers (\them -> (by them, ()))
+  bracket_ (change ((me, caller) :)) (change (filter ((/= me) . fst))) body
+
+-- | This thread, or, in a callback, the one that made the call, from which all calls around it began.
+originalThread :: IO ThreadId
+originalThread = do
+  me <- myThreadId
+  known <- readIORef callers
+  let chase it = maybe it chase (lookup it known)
+  pure (chase me)
 
 -- | A handle of the library: a number in the shape of a pointer, which nobody follows. The library itself knows which are
 -- closed, so a handle may be closed by hand and again by the collector.

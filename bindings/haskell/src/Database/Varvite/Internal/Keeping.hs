@@ -155,7 +155,7 @@ newStoreFromCommit config (Disk disk) (Disk source) path = with disk $ \target -
 newtype Reader = Reader (Handle CReader)
 
 newReader :: Store -> IO Reader
-newReader (Store it) = with it $ \store -> Reader <$> handle (storeReader store) readerClose (pure ())
+newReader (Store it) = with it $ \store -> Reader <$> handle (storeReader store) readerClose (touchForeignPtr it)
 
 readerTree :: Reader -> Hash -> IO Tree
 readerTree (Reader it) at = with it $ \reader -> withHash at (treeBy (touchForeignPtr it) . readerCheckout reader)

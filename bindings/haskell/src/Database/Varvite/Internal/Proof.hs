@@ -1,6 +1,7 @@
 -- | Proofs of what a context holds.
 module Database.Varvite.Internal.Proof where
 
+import Control.Concurrent (myThreadId)
 import qualified Data.ByteString as B
 import Data.IORef (newIORef, readIORef, writeIORef)
 import Data.Maybe (fromMaybe)
@@ -50,7 +51,8 @@ verifyProof config root (Proof it) function = running function $ \work result ->
 running :: (Tree -> IO a) -> (FunPtr Work -> IO a -> IO b) -> IO b
 running function action = do
   given <- newIORef Nothing
-  let work tree = guarded Thrown $ do
+  caller <- myThreadId
+  let work tree = guarded Thrown $ calledBy caller $ do
         lent <- newForeignPtr_ tree
         function (Tree lent) >>= writeIORef given . Just
       result = readIORef given >>= maybe (throwKind Panic "the function of a proof was not called") pure

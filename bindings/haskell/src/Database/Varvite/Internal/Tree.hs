@@ -1,6 +1,7 @@
 -- | Trees of a context.
 module Database.Varvite.Internal.Tree where
 
+import Control.Concurrent (myThreadId)
 import Control.Exception (bracket, mask_)
 import Control.Monad.Primitive (touch)
 import qualified Data.ByteString as B
@@ -197,7 +198,8 @@ data Order
 fold :: Tree -> Path -> Depth -> Order -> a -> (Path -> Tree -> a -> IO a) -> IO a
 fold (Tree it) path depth order start step = do
   state <- newIORef start
-  let visit names count subtree = guarded Thrown $ do
+  caller <- myThreadId
+  let visit names count subtree = guarded Thrown $ calledBy caller $ do
         at <- peekPath names count
         lent <- Tree <$> newForeignPtr_ subtree
         before <- readIORef state
@@ -222,7 +224,8 @@ peekPath names count = peekArray (fromIntegral count) names >>= mapM packed
 -- | Every value that two trees do not have alike, by path: 'Nothing' where the first, or the second, has nothing.
 diff :: Tree -> Tree -> (Path -> Maybe B.ByteString -> Maybe B.ByteString -> IO ()) -> IO ()
 diff (Tree one) (Tree other) each = do
-  let change names count before after = guarded Thrown $ do
+  caller <- myThreadId
+  let change names count before after = guarded Thrown $ calledBy caller $ do
         at <- peekPath names count
         old <- optional before
         new <- optional after
