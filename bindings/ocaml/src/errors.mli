@@ -13,7 +13,8 @@ type kind =
   | Collected  (** A collection took it, as it was told to: ask a store that keeps older commits. *)
   | Callback  (** A merge operator raised; the sentence says what. Nothing was changed. *)
   | Panic  (** A fault of the library's own: report it, and close the handle. *)
-  | Busy  (** A callback needs another store that another thread is using: return, then try again. *)
+  | Busy  (** Somebody else has what the call needs, and to wait could be for ever: return from the callback, or end the
+              transaction that is open, then try again. *)
   | Unknown  (** A kind that a later release added. *)
 
 (** Every operation raises this and nothing else, but for [Invalid_argument] where a name has a NUL or two threads step

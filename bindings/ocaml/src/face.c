@@ -51,13 +51,18 @@ static void leave_to_close(enum face_kind kind, void *handle) {
     }
 }
 
+/* Whether other handles are closed with those of this kind. */
+static int is_owner(enum face_kind kind) {
+    return kind == FACE_SESSION || kind == FACE_STORE;
+}
+
 static void finalise(value block) {
     struct face_held *held = HELD(block);
-    if (held->kind != FACE_SESSION && !atomic_load(&held->is_closed)) leave_to_close(held->kind, held->handle);
+    if (!is_owner(held->kind) && !atomic_load(&held->is_closed)) leave_to_close(held->kind, held->handle);
     struct face_owner *owner = held->owner;
     if (owner && atomic_fetch_sub(&owner->blocks, 1) == 1) {
         /* That it may have been closed long ago does no harm: an old handle is an error. */
-        leave_to_close(FACE_SESSION, owner->session);
+        leave_to_close(owner->kind, owner->handle);
         free(owner);
     }
 }
@@ -80,13 +85,14 @@ static value block_of(enum face_kind kind, void *handle, struct face_owner *owne
 }
 
 value face_block(enum face_kind kind, void *handle) {
-    if (kind != FACE_SESSION) return block_of(kind, handle, NULL);
+    if (!is_owner(kind)) return block_of(kind, handle, NULL);
     struct face_owner *owner = malloc(sizeof *owner);
     if (!owner) {
         leave_to_close(kind, handle);
         caml_raise_out_of_memory();
     }
-    owner->session = handle;
+    owner->handle = handle;
+    owner->kind = kind;
     atomic_init(&owner->blocks, 1);
     return block_of(kind, handle, owner);
 }
@@ -179,7 +185,7 @@ void face_emptied(varvite_arena *arena) {
 
 static void close_left(void) {
     struct left *left = NULL, *newest = atomic_exchange(&all_left, NULL);
-    while (newest) { /* the oldest first: a session was left after what is in it */
+    while (newest) { /* the oldest first: a session or store was left after what is in it */
         struct left *next = newest->next;
         newest->next = left;
         left = newest;

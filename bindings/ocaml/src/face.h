@@ -56,10 +56,11 @@ struct face_held {
     struct face_owner *owner;
 };
 
-/* A session that its block and the blocks of what is in it share: it is closed after all of them, because what is in it
- * would be closed with it. */
+/* A session or a store that its block and the blocks of what is in it share: it is closed after all of them, because what
+ * is in it would be closed with it. */
 struct face_owner {
-    void *session;
+    void *handle;
+    enum face_kind kind;
     atomic_size_t blocks;
 };
 
@@ -68,7 +69,7 @@ struct face_owner {
 
 /* A block for a handle, which its finaliser closes. */
 value face_block(enum face_kind kind, void *handle);
-/* The same, of something in the session that `in` is, or is in. */
+/* The same, of something in the session or store that `in` is, or is in. */
 value face_child(enum face_kind kind, void *handle, value in);
 
 /* Around a call of the library: gives the runtime lock away and takes it back. Neither raises nor runs OCaml's code. */

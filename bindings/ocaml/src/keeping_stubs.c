@@ -220,7 +220,7 @@ value varvite_ocaml_store_reader(value store) {
     void *handle = HANDLE(store);
     LIBRARY(varvite_store_reader(handle, &reader, &error));
     CHECK(status);
-    CAMLreturn(face_block(FACE_READER, reader));
+    CAMLreturn(face_child(FACE_READER, reader, store));
 }
 
 /* None for a commit that is not there. */

@@ -198,6 +198,18 @@ value varvite_ocaml_shared_work(value block, value credits) {
     CAMLreturn(Val_long(left));
 }
 
+/* Milliseconds, or a negative number for as long as it takes. */
+value varvite_ocaml_tables_set_patience(value tables, value patience) {
+    CAMLparam1(tables);
+    varvite_error error;
+    int status;
+    uint64_t milliseconds = Long_val(patience) < 0 ? UINT64_MAX : (uint64_t)Long_val(patience);
+    void *handle = HANDLE(tables);
+    LIBRARY(varvite_tables_set_patience(handle, milliseconds, &error));
+    CHECK(status);
+    CAMLreturn(Val_unit);
+}
+
 /* ---- transactions ---- */
 
 /* None when somebody else writes, and it does not wait. */

@@ -247,16 +247,42 @@ module Transaction = struct
 end
 
 module Shared = struct
-  type t = Raw.handle
+  type t = { tables : Raw.handle; mutable waits : bool  (** for transactions *) }
 
-  let names shared = Array.to_list (Raw.shared_texts shared)
-  let views shared names = Array.to_list (Raw.tables_views shared (Array.of_list names))
-  let view shared name = (Raw.tables_views shared [| name |]).(0)
-  let lookups = Raw.shared_lookup
+  let of_handle tables = { tables; waits = true }
+  let names shared = Array.to_list (Raw.shared_texts shared.tables)
+  let views shared names = Array.to_list (Raw.tables_views shared.tables (Array.of_list names))
+  let view shared name = (Raw.tables_views shared.tables [| name |]).(0)
+  let lookups shared = Raw.shared_lookup shared.tables
   let get shared name key = (lookups shared name [| key |]).(0)
-  let commit = Raw.tables_commit
-  let begin_ shared = Option.get (Raw.tables_begin shared true)
-  let try_begin shared = Raw.tables_begin shared false
+
+  let set_patience shared milliseconds =
+    (match milliseconds with
+    | Some number when number < 0 -> raise (Errors.Error (Errors.Invalid, "set_patience: milliseconds are not negative"))
+    | _ -> ());
+    Raw.tables_set_patience shared.tables (Option.value milliseconds ~default:(-1));
+    shared.waits <- milliseconds <> Some 0
+
+  (* The transaction in the way may be one that nothing leads to any more, and the collector not come by yet. *)
+  let patiently shared call =
+    try call shared.tables
+    with Errors.Error (Errors.Busy, _) when shared.waits ->
+      Gc.full_major ();
+      call shared.tables
+
+  (* The block of a transaction that nothing leads to is closed by the next call of the library: too late, when all calls
+     wait for it. This runs as soon as the collector has found it. In a merge operator it is refused, and the block
+     closed as any other. *)
+  let rolled_back_when_forgotten transaction =
+    Gc.finalise (fun forgotten -> try Raw.close forgotten with _ -> ()) transaction;
+    transaction
+
+  let commit shared changes = patiently shared (fun tables -> Raw.tables_commit tables changes)
+
+  let begin_ shared =
+    rolled_back_when_forgotten (patiently shared (fun tables -> Option.get (Raw.tables_begin tables true)))
+
+  let try_begin shared = Option.map rolled_back_when_forgotten (Raw.tables_begin shared.tables false)
 
   let transaction shared f =
     let transaction = begin_ shared in
@@ -269,11 +295,14 @@ module Shared = struct
       Transaction.rollback transaction;
       Printexc.raise_with_backtrace raised trace
 
-  let work shared ~credits = Raw.shared_work shared credits
-  let add = Raw.tables_add
-  let remove = Raw.tables_remove
-  let save_snapshot ?(label = "") ?(payload = "") shared name = Raw.tables_save_snapshot shared name label payload
-  let close = Raw.close
+  let work shared ~credits = patiently shared (fun tables -> Raw.shared_work tables credits)
+  let add shared table = patiently shared (fun tables -> Raw.tables_add tables table)
+  let remove shared name = patiently shared (fun tables -> Raw.tables_remove tables name)
+
+  let save_snapshot ?(label = "") ?(payload = "") shared name =
+    patiently shared (fun tables -> Raw.tables_save_snapshot tables name label payload)
+
+  let close shared = Raw.close shared.tables
 end
 
 module Scrub = struct
@@ -335,8 +364,9 @@ module Session = struct
 
   let create_table = made false
   let open_or_create_table = made true
-  let share session tables = Raw.session_share session (Array.of_list tables)
-  let open_shared ?(operators = []) session = Raw.session_open_shared session (Array.of_list operators)
+  let share session tables = Shared.of_handle (Raw.session_share session (Array.of_list tables))
+  let open_shared ?(operators = []) session =
+    Shared.of_handle (Raw.session_open_shared session (Array.of_list operators))
   let sync_log = Raw.session_sync_log
   let scrub ?(from = 0) session = Raw.session_scrub session from
 

@@ -243,7 +243,8 @@ module Follower : sig
 end
 
 (** An update in the making of shared tables, by the only one who writes: it reads what it wrote, and stands with [commit],
-    all of it or nothing. Rolled back, or forgotten, it leaves the tables as they were. *)
+    all of it or nothing. Rolled back, or forgotten, it leaves the tables as they were: the collector rolls back one that
+    nothing leads to when it finds it. Any thread may use it, one at a time. *)
 module Transaction : sig
   type t
 
@@ -283,8 +284,7 @@ module Shared : sig
   (** Applies a batch to each of several tables, all of them or none, also through a crash. Waits while others write. *)
   val commit : t -> (string * operation array) array -> unit
 
-  (** Begins a transaction. Waits while others write; [Error (Invalid, _)] when the one who does is a transaction that
-      this thread began, which would wait for itself. *)
+  (** Begins a transaction. Waits while others write, as do the other calls here that write; see {!set_patience}. *)
   val begin_ : t -> Transaction.t
 
   (** [None] while others write. *)
@@ -293,9 +293,15 @@ module Shared : sig
   (** A transaction around the function: committed when it answers, rolled back when it raises. *)
   val transaction : t -> (Transaction.t -> 'a) -> 'a
 
+  (** How many milliseconds who waits for a transaction has patience while nothing is done through it, before that is
+      [Error (Busy, _)]: it may be the caller's own. 10,000 unless it is said otherwise, [Some 0] for none at all, [None] for
+      as long as it takes. Before the error the collector looks for a transaction that nothing leads to, but where there is no
+      patience at all. *)
+  val set_patience : t -> int option -> unit
+
   val work : t -> credits:int -> int
 
-  (** Adds a table, whose own handle is closed then. *)
+  (** Adds a table, whose own handle is closed then; after an error it is open as before. *)
   val add : t -> table -> unit
 
   (** Takes a table out, by its name. *)

@@ -51,12 +51,20 @@ let shared () =
   Table.Shared.add shared c;
   fails Closed (fun () -> ignore (Table.get c "y"));
   Alcotest.(check int) "no merging left" 0 (Table.Shared.work shared ~credits:1_000_000);
-  (* A thread that would wait for its own transaction is told. *)
+  (* Who would wait for a transaction that nobody uses is told. *)
   let block = Table.Shared.begin_ shared in
-  fails Invalid (fun () -> ignore (Table.Shared.begin_ shared));
-  fails Invalid (fun () -> Table.Shared.commit shared [||]);
-  fails Invalid (fun () -> Table.Shared.save_snapshot shared "t");
-  fails Invalid (fun () -> ignore (Table.Shared.remove shared "c"));
+  Table.Shared.set_patience shared (Some 10);
+  fails Busy (fun () -> ignore (Table.Shared.begin_ shared));
+  fails Busy (fun () -> Table.Shared.commit shared [||]);
+  fails Busy (fun () -> Table.Shared.save_snapshot shared "t");
+  fails Busy (fun () -> ignore (Table.Shared.remove shared "c"));
+  Table.Shared.set_patience shared (Some 0);
+  fails Busy (fun () -> ignore (Table.Shared.begin_ shared));
+  fails Invalid (fun () -> Table.Shared.set_patience shared (Some (-1)));
+  Table.Shared.set_patience shared None;
+  (* It is of no thread. *)
+  Thread.join (Thread.create (fun () -> Table.Transaction.apply block "a" [| Insert ("elsewhere", "1") |]) ());
+  Alcotest.check optional "of another thread" (Some "1") (Table.Transaction.get block "a" "elsewhere");
   let waited = Atomic.make false in
   let other =
     Thread.create
@@ -83,6 +91,43 @@ let shared () =
   Alcotest.check optional "live" (Some "4") (Table.Shared.get again "a" "w");
   Table.Session.close session;
   fails Closed (fun () -> Table.Shared.commit again [| ("a", [| Delete "w" |]) |])
+
+let[@inline never] forget shared =
+  let block = Table.Shared.begin_ shared in
+  Table.Transaction.apply block "t" [| Insert ("k", "forgotten") |];
+  ignore (Sys.opaque_identity block)
+
+(* A transaction that nothing leads to is rolled back when the collector finds it, whatever else the program does. *)
+let forgotten () =
+  let session = Table.Session.create (Disk.memory ~seed:1 ()) in
+  let shared = Table.Session.share session [ Table.Session.create_table session "t" ] in
+  let commit () = Table.Shared.commit shared [| ("t", [| Insert ("other", "1") |]) |] in
+  Table.Shared.set_patience shared None;
+  forget shared;
+  let is_done = Atomic.make false in
+  let other = Thread.create (fun () -> commit (); Atomic.set is_done true) () in
+  Thread.delay 0.02;
+  Alcotest.(check bool) "it waits" false (Atomic.get is_done);
+  (* No call of the library here, which would close what the collector found. *)
+  Gc.full_major ();
+  let rec wait left =
+    if left > 0 && not (Atomic.get is_done) then begin
+      ignore (Sys.opaque_identity (ref left));
+      Thread.delay 0.02;
+      wait (left - 1)
+    end
+  in
+  wait 500;
+  Alcotest.(check bool) "it does not wait for ever" true (Atomic.get is_done);
+  Thread.join other;
+  (* Nor where the collector has nothing to do. *)
+  Table.Shared.set_patience shared (Some 50);
+  forget shared;
+  commit ();
+  forget shared;
+  Table.Shared.transaction shared (fun block ->
+      Alcotest.check optional "rolled back" None (Table.Transaction.get block "t" "k"));
+  Table.Session.close session
 
 (* A merge operator must not begin what would wait for its own caller. *)
 let from_an_operator () =
@@ -237,6 +282,27 @@ let travelled () =
   Alcotest.check optional "made" (Some "1") (level made commits.(1));
   List.iter Context.close [ index; other; made ]
 
+let[@inline never] reader_alone () =
+  let index = Context.create (Disk.memory ~seed:1 ()) in
+  let commits = commits index 2 in
+  (Context.reader index, commits.(1))
+
+let reader_keeps_its_store () =
+  let reader, commit = reader_alone () in
+  for _ = 1 to 3 do
+    Gc.full_major ();
+    ignore (Hash.to_hex commit);
+    (* A call closes what the collector found. *)
+    ignore (Context.create (Disk.memory ~seed:2 ()))
+  done;
+  Alcotest.(check bool) "the newest" true (Context.Reader.last_commit reader = Some commit);
+  let tree = Option.get (Context.Reader.checkout reader commit) in
+  Context.Reader.close reader;
+  Gc.full_major ();
+  ignore (Context.create (Disk.memory ~seed:3 ()));
+  Alcotest.check optional "a tree" (Some "1")
+    (Option.map Bytes.to_string (Context.Tree.find tree [ "level" ]))
+
 let read_meanwhile () =
   let index = Context.create (Disk.memory ~seed:1 ()) in
   let first = (commits index 1).(0) in
@@ -273,6 +339,8 @@ let read_meanwhile () =
 let tests =
   [ Alcotest.test_case "shared tables and transactions" `Quick shared;
     Alcotest.test_case "a transaction from an operator" `Quick from_an_operator;
+    Alcotest.test_case "forgotten transactions" `Quick forgotten;
+    Alcotest.test_case "a reader alone" `Quick reader_keeps_its_store;
     Alcotest.test_case "opened or made" `Quick opened_or_made;
     Alcotest.test_case "scrubs" `Quick scrubbed;
     Alcotest.test_case "collections and pins" `Quick collected;
