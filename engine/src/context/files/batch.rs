@@ -19,6 +19,7 @@ use crate::context::pieces::kept::Kept;
 use crate::context::pieces::node::{Base, Body, Embedded, Node, Slot};
 use crate::error::Result;
 use crate::format::codec::Encoder;
+use crate::prefetch;
 
 /// Nodes that take up to about this many bytes are not worth a patch.
 const SMALL: usize = 48;
@@ -200,11 +201,13 @@ impl<'a> Batch<'a> {
     /// Adds what is live of the directory `root`, whose hash is known; returns where it is.
     pub(crate) fn put_tree(&mut self, root: &Arc<Node>) -> Result<u64> {
         let mut stack: Vec<(Arc<Node>, usize)> = vec![(Arc::clone(root), 0)];
+        root.prefetch_live();
         while let Some((node, next)) = stack.last_mut() {
             if let Some((step, child)) = node.next_live(*next) {
                 *next = step;
                 if !self.placed.has(Arc::as_ptr(child)) {
                     let child = Arc::clone(child);
+                    child.prefetch_live();
                     stack.push((child, 0));
                 }
                 continue;
@@ -414,11 +417,12 @@ impl Written {
     /// Moves the nodes written into the cache of `pack`, as clean ones. The tree that owned them must
     /// have let go of them, or they are copied.
     pub(crate) fn settle(self, pack: &Pack) {
-        let Written { placed, order, .. } = self;
+        let Written { placed, mut order, .. } = self;
         let mut scratch = Vec::new();
         // Parents first: once a parent is clean, or gone, it holds its children no more. Who is asked for by
         // address is further on in the order, and so alive.
-        for (mut node, settled) in order.into_iter().rev() {
+        while let Some((mut node, settled)) = order.pop() {
+            prefetch_settled(&order, pack);
             let Some(Settled { base, form }) = settled else { continue };
             let own = Arc::make_mut(&mut node);
             own.settle(form, |child| placed.slot(child), |value| placed.value(value));
@@ -440,6 +444,23 @@ impl Written {
             if is_hot || node.weight() > small || matches!(node.body, Body::Branch(_)) {
                 pack.objects.insert(base.offset, Kept::new(&mut node, &mut scratch));
             }
+        }
+    }
+}
+
+/// Asks for the memory of those that are settled next, the last ones of `order`.
+fn prefetch_settled(order: &[(Arc<Node>, Option<Settled>)], pack: &Pack) {
+    let from_end = |back: usize| order.len().checked_sub(back).map(|index| &order[index]);
+    if let Some((node, Some(_))) = from_end(8) {
+        prefetch::whole(&**node);
+    }
+    if let Some((node, Some(settled))) = from_end(4) {
+        node.prefetch_buffers();
+        for offset in
+            [Some(settled.base.offset), node.base.map(|base| base.offset)].into_iter().flatten()
+        {
+            pack.objects.prefetch(offset);
+            pack.hashes.prefetch(offset);
         }
     }
 }

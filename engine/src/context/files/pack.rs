@@ -16,12 +16,13 @@ use super::paths;
 use super::record::{self, Read, Record, Tag};
 use super::sparse::{self, KeptRecord, State};
 use crate::cache::{Cache, CachedPage, PAGE};
+use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
 use crate::context::observer::{self, Meter};
 use crate::context::options::Options;
 use crate::context::pieces::changes::{Changes, Form, Since};
 use crate::context::pieces::digest;
-use crate::context::pieces::kept::Kept;
+use crate::context::pieces::kept::{Kept, ROOM};
 use crate::context::pieces::node::{Base, Load, Node, Scan, Slot};
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
@@ -701,22 +702,24 @@ impl Load for Pack {
             observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
             Arc::new(self.read_node(offset)?)
         };
-        let hashes = self
-            .hashes
-            .get_with(offset, |hashes| (hashes.len() == node.width()).then(|| hashes.clone()));
+        let hashes = self.hashes.get_with(offset, |hashes| {
+            (hashes.len() == node.width()).then(|| {
+                let mut own = Vec::with_capacity(hashes.len() + ROOM);
+                own.extend_from_slice(hashes);
+                own
+            })
+        });
         if let Some(hashes) = hashes.flatten().or_else(|| self.evicted_hashes_of(offset, &node)) {
             node.hashes().put(hashes);
         }
         Ok(node)
     }
 
-    fn scan(&self, offset: u64, path: &[&[u8]]) -> Result<Scan> {
-        if let Some(kept) = self.objects.get(offset) {
+    fn scan(&self, offset: u64, path: &[&[u8]], bucket: &mut Bucket<'_>) -> Result<Scan> {
+        // Where it lies: to count it as held would touch a line more, twice.
+        if let Some(found) = self.objects.get_with(offset, |kept| kept.scan(path, bucket)) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
-            return match kept {
-                Kept::Node(node) => Ok(Scan::Node(node)),
-                Kept::Leaf(leaf) => leaf.find(path).map(Scan::Slot),
-            };
+            return found;
         }
         observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
         self.record(offset, |file, place, record| {

@@ -7,6 +7,7 @@
 
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
+use crate::prefetch;
 
 /// The moment since which changes are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +189,11 @@ impl Changes {
             list.push(Changed { index, recent: false, added, added_recently: false });
         }
         Ok(Changes { removed: head & 1 == 1, list, ..Changes::none() })
+    }
+
+    /// Asks for the memory where they begin.
+    pub(crate) fn prefetch(&self) {
+        self.list.first().into_iter().for_each(prefetch::line);
     }
 
     pub(crate) fn bytes(&self) -> usize {

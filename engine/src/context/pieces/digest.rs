@@ -12,6 +12,7 @@ use super::entry::{self, Within};
 use super::node::{Body, Leaf, Load, Node, Slot, Target, UNKNOWN};
 use crate::context::hash::{self, Hash};
 use crate::error::{Error, Result};
+use crate::prefetch;
 
 /// Nodes hashed together: enough for every SIMD lane, few enough that the pre-images stay in cache.
 const BATCH: usize = 64;
@@ -30,6 +31,13 @@ pub(crate) fn node(root: &Arc<Node>, load: Option<&dyn Load>) -> Result<Hash> {
     let mut digester = Digester::new(load);
     for wave in waves(root) {
         for batch in wave.chunks(BATCH) {
+            // They lie anywhere, and hardly ever in the processor's cache.
+            for node in batch {
+                prefetch::whole(*node);
+            }
+            for node in batch {
+                node.prefetch_buffers();
+            }
             digester.batch(batch)?;
         }
     }
@@ -59,7 +67,10 @@ fn waves(root: &Arc<Node>) -> Vec<Vec<&Node>> {
         next: usize,
         height: usize,
     }
-    let frame = |node| Frame { node, next: 0, height: 0 };
+    fn frame(node: &Arc<Node>) -> Frame<'_> {
+        node.prefetch_live();
+        Frame { node, next: 0, height: 0 }
+    }
     // Only nodes with several owners can be met twice.
     let mut shared: HashMap<*const Node, usize> = HashMap::new();
     let mut waves: Vec<Vec<&Node>> = Vec::new();

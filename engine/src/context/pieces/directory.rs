@@ -21,6 +21,18 @@ pub(crate) struct Directories<'a> {
 /// An entry on its way from one leaf to another.
 type LeafEntry = (Vec<u8>, Slot);
 
+/// What [`Directories::find_path`] says of the directory, or piece of one, that is `leaf`.
+pub(crate) fn find_in(leaf: &Leaf, path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
+    let Ok(index) = leaf.search(path[0]) else { return Ok(None) };
+    let slot = leaf.slot(index);
+    if let Slot::Embedded(bytes) = slot
+        && let Some((taken, inner)) = entry::find_embedded(bytes, &path[1..])?
+    {
+        return Ok(Some((1 + taken, inner)));
+    }
+    Ok(Some((1, slot.apart())))
+}
+
 impl Directories<'_> {
     /// A directory of one entry.
     pub(crate) fn single(&self, name: &[u8], slot: Slot) -> Slot {
@@ -47,14 +59,13 @@ impl Directories<'_> {
 
     /// What [`Directories::find_path`] says of the directory at `offset`.
     pub(crate) fn find_stored(&self, offset: u64, path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
-        match self.scan(offset, path)? {
-            Scan::Slot(found) => Ok(found),
-            Scan::Node(node) => self.find_path(&node, path),
-        }
+        self.find_from(Target::Stored(offset), path)
     }
 
-    fn scan(&self, offset: u64, path: &[&[u8]]) -> Result<Scan> {
-        self.load.expect("a stored child is only reached through its pack").scan(offset, path)
+    fn scan(&self, offset: u64, path: &[&[u8]], bucket: &mut Bucket<'_>) -> Result<Scan> {
+        self.load
+            .expect("a stored child is only reached through its pack")
+            .scan(offset, path, bucket)
     }
 
     pub(crate) fn target(&self, target: &Target) -> Result<Arc<Node>> {
@@ -76,33 +87,30 @@ impl Directories<'_> {
         root: &Arc<Node>,
         path: &[&[u8]],
     ) -> Result<Option<(usize, Slot)>> {
-        let (name, rest) = (path[0], &path[1..]);
-        let mut bucket = Bucket::new(self.configuration, name);
-        let mut node = Arc::clone(root);
+        self.find_from(Target::Live(Arc::clone(root)), path)
+    }
+
+    fn find_from(&self, mut place: Target, path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
+        let mut bucket = Bucket::new(self.configuration, path[0]);
         loop {
-            let next = match &node.body {
-                Body::Leaf { leaf, .. } => {
-                    let Ok(index) = leaf.search(name) else { return Ok(None) };
-                    let slot = leaf.slot(index);
-                    if let Slot::Embedded(bytes) = slot
-                        && let Some((taken, inner)) = entry::find_embedded(bytes, rest)?
-                    {
-                        return Ok(Some((1 + taken, inner)));
+            let node = match place {
+                Target::Live(node) => node,
+                Target::Stored(offset) => match self.scan(offset, path, &mut bucket)? {
+                    Scan::Slot(found) => return Ok(found),
+                    Scan::Piece(offset) => {
+                        place = Target::Stored(offset);
+                        continue;
                     }
-                    return Ok(Some((1, slot.apart())));
-                }
-                Body::Branch(branch) => match branch.search(bucket.at(branch.depth)) {
-                    Ok(index) => match &branch.pointers[index].target {
-                        Target::Live(node) => Arc::clone(node),
-                        Target::Stored(offset) => match self.scan(*offset, path)? {
-                            Scan::Slot(found) => return Ok(found),
-                            Scan::Node(node) => node,
-                        },
-                    },
-                    Err(_) => return Ok(None),
+                    Scan::Node(node) => node,
                 },
             };
-            node = next;
+            match &node.body {
+                Body::Leaf { leaf, .. } => return find_in(leaf, path),
+                Body::Branch(branch) => match branch.search(bucket.at(branch.depth)) {
+                    Ok(index) => place = branch.pointers[index].target.clone(),
+                    Err(_) => return Ok(None),
+                },
+            }
         }
     }
 

@@ -1,5 +1,5 @@
-//! What the cache of nodes keeps: most leaves as bytes, which take half of what a node takes; anything else
-//! as the node it is.
+//! What the cache of nodes keeps: most leaves and branches as bytes, which take half of what a node takes;
+//! anything else as the node it is.
 //!
 //! A leaf in bytes is searched as it is, and becomes a node to be changed or walked: a copy of its names, and
 //! of small directories not even that. The bytes never leave the process:
@@ -12,13 +12,18 @@
 //! its changes since its base
 //! ```
 
+mod branch;
+
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::branch::KeptBranch;
 use super::changes::Changes;
+use super::directory;
 use super::entry;
-use super::node::{Base, Body, Embedded, Leaf, Node, Slot};
+use super::node::{Base, Body, Embedded, Leaf, Node, Scan, Slot, Target};
 use super::object_cache::Held;
+use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
@@ -35,6 +40,9 @@ const STORED_VALUE: u8 = 16;
 const STORED_NODE: u8 = 17;
 const EMBEDDED: u8 = 18;
 
+/// How many entries more a leaf that is to be changed has room for.
+pub(crate) const ROOM: usize = 2;
+
 /// Bytes that say what an entry is and where it ends.
 const ENTRY: usize = 5;
 
@@ -43,6 +51,12 @@ const ENTRY: usize = 5;
 pub(crate) enum Kept {
     Node(Arc<Node>),
     Leaf(KeptLeaf),
+    Branch(KeptBranch),
+}
+
+/// Bytes that something in bytes takes: two counts and what the allocator adds come on top.
+fn bytes_of(bytes: &[u8]) -> usize {
+    bytes.len() + 3 * size_of::<usize>()
 }
 
 /// A leaf in bytes.
@@ -55,8 +69,8 @@ impl Held for Kept {
     fn bytes(&self) -> usize {
         match self {
             Kept::Node(node) => Node::bytes(node),
-            // Two counts, and what the allocator adds.
-            Kept::Leaf(leaf) => leaf.0.len() + 3 * size_of::<usize>(),
+            Kept::Leaf(leaf) => bytes_of(&leaf.0),
+            Kept::Branch(branch) => bytes_of(&branch.0),
         }
     }
 }
@@ -67,6 +81,9 @@ impl Kept {
     pub(crate) fn new(node: &mut Arc<Node>, scratch: &mut Vec<u8>) -> Kept {
         if let Some(leaf) = KeptLeaf::new(node, scratch) {
             return Kept::Leaf(leaf);
+        }
+        if let Some(branch) = KeptBranch::new(node, scratch) {
+            return Kept::Branch(branch);
         }
         if let Some(own) = Arc::get_mut(node)
             && let Body::Leaf { leaf, .. } = &mut own.body
@@ -80,16 +97,38 @@ impl Kept {
     pub(crate) fn node(&self, offset: u64) -> Arc<Node> {
         match self {
             Kept::Node(node) => Arc::clone(node),
-            Kept::Leaf(leaf) => Arc::new(leaf.node(offset)),
+            Kept::Leaf(leaf) => Arc::new(leaf.node(offset, 0)),
+            Kept::Branch(branch) => Arc::new(branch.node(offset)),
         }
     }
 
-    /// The same, not shared.
+    /// The same, not shared, with room for a few entries more: what is to be changed often grows.
     pub(crate) fn own(&self, offset: u64) -> Node {
         match self {
             Kept::Node(node) => Node::clone(node),
-            Kept::Leaf(leaf) => leaf.node(offset),
+            Kept::Leaf(leaf) => leaf.node(offset, ROOM),
+            Kept::Branch(branch) => branch.node(offset),
         }
+    }
+
+    /// See [`Load::scan`](super::node::Load::scan).
+    #[inline]
+    pub(crate) fn scan(&self, path: &[&[u8]], bucket: &mut Bucket<'_>) -> Result<Scan> {
+        let next = match self {
+            Kept::Leaf(leaf) => return leaf.find(path).map(Scan::Slot),
+            Kept::Branch(branch) => branch.find(bucket),
+            Kept::Node(node) => match &node.body {
+                Body::Leaf { leaf, .. } => return directory::find_in(leaf, path).map(Scan::Slot),
+                Body::Branch(branch) => {
+                    let index = branch.search(bucket.at(branch.depth)).ok();
+                    index.map(|index| match branch.pointers[index].target {
+                        Target::Stored(offset) => offset,
+                        Target::Live(_) => unreachable!("a clean node holds nothing live"),
+                    })
+                }
+            },
+        };
+        Ok(next.map_or(Scan::Slot(None), Scan::Piece))
     }
 }
 
@@ -213,19 +252,21 @@ impl KeptLeaf {
         Ok(None)
     }
 
-    /// The node, which was at logical offset `offset`. Its small directories stay where they are.
-    fn node(&self, offset: u64) -> Node {
+    /// The node, which was at logical offset `offset`, with room for `more` entries. Its small directories
+    /// stay where they are.
+    fn node(&self, offset: u64, more: usize) -> Node {
         let (start, names, changes) = self.starts();
-        let mut all = Vec::new();
-        let digits = self.digits();
+        let (digits, count) = (self.digits(), self.count());
+        let length = (changes - names) << u8::from(digits);
+        let mut all = Vec::with_capacity(length + more * length.div_ceil(count.max(1)));
         if digits {
             entry::unpack_hex(&self.0[names..changes], &mut all);
         } else {
             all.extend_from_slice(&self.0[names..changes]);
         }
-        let mut leaf = Leaf::named(all, self.count());
+        let mut leaf = Leaf::named(all, count + more);
         let mut shared = None;
-        for index in 0..self.count() {
+        for index in 0..count {
             let (what, range, name) = self.ranges(index);
             let range = start + range.start..start + range.end;
             let slot = slot(what, &self.0[range.clone()], || {
@@ -440,7 +481,7 @@ mod tests {
         leaf.push(&vec![b'n'; 60_000], Slot::value(b""));
         let node = clean(leaf, true);
         let kept = KeptLeaf::new(&node, &mut Vec::new()).unwrap();
-        let again = kept.node(9);
+        let again = kept.node(9, 0);
         assert_eq!(Arc::strong_count(&kept.0), 2);
         assert!(again.bytes() > 2 * 60_000, "the bytes are counted as long as they are held");
         let copy = leaf_of(&again).slot(0).apart();

@@ -16,9 +16,11 @@ pub(crate) use leaf::{Hashes, Leaf};
 
 use super::changes::{Changes, Form};
 use super::turnover::Turnover;
+use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
 use crate::context::observer::Meter;
 use crate::error::{Error, Kind, Result};
+use crate::prefetch;
 
 /// Values up to this many bytes live in their parent.
 pub(crate) const INLINE: usize = 15;
@@ -35,9 +37,9 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     fn take(&self, offset: u64) -> Result<Arc<Node>> {
         self.node(offset)
     }
-    /// Where the first steps of `path` lead in the directory or leaf at a logical offset, if that is found
-    /// without a node of it; otherwise the node.
-    fn scan(&self, offset: u64, _path: &[&[u8]]) -> Result<Scan> {
+    /// Where the first steps of `path` lead in the directory, or piece of one, at a logical offset, as far as
+    /// that is found without a node of it; otherwise the node. `bucket` is of the first step.
+    fn scan(&self, offset: u64, _path: &[&[u8]], _bucket: &mut Bucket<'_>) -> Result<Scan> {
         self.node(offset).map(Scan::Node)
     }
     /// The value at a logical offset.
@@ -99,6 +101,8 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
 pub(crate) enum Scan {
     /// How many steps lead somewhere, and where to; none when the first does not.
     Slot(Option<(usize, Slot)>),
+    /// The first step is in the piece at this logical offset, if it is anywhere.
+    Piece(u64),
     /// Where to look for it.
     Node(Arc<Node>),
 }
@@ -195,6 +199,11 @@ impl Branch {
 
     pub(crate) fn hashes(&self) -> &Hashes {
         &self.hashes
+    }
+
+    /// Entries below pointers whose own count is not known.
+    pub(crate) fn unknown(&self) -> u64 {
+        self.unknown
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -471,6 +480,27 @@ impl Node {
             let child = changes.at(step).and_then(|index| self.live(index))?;
             Some((step + 1, child))
         })
+    }
+
+    /// Asks for the memory of the live children, which a walk is about to visit.
+    pub(crate) fn prefetch_live(&self) {
+        let changes = self.changes();
+        for index in (0..changes.steps(self.width())).filter_map(|step| changes.at(step)) {
+            if let Some(child) = self.live(index) {
+                prefetch::whole(&**child);
+            }
+        }
+    }
+
+    /// Asks for the memory where its buffers begin; it itself should be at hand.
+    pub(crate) fn prefetch_buffers(&self) {
+        match &self.body {
+            Body::Leaf { leaf, .. } => leaf.prefetch(),
+            Body::Branch(branch) => {
+                branch.pointers.first().into_iter().for_each(prefetch::line);
+                branch.changes.prefetch();
+            }
+        }
     }
 
     /// The live children.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::node::Node;
 use crate::context::hash::Hash;
+use crate::prefetch;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 const WAYS: usize = 8;
@@ -42,34 +43,63 @@ impl Held for Vec<Hash> {
     }
 }
 
+/// With its lock a line of the processor's cache, and the ways, of which a lookup touches one.
+#[repr(C)]
 struct Set<T> {
-    offsets: [u64; WAYS],
-    held: [Option<T>; WAYS],
-    /// What each takes, so that nobody need look at it again when it goes.
-    bytes: [u32; WAYS],
     /// One bit a way: used since the hand passed.
     used: u8,
     /// One bit a way: dear.
     dear: u8,
     hand: u8,
+    /// Some bits of the hash of each offset, so that a lookup looks at no way but its own.
+    tags: [u16; WAYS],
+    /// What each takes, so that nobody need look at it again when it goes.
+    bytes: [u32; WAYS],
+    ways: [Way<T>; WAYS],
 }
+
+struct Way<T> {
+    /// 0 for none.
+    offset: u64,
+    held: Option<T>,
+}
+
+#[repr(align(64))]
+struct AlignedSet<T>(Mutex<Set<T>>);
 
 impl<T> Default for Set<T> {
     fn default() -> Self {
         Set {
-            offsets: [0; WAYS],
-            held: [const { None }; WAYS],
-            bytes: [0; WAYS],
             used: 0,
             dear: 0,
             hand: 0,
+            tags: [0; WAYS],
+            bytes: [0; WAYS],
+            ways: [const { Way { offset: 0, held: None } }; WAYS],
         }
+    }
+}
+
+impl<T> Set<T> {
+    #[inline]
+    fn find(&self, tag: u16, offset: u64) -> Option<usize> {
+        // Compared all at once: the compiler makes one vector comparison of it.
+        let mut ways =
+            (0..WAYS).fold(0_u32, |ways, way| ways | u32::from(self.tags[way] == tag) << way);
+        while ways != 0 {
+            let way = ways.trailing_zeros() as usize;
+            if self.ways[way].offset == offset {
+                return Some(way);
+            }
+            ways &= ways - 1;
+        }
+        None
     }
 }
 
 /// A cache by logical offset.
 pub(crate) struct ObjectCache<T> {
-    sets: Box<[Mutex<Set<T>>]>,
+    sets: Box<[AlignedSet<T>]>,
     budget_bytes: u64,
     bytes: AtomicU64,
     /// Bytes of those that are dear.
@@ -81,10 +111,10 @@ pub(crate) struct ObjectCache<T> {
 impl<T: Held> ObjectCache<T> {
     /// A cache that takes at most `budget_bytes`, its own places included.
     pub(crate) fn new(budget_bytes: u64) -> ObjectCache<T> {
-        let set_bytes = size_of::<Mutex<Set<T>>>() as u64;
+        let set_bytes = size_of::<AlignedSet<T>>() as u64;
         let count = budget_bytes / (set_bytes + WAYS as u64 * T::USUAL);
         ObjectCache {
-            sets: (0..count).map(|_| Mutex::new(Set::default())).collect(),
+            sets: (0..count).map(|_| AlignedSet(Mutex::new(Set::default()))).collect(),
             budget_bytes: budget_bytes - count * set_bytes,
             bytes: AtomicU64::new(0),
             dear_bytes: AtomicU64::new(0),
@@ -93,11 +123,12 @@ impl<T: Held> ObjectCache<T> {
     }
 
     #[inline]
-    fn set(&self, offset: u64) -> Option<&Mutex<Set<T>>> {
+    fn set(&self, offset: u64) -> Option<(&Mutex<Set<T>>, u16)> {
         // Offsets are no input of anybody's choice, so one multiplication scatters them.
         let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let index = (u128::from(hash) * self.sets.len() as u128) >> 64;
-        self.sets.get(index as usize)
+        // Bits that the choice of the set hardly uses.
+        self.sets.get(index as usize).map(|set| (&set.0, (hash >> 16) as u16))
     }
 
     #[inline]
@@ -108,10 +139,18 @@ impl<T: Held> ObjectCache<T> {
     /// What `each` makes of what is kept for an offset.
     #[inline]
     pub(crate) fn get_with<R>(&self, offset: u64, each: impl FnOnce(&T) -> R) -> Option<R> {
-        let mut set = lock(self.set(offset)?);
-        let way = set.offsets.iter().position(|known| *known == offset)?;
+        let (set, tag) = self.set(offset)?;
+        let mut set = lock(set);
+        let way = set.find(tag, offset)?;
         set.used |= 1 << way;
-        set.held[way].as_ref().map(each)
+        set.ways[way].held.as_ref().map(each)
+    }
+
+    /// Asks for the memory where a lookup of an offset begins.
+    pub(crate) fn prefetch(&self, offset: u64) {
+        if let Some((set, _)) = self.set(offset) {
+            prefetch::line(set);
+        }
     }
 
     /// Keeps what is for an offset, which is never 0.
@@ -129,23 +168,24 @@ impl<T: Held> ObjectCache<T> {
     ) {
         let bytes = node.bytes() as u64;
         let most = (self.budget_bytes / 4).min(u32::MAX.into());
-        let Some(set) = self.set(offset).filter(|_| bytes <= most) else { return };
+        let Some((set, tag)) = self.set(offset).filter(|_| bytes <= most) else { return };
         let (gone, freed) = {
             let mut set = lock(set);
-            if set.offsets.contains(&offset) {
+            if set.find(tag, offset).is_some() {
                 return;
             }
-            let free = set.offsets.iter().position(|known| *known == 0);
+            let free = set.ways.iter().position(|known| known.offset == 0);
             let way = free.unwrap_or_else(|| set.victim());
-            let gone = set.is_dear(way).then_some(set.offsets[way]);
+            let gone = set.is_dear(way).then_some(set.ways[way].offset);
             let freed = self.forget(&mut set, way);
-            set.offsets[way] = offset;
+            set.ways[way].offset = offset;
+            set.tags[way] = tag;
             set.bytes[way] = bytes as u32;
             set.dear |= u8::from(is_dear) << way;
             if is_dear {
                 self.dear_bytes.fetch_add(bytes, Ordering::Relaxed);
             }
-            let before = set.held[way].replace(node);
+            let before = set.ways[way].held.replace(node);
             (gone.zip(before), freed)
         };
         if let Some((offset, node)) = gone {
@@ -162,10 +202,11 @@ impl<T: Held> ObjectCache<T> {
     /// Takes a node out, because another will take its place.
     pub(crate) fn take(&self, offset: u64) -> Option<T> {
         let (node, bytes) = {
-            let mut set = lock(self.set(offset)?);
-            let way = set.offsets.iter().position(|known| *known == offset)?;
+            let (set, tag) = self.set(offset)?;
+            let mut set = lock(set);
+            let way = set.find(tag, offset)?;
             let bytes = self.forget(&mut set, way);
-            (set.held[way].take(), bytes)
+            (set.ways[way].held.take(), bytes)
         };
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         node
@@ -177,7 +218,7 @@ impl<T: Held> ObjectCache<T> {
         if set.is_dear(way) {
             self.dear_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
-        set.offsets[way] = 0;
+        set.ways[way].offset = 0;
         set.used &= !(1 << way);
         set.dear &= !(1 << way);
         bytes
@@ -192,13 +233,14 @@ impl<T: Held> ObjectCache<T> {
         let mut freed: [Option<(Option<u64>, T)>; WAYS] = [const { None }; WAYS];
         let mut bytes = 0;
         {
-            let mut set = lock(&self.sets[index as usize]);
+            let mut set = lock(&self.sets[index as usize].0);
             let spared = if spares_dear { set.dear } else { 0 };
             for (way, freed) in freed.iter_mut().enumerate() {
-                if (set.used | spared) & 1 << way == 0 && set.offsets[way] != 0 {
-                    let dear = set.is_dear(way).then_some(set.offsets[way]);
+                let offset = set.ways[way].offset;
+                if (set.used | spared) & 1 << way == 0 && offset != 0 {
+                    let dear = set.is_dear(way).then_some(offset);
                     bytes += self.forget(&mut set, way);
-                    *freed = set.held[way].take().map(|node| (dear, node));
+                    *freed = set.ways[way].held.take().map(|node| (dear, node));
                 }
             }
             set.used &= spared;

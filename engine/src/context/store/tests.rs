@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{CommitInfo, Limits, Store};
-use crate::context::configuration::Configuration;
+use crate::context::configuration::{ChildOrder, Configuration};
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::FILES_AT_ONCE;
 use crate::context::files::commit::CommitBody;
@@ -120,7 +120,9 @@ fn cached_branches(store: &Store, root: &Slot) -> HashSet<*const Node> {
 #[test]
 fn what_a_commit_wrote_goes_into_the_cache_without_a_copy() {
     let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
-    let mut store = Store::create(disk, Options::default()).unwrap();
+    // Branches so wide stay nodes in the cache, which can be told from copies.
+    let configuration = Configuration::new(128, 256, ChildOrder::SeededHash).unwrap();
+    let mut store = Store::create(disk, Options { configuration, ..Options::default() }).unwrap();
     let mut tree = store.empty_tree();
     for block in 0..3_u8 {
         for number in 0..1_200_usize {

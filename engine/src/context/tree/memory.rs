@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Tree;
+use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
 use crate::context::observer::{Meter, Operation, Span};
 use crate::context::pieces::node::{Body, Load, Node, Scan, Slot};
@@ -39,8 +40,8 @@ impl Load for Counted<'_> {
         Ok(node)
     }
 
-    fn scan(&self, offset: u64, path: &[&[u8]]) -> Result<Scan> {
-        self.load.scan(offset, path)
+    fn scan(&self, offset: u64, path: &[&[u8]], bucket: &mut Bucket<'_>) -> Result<Scan> {
+        self.load.scan(offset, path, bucket)
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {

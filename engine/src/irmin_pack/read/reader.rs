@@ -594,7 +594,7 @@ impl Load for Reader {
         Ok(node)
     }
 
-    fn scan(&self, reference: u64, path: &[&[u8]]) -> Result<Scan> {
+    fn scan(&self, reference: u64, path: &[&[u8]], _: &mut Bucket<'_>) -> Result<Scan> {
         if self.verify == Verify::Hashes {
             return self.node(reference).map(Scan::Node);
         }

@@ -4,6 +4,7 @@ use super::{Slot, UNKNOWN};
 use crate::context::hash::Hash;
 use crate::context::pieces::changes::Changes;
 use crate::error::Result;
+use crate::prefetch;
 use crate::sync::{Mutex, lock};
 
 #[derive(Clone, Debug)]
@@ -17,9 +18,33 @@ pub(super) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leaf {
     names: Vec<u8>,
+    lengths: Lengths,
     pub(super) entries: Vec<Entry>,
     pub(super) hashes: Hashes,
     pub(super) changes: Changes,
+}
+
+/// How long the names are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Lengths {
+    /// There is none.
+    #[default]
+    None,
+    /// All of them so long, so that a search touches no entry.
+    All(u32),
+    Various,
+}
+
+impl Lengths {
+    /// With a name of `length` more.
+    #[inline]
+    fn with(self, length: usize) -> Lengths {
+        match self {
+            Lengths::None => Lengths::All(length as u32),
+            Lengths::All(all) if all as usize == length => self,
+            _ => Lengths::Various,
+        }
+    }
 }
 
 /// Room for `more` in a buffer that will be kept: to double it would waste a cache's memory.
@@ -82,9 +107,17 @@ impl Leaf {
     #[inline]
     pub(crate) fn search(&self, name: &[u8]) -> std::result::Result<usize, usize> {
         let (mut low, mut high) = (0, self.entries.len());
+        let length = match self.lengths {
+            Lengths::All(length) => Some(length as usize),
+            _ => None,
+        };
         while low < high {
             let middle = low.midpoint(high);
-            match self.name(middle).cmp(name) {
+            let found = match length {
+                Some(length) => &self.names[middle * length..][..length],
+                None => self.name(middle),
+            };
+            match found.cmp(name) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Equal => return Ok(middle),
                 std::cmp::Ordering::Greater => high = middle,
@@ -97,12 +130,14 @@ impl Leaf {
     pub(crate) fn push(&mut self, name: &[u8], slot: Slot) {
         debug_assert!(self.entries.is_empty() || self.name(self.len() - 1) < name);
         self.names.extend_from_slice(name);
-        self.entries.push(Entry { end: self.names.len() as u32, slot });
+        self.push_slot(self.names.len(), slot);
     }
 
     /// Adds an entry behind all others, whose name ends at `end` of the names that are there.
     pub(crate) fn push_slot(&mut self, end: usize, slot: Slot) {
         debug_assert!(end <= self.names.len());
+        let start = self.entries.last().map_or(0, |last| last.end as usize);
+        self.lengths = self.lengths.with(end - start);
         self.entries.push(Entry { end: end as u32, slot });
     }
 
@@ -113,9 +148,16 @@ impl Leaf {
         take: impl FnOnce(&mut Vec<u8>) -> Result<Slot>,
     ) -> Result<bool> {
         let slot = take(&mut self.names)?;
-        self.entries.push(Entry { end: self.names.len() as u32, slot });
+        self.push_slot(self.names.len(), slot);
         let last = self.len() - 1;
         Ok(last == 0 || self.name(last - 1) < self.name(last))
+    }
+
+    /// Asks for the memory where its buffers begin.
+    pub(super) fn prefetch(&self) {
+        self.names.first().into_iter().for_each(prefetch::line);
+        self.entries.first().into_iter().for_each(prefetch::line);
+        self.changes.prefetch();
     }
 
     /// Memory that it takes, without small directories.
@@ -128,6 +170,7 @@ impl Leaf {
 
     pub(crate) fn insert(&mut self, index: usize, name: &[u8], slot: Slot) {
         let start = if index == 0 { 0 } else { self.entries[index - 1].end as usize };
+        self.lengths = self.lengths.with(name.len());
         make_room(&mut self.names, name.len());
         make_room(&mut self.entries, 1);
         let end = self.names.len();
@@ -149,6 +192,9 @@ impl Leaf {
         self.entries.remove(index);
         for entry in &mut self.entries[index..] {
             entry.end -= length as u32;
+        }
+        if self.entries.is_empty() {
+            self.lengths = Lengths::None;
         }
         self.hashes.remove(index);
         self.changes.remove(index);
@@ -238,5 +284,28 @@ mod tests {
         leaf.remove(0);
         assert_eq!(leaf.name(1), b"bb");
         assert!(leaf.slot(1).same(&Slot::value(b"bb")));
+    }
+
+    #[test]
+    fn names_are_found_whether_or_not_all_are_as_long() {
+        let mut leaf = Leaf::default();
+        let expect = |leaf: &Leaf, names: &[&[u8]]| {
+            for name in [&b""[..], b"a", b"aa", b"ab", b"b", b"bb", b"bbb", b"c", b"cc"] {
+                assert_eq!(leaf.search(name), names.binary_search(&name), "{name:?} of {names:?}");
+            }
+        };
+        for name in [&b"bb"[..], b"cc", b"aa"] {
+            leaf.insert(leaf.search(name).unwrap_err(), name, Slot::value(b""));
+        }
+        assert_eq!(leaf.lengths, Lengths::All(2));
+        expect(&leaf, &[b"aa", b"bb", b"cc"]);
+        leaf.insert(1, b"b", Slot::value(b""));
+        expect(&leaf, &[b"aa", b"b", b"bb", b"cc"]);
+        (0..3).for_each(|_| leaf.remove(1));
+        expect(&leaf, &[b"aa"]);
+        leaf.remove(0);
+        leaf.push(b"c", Slot::value(b""));
+        assert_eq!(leaf.lengths, Lengths::All(1));
+        expect(&leaf, &[b"c"]);
     }
 }
