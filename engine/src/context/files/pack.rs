@@ -46,9 +46,11 @@ pub(crate) const SMALL_BODY: usize = 96;
 /// One with a body of more bytes becomes a node when it is looked at again soon, wherever its paths lead.
 pub(crate) const MIDDLING_BODY: usize = 256;
 
-/// How many looks at small directories, and at pages that are in no cache, count as soon.
+/// How many looks at small directories count as soon. Of looks at pages it is as many as the cache has places:
+/// a page that is wanted again later than that would be gone by then.
 const RECENT_NODES: usize = 4096;
-const RECENT_PAGES: usize = 16_384;
+const RECENT_PAGES_MIN: u64 = 64;
+const RECENT_PAGES_MAX: u64 = 16_384;
 
 /// The most memory for nodes, and for pages, of a pack that is read to be checked.
 const UNCACHED_BYTES: u64 = 8 << 20;
@@ -144,6 +146,7 @@ impl Pack {
         options: &Options,
         evicted_hashes: EvictedHashes,
     ) -> Pack {
+        let recent_pages = cache.capacity_pages().clamp(RECENT_PAGES_MIN, RECENT_PAGES_MAX);
         Pack {
             meter: options.observer.clone().map(Meter::new),
             tree_bytes: options.tree_bytes,
@@ -159,7 +162,7 @@ impl Pack {
             hashes: ObjectCache::new(options.hashes_bytes),
             evicted_hashes,
             recent_nodes: Recent::new(RECENT_NODES),
-            recent_pages: Recent::new(RECENT_PAGES),
+            recent_pages: Recent::new(recent_pages as usize),
         }
     }
 
@@ -482,26 +485,24 @@ impl Pack {
         chunk: &Arc<Chunk>,
         position: u64,
         length: usize,
+        keep: bool,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let end = chunk.records_end();
         let mut position = position;
         let mut left = (length as u64).min(end.saturating_sub(position)) as usize;
         while left > 0 {
-            let number = (position / PAGE as u64) as u32;
-            let start = (position % PAGE as u64) as usize;
-            if (u64::from(number) + 1) * PAGE as u64 <= end {
-                let page = self.page(chunk, number)?;
-                let count = left.min(PAGE - start);
-                out.extend_from_slice(&page[start..start + count]);
-                position += count as u64;
-                left -= count;
-            } else {
+            let Some(page) = self.page_worth(chunk, position, keep)? else {
+                // What follows is as cold.
                 let before = out.len();
                 out.resize(before + left, 0);
-                self.read(chunk, position, &mut out[before..])?;
-                left = 0;
-            }
+                return self.read(chunk, position, &mut out[before..]);
+            };
+            let start = (position % PAGE as u64) as usize;
+            let count = left.min(PAGE - start);
+            out.extend_from_slice(&page[start..start + count]);
+            position += count as u64;
+            left -= count;
         }
         Ok(())
     }
@@ -565,7 +566,7 @@ impl Pack {
             // Never more than the chunk has, whatever a damaged length says.
             let room = end.saturating_sub(position);
             let missing = length.min(room) as usize - bytes.len();
-            self.gather(chunk, position + bytes.len() as u64, missing, &mut bytes)?;
+            self.gather(chunk, position + bytes.len() as u64, missing, keep, &mut bytes)?;
         }
         Ok(Bytes::Gathered(bytes))
     }
