@@ -5,11 +5,13 @@
 //! that still grows is read as it is; a record's checksum is verified whenever its bytes are read.
 //! Format document: `docs/format/pack.md`.
 
+mod swaps;
+
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
 use super::chunk_files::{Chunk, Files};
-use super::control::{Control, Row};
+use super::control::Row;
 use super::evicted_hashes::EvictedHashes;
 use super::patch::{self, PATCHES_MAX};
 use super::paths;
@@ -31,7 +33,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc_append;
 use crate::format::codec::Encoder;
 use crate::format::hash::combine;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, Mutex, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
 const GUESS: usize = 1024;
@@ -227,61 +229,6 @@ impl Pack {
                 chunk.number == row.number || chunk.number >= row.number + row.count
             })
         });
-    }
-
-    /// Does `read`, again when a file is missing because a writer beside this one has put another into its
-    /// place.
-    pub(crate) fn beside_swaps<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
-        loop {
-            let before = self.swaps.load(Ordering::Acquire);
-            match read() {
-                Err(error) if error.kind() == Kind::Missing => {
-                    if !self.reread_places(before)? {
-                        return Err(error);
-                    }
-                }
-                outcome => return outcome,
-            }
-        }
-    }
-
-    /// Whether chunks are other files than when `before` was the number of swaps: then another thread has
-    /// seen to it, or this one reads the control file. `Missing` when the store was cleared since.
-    fn reread_places(&self, before: u64) -> Result<bool> {
-        let _alone = lock(&self.rereading);
-        if self.swaps.load(Ordering::Acquire) != before {
-            return Ok(true);
-        }
-        let Ok(control) = Control::read(self.files.disk()) else { return Ok(false) };
-        let chunks = self.chunks();
-        let Some(first) = chunks.first().filter(|_| control.store == self.store) else {
-            return Ok(false);
-        };
-        if control.epoch > first.epoch {
-            return Err(self.files.cleared());
-        }
-        if control.epoch < first.epoch {
-            return Ok(false);
-        }
-        let mut found = chunks[0].number < control.chunks[0].number;
-        for chunk in &chunks {
-            let row = control.row(chunk.number);
-            let is_same = |row: &&Row| {
-                row.state != chunk.state && (row.base == chunk.base || row.state == State::Gone)
-            };
-            if let Some(row) = row.filter(is_same) {
-                // One that had the records of several may be several again.
-                let end = (chunk.number + chunk.numbers).max(row.number + row.count);
-                let rows = control.rows(row.number..end).iter();
-                let fresh =
-                    rows.map(|row| Chunk::collected(&self.cache, self.store, control.epoch, row));
-                self.swap_chunks(row.number..end, fresh.map(Arc::new));
-                found = true;
-            }
-        }
-        self.forget_chunks(&control.chunks);
-        self.swaps.fetch_add(u64::from(found), Ordering::AcqRel);
-        Ok(found)
     }
 
     /// Chunk `number`, if it is there and whole.
