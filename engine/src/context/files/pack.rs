@@ -426,7 +426,8 @@ impl Pack {
         Ok(self.cache.insert(chunk.key, number, &bytes))
     }
 
-    /// Appends up to `length` bytes from `position` on, fewer at the end of the chunk.
+    /// Appends up to `length` bytes from `position` on, fewer at the end of the chunk: from pages as long as
+    /// they are worth it, and the rest at once.
     fn gather(
         &self,
         chunk: &Arc<Chunk>,
@@ -440,10 +441,7 @@ impl Pack {
         let mut left = (length as u64).min(end.saturating_sub(position)) as usize;
         while left > 0 {
             let Some(page) = self.page_worth(chunk, position, keep)? else {
-                // What follows is as cold.
-                let before = out.len();
-                out.resize(before + left, 0);
-                return self.read(chunk, position, &mut out[before..]);
+                return self.read_on(chunk, position, left, out);
             };
             let start = (position % PAGE as u64) as usize;
             let count = left.min(PAGE - start);
@@ -452,6 +450,19 @@ impl Pack {
             left -= count;
         }
         Ok(())
+    }
+
+    /// Appends `length` bytes from `position` on, read past the page cache.
+    fn read_on(
+        &self,
+        chunk: &Arc<Chunk>,
+        position: u64,
+        length: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let before = out.len();
+        out.resize(before + length, 0);
+        self.read(chunk, position, &mut out[before..])
     }
 
     /// The page at `position`, if it is whole and in memory, or should be: it was wanted before, not
@@ -491,7 +502,9 @@ impl Pack {
         }
         let start = (position % PAGE as u64) as usize;
         let mut bytes = Vec::new();
-        if let Some(page) = self.page_worth(chunk, position, keep)? {
+        let first = self.page_worth(chunk, position, keep)?;
+        let is_cold = first.is_none();
+        if let Some(page) = first {
             match record::length(&page[start..]) {
                 Some(length) if length <= (PAGE - start) as u64 => {
                     return Ok(Bytes::Page(page, start));
@@ -503,9 +516,8 @@ impl Pack {
         if bytes.len() < record::HEAD_MAX {
             let guess = if keep { GUESS } else { GUESS_HASH };
             let more = (guess as u64).min(end.saturating_sub(position)) as usize;
-            let from = bytes.len().min(more);
-            bytes.resize(more, 0);
-            self.read(chunk, position + from as u64, &mut bytes[from..])?;
+            let missing = more.saturating_sub(bytes.len());
+            self.read_on(chunk, position + bytes.len() as u64, missing, &mut bytes)?;
         }
         if let Some(length) = record::length(&bytes)
             && length > bytes.len() as u64
@@ -513,7 +525,13 @@ impl Pack {
             // Never more than the chunk has, whatever a damaged length says.
             let room = end.saturating_sub(position);
             let missing = length.min(room) as usize - bytes.len();
-            self.gather(chunk, position + bytes.len() as u64, missing, keep, &mut bytes)?;
+            let position = position + bytes.len() as u64;
+            if is_cold {
+                // What follows is as cold, and the first page itself was only now wanted once.
+                self.read_on(chunk, position, missing, &mut bytes)?;
+            } else {
+                self.gather(chunk, position, missing, keep, &mut bytes)?;
+            }
         }
         Ok(Bytes::Gathered(bytes))
     }
