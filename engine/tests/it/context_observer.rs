@@ -83,6 +83,38 @@ fn every_operation_is_told_with_its_cost() {
 }
 
 #[test]
+fn of_a_cold_record_that_is_long_only_its_bytes_are_read() {
+    let notes = Arc::new(Notes::default());
+    let options = Options { observer: Some(notes.clone()), ..Options::default() };
+    let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+    let mut store = Store::create(Arc::clone(&disk), options.clone()).unwrap();
+    let mut tree = store.empty_tree();
+    let path = |number: usize| ["data".to_owned(), format!("number {number:02}")];
+    for number in 0..40 {
+        tree.add(&path(number), &[number as u8; 2_500]).unwrap();
+    }
+    let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    store.close().unwrap();
+    let store = Store::open(disk, options).unwrap();
+    let tree = store.checkout(&hash).unwrap();
+    // Until the directory is a node in memory.
+    (0..3).for_each(|_| assert!(tree.find(&path(0)).unwrap().is_some()));
+    // So far from each other that no two have a page in common.
+    for number in (4..40).step_by(4) {
+        notes.take();
+        assert_eq!(tree.find(&path(number)).unwrap(), Some(vec![number as u8; 2_500]));
+        let cold = notes.one().3;
+        assert!((2_500..2_600).contains(&cold.bytes_read), "{number}: {cold:?}");
+    }
+    // What is wanted again comes into memory, page by page.
+    for _ in 0..3 {
+        notes.take();
+        tree.find(&path(4)).unwrap();
+    }
+    assert_eq!(notes.one().3.bytes_read, 0);
+}
+
+#[test]
 fn spills_are_told_inside_of_what_they_hold_up() {
     let notes = Arc::new(Notes::default());
     let options = Options { observer: Some(notes.clone()), tree_bytes: 6000, ..Options::default() };
