@@ -19,6 +19,7 @@ pub(crate) mod open_files;
 pub mod os;
 pub(crate) mod path;
 pub mod sim;
+pub(crate) mod stand_in;
 pub(crate) mod subfolder;
 // The ring is asked for where it is tested, which is nowhere with 32 bits.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

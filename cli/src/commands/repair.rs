@@ -1,5 +1,7 @@
 //! `varvite repair`: a new store of what is whole in a damaged one.
 
+mod context;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +12,6 @@ use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::table::repair::{self, RepairOptions};
 
-use crate::advice::CHECK;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
@@ -19,8 +20,8 @@ use crate::store::folder;
 /// Make a new store of what is whole in a damaged one, and say what was lost
 ///
 /// The damaged store stays as it is; nobody may write to it meanwhile. Kept are snapshots and live
-/// tables whose files are sound, and the log up to its first bad record. Exit code 3 when something was
-/// lost.
+/// tables whose files are sound, and the log up to its first bad record; of a context the commits that are
+/// whole. Exit code 3 when something was lost.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Folder of the damaged store
@@ -31,6 +32,9 @@ pub struct Arguments {
     /// older, or back that were deleted
     #[arg(long)]
     skip_damaged: bool,
+    /// Folder of the lower layer, if the store is a context that is an archive
+    #[arg(long, value_name = "DIR", conflicts_with = "skip_damaged")]
+    lower: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -73,10 +77,19 @@ struct Loss {
 
 /// Repairs and prints what was kept and lost.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    if folder::is_context(&arguments.dir) {
+    if context::is_one(&arguments.dir)? {
+        if arguments.skip_damaged {
+            return Err(Error::invalid(format!(
+                "{} holds a context, of which commits are whole or left out: leave --skip-damaged out",
+                arguments.dir.display()
+            ))
+            .into());
+        }
+        return context::run(&arguments.dir, &arguments.out, arguments.lower.as_deref(), format);
+    }
+    if arguments.lower.is_some() {
         return Err(Error::invalid(format!(
-            "{} holds a context, and only tables can be repaired so far: {CHECK} says what is damaged \
-             in it; restore a copy of its folder",
+            "{} holds no context, and nothing else has a lower folder: leave --lower out",
             arguments.dir.display()
         ))
         .into());

@@ -21,7 +21,9 @@ pub fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
 
 /// Whether the folder holds a context, ours or one of Irmin.
 pub fn is_context(folder: &Path) -> bool {
-    let ours = folder.join("control").is_file() && !folder.join("session").exists();
+    // A repair that was cut off has not given the control file its name; opening says so.
+    let has = |name: &str| folder.join(name).is_file();
+    let ours = (has("control") || has("half-made")) && !folder.join("session").exists();
     ours || disk(folder).is_ok_and(|disk| irmin::is_store(&*disk).is_ok_and(|found| found))
 }
 

@@ -1,8 +1,11 @@
 //! `varvite context archive` and `attach`: two copies of a store, one that keeps all and one that collects.
 
-use tempfile::TempDir;
+use std::process::Stdio;
 
-use crate::binary::{text, varvite};
+use tempfile::TempDir;
+use varvite::context::{CommitInfo, Keep, Options, Store};
+
+use crate::binary::{command, text, varvite};
 use crate::json::copy;
 
 #[test]
@@ -48,4 +51,94 @@ fn a_store_that_has_collected_takes_its_history_from_the_folder_of_a_copy() {
         .error(2, &["is the folder of a store"]);
     let alone = varvite(&["context", "log", &lower, "--format", "json"]).json();
     assert_eq!(alone.to_string().matches("2026-01-01").count(), 5, "{alone}");
+}
+
+#[test]
+fn what_is_whole_of_a_damaged_archive_is_kept_by_one_command() {
+    let folder = TempDir::new().unwrap();
+    let [node, lower, out] =
+        ["node", "lower", "out"].map(|name| text(&folder.path().join(name)).to_owned());
+    varvite(&["context", "create", &node]).yes();
+    let below = ["--lower", &lower];
+    for number in 1..=5_u32 {
+        let (name, value) = (format!("accounts/{number}"), "v".repeat(90));
+        let put = ["context", "put", &node, "main", &name, &value, "--date", "2026-01-01"];
+        varvite(&[&put[..], if number == 1 { &[] } else { &below }].concat()).yes();
+        varvite(&["context", "archive", &node, "--lower", &lower, "--end-chunk"]).yes();
+    }
+    let repair = |more: &[&str], out: &str| {
+        varvite(&[&["repair", &node, out, "--format", "json"], more].concat())
+    };
+    let whole = repair(&below, &out).json();
+    assert_eq!((&whole["whole"], &whole["commits"]), (&true.into(), &5.into()), "{whole}");
+    let dump = |store: &str, commit: &str, more: &[&str]| {
+        varvite(&[&["context", "dump", store, commit], more].concat()).yes()
+    };
+    varvite(&["context", "check", &out]).yes();
+    for commit in ["main", "main~4"] {
+        assert_eq!(dump(&out, commit, &[]), dump(&node, commit, &below));
+    }
+    // It is not written over.
+    repair(&below, &out).error(2, &["holds a context store already"]);
+    // A volume that is lost is named, and so is what is lost with it.
+    std::fs::remove_file(folder.path().join("lower/0000-000002.pack")).unwrap();
+    let checked = varvite(&["context", "check", &node, "--lower", &lower]);
+    assert_eq!(checked.code, 3, "{checked:?}");
+    let advice = format!("varvite repair {node} OUT --lower {lower} makes");
+    assert!(checked.out.contains("0000-000002.pack"), "{checked:?}");
+    assert!(checked.out.contains(&advice), "{checked:?}");
+    let less = repair(&below, &format!("{out}-less"));
+    assert_eq!(less.code, 3, "{less:?}");
+    assert!(less.out.contains("0000-000002.pack"), "{less:?}");
+    // Without the folder nobody knows what is damaged.
+    varvite(&["context", "check", &node]).error(2, &["--lower"]);
+    // What is left of one that was cut off is no store.
+    let half = format!("{out}-half");
+    copy(out.as_ref(), half.as_ref());
+    std::fs::rename(format!("{half}/control"), format!("{half}/half-made")).unwrap();
+    for command in [&["context", "log", &half][..], &["check", &half], &["info", &half]] {
+        varvite(command).error(2, &["remove the folder"]);
+    }
+    repair(&below, &half).error(2, &["remove the folder"]);
+    varvite(&["repair", &node, &half, "--skip-damaged"]).error(2, &["--skip-damaged"]);
+}
+
+/// What a writer takes away meanwhile is no damage.
+#[test]
+fn a_check_beside_a_store_that_collects_finds_no_damage() {
+    let folder = TempDir::new().unwrap();
+    let node = folder.path().join("node");
+    let options = Options { chunk_bytes: 4_000, ..Options::default() };
+    let mut store = Store::open_or_create(&node, options).unwrap();
+    let mut last = None;
+    let mut commit = |store: &mut Store, number: u64| {
+        let mut tree = match last {
+            Some(last) => store.checkout(&last).unwrap(),
+            None => store.empty_tree(),
+        };
+        for account in 0..20 {
+            let name = format!("{}", (number * 7 + account) % 200);
+            tree.add(&["accounts", &name], &[number as u8; 100]).unwrap();
+        }
+        let info = CommitInfo::new(&[], number as i64, "me", "block");
+        last = Some(store.commit(&mut tree, &info).unwrap());
+    };
+    (0..40).for_each(|number| commit(&mut store, number));
+    let mut number = 40;
+    for _ in 0..8 {
+        let check = ["context", "check", text(&node)];
+        let mut child =
+            command(&check).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while child.try_wait().unwrap().is_none() {
+            commit(&mut store, number);
+            number += 1;
+            store.collect_keeping(&Keep::Newest(3)).unwrap();
+            store.collect_step(20_000).unwrap();
+        }
+        let ran = child.wait_with_output().unwrap();
+        let said = [&ran.stdout[..], &ran.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(matches!(ran.status.code(), Some(0 | 2)), "{:?}: {said}", ran.status);
+        assert!(!said.contains("damaged"), "{said}");
+    }
 }

@@ -123,6 +123,7 @@ const COMMANDS: &str = "
     context shell CONTEXT
     table shell STORE
     context export-irmin CONTEXT OUT
+    repair CONTEXT MENDED
     proof make CONTEXT main a/b
     bench utxo run --dir STORE --batches 1
     bench range run --dir STORE --seeks 1
@@ -231,7 +232,6 @@ fn every_command_that_reads_a_store_is_run_on_a_damaged_one() {
         "explore",
         "proof check",
         "proof show",
-        "repair",
         "trace compare",
         "trace convert",
         "trace info",
@@ -302,6 +302,7 @@ fn a_damaged_page_or_record_is_3_where_it_is_read() {
         "scrub LIVE --rate 0",
         "repair STORE OUT",
         "repair STORE OUT --skip-damaged",
+        "repair CONTEXT OUT",
         "check CONTEXT",
         "context check CONTEXT --format json",
         "context check CONTEXT --commit main",

@@ -16,6 +16,7 @@ mod merge;
 mod open_or_create;
 mod pins;
 mod reader;
+mod repair;
 mod snapshots;
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,7 @@ use load::End;
 pub use merge::Merge;
 pub use reader::Reader;
 use reader::Readers;
+pub use repair::{LostCommit, RepairedContext};
 use tip::Tip;
 pub use write::CommitInfo;
 

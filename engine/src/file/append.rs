@@ -257,6 +257,60 @@ pub fn count_behind(file: &dyn File, identity: u64, end: u64) -> Result<u64> {
     Ok(count)
 }
 
+/// What is found where a damaged file is read to its end.
+pub enum Remnant<'a> {
+    /// The payload of a record whose head is that of its place, at so many bytes; and whether it is as it was
+    /// written.
+    Record(u64, &'a [u8], bool),
+    /// A byte that no such record has, with those behind it up to [`REMNANT_BYTES`].
+    Byte(u64, &'a [u8]),
+}
+
+/// How many bytes there are with a byte that no record has, or all up to the end of the file.
+pub const REMNANT_BYTES: usize = 64 << 10;
+
+/// Calls `each` with all that is in `file`, whatever became of what was before, for whoever takes what is left. Returns
+/// the first and the last place at which something is not as it was written; zeros at the end are none.
+pub fn remnants(
+    file: &dyn File,
+    identity: u64,
+    mut each: impl FnMut(&Remnant<'_>),
+) -> Result<Option<(u64, u64)>> {
+    let mut window = Window::new(file, file.len()?);
+    let (mut next, mut damaged): (_, Option<(u64, u64)>) = (Position::start(), None);
+    let mut is_at_record = true;
+    while next.offset < window.file_end {
+        let Some(head) = window.head(identity, next.offset)? else {
+            let bytes = window.at(next.offset, REMNANT_BYTES)?;
+            let Some(first) = bytes.first() else { break };
+            if *first != 0 {
+                damaged = Some((damaged.map_or(next.offset, |it| it.0), next.offset));
+            }
+            each(&Remnant::Byte(next.offset, bytes));
+            (next.offset, is_at_record) = (next.offset + 1, false);
+            continue;
+        };
+        let length = head.length as usize;
+        let payload = window.at(next.offset + HEAD as u64, length)?;
+        let is_whole = payload.len() == length;
+        let follows = head.sequence == next.sequence
+            && crc_append(next.chain, payload) == head.payload_crc
+            && is_whole;
+        // Behind a gap its chain cannot be told from a damage of its own.
+        if !(follows && is_at_record) {
+            damaged = Some((damaged.map_or(next.offset, |it| it.0), next.offset));
+        }
+        each(&Remnant::Record(next.offset + HEAD as u64, payload, follows));
+        next = Position {
+            offset: next.offset + (HEAD + length) as u64,
+            sequence: head.sequence.wrapping_add(1),
+            chain: head.payload_crc,
+        };
+        is_at_record = true;
+    }
+    Ok(damaged)
+}
+
 /// Up to where a later record says that the file was synced, if that is beyond `end`. None begins before
 /// `first`.
 fn synced_beyond(

@@ -27,6 +27,57 @@ pub fn masked(crc: u32) -> u32 {
     crc.rotate_left(16) ^ (crc & 0xffff)
 }
 
+/// The checksum whose stored form is `stored`.
+#[must_use]
+pub fn unmasked(stored: u32) -> u32 {
+    stored.rotate_left(16) ^ (stored & 0xffff_0000)
+}
+
+/// The checksum of what stood before `bytes`, where that of both together is `crc`.
+#[must_use]
+pub fn crc_before(crc: u32, bytes: &[u8]) -> u32 {
+    let mut state = !crc;
+    for byte in bytes.iter().rev() {
+        // The highest byte of a state says which entry of the table made it.
+        let entry = BY_HIGH[(state >> 24) as usize];
+        state = ((state ^ TABLE[entry as usize]) << 8) | (u32::from(entry) ^ u32::from(*byte));
+    }
+    !state
+}
+
+/// The four bytes that stand between what has the checksum `before` and what has `after` with them.
+#[must_use]
+pub fn between(before: u32, after: u32) -> [u8; 4] {
+    (!crc_before(after, &[0; 4]) ^ !before).to_le_bytes()
+}
+
+/// What each byte does to a state.
+const TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut state, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            state = (state >> 1) ^ if state & 1 == 1 { 0x82f6_3b78 } else { 0 };
+            bit += 1;
+        }
+        table[byte] = state;
+        byte += 1;
+    }
+    table
+};
+
+/// Which entry of that table has each highest byte.
+const BY_HIGH: [u8; 256] = {
+    let mut by_high = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        by_high[(TABLE[byte] >> 24) as usize] = byte as u8;
+        byte += 1;
+    }
+    by_high
+};
+
 /// The checksum to store behind `bytes`.
 #[must_use]
 pub fn stored(bytes: &[u8]) -> u32 {
@@ -53,6 +104,20 @@ mod tests {
         assert_eq!(crc_append(crc(b"1234"), b"56789"), 0xe306_9283);
         assert_eq!(masked(0xe306_9283), 0x9283_7185);
         assert_eq!(stored(b"123456789"), 0x9283_7185);
+    }
+
+    #[test]
+    fn what_was_before_and_between_is_found_again() {
+        for (first, second) in [(0, 0), (1, 4), (37, 5), (300, 1000)] {
+            let bytes: Vec<u8> = (0..first + second).map(|byte: usize| (byte * 7) as u8).collect();
+            let whole = crc(&bytes);
+            assert_eq!(crc_before(whole, &bytes[first..]), crc(&bytes[..first]));
+            assert_eq!(unmasked(masked(whole)), whole);
+            if second >= 4 {
+                let after = crc(&bytes[..first + 4]);
+                assert_eq!(between(crc(&bytes[..first]), after), bytes[first..first + 4]);
+            }
+        }
     }
 
     #[test]

@@ -327,6 +327,9 @@ impl Control {
     pub(crate) fn read(disk: &dyn Disk) -> Result<Control> {
         let file = disk.open(paths::CONTROL, Mode::Read, Access::Buffered).map_err(|error| {
             if error.kind() == Kind::Missing {
+                if disk.exists(paths::HALF_MADE).unwrap_or(false) {
+                    return half_made(disk);
+                }
                 return Error::missing(format!(
                     "{} holds no context store: it has no file \"{}\"; give the folder of one, or \
                      create one there",
@@ -363,6 +366,15 @@ impl Control {
     pub(crate) fn replace(&self, disk: &Arc<dyn Disk>) -> Result<()> {
         replace(disk, paths::CONTROL, &self.encode())
     }
+}
+
+/// What is said of a folder that a repair has not come to the end of.
+pub(crate) fn half_made(disk: &dyn Disk) -> Error {
+    Error::invalid(format!(
+        "{} holds a part of what a repair would have made that was cut off: remove the folder, and repair the damaged \
+         store again",
+        disk.root()
+    ))
 }
 
 fn take_horizon(from: &mut Decoder<'_>) -> Result<Horizon> {

@@ -5,6 +5,9 @@ use crate::format::hash::combine;
 /// What the store is made of now; replaced whole.
 pub(crate) const CONTROL: &str = "control";
 
+/// What [`CONTROL`] will be once a repair has made all of a store.
+pub(crate) const HALF_MADE: &str = "half-made";
+
 /// Held by the process that writes.
 pub(crate) const LOCK: &str = "lock";
 

@@ -10,7 +10,7 @@ use crate::context::hash::Hash;
 use crate::context::pieces::entry::{self, Places, take_reference};
 use crate::context::pieces::node::{Body, Branch, Node, Pointer, Slot, Target};
 use crate::error::Result;
-use crate::format::checksum::{crc, crc_append, masked};
+use crate::format::checksum::{between, crc, crc_append, crc_before, masked, unmasked};
 use crate::format::codec::{Decoder, Encoder};
 
 /// What a record is.
@@ -134,6 +134,29 @@ pub(crate) fn take<'a>(
     }
     let tag = Tag::of(tag).ok_or_else(|| start.corrupt("a known kind of record", tag))?;
     Ok(Record { tag, hash, body, length })
+}
+
+/// The logical offset for which the record was written in the store `identity` that `bytes` begin with, if it is one of
+/// `within`, and its length: its checksum covers the offset, and so says it. One in 2^32 of other bytes seems to be such a record,
+/// for each offset that is possible.
+pub(crate) fn written_for(
+    identity: u64,
+    within: &std::ops::Range<u64>,
+    bytes: &[u8],
+) -> Option<(u64, usize)> {
+    Tag::of(*bytes.first()?)?;
+    let length = usize::try_from(length(bytes)?).ok()?;
+    let record = bytes.get(..length)?;
+    let (content, sum) = record.split_at(length - CRC);
+    let sum = u32::from_le_bytes(sum.try_into().expect("4 bytes"));
+    let place = crc_before(unmasked(sum), content);
+    let store = crc(&identity.to_le_bytes());
+    let last = within.end.checked_sub(1)?;
+    (within.start >> 32..=last >> 32).find_map(|high| {
+        let low = between(store, crc_before(place, &(high as u32).to_le_bytes()));
+        let offset = high << 32 | u64::from(u32::from_le_bytes(low));
+        within.contains(&offset).then_some((offset, length))
+    })
 }
 
 /// Takes apart a record whose bytes were verified with the batch it came in.

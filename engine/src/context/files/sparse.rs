@@ -270,6 +270,37 @@ pub(crate) fn entries(page: &[u8; PAGE]) -> impl Iterator<Item = KeptRecord> + '
     (0..count(page)).map(|index| entry(page, index))
 }
 
+/// What the file of `identity` says of itself, once its mapping was read to the end. `Corrupt` when it is not as it was
+/// written.
+pub(crate) fn verify(file: &dyn File, identity: u64, generation: u64) -> Result<SparseFile> {
+    let (path, bytes) = (file.path(), file.len()?);
+    let Some(place) = bytes.checked_sub(FOOTER as u64) else {
+        return Err(Error::corrupt(path, bytes, "the end of a mapping", "the end of the file"));
+    };
+    let mut footer = [0; FOOTER];
+    file.read_exact_at(place, &mut footer)?;
+    let sum = Footer::decode(path, bytes, &footer)?.sum;
+    let found = SparseFile { generation, bytes, sum };
+    let mapping = Mapping::read(file, identity, found)?;
+    let mut page = [0; PAGE];
+    for number in mapping.pages() {
+        file.read_exact_at(u64::from(number) * PAGE as u64, &mut page)?;
+        mapping.check_page(path, identity, number, &page)?;
+    }
+    Ok(found)
+}
+
+/// The entries of a page of a mapping of which nothing else is known; none when it is no such page.
+pub(crate) fn lone_entries(
+    identity: u64,
+    number: u32,
+    page: &[u8; PAGE],
+) -> Option<impl Iterator<Item = KeptRecord> + '_> {
+    let is_one = word(page, 0) == page_crc(identity, number, &page[4..])
+        && (1..=ENTRIES as u32).contains(&word(page, 4));
+    is_one.then(|| entries(page))
+}
+
 /// A file in work. What it holds counts for nothing before [`SparseWriter::finish`].
 #[derive(Debug)]
 pub(crate) struct SparseWriter {

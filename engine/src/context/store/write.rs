@@ -8,7 +8,7 @@ use super::{State, Store, paths};
 use crate::context::files::batch::{self, Batch, Objects};
 use crate::context::files::chunk::{Opening, Place};
 use crate::context::files::commit::{CommitBody, PARENTS_MAX, TEXT_MAX};
-use crate::context::files::control::{BRANCHES_BYTES_MAX, Control};
+use crate::context::files::control::{self, BRANCHES_BYTES_MAX, Control};
 use crate::context::files::hash_index::{HashIndex, is_damage};
 use crate::context::files::pack::Pack;
 use crate::context::files::record::Tag;
@@ -99,7 +99,11 @@ pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
             format!("{root} holds a context store already: open it, or choose another folder"),
         ));
     }
-    for name in disk.list("")? {
+    let names = disk.list("")?;
+    if names.iter().any(|name| name == paths::HALF_MADE) {
+        return Err(control::half_made(disk));
+    }
+    for name in names {
         if let Some(place) = paths::parse_chunk(&name) {
             // What a creation leaves that was cut short is the first chunk, with its opening at most.
             let file = disk.open(&name, Mode::Read, Access::Buffered)?;

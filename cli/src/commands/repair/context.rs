@@ -1,0 +1,143 @@
+//! `varvite repair` of a context: a new store of the commits that are whole.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use varvite::context::{RepairedContext, Store};
+use varvite::disk::Disk;
+use varvite::disk::os::OsDisk;
+use varvite::irmin_pack as irmin;
+use varvite::{Error, Result};
+
+use crate::advice::CONTEXT_MIGRATE;
+use crate::exit::{Outcome, Verdict};
+use crate::print::{self, Format};
+use crate::progress::{Progress, Unit};
+use crate::store::context::text;
+use crate::store::folder;
+use crate::text::Notation;
+
+/// Commits that are named for a person.
+const NAMED: usize = 20;
+
+#[derive(Serialize)]
+struct Report {
+    whole: bool,
+    commits: u64,
+    last_commit: Option<String>,
+    branches: u64,
+    branches_may_be_older: bool,
+    lost_commits: Vec<Lost>,
+    lost_branches: Vec<LostBranch>,
+    damage: Vec<String>,
+    missing: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Lost {
+    /// Null where nothing that is left says it.
+    commit: Option<String>,
+    detail: String,
+}
+
+#[derive(Serialize)]
+struct LostBranch {
+    name: String,
+    commit: String,
+}
+
+/// Whether the folder has a context, or chunks of one whose control file is lost.
+pub fn is_one(dir: &Path) -> Result<bool> {
+    let disk = folder::disk(dir)?;
+    if irmin::is_store(&*disk)? {
+        return Err(Error::invalid(format!(
+            "{} is a store of Irmin, which is only read: {CONTEXT_MIGRATE} takes over what is whole",
+            dir.display()
+        )));
+    }
+    let names = disk.list("")?;
+    let is_session = names.iter().any(|name| name == "session" || name == "segments");
+    let is_chunk = |name: &String| Path::new(name).extension().is_some_and(|it| it == "pack");
+    Ok(!is_session && (folder::is_context(dir) || names.iter().any(is_chunk)))
+}
+
+/// Makes the new store, and says what is not in it.
+pub fn run(dir: &Path, out: &Path, lower: Option<&Path>, format: Format) -> Outcome {
+    let source: Arc<dyn Disk> = folder::disk(dir)?;
+    let lower =
+        lower.map(|lower| folder::disk(lower).map(|disk| disk as Arc<dyn Disk>)).transpose()?;
+    let target: Arc<dyn Disk> = OsDisk::create(out)?;
+    let mut bar = Progress::new("taking over commits", 0, Unit::Items);
+    let found = Store::repair(&source, lower.as_ref(), &target, &mut |passed, total| {
+        bar.set_total(total);
+        bar.set(passed);
+        Ok(())
+    })?;
+    bar.finish();
+    let report = report(found);
+    match format {
+        Format::Json => print::json(&report)?,
+        Format::Table => show(&report)?,
+    }
+    Ok(Verdict::sound(report.whole))
+}
+
+fn report(found: RepairedContext) -> Report {
+    let lost = found.lost.iter().map(|lost| Lost {
+        commit: lost.commit.map(|commit| text(&commit)),
+        detail: lost.detail.clone(),
+    });
+    let branches = found.lost_branches.iter().map(|(name, commit)| LostBranch {
+        name: Notation::Text.show_step(name),
+        commit: text(commit),
+    });
+    Report {
+        whole: found.is_whole(),
+        commits: found.commits,
+        last_commit: found.last_commit.map(|commit| text(&commit)),
+        branches: found.branches,
+        branches_may_be_older: found.branches_may_be_older,
+        lost_commits: lost.collect(),
+        lost_branches: branches.collect(),
+        damage: found.damage,
+        missing: found.missing,
+    }
+}
+
+fn show(report: &Report) -> std::io::Result<()> {
+    for missing in &report.missing {
+        print::line(&format!("missing: {missing}"))?;
+    }
+    for damage in &report.damage {
+        print::line(&format!("damaged: {damage}"))?;
+    }
+    for lost in report.lost_commits.iter().take(NAMED) {
+        let commit = lost.commit.as_deref().unwrap_or("whose hash is not known");
+        print::line(&format!("lost: commit {commit}: {}", lost.detail))?;
+    }
+    if report.lost_commits.len() > NAMED {
+        let more = (report.lost_commits.len() - NAMED) as u64;
+        let more = print::counted(more, "commit", "commits");
+        print::line(&format!("lost: {more} more, which --format json names"))?;
+    }
+    for branch in &report.lost_branches {
+        print::line(&format!(
+            "lost: branch {}, which named commit {}",
+            branch.name, branch.commit
+        ))?;
+    }
+    if report.branches_may_be_older {
+        print::line(
+            "branches may name older commits than they did: what was said of them last may be lost",
+        )?;
+    }
+    let last =
+        report.last_commit.as_ref().map_or(String::new(), |last| format!(", the last {last}"));
+    print::line(&format!(
+        "{}: {} kept{last}, {}",
+        if report.whole { "nothing was lost \u{2713}" } else { "not all was kept \u{2717}" },
+        print::counted(report.commits, "commit", "commits"),
+        print::counted(report.branches, "branch", "branches")
+    ))
+}

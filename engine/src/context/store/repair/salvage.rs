@@ -1,0 +1,165 @@
+//! What can be read of chunks that are damaged, whatever became of what leads there.
+//!
+//! Each record has a checksum over its store and its logical offset, so it is known wherever it is found: of a chunk without
+//! the heads of its batches, and in a sparse one without its mapping.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::cache::PAGE;
+use crate::context::files::commit::CommitBody;
+use crate::context::files::record::{self, Record, Tag};
+use crate::context::files::sparse::{self, KeptRecord, SparseFile, SparseWriter};
+use crate::context::hash::CommitHash;
+use crate::disk::{Disk, File};
+use crate::error::Result;
+use crate::file::append::{self, REMNANT_BYTES, Remnant};
+use crate::format::header;
+
+/// What records say that are whole by themselves, by their logical offsets.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    pub(super) commits: BTreeMap<u64, (CommitHash, CommitBody)>,
+    /// Branches that were set, or removed by a hash of zeros.
+    pub(super) references: BTreeMap<u64, (Vec<u8>, CommitHash)>,
+}
+
+impl Records {
+    /// Takes what a record says of commits and branches.
+    pub(super) fn take(&mut self, path: &str, place: u64, offset: u64, found: &Record<'_>) {
+        match found.tag {
+            Tag::Commit => {
+                if let Ok(body) = CommitBody::decode(path, place, offset, found.body) {
+                    self.commits.insert(offset, (found.hash.into(), body));
+                }
+            }
+            Tag::Reference => {
+                let named = (found.body.to_vec(), CommitHash::new(found.hash));
+                self.references.insert(offset, named);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the record that may begin with `bytes`, if it is one of a commit or of a branch. Returns its length.
+    fn take_if(
+        &mut self,
+        path: &str,
+        place: u64,
+        store: u64,
+        base: u64,
+        bytes: &[u8],
+    ) -> Option<u64> {
+        let tag = bytes.first().copied().and_then(Tag::of);
+        if !matches!(tag, Some(Tag::Commit | Tag::Reference)) {
+            return None;
+        }
+        let length = record::length(bytes).filter(|length| *length <= bytes.len() as u64)?;
+        let bytes = &bytes[..length as usize];
+        let found = record::take(path, place, store, base + place, bytes).ok()?;
+        self.take(path, place, base + place, &found);
+        Some(length)
+    }
+}
+
+/// Takes the commits and branches of a whole chunk, which begins at `base`. Returns the first and the last place at which
+/// it is not as it was written.
+pub(super) fn whole(
+    file: &dyn File,
+    (identity, store, base): (u64, u64, u64),
+    into: &mut Records,
+) -> Result<Option<(u64, u64)>> {
+    let path = file.path();
+    append::remnants(file, identity, |found| match found {
+        Remnant::Record(start, payload, is_whole) => {
+            let (mut at, mut is_lost) = (0, false);
+            while at < payload.len() {
+                let (place, rest) = (start + at as u64, &payload[at..]);
+                let length = record::length(rest).filter(|length| *length <= rest.len() as u64);
+                let found = length.filter(|_| !is_lost).and_then(|length| {
+                    let bytes = &rest[..length as usize];
+                    record::take(path, place, store, base + place, bytes).ok()
+                });
+                match found {
+                    Some(found) => {
+                        into.take(path, place, base + place, &found);
+                        at += found.length;
+                    }
+                    None if *is_whole => break,
+                    // The length of one that is damaged says nothing: from here on each byte may begin one.
+                    None => {
+                        is_lost = true;
+                        let piece = &rest[..rest.len().min(REMNANT_BYTES)];
+                        let length = into.take_if(path, place, store, base, piece);
+                        at += length.unwrap_or(1) as usize;
+                    }
+                }
+            }
+        }
+        Remnant::Byte(place, bytes) => {
+            into.take_if(path, *place, store, base, bytes);
+        }
+    })
+}
+
+/// The records that are in the sparse file of `identity`, in the order of their logical offsets, which are in `within`; the
+/// first is where its chunks begin. Reads all of it into memory.
+pub(super) fn of_sparse(
+    bytes: &[u8],
+    (identity, store): (u64, u64),
+    within: &Range<u64>,
+) -> Vec<KeptRecord> {
+    let (mut known, mut end) = (BTreeMap::new(), bytes.len());
+    for (number, page) in (0..).zip(bytes.chunks_exact(PAGE)) {
+        let page: &[u8; PAGE] = page.try_into().expect("it is a page");
+        let Some(entries) = sparse::lone_entries(identity, number, page) else { continue };
+        end = end.min(number as usize * PAGE);
+        known.extend(entries.map(|entry| (entry.place, entry)));
+    }
+    let (mut found, mut at) = (BTreeMap::new(), header::LENGTH);
+    // The next one begins right behind the one before.
+    let mut is_next = true;
+    while at < end {
+        let place = at as u64;
+        let rest = &bytes[at..end];
+        if let Some(entry) = known.get(&place) {
+            let offset = within.start.saturating_add(entry.distance);
+            if let Ok(record) = record::take("", place, store, offset, rest) {
+                found.insert(offset, *entry);
+                (at, is_next) = (at + record.length, true);
+                continue;
+            }
+        } else {
+            // Of bytes that only may be a record a short piece is looked at.
+            let piece = if is_next { rest } else { &rest[..rest.len().min(REMNANT_BYTES)] };
+            let after = found.last_key_value().map_or(within.start, |(offset, _)| offset + 1);
+            if let Some((offset, length)) = record::written_for(store, &(after..within.end), piece)
+            {
+                let distance = offset - within.start;
+                found.insert(offset, KeptRecord { distance, place, is_object: true });
+                (at, is_next) = (at + length, true);
+                continue;
+            }
+        }
+        (at, is_next) = (at + 1, false);
+    }
+    found.into_values().collect()
+}
+
+/// Writes the file anew as `path` of `disk`, with the records `found` of `bytes`.
+pub(super) fn rewrite(
+    disk: &Arc<dyn Disk>,
+    path: &str,
+    (identity, store, generation): (u64, u64, u64),
+    bytes: &[u8],
+    found: &[KeptRecord],
+) -> Result<SparseFile> {
+    let mut writer = SparseWriter::create(&**disk, path, identity, store)?;
+    for entry in found {
+        let rest = &bytes[entry.place as usize..];
+        let length = record::length(rest).map_or(0, |length| length as usize);
+        writer.push(entry.distance, entry.is_object, &rest[..length.min(rest.len())])?;
+    }
+    writer.finish(generation)
+}

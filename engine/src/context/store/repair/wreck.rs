@@ -1,0 +1,739 @@
+//! What is known of a damaged store, and where its bytes are.
+//!
+//! Each chunk is read where it is whole, above or below, or as a collection has left it, whatever the control file says of it;
+//! that only says where chunks begin, which commits count, and what branches and pins there were.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::gathered::{Gathered, Source};
+use super::salvage::{self, Records};
+use crate::cache::Cache;
+use crate::context::configuration::Configuration;
+use crate::context::files::chunk::{Opening, Seal};
+use crate::context::files::chunk_files::Chunk;
+use crate::context::files::chunk_reader::ChunkReader;
+use crate::context::files::commit::CommitBody;
+use crate::context::files::control::{Control, Horizon, Row, State};
+use crate::context::files::pack::Pack;
+use crate::context::files::record::{self, Tag};
+use crate::context::files::sparse::{self, KeptRecord};
+use crate::context::files::{chunk_files, paths};
+use crate::context::hash::CommitHash;
+use crate::context::options::{Index, Options};
+use crate::context::store::load::read_control;
+use crate::disk::memory::MemoryDisk;
+use crate::disk::{Access, Disk, Mode};
+use crate::error::{Error, Kind, Result};
+use crate::file::append::{self, HEAD, Position};
+use crate::format::header::{self, FileKind, Header};
+
+/// Memory for pages of the damaged store.
+const PAGES_BYTES: u64 = 16 << 20;
+
+/// Whether the error is of the damaged store, which costs what is read; another ends the repair.
+pub(super) fn is_loss(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Collected | Kind::Invalid)
+}
+
+/// One chunk, or several in one sparse file, as it can be read.
+struct Piece {
+    row: Row,
+    /// What its opening says, where that is whole.
+    opening: Option<Opening>,
+    /// It is not there at all.
+    is_missing: bool,
+}
+
+impl Piece {
+    /// Nothing of it can be read, or not all of it.
+    fn lacks(&self) -> bool {
+        self.is_missing || self.row.state != State::Whole
+    }
+}
+
+/// The files that may be a chunk.
+#[derive(Default)]
+struct Candidates {
+    above: bool,
+    below: bool,
+    generations: Vec<u64>,
+}
+
+pub(super) struct Wreck {
+    source: Arc<dyn Disk>,
+    lower: Option<Arc<dyn Disk>>,
+    store: u64,
+    epoch: u64,
+    pub(super) configuration: Configuration,
+    pub(super) index: Index,
+    /// None when it is damaged, not there, or of another store.
+    pub(super) control: Option<Control>,
+    pub(super) pack: Arc<Pack>,
+    pieces: Vec<Piece>,
+    /// The last logical offset at which something is not as it was written.
+    last_damage: Option<u64>,
+    damage: BTreeSet<String>,
+    missing: BTreeSet<String>,
+}
+
+/// Whose a file is, as its header says.
+enum Whose {
+    Store(u64),
+    Damaged,
+}
+
+/// `Version` when a newer release has written the file.
+fn whose(disk: &Arc<dyn Disk>, path: &str, kind: FileKind) -> Result<Whose> {
+    let file = disk.open(path, Mode::Read, Access::Buffered)?;
+    let mut bytes = [0; header::LENGTH];
+    let found = file.read_at(0, &mut bytes)?;
+    match Header::expect(path, &bytes[..found], kind) {
+        Ok(header) => Ok(Whose::Store(header.store)),
+        Err(error) if error.kind() == Kind::Version => Err(error.context(
+            "another release has written a part of the store, and what this one cannot read is no damage",
+        )),
+        Err(_) => Ok(Whose::Damaged),
+    }
+}
+
+/// The chunks of a folder: epoch, number and generation.
+fn chunks(disk: &Arc<dyn Disk>) -> Result<Vec<(u64, u64, Option<u64>)>> {
+    let names = disk.list("")?;
+    Ok(names.iter().filter_map(|name| paths::parse_chunk(name)).collect())
+}
+
+fn path_of((epoch, number, generation): (u64, u64, Option<u64>)) -> String {
+    match generation {
+        Some(generation) => paths::sparse_chunk(epoch, number, generation),
+        None => paths::chunk(epoch, number),
+    }
+}
+
+fn kind_of(generation: Option<u64>) -> FileKind {
+    if generation.is_some() { FileKind::Sparse } else { FileKind::Pack }
+}
+
+impl Wreck {
+    /// Finds out what store it was, and where each of its chunks can be read. `Missing` when nothing is left, `Version` when
+    /// a newer release has written some of it.
+    pub(super) fn find(source: &Arc<dyn Disk>, lower: Option<&Arc<dyn Disk>>) -> Result<Wreck> {
+        let mut damage = BTreeSet::new();
+        let mut control = find_control(source, &mut damage)?;
+        let (above, mut stores) = (chunks(source)?, BTreeMap::new());
+        for chunk in &above {
+            if let Whose::Store(store) = whose(source, &path_of(*chunk), kind_of(chunk.2))? {
+                *stores.entry(store).or_insert(0_u64) += 1;
+            }
+        }
+        if let Some(found) = &control
+            && !stores.is_empty()
+            && !stores.contains_key(&found.store)
+        {
+            damage.insert(format!(
+                "{} is of another store than all chunks, so it is not used",
+                paths::CONTROL
+            ));
+            control = None;
+        }
+        let below = lower.map(chunks).transpose()?.unwrap_or_default();
+        if stores.is_empty() && control.is_none() {
+            let lower = lower.iter().flat_map(|lower| below.iter().map(move |it| (*lower, it)));
+            for (lower, chunk) in lower {
+                if let Whose::Store(store) = whose(lower, &path_of(*chunk), kind_of(chunk.2))? {
+                    *stores.entry(store).or_insert(0) += 1;
+                }
+            }
+        }
+        let most = stores.iter().max_by_key(|(store, count)| (**count, u64::MAX - **store));
+        let store = control.as_ref().map(|control| control.store).or(most.map(|most| *most.0));
+        let Some(store) = store else {
+            return Err(Error::missing(format!(
+                "{} has no control file and no chunk that says whose it is: nothing is left of a store",
+                source.root()
+            )));
+        };
+        let of = if above.is_empty() { &below } else { &above };
+        let epoch = match &control {
+            Some(control) => control.epoch,
+            None => newest_epoch(source, store, of, &mut damage)?,
+        };
+        let (configuration, index) = control.as_ref().map_or_else(
+            || (Configuration::TEZOS, Index::Minimal),
+            |control| (control.configuration, control.index),
+        );
+        let nothing: Arc<dyn Disk> = Arc::new(Gathered::default());
+        let mut wreck = Wreck {
+            source: Arc::clone(source),
+            lower: lower.map(Arc::clone),
+            store,
+            epoch,
+            configuration,
+            index,
+            control,
+            pack: Arc::new(pack_over(nothing, store, epoch)),
+            pieces: Vec::new(),
+            last_damage: None,
+            damage,
+            missing: BTreeSet::new(),
+        };
+        wreck.gather(&above, &below)?;
+        Ok(wreck)
+    }
+
+    pub(super) fn note(&mut self, error: &Error) {
+        let all = if error.kind() == Kind::Missing { &mut self.missing } else { &mut self.damage };
+        all.insert(error.detail().to_owned());
+    }
+
+    pub(super) fn tell(&mut self, damage: String) {
+        self.damage.insert(damage);
+    }
+
+    /// What is damaged, and what is not there.
+    pub(super) fn told(self) -> (Vec<String>, Vec<String>) {
+        (self.damage.into_iter().collect(), self.missing.into_iter().collect())
+    }
+
+    pub(super) fn horizon(&self) -> Horizon {
+        self.control.as_ref().map(|control| control.horizon.clone()).unwrap_or_default()
+    }
+
+    /// Finds a place for each chunk, from the newest down, since each names the one before.
+    fn gather(
+        &mut self,
+        above: &[(u64, u64, Option<u64>)],
+        below: &[(u64, u64, Option<u64>)],
+    ) -> Result<()> {
+        let mut candidates: BTreeMap<u64, Candidates> = BTreeMap::new();
+        let source = Arc::clone(&self.source);
+        let (lower, epoch) = (self.lower.clone(), self.epoch);
+        for (disk, chunks) in [(Some(&source), above), (lower.as_ref(), below)] {
+            let Some(disk) = disk else { continue };
+            for chunk in chunks.iter().filter(|chunk| chunk.0 == epoch) {
+                let is_above = Arc::ptr_eq(disk, &source);
+                if !is_above && chunk.2.is_some() {
+                    continue;
+                }
+                let path = path_of(*chunk);
+                if let Whose::Store(store) = whose(disk, &path, kind_of(chunk.2))?
+                    && store != self.store
+                {
+                    self.tell(format!(
+                        "{path} in {} is of another store, so it is not used",
+                        disk.root()
+                    ));
+                    continue;
+                }
+                let found = candidates.entry(chunk.1).or_default();
+                match chunk.2 {
+                    Some(generation) => found.generations.push(generation),
+                    None if is_above => found.above = true,
+                    None => found.below = true,
+                }
+            }
+        }
+        let rows = self.control.as_ref().map(|control| control.chunks.clone()).unwrap_or_default();
+        for row in &rows {
+            candidates.entry(row.number).or_default();
+        }
+        let newest = above.iter().filter(|chunk| chunk.0 == self.epoch).map(|chunk| chunk.1).max();
+        let newest = newest.max(rows.last().map(|row| row.number));
+        let mut gathered = Gathered::default();
+        let scratch: Arc<dyn Disk> = MemoryDisk::seeded(1);
+        let mut pieces: Vec<Piece> = Vec::new();
+        for (number, found) in candidates.into_iter().rev() {
+            if newest.is_some_and(|newest| number > newest) {
+                self.tell(format!(
+                    "{} in the lower folder is younger than all of the store, so it is of another copy, and not used",
+                    paths::chunk(self.epoch, number)
+                ));
+                continue;
+            }
+            let row = self.control.as_ref().and_then(|control| control.row(number)).copied();
+            let row = row.filter(|row| row.number == number);
+            let piece = self.place(number, row, &found, pieces.last(), &mut gathered, &scratch)?;
+            pieces.extend(piece);
+        }
+        pieces.reverse();
+        self.settle(pieces, &mut gathered);
+        let mut known = self.pieces.iter().filter_map(|piece| piece.opening);
+        if self.control.is_none() {
+            match known.next() {
+                Some(opening) => {
+                    (self.configuration, self.index) = (opening.configuration, opening.index);
+                }
+                None => self.tell(
+                    "no chunk says how hashes are made, so those of Tezos are tried".to_owned(),
+                ),
+            }
+        }
+        let pack = pack_over(Arc::new(gathered), self.store, self.epoch);
+        for piece in &self.pieces {
+            let Row { number, base, length, state, .. } = piece.row;
+            let chunk = match state {
+                // Not believed to its end: its records say whether they are whole.
+                State::Whole => {
+                    Chunk::new(pack.cache(), self.store, self.epoch, number, base, length)
+                }
+                _ => Chunk::collected(pack.cache(), self.store, self.epoch, &piece.row),
+            };
+            pack.add_chunk(Arc::new(chunk));
+        }
+        self.pack = Arc::new(pack);
+        Ok(())
+    }
+
+    /// The chunk of this number; none where nothing was ever said of one.
+    fn place(
+        &mut self,
+        number: u64,
+        row: Option<Row>,
+        found: &Candidates,
+        after: Option<&Piece>,
+        gathered: &mut Gathered,
+        scratch: &Arc<dyn Disk>,
+    ) -> Result<Option<Piece>> {
+        let mut places = Vec::new();
+        if found.above {
+            places.push((Arc::clone(&self.source), false));
+        }
+        if let Some(lower) = self.lower.as_ref().filter(|_| found.below) {
+            places.push((Arc::clone(lower), true));
+        }
+        // Where both are there, a move was cut off between them, and either may be damaged since.
+        if places.len() > 1 && !self.is_sound(&places[0].0, number)? {
+            places.reverse();
+        }
+        for (disk, is_below) in places {
+            let piece = self.whole(&disk, number, row)?;
+            if is_below && !self.is_ours(&disk, &piece, row, after)? {
+                self.tell(format!(
+                    "{} in {} has another history than the store: it is of another copy, and not used",
+                    paths::chunk(self.epoch, number),
+                    disk.root()
+                ));
+                continue;
+            }
+            let header = self.header_for(&disk, number, None)?;
+            gathered.files.insert(paths::chunk(self.epoch, number), Source { disk, header });
+            return Ok(Some(piece));
+        }
+        let named = match row.map(|row| row.state) {
+            Some(State::Sparse(sparse)) => Some(sparse.generation),
+            _ => None,
+        };
+        let mut generations = found.generations.clone();
+        generations.sort_unstable_by_key(|generation| (Some(*generation) == named, *generation));
+        while let Some(generation) = generations.pop() {
+            let limit = after.map(|after| after.row.base).filter(|base| *base != u64::MAX);
+            let of = (number, generation, limit);
+            if let Some(piece) = self.sparse(of, row, gathered, scratch)? {
+                return Ok(Some(piece));
+            }
+        }
+        let Some(row) = row else { return Ok(None) };
+        if row.state == State::Gone {
+            return Ok(Some(Piece { row, opening: None, is_missing: false }));
+        }
+        let path = match row.state {
+            State::Sparse(sparse) => paths::sparse_chunk(self.epoch, number, sparse.generation),
+            _ => paths::chunk(self.epoch, number),
+        };
+        let why = match (row.state, &self.lower) {
+            (State::Lower, None) => {
+                format!(
+                    "{path} was moved to the lower folder, which was not given: repair with --lower"
+                )
+            }
+            (State::Lower, Some(lower)) => {
+                format!("{path} is not in the lower folder {}", lower.root())
+            }
+            _ => format!("{path} is not there"),
+        };
+        self.missing.insert(why.clone());
+        gathered.missing.insert(paths::chunk(self.epoch, number), why);
+        let row = Row { state: State::Whole, ..row };
+        Ok(Some(Piece { row, opening: None, is_missing: true }))
+    }
+
+    /// The header that the file should have, if its own is damaged.
+    fn header_for(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        number: u64,
+        generation: Option<u64>,
+    ) -> Result<Option<[u8; header::LENGTH]>> {
+        let path = path_of((self.epoch, number, generation));
+        let kind = kind_of(generation);
+        let identity = match generation {
+            Some(generation) => paths::sparse_identity(self.store, self.epoch, number, generation),
+            None => paths::chunk_identity(self.store, self.epoch, number),
+        };
+        let file = disk.open(&path, Mode::Read, Access::Buffered)?;
+        let mut bytes = [0; header::LENGTH];
+        let found = file.read_at(0, &mut bytes)?;
+        let right = Header::new(kind, identity, self.store).encode();
+        if Header::expect(&path, &bytes[..found], kind).is_ok_and(|it| it.identity == identity) {
+            return Ok(None);
+        }
+        self.tell(
+            Error::corrupt(&path, 0, "the header of this chunk", "another").detail().to_owned(),
+        );
+        Ok(Some(right))
+    }
+
+    /// A whole chunk in the folder of `disk`.
+    fn whole(&self, disk: &Arc<dyn Disk>, number: u64, row: Option<Row>) -> Result<Piece> {
+        let path = paths::chunk(self.epoch, number);
+        let length = disk.open(&path, Mode::Read, Access::Buffered)?.len()?;
+        let opening = match chunk_files::look_for(&**disk, self.store, self.epoch, number) {
+            Ok(chunk_files::Found::Chunk(opening)) if opening.number == number => Some(opening),
+            Err(error) if !is_loss(&error) => return Err(error),
+            _ => None,
+        };
+        let base = row.map(|row| row.base).or(opening.map(|opening| opening.base));
+        let chain = self.chain(disk, number, length)?.unwrap_or(0);
+        // Without either it follows the one before, which is not known yet.
+        let base = base.unwrap_or(if number == 0 { 0 } else { u64::MAX });
+        let row = Row { number, count: 1, base, length, chain, state: State::Whole };
+        Ok(Piece { row, opening, is_missing: false })
+    }
+
+    /// The checksum of the last batch of a chunk, where its end is whole.
+    fn chain(&self, disk: &Arc<dyn Disk>, number: u64, length: u64) -> Result<Option<u32>> {
+        let path = paths::chunk(self.epoch, number);
+        let file = disk.open(&path, Mode::Read, Access::Buffered)?;
+        let last = length.saturating_sub(Seal::BATCH).max(Position::start().offset);
+        let identity = paths::chunk_identity(self.store, self.epoch, number);
+        let end = append::position_after(&*file, identity, last)?;
+        Ok(end.filter(|end| end.offset == length).map(|end| end.chain))
+    }
+
+    /// Whether a chunk in the lower folder is one of this store's history, as far as that can be seen: what is kept of it has
+    /// the hashes of its commits in any case.
+    fn is_ours(
+        &self,
+        lower: &Arc<dyn Disk>,
+        piece: &Piece,
+        row: Option<Row>,
+        after: Option<&Piece>,
+    ) -> Result<bool> {
+        let Row { number, length, .. } = piece.row;
+        let chain = self.chain(lower, number, length)?;
+        let row = row.filter(|row| matches!(row.state, State::Whole | State::Lower));
+        if row.is_some_and(|row| piece.opening.is_some_and(|it| it.base != row.base)) {
+            return Ok(false);
+        }
+        let last = self.control.as_ref().filter(|control| control.last().number == number);
+        match (last.map(|control| control.checkpoint), row) {
+            // What follows the checkpoint is known to nobody, but what is before it.
+            (Some(place), _) if place.before > 0 => {
+                let path = paths::chunk(self.epoch, number);
+                let file = lower.open(&path, Mode::Read, Access::Buffered)?;
+                let identity = paths::chunk_identity(self.store, self.epoch, number);
+                let found = append::position_after(&*file, identity, place.before)?;
+                return Ok(found == Some(place.position));
+            }
+            (None, Some(row)) => return Ok(chain.is_none_or(|chain| chain == row.chain)),
+            _ => {}
+        }
+        let next = after.filter(|after| after.row.number == number + 1);
+        let Some(next) = next.and_then(|next| next.opening) else { return Ok(last.is_none()) };
+        let is_before = piece.opening.is_none_or(|it| it.base + length == next.base);
+        Ok(is_before && chain.is_none_or(|chain| chain == next.chain))
+    }
+
+    /// Whether a whole chunk is as it was written.
+    fn is_sound(&self, disk: &Arc<dyn Disk>, number: u64) -> Result<bool> {
+        let file = disk.open(&paths::chunk(self.epoch, number), Mode::Read, Access::Buffered)?;
+        let identity = paths::chunk_identity(self.store, self.epoch, number);
+        Ok(append::remnants(&*file, identity, |_| ())?.is_none())
+    }
+
+    /// The sparse chunk of this number and generation, before a logical offset if that is known, written anew in memory where
+    /// its mapping is damaged; none when nothing in it can be found.
+    fn sparse(
+        &mut self,
+        (number, generation, limit): (u64, u64, Option<u64>),
+        row: Option<Row>,
+        gathered: &mut Gathered,
+        scratch: &Arc<dyn Disk>,
+    ) -> Result<Option<Piece>> {
+        let path = paths::sparse_chunk(self.epoch, number, generation);
+        let identity = paths::sparse_identity(self.store, self.epoch, number, generation);
+        let header = self.header_for(&Arc::clone(&self.source), number, Some(generation))?;
+        let file = self.source.open(&path, Mode::Read, Access::Buffered)?;
+        let verified = sparse::verify(&*file, identity, generation);
+        let row = row.filter(|row| matches!(row.state, State::Sparse(_)));
+        let mut bytes = Vec::new();
+        if row.is_none() || verified.is_err() {
+            bytes.resize(usize::try_from(file.len()?).unwrap_or(usize::MAX), 0);
+            file.read_exact_at(0, &mut bytes)?;
+        }
+        let opening = self.opening_of(&bytes);
+        let Some(base) = row.map(|row| row.base).or(opening.map(|opening| opening.base)) else {
+            self.tell(format!("{path} does not say where it begins, so nothing of it is found"));
+            return Ok(None);
+        };
+        let end = row.map(|row| row.base + row.length).or(limit);
+        let end = end.unwrap_or(base.saturating_add(1 << 31));
+        let found = || salvage::of_sparse(&bytes, (identity, self.store), &(base..end));
+        let (file, records) = match verified {
+            Ok(file) => {
+                let source = Source { disk: Arc::clone(&self.source), header };
+                gathered.files.insert(path, source);
+                (file, if row.is_some() { Vec::new() } else { found() })
+            }
+            Err(error) if is_loss(&error) => {
+                let found = found();
+                let of = (identity, self.store, generation);
+                let file = salvage::rewrite(scratch, &path, of, &bytes, &found)?;
+                let count = found.len();
+                self.tell(format!("{}; {count} records are found without", error.detail()));
+                self.last_damage = self.last_damage.max(Some(end));
+                gathered.files.insert(path, Source { disk: Arc::clone(scratch), header: None });
+                (file, found)
+            }
+            Err(error) => return Err(error),
+        };
+        let row = row.unwrap_or_else(|| {
+            let length = records.last().map_or(0, |last| Self::end_of(&bytes, last));
+            Row { number, count: 1, base, length, chain: 0, state: State::Gone }
+        });
+        let row = Row { state: State::Sparse(file), ..row };
+        Ok(Some(Piece { row, opening, is_missing: false }))
+    }
+
+    /// The opening in the bytes of a sparse file, its first record.
+    fn opening_of(&self, bytes: &[u8]) -> Option<Opening> {
+        let rest = bytes.get(header::LENGTH..)?;
+        let length = record::length(rest)? as usize;
+        let found = record::split("", 0, rest.get(..length)?).ok()?;
+        let opening = Opening::decode("", 0, found.body).ok()?;
+        let offset = opening.base.checked_add(Opening::PLACE)?;
+        let found = record::take("", 0, self.store, offset, rest).ok()?;
+        (found.tag == Tag::Opening && opening.epoch == self.epoch).then_some(opening)
+    }
+
+    /// How far behind the begin of its chunk a record ends.
+    fn end_of(bytes: &[u8], entry: &KeptRecord) -> u64 {
+        let length = bytes.get(entry.place as usize..).and_then(record::length);
+        entry.distance + length.unwrap_or(0)
+    }
+
+    /// Finds where chunks begin that do not say it, and names those that are not there between others.
+    fn settle(&mut self, pieces: Vec<Piece>, gathered: &mut Gathered) {
+        let nexts: Vec<Option<(u64, u64)>> = pieces
+            .iter()
+            .skip(1)
+            .map(|next| Some((next.row.number, next.row.base)))
+            .chain([None])
+            .collect();
+        for (mut piece, next) in pieces.into_iter().zip(nexts) {
+            let Row { number, length, .. } = piece.row;
+            let before = self.pieces.last().map(|before| before.row);
+            let end = before.map_or(0, |before| before.base + before.length);
+            if piece.row.base == u64::MAX {
+                let next = next.filter(|next| next.0 == number + 1 && next.1 != u64::MAX);
+                let follows = before.is_some_and(|it| it.number + it.count == number);
+                match next.and_then(|next| next.1.checked_sub(length)) {
+                    Some(base) => piece.row.base = base,
+                    None if follows => piece.row.base = end,
+                    None => {
+                        let path = paths::chunk(self.epoch, number);
+                        self.tell(format!(
+                            "{path} does not say where it begins, so nothing of it is found"
+                        ));
+                        continue;
+                    }
+                }
+            }
+            if let Some(before) = self.pieces.last_mut().filter(|_| piece.row.base < end) {
+                // A file with the records of several has taken the place of this one, or nothing stayed of it.
+                if before.row.state != State::Whole || piece.row.base <= before.row.base {
+                    continue;
+                }
+                // What is behind the end of a chunk is none of it.
+                before.row.length = piece.row.base - before.row.base;
+            }
+            let first = before.map_or(0, |before| before.number + before.count);
+            let is_sparse = before.is_some_and(|before| before.state != State::Whole);
+            if first < number && piece.row.base > end {
+                let path = paths::chunk(self.epoch, first);
+                if self.control.is_none() && !is_sparse {
+                    let why = format!("{path} is not there, lost or collected");
+                    self.missing.insert(why.clone());
+                    gathered.missing.insert(path, why);
+                }
+                let length = piece.row.base - end;
+                let state =
+                    if self.control.is_none() && !is_sparse { State::Whole } else { State::Gone };
+                let row = Row {
+                    number: first,
+                    count: number - first,
+                    base: end,
+                    length,
+                    chain: 0,
+                    state,
+                };
+                self.pieces.push(Piece { row, opening: None, is_missing: true });
+            }
+            self.pieces.push(piece);
+        }
+    }
+
+    /// All commits and branches that can be found.
+    pub(super) fn records(&mut self) -> Result<Records> {
+        let mut records = Records::default();
+        for chunk in self.pack.chunks() {
+            if let Err(error) = self.records_of(&chunk, &mut records) {
+                if !is_loss(&error) {
+                    return Err(error);
+                }
+                self.last_damage = self.last_damage.max(Some(chunk.logical_end()));
+                self.note(&error);
+            }
+        }
+        Ok(records)
+    }
+
+    fn records_of(&mut self, chunk: &Arc<Chunk>, into: &mut Records) -> Result<()> {
+        if !chunk.has_file() {
+            return Ok(());
+        }
+        if !chunk.is_whole() {
+            let mut reader = ChunkReader::open(&self.pack, Arc::clone(chunk))?;
+            for (offset, is_object) in self.pack.kept_records(chunk)? {
+                let found = match reader.named(&self.pack, offset) {
+                    Ok((Tag::Commit, _)) if is_object => commit_at(&self.pack, offset),
+                    Ok(_) => continue,
+                    Err(error) => Err(error),
+                };
+                match found {
+                    Ok(found) => drop(into.commits.insert(offset, found)),
+                    // It costs what needs it.
+                    Err(error) if is_loss(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            return Ok(());
+        }
+        let file = self.pack.files.get(chunk)?;
+        let damaged = salvage::whole(&*file, (chunk.identity, self.store, chunk.base), into)?;
+        if let Some((first, last)) = damaged {
+            self.last_damage = self.last_damage.max(Some(chunk.base + last));
+            self.note(&Error::corrupt(&chunk.path, first, "a batch", "none that is whole"));
+            return Ok(());
+        }
+        let newest = self.pack.last_chunk().number;
+        let length = file.len()?;
+        if chunk.number != newest && self.chain_of(chunk, length)?.is_none() {
+            return Err(Error::corrupt(&chunk.path, length, "the end of the chunk", "none"));
+        }
+        Ok(())
+    }
+
+    fn chain_of(&self, chunk: &Arc<Chunk>, length: u64) -> Result<Option<u32>> {
+        let last = length.saturating_sub(Seal::BATCH).max(Position::start().offset);
+        let end = append::position_after(&*self.pack.files.get(chunk)?, chunk.identity, last)?;
+        Ok(end
+            .filter(|end| end.offset == length && last + HEAD as u64 <= length)
+            .map(|it| it.chain))
+    }
+
+    /// From which logical offset on records of branches say more than the control file, and whether some of them may be
+    /// lost, so that what is known of branches may be older than they were.
+    pub(super) fn branches_from(&self) -> (u64, bool) {
+        let known = self.control.as_ref().map_or(0, Control::reaches);
+        let is_hit = self.last_damage.is_some_and(|last| last >= known);
+        let end = |piece: &Piece| piece.row.base + piece.row.length;
+        let lacks = self.pieces.iter().any(|piece| piece.lacks() && end(piece) > known);
+        let begins = self.pieces.first().is_some_and(|first| first.row.number > 0) && known == 0;
+        let is_short = self.pieces.last().is_some_and(|last| end(last) < known);
+        (known, is_hit || lacks || begins || is_short)
+    }
+
+    /// Logical offset from which on all commits should be there, one for each sequence number.
+    pub(super) fn whole_from(&self) -> u64 {
+        let last = self
+            .pieces
+            .iter()
+            .rfind(|piece| matches!(piece.row.state, State::Sparse(_) | State::Gone));
+        let line = last.map_or(0, |last| last.row.base + last.row.length);
+        line.max(self.horizon().offset)
+    }
+
+    /// Whether the folder is that of a store, and not one to which it has moved chunks.
+    pub(super) fn is_store(&self) -> Result<bool> {
+        let has = |name| self.source.exists(name);
+        Ok(self.control.is_some() || has(paths::LOCK)? || has(paths::INDEX)?)
+    }
+}
+
+fn pack_over(disk: Arc<dyn Disk>, store: u64, epoch: u64) -> Pack {
+    let options = Options { hashes_file_bytes: 0, ..Options::default() };
+    Pack::new(disk, (store, epoch), Cache::new(PAGES_BYTES), &options)
+}
+
+/// The control file, and of what epoch the chunks say that the store is by now.
+fn find_control(source: &Arc<dyn Disk>, damage: &mut BTreeSet<String>) -> Result<Option<Control>> {
+    let control = match Control::read(&**source) {
+        Ok(control) => control,
+        Err(error) if error.kind() == Kind::Missing => {
+            damage.insert(format!("{} is not there", paths::CONTROL));
+            return Ok(None);
+        }
+        Err(error) if is_loss(&error) => {
+            damage.insert(error.detail().to_owned());
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    match read_control(&**source) {
+        Ok(control) => Ok(Some(control)),
+        Err(error) if is_loss(&error) => {
+            damage.insert(error.detail().to_owned());
+            Ok(Some(control))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The epoch of the newest history: a first chunk with nothing but its opening is what a clearing has begun.
+fn newest_epoch(
+    source: &Arc<dyn Disk>,
+    store: u64,
+    chunks: &[(u64, u64, Option<u64>)],
+    damage: &mut BTreeSet<String>,
+) -> Result<u64> {
+    let epochs: BTreeSet<u64> = chunks.iter().map(|chunk| chunk.0).collect();
+    let newest = epochs.last().copied().unwrap_or(0);
+    let mut chosen = newest;
+    for epoch in epochs.iter().rev().copied() {
+        chosen = epoch;
+        let more = chunks.iter().any(|chunk| chunk.0 == epoch && (chunk.1, chunk.2) != (0, None));
+        if more || chunk_files::is_begun(&**source, store, epoch)? {
+            break;
+        }
+        chosen = newest;
+    }
+    if epochs.len() > 1 {
+        damage.insert(format!(
+            "there are chunks of {} epochs, of before and after the store was cleared, and {} would say which counts: \
+             {chosen} is taken, the newest that has more than a beginning",
+            epochs.len(),
+            paths::CONTROL
+        ));
+    }
+    Ok(chosen)
+}
+
+pub(super) fn commit_at(pack: &Pack, offset: u64) -> Result<(CommitHash, CommitBody)> {
+    pack.record(offset, |file, place, record| match record.tag {
+        Tag::Commit => {
+            Ok((record.hash.into(), CommitBody::decode(file, place, offset, record.body)?))
+        }
+        other => Err(Error::corrupt(file, place, "a commit", format_args!("{other:?}"))),
+    })
+}
