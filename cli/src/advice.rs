@@ -1,5 +1,7 @@
 //! The commands that messages advise, each written once, so that a test can run them all.
 
+use std::path::Path;
+
 /// Names for commands as messages show them, and [`ALL`] of them with arguments that make them whole:
 /// a store of tables, a damaged one, a context, one of Irmin, a dump, an empty folder, one that is not there.
 macro_rules! advice {
@@ -46,13 +48,27 @@ advice! {
     RESTORE = "table restore", "STORE kept t --replace";
 }
 
-/// The command that makes the index of the context in `folder` again.
-pub fn rebuild_index(folder: &std::path::Path) -> String {
-    format!("varvite context check --rebuild-index {}", folder.display())
+/// The command that makes the index of the context in `folder` again, whose old commits may be in `lower`.
+pub fn rebuild_index(folder: &Path, lower: Option<&Path>) -> String {
+    format!("varvite context check --rebuild-index {}{}", folder.display(), with(lower))
+}
+
+/// What is typed behind a command for the folder of the lower layer.
+fn with(lower: Option<&Path>) -> String {
+    lower.map_or(String::new(), |lower| format!(" --lower {}", lower.display()))
+}
+
+/// The line that says how the commits that are whole of the context in `folder` are kept.
+pub fn repair_context(folder: &Path, lower: Option<&Path>) -> String {
+    let folder = folder.display();
+    format!(
+        "varvite repair {folder} OUT{} makes a new store in the folder OUT of the commits that are whole",
+        with(lower)
+    )
 }
 
 /// The line that says how what is whole of the store in `folder` is kept.
-pub fn repair(folder: &std::path::Path) -> String {
+pub fn repair(folder: &Path) -> String {
     let folder = folder.display();
     format!("varvite repair {folder} OUT makes a new store in the folder OUT of what is whole")
 }

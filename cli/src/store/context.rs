@@ -98,6 +98,11 @@ impl Folder {
         Store::open_read_only(folder, Options { lower, ..options })
     }
 
+    /// The folder of the lower layer, if it was given.
+    pub fn lower(&self) -> Option<&Path> {
+        self.foreign.lower.as_deref()
+    }
+
     /// Opens the store to write.
     pub fn open_to_write(&self) -> Result<Store> {
         open_with_lower(&self.store, self.foreign.lower.as_deref())

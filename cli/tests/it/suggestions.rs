@@ -120,7 +120,7 @@ fn lines_that_say_what_to_type_can_be_typed() {
     let index = index.filter(|path| text(path).contains("index")).max().unwrap();
     assert!(index.exists());
     assert_eq!(
-        advice::rebuild_index(Path::new(&world.text("CONTEXT"))),
+        advice::rebuild_index(Path::new(&world.text("CONTEXT")), None),
         format!("varvite context check --rebuild-index {}", world.text("CONTEXT"))
     );
     varvite(&["context", "check", "--rebuild-index", &world.text("CONTEXT")]).yes();

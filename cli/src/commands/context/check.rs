@@ -21,6 +21,8 @@ use crate::text::Notation;
 
 /// Children of a directory that are held at once.
 const PAGE: u64 = 4096;
+/// How often a check begins again because of what a writer beside it took away.
+const ATTEMPTS: usize = 4;
 /// Commits that are named of those that a damage touches.
 const NAMED: usize = 5;
 
@@ -56,6 +58,8 @@ struct Walk {
     values: u64,
     /// Whether hashes are recomputed here; those of Irmin's stores are as they are read.
     hashes: bool,
+    /// The folder of the lower layer was given: what is not there, or is another store's, is a damage as any other.
+    has_lower: bool,
 }
 
 /// A child of a directory.
@@ -64,7 +68,12 @@ type Child = (Vec<u8>, context::Kind, TreeHash);
 impl Walk {
     /// The place of a finding; `Err` when the disk failed and nothing is known.
     fn found(&mut self, error: Error, path: &[String]) -> Result<usize> {
-        if error.kind() != Kind::Corrupt {
+        let is_damage = match error.kind() {
+            Kind::Corrupt => true,
+            Kind::Missing | Kind::Invalid => self.has_lower,
+            _ => false,
+        };
+        if !is_damage {
             return Err(error);
         }
         let detail = told(error.detail());
@@ -205,24 +214,56 @@ pub fn of_folder(arguments: &Folder, format: Format) -> Outcome {
     check(arguments, &[], format)
 }
 
-fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
-    let (store, folder) = (arguments.open()?, &arguments.store);
-    let is_foreign = irmin::is_store(&*disk(folder)?)?;
-    let mut walk = Walk { hashes: !is_foreign, ..Walk::default() };
+/// Reads what is to be checked.
+fn walk(arguments: &Folder, store: &Store, commits: &[String]) -> Result<(Walk, Checked)> {
+    let is_foreign = irmin::is_store(&*disk(&arguments.store)?)?;
+    let has_lower = arguments.lower().is_some() && !is_foreign;
+    let mut walk = Walk { hashes: !is_foreign, has_lower, ..Walk::default() };
     let mut checked = Checked::default();
     if commits.is_empty() {
         match progress::during("recomputing every hash", || store.check()) {
             Ok(found) => checked = found,
             Err(error) => {
                 walk.found(error, &[])?;
-                walk_all(&mut walk, &store)?;
+                walk_all(&mut walk, store)?;
             }
         }
     } else {
         for name in commits {
-            walk.commit(&store, &commit(&store, name)?)?;
+            walk.commit(store, &commit(store, name)?)?;
         }
     }
+    Ok((walk, checked))
+}
+
+/// The same once more, where a writer beside this has collected or cleared meanwhile: then what is not there is no damage.
+fn walk_beside(arguments: &Folder, commits: &[String]) -> Result<(Store, Walk, Checked)> {
+    let mut store = arguments.open()?;
+    for _ in 1..ATTEMPTS {
+        let outcome = walk(arguments, &store, commits);
+        let is_suspect = match &outcome {
+            Ok((walk, checked)) => !(walk.findings.is_empty() && checked.missing.is_empty()),
+            Err(error) => matches!(error.kind(), Kind::Collected | Kind::Missing),
+        };
+        match is_suspect.then(|| arguments.open()) {
+            Some(Ok(fresh)) if moment(&fresh) != moment(&store) => store = fresh,
+            _ => return outcome.map(|(walk, checked)| (store, walk, checked)),
+        }
+    }
+    let (walk, checked) = walk(arguments, &store, commits)?;
+    Ok((store, walk, checked))
+}
+
+/// What changes when a writer takes something away.
+fn moment(store: &Store) -> (u64, u64, u64) {
+    let stats = store.stats();
+    (stats.epoch, stats.generation, stats.commits)
+}
+
+fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
+    let folder = &arguments.store;
+    let (store, walk, checked) = walk_beside(arguments, commits)?;
+    let is_foreign = !walk.hashes;
     let Walk { findings, commits, directories, values, .. } = walk;
     let (commits, nodes) = (checked.commits.max(commits), checked.nodes.max(directories));
     let values = checked.values.max(values);
@@ -252,8 +293,11 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
                     "let Irmin make its index again, or take the store over with {CONTEXT_MIGRATE}"
                 ))?;
             } else if !checked.index_faults.is_empty() {
-                let command = advice::rebuild_index(folder);
+                let command = advice::rebuild_index(folder, arguments.lower());
                 print::line(&format!("make the index again: {command}"))?;
+            }
+            if !findings.is_empty() && !is_foreign {
+                print::line(&advice::repair_context(folder, arguments.lower()))?;
             }
             if checked.collected > 0 {
                 print::line(&format!("{} commits were collected", checked.collected))?;
