@@ -83,6 +83,39 @@ fn what_a_collection_kept_is_written_as_it_was_and_read() {
     assert_eq!(store.check().unwrap().commits, 1);
 }
 
+/// A store of two commits of which the first went, and with it the base of which the root of the second was a patch.
+fn store_with_a_record_anew() -> Arc<MemoryDisk> {
+    let disk = MemoryDisk::seeded(1);
+    let options = Options { seed: Some(42), ..Options::default() };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let mut tree = Tree::empty(Configuration::TEZOS);
+    (0..12).for_each(|name| tree.add(&[&format!("{name:02}")], b"old").unwrap());
+    let info = CommitInfo::new(&[], 7, "Tezos", "lvl 1");
+    store.commit(&mut tree, &info).unwrap();
+    tree.add(&["05"], b"new").unwrap();
+    let hash = store.commit(&mut tree, &info).unwrap();
+    let path = "0000-000000.pack";
+    let outline = inspect::file(path, &disk.bytes(path).unwrap()).unwrap().to_string();
+    assert!(outline.to_lowercase().contains("patch"), "{outline}");
+    store.collect(&hash).unwrap();
+    while store.collect_step(100).unwrap() {}
+    store.close().unwrap();
+    disk
+}
+
+#[test]
+fn a_record_that_was_written_anew_is_written_as_it_was_and_read() {
+    let written = store_with_a_record_anew();
+    let disk = written.snapshot();
+    disk.replace(SPARSE, golden("sparse/anew.bin", &written.bytes(SPARSE).unwrap())).unwrap();
+    let store = Store::open_read_only(disk, Options::default()).unwrap();
+    let [hash] = store.log(9).unwrap()[..] else { panic!("one was kept") };
+    let tree = store.checkout(&hash).unwrap();
+    assert_eq!(tree.find(&["04"]).unwrap().unwrap(), b"old");
+    assert_eq!(tree.find(&["05"]).unwrap().unwrap(), b"new");
+    assert_eq!(store.check().unwrap().commits, 1);
+}
+
 #[test]
 fn a_control_file_of_the_version_before_is_read() {
     let disk = small_store();

@@ -288,8 +288,8 @@ impl<'a> Batch<'a> {
 
     /// Of what the next patch of a node should be: of the base of its record, which says again what
     /// the record said, or of the record, which takes one more to read.
-    fn since(node: &Node, from: Base) -> Option<Since> {
-        if from.under != 0 {
+    fn since(&self, node: &Node, from: Base) -> Option<Since> {
+        if from.under != 0 && self.barrier.is_none_or(|it| it.base_stays(from.offset)) {
             // Repeating costs as much in all as half of the last repetition, once for each change. A
             // link of the chain is worth its share of the full record.
             let changes = node.changes();
@@ -306,7 +306,7 @@ impl<'a> Batch<'a> {
     /// Puts a patch of what the node was into `out`, if that is worth it.
     fn patch(&self, out: &mut Encoder, at: u64, node: &Node) -> Result<Option<(Tag, Settled)>> {
         let Some(from) = node.base.filter(|_| node.weight() > SMALL) else { return Ok(None) };
-        let Some(since) = Self::since(node, from) else { return Ok(None) };
+        let Some(since) = self.since(node, from) else { return Ok(None) };
         let (under, patches) = match since {
             Since::Base => (from.under, from.patches),
             Since::Record => (from.offset, from.patches + 1),

@@ -1,6 +1,7 @@
 //! What a collection does with chunks: it marks what stays, keeps a commit beside it from referring to what goes, and
 //! writes what stays into files of their own. Who orders its steps is the store. Design: `docs/design/collection.md`.
 
+mod anew;
 pub(crate) mod barrier;
 mod mark_set;
 pub(crate) mod marks;

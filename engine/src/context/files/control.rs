@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::chunk::{CHUNKS_MAX, Place, chunk_end};
 use super::paths;
-use super::sparse::SparseFile;
 pub(crate) use super::sparse::State;
+use super::sparse::{SPARSE_MAX, SparseFile};
 use crate::context::configuration::Configuration;
 use crate::context::hash::CommitHash;
 use crate::context::options::Index;
@@ -390,9 +390,6 @@ fn take_commits(from: &mut Decoder<'_>, what: &str) -> Result<Vec<u64>> {
 }
 
 /// The table of chunks; `is_first` is that of version 2, which had no sparse ones.
-/// What a file of kept records may have beside twice what the chunk had.
-const SPARSE_MORE: u64 = 1 << 20;
-
 fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
     let start = from.clone();
     let count = from.count(5)?;
@@ -437,11 +434,9 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
             );
         }
         if let State::Sparse(SparseFile { generation, bytes, .. }) = state {
-            // Of records and a mapping of eight bytes for each there can be no more.
-            let most = length.saturating_mul(2).saturating_add(SPARSE_MORE);
-            if bytes > most || generation >= u64::from(u32::MAX) {
+            if bytes > SPARSE_MAX || generation >= u64::from(u32::MAX) {
                 let found = format_args!("{bytes}, generation {generation}");
-                return Err(at.corrupt(format_args!("a file of at most {most} bytes"), found));
+                return Err(at.corrupt(format_args!("a file of at most {SPARSE_MAX} bytes"), found));
             }
         }
         rows.push(Row { number, count: stands, base, length, chain, state });

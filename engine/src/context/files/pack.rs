@@ -573,9 +573,20 @@ impl Pack {
 
     /// The node at `offset`, read from at most [`PATCHES_MAX`] records more.
     pub(crate) fn read_node(&self, offset: u64) -> Result<Node> {
-        self.record(offset, |file, place, record| {
-            self.patched(file, place, offset, record, PATCHES_MAX)
+        self.beside_rewrites(offset, || {
+            self.record(offset, |file, place, record| self.node_of(file, place, offset, record))
         })
+    }
+
+    /// The node that `record` at `offset` says; `file` and `place` say where that is.
+    pub(crate) fn node_of(
+        &self,
+        file: &str,
+        place: u64,
+        offset: u64,
+        record: &Record<'_>,
+    ) -> Result<Node> {
+        self.patched(file, place, offset, record, PATCHES_MAX)
     }
 
     /// Keeps the hashes of the children of the node at `offset`: those that are dear, because each would be a
@@ -605,6 +616,11 @@ impl Pack {
         node
     }
 
+    fn too_many(file: &str, place: u64) -> Error {
+        let expected = format_args!("at most {PATCHES_MAX} patches");
+        Error::corrupt(file, place, expected, "another")
+    }
+
     /// The node that `record` at `offset` says, from at most `patches` further records; other arguments as
     /// those of [`record::read`].
     fn patched(
@@ -615,15 +631,17 @@ impl Pack {
         record: &Record<'_>,
         patches: u8,
     ) -> Result<Node> {
+        let stands_for = record.stands_for;
         let (mut node, base) = match record::read(file, place, offset, record)? {
             Read::Full(mut node) => {
+                if stands_for > PATCHES_MAX {
+                    return Err(Self::too_many(file, place));
+                }
                 *node.changes_mut() = Changes::none();
-                (node, Base { offset, patches: 0, under: 0 })
+                (node, Base { offset, patches: stands_for, under: 0 })
             }
             Read::Patch(under, changes) => {
-                let too_many =
-                    || changes.corrupt(format_args!("at most {PATCHES_MAX} patches"), "another");
-                let rest = patches.checked_sub(1).ok_or_else(too_many)?;
+                let rest = patches.checked_sub(1).ok_or_else(|| Self::too_many(file, place))?;
                 let mut node = match self.objects.get(under) {
                     Some(kept) => kept.own(under),
                     None => self.record(under, |file, place, record| {
@@ -631,9 +649,15 @@ impl Pack {
                     })?,
                 };
                 let patches = node.base.map_or(0, |base| base.patches) + 1;
+                if stands_for > 0 && stands_for < patches {
+                    let expected = format_args!("a record that stands for {patches} patches");
+                    return Err(Error::corrupt(file, place, expected, stands_for));
+                }
+                // Where its base was written anew it counts as many as it did before.
+                let patches = patches.max(stands_for);
                 // What was kept has a chain of its own.
                 if patches > PATCHES_MAX {
-                    return Err(too_many());
+                    return Err(Self::too_many(file, place));
                 }
                 *node.changes_mut() = Changes::none();
                 patch::apply(&mut node, record.tag, offset, changes)?;
@@ -688,7 +712,7 @@ impl Load for Pack {
             return found;
         }
         observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
-        self.record(offset, |file, place, record| {
+        let read = |file: &str, place, record: &Record<'_>| {
             if let Some(found) = record::find(file, place, offset, record, path)? {
                 // What leads further is passed often, and worth a node; a small one once that shows.
                 let leads = matches!(found, Some((_, Slot::StoredNode(_))));
@@ -699,9 +723,10 @@ impl Load for Pack {
                     return Ok(Scan::Slot(found));
                 }
             }
-            let node = self.patched(file, place, offset, record, PATCHES_MAX)?;
+            let node = self.node_of(file, place, offset, record)?;
             Ok(Scan::Node(self.keep(offset, node)))
-        })
+        };
+        self.beside_rewrites(offset, || self.record(offset, read))
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {

@@ -41,6 +41,11 @@ impl Tag {
         self as u8 <= Tag::BranchPatch as u8
     }
 
+    /// Whether it is of a node.
+    fn is_node(self) -> bool {
+        self.is_object() && self != Tag::Value
+    }
+
     pub(crate) fn of(byte: u8) -> Option<Tag> {
         Some(match byte {
             1 => Tag::Value,
@@ -59,6 +64,9 @@ impl Tag {
     }
 }
 
+/// Bits of the first byte that are the tag; those above say for how many patches a record stands.
+const TAG_BITS: u32 = 4;
+
 /// Bytes of a record beside tag, length and body.
 pub(crate) const HASH: usize = 32;
 pub(crate) const CRC: usize = 4;
@@ -75,8 +83,21 @@ pub(crate) fn put(
     hash: &Hash,
     body: &[u8],
 ) {
+    put_anew(out, identity, offset, (tag, 0), hash, body);
+}
+
+/// The same of a record that takes the place of a chain of `stands_for` patches; 0 of any other.
+pub(crate) fn put_anew(
+    out: &mut Encoder,
+    identity: u64,
+    offset: u64,
+    (tag, stands_for): (Tag, u8),
+    hash: &Hash,
+    body: &[u8],
+) {
+    debug_assert!(stands_for < 1 << (u8::BITS - TAG_BITS) && (stands_for == 0 || tag.is_node()));
     let start = out.bytes().len();
-    out.u8(tag as u8);
+    out.u8(tag as u8 | stands_for << TAG_BITS);
     out.varint(body.len() as u64);
     out.raw(hash);
     out.raw(body);
@@ -95,6 +116,8 @@ fn checksum(identity: u64, offset: u64, bytes: &[u8]) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) tag: Tag,
+    /// How long the chain of patches was whose place it takes, if a collection wrote it anew; else 0.
+    pub(crate) stands_for: u8,
     pub(crate) hash: Hash,
     pub(crate) body: &'a [u8],
     /// Of the whole record.
@@ -119,7 +142,7 @@ pub(crate) fn take<'a>(
 ) -> Result<Record<'a>> {
     let mut decoder = Decoder::new(file, place, bytes);
     let start = decoder.clone();
-    let tag = decoder.u8()?;
+    let first = decoder.u8()?;
     let body_length = decoder.count(1)?;
     let hash: Hash = decoder.raw(HASH)?.try_into().expect("32 bytes");
     let body = decoder.raw(body_length)?;
@@ -132,11 +155,13 @@ pub(crate) fn take<'a>(
             format_args!("{found:08x}"),
         ));
     }
-    let tag = Tag::of(tag).ok_or_else(|| start.corrupt("a known kind of record", tag))?;
-    Ok(Record { tag, hash, body, length })
+    let stands_for = first >> TAG_BITS;
+    let tag = Tag::of(first & ((1 << TAG_BITS) - 1)).filter(|tag| stands_for == 0 || tag.is_node());
+    let tag = tag.ok_or_else(|| start.corrupt("a known kind of record", first))?;
+    Ok(Record { tag, stands_for, hash, body, length })
 }
 
-/// Takes apart a record whose bytes were verified with the batch it came in.
+/// Takes apart a record whose bytes were verified with the batch it came in, in which none was written anew.
 pub(crate) fn split<'a>(file: &'a str, place: u64, bytes: &'a [u8]) -> Result<Record<'a>> {
     let mut decoder = Decoder::new(file, place, bytes);
     let start = decoder.clone();
@@ -146,7 +171,7 @@ pub(crate) fn split<'a>(file: &'a str, place: u64, bytes: &'a [u8]) -> Result<Re
     let body = decoder.raw(body_length)?;
     decoder.raw(CRC)?;
     let tag = Tag::of(tag).ok_or_else(|| start.corrupt("a known kind of record", tag))?;
-    Ok(Record { tag, hash, body, length: bytes.len() - decoder.remaining() })
+    Ok(Record { tag, stands_for: 0, hash, body, length: bytes.len() - decoder.remaining() })
 }
 
 pub(super) fn put_pointer(out: &mut Encoder, at: u64, pointer: &Pointer, places: &dyn Places) {
@@ -273,4 +298,35 @@ fn push_pointer(
         .ok_or_else(|| decoder.corrupt("buckets in order", bucket))?;
     pointers.push(take_pointer(decoder, at, bucket)?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_node_stands_for_patches_and_only_where_each_record_is_read_by_itself() {
+        for byte in 1..=u8::MAX {
+            let Some(tag) = Tag::of(byte) else { continue };
+            for stands_for in 0..16 {
+                let mut out = Encoder::new();
+                put(&mut out, 7, 99, tag, &[3; HASH], b"body");
+                let mut bytes = out.finish();
+                bytes[0] |= stands_for << TAG_BITS;
+                let end = bytes.len() - CRC;
+                let sum = checksum(7, 99, &bytes[..end]);
+                bytes[end..].copy_from_slice(&sum.to_le_bytes());
+                let is_legal = stands_for == 0 || tag.is_node();
+                let taken = take("file", 0, 7, 99, &bytes);
+                assert_eq!(taken.is_ok(), is_legal, "{tag:?} {stands_for}");
+                if let Ok(record) = taken {
+                    assert_eq!((record.tag, record.stands_for), (tag, stands_for));
+                    let mut again = Encoder::new();
+                    put_anew(&mut again, 7, 99, (tag, stands_for), &[3; HASH], record.body);
+                    assert_eq!(again.finish(), bytes);
+                }
+                assert_eq!(split("file", 0, &bytes).is_ok(), stands_for == 0);
+            }
+        }
+    }
 }

@@ -56,6 +56,10 @@ pub(crate) enum State {
     Gone,
 }
 
+/// The most bytes of a file, of which the pages have numbers of four bytes. Many times what the chunk had: where patches
+/// are written anew, what they need of older chunks comes into this one.
+pub(crate) const SPARSE_MAX: u64 = 1 << 44;
+
 /// Where a record is, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeptRecord {

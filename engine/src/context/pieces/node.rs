@@ -289,7 +289,7 @@ pub(crate) enum Body {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) offset: u64,
-    /// How many records must be read for it, less one.
+    /// How many records must be read for it, less one; of what a collection wrote anew, how many had to be before.
     pub(crate) patches: u8,
     /// Of what the record is a patch; 0 of a full one.
     pub(crate) under: u64,

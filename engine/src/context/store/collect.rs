@@ -255,8 +255,10 @@ impl Store {
         let (control, mut status) = match &self.tip {
             Some(tip) => {
                 let writer = tip.writer()?;
-                let mut status =
-                    CollectStatus { reclaimed_bytes: writer.reclaimed, ..CollectStatus::default() };
+                let mut status = CollectStatus {
+                    reclaimed_bytes: writer.reclaimed.max(0) as u64,
+                    ..CollectStatus::default()
+                };
                 if let Some(collection) = &writer.collection {
                     let left = if collection.cleaning {
                         let rows = &writer.control.chunks;
@@ -514,7 +516,8 @@ impl Tip {
             return Ok(swap_cost(writer));
         }
         let (joined, row) = self.neighbours(pack, writer, collection, row, &chunk);
-        collection.sifting = Some(if chunk.is_whole() || joined.len() > 1 {
+        let changes = chunk.is_whole() || collection.marks.writes_anew(&chunk);
+        collection.sifting = Some(if changes || joined.len() > 1 {
             self.begin_rewrite(pack, writer, &joined, row)?
         } else {
             Sifting::Comparing(Comparing::begin(pack, &chunk)?)
@@ -701,7 +704,7 @@ impl Tip {
         }
         pack.swap_chunk(chunk);
         let freed = old.iter().map(|old| old.end()).sum::<u64>();
-        writer.reclaimed = (writer.reclaimed + freed).saturating_sub(bytes);
+        writer.reclaimed += freed as i64 - bytes as i64;
         writer.doomed.extend(old);
         Ok(())
     }

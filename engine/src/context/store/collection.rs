@@ -112,7 +112,7 @@ impl Collection {
             return Err(Error::corrupt(paths::CONTROL, 0, expected, found));
         };
         let next = next.number;
-        let marks = Marks::begin(pack, horizon.commit, &horizon.kept)?;
+        let marks = Marks::begin(pack, horizon.commit, horizon.offset, &horizon.kept)?;
         Ok(Collection {
             horizon,
             marks,
@@ -128,10 +128,11 @@ impl Collection {
 
     /// What may be referred to beside it.
     pub(super) fn barrier<'a>(&'a self, pack: &'a Pack) -> Barrier<'a> {
+        let Horizon { commit, offset, .. } = self.horizon;
         if self.cleaning {
-            Barrier::cleaning(pack, self.horizon.commit, &self.marks)
+            Barrier::cleaning(pack, commit, offset, &self.marks)
         } else {
-            Barrier::marking(pack, self.horizon.commit)
+            Barrier::marking(pack, commit, offset)
         }
     }
 

@@ -1,6 +1,8 @@
 //! What only the inside of a store shows: descriptors, and stores that were collected, which no
 //! release makes yet.
 
+mod anew;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -212,6 +214,49 @@ fn a_kept_commit_of_which_something_is_not_there_is_corrupt() {
     for error in [store.checkout(&hashes[3]).unwrap_err(), store.log(99).unwrap_err()] {
         assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     }
+}
+
+#[test]
+fn a_reference_into_a_chunk_that_is_gone_is_damage() {
+    let (disk, _) = collected(Index::Minimal, &[]);
+    let control = Control::read(&*disk).unwrap();
+    let row = *control.last();
+    let path = paths::chunk(0, row.number);
+    let (end, each) = (control.checkpoint.position, |_: Position, _: &[u8]| Ok(()));
+    let mut append = AppendFile::open(&*disk, &path, FileKind::Pack, end, each).unwrap();
+    let root = row.base + append.end().offset + HEAD as u64;
+    append
+        .push_with(|out| {
+            let from = out.bytes().len();
+            // A directory with one entry, a reference to a directory in the middle of what is gone.
+            let mut body = Encoder::new();
+            body.raw(&[1 << 5 | 17, b'a']);
+            body.varint(root - row.base / 2);
+            record::put(out, 5, root, Tag::Flat, &[1; 32], body.bytes());
+            let commit = root + (out.bytes().len() - from) as u64;
+            let body = CommitBody {
+                sequence: 10,
+                previous: control.last_commit,
+                root,
+                extent: commit - root,
+                parents: Vec::new(),
+                date: 0,
+                author: Vec::new(),
+                message: Vec::new(),
+            };
+            record::put(out, 5, commit, Tag::Commit, &[3; 32], &body.encode(commit));
+        })
+        .unwrap();
+    append.write().unwrap();
+    drop(append);
+    let options = Options { chunk_bytes: 1 << 20, ..options(Index::Minimal) };
+    let mut store = Store::open(disk, options).unwrap();
+    assert_eq!(store.last_commit().unwrap(), Some([3; 32].into()));
+    store.collect(&[3; 32].into()).unwrap();
+    let error = (0..1_000).find_map(|_| store.collect_step(1).err()).expect("it is met");
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    assert!(store.collect_cancel().unwrap());
+    commit(&mut store, 20);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::context::files::batch::{self, Batch};
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::collecting::barrier::Barrier;
-use crate::context::files::control::{Control, Row, State as ChunkState};
+use crate::context::files::control::{Control, Horizon, Row, State as ChunkState};
 use crate::context::files::hash_index::{HashIndex, is_damage};
 use crate::context::files::pack::{Pack, Spill};
 use crate::context::files::paths;
@@ -94,7 +94,7 @@ pub(super) struct Writer {
     /// Of one of those files, which is under way.
     pub(super) removal: Option<PiecewiseRemoval>,
     /// Bytes that collections have freed since the store was opened.
-    pub(super) reclaimed: u64,
+    pub(super) reclaimed: i64,
     /// How many chunks there may be at a time.
     pub(super) chunks_max: u64,
 }
@@ -436,10 +436,10 @@ impl Writer {
         write: impl FnOnce(&mut Writer, Option<&Barrier<'_>>) -> Result<T>,
     ) -> Result<T> {
         let mut collection = self.collection.take();
-        let horizon = self.control.horizon.commit;
+        let Horizon { commit, offset, .. } = self.control.horizon;
         let barrier = match &collection {
             Some(collection) => Some(collection.barrier(pack)),
-            None => (horizon > 0).then(|| Barrier::below(pack, horizon)),
+            None => (commit > 0).then(|| Barrier::below(pack, commit, offset)),
         };
         let outcome = write(self, barrier.as_ref());
         let roots = barrier.map(Barrier::into_roots).unwrap_or_default();

@@ -18,6 +18,8 @@ pub(crate) struct Barrier<'a> {
     pack: &'a Pack,
     /// What is older is in question.
     edge: u64,
+    /// Records from here on are never written anew.
+    line: u64,
     /// What stays, once that is known.
     marks: Option<&'a Marks>,
     /// What will have to stay, while that is not known.
@@ -25,19 +27,25 @@ pub(crate) struct Barrier<'a> {
 }
 
 impl<'a> Barrier<'a> {
-    /// While no collection is under way, below a horizon at `edge`.
-    pub(crate) fn below(pack: &'a Pack, edge: u64) -> Barrier<'a> {
-        Barrier { pack, edge, marks: None, roots: None }
+    /// While no collection is under way, below a horizon at `edge`; chunks from `line` on are whole.
+    pub(crate) fn below(pack: &'a Pack, edge: u64, line: u64) -> Barrier<'a> {
+        Barrier { pack, edge, line, marks: None, roots: None }
     }
 
-    /// While one marks that keeps all from `edge` on.
-    pub(crate) fn marking(pack: &'a Pack, edge: u64) -> Barrier<'a> {
-        Barrier { pack, edge, marks: None, roots: Some(RefCell::default()) }
+    /// While one marks that keeps all from `edge` on, and chunks from `line` on whole.
+    pub(crate) fn marking(pack: &'a Pack, edge: u64, line: u64) -> Barrier<'a> {
+        Barrier { roots: Some(RefCell::default()), ..Barrier::below(pack, edge, line) }
     }
 
     /// While one takes away what is not marked.
-    pub(crate) fn cleaning(pack: &'a Pack, edge: u64, marks: &'a Marks) -> Barrier<'a> {
-        Barrier { pack, edge, marks: Some(marks), roots: None }
+    pub(crate) fn cleaning(pack: &'a Pack, edge: u64, line: u64, marks: &'a Marks) -> Barrier<'a> {
+        Barrier { marks: Some(marks), ..Barrier::below(pack, edge, line) }
+    }
+
+    /// Whether the base of the record at `offset`, if it is a patch, stays as long as that does. That of an old one
+    /// may go, and the record is written anew then.
+    pub(crate) fn base_stays(&self, offset: u64) -> bool {
+        offset >= self.line
     }
 
     /// What a collection has to keep because of what was referred to.

@@ -18,6 +18,18 @@ const CELLS: usize = BLOCK as usize / 32;
 #[derive(Debug, Default)]
 pub(crate) struct MarkSet {
     groups: Vec<Option<Box<[Block; GROUP]>>>,
+    /// How many marks there are.
+    marks: u64,
+}
+
+/// What a mark has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MarkChange {
+    /// It was there.
+    Nothing,
+    /// What was a base is an object.
+    Raised,
+    Added,
 }
 
 /// The marks of one block: of each a word, the distance in the block × 2, + 1 for an object.
@@ -39,15 +51,16 @@ fn word_of(cell: usize, byte: u8) -> u16 {
 }
 
 impl Block {
-    /// Marks what `word` says, without its bit; returns whether that is news.
-    fn insert(&mut self, word: u16, is_object: bool) -> bool {
+    /// Marks what `word` says, without its bit.
+    fn insert(&mut self, word: u16, is_object: bool) -> MarkChange {
+        let raised = |is_news| if is_news { MarkChange::Raised } else { MarkChange::Nothing };
         match self {
             Block::List(words) => {
                 let place = words.partition_point(|there| *there < word);
                 if let Some(there) = words.get_mut(place).filter(|there| **there | 1 == word | 1) {
                     let is_news = is_object && *there & 1 == 0;
                     *there |= u16::from(is_object);
-                    return is_news;
+                    return raised(is_news);
                 }
                 if words.capacity() == 0 {
                     words.reserve_exact(LISTED);
@@ -57,19 +70,19 @@ impl Block {
                 if words.len() == LISTED_MAX {
                     self.spread();
                 }
-                true
+                MarkChange::Added
             }
             Block::Cells(cells) => {
                 let (cell, low) = cell_of(word);
                 let there = &mut cells[cell];
                 if *there == 0 {
                     *there = (low | u8::from(is_object)) + 1;
-                    return true;
+                    return MarkChange::Added;
                 }
                 if (*there - 1) | 1 == low | 1 {
                     let is_news = is_object && (*there - 1) & 1 == 0;
                     *there = ((*there - 1) | u8::from(is_object)) + 1;
-                    return is_news;
+                    return raised(is_news);
                 }
                 // Two in a cell: no whole store refers to both.
                 let words = cells.iter().enumerate().filter(|(_, byte)| **byte != 0);
@@ -91,6 +104,28 @@ impl Block {
             cells[cell] = low + 1;
         }
         *self = Block::Cells(cells);
+    }
+
+    /// Takes back the mark of `word`; returns whether it was there.
+    fn remove(&mut self, word: u16) -> bool {
+        match self {
+            Block::List(words) => {
+                let place = words.partition_point(|there| *there < word);
+                let is_there = words.get(place).is_some_and(|there| there | 1 == word | 1);
+                if is_there {
+                    words.remove(place);
+                }
+                is_there
+            }
+            Block::Cells(cells) => {
+                let (cell, low) = cell_of(word);
+                let is_there = cells[cell] != 0 && (cells[cell] - 1) | 1 == low | 1;
+                if is_there {
+                    cells[cell] = 0;
+                }
+                is_there
+            }
+        }
     }
 
     fn get(&self, word: u16) -> Option<bool> {
@@ -156,8 +191,7 @@ fn join(group: usize, block: usize, word: u16) -> (u64, bool) {
 
 impl MarkSet {
     pub(crate) fn is_empty(&self) -> bool {
-        // A group is made for a mark, and none is taken back.
-        self.groups.is_empty()
+        self.marks == 0
     }
 
     /// Marks the record at `distance`; returns whether that is news. An object stays one.
@@ -167,7 +201,16 @@ impl MarkSet {
             self.groups.resize_with(group + 1, || None);
         }
         let empty = || Box::new([const { Block::List(Vec::new()) }; GROUP]);
-        self.groups[group].get_or_insert_with(empty)[block].insert(word, is_object)
+        let change = self.groups[group].get_or_insert_with(empty)[block].insert(word, is_object);
+        self.marks += u64::from(change == MarkChange::Added);
+        change != MarkChange::Nothing
+    }
+
+    /// Takes back the mark of the record at `distance`, if it has one.
+    pub(crate) fn remove(&mut self, distance: u64) {
+        let (group, block, word) = split(distance);
+        let blocks = self.groups.get_mut(group).and_then(Option::as_mut);
+        self.marks -= u64::from(blocks.is_some_and(|blocks| blocks[block].remove(word)));
     }
 
     /// What the record at `distance` is marked as, if it is: whether as an object.
@@ -242,6 +285,12 @@ mod tests {
             let is_news = before.is_none_or(|was: bool| is_object && !was);
             assert_eq!(set.insert(distance, is_object), is_news, "{round}");
             map.insert(distance, is_object || before.unwrap_or(false));
+            if draw(3) == 0 {
+                let gone = if draw(2) == 0 { distance } else { draw(far) };
+                set.remove(gone);
+                map.remove(&gone);
+            }
+            assert_eq!(set.is_empty(), map.is_empty(), "{round}");
             let asked = draw(far);
             assert_eq!(set.get(asked), map.get(&asked).copied(), "{round}");
             let both = |found: (&u64, &bool)| (*found.0, *found.1);
@@ -249,6 +298,8 @@ mod tests {
             assert_eq!(set.from(asked), map.range(asked..).next().map(both), "{round}");
         }
         assert!(set.get(BLOCK << 40).is_none());
+        map.keys().for_each(|distance| set.remove(*distance));
+        assert!(set.is_empty() && set.from(0).is_none(), "all were taken back");
     }
 
     #[test]
@@ -264,6 +315,11 @@ mod tests {
                 let is_news = before.is_none_or(|was: bool| is_object && !was);
                 assert_eq!(set.insert(distance, is_object), is_news, "{step} {turn}");
                 map.insert(distance, is_object || before.unwrap_or(false));
+                if turn % 5 == 0 {
+                    let gone = distance.saturating_sub(turn % 3 * step);
+                    set.remove(gone);
+                    map.remove(&gone);
+                }
                 for asked in [distance, distance.saturating_sub(turn % 70), distance + turn % 50] {
                     let both = |found: (&u64, &bool)| (*found.0, *found.1);
                     assert_eq!(set.get(asked), map.get(&asked).copied(), "{step} {turn}");

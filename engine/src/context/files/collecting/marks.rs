@@ -41,6 +41,8 @@ struct OfChunk {
     /// Behind its records; none may be referred to where the chunk is gone.
     end: u64,
     set: MarkSet,
+    /// Records in it are written anew, since their bases go.
+    is_anew: bool,
 }
 
 /// Where marking is.
@@ -85,6 +87,8 @@ struct Walk {
 pub(crate) struct Marks {
     /// All records from here on stay.
     edge: u64,
+    /// Chunks from here on stay whole.
+    line: u64,
     /// Chunks in which something is older than that, in order.
     old: Vec<OfChunk>,
     /// Those in which something is not, up to where the collection began.
@@ -97,20 +101,21 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Of a collection that keeps all from the commit at `edge` on, and the commits `kept`, which are older.
-    /// What comes after this moment is told with [`Marks::add`].
+    /// Of a collection that keeps all from the commit at `edge` on, chunks from `line` on whole, and the commits
+    /// `kept`, which are older than `edge`. What comes after this moment is told with [`Marks::add`].
     /// `Corrupt` when one of those is nowhere.
-    pub(crate) fn begin(pack: &Pack, edge: u64, kept: &[u64]) -> Result<Marks> {
+    pub(crate) fn begin(pack: &Pack, edge: u64, line: u64, kept: &[u64]) -> Result<Marks> {
         let chunks = pack.chunks();
         let old = chunks.iter().take_while(|chunk| chunk.base < edge);
         let of = |chunk: &Arc<Chunk>| {
             let end = if chunk.has_file() { chunk.logical_end() } else { chunk.base };
-            OfChunk { base: chunk.base, end, set: MarkSet::default() }
+            OfChunk { base: chunk.base, end, set: MarkSet::default(), is_anew: false }
         };
         let old: Vec<_> = old.map(of).collect();
         let whole = chunks[old.len() - 1..].to_vec();
         let mut marks = Marks {
             edge,
+            line,
             old,
             whole,
             stage: Stage::Roots(0, None),
@@ -219,16 +224,21 @@ impl Marks {
         Ok(())
     }
 
-    /// Marks what was found; returns the cost.
-    fn note_all(&mut self, found: &mut Reached) -> Result<u64> {
+    /// Marks what was found; returns the cost. `by` is the record that needs the base that was found, if another
+    /// may take its place.
+    fn note_all(&mut self, found: &mut Reached, by: Option<u64>) -> Result<u64> {
         let cost = found.offsets.len() as u64 * REFERENCE;
         for offset in found.offsets.drain(..) {
             self.note(mark(offset, true))?;
         }
         if let Some((base, hidden)) = found.base.take() {
             self.note(mark(base, false))?;
-            if let Some(hidden) = hidden {
-                self.hidden.limit(base, hidden);
+            match hidden {
+                Some(hidden) => {
+                    let by = by.filter(|by| *by < self.line).unwrap_or(0);
+                    self.hidden.limit(base, hidden, by);
+                }
+                None => self.hidden.hold(base),
             }
         }
         Ok(cost)
@@ -250,17 +260,28 @@ impl Marks {
             let place = walk.reader.place(pack, offset)?;
             let bytes = walk.reader.record(place, false)?;
             let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
-            let hidden = if is_object { Some(Hidden::default()) } else { self.hidden.get(offset) };
+            let of_base = if is_object { None } else { self.hidden.get(offset) };
+            let (hidden, by) = match of_base {
+                _ if is_object => (Some(Hidden::default()), None),
+                None => (None, None),
+                Some((hidden, by)) => (Some(hidden), by),
+            };
             found.look((&chunk.path, place), offset, &record, hidden.as_ref())?;
             spent += VISIT + record.length as u64 + (walk.reader.read - before) / 8;
             let last = std::mem::replace(&mut walk.at, distance);
-            let noted = self.note_all(&mut found);
+            // What takes the place of what alone needs this base needs the base of this one.
+            let noted = self.note_all(&mut found, Some(by.unwrap_or(offset)));
             // Passed once it was looked at: what fails is done again.
             if let (Err(_), Stage::In(_, walk)) = (&noted, &mut self.stage) {
                 walk.at = last;
             }
             spent += noted?;
             self.hidden.forget(offset);
+            if let Some(by) = by {
+                self.old[index].set.remove(distance);
+                let place = self.place(by);
+                self.old[place].is_anew = true;
+            }
         }
         Ok(spent)
     }
@@ -278,7 +299,7 @@ impl Marks {
             Ok(VISIT + PATCHED + record.length as u64)
         });
         let cost = looked.inspect_err(|_| self.late.push(late))?;
-        Ok(cost + self.note_all(&mut found).inspect_err(|_| self.late.push(late))?)
+        Ok(cost + self.note_all(&mut found, None).inspect_err(|_| self.late.push(late))?)
     }
 
     /// Looks at a page of a sparse chunk from the target on; returns the cost.
@@ -292,7 +313,7 @@ impl Marks {
                 Ok(record.length as u64)
             })?;
             self.keep(chunk, offset, is_object);
-            spent += LOOK + length + self.note_all(&mut found)?;
+            spent += LOOK + length + self.note_all(&mut found, Some(offset))?;
         }
         Ok(spent)
     }
@@ -338,7 +359,7 @@ impl Marks {
             let length = record.length as u64;
             spent += LOOK + length + (batches.reader.read - before) / 8;
             self.keep(&chunk, offset, true);
-            spent += self.note_all(&mut found)?;
+            spent += self.note_all(&mut found, Some(offset))?;
             // Passed once it was looked at.
             if let Stage::Roots(_, Some(WholeScan::Batches(batches))) = &mut self.stage {
                 batches.pass(&chunk, length)?;
@@ -352,6 +373,17 @@ impl Marks {
         let of = &self.old[self.place(offset)];
         let distance = offset.checked_sub(of.base);
         offset >= self.edge || distance.and_then(|distance| of.set.get(distance)) == Some(true)
+    }
+
+    /// Whether the record at `offset`, to which an old one refers, stays, be it as a base of patches.
+    pub(crate) fn stays(&self, offset: u64) -> bool {
+        let of = &self.old[self.place(offset)];
+        offset.checked_sub(of.base).is_some_and(|distance| of.set.get(distance).is_some())
+    }
+
+    /// Whether records of `chunk` are written anew.
+    pub(crate) fn writes_anew(&self, chunk: &Chunk) -> bool {
+        self.of(chunk).is_some_and(|of| of.is_anew)
     }
 
     /// The first object of `chunk` from `offset` on that stays, but for those of the chunk itself.

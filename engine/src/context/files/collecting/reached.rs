@@ -5,7 +5,7 @@
 //! base by their places, and hands on what is hidden. So a chain is never put together, and each of its
 //! records is read once, where it lies.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::context::files::commit::CommitBody;
 use crate::context::files::number_hasher::BuildNumberHasher;
@@ -66,12 +66,17 @@ impl Hidden {
 /// as many, of the 5 that a step may take.
 const PARTS: usize = 128;
 
-/// What is hidden of bases that were not reached yet. Of a base without an entry all is.
+/// The record that needs a base, at this logical offset; 0 where several do, or one that cannot be written anew.
+type By = u64;
+
+/// What is hidden of bases that were not reached yet, and what needs them. Of a base without an entry all is hidden.
 #[derive(Debug)]
 pub(crate) struct HiddenOf {
     /// Where that is among the first 64 places alone: a word each.
-    few: Box<[HashMap<u64, u64, BuildNumberHasher>; PARTS]>,
-    more: HashMap<u64, Hidden, BuildNumberHasher>,
+    few: Box<[HashMap<u64, (u64, By), BuildNumberHasher>; PARTS]>,
+    more: HashMap<u64, (Hidden, By), BuildNumberHasher>,
+    /// Bases that stay for records that were looked at late, which hide nothing.
+    held: HashSet<u64, BuildNumberHasher>,
 }
 
 impl Default for HiddenOf {
@@ -79,6 +84,7 @@ impl Default for HiddenOf {
         HiddenOf {
             few: Box::new(std::array::from_fn(|_| HashMap::default())),
             more: HashMap::default(),
+            held: HashSet::default(),
         }
     }
 }
@@ -89,33 +95,47 @@ fn part_of(offset: u64) -> usize {
 }
 
 impl HiddenOf {
-    /// Hides no more of the base at `offset` than `hidden`, which a patch of it hides.
-    pub(crate) fn limit(&mut self, offset: u64, hidden: Hidden) {
+    /// Hides no more of the base at `offset` than `hidden`, which a patch of it hides; `by` is what needs the base.
+    pub(crate) fn limit(&mut self, offset: u64, hidden: Hidden, by: By) {
         let part = &mut self.few[part_of(offset)];
-        if let Some(few) = part.get_mut(&offset) {
+        let alone = |before: &mut By| *before = if *before == by { by } else { 0 };
+        if let Some((few, before)) = part.get_mut(&offset) {
             *few &= hidden.first;
-        } else if let Some(more) = self.more.get_mut(&offset) {
+            alone(before);
+        } else if let Some((more, before)) = self.more.get_mut(&offset) {
+            alone(before);
             more.first &= hidden.first;
             let rest = hidden.more.iter().chain(std::iter::repeat(&0));
             for (word, other) in more.more.iter_mut().zip(rest) {
                 *word &= other;
             }
         } else if hidden.more.is_empty() {
-            part.insert(offset, hidden.first);
+            part.insert(offset, (hidden.first, by));
         } else {
-            self.more.insert(offset, hidden);
+            self.more.insert(offset, (hidden, by));
         }
     }
 
-    pub(crate) fn get(&self, offset: u64) -> Option<Hidden> {
+    /// The base at `offset` stays, whatever needs it beside.
+    pub(crate) fn hold(&mut self, offset: u64) {
+        self.held.insert(offset);
+    }
+
+    /// What is hidden of the base at `offset`, and the record that alone needs it and can be written anew, if so.
+    pub(crate) fn get(&self, offset: u64) -> Option<(Hidden, Option<u64>)> {
         let few = self.few[part_of(offset)].get(&offset);
-        let few = few.map(|first| Hidden { first: *first, more: Vec::new() });
-        few.or_else(|| self.more.get(&offset).cloned())
+        let few = few.map(|(first, by)| (Hidden { first: *first, more: Vec::new() }, *by));
+        let (hidden, by) = few.or_else(|| self.more.get(&offset).cloned())?;
+        let is_alone = by != 0 && (self.held.is_empty() || !self.held.contains(&offset));
+        Some((hidden, is_alone.then_some(by)))
     }
 
     pub(crate) fn forget(&mut self, offset: u64) {
         if self.few[part_of(offset)].remove(&offset).is_none() && !self.more.is_empty() {
             self.more.remove(&offset);
+        }
+        if !self.held.is_empty() {
+            self.held.remove(&offset);
         }
     }
 }
@@ -343,16 +363,26 @@ mod tests {
             (6, &[2, 64, 200], &[1, 2]),
             (7, &[2, 64, 200, 300], &[2, 200, 201]),
         ] {
-            of.limit(offset, hiding(first));
-            assert_eq!(of.get(offset), Some(hiding(first)));
-            of.limit(offset, hiding(second));
-            let both = of.get(offset).unwrap();
+            of.limit(offset, hiding(first), 90);
+            assert_eq!(of.get(offset), Some((hiding(first), Some(90))));
+            of.limit(offset, hiding(first), 90);
+            assert_eq!(of.get(offset).unwrap().1, Some(90), "the same once more");
+            of.limit(offset, hiding(second), 91);
+            let (both, by) = of.get(offset).unwrap();
+            assert_eq!(by, None, "two need it");
             for place in 0..400 {
                 let expected = first.contains(&place) && second.contains(&place);
                 assert_eq!(both.hides(place), expected, "{offset}: {place}");
             }
             of.forget(offset);
             assert_eq!(of.get(offset), None);
+            of.hold(offset);
+            of.limit(offset, hiding(first), 90);
+            assert_eq!(of.get(offset), Some((hiding(first), None)), "a late one needs it too");
+            of.forget(offset);
+            of.limit(offset, hiding(first), 0);
+            assert_eq!(of.get(offset).unwrap().1, None, "what needs it stays as it is");
+            of.forget(offset);
         }
     }
 

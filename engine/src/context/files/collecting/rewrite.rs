@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::anew::record_anew;
 use super::marks::Marks;
 use crate::cache::PAGE;
 use crate::context::files::chunk::{Opening, Seal};
@@ -18,6 +19,9 @@ use crate::error::Result;
 
 /// What copying a record costs beside its bytes.
 const COPIED: u64 = 128;
+
+/// The same of one that is written anew, and put together for that from other chunks.
+const ANEW: u64 = 8192;
 
 /// A sparse chunk that perhaps holds nothing but what stays.
 #[derive(Debug)]
@@ -160,9 +164,15 @@ impl Rewriting {
                 let place = self.reader.place(pack, offset)?;
                 let bytes = self.reader.record(place, true)?;
                 let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
-                let bytes = &bytes[..record.length];
-                self.writer.push(offset - self.row.base, is_object, bytes)?;
-                copied += COPIED + record.length as u64;
+                let at = (&*chunk.path, place);
+                if let Some(anew) = record_anew(pack, marks, at, offset, &record)? {
+                    self.writer.push(offset - self.row.base, is_object, &anew)?;
+                    copied += ANEW + (record.length + anew.len()) as u64;
+                } else {
+                    let bytes = &bytes[..record.length];
+                    self.writer.push(offset - self.row.base, is_object, bytes)?;
+                    copied += COPIED + record.length as u64;
+                }
             }
             self.next = offset + 1;
         }

@@ -1,4 +1,5 @@
-//! Reads beside a collection, of this process or of another: it puts other files into the place of chunks.
+//! Reads beside a collection, of this process or of another: it puts other files into the place of chunks, and other
+//! records into the place of patches.
 
 use std::sync::Arc;
 
@@ -63,5 +64,32 @@ impl Pack {
         self.forget_chunks(&control.chunks);
         self.swaps.fetch_add(u64::from(found), Ordering::AcqRel);
         Ok(found)
+    }
+
+    /// Does `read`, which reads the node at `offset`, again when a base of its record is there no more because a
+    /// collection has written that record anew since it was read.
+    pub(super) fn beside_rewrites<T>(
+        &self,
+        offset: u64,
+        mut read: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let mut before: Option<Option<Arc<Chunk>>> = None;
+        loop {
+            match read() {
+                Err(error) if error.kind() == Kind::Collected => {
+                    // What goes does so after its patches were written anew: the file in which this record was
+                    // read says whether that is why.
+                    let chunk = self.chunk(offset);
+                    let is_same = |before: &Option<Arc<Chunk>>| {
+                        before.as_ref().map(Arc::as_ptr) == chunk.as_ref().map(Arc::as_ptr)
+                    };
+                    if before.as_ref().is_some_and(is_same) {
+                        return Err(error);
+                    }
+                    before = Some(chunk);
+                }
+                outcome => return outcome,
+            }
+        }
     }
 }
