@@ -4,7 +4,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-enum { NAMES = 16 };
+enum { NAMES = 48 };
 
 typedef struct {
     char name[NAMES][32];
@@ -113,21 +113,70 @@ static void compare_files(json *files) {
     }
 }
 
-static void update(json *line) {
-    json *all = member(line, "operations");
+static varvite_operation *batch_of(json *all, size_t *count) {
     varvite_operation *batch = calloc(all->count + 1, sizeof *batch);
-    size_t count = 0;
     CHECK(batch);
+    *count = 0;
     for (json *it = all->first; it; it = it->next) {
         const char *kind = it->first->text;
-        varvite_operation *one = &batch[count++];
+        varvite_operation *one = &batch[(*count)++];
         const char *kinds[] = {"insert", "delete", "upsert", "", "delete_range", "delete_prefix"};
         while (strcmp(kinds[one->kind], kind) != 0) CHECK(++one->kind <= VARVITE_DELETE_PREFIX);
         one->key = hex(it->first->next);
         if (it->first->next->next) one->value = hex(it->first->next->next);
     }
+    return batch;
+}
+
+static void update(json *line) {
+    size_t count;
+    varvite_operation *batch = batch_of(member(line, "operations"), &count);
     OK(varvite_table_apply(table_of(line), batch, count, &error));
     free(batch);
+}
+
+static varvite_tables *shared;
+
+static void share(json *line) {
+    varvite_table *all[4];
+    size_t count = 0;
+    for (json *it = member(line, "tables")->first; it; it = it->next) {
+        all[count++] = handle_of(&tables, it->text);
+        CHECK(count < 4);
+    }
+    OK(varvite_session_share(session, all, count, &shared, &error));
+    // Their own handles are closed by that.
+    size_t left = 0;
+    for (size_t at = 0; at < tables.count; at++) {
+        int is_shared = 0;
+        for (size_t it = 0; it < count; it++) is_shared |= tables.handle[at] == all[it];
+        if (is_shared) continue;
+        memmove(tables.name[left], tables.name[at], sizeof tables.name[at]);
+        tables.handle[left++] = tables.handle[at];
+    }
+    tables.count = left;
+}
+
+static void transaction(json *line) {
+    varvite_transaction *block;
+    OK(varvite_tables_begin(shared, &block, &error));
+    for (json *it = member(line, "steps")->first; it; it = it->next) {
+        const char *name = it->first->next->text;
+        json *given = it->first->next->next;
+        size_t count;
+        if (strcmp(it->first->text, "update") == 0) {
+            varvite_operation *batch = batch_of(given, &count);
+            OK(varvite_transaction_apply(block, name, batch, count, &error));
+            free(batch);
+        } else {
+            varvite_bytes *keys = hex_array(given, &count);
+            OK(varvite_transaction_lookup(block, name, keys, count, &found, &error));
+            compare(given->next);
+            free(keys);
+        }
+    }
+    if (strcmp(member(line, "ends")->text, "commit") == 0) OK(varvite_transaction_commit(block, &error));
+    else OK(varvite_transaction_close(block, &error));
 }
 
 static int table_line(const char *what, json *line) {
@@ -193,7 +242,23 @@ static int table_line(const char *what, json *line) {
         OK(varvite_snapshot_take(snapshot, member(line, "take")->text, &table, &error));
         OK(varvite_snapshot_close(snapshot, &error));
         keep(&tables, member(line, "take")->text, table);
+    } else if (strcmp(what, "share") == 0) {
+        share(line);
+    } else if (strcmp(what, "transaction") == 0) {
+        transaction(line);
+    } else if (strcmp(what, "shared_lookup") == 0) {
+        size_t count;
+        varvite_bytes *keys = hex_array(member(line, "keys"), &count);
+        OK(varvite_tables_lookup(shared, member(line, "table")->text, keys, count, &found, &error));
+        compare(member(line, "found"));
+        free(keys);
+    } else if (strcmp(what, "save_shared") == 0) {
+        varvite_bytes payload = hex(member(line, "payload"));
+        OK(varvite_tables_save_snapshot(shared, member(line, "snapshot")->text, member(line, "label")->text, &payload,
+                                        &error));
     } else if (strcmp(what, "close_session") == 0) {
+        if (shared) OK(varvite_tables_close(shared, &error));
+        shared = NULL;
         while (tables.count) OK(varvite_table_close(tables.handle[--tables.count], &error));
         OK(varvite_session_close(session, &error));
         compare_files(member(line, "files"));
@@ -252,6 +317,41 @@ static void commit(json *line) {
     CHECK(memcmp(&hash, &expected, sizeof hash) == 0);
 }
 
+static int keeping_line(const char *what, json *line) {
+    varvite_hash hash = {{0}};
+    int answer;
+    for (json *it = line->first; it; it = it->next) {
+        if (strcmp(it->name, "commit") == 0) hash = hash_of(it);
+    }
+    if (strcmp(what, "pin") == 0) {
+        OK(varvite_store_pin(store, &hash, &error));
+    } else if (strcmp(what, "unpin") == 0) {
+        OK(varvite_store_unpin(store, &hash, &answer, &error));
+        CHECK(answer == (int)member(line, "was")->number);
+    } else if (strcmp(what, "pin_every") == 0) {
+        uint64_t added;
+        OK(varvite_store_pin_every(store, member(line, "nth")->number, &added, &error));
+        CHECK(added == member(line, "added")->number);
+    } else if (strcmp(what, "pins") == 0) {
+        OK(varvite_store_pins(store, &found, &error));
+        compare(member(line, "found"));
+    } else if (strcmp(what, "collect") == 0) {
+        OK(varvite_store_collect(store, &hash, &error));
+    } else if (strcmp(what, "collect_keep") == 0) {
+        OK(varvite_store_collect_keeping_newest(store, member(line, "newest")->number, &answer, &error));
+        CHECK(answer == (int)member(line, "began")->number);
+    } else if (strcmp(what, "collect_to_the_end") == 0) {
+        do OK(varvite_store_collect_step(store, member(line, "credits")->number, &answer, &error));
+        while (answer);
+    } else if (strcmp(what, "is_collected") == 0) {
+        varvite_tree *tree;
+        FAILS(VARVITE_COLLECTED, varvite_store_checkout(store, &hash, &tree, &error));
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
 static int context_line(const char *what, json *line) {
     size_t steps = 0;
     varvite_bytes *path = NULL;
@@ -264,6 +364,9 @@ static int context_line(const char *what, json *line) {
         varvite_store_options options;
         OK(varvite_store_options_default(&options, &error));
         options.seed = member(line, "seed")->number;
+        for (json *it = line->first; it; it = it->next) {
+            if (strcmp(it->name, "chunk_bytes") == 0) options.chunk_bytes = it->number;
+        }
         OK(varvite_store_create(disk, &options, &store, &error));
     } else if (strcmp(what, "empty_tree") == 0) {
         OK(varvite_store_empty_tree(store, &tree, &error));
@@ -310,7 +413,7 @@ static int context_line(const char *what, json *line) {
         OK(varvite_store_close(store, &error));
         compare_files(member(line, "files"));
     } else {
-        is_known = 0;
+        is_known = keeping_line(what, line);
     }
     free(path);
     return is_known;
@@ -339,9 +442,9 @@ static void replay(const char *path, int (*do_line)(const char *, json *)) {
 
 int main(int count, char **arguments) {
     CHECK(count == 3);
-    const char *names[] = {"table", "context"};
-    int (*lines[])(const char *, json *) = {table_line, context_line};
-    for (int it = 0; it < 2; it++) {
+    const char *names[] = {"table", "context", "collect"};
+    int (*lines[])(const char *, json *) = {table_line, context_line, context_line};
+    for (int it = 0; it < 3; it++) {
         char path[4096];
         snprintf(folder, sizeof folder, "%s/conformance-%s", arguments[1], names[it]);
         OK(varvite_disk_folder(folder, 1, &disk, &error));

@@ -2,7 +2,7 @@
 module Conformance (tests) where
 
 import Common
-import Control.Exception (SomeException, throwIO, try)
+import Control.Exception (Exception, SomeException, throwIO, try)
 import Control.Monad (forM, forM_, unless)
 import Data.Bits (shiftR, testBit, xor)
 import qualified Data.ByteString as B
@@ -52,6 +52,7 @@ compareFiles folder line = do
 
 data Tables = Tables
   { session :: IORef (Maybe T.Session)
+  , shared :: IORef (Maybe T.Shared)
   , open :: IORef (M.Map String (T.Table B.ByteString Appended))
   }
 
@@ -60,7 +61,7 @@ the place = readIORef place >>= maybe (fail "nothing is open") pure
 
 tableLine :: FilePath -> IO (String -> Json -> Assertion)
 tableLine path = do
-  state <- Tables <$> newIORef Nothing <*> newIORef M.empty
+  state <- Tables <$> newIORef Nothing <*> newIORef Nothing <*> newIORef M.empty
   disk <- T.folder path
   let table line = named (text (member "table" line))
       named name = readIORef (open state) >>= maybe (fail ("no table " ++ name)) pure . M.lookup name
@@ -131,20 +132,64 @@ tableLine path = do
       let name = text (member "take" line)
       taken <- T.withAnySnapshot owner (T.SnapshotName (text (member "snapshot" line))) (`T.takeTable` name)
       modifyIORef' (open state) (M.insert name taken)
+    "share" -> do
+      owner <- the (session state)
+      let names = map text (items (member "tables" line))
+      tables <- mapM named names
+      T.share owner (map T.SomeTable tables) >>= writeIORef (shared state) . Just
+      modifyIORef' (open state) (\all_ -> foldr M.delete all_ names)
+    "transaction" -> the (shared state) >>= transaction line
+    "shared_lookup" -> do
+      it <- the (shared state)
+      got <- T.sharedLookups it (nameIn (member "table" line)) (V.fromList (map bytes (items (member "keys" line))))
+      map (fmap (\(Appended value_) -> value_)) (V.toList got) @?= found line
+    "save_shared" -> do
+      it <- the (shared state)
+      T.saveShared
+        it
+        (T.SnapshotName (text (member "snapshot" line)))
+        (T.SnapshotLabel (text (member "label" line)))
+        (bytes (member "payload" line))
     "close_session" -> do
+      readIORef (shared state) >>= mapM_ T.closeShared
+      writeIORef (shared state) Nothing
       readIORef (open state) >>= mapM_ T.closeTable
       writeIORef (open state) M.empty
       the (session state) >>= T.closeSession
       compareFiles path line
     _ -> assertFailure ("nobody knows how to do " ++ what)
- where
-  operation it = case items it of
-    [Text "insert", key, to] -> Update (bytes key) (Insert (Appended (bytes to)))
-    [Text "upsert", key, to] -> Update (bytes key) (Upsert (Appended (bytes to)))
-    [Text "delete", key] -> Update (bytes key) Delete
-    [Text "delete_range", from, before] -> DeleteRange (bytes from) (bytes before)
-    [Text "delete_prefix", prefix] -> DeletePrefix (bytes prefix)
-    _ -> error ("an operation that nobody knows: " ++ show it)
+
+operation :: Json -> Operation B.ByteString Appended
+operation it = case items it of
+  [Text "insert", key, to] -> Update (bytes key) (Insert (Appended (bytes to)))
+  [Text "upsert", key, to] -> Update (bytes key) (Upsert (Appended (bytes to)))
+  [Text "delete", key] -> Update (bytes key) Delete
+  [Text "delete_range", from, before] -> DeleteRange (bytes from) (bytes before)
+  [Text "delete_prefix", prefix] -> DeletePrefix (bytes prefix)
+  _ -> error ("an operation that nobody knows: " ++ show it)
+
+nameIn :: Json -> T.TableName B.ByteString Appended
+nameIn = T.TableName . text
+
+-- | What ends a transaction that is to be rolled back.
+data RollBack = RollBack
+  deriving (Show)
+
+instance Exception RollBack
+
+transaction :: Json -> T.Shared -> Assertion
+transaction line it = do
+  ended <- try $ T.transaction it $ \block -> do
+    forM_ (items (member "steps" line)) $ \step -> case items step of
+      [Text "update", table, given] -> T.transactionApply block (nameIn table) (V.fromList (map operation (items given)))
+      [Text "lookup", table, keys, found] -> do
+        got <- T.transactionLookups block (nameIn table) (V.fromList (map bytes (items keys)))
+        map (fmap (\(Appended value_) -> value_)) (V.toList got) @?= map optional (items found)
+      _ -> assertFailure ("a step that nobody knows: " ++ show step)
+    unless (text (member "ends" line) == "commit") (throwIO RollBack)
+  case ended of
+    Left RollBack -> text (member "ends" line) @?= "rollback"
+    Right () -> pure ()
 
 contextLine :: FilePath -> IO (String -> Json -> Assertion)
 contextLine path = do
@@ -158,8 +203,22 @@ contextLine path = do
       isHash line it = X.hashBytes it @?= bytes (member "hash" line)
   pure $ \what line -> case what of
     "create_store" -> do
-      made <- X.newStore X.defaultStoreConfig {X.storeSeed = Just (number (member "seed" line))} disk
+      let chunks = number <$> memberOf "chunk_bytes" line
+      made <- X.newStore X.defaultStoreConfig {X.storeSeed = Just (number (member "seed" line)), X.storeChunkBytes = chunks} disk
       writeIORef place (Just made)
+    "pin" -> the place >>= (`X.pin` hash (member "commit" line))
+    "unpin" -> the place >>= (`X.unpin` hash (member "commit" line)) >>= (@?= isTrue (member "was" line))
+    "pin_every" -> the place >>= (`X.pinEvery` number (member "nth" line)) >>= (@?= number (member "added" line))
+    "pins" -> the place >>= X.pins >>= (@?= map bytes (items (member "found" line))) . map X.hashBytes
+    "collect" -> the place >>= (`X.collect` hash (member "commit" line))
+    "collect_keep" -> do
+      store <- the place
+      X.collectKeeping store (X.Newest (number (member "newest" line))) >>= (@?= isTrue (member "began" line))
+    "collect_to_the_end" -> do
+      store <- the place
+      let go = X.collectStep store (number (member "credits" line)) >>= \isLeft -> if isLeft then go else pure ()
+      go
+    "is_collected" -> the place >>= \store -> throwsKind T.Collected (X.checkout store (hash (member "commit" line)))
     "empty_tree" -> the place >>= X.emptyTree >>= keep line
     "checkout" -> the place >>= (`X.checkout` hash (member "commit" line)) >>= keep line
     "add" -> tree line >>= \it -> X.add it (names line) (bytes (member "value" line))
@@ -208,6 +267,7 @@ contextLine path = do
       compareFiles path line
     _ -> assertFailure ("nobody knows how to do " ++ what)
  where
+  isTrue it = number it == (1 :: Int)
   hex byte = [digits !! fromIntegral (byte `div` 16), digits !! fromIntegral (byte `mod` 16)]
   digits = "0123456789abcdef"
 
@@ -229,4 +289,4 @@ replay name begin = inFolder $ \path -> do
   unless (any (C.isInfixOf (C.pack "\"files\"")) lines_) (assertFailure "the file compares no files")
 
 tests :: TestTree
-tests = testGroup "conformance" [testCase "of tables" (replay "table" tableLine), testCase "of contexts" (replay "context" contextLine)]
+tests = testGroup "conformance" [testCase "of tables" (replay "table" tableLine), testCase "of contexts" (replay "context" contextLine), testCase "of collections" (replay "collect" contextLine)]

@@ -1,5 +1,5 @@
 -- | As much of JSON as the conformance files use. Truth values are 1 and 0.
-module Json (Json (..), parse, member, text, number, items, bytes, optional) where
+module Json (Json (..), parse, member, memberOf, text, number, items, bytes, optional) where
 
 import qualified Data.ByteString as B
 import Data.Char (isDigit, isSpace)
@@ -59,6 +59,11 @@ hex digits = case readHex digits of
 member :: String -> Json -> Json
 member name (Object members) = maybe (error ("no member " ++ name)) id (lookup name members)
 member name _ = error ("no object with " ++ name)
+
+-- | A member that need not be there.
+memberOf :: String -> Json -> Maybe Json
+memberOf name (Object members) = lookup name members
+memberOf _ _ = Nothing
 
 text :: Json -> String
 text (Text it) = it

@@ -27,6 +27,8 @@ mod range;
 #[cfg(feature = "stores")]
 mod session;
 #[cfg(feature = "stores")]
+mod shared;
+#[cfg(feature = "stores")]
 mod store;
 #[cfg(feature = "suite")]
 mod suite;

@@ -11,13 +11,14 @@ use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::fault::{Outcome, Throw, closed, invalid};
 use crate::input::{Given, object, optional_bytes};
+use crate::shared::Tables;
 use crate::table::Table;
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = r#"
 /** What survives: nothing but snapshots ("none"), what was written ("written"), or every batch ("synced"). */
-export interface SessionOptions { log?: "none" | "written" | "synced"; seed?: number | bigint; segmentBytes?: number; logFileBytes?: number }
-export interface TableOptions { writeBufferBytes?: number; sizeRatio?: number; filterBits?: number; blobMinBytes?: number | null; operator?: "add-u64" | "max" | "append"; compression?: "none" | "lz4"; lookups?: "mixed" | "mostly-hit" }
+export interface SessionOptions { log?: "none" | "written" | "synced"; seed?: number | bigint; memoryBytes?: number; segmentBytes?: number; logFileBytes?: number }
+export interface TableOptions { preset?: "default" | "utxo"; writeBufferBytes?: number; sizeRatio?: number; filterBits?: number; blobMinBytes?: number | null; operator?: "add-u64" | "max" | "append"; compression?: "none" | "lz4"; lookups?: "mixed" | "mostly-hit" }
 export interface SnapshotInfo { name: string; label: string; sequence: number; tables: string[]; damage?: string }
 "#;
 
@@ -25,9 +26,12 @@ export interface SnapshotInfo { name: string; label: string; sequence: number; t
 #[wasm_bindgen]
 pub struct Session(Option<varvite::Session>);
 
-const OPTIONS: &[&str] = &["log", "seed", "segmentBytes", "logFileBytes"];
+const OPTIONS: &[&str] = &["log", "seed", "memoryBytes", "segmentBytes", "logFileBytes"];
 const LOGS: &[(&str, Log)] =
     &[("none", Log::None), ("written", Log::Written), ("synced", Log::Synced)];
+
+/// More than this for pages leaves too little of 32-bit addresses for the rest.
+const MEMORY_BYTES_MAX: u64 = 2 << 30;
 
 fn session_options(value: &JsValue) -> Outcome<SessionOptions> {
     let given = Given::of(value, OPTIONS)?;
@@ -36,6 +40,13 @@ fn session_options(value: &JsValue) -> Outcome<SessionOptions> {
         options.log = log;
     }
     options.seed = given.count("seed")?;
+    // Pages in a cache were verified when they came there.
+    if let Some(bytes) = given.count("memoryBytes")?.filter(|it| *it > 0) {
+        if bytes > MEMORY_BYTES_MAX {
+            return Err(invalid(format!("memoryBytes is {bytes}: WebAssembly has 4 GiB in all")));
+        }
+        options.cache = Some(varvite::cache::Cache::new(bytes));
+    }
     if let Some(bytes) = given.count("segmentBytes")? {
         options.segment_bytes = bytes;
     }
@@ -46,6 +57,7 @@ fn session_options(value: &JsValue) -> Outcome<SessionOptions> {
 }
 
 const TABLE_OPTIONS: &[&str] = &[
+    "preset",
     "writeBufferBytes",
     "sizeRatio",
     "filterBits",
@@ -70,7 +82,8 @@ fn operator(name: &str) -> Outcome<MergeOperator> {
 
 fn table_options(value: &JsValue) -> Outcome<TableOptions> {
     let given = Given::of(value, TABLE_OPTIONS)?;
-    let mut options = TableOptions::default();
+    let is_utxo = given.choose("preset", &[("default", false), ("utxo", true)])? == Some(true);
+    let mut options = if is_utxo { TableOptions::utxo() } else { TableOptions::default() };
     if let Some(bytes) = given.count("writeBufferBytes")? {
         options.write_buffer_bytes = bytes;
     }
@@ -208,6 +221,36 @@ impl Session {
         session.update(&mut updates).throw()
     }
 
+    /// Puts tables behind one handle, for transactions over them. Their own handles are closed then; after an error they are
+    /// open as before.
+    pub fn share(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Table[]")] tables: JsValue,
+    ) -> Outcome<Tables> {
+        let session = self.open_now()?.clone();
+        let tables =
+            array(&tables)?.iter().map(|it| Table::handle(&it)).collect::<Outcome<Vec<_>>>()?;
+        // Before any is taken: none may be given twice, and all must be there.
+        let mut names = Vec::new();
+        for table in &tables {
+            let name = table.look()?.name().to_owned();
+            if names.contains(&name) {
+                return Err(invalid(format!("two tables are called {name:?}")));
+            }
+            names.push(name);
+        }
+        let taken = tables.iter().map(Table::take).collect::<Outcome<Vec<_>>>()?;
+        match session.share(taken) {
+            Ok(shared) => Ok(Tables::new(session, shared)),
+            Err(refused) => {
+                for (handle, table) in tables.iter().zip(refused.tables) {
+                    handle.put_back(table);
+                }
+                Err(refused.error).throw()
+            }
+        }
+    }
+
     /// Makes the log durable up to here, for a session with the log "written".
     #[wasm_bindgen(js_name = syncLog)]
     pub fn sync_log(&self) -> Outcome {
@@ -296,6 +339,6 @@ impl Session {
     }
 }
 
-fn array(value: &JsValue) -> Outcome<&Array> {
+pub fn array(value: &JsValue) -> Outcome<&Array> {
     value.dyn_ref::<Array>().ok_or_else(|| invalid("an array is wanted"))
 }

@@ -231,6 +231,15 @@ impl Store {
         self.change()?.remove_branch(name.as_bytes()).throw()
     }
 
+    /// Begins to collect what only commits before this one reach, but for what branches and pins keep.
+    pub fn collect(
+        &mut self,
+        #[wasm_bindgen(unchecked_param_type = "HashLike")] target: JsValue,
+    ) -> Outcome {
+        let target = hash(&target)?.into();
+        self.change()?.collect(&target).throw()
+    }
+
     /// Begins to collect what only commits before the newest `keep` reach. `false` when there is nothing to take.
     #[wasm_bindgen(js_name = collectKeeping)]
     pub fn collect_keeping(
@@ -242,7 +251,7 @@ impl Store {
         self.change()?.collect_keeping(&Keep::Newest(newest)).throw()
     }
 
-    /// Does some of a collection that was begun, `credits` microseconds or so. `false` when it is at its end.
+    /// Does some of a collection that was begun: about `credits` KiB read or written. `false` when it is at its end.
     #[wasm_bindgen(js_name = collectStep)]
     pub fn collect_step(
         &mut self,
@@ -264,6 +273,40 @@ impl Store {
             ("collections", (it.collections as f64).into()),
             ("paused", it.is_paused.into()),
         ]))
+    }
+
+    /// Lets steps do nothing until `collectResume`, also of whoever opens the store later.
+    #[wasm_bindgen(js_name = collectPause)]
+    pub fn collect_pause(&mut self) -> Outcome {
+        self.change()?.collect_pause().throw()
+    }
+
+    /// Lets steps go on.
+    #[wasm_bindgen(js_name = collectResume)]
+    pub fn collect_resume(&mut self) -> Outcome {
+        self.change()?.collect_resume().throw()
+    }
+
+    /// Ends a collection; whether one was under way. What is collected stays so.
+    #[wasm_bindgen(js_name = collectCancel)]
+    pub fn collect_cancel(&mut self) -> Outcome<bool> {
+        self.change()?.collect_cancel().throw()
+    }
+
+    /// Pins every n-th commit that goes with no collection; how many were not pinned before.
+    #[wasm_bindgen(js_name = pinEvery)]
+    pub fn pin_every(
+        &mut self,
+        #[wasm_bindgen(unchecked_param_type = "number")] nth: JsValue,
+    ) -> Outcome<f64> {
+        let nth = count(&nth, "nth")?.unwrap_or(0);
+        Ok(self.change()?.pin_every(nth).throw()? as f64)
+    }
+
+    /// The commits that are pinned, in the order in which the store took them.
+    #[wasm_bindgen(unchecked_return_type = "Uint8Array[]")]
+    pub fn pins(&self) -> Outcome<JsValue> {
+        Ok(told(&self.look()?.pins().throw()?))
     }
 
     /// Keeps a commit, whatever is collected.

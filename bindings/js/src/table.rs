@@ -50,6 +50,20 @@ impl Table {
     }
 }
 
+impl Table {
+    /// The table itself, whose handles are closed then.
+    pub fn take(&self) -> Outcome<varvite::Table> {
+        let mut table =
+            self.0.try_borrow_mut().map_err(|_| invalid("the table is in use by a call"))?;
+        table.take().ok_or_else(|| closed("table"))
+    }
+
+    /// Has a table that was taken stand behind its handles again.
+    pub fn put_back(&self, table: varvite::Table) {
+        self.0.replace(Some(table));
+    }
+}
+
 /// What `take` makes of another handle of an object, which its hidden method gives.
 pub fn shared<T>(object: &JsValue, take: impl FnOnce(JsValue) -> Option<T>) -> Option<T> {
     let method = Reflect::get(object, &"_share".into()).ok()?;
@@ -60,7 +74,13 @@ pub fn shared<T>(object: &JsValue, take: impl FnOnce(JsValue) -> Option<T>) -> O
 #[wasm_bindgen]
 pub struct View(varvite::View);
 
-fn told(values: &Values) -> JsValue {
+impl View {
+    pub fn new(view: varvite::View) -> View {
+        View(view)
+    }
+}
+
+pub fn told(values: &Values) -> JsValue {
     values.iter().map(tell).collect::<Array>().into()
 }
 

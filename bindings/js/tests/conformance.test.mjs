@@ -42,9 +42,9 @@ class Replay {
     });
   }
 
-  update(it) {
+  batch(operations) {
     const batch = new Batch();
-    for (const [kind, ...rest] of it.operations) {
+    for (const [kind, ...rest] of operations) {
       const [first, second] = rest.map(unhex);
       if (kind === "insert") batch.insert(first, second);
       else if (kind === "upsert") batch.upsert(first, second);
@@ -53,8 +53,27 @@ class Replay {
       else if (kind === "delete_prefix") batch.deletePrefix(first);
       else assert.fail(kind);
     }
-    this.tables[it.table].update(batch);
+    return batch;
   }
+
+  update(it) { this.tables[it.table].update(this.batch(it.operations)); }
+
+  share(it) {
+    this.shared = this.session.share(it.tables.map((name) => this.tables[name]));
+    for (const name of it.tables) delete this.tables[name];
+  }
+
+  transaction(it) {
+    const transaction = this.shared.begin();
+    for (const [kind, table, given, found] of it.steps) {
+      if (kind === "update") transaction.update(table, this.batch(given));
+      else assert.deepEqual(transaction.lookup(table, given.map(unhex)).map(hex), found);
+    }
+    transaction[it.ends]();
+  }
+
+  shared_lookup(it) { return { found: this.shared.lookup(it.table, it.keys.map(unhex)).map(hex) }; }
+  save_shared(it) { this.shared.saveSnapshot(it.snapshot, { label: it.label, payload: unhex(it.payload) }); }
 
   lookup(it) { return { found: this.tables[it.table].lookup(it.keys.map(unhex)).map(hex) }; }
   entries(it, range) { return { found: [...this.tables[it.table].range(range)].flat().map(hex) }; }
@@ -72,13 +91,23 @@ class Replay {
   open_snapshot(it) { this.tables[it.take] = this.session.openSnapshot(it.snapshot, it.take); }
 
   close_session() {
+    this.shared?.close();
+    this.shared = undefined;
     for (const table of Object.values(this.tables)) table.close();
     this.tables = {};
     this.session.close();
     return { files: this.files() };
   }
 
-  create_store(it) { this.store = Store.create(this.disk, { seed: it.seed }); }
+  create_store(it) { this.store = Store.create(this.disk, { seed: it.seed, chunkBytes: it.chunk_bytes }); }
+  pin(it) { this.store.pin(it.commit); }
+  unpin(it) { return { was: this.store.unpin(it.commit) }; }
+  pin_every(it) { return { added: this.store.pinEvery(it.nth) }; }
+  pins() { return { found: this.store.pins().map(hex) }; }
+  collect(it) { this.store.collect(it.commit); }
+  collect_keep(it) { return { began: this.store.collectKeeping(it.newest) }; }
+  collect_to_the_end(it) { while (this.store.collectStep(it.credits)); }
+  is_collected(it) { assert.throws(() => this.store.checkout(it.commit), (error) => error.kind === "collected"); }
   empty_tree(it) { this.trees[it.tree] = this.store.emptyTree(); }
   checkout(it) { this.trees[it.tree] = this.store.checkout(it.commit); }
   add(it) { this.trees[it.tree].add(it.path.map(unhex), unhex(it.value)); }
@@ -116,7 +145,7 @@ class Replay {
   }
 }
 
-for (const name of ["table", "context"]) {
+for (const name of ["table", "context", "collect"]) {
   test(`the conformance file of the ${name} gives its answers and bytes`, () => {
     const folder = process.env.VARVITE_CONFORMANCE ?? new URL("../../conformance", import.meta.url).pathname;
     const lines = readFileSync(`${folder}/${name}.jsonl`, "utf8").trim().split("\n");

@@ -44,6 +44,79 @@ test("a table keeps what a map keeps", () => {
   session.close();
 });
 
+test("a transaction reads what it wrote and stands whole", () => {
+  const session = Session.create(Disk.memory(3), { log: "synced" });
+  const batch = (...pairs) => pairs.reduce((made, [key, value]) => {
+    if (value === undefined) made.delete(key); else made.insert(key, value);
+    return made;
+  }, new Batch());
+  const [utxo, stake] = ["utxo", "stake"].map((name) => session.createTable(name, {}));
+  const twin = stake.duplicate("utxo");
+  assert.throws(() => session.share([utxo, twin]), kindOf("invalid"));
+  utxo.update(batch(["kept", "1"])); // it was not taken
+  assert.throws(() => session.share([utxo, {}]), kindOf("invalid"));
+  const other = Session.create(Disk.memory(4), {});
+  const foreign = other.createTable("foreign", {});
+  assert.throws(() => session.share([stake, foreign, utxo]), kindOf("invalid"));
+  for (const [table, name] of [[stake, "stake"], [foreign, "foreign"], [utxo, "utxo"]]) {
+    table.update(batch(["kept", "1"]));
+    assert.equal(table.name, name);
+  }
+  other.close();
+  const tables = session.share([utxo, stake]);
+  assert.throws(() => utxo.get("kept"), kindOf("closed"));
+  assert.throws(() => session.share([utxo]), kindOf("closed"));
+  assert.deepEqual(tables.names, ["stake", "utxo"]);
+  const block = tables.begin();
+  block.update("utxo", batch(["a", "1"], ["b", "2"]));
+  assert.equal(text(block.get("utxo", "a")), "1");
+  const before = block.view("utxo");
+  block.update("utxo", batch(["a", undefined]));
+  block.update("stake", batch(["pool", "5"]));
+  assert.deepEqual(block.lookup("utxo", ["a", "b", "kept"]).map(text), [undefined, "2", "1"]);
+  assert.equal(text(before.get("a")), "1");
+  assert.equal(tables.get("utxo", "b"), undefined); // nobody else sees it yet
+  for (const act of [
+    () => tables.begin(), () => tables.commit([["utxo", batch(["c", "3"])]]), () => tables.saveSnapshot("s"), () => tables.remove("utxo"),
+  ]) assert.throws(act, kindOf("locked"));
+  assert.throws(() => block.update("other", batch(["a", "1"])), kindOf("missing"));
+  block.commit();
+  assert.throws(() => block.commit(), kindOf("closed"));
+  assert.throws(() => block.get("utxo", "b"), kindOf("closed"));
+  const dropped = tables.begin();
+  dropped.update("utxo", batch(["d", "4"]));
+  dropped.rollback();
+  dropped.rollback();
+  tables.commit([["utxo", batch(["e", "5"])], ["stake", batch(["pool", undefined])]]);
+  assert.throws(() => tables.commit([["none", batch(["e", "5"])]]), kindOf("missing"));
+  assert.deepEqual(tables.lookup("utxo", ["b", "d", "e"]).map(text), ["2", undefined, "5"]);
+  assert.equal(tables.view("stake").get("pool"), undefined);
+  tables.saveSnapshot("both", { label: "here", payload: "slot" });
+  assert.deepEqual(session.listSnapshots()[0].tables, ["stake", "utxo"]);
+  const out = tables.remove("stake");
+  assert.equal(out.get("pool"), undefined);
+  assert.deepEqual(tables.names, ["utxo"]);
+  tables.close();
+  tables.close();
+  assert.throws(() => tables.names, kindOf("closed"));
+  session.close();
+});
+
+test("a session with memory for pages reads the same", () => {
+  assert.throws(() => Session.create(Disk.memory(), { memoryBytes: 2 ** 33 }), kindOf("invalid"));
+  const session = Session.create(Disk.memory(), { memoryBytes: 1 << 20 });
+  assert.throws(() => session.createTable("u", { preset: "none" }), kindOf("invalid"));
+  const table = session.createTable("u", { preset: "utxo", writeBufferBytes: 2000 });
+  for (let number = 0; number < 500; number++) {
+    const batch = new Batch();
+    batch.insert(`key ${number}`, `${number}`);
+    table.update(batch);
+  }
+  for (const number of [0, 7, 7, 499]) assert.equal(text(table.get(`key ${number}`)), `${number}`);
+  assert.equal(table.get("key 500"), undefined);
+  session.close();
+});
+
 test("rows of fixed widths are packed both ways", () => {
   const session = Session.create(Disk.memory());
   const table = session.createTable("t", {});
@@ -156,6 +229,14 @@ test("what is wrong is refused by its kind, and harms nothing", () => {
   assert.throws(() => prove(tree, () => { throw thrown; }), (error) => error === thrown);
   assert.throws(() => tree.fold([], () => { throw thrown; }), (error) => error === thrown);
   assert.throws(() => prove(tree, (it) => it.free()), kindOf("invalid"));
+  // Memory and stack that are not there.
+  assert.throws(() => prove(tree, () => new Uint8Array(2 ** 53)), RangeError);
+  const deep = () => deep() + 1;
+  assert.throws(() => tree.fold([], deep), RangeError);
+  // What another thread would get of a handle is none.
+  const sent = structuredClone(tree);
+  assert.throws(() => sent.find("a/b"), TypeError);
+  assert.throws(() => store.commit(sent), /instance of Tree/);
   assert.equal(text(tree.find("a/b")), "1");
   assert.throws(() => Proof.decode(new Uint8Array(40).fill(255)), (error) => error.name === "VarviteError");
   assert.equal(new Tree("tezos-binary").isEmpty, true);

@@ -37,9 +37,34 @@ let compare_files folder line =
 let found line = List.map optional (list (member "found" line))
 let values = Alcotest.(list (option string))
 
+let operation it : Table.operation =
+  match list it with
+  | [ Text "insert"; key; value ] -> Insert (bytes key, bytes value)
+  | [ Text "upsert"; key; value ] -> Upsert (bytes key, bytes value)
+  | [ Text "delete"; key ] -> Delete (bytes key)
+  | [ Text "delete_range"; lower; before ] -> Delete_range (bytes lower, bytes before)
+  | [ Text "delete_prefix"; prefix ] -> Delete_prefix (bytes prefix)
+  | _ -> failwith "an operation that nobody knows"
+
+let operations it = Array.of_list (List.map operation (list it))
+
+let transaction shared line =
+  let block = Table.Shared.begin_ shared in
+  let step it =
+    match list it with
+    | [ Text "update"; table; given ] -> Table.Transaction.apply block (text table) (operations given)
+    | [ Text "lookup"; table; keys; found ] ->
+      let keys = Array.of_list (List.map bytes (list keys)) in
+      let answer = Array.to_list (Table.Transaction.lookups block (text table) keys) in
+      Alcotest.check values "a lookup in a transaction" (List.map optional (list found)) answer
+    | _ -> failwith "a step that nobody knows"
+  in
+  List.iter step (list (member "steps" line));
+  if text (member "ends" line) = "commit" then Table.Transaction.commit block else Table.Transaction.rollback block
+
 let table_line folder =
   let disk = Disk.folder folder in
-  let session = ref None and tables = Hashtbl.create 8 in
+  let session = ref None and tables = Hashtbl.create 8 and shared = ref None in
   let the_session () = Option.get !session in
   let table ?(of_ = "table") line = Hashtbl.find tables (text (member of_ line)) in
   fun what line ->
@@ -61,16 +86,20 @@ let table_line folder =
            ~blob_min_bytes:(option "blob_min_bytes") ~operator (the_session ()) name);
       Table.Operator.close operator
     | "update" ->
-      let operation it : Table.operation =
-        match list it with
-        | [ Text "insert"; key; value ] -> Insert (bytes key, bytes value)
-        | [ Text "upsert"; key; value ] -> Upsert (bytes key, bytes value)
-        | [ Text "delete"; key ] -> Delete (bytes key)
-        | [ Text "delete_range"; lower; before ] -> Delete_range (bytes lower, bytes before)
-        | [ Text "delete_prefix"; prefix ] -> Delete_prefix (bytes prefix)
-        | _ -> failwith "an operation that nobody knows"
-      in
-      Table.apply (table line) (Array.of_list (List.map operation (list (member "operations" line))))
+      Table.apply (table line) (operations (member "operations" line))
+    | "share" ->
+      let names = List.map text (list (member "tables" line)) in
+      shared := Some (Table.Session.share (the_session ()) (List.map (Hashtbl.find tables) names));
+      List.iter (Hashtbl.remove tables) names
+    | "transaction" -> transaction (Option.get !shared) line
+    | "shared_lookup" ->
+      let keys = Array.of_list (List.map bytes (list (member "keys" line))) in
+      let answer = Table.Shared.lookups (Option.get !shared) (text (member "table" line)) keys in
+      Alcotest.check values "a lookup" (found line) (Array.to_list answer)
+    | "save_shared" ->
+      Table.Shared.save_snapshot ~label:(text (member "label" line)) ~payload:(bytes (member "payload" line))
+        (Option.get !shared)
+        (text (member "snapshot" line))
     | "lookup" ->
       let keys = Array.of_list (List.map bytes (list (member "keys" line))) in
       Alcotest.check values "a lookup" (found line) (Array.to_list (Table.lookups (table line) keys))
@@ -103,6 +132,8 @@ let table_line folder =
       Hashtbl.replace tables name (Table.Snapshot.take snapshot name);
       Table.Snapshot.close snapshot
     | "close_session" ->
+      Option.iter Table.Shared.close !shared;
+      shared := None;
       Hashtbl.iter (fun _ table -> Table.close table) tables;
       Hashtbl.reset tables;
       Table.Session.close (the_session ());
@@ -122,7 +153,31 @@ let context_line folder =
   in
   fun what line ->
     match what with
-    | "create_store" -> store := Some (Context.create ~seed:(number (member "seed" line)) disk)
+    | "create_store" ->
+      let chunk_bytes = Option.map number (member_opt "chunk_bytes" line) in
+      store := Some (Context.create ?chunk_bytes ~seed:(number (member "seed" line)) disk)
+    | "pin" -> Context.pin (the_store ()) (hash (member "commit" line))
+    | "unpin" ->
+      let was = Context.unpin (the_store ()) (hash (member "commit" line)) in
+      Alcotest.(check bool) "whether it was pinned" (number (member "was" line) = 1) was
+    | "pin_every" ->
+      let added = Context.pin_every (the_store ()) (number (member "nth" line)) in
+      Alcotest.(check int) "how many were pinned" (number (member "added" line)) added
+    | "pins" ->
+      let pins = List.map (fun pin -> Some (Hash.to_string pin)) (Context.pins (the_store ())) in
+      Alcotest.check values "the pins" (found line) pins
+    | "collect" -> Context.collect (the_store ()) (hash (member "commit" line))
+    | "collect_keep" ->
+      let began = Context.collect_keeping (the_store ()) (`Newest (number (member "newest" line))) in
+      Alcotest.(check bool) "whether it began" (number (member "began" line) = 1) began
+    | "collect_to_the_end" ->
+      while Context.collect_step (the_store ()) ~credits:(number (member "credits" line)) do
+        ()
+      done
+    | "is_collected" -> (
+      match Context.checkout (the_store ()) (hash (member "commit" line)) with
+      | _ -> Alcotest.fail "a commit that was collected is there"
+      | exception Error (Collected, _) -> ())
     | "empty_tree" -> keep line (Context.tree_of (Context.empty (the_store ())))
     | "checkout" -> keep line (Context.tree_of (Context.checkout_exn (the_store ()) (hash (member "commit" line))))
     | "add" -> keep line (Context.Tree.add (tree line) (path line) (Bytes.of_string (bytes (member "value" line))))
@@ -198,4 +253,5 @@ let replay name do_line () =
 
 let tests =
   [ Alcotest.test_case "of tables" `Quick (replay "table" table_line);
-    Alcotest.test_case "of contexts" `Quick (replay "context" context_line) ]
+    Alcotest.test_case "of contexts" `Quick (replay "context" context_line);
+    Alcotest.test_case "of collections" `Quick (replay "collect" context_line) ]

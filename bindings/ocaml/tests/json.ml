@@ -75,6 +75,7 @@ let member name = function
     match List.assoc_opt name members with Some it -> it | None -> failwith ("no member " ^ name))
   | _ -> failwith "no object"
 
+let member_opt name = function Members members -> List.assoc_opt name members | _ -> None
 let text = function Text text -> text | _ -> failwith "no text"
 let number = function Number number -> number | _ -> failwith "no number"
 let list = function List list -> list | _ -> failwith "no list"

@@ -39,6 +39,7 @@ class Replay:
         self.folder = folder
         self.session: varvite.Session
         self.store: varvite.Store
+        self.shared: varvite.Tables | None = None
         self.tables: dict[str, varvite.Table] = {}
         self.trees: dict[str, varvite.Tree] = {}
 
@@ -57,11 +58,37 @@ class Replay:
         options = {key: it[key] for key in ("write_buffer_bytes", "size_ratio", "blob_min_bytes")}
         self.tables[it["table"]] = self.session.create_table(it["table"], operator=operator, **options)
 
-    def update(self, it: dict[str, Any]) -> None:
+    def batch(self, operations: list[Any]) -> varvite.Batch:
         batch = varvite.Batch()
-        for operation, key, *value in it["operations"]:
+        for operation, key, *value in operations:
             getattr(batch, operation)(some(key), *map(some, value))
-        self.tables[it["table"]].update(batch)
+        return batch
+
+    def update(self, it: dict[str, Any]) -> None:
+        self.tables[it["table"]].update(self.batch(it["operations"]))
+
+    def share(self, it: dict[str, Any]) -> None:
+        self.shared = self.session.share([self.tables.pop(name) for name in it["tables"]])
+
+    def transaction(self, it: dict[str, Any]) -> None:
+        assert self.shared is not None
+        transaction = self.shared.begin()
+        for kind, table, given, *found in it["steps"]:
+            if kind == "update":
+                transaction.update(table, self.batch(given))
+            else:
+                answer = transaction.lookup(table, [some(key) for key in given])
+                assert [hexed(value) for value in answer] == found[0]
+        getattr(transaction, it["ends"])()
+
+    def shared_lookup(self, it: dict[str, Any]) -> dict[str, Any]:
+        assert self.shared is not None
+        found = self.shared.lookup(it["table"], [some(key) for key in it["keys"]])
+        return {"found": [hexed(value) for value in found]}
+
+    def save_shared(self, it: dict[str, Any]) -> None:
+        assert self.shared is not None
+        self.shared.save_snapshot(it["snapshot"], label=it["label"], payload=some(it["payload"]))
 
     def lookup(self, it: dict[str, Any]) -> dict[str, Any]:
         found = self.tables[it["table"]].lookup([some(key) for key in it["keys"]])
@@ -98,6 +125,8 @@ class Replay:
             self.tables[it["take"]] = snapshot.take(it["take"])
 
     def close_session(self, _: dict[str, Any]) -> dict[str, Any]:
+        if self.shared is not None:
+            self.shared.close()
         for table in self.tables.values():
             table.close()
         self.tables = {}
@@ -105,7 +134,33 @@ class Replay:
         return {"files": files(self.folder)}
 
     def create_store(self, it: dict[str, Any]) -> None:
-        self.store = varvite.Store.create(self.folder, seed=it["seed"])
+        self.store = varvite.Store.create(self.folder, seed=it["seed"], chunk_bytes=it.get("chunk_bytes"))
+
+    def pin(self, it: dict[str, Any]) -> None:
+        self.store.pin(it["commit"])
+
+    def unpin(self, it: dict[str, Any]) -> dict[str, Any]:
+        return {"was": self.store.unpin(it["commit"])}
+
+    def pin_every(self, it: dict[str, Any]) -> dict[str, Any]:
+        return {"added": self.store.pin_every(it["nth"])}
+
+    def pins(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"found": [commit.hex() for commit in self.store.pins()]}
+
+    def collect(self, it: dict[str, Any]) -> None:
+        self.store.collect(it["commit"])
+
+    def collect_keep(self, it: dict[str, Any]) -> dict[str, Any]:
+        return {"began": self.store.collect_keeping(newest=it["newest"])}
+
+    def collect_to_the_end(self, it: dict[str, Any]) -> None:
+        while self.store.collect_step(it["credits"]):
+            pass
+
+    def is_collected(self, it: dict[str, Any]) -> None:
+        with pytest.raises(varvite.CollectedError):
+            self.store.checkout(it["commit"])
 
     def empty_tree(self, it: dict[str, Any]) -> None:
         self.trees[it["tree"]] = self.store.empty_tree()
@@ -157,7 +212,7 @@ class Replay:
         return {"files": files(self.folder)}
 
 
-@pytest.mark.parametrize("name", ["table", "context"])
+@pytest.mark.parametrize("name", ["table", "context", "collect"])
 def test_conformance(name: str, tmp_path: Path) -> None:
     replay = Replay(tmp_path / name)
     lines = (FILES / f"{name}.jsonl").read_text().splitlines()

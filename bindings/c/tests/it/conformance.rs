@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use varvite::context::hash::to_hex;
-use varvite::context::{CommitHash, CommitInfo, Configuration, Options, Store, Tree};
+use varvite::context::{CommitHash, CommitInfo, Configuration, Keep, Options, Store, Tree};
 use varvite::disk::os::OsDisk;
 use varvite::proof::{Encoding, record};
 use varvite::{
@@ -83,7 +83,22 @@ struct TableLines {
     random: Random,
     session: Option<Session>,
     tables: BTreeMap<String, (varvite::Table, Table)>,
+    /// Those that are behind one handle, and what they should hold.
+    shared: Option<(varvite::Tables, BTreeMap<String, Table>)>,
     lines: String,
+}
+
+/// A batch as a line has it.
+fn operations(changes: &[Change]) -> String {
+    array(changes.iter().map(|change| match change {
+        Change::Insert(key, value) => format!("[\"insert\",{},{}]", quoted(key), quoted(value)),
+        Change::Delete(key) => format!("[\"delete\",{}]", quoted(key)),
+        Change::Upsert(key, value) => format!("[\"upsert\",{},{}]", quoted(key), quoted(value)),
+        Change::DeleteRange(from, before) => {
+            format!("[\"delete_range\",{},{}]", quoted(from), quoted(before))
+        }
+        Change::DeletePrefix(prefix) => format!("[\"delete_prefix\",{}]", quoted(prefix)),
+    }))
 }
 
 impl TableLines {
@@ -120,7 +135,7 @@ impl TableLines {
         ));
     }
 
-    fn update(&mut self, name: &str, count: usize) {
+    fn changes(&mut self, count: usize) -> Vec<Change> {
         let mut changes = Vec::new();
         for _ in 0..count {
             let key = key_of(self.random.below(90));
@@ -135,19 +150,15 @@ impl TableLines {
                 _ => Change::Insert(key, value),
             });
         }
+        changes
+    }
+
+    fn update(&mut self, name: &str, count: usize) {
+        let changes = self.changes(count);
         let (table, model) = self.tables.get_mut(name).unwrap();
         table.update(&batch(&changes)).unwrap();
         model.update(&changes, Some(join));
-        let operations = changes.iter().map(|change| match change {
-            Change::Insert(key, value) => format!("[\"insert\",{},{}]", quoted(key), quoted(value)),
-            Change::Delete(key) => format!("[\"delete\",{}]", quoted(key)),
-            Change::Upsert(key, value) => format!("[\"upsert\",{},{}]", quoted(key), quoted(value)),
-            Change::DeleteRange(from, before) => {
-                format!("[\"delete_range\",{},{}]", quoted(from), quoted(before))
-            }
-            Change::DeletePrefix(prefix) => format!("[\"delete_prefix\",{}]", quoted(prefix)),
-        });
-        let operations = array(operations);
+        let operations = operations(&changes);
         self.line(&format!(r#""do":"update","table":"{name}","operations":{operations}"#));
     }
 
@@ -236,8 +247,81 @@ impl TableLines {
         self.line(&format!(r#""do":"union","table":"{name}","of":["{}","{}"]"#, of[0], of[1]));
     }
 
+    /// Puts tables behind one handle, until the session is closed.
+    fn share(&mut self, names: [&str; 2]) {
+        let (tables, models): (Vec<_>, BTreeMap<_, _>) = names
+            .iter()
+            .map(|name| {
+                let (table, model) = self.tables.remove(*name).unwrap();
+                (table, ((*name).to_owned(), model))
+            })
+            .unzip();
+        self.shared = Some((self.session().share(tables).unwrap(), models));
+        self.line(&format!(r#""do":"share","tables":["{}","{}"]"#, names[0], names[1]));
+    }
+
+    /// A transaction over the shared tables that reads what it wrote, and stands or not.
+    fn transaction(&mut self, names: [&str; 2], ends: &str) {
+        let (shared, mut models) = self.shared.clone().unwrap();
+        let mut transaction = shared.begin();
+        let mut steps = Vec::new();
+        for step in 0..8 {
+            let name = names[self.random.index(2)];
+            let model = models.get_mut(name).unwrap();
+            if step % 2 == 0 {
+                let changes = self.changes(10);
+                transaction.batch(name).unwrap().append(&batch(&changes));
+                model.update(&changes, Some(join));
+                steps.push(format!(r#"["update","{name}",{}]"#, operations(&changes)));
+                continue;
+            }
+            let keys: Vec<_> = (0..5).map(|_| key_of(self.random.below(100))).collect();
+            let found = transaction.lookup(name, &keys).unwrap();
+            let expected: Vec<_> = keys.iter().map(|it| model.get(it)).collect();
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+            let keys = array(keys.iter().map(|it| quoted(it)));
+            let found = array(expected.into_iter().map(optional));
+            steps.push(format!(r#"["lookup","{name}",{keys},{found}]"#));
+        }
+        if ends == "commit" {
+            transaction.commit().unwrap();
+            self.shared = Some((shared, models));
+        } else {
+            transaction.rollback();
+        }
+        let steps = array(steps);
+        self.line(&format!(r#""do":"transaction","steps":{steps},"ends":"{ends}""#));
+    }
+
+    fn shared_lookup(&mut self, name: &str) {
+        let keys: Vec<_> = (0..9).map(|_| key_of(self.random.below(100))).collect();
+        let (shared, models) = self.shared.as_ref().unwrap();
+        let found = shared.lookup(name, &keys).unwrap();
+        let expected: Vec<_> = keys.iter().map(|it| models[name].get(it)).collect();
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+        let keys = array(keys.iter().map(|it| quoted(it)));
+        let found = array(expected.into_iter().map(optional));
+        self.line(&format!(
+            r#""do":"shared_lookup","table":"{name}","keys":{keys},"found":{found}"#
+        ));
+    }
+
+    fn save_shared(&mut self, snapshot: &str) {
+        let (shared, _) = self.shared.as_ref().unwrap();
+        shared.with(|tables| {
+            let tables: Vec<&varvite::Table> = tables.iter().collect();
+            let content = SnapshotContent { label: "mark", payload: b"slot", tables: &tables };
+            self.session().save_snapshot(snapshot, content).unwrap();
+        });
+        self.line(&format!(
+            r#""do":"save_shared","snapshot":"{snapshot}","label":"mark","payload":"{}""#,
+            to_hex(b"slot")
+        ));
+    }
+
     /// Closes the tables and the session, and tells the files.
     fn close(&mut self, folder: &Path) {
+        self.shared = None;
         self.tables.clear();
         self.session.take().unwrap().close().unwrap();
         self.line(&format!(r#""do":"close_session","files":{}"#, files(folder)));
@@ -251,6 +335,7 @@ fn the_table_file_of_the_conformance_set_is_what_the_model_says() {
         random: Random::new(5),
         session: None,
         tables: BTreeMap::new(),
+        shared: None,
         lines: String::new(),
     };
     set.open(folder.path(), true, 11);
@@ -287,6 +372,23 @@ fn the_table_file_of_the_conformance_set_is_what_the_model_says() {
     set.update("both", 30);
     set.lookup("both");
     set.save("third", "both");
+    let pair = ["c", "d"];
+    for name in pair {
+        set.create(name);
+        set.update(name, 20);
+    }
+    set.share(pair);
+    for ends in ["commit", "rollback", "commit", "commit"] {
+        set.transaction(pair, ends);
+        set.shared_lookup("c");
+        set.shared_lookup("d");
+    }
+    set.save_shared("shared");
+    let (_, models) = set.shared.clone().unwrap();
+    set.close(folder.path());
+    set.open(folder.path(), false, 14);
+    set.take("shared", "d", &models["d"]);
+    set.range("d", None, None);
     set.close(folder.path());
     settle("table.jsonl", &set.lines);
 }
@@ -450,4 +552,121 @@ fn the_context_file_of_the_conformance_set_is_what_the_model_says() {
     store.close().unwrap();
     set.line(&format!(r#""do":"close_store","files":{}"#, files(folder.path())));
     settle("context.jsonl", &set.lines);
+}
+
+/// What a collection takes, and what pins and branches keep.
+struct KeepingLines {
+    store: Store,
+    context: ContextLines,
+    commits: Vec<(CommitHash, Node)>,
+}
+
+impl KeepingLines {
+    fn line(&mut self, line: &str) {
+        self.context.line(line);
+    }
+
+    fn hash(&self, number: usize) -> String {
+        quoted(self.commits[number].0.as_ref())
+    }
+
+    fn commit(&mut self) {
+        (0..20).for_each(|_| self.context.change("t", 300));
+        let parents: Vec<_> = self.commits.last().map(|it| it.0).into_iter().collect();
+        let hash = self.context.commit(&mut self.store, "t", &parents);
+        let model = self.context.trees["t"].1.clone();
+        self.commits.push((hash, model));
+    }
+
+    fn pin(&mut self, number: usize) {
+        self.store.pin(&self.commits[number].0).unwrap();
+        let commit = self.hash(number);
+        self.line(&format!(r#""do":"pin","commit":{commit}"#));
+    }
+
+    fn unpin(&mut self, number: usize, was: bool) {
+        assert_eq!(self.store.unpin(&self.commits[number].0).unwrap(), was);
+        let commit = self.hash(number);
+        self.line(&format!(r#""do":"unpin","commit":{commit},"was":{was}"#));
+    }
+
+    /// Commits with numbers that the n-th divides are pinned, but for those that go.
+    fn pin_every(&mut self, nth: usize, pinned: &[usize]) {
+        let before = self.store.pins().unwrap().len();
+        let added = self.store.pin_every(nth as u64).unwrap();
+        assert_eq!(added as usize + before, pinned.len());
+        self.line(&format!(r#""do":"pin_every","nth":{nth},"added":{added}"#));
+        let pins = self.store.pins().unwrap();
+        assert!(pins.iter().eq(pinned.iter().map(|it| &self.commits[*it].0)));
+        let found = array(pins.iter().map(|it| quoted(it.as_ref())));
+        self.line(&format!(r#""do":"pins","found":{found}"#));
+    }
+
+    fn collect(&mut self, number: usize) {
+        self.store.collect(&self.commits[number].0).unwrap();
+        let commit = self.hash(number);
+        self.line(&format!(r#""do":"collect","commit":{commit}"#));
+    }
+
+    fn collect_keep(&mut self, newest: u64, began: bool) {
+        assert_eq!(self.store.collect_keeping(&Keep::Newest(newest)).unwrap(), began);
+        self.line(&format!(r#""do":"collect_keep","newest":{newest},"began":{began}"#));
+    }
+
+    fn collect_to_the_end(&mut self, credits: u64) {
+        while self.store.collect_step(credits).unwrap() {}
+        self.line(&format!(r#""do":"collect_to_the_end","credits":{credits}"#));
+    }
+
+    /// Which commits are there, with what they have; the others are collected.
+    fn kept(&mut self, kept: &[usize]) {
+        for number in 0..self.commits.len() {
+            let (commit, model) = self.commits[number].clone();
+            if kept.contains(&number) {
+                self.context.checkout(&self.store, "u", commit, model);
+                self.context.ask("u");
+                continue;
+            }
+            let error = self.store.checkout(&commit).map(drop).unwrap_err();
+            assert_eq!(error.kind(), varvite::Kind::Collected);
+            let commit = self.hash(number);
+            self.line(&format!(r#""do":"is_collected","commit":{commit}"#));
+        }
+    }
+}
+
+#[test]
+fn the_file_of_collections_of_the_conformance_set_is_what_the_model_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = || OsDisk::create(folder.path()).unwrap();
+    let options = |seed| Options { seed: Some(seed), chunk_bytes: 4096, ..Options::default() };
+    let mut context =
+        ContextLines { random: Random::new(8), trees: BTreeMap::new(), lines: String::new() };
+    let store = Store::create(disk(), options(15)).unwrap();
+    context.line(r#""do":"create_store","seed":15,"chunk_bytes":4096"#);
+    context.trees.insert("t".to_owned(), (store.empty_tree(), Node::empty()));
+    context.line(r#""do":"empty_tree","tree":"t""#);
+    let mut set = KeepingLines { store, context, commits: Vec::new() };
+    (0..16).for_each(|_| set.commit());
+    set.pin(3);
+    set.pin(5);
+    set.store.set_branch(b"kept", &set.commits[7].0).unwrap();
+    let commit = set.hash(7);
+    set.line(&format!(r#""do":"set_branch","branch":{},"commit":{commit}"#, quoted(b"kept")));
+    set.collect(10);
+    set.collect_keep(2, false);
+    set.commit();
+    set.collect_to_the_end(16);
+    set.kept(&[3, 5, 7, 10, 11, 12, 13, 14, 15, 16]);
+    set.unpin(3, true);
+    set.unpin(3, false);
+    set.pin_every(6, &[5, 12]);
+    set.collect_keep(3, true);
+    set.collect_to_the_end(16);
+    set.kept(&[5, 7, 12, 14, 15, 16]);
+    let KeepingLines { store, context: mut lines, .. } = set;
+    lines.trees.clear();
+    store.close().unwrap();
+    lines.line(&format!(r#""do":"close_store","files":{}"#, files(folder.path())));
+    settle("collect.jsonl", &lines.lines);
 }
