@@ -555,3 +555,28 @@ fn an_index_that_is_made_anew_says_that_it_needs_the_lower_folder() {
         holds(&store, &commits, &"given back");
     }
 }
+
+#[test]
+fn a_whole_index_is_not_thrown_away_where_the_lower_folder_is_not() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, mut commits) = made(index, 9);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        assert_eq!(store.archive(&commits[3], u64::MAX).unwrap(), 3);
+        store.close().unwrap();
+        let mut store = open(&upper, options(index, None)).unwrap();
+        let error = store.rebuild_index().unwrap_err();
+        assert_eq!(error.kind(), Kind::Missing, "{error}");
+        assert!(error.to_string().contains("lower folder"), "{error}");
+        // It goes on, with what needs nothing from below, and so does whoever opens it next.
+        commits.push(commit(&mut store, None, COMMITS).unwrap());
+        drop(store);
+        let store = open(&upper, options(index, None)).unwrap();
+        assert!(commits[3..].iter().all(|commit| store.exists(commit).unwrap()));
+        drop(store);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        store.rebuild_index().unwrap();
+        let checked = store.check().unwrap();
+        assert_eq!((checked.commits, checked.index_faults), (7, Vec::<String>::new()));
+    }
+}

@@ -93,6 +93,18 @@ impl Store {
             })
     }
 
+    /// `Missing` when a chunk is below and cannot be read, so that what is made of all chunks could not be made.
+    pub(super) fn expect_below(&self) -> Result<()> {
+        let chunks = self.pack.chunks();
+        let Some(lower) = chunks.iter().rfind(|chunk| chunk.is_lower()) else { return Ok(()) };
+        let gone = self.pack.files.get(lower).err().filter(|error| error.kind() == Kind::Missing);
+        gone.map_or(Ok(()), |error| {
+            Err(error.context(
+                "the index cannot be made again without the lower folder, and stays as it is",
+            ))
+        })
+    }
+
     /// `Invalid` when what was moved last is not in this lower folder: no folder would have all.
     fn expect_archive(&self, control: &Control, lower: &dyn Disk) -> Result<()> {
         let moved = control.chunks.iter().rfind(|row| row.state == State::Lower);
@@ -120,7 +132,10 @@ impl Store {
         let lower = self.options.lower.clone().ok_or_else(|| {
             Error::invalid("the store was opened without a lower folder: open it with one")
         })?;
-        drop(self.settled_index()?);
+        // An index that cannot be written, as on a full disk, keeps no chunk from going: it is made again with the folder.
+        if next(&tip.writer()?.control.chunks).is_some() && to == State::Lower {
+            drop(self.settled_index());
+        }
         let shared = Arc::clone(&self.index);
         let mut index = lock(&shared);
         let mut writer = tip.writer()?;
@@ -142,7 +157,11 @@ impl Store {
             if to == State::Lower && index.covered().is_none_or(|place| place.chunk <= row.number) {
                 // An opening completes the index from the pack, and needs nothing from below.
                 writer.sync(&*self.disk, self.pack.meter())?;
-                index.save(writer.place())?;
+                if let Err(error) = index.save(writer.place()) {
+                    index.warn(format!(
+                        "the index is not saved, so it is made again with the lower folder: {error}"
+                    ));
+                }
             }
             let row = Row { state: to, ..row };
             tip.move_chunk(&self.pack, &mut writer, &lower, alone.as_deref(), row)?;

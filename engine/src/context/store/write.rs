@@ -340,6 +340,7 @@ impl Store {
     }
 
     pub(super) fn remake(&self, index: &mut HashIndex, why: &str) -> Result<()> {
+        self.expect_below()?;
         index.warn(format!("the index is made from the pack again: {why}"));
         index.start_again(self.nothing())?;
         self.catch_up(index)
@@ -353,6 +354,7 @@ impl Store {
         self.tip()?;
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
+        self.expect_below()?;
         index.start_again(self.nothing())?;
         self.catch_up(&mut index)?;
         drop(index);
