@@ -112,6 +112,17 @@ impl Trace {
         Ok(false)
     }
 
+    /// The end of the trace at `offset`, or damage: what a recording did not end has no frame behind it, so where one
+    /// is, it is the length that is not as it was.
+    fn cut_or_corrupt(&self, offset: u64, length: u32) -> Result<bool> {
+        if !self.has_frame_behind(offset)? {
+            return Ok(false);
+        }
+        let left = self.length - offset;
+        let expected = format_args!("a frame of less than {left} bytes, with others behind it");
+        Err(Error::corrupt(self.file.path(), offset + 4, expected, length))
+    }
+
     fn next_frame(&mut self) -> Result<bool> {
         let offset = self.end.bytes;
         let left = self.length.saturating_sub(offset);
@@ -125,12 +136,7 @@ impl Trace {
         let (checksum, length, calls) = (u32_at(0), u32_at(4), u32_at(8));
         let end = offset + HEAD as u64 + u64::from(length);
         if end > self.length || length as usize > FRAME_BYTES_MAX {
-            if !self.has_frame_behind(offset)? {
-                return Ok(false);
-            }
-            // What a recording did not end has nothing behind it: it is the length that is not as it was.
-            let expected = format_args!("a frame of at most {left} bytes, with others behind it");
-            return Err(Error::corrupt(self.file.path(), offset + 4, expected, length));
+            return self.cut_or_corrupt(offset, length);
         }
         let mut bytes = vec![0; 8 + length as usize];
         bytes[..8].copy_from_slice(&head[4..]);
@@ -138,7 +144,7 @@ impl Trace {
         let expected = frame_checksum(self.identity, offset, &bytes);
         if checksum != expected {
             if end == self.length {
-                return Ok(false);
+                return self.cut_or_corrupt(offset, length);
             }
             let expected = format_args!("frame checksum {expected:08x}");
             let found = format_args!("{checksum:08x}");

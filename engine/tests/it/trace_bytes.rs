@@ -190,6 +190,14 @@ mod tests {
         }
         let last = frames.pop().unwrap();
         assert_eq!(frames.len(), 3);
+        // One that reaches exactly to the end of the file hides those behind it as well.
+        for frame in &frames {
+            let mut long = bytes.clone();
+            let length = (bytes.len() - frame - 12) as u32;
+            long[frame + 4..frame + 8].copy_from_slice(&length.to_le_bytes());
+            let error = calls(&long).1.expect_err("frames are behind it");
+            assert_eq!(error.kind(), Kind::Corrupt, "the frame at {frame}: {error}");
+        }
         for frame in frames {
             for bit in 0..32 {
                 let mut flipped = bytes.clone();
