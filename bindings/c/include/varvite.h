@@ -361,6 +361,9 @@ typedef struct varvite_proof varvite_proof;
 // What a store has, for threads that read while it commits.
 typedef struct varvite_reader varvite_reader;
 
+// A trace that is being recorded.
+typedef struct varvite_recorder varvite_recorder;
+
 // A reading of everything that a session keeps, under way.
 typedef struct varvite_scrub varvite_scrub;
 
@@ -518,6 +521,8 @@ typedef struct varvite_session_options {
     const struct varvite_observer *observer;
     // The most segment and blob files that are open; 0: as many as the system lets the process have.
     uint64_t max_open_files;
+    // Writes down every call; or NULL.
+    struct varvite_recorder *recorder;
 } varvite_session_options;
 
 // How a table is made. Begin with `varvite_table_options_default` or `varvite_table_options_utxo`.
@@ -831,6 +836,8 @@ typedef struct varvite_store_options {
     uint64_t max_open_files;
     // A folder on another disk for old chunks, to which `varvite_store_archive` moves them; or NULL.
     struct varvite_disk *lower;
+    // Writes down every call; or NULL.
+    struct varvite_recorder *recorder;
 } varvite_store_options;
 
 // What a commit says beside its tree.
@@ -1123,6 +1130,33 @@ int varvite_hash_parse(const char *text, struct varvite_hash *hash, struct varvi
 
 // Frees an arena's memory and makes it all zeros, so freeing it twice does nothing more.
 int varvite_arena_free(struct varvite_arena *arena, struct varvite_error *error);
+
+// Begins a trace in a new file `path` of `disk`, for the options of sessions and stores, which may share it.
+int varvite_recorder_create(struct varvite_disk *disk,
+                            const char *path,
+                            struct varvite_recorder **recorder,
+                            struct varvite_error *error);
+
+// Says where the program is in its load: the name of the block that begins.
+int varvite_recorder_mark(struct varvite_recorder *recorder,
+                          const char *name,
+                          struct varvite_error *error);
+
+// Says what the program measured: "cpu_ns", "rss_bytes" and others of docs/format/trace.md, or a name of its own.
+int varvite_recorder_sample(struct varvite_recorder *recorder,
+                            const char *name,
+                            uint64_t number,
+                            struct varvite_error *error);
+
+// Writes what is left and syncs the file; `calls` is how many it has. What is called afterwards is recorded too. The
+// first error of the recording, if there was one: calls themselves do not fail for it.
+int varvite_recorder_finish(struct varvite_recorder *recorder,
+                            uint64_t *calls,
+                            struct varvite_error *error);
+
+// Lets go of the recorder. What was opened with it goes on to be recorded, but is not synced any more.
+int varvite_recorder_close(struct varvite_recorder *recorder,
+                           struct varvite_error *error);
 
 // Appends `length` bytes to the answer of the callback that got `output`.
 int varvite_output_write(struct varvite_output *output, const uint8_t *data, size_t length);

@@ -237,6 +237,7 @@ macro_rules! handles {
 handles! {
     varvite_disk, "disk", Disk, Arc<dyn varvite::disk::Disk>;
     varvite_cache, "cache", Cache, Arc<varvite::cache::Cache>;
+    varvite_recorder, "recorder", Recorder, Arc<varvite::trace::Recorder>;
     varvite_work, "work", Work, crate::table::observer::Work;
     varvite_session, "session", Session, varvite::Session;
     varvite_operator, "operator", Operator, varvite::MergeOperator;

@@ -15,6 +15,7 @@
 mod arena;
 mod args;
 mod handle;
+mod recorder;
 mod status;
 mod types;
 
@@ -23,6 +24,7 @@ pub mod table;
 
 pub use arena::*;
 pub use args::{VARVITE_EXCLUDED, VARVITE_INCLUDED, VARVITE_UNBOUNDED, varvite_bound};
+pub use recorder::*;
 pub use status::{
     VARVITE_BUSY, VARVITE_CALLBACK, VARVITE_CLOSED, VARVITE_COLLECTED, VARVITE_CORRUPT,
     VARVITE_EXISTS, VARVITE_HIDDEN, VARVITE_INVALID, VARVITE_IO, VARVITE_LOCKED, VARVITE_MISSING,

@@ -56,6 +56,11 @@ pub struct varvite_cache {
     _nothing: [u8; 0],
 }
 
+/// A trace that is being recorded.
+pub struct varvite_recorder {
+    _nothing: [u8; 0],
+}
+
 /// A piece of merging that an executor was given.
 pub struct varvite_work {
     _nothing: [u8; 0],

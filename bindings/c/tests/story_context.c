@@ -15,6 +15,49 @@ static void add(varvite_tree *tree, const char *account, const char *value) {
     OK(varvite_tree_add(tree, path_of(account), 3, &bytes, &error));
 }
 
+// A trace of a table and of a context, with marks and a sample.
+static void recording(void) {
+    varvite_disk *disk;
+    OK(varvite_disk_memory(1, &disk, &error));
+    varvite_recorder *recorder, *again;
+    OK(varvite_recorder_create(disk, "a.trace", &recorder, &error));
+    FAILS(VARVITE_EXISTS, varvite_recorder_create(disk, "a.trace", &again, &error));
+    varvite_store_options options;
+    OK(varvite_store_options_default(&options, &error));
+    options.recorder = recorder;
+    varvite_store *store;
+    varvite_disk *other;
+    OK(varvite_disk_memory(2, &other, &error));
+    OK(varvite_store_create(other, &options, &store, &error));
+    OK(varvite_recorder_mark(recorder, "block 1", &error));
+    varvite_tree *tree;
+    OK(varvite_store_empty_tree(store, &tree, &error));
+    varvite_bytes value = varvite_text("1");
+    OK(varvite_tree_add(tree, path_of("alice"), 3, &value, &error));
+    OK(varvite_tree_close(tree, &error));
+    varvite_session_options table;
+    OK(varvite_session_options_default(&table, &error));
+    table.recorder = recorder;
+    varvite_session *session;
+    varvite_disk *third;
+    OK(varvite_disk_memory(3, &third, &error));
+    OK(varvite_session_create(third, &table, &session, &error));
+    OK(varvite_recorder_sample(recorder, "rss_bytes", 12345, &error));
+    uint64_t calls;
+    // The mark, empty_tree, add, release, the sample.
+    OK(varvite_recorder_finish(recorder, &calls, &error));
+    CHECK(calls == 5);
+    OK(varvite_recorder_close(recorder, &error));
+    FAILS(VARVITE_CLOSED, varvite_recorder_mark(recorder, "block 2", &error));
+    options.recorder = recorder;
+    FAILS(VARVITE_CLOSED, varvite_store_open(other, &options, &store, &error));
+    OK(varvite_session_close(session, &error));
+    OK(varvite_store_close(store, &error));
+    OK(varvite_disk_close(disk, &error));
+    OK(varvite_disk_close(other, &error));
+    OK(varvite_disk_close(third, &error));
+}
+
 static varvite_commit_info info_of(const varvite_hash *parents, size_t count, const char *message) {
     varvite_commit_info info = {parents, count, 1234, varvite_text("me"), varvite_text(message)};
     return info;
@@ -285,6 +328,7 @@ int main(int count, char **arguments) {
     folder_of(folder, sizeof folder, count, arguments, "context");
     varvite_disk *disk;
     OK(varvite_disk_folder(folder, 1, &disk, &error));
+    recording();
     varvite_store_options options;
     OK(varvite_store_options_default(&options, &error));
     counts seen = {0};

@@ -9,8 +9,9 @@ use varvite::context::{
 
 use crate::args::{Out, Released, Sized32, budget, choose, files, optional, options, view};
 use crate::handle::get;
+use crate::recorder::recorder;
 use crate::status::{Fault, Outcome, call, inner_callback, varvite_error};
-use crate::types::{disk, varvite_bytes, varvite_cache, varvite_disk};
+use crate::types::{disk, varvite_bytes, varvite_cache, varvite_disk, varvite_recorder};
 
 /// A commit is durable when the call returns.
 pub const VARVITE_DURABILITY_SYNCED: u32 = 0;
@@ -171,6 +172,8 @@ pub struct varvite_store_options {
     pub max_open_files: u64,
     /// A folder on another disk for old chunks, to which `varvite_store_archive` moves them; or NULL.
     pub lower: *mut varvite_disk,
+    /// Writes down every call; or NULL.
+    pub recorder: *mut varvite_recorder,
 }
 
 // SAFETY: numbers and pointers.
@@ -195,6 +198,7 @@ unsafe impl Sized32 for varvite_store_options {
             observer: std::ptr::null(),
             max_open_files: 0,
             lower: std::ptr::null_mut(),
+            recorder: std::ptr::null_mut(),
         }
     }
 }
@@ -344,6 +348,7 @@ pub(crate) fn store_options(
         seed: (given.seed != 0).then_some(given.seed),
         max_open_files: files(given.max_open_files),
         lower,
+        recorder: recorder(given.recorder)?,
         ..Options::default()
     })
 }

@@ -13,8 +13,9 @@ use super::observer::{Host, varvite_executor, varvite_observer};
 use super::operator::operator;
 use crate::args::{Out, Sized32, array, budget, choose, files, flag, optional, options, text};
 use crate::handle::get;
+use crate::recorder::recorder;
 use crate::status::{Fault, Outcome, call, varvite_error};
-use crate::types::{varvite_cache, varvite_operator};
+use crate::types::{varvite_cache, varvite_operator, varvite_recorder};
 
 /// Nothing: what was not saved in a snapshot is gone when the session ends.
 pub const VARVITE_LOG_NONE: u32 = 0;
@@ -66,6 +67,8 @@ pub struct varvite_session_options {
     pub observer: *const varvite_observer,
     /// The most segment and blob files that are open; 0: as many as the system lets the process have.
     pub max_open_files: u64,
+    /// Writes down every call; or NULL.
+    pub recorder: *mut varvite_recorder,
 }
 
 /// How a table is made. Begin with `varvite_table_options_default` or `varvite_table_options_utxo`.
@@ -150,7 +153,7 @@ pub(crate) fn session_options(
         log_file_bytes: given.log_file_bytes,
         executor: host.executor()?,
         observer: host.observer()?,
-        recorder: None,
+        recorder: recorder(given.recorder)?,
     })
 }
 
@@ -193,6 +196,7 @@ unsafe impl Sized32 for varvite_session_options {
             executor: std::ptr::null(),
             observer: std::ptr::null(),
             max_open_files: 0,
+            recorder: std::ptr::null_mut(),
         }
     }
 }

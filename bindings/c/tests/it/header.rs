@@ -7,11 +7,12 @@ use std::path::Path;
 use cbindgen::{Builder, Config, DocumentationLength, DocumentationStyle, Language, Style};
 
 /// What the header is made of, in the order in which it is read.
-const SOURCES: [&str; 28] = [
+const SOURCES: [&str; 29] = [
     "status",
     "types",
     "args",
     "arena",
+    "recorder",
     "table/operator",
     "table/observer",
     "table/options",
