@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use varvite::{Error, Kind};
 
 use crate::fault::{Fault, Outcome, forget, is_inner, may_not_wait};
-use crate::lock::{Gate, Pass};
+use crate::lock::{Gate, Pass, holding};
 
 /// How often the process had forked when it began, counted from the first that loaded the module.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -160,7 +160,9 @@ impl<T: Send + Sync + 'static> Held<T> {
         // Who locks several does so in the order of their places.
         let mut order: Vec<usize> = (0..held.len()).collect();
         order.sort_by_key(|at| std::ptr::from_ref(held[*at]).addr());
-        let mut locks = order.iter().map(|at| held[*at].write()).collect::<Outcome<Vec<_>>>()?;
+        // Whoever has locked one already holds up everybody who needs it.
+        let locks = || order.iter().map(|at| held[*at].write()).collect::<Outcome<Vec<_>>>();
+        let mut locks = if held.len() > 1 { holding(locks) } else { locks() }?;
         let mut states: Vec<Option<T>> = held.iter().map(|_| None).collect();
         for (lock, at) in locks.iter_mut().zip(&order) {
             states[*at] = lock.0.take();

@@ -2,6 +2,7 @@
 //!
 //! It guards nothing itself: what it lets in locks the object, and does not wait for that.
 
+use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,8 +41,30 @@ impl State {
     }
 }
 
-/// Asks Python whether a signal came whose handler raises, as Ctrl-C has. Where its thread is not the main one none comes.
+thread_local! {
+    /// What this thread holds that a handler of a signal might wait for.
+    static HOLDS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Runs `body`, within which no handler of a signal runs: it might wait for what this thread holds.
+pub fn holding<T>(body: impl FnOnce() -> T) -> T {
+    struct Held;
+    impl Drop for Held {
+        fn drop(&mut self) {
+            HOLDS.set(HOLDS.get() - 1);
+        }
+    }
+    HOLDS.set(HOLDS.get() + 1);
+    let _held = Held;
+    body()
+}
+
+/// Asks Python whether a signal came whose handler raises, as Ctrl-C has. Where its thread is not the main one none comes,
+/// and none where this thread holds what others may wait for.
 pub fn interrupted() -> Outcome {
+    if HOLDS.get() > 0 {
+        return Ok(());
+    }
     Python::try_attach(|py| Ok(py.check_signals()?)).unwrap_or(Ok(()))
 }
 
@@ -75,16 +98,13 @@ impl Gate {
             if asked.elapsed() < ASKED {
                 continue;
             }
-            // Nothing is locked while Python runs.
+            // Nothing is locked while Python runs, nor does anybody wait for this thread's turn.
+            state.writers -= usize::from(writes);
             drop(state);
-            let outcome = interrupted();
+            self.moved.notify_all();
+            interrupted()?;
             (state, asked) = (self.state(), Instant::now());
-            if let Err(fault) = outcome {
-                state.writers -= usize::from(writes);
-                drop(state);
-                self.moved.notify_all();
-                return Err(fault);
-            }
+            state.writers += usize::from(writes);
         }
         state.writers -= usize::from(writes);
         state.enter(writes);

@@ -254,6 +254,31 @@ def test_waits_are_interrupted(session: Session) -> None:
     assert table[b"k"] == b"2"
 
 
+def test_a_handler_may_use_what_is_waited_for(session: Session) -> None:
+    tables = shared(session)
+    block = tables.begin()
+    done: list[bool] = []
+
+    def handler(_number: int, _frame: object) -> None:
+        block.commit()
+        other = threading.Thread(target=lambda: tables.commit({"utxo": Batch().insert(b"t", b"1")}))
+        other.start()
+        other.join(20)
+        tables.commit({"utxo": Batch().insert(b"h", b"1")})
+        done.append(not other.is_alive())
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+    timer.start()
+    try:
+        tables.commit({"utxo": Batch().insert(b"m", b"1")})
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert done == [True]
+    assert [tables.get("utxo", key) for key in (b"m", b"t", b"h")] == [b"1"] * 3
+
+
 def test_threads_add_up_and_see_whole_transactions(session: Session) -> None:
     tables = session.share([session.create_table("a"), session.create_table("b")])
     failed: list[BaseException] = []

@@ -128,6 +128,7 @@ impl Turns {
         }
         let place = Place::new(self);
         let began = Instant::now();
+        let mut last = began;
         loop {
             let mut state = self.lock();
             if state.is_closed {
@@ -143,7 +144,15 @@ impl Turns {
             }
             let span = left.map_or(ASKED, |left| left.min(ASKED));
             drop(self.moved.wait_timeout(state, span));
-            asked().map_err(Refusal::Stopped)?;
+            if last.elapsed() < ASKED {
+                continue;
+            }
+            // Whoever is asked may come for a turn itself, or wait for somebody who does.
+            place.step_aside();
+            let answer = asked();
+            place.step_back();
+            answer.map_err(Refusal::Stopped)?;
+            last = Instant::now();
         }
     }
 }
@@ -164,10 +173,24 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
+impl Place<'_> {
+    /// Lets those behind pass.
+    fn step_aside(&self) {
         self.turns.lock().waiting.retain(|it| *it != self.number);
         self.turns.moved.notify_all();
+    }
+
+    /// Before all who came later again.
+    fn step_back(&self) {
+        let mut state = self.turns.lock();
+        let at = state.waiting.partition_point(|it| *it < self.number);
+        state.waiting.insert(at, self.number);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.step_aside();
     }
 }
 
@@ -236,6 +259,28 @@ mod tests {
         while turns.lock().waiting.len() < count {
             thread::yield_now();
         }
+    }
+
+    /// What is asked may itself come for a turn, or wait for who does.
+    #[test]
+    fn who_is_asked_holds_up_nobody() {
+        let turns = Arc::<Turns>::default();
+        let first = taken(&turns).unwrap();
+        let mut first = Some(first);
+        let mut asked = 0;
+        let turn = turns.take(|| {
+            asked += 1;
+            drop(first.take());
+            // Behind in the queue, and yet it comes.
+            let theirs = Arc::clone(&turns);
+            let other = thread::spawn(move || drop(taken(&theirs).unwrap()));
+            other.join().unwrap();
+            drop(taken(&turns).unwrap());
+            Ok::<(), Infallible>(())
+        });
+        assert!(turn.is_ok() && asked == 1, "{asked}");
+        drop(turn);
+        assert!(turns.try_take::<Infallible>().is_ok());
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::disk::Place;
 use crate::fault::{Outcome, call, invalid};
 use crate::held::Held;
 use crate::input::{bytes, hash, hashes};
+use crate::lock::holding;
 
 /// A context store: commits of trees, one process that writes, any number that read.
 #[pyclass(frozen, module = "varvite")]
@@ -632,6 +633,7 @@ impl Store {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+        // What a signal kept open here nobody would close.
+        holding(|| self.close(py))
     }
 }

@@ -11,6 +11,7 @@ use crate::disk::Place;
 use crate::fault::{Fault, Outcome, call, invalid};
 use crate::held::{Held, Writing};
 use crate::input::bytes;
+use crate::lock::holding;
 use crate::packed::{Packed, Values};
 use crate::table::batch::Batch;
 use crate::table::follower::Follower;
@@ -524,7 +525,8 @@ impl Session {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+        // What a signal kept open here nobody would close.
+        holding(|| self.close(py))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::callback::Callbacks;
 use crate::fault::{Fault, Outcome, call, invalid, may_not_wait};
 use crate::held::Held;
 use crate::input::{Flat, bytes, flat};
-use crate::lock::interrupted;
+use crate::lock::{holding, interrupted};
 use crate::packed::{Packed, Values};
 use crate::table::batch::{Batch, Kind, gather, pairs};
 use crate::table::table::Table;
@@ -208,9 +208,12 @@ impl Tables {
         let table = &*table;
         call(py, || {
             let (tables, _turn) = self.to_write()?;
-            Held::take_all(&[&table.0], |mut taken| {
-                let table = taken.pop().expect("one was given");
-                tables.add(table).map_err(given_back)
+            // Others wait for the turn meanwhile.
+            holding(|| {
+                Held::take_all(&[&table.0], |mut taken| {
+                    let table = taken.pop().expect("one was given");
+                    tables.add(table).map_err(given_back)
+                })
             })
         })
     }
@@ -322,7 +325,8 @@ impl Transaction {
     fn update(&self, py: Python<'_>, name: &str, batch: PyRef<'_, Batch>) -> PyResult<()> {
         let batch = &*batch;
         self.with(py, |it| {
-            let batch = batch.0.read()?.clone();
+            // Others wait for the transaction meanwhile.
+            let batch = holding(|| Ok::<_, Fault>(batch.0.read()?.clone()))?;
             it.batch(name)?.append(&batch);
             Ok(())
         })
@@ -418,10 +422,11 @@ impl Transaction {
         slf
     }
 
-    /// Commits, unless an exception goes through it or it is over.
+    /// Commits, unless an exception goes through it or it is over. Waits for calls through it that are not over, and no
+    /// signal ends that: nobody would end the transaction then.
     #[pyo3(signature = (*exception))]
     fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         let raised = exception.get_item(0).is_ok_and(|it| !it.is_none());
-        if raised || self.closed() { self.rollback(py) } else { self.commit(py) }
+        holding(|| if raised || self.closed() { self.rollback(py) } else { self.commit(py) })
     }
 }

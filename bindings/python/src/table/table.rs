@@ -10,6 +10,7 @@ use crate::callback::Callbacks;
 use crate::fault::{Outcome, call};
 use crate::held::{Held, Reading};
 use crate::input::{Flat, bytes, flat, range, slice};
+use crate::lock::holding;
 use crate::packed::{Entries, Packed, Values};
 use crate::table::batch::{Batch, Kind, gather, pairs};
 use crate::table::cursor::{Cursor, Items};
@@ -67,7 +68,9 @@ pub fn read_tables<T>(
     let mut distinct = given.to_vec();
     distinct.sort_by_key(|it| std::ptr::from_ref(*it).addr());
     distinct.dedup_by_key(|it| std::ptr::from_ref(*it).addr());
-    let guards = distinct.iter().map(|it| it.0.read()).collect::<Outcome<Vec<Reading<_>>>>()?;
+    // Whoever has read one already holds up who writes to it.
+    let guards =
+        holding(|| distinct.iter().map(|it| it.0.read()).collect::<Outcome<Vec<Reading<_>>>>())?;
     let tables: Vec<&varvite::Table> = given
         .iter()
         .map(|table| {
