@@ -49,14 +49,15 @@ pub struct Tuning {
     #[arg(long, value_enum, default_value_t)]
     pub cache: CacheKind,
     /// With --cache own: its size in MiB [default: twice the store, at least 64]
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..1 << 20))]
     pub cache_mib: Option<u64>,
     /// All memory of the session in MiB: write buffers, filters, indexes, and a cache that has the rest
-    #[arg(long, value_name = "MIB", conflicts_with_all = ["cache", "cache_mib"])]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..1 << 20),
+          conflicts_with_all = ["cache", "cache_mib"])]
     pub memory_mib: Option<u64>,
     /// Threads that help with merges
-    #[arg(long, value_name = "THREADS", default_value_t = 0)]
-    pub helpers: usize,
+    #[arg(long, value_name = "THREADS", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=256))]
+    pub helpers: u16,
 }
 
 impl Default for Tuning {
@@ -86,7 +87,8 @@ impl Tuning {
             options.cache = Some(Cache::new(budget));
         }
         if self.helpers > 0 {
-            options.executor = Some(Pool::new(self.helpers)? as Arc<dyn varvite::Executor>);
+            options.executor =
+                Some(Pool::new(usize::from(self.helpers))? as Arc<dyn varvite::Executor>);
         }
         Ok(options)
     }

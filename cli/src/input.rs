@@ -30,6 +30,11 @@ pub fn read(file: &Path, name: &str) -> Result<Vec<u8>> {
             "{name} is a folder: give one of its files, or use {CHECK} for a whole store"
         )));
     }
+    let metadata = fs::metadata(file).map_err(|error| unreadable(name, error))?;
+    if !metadata.is_file() {
+        let detail = "is no file with an end, as a device or a pipe has none: give a file";
+        return Err(Error::invalid(format!("{name} {detail}")));
+    }
     fs::read(file).map_err(|error| unreadable(name, error))
 }
 

@@ -48,6 +48,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         ))
         .into());
     }
+    folder::apart(&arguments.dir, &arguments.out)?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.out)?;
     let verify = if arguments.full { Verify::Full } else { Verify::Quick };
     done(&session.backup(&target, verify)?, format)

@@ -95,6 +95,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         .into());
     }
     let source: Arc<dyn Disk> = folder::disk(&arguments.dir)?;
+    folder::apart(&arguments.dir, &arguments.out)?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.out)?;
     let options =
         RepairOptions { skip_damaged: arguments.skip_damaged, ..RepairOptions::default() };

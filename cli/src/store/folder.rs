@@ -10,13 +10,35 @@ use varvite::{Error, Result};
 /// The folder as a disk; `Missing` without it.
 pub fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
     if !folder.is_dir() {
-        let what = if folder.exists() { "is not a folder" } else { "does not exist" };
+        let what = match (folder.exists(), folder.is_symlink()) {
+            (true, _) => "is not a folder",
+            (false, true) => "is a link that leads nowhere",
+            (false, false) => "does not exist",
+        };
         return Err(Error::missing(format!(
             "{} {what}: give the folder of a varvite store",
             folder.display()
         )));
     }
     OsDisk::new(folder)
+}
+
+/// Refuses to make a store in `target` when that is in the store `source`, which stays as it is.
+pub fn apart(source: &Path, target: &Path) -> Result<()> {
+    let Ok(own) = source.canonicalize() else { return Ok(()) };
+    // What is not there yet is where the nearest folder above it is.
+    let there = target.ancestors().find_map(|it| {
+        let it = if it.as_os_str().is_empty() { Path::new(".") } else { it };
+        it.canonicalize().ok()
+    });
+    if there.is_some_and(|there| there.starts_with(&own)) {
+        return Err(Error::invalid(format!(
+            "{} is in the store {} itself: give a folder elsewhere",
+            target.display(),
+            source.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Whether the folder holds a context, ours or one of Irmin.

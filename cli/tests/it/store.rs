@@ -351,6 +351,10 @@ fn a_range_is_deleted_by_its_bounds() {
     let folder = fruits();
     let dir = text(folder.path());
     let delete = ["table", "delete-range", dir, "fruit"];
+    for nothing in ["--prefix", "--first"] {
+        let words = [&delete[..], &[nothing, ""]].concat();
+        varvite(&words).error(2, &["no bound is given", "--all"]);
+    }
     varvite(&delete).error(2, &["--all"]);
     let middle = [&delete[..], &["--after", "apple", "--before", "date"]].concat();
     assert_eq!(varvite(&middle).yes(), "range deleted; saved as head-0000000002\n");
@@ -706,4 +710,43 @@ fn the_number_of_keys_is_given_by_its_bounds_or_counted() {
     assert!(line.contains("0 to 9,000; --exact counts them"), "{line}");
     assert!(!line.contains("about"), "{line}");
     assert!(keys(&["--exact"]).contains("9,000 exactly"));
+}
+
+#[test]
+fn options_beyond_reason_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let dir = &folder.path().join("b").display().to_string();
+    assert_eq!(varvite(&["bench", "utxo", "setup", "--entries", "300", "--dir", dir]).code, 0);
+    let run = ["bench", "utxo", "run", "--dir", dir, "--batches", "2", "--batch-size", "10"];
+    for more in [
+        &["--helpers", "1000000"][..],
+        &["--memory-mib", "18446744073709551615"],
+        &["--memory-mib", "0"],
+        &["--cache", "own", "--cache-mib", "18446744073709551615"],
+    ] {
+        let words = [&run[..], more].concat();
+        assert_eq!(varvite(&words).code, 2, "{more:?}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn copies_of_a_store_are_not_made_within_it() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (store, link) = (path("S"), path("L"));
+    assert_eq!(varvite(&["table", "create", &store, "t", "--create", "--live"]).code, 0);
+    std::os::unix::fs::symlink(&store, &link).unwrap();
+    let files = |store: &str| std::fs::read_dir(store).unwrap().count();
+    let before = files(&store);
+    for command in ["backup", "repair"] {
+        for out in [path("S/sub"), path("S/segments/a/b"), path("L/sub"), link.clone()] {
+            varvite(&[command, &store, &out]).error(2, &["elsewhere"]);
+        }
+    }
+    assert_eq!(files(&store), before);
+    varvite(&["backup", &store, &path("beside")]).yes();
+    varvite(&["inspect", "/dev/zero"]).error(2, &["/dev/zero", "file"]);
+    std::os::unix::fs::symlink(path("nowhere"), path("D")).unwrap();
+    varvite(&["check", &path("D")]).error(2, &["link that leads nowhere"]);
 }

@@ -304,7 +304,13 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
 /// Runs `delete-range`.
 pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
     let (lower, upper) = bounds(&arguments.range, Notation::new(arguments.range.hex))?;
-    if !arguments.all && lower == Bound::Unbounded && upper == Bound::Unbounded {
+    // A prefix without bytes, as of a variable that a script forgot to set, is no bound either.
+    let is_open = match &lower {
+        Bound::Unbounded => true,
+        Bound::Included(key) => key.is_empty(),
+        Bound::Excluded(_) => false,
+    };
+    if !arguments.all && is_open && upper == Bound::Unbounded {
         let detail = "no bound is given: give --all to unbind every key of the table";
         return Err(Error::invalid(detail).into());
     }
