@@ -27,8 +27,8 @@ pub use hash::{CommitHash, Hash, TreeHash};
 pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
 pub use store::{
-    Checked, CollectPhase, CollectStatus, CommitInfo, Keep, Limits, LostCommit, Merge, Reader,
-    RepairedContext, Stats, Store,
+    Checked, ChunkInfo, ChunkState, CollectPhase, CollectStatus, CommitInfo, Keep, Limits,
+    LostCommit, Merge, Reader, RepairedContext, Stats, Store,
 };
 pub use tree::{
     Change, Conflict, Depth, Kind, Merged, NAME_MAX, Order, Resolution, Sides, Tree, VALUE_MAX,

@@ -8,6 +8,7 @@
 mod ancestors;
 mod archive;
 mod check;
+mod chunks;
 mod collect;
 mod collection;
 pub(crate) mod history;
@@ -47,6 +48,7 @@ use crate::trace::{self, Action, Answer, Digest};
 
 pub use ancestors::Limits;
 pub use check::{Checked, FAULTS_MAX};
+pub use chunks::{ChunkInfo, ChunkState};
 pub use collect::{CollectPhase, CollectStatus, Keep};
 use history::History;
 use load::End;
@@ -498,7 +500,8 @@ impl Store {
         if let Some(history) = &self.history {
             return history.commit_info(commit);
         }
-        let (hash, body) = self.commit_at(self.commit_offset(commit)?)?;
+        let offset = self.commit_offset(commit)?;
+        let (hash, body) = self.commit_at(offset)?;
         Ok(Commit {
             hash,
             tree: self.pack.hash(body.root)?.into(),
@@ -507,6 +510,7 @@ impl Store {
             author: body.author,
             message: body.message,
             sequence: body.sequence,
+            added_bytes: offset.saturating_sub(body.previous),
         })
     }
 

@@ -43,5 +43,5 @@ pub(super) fn take(decoder: &mut Decoder<'_>) -> Result<Commit> {
     };
     let (author, message) = (text()?, text()?);
     let (hash, tree) = (CommitHash::new(UNKNOWN), TreeHash::new(UNKNOWN));
-    Ok(Commit { hash, tree, parents, date, author, message, sequence: 0 })
+    Ok(Commit { hash, tree, parents, date, author, message, sequence: 0, added_bytes: 0 })
 }

@@ -29,6 +29,9 @@ pub struct Commit {
     pub message: Vec<u8>,
     /// How many commits the store took before it.
     pub sequence: u64,
+    /// Bytes that the pack grew by from the commit that the store took before up to this one: what is new in its tree.
+    /// The rest of the tree it has of commits before. 0 in a store of Irmin and in a snapshot.
+    pub added_bytes: u64,
 }
 
 /// The body of a commit's record.

@@ -421,6 +421,7 @@ impl History for Opened {
             author: found.entry.author,
             message: found.entry.message,
             sequence: offset,
+            added_bytes: 0,
         })
     }
 
