@@ -8,6 +8,7 @@ mod page;
 mod plot;
 pub mod replay;
 pub mod summary;
+mod walks;
 
 pub use compare::{Change, Comparison, compare};
 pub use page::{comparison_page, summary_page};

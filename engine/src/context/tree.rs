@@ -19,6 +19,7 @@ pub use bindings::directory_hash;
 pub use diff::Change;
 pub use fold::{Depth, Order};
 use memory::{Counted, ENTRY_BYTES};
+pub(crate) use merge::told;
 pub use merge::{Conflict, Merged, Resolution, Sides};
 
 use super::configuration::Configuration;

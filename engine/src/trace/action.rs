@@ -63,11 +63,37 @@ pub enum Action {
     RemoveBranch,
     /// `Store::checkpoint`
     Checkpoint,
+    /// `Tree::fold`
+    Fold,
+    /// `Tree::diff`
+    Diff,
+    /// `Tree::merge`
+    Merge,
+    /// `Store::merge_commits`, and what `Store::merge_branch` does of it.
+    MergeCommits,
+    /// `Store::collect`, and what `Store::collect_keeping` comes to.
+    Collect,
+    /// `Store::collect_step`
+    CollectStep,
+    /// `Store::collect_cancel`
+    CollectCancel,
+    /// `Store::pin`
+    Pin,
+    /// `Store::pin_every`
+    PinEvery,
+    /// `Store::unpin`
+    Unpin,
+    /// `Store::clear`
+    Clear,
+    /// `Store::collect_pause`
+    CollectPause,
+    /// `Store::collect_resume`
+    CollectResume,
     /// A table was made or opened, by its name.
     OpenTable,
     /// `Table::update`, `Tables::commit` and `Transaction::commit`, once for each table.
     Update,
-    /// `Table::lookup`, `View::lookup`, `View::find`
+    /// `Table::lookup`, `View::lookup`
     Lookup,
     /// `Table::get`, `View::get`
     Get,
@@ -77,6 +103,10 @@ pub enum Action {
     Duplicate,
     /// `Session::save_snapshot`
     SaveSnapshot,
+    /// Steps of a cursor or of a range in one direction.
+    Range,
+    /// `View::find`; the answer is that of the lengths.
+    FindValues,
 }
 
 /// A kind of argument.
@@ -98,6 +128,8 @@ pub enum Field {
     Entries,
     /// Keys with what becomes of them.
     Updates,
+    /// Two bounds.
+    Range,
 }
 
 /// A kind of answer.
@@ -122,7 +154,7 @@ pub type ActionRow = (Action, u8, &'static str, Face, &'static [Field], Answered
 
 impl Action {
     /// Every action with its number in files, its name, its face, its arguments and its answer.
-    pub const ALL: [ActionRow; 31] = [
+    pub const ALL: [ActionRow; 46] = [
         (Action::Mark, 1, "mark", Face::Host, &[Field::Bytes], Answered::Nothing),
         (
             Action::Sample,
@@ -231,6 +263,54 @@ impl Action {
             Answered::Nothing,
         ),
         (Action::Checkpoint, 31, "checkpoint", Face::Context, &[], Answered::Nothing),
+        (
+            Action::Fold,
+            32,
+            "fold",
+            Face::Context,
+            &[
+                Field::Handle,
+                Field::Path,
+                Field::Number,
+                Field::Number,
+                Field::Number,
+                Field::Number,
+            ],
+            Answered::Digest,
+        ),
+        (
+            Action::Diff,
+            33,
+            "diff",
+            Face::Context,
+            &[Field::Handle, Field::Handle, Field::Number],
+            Answered::Digest,
+        ),
+        (
+            Action::Merge,
+            34,
+            "merge",
+            Face::Context,
+            &[Field::Handle, Field::Handle, Field::Handle, Field::Keys, Field::Number],
+            Answered::Handle,
+        ),
+        (
+            Action::MergeCommits,
+            35,
+            "merge_commits",
+            Face::Context,
+            &[Field::Hash, Field::Hash, Field::Number, Field::Number, Field::Keys, Field::Number],
+            Answered::Handle,
+        ),
+        (Action::Collect, 36, "collect", Face::Context, &[Field::Hash], Answered::Nothing),
+        (Action::CollectStep, 37, "collect_step", Face::Context, &[Field::Number], Answered::Flag),
+        (Action::CollectCancel, 38, "collect_cancel", Face::Context, &[], Answered::Nothing),
+        (Action::Pin, 39, "pin", Face::Context, &[Field::Hash], Answered::Nothing),
+        (Action::PinEvery, 40, "pin_every", Face::Context, &[Field::Number], Answered::Number),
+        (Action::Unpin, 41, "unpin", Face::Context, &[Field::Hash], Answered::Flag),
+        (Action::Clear, 42, "clear", Face::Context, &[], Answered::Nothing),
+        (Action::CollectPause, 43, "collect_pause", Face::Context, &[], Answered::Nothing),
+        (Action::CollectResume, 44, "collect_resume", Face::Context, &[], Answered::Nothing),
         (Action::OpenTable, 64, "open_table", Face::Table, &[Field::Bytes], Answered::Handle),
         (
             Action::Update,
@@ -265,6 +345,22 @@ impl Action {
             Face::Table,
             &[Field::Bytes],
             Answered::Nothing,
+        ),
+        (
+            Action::Range,
+            71,
+            "range",
+            Face::Table,
+            &[Field::Handle, Field::Range, Field::Number, Field::Number],
+            Answered::Digest,
+        ),
+        (
+            Action::FindValues,
+            72,
+            "find_values",
+            Face::Table,
+            &[Field::Handle, Field::Keys],
+            Answered::Digest,
         ),
     ];
 

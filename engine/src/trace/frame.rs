@@ -39,16 +39,49 @@ impl Digest {
 
     /// Of several, each of which may be absent.
     pub fn of_all<'a>(all: impl IntoIterator<Item = Option<&'a [u8]>>) -> Digest {
-        let (mut length, mut hash) = (0, 0);
-        for bytes in all {
-            length += 1;
-            let own = bytes.map_or(0, |bytes| SALT.hash(bytes) | 1);
-            let mut pair = [0; 16];
-            pair[..8].copy_from_slice(&u64::to_le_bytes(hash));
-            pair[8..].copy_from_slice(&own.to_le_bytes());
-            hash = SALT.hash(&pair);
-        }
-        Digest { length, hash: hash as u32 }
+        let mut digest = DigestOfMany::default();
+        all.into_iter().for_each(|bytes| digest.add(bytes));
+        digest.finish()
+    }
+
+    /// Of several, and of something else of each of them.
+    #[must_use]
+    pub fn with(self, other: Digest) -> Digest {
+        Digest { length: self.length, hash: self.hash ^ other.hash.rotate_left(1) }
+    }
+}
+
+/// The digest of several things, one after the other.
+///
+/// ```
+/// use varvite::trace::{Digest, DigestOfMany};
+///
+/// let mut many = DigestOfMany::default();
+/// many.add(Some(b"a"));
+/// many.add(None);
+/// assert_eq!(many.finish(), Digest::of_all([Some(&b"a"[..]), None]));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DigestOfMany {
+    length: u64,
+    hash: u64,
+}
+
+impl DigestOfMany {
+    /// Adds one, which may be absent.
+    pub fn add(&mut self, bytes: Option<&[u8]>) {
+        self.length += 1;
+        let own = bytes.map_or(0, |bytes| SALT.hash(bytes) | 1);
+        let mut pair = [0; 16];
+        pair[..8].copy_from_slice(&self.hash.to_le_bytes());
+        pair[8..].copy_from_slice(&own.to_le_bytes());
+        self.hash = SALT.hash(&pair);
+    }
+
+    /// The digest of all that were added.
+    #[must_use]
+    pub fn finish(&self) -> Digest {
+        Digest { length: self.length, hash: self.hash as u32 }
     }
 }
 
@@ -86,6 +119,8 @@ pub enum Argument {
     Entries(Vec<(Vec<Vec<u8>>, Vec<u8>)>),
     /// What becomes of keys, in this order.
     Updates(Vec<KeyUpdate>),
+    /// Keys between two bounds.
+    Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
 }
 
 /// An answer.
@@ -381,6 +416,7 @@ impl FrameReader {
                 }
                 Argument::Entries(entries)
             }
+            Field::Range => Argument::Range(bound(from)?, bound(from)?),
             Field::Updates => {
                 let count = from.count(2)?;
                 Argument::Updates((0..count).map(|_| update(from)).collect::<Result<_>>()?)

@@ -92,6 +92,8 @@ impl fmt::Debug for Recorder {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     start_ns: u64,
+    /// Of the time since then, what the host took to answer.
+    aside_ns: u64,
     thread: u64,
     depth: u8,
 }
@@ -151,8 +153,13 @@ impl Arguments<'_> {
     }
 
     /// A delete of a range among them.
-    pub fn range(&mut self, (lower, upper): (Bound<&[u8]>, Bound<&[u8]>)) {
+    pub fn range(&mut self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) {
         self.0.to.u8(4);
+        self.bounds(bounds);
+    }
+
+    /// Keys between two bounds.
+    pub fn bounds(&mut self, (lower, upper): (Bound<&[u8]>, Bound<&[u8]>)) -> &mut Self {
         for bound in [lower, upper] {
             match bound {
                 Bound::Unbounded => self.0.to.u8(0),
@@ -166,6 +173,7 @@ impl Arguments<'_> {
                 }
             }
         }
+        self
     }
 }
 
@@ -221,7 +229,22 @@ impl Recorder {
     pub(crate) fn begin(&self) -> Begun {
         let thread = self.host.thread();
         let depth = self.depths[thread as usize % DEPTHS].fetch_add(1, Ordering::Relaxed);
-        Begun { start_ns: self.host.now_ns(), thread, depth: depth.min(63) as u8 }
+        Begun { start_ns: self.host.now_ns(), aside_ns: 0, thread, depth: depth.min(63) as u8 }
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.host.now_ns()
+    }
+
+    /// Runs what the host does within a call: its calls are no deeper than that one, and its time is not that one's.
+    pub(crate) fn aside<T>(&self, begun: &mut Begun, host: impl FnOnce() -> T) -> T {
+        let depth = &self.depths[begun.thread as usize % DEPTHS];
+        let start_ns = self.host.now_ns();
+        depth.fetch_sub(1, Ordering::Relaxed);
+        let outcome = host();
+        depth.fetch_add(1, Ordering::Relaxed);
+        begun.aside_ns += self.host.now_ns().saturating_sub(start_ns);
+        outcome
     }
 
     /// Writes a call down; `answer` is of the kind that its action has, or that it failed.
@@ -233,8 +256,34 @@ impl Recorder {
         answer: Answer,
     ) {
         let duration_ns = self.host.now_ns().saturating_sub(begun.start_ns);
-        let Begun { start_ns, thread, depth } = begun;
-        self.depths[thread as usize % DEPTHS].fetch_sub(1, Ordering::Relaxed);
+        self.forget(begun);
+        let duration_ns = duration_ns.saturating_sub(begun.aside_ns);
+        self.write((begun, duration_ns), action, arguments, answer);
+    }
+
+    /// Writes down a call that ends now, which began at a time and took so long in all, the host's other calls in
+    /// between.
+    pub(crate) fn end_spent(
+        &self,
+        (start_ns, duration_ns): (u64, u64),
+        action: Action,
+        arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
+        answer: Answer,
+    ) {
+        let thread = self.host.thread();
+        let depth = self.depths[thread as usize % DEPTHS].load(Ordering::Relaxed).min(63) as u8;
+        let begun = Begun { start_ns, aside_ns: 0, thread, depth };
+        self.write((begun, duration_ns), action, arguments, answer);
+    }
+
+    fn write(
+        &self,
+        (begun, duration_ns): (Begun, u64),
+        action: Action,
+        arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
+        answer: Answer,
+    ) {
+        let Begun { start_ns, thread, depth, .. } = begun;
         let start_ns = start_ns.saturating_sub(self.begun_ns);
         let head = CallHead { action, depth, thread, start_ns, duration_ns };
         let mut writing = lock(&self.writing);
@@ -324,6 +373,21 @@ impl Drop for Traced {
     }
 }
 
+/// Runs `work` as a call that begins now; where it panics, as in a host's operator, the call is none.
+fn run<T>(recorder: &Recorder, work: impl FnOnce() -> T) -> (Begun, T) {
+    struct Depth<'a>(&'a Recorder, Begun);
+    impl Drop for Depth<'_> {
+        fn drop(&mut self) {
+            self.0.forget(self.1);
+        }
+    }
+    let depth = Depth(recorder, recorder.begin());
+    let outcome = work();
+    let begun = depth.1;
+    std::mem::forget(depth);
+    (begun, outcome)
+}
+
 /// Runs `work` as a call on `traced`, if anything is recorded.
 pub(crate) fn call<T>(
     traced: Option<&Traced>,
@@ -333,8 +397,7 @@ pub(crate) fn call<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let Some(Traced { recorder, handle }) = traced else { return work() };
-    let begun = recorder.begin();
-    let outcome = work();
+    let (begun, outcome) = run(recorder, work);
     let answer = outcome.as_ref().map_or(Answer::Failed, answer);
     recorder.end(begun, action, |to| arguments(to.handle(*handle)), answer);
     outcome
@@ -367,8 +430,7 @@ pub(crate) fn store_call<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let Some(recorder) = recorder else { return work() };
-    let begun = recorder.begin();
-    let outcome = work();
+    let (begun, outcome) = run(recorder, work);
     let answer = outcome.as_ref().map_or(Answer::Failed, answer);
     recorder.end(begun, action, arguments, answer);
     outcome

@@ -1,8 +1,9 @@
 //! What a recorder writes down of both faces: arguments, answers, depths, handles, threads.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
-use varvite::context::{self, CommitInfo, Configuration, Order, Store, Tree};
+use varvite::context::{self, CommitInfo, Configuration, Depth, Order, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate, Recorder};
@@ -212,4 +213,119 @@ fn threads_write_one_trace_and_every_call_is_whole() {
         let Argument::Path(path) = &call.arguments[1] else { panic!("{call:?}") };
         assert_eq!(call.answer, Answer::Digest(Some(Digest::of(&path[1]))), "{call:?}");
     }
+}
+
+/// Host's calls within a fold are the host's own, and the fold has its digest and where the host ended it.
+#[test]
+fn walks_are_calls_and_what_the_host_does_in_them_is_its_own() {
+    let recording = Recording::new();
+    let store = recording.store();
+    let mut tree = store.empty_tree();
+    for name in ["a", "b", "c"] {
+        tree.add(&["x", name], name.as_bytes()).unwrap();
+    }
+    let before = tree.clone();
+    tree.fold(&["x"], Some(Depth::Eq(1)), Order::Sorted, |path, _| {
+        assert!(before.mem(&["x".as_bytes(), &path[0]])?);
+        Ok(())
+    })
+    .unwrap();
+    let enough = || varvite::Error::new(varvite::Kind::Closed, "enough");
+    let ended = tree.fold::<&str>(&[], None, Order::Sorted, |path, _| {
+        if path.is_empty() { Ok(()) } else { Err(enough()) }
+    });
+    assert_eq!(ended.unwrap_err().detail(), "enough");
+    tree.add(&["x", "b"], b"2").unwrap();
+    let mut changes = 0;
+    before
+        .diff(&tree, |_, _| {
+            changes += 1;
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(changes, 1);
+    let calls = recording.calls();
+    let of = |action| calls.iter().filter(|call| call.action == action).collect::<Vec<_>>();
+    let inner = of(Action::Mem);
+    assert_eq!(inner.iter().map(|call| call.depth).collect::<Vec<_>>(), [0, 0, 0]);
+    let (number, folds) = (Argument::Number, of(Action::Fold));
+    assert_eq!(folds.len(), 2);
+    let whole = Digest::of_all([Some(&b"a"[..]), Some(b"b"), Some(b"c")]);
+    assert_eq!(
+        (folds[0].depth, &folds[0].arguments[1..], folds[0].answer),
+        (
+            0,
+            &[path(&["x"]), number(1), number(1), number(0), number(0)][..],
+            Answer::Digest(Some(whole))
+        )
+    );
+    let part = Digest::of_all([None, Some(&b"x"[..])]);
+    assert_eq!(
+        (&folds[1].arguments[1..], folds[1].answer),
+        (&[path(&[]), number(0), number(0), number(0), number(2)][..], Answer::Digest(Some(part)))
+    );
+    // The clock moves on by 1,000 at each reading: two are of each of the three calls within, and two beside each of
+    // those, which are the host's; the fold has its own two, and one on each side of the host's.
+    assert!(folds[0].start_ns < inner[0].start_ns);
+    assert_eq!(folds[0].duration_ns, 4_000);
+    let diff = of(Action::Diff)[0];
+    let one = Digest::of_all([Some(&b"b"[..]), Some(b"b"), Some(b"2")]).hash.to_le_bytes();
+    let answer = Answer::Digest(Some(Digest::of_all([Some(&one[..])])));
+    assert_eq!((diff.depth, diff.answer, &diff.arguments[2]), (0, answer, &number(0)));
+    drop((tree, before));
+}
+
+#[test]
+fn steps_of_a_cursor_in_one_direction_are_one_call() {
+    let recording = Recording::new();
+    let session = recording.session();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    for number in 0..20_u8 {
+        batch.insert(&[number], &[number, 1]);
+    }
+    table.update(&batch).unwrap();
+    let mut cursor = table.cursor(Bound::Excluded(&[2]), Bound::Unbounded).unwrap();
+    for _ in 0..3 {
+        cursor.next().unwrap();
+    }
+    cursor.previous_key().unwrap();
+    cursor.seek(&[18]);
+    while cursor.next_key().unwrap().is_some() {}
+    drop(cursor);
+    let mut range = table.range(&[5][..]..&[9][..]);
+    assert!(range.next().is_some() && range.next_back().is_some());
+    drop(range);
+    drop(table);
+    let calls = recording.calls();
+    let told: Vec<_> = calls
+        .iter()
+        .filter(|call| call.action == Action::Range)
+        .map(|call| (call.depth, call.arguments[1..].to_vec(), call.answer))
+        .collect();
+    let digest = |of: fn(u8) -> Vec<u8>, numbers: &[u8]| {
+        let all: Vec<_> = numbers.iter().map(|number| of(*number)).collect();
+        Digest::of_all(all.iter().map(|it| Some(&it[..])))
+    };
+    let keys = |numbers: &[u8]| digest(|number| vec![number], numbers);
+    let both = |numbers: &[u8]| {
+        Answer::Digest(Some(keys(numbers).with(digest(|number| vec![number, 1], numbers))))
+    };
+    let call = |lower, upper, flags, count, answer| {
+        let (flags, count) = (Argument::Number(flags), Argument::Number(count));
+        (0, vec![Argument::Range(lower, upper), flags, count], answer)
+    };
+    let (open, at, behind) =
+        (Bound::Unbounded, |it: u8| Bound::Included(vec![it]), |it: u8| Bound::Excluded(vec![it]));
+    let alone = |numbers: &[u8]| Answer::Digest(Some(keys(numbers)));
+    assert_eq!(
+        told,
+        [
+            call(behind(2), open.clone(), 2, 3, both(&[3, 4, 5])),
+            call(behind(2), at(5), 1, 1, alone(&[5])),
+            call(at(18), open, 4, 2, alone(&[18, 19])),
+            call(at(5), behind(9), 2, 1, both(&[5])),
+            call(at(5), behind(9), 3, 1, both(&[8])),
+        ]
+    );
 }

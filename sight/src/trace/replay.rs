@@ -8,10 +8,11 @@ use std::collections::HashMap;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use varvite::context::{CommitHash, CommitInfo, Store, Tree, hash};
+use varvite::context::{CommitHash, CommitInfo, Limits, Merge, Order, Store, Tree, hash};
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate};
 use varvite::{Batch, Error, Kind, Result, Session, Table, TableOptions, View};
 
+use super::walks;
 use crate::timings::Latency;
 
 /// What a replay found.
@@ -51,6 +52,8 @@ pub struct Replay {
     store: Option<Store>,
     /// Whether commits are only hashed, because nothing is written to the store.
     reads_only: bool,
+    /// Whether calls are left out that take commits away, or change which ones stay.
+    keeps_all: bool,
     session: Option<Session>,
     table_options: TableOptions,
     clock: Box<dyn Fn() -> u64>,
@@ -88,6 +91,7 @@ impl Replay {
         Replay {
             store,
             reads_only: false,
+            keeps_all: false,
             session,
             table_options,
             clock: Box::new(clock),
@@ -107,6 +111,13 @@ impl Replay {
     #[must_use]
     pub fn reads_only(mut self) -> Replay {
         self.reads_only = true;
+        self
+    }
+
+    /// Leaves out what takes commits away, or changes which ones stay: collections, pins, clearings.
+    #[must_use]
+    pub fn keeps_all(mut self) -> Replay {
+        self.keeps_all = true;
         self
     }
 
@@ -286,9 +297,85 @@ impl Replay {
                 self.timed(action, |_| store.checkpoint())?;
                 Answer::Nothing
             }
-            _ => return Err(odd()),
+            (Action::MergeCommits, _) => return self.merge_commits(store, call, arguments),
+            _ => return self.life(store, call, arguments),
         };
         Ok(Some(answer))
+    }
+
+    /// Calls that take commits away, or see that they stay.
+    fn life(
+        &mut self,
+        store: &mut Store,
+        call: &Call,
+        arguments: &[Argument],
+    ) -> Result<Option<Answer>> {
+        let action = call.action;
+        if self.keeps_all {
+            return Ok(None);
+        }
+        match (action, arguments) {
+            (Action::Collect, [Argument::Hash(commit)]) => {
+                self.timed(action, |_| store.collect(&CommitHash::new(*commit)))?;
+            }
+            (Action::CollectStep, [Argument::Number(credits)]) => {
+                // How far a step comes depends on the files: it ended where the recorded one did.
+                let is_over = call.answer == Answer::Flag(false);
+                while self.timed(action, |_| store.collect_step(*credits))? && is_over {}
+                return Ok(Some(call.answer));
+            }
+            (Action::CollectPause, []) => self.timed(action, |_| store.collect_pause())?,
+            (Action::CollectResume, []) => self.timed(action, |_| store.collect_resume())?,
+            (Action::CollectCancel, []) => {
+                self.timed(action, |_| store.collect_cancel())?;
+            }
+            (Action::Pin, [Argument::Hash(commit)]) => {
+                self.timed(action, |_| store.pin(&CommitHash::new(*commit)))?;
+            }
+            (Action::PinEvery, [Argument::Number(nth)]) => {
+                let pinned = self.timed(action, |_| store.pin_every(*nth))?;
+                return Ok(Some(Answer::Number(pinned)));
+            }
+            (Action::Unpin, [Argument::Hash(commit)]) => {
+                let was = self.timed(action, |_| store.unpin(&CommitHash::new(*commit)))?;
+                return Ok(Some(Answer::Flag(was)));
+            }
+            (Action::Clear, []) => self.timed(action, |_| store.clear())?,
+            _ => return Err(odd()),
+        }
+        Ok(Some(Answer::Nothing))
+    }
+
+    fn merge_commits(
+        &mut self,
+        store: &Store,
+        call: &Call,
+        arguments: &[Argument],
+    ) -> Result<Option<Answer>> {
+        let [
+            Argument::Hash(ours),
+            Argument::Hash(theirs),
+            Argument::Number(commits),
+            Argument::Number(bases),
+            Argument::Keys(resolved),
+            Argument::Number(came_to),
+        ] = arguments
+        else {
+            return Err(odd());
+        };
+        let (ours, theirs) = (CommitHash::new(*ours), CommitHash::new(*theirs));
+        let limits = Limits { commits: *commits as usize, bases: *bases as usize };
+        let merged = self.timed(call.action, |_| {
+            store.merge_commits(&ours, &theirs, limits, walks::resolutions(resolved))
+        })?;
+        let (number, tree) = match merged {
+            Merge::Unchanged => (0, None),
+            Merge::FastForward => (1, None),
+            Merge::Merged(tree) => (2, Some(tree)),
+            Merge::Conflicts(merged) => (2 + merged.conflicts.len() as u64, Some(merged.tree)),
+        };
+        let answer = self.new_tree(call, tree);
+        Ok(Some(if number == *came_to { answer } else { Answer::Number(number) }))
     }
 
     /// Calls on a tree.
@@ -306,6 +393,12 @@ impl Replay {
         let outcome = self.on_tree(&mut tree, call, rest);
         self.trees.insert(handle, tree);
         outcome
+    }
+
+    /// A tree that a call on `tree` has as another argument, which may be the same one.
+    fn other(&self, call: &Call, tree: &Tree, handle: u64) -> Option<Tree> {
+        let is_own = call.arguments.first() == Some(&Argument::Handle(handle));
+        if is_own { Some(tree.clone()) } else { self.trees.get(&handle).cloned() }
     }
 
     fn on_tree(
@@ -349,11 +442,7 @@ impl Replay {
                 Answer::Nothing
             }
             (Action::AddTree, [Argument::Path(path), Argument::Handle(other)]) => {
-                // A tree that is bound within itself is the same as it is now.
-                let is_own = call.arguments.first() == Some(&Argument::Handle(*other));
-                let found =
-                    if is_own { Some(tree.clone()) } else { self.trees.get(other).cloned() };
-                let Some(other) = found else { return Ok(None) };
+                let Some(other) = self.other(call, tree, *other) else { return Ok(None) };
                 self.timed(action, |_| tree.add_tree(path, &other))?;
                 Answer::Nothing
             }
@@ -380,6 +469,42 @@ impl Replay {
                     if reads_only { store.hash(tree, &info) } else { store.commit(tree, &info) }
                 })?;
                 Answer::Hash(*hash)
+            }
+            (
+                Action::Fold,
+                [Argument::Path(path), Argument::Number(kind), Argument::Number(bound), rest @ ..],
+            ) => {
+                let [Argument::Number(order), Argument::Number(ended_at)] = rest else {
+                    return Err(odd());
+                };
+                let depth = walks::depth(*kind, *bound)?;
+                let order = if *order == 0 { Order::Sorted } else { Order::Undefined };
+                let digest =
+                    self.timed(action, |_| walks::fold(tree, path, (depth, order), *ended_at))?;
+                Answer::Digest(Some(digest))
+            }
+            (Action::Diff, [Argument::Handle(other), Argument::Number(ended_at)]) => {
+                let Some(other) = self.other(call, tree, *other) else { return Ok(None) };
+                let digest = self.timed(action, |_| walks::diff(tree, &other, *ended_at))?;
+                Answer::Digest(Some(digest))
+            }
+            (
+                Action::Merge,
+                [
+                    Argument::Handle(base),
+                    Argument::Handle(theirs),
+                    Argument::Keys(resolved),
+                    Argument::Number(conflicts),
+                ],
+            ) => {
+                let (base, theirs) =
+                    (self.other(call, tree, *base), self.other(call, tree, *theirs));
+                let (Some(base), Some(theirs)) = (base, theirs) else { return Ok(None) };
+                let merged = self
+                    .timed(action, |_| tree.merge(&base, &theirs, walks::resolutions(resolved)))?;
+                let number = merged.conflicts.len() as u64;
+                let answer = self.new_tree(call, Some(merged.tree));
+                if number == *conflicts { answer } else { Answer::Number(number) }
             }
             _ => return Err(odd()),
         };
@@ -417,6 +542,11 @@ impl Replay {
                 let values = self.timed(action, |_| view.lookup(keys))?;
                 Answer::Digest(Some(Digest::of_all(values.iter())))
             }
+            (Action::FindValues, [Argument::Handle(handle), Argument::Keys(keys)]) => {
+                let Some(view) = self.viewed(*handle) else { return Ok(None) };
+                let found = self.timed(action, |_| view.find(keys))?;
+                Answer::Digest(Some(walks::lengths(&found)))
+            }
             (Action::Get, [Argument::Handle(handle), Argument::Bytes(key)]) => {
                 let Some(view) = self.viewed(*handle) else { return Ok(None) };
                 let found = self.timed(action, |_| view.get(key))?;
@@ -437,6 +567,20 @@ impl Replay {
                 self.tables.insert(*handle, table);
                 let copy = copy?;
                 self.new_table(call, copy)
+            }
+            (
+                Action::Range,
+                [
+                    Argument::Handle(handle),
+                    Argument::Range(lower, upper),
+                    Argument::Number(flags),
+                    Argument::Number(count),
+                ],
+            ) => {
+                let Some(view) = self.viewed(*handle) else { return Ok(None) };
+                let bounds = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
+                let digest = self.timed(action, |_| walks::range(&view, bounds, *flags, *count))?;
+                Answer::Digest(Some(digest))
             }
             // Which tables it had is not recorded.
             (Action::SaveSnapshot, [Argument::Bytes(_)]) => return Ok(None),

@@ -1,6 +1,7 @@
 //! What a trace says by itself: how much was done, how long it took, by action, by prefix, and over time.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -466,6 +467,13 @@ fn bytes_given(argument: &Argument) -> u64 {
     let bytes = match argument {
         Argument::Bytes(bytes) => bytes.len(),
         Argument::Keys(keys) => keys.iter().map(Vec::len).sum(),
+        Argument::Range(lower, upper) => {
+            let length = |bound: &Bound<Vec<u8>>| match bound {
+                Bound::Included(key) | Bound::Excluded(key) => key.len(),
+                Bound::Unbounded => 0,
+            };
+            length(lower) + length(upper)
+        }
         Argument::Entries(entries) => entries.iter().map(|(_, value)| value.len()).sum(),
         Argument::Updates(updates) => updates
             .iter()

@@ -36,6 +36,9 @@ pub struct Arguments {
     /// memory]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
+    /// Run what takes commits away, as collections and clearings, also on a context that was there before
+    #[arg(long)]
+    collect: bool,
     /// Make the context of this snapshot of a commit first
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
@@ -136,11 +139,12 @@ fn target(
     faces: (bool, bool),
     options: &Options,
     snapshot: Option<&Path>,
+    collect: bool,
 ) -> Result<Replay> {
     let both = faces.0 && faces.1;
     let within =
         |name: &str| place.map(|place| if both { place.join(name) } else { place.to_owned() });
-    let (mut context, mut session, mut reads_only) = (None, None, false);
+    let (mut context, mut session, mut reads_only, mut was_there) = (None, None, false, false);
     if faces.0 {
         let place = within("context");
         if let Some(place) = place.as_deref().filter(|it| it.is_dir())
@@ -149,6 +153,7 @@ fn target(
             context = Some(Folder::of(place).open_with(options.clone())?);
             reads_only = true;
         } else {
+            was_there = place.as_deref().is_some_and(|it| it.join("control").exists());
             context = Some(made(place.as_deref(), options, snapshot)?);
         }
     }
@@ -161,6 +166,8 @@ fn target(
         });
     }
     let replay = Replay::new(context, session, TableOptions::utxo(), monotonic_ns);
+    // A trace is a stranger's, and what it takes away from a store that somebody has is gone.
+    let replay = if was_there && !collect { replay.keeps_all() } else { replay };
     Ok(if reads_only { replay.reads_only() } else { replay })
 }
 
@@ -204,14 +211,15 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         ..Options::default()
     };
     let place = arguments.store.as_deref();
-    let mut replay = target(place, faces, &options, arguments.snapshot.as_deref())?;
+    let mut replay =
+        target(place, faces, &options, arguments.snapshot.as_deref(), arguments.collect)?;
     let mut beside = match &arguments.beside {
         None => None,
         Some(place) => {
             let options =
                 Options { index: index(arguments.beside_index), recorder: None, ..options };
             let snapshot = arguments.snapshot.as_deref();
-            Some(target(Some(place), faces, &options, snapshot)?)
+            Some(target(Some(place), faces, &options, snapshot, arguments.collect)?)
         }
     };
     let cpu = cpu_ns();

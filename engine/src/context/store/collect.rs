@@ -21,6 +21,7 @@ use crate::context::pieces::node::Load;
 use crate::error::{Error, Kind, Result};
 use crate::file::piecewise::PiecewiseRemoval;
 use crate::sync::lock;
+use crate::trace::{Action, Answer};
 
 /// Bytes that a credit pays for.
 const CREDIT: u64 = 1024;
@@ -96,6 +97,14 @@ impl Store {
 
     /// The same with the record at `offset` of `target`, which may be there twice.
     fn collect_at(&mut self, offset: u64, target: &CommitHash) -> Result<()> {
+        self.told(
+            Action::Collect,
+            |to| to.hash(target),
+            |store| store.begin_collection(offset, target),
+        )
+    }
+
+    fn begin_collection(&mut self, offset: u64, target: &CommitHash) -> Result<()> {
         if offset < self.control.horizon.commit {
             return Err(Error::new(
                 Kind::Collected,
@@ -189,6 +198,16 @@ impl Store {
     /// some is left. `false` without one, and while it is paused. After an error of which the store is not
     /// poisoned the next call goes on.
     pub fn collect_step(&mut self, credits: u64) -> Result<bool> {
+        let (action, answer) = (Action::CollectStep, |more: &bool| Answer::Flag(*more));
+        self.told_with(
+            action,
+            |to| to.number(credits),
+            answer,
+            |store| store.go_on_collecting(credits),
+        )
+    }
+
+    fn go_on_collecting(&mut self, credits: u64) -> Result<bool> {
         let tip = self.tip()?;
         self.resume_collection()?;
         let asks_index = {
@@ -296,17 +315,29 @@ impl Store {
     /// Lets steps do nothing until [`Store::collect_resume`], also of whoever opens the store later. Takes a
     /// checkpoint.
     pub fn collect_pause(&mut self) -> Result<()> {
-        self.change_control(|control| control.is_paused = true)
+        self.told(
+            Action::CollectPause,
+            |to| to,
+            |store| store.change_control(|control| control.is_paused = true),
+        )
     }
 
     /// Lets steps go on. Takes a checkpoint.
     pub fn collect_resume(&mut self) -> Result<()> {
-        self.change_control(|control| control.is_paused = false)
+        self.told(
+            Action::CollectResume,
+            |to| to,
+            |store| store.change_control(|control| control.is_paused = false),
+        )
     }
 
     /// Ends the collection that is under way; returns whether one was. Commits that are collected already stay
     /// so, and what it has not taken away of them the next one does. A pause stays. Takes a checkpoint.
     pub fn collect_cancel(&mut self) -> Result<bool> {
+        self.told(Action::CollectCancel, |to| to, Store::end_collecting)
+    }
+
+    fn end_collecting(&mut self) -> Result<bool> {
         let tip = self.tip()?;
         if tip.writer()?.control.cursor.is_none() {
             return Ok(false);

@@ -8,8 +8,9 @@ use super::ancestors::Past;
 use super::{CommitInfo, Limits, Store};
 use crate::context::hash::CommitHash;
 use crate::context::observer::Operation;
-use crate::context::tree::{Merged, Resolution, Sides, Tree};
+use crate::context::tree::{Merged, Resolution, Sides, Tree, told};
 use crate::error::Result;
+use crate::trace::{Action, Answer, Walk};
 
 /// What merging one commit into another came to.
 #[derive(Clone, Debug)]
@@ -27,6 +28,18 @@ pub enum Merge<T> {
 /// Asks what a value should be that both sides changed.
 type Resolve<'a> = &'a mut dyn FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>;
 
+impl Merge<Tree> {
+    /// What a trace says that it came to.
+    fn number(&self) -> u64 {
+        match self {
+            Merge::Unchanged => 0,
+            Merge::FastForward => 1,
+            Merge::Merged(_) => 2,
+            Merge::Conflicts(merged) => 2 + merged.conflicts.len() as u64,
+        }
+    }
+}
+
 impl Store {
     /// Merges two commits into a tree: what `theirs` changed since the lowest common ancestor is
     /// brought into `ours`, as [`Tree::merge`] does. Changes nothing in the store.
@@ -41,9 +54,47 @@ impl Store {
         ours: &CommitHash,
         theirs: &CommitHash,
         limits: Limits,
-        mut resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
+        resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
     ) -> Result<Merge<Tree>> {
         let _span = self.span(Operation::Merge);
+        let Some(recorder) = &self.options.recorder else {
+            return self.bring_together(ours, theirs, limits, resolve);
+        };
+        let mut walk = Walk::of_store(recorder);
+        let mut resolved = Vec::new();
+        let asked = told(&mut walk, &mut resolved, resolve);
+        let outcome = self.bring_together(ours, theirs, limits, asked);
+        let answer = match &outcome {
+            Ok(Merge::Merged(tree) | Merge::Conflicts(Merged { tree, .. })) => {
+                Answer::Handle(tree.handle())
+            }
+            Ok(Merge::Unchanged | Merge::FastForward) => Answer::Handle(0),
+            Err(_) => Answer::Failed,
+        };
+        let came_to = outcome.as_ref().map_or(0, Merge::number);
+        let (commits, bases) = (limits.commits as u64, limits.bases as u64);
+        walk.end_with(
+            Action::MergeCommits,
+            |to| {
+                to.hash(ours)
+                    .hash(theirs)
+                    .number(commits)
+                    .number(bases)
+                    .keys(&resolved)
+                    .number(came_to)
+            },
+            answer,
+        );
+        outcome
+    }
+
+    fn bring_together(
+        &self,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+        limits: Limits,
+        mut resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
+    ) -> Result<Merge<Tree>> {
         let (our_tree, their_tree) = (self.checkout(ours)?, self.checkout(theirs)?);
         let mut past = Past::new(self, limits);
         let bases = past.lowest_common(&[*ours], &[*theirs])?;

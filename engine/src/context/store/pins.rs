@@ -7,11 +7,16 @@ use crate::context::files::control::KEPT_MAX;
 use crate::context::files::hash_index::is_damage;
 use crate::context::hash::{self, CommitHash};
 use crate::error::{Error, Kind, Result};
+use crate::trace::{Action, Answer};
 
 impl Store {
     /// Keeps a commit, and all of its tree, through every collection until it is unpinned. `Missing` for an
     /// unknown commit, `Collected` for one that is no more or is about to go. Takes a checkpoint.
     pub fn pin(&mut self, commit: &CommitHash) -> Result<()> {
+        self.told(Action::Pin, |to| to.hash(commit), |store| store.add_pin(commit))
+    }
+
+    fn add_pin(&mut self, commit: &CommitHash) -> Result<()> {
         let offset = self.commit_offset(commit)?;
         self.expect_to_stay(commit, offset)?;
         let tip = self.tip()?;
@@ -29,6 +34,11 @@ impl Store {
     /// [`collect_keeping`](Store::collect_keeping) keeps a thinned history behind its window. Reads one record for each commit down to the
     /// horizon; takes at most one checkpoint. `Invalid` for 0.
     pub fn pin_every(&mut self, nth: u64) -> Result<u64> {
+        let (action, answer) = (Action::PinEvery, |pinned: &u64| Answer::Number(*pinned));
+        self.told_with(action, |to| to.number(nth), answer, |store| store.add_pins(nth))
+    }
+
+    fn add_pins(&mut self, nth: u64) -> Result<u64> {
         if nth == 0 {
             return Err(Error::invalid("every 0th commit: give a number from 1 on"));
         }
@@ -58,6 +68,11 @@ impl Store {
     /// Lets the next collection take a commit that was pinned; returns whether it was. Reads one record for each pin;
     /// takes a checkpoint.
     pub fn unpin(&mut self, commit: &CommitHash) -> Result<bool> {
+        let (action, answer) = (Action::Unpin, |was: &bool| Answer::Flag(*was));
+        self.told_with(action, |to| to.hash(commit), answer, |store| store.remove_pin(commit))
+    }
+
+    fn remove_pin(&mut self, commit: &CommitHash) -> Result<bool> {
         let known = self.commit_offset(commit)?;
         let (mut pins, all) = (Vec::new(), self.pinned()?);
         for offset in &all {

@@ -23,7 +23,7 @@ use crate::file::append::AppendFile;
 use crate::file::exclusive;
 use crate::file::replace;
 use crate::sync::lock;
-use crate::trace::{self, Action, Answer};
+use crate::trace::{self, Action, Answer, Arguments};
 
 /// The longest name of a branch in bytes.
 const BRANCH_MAX: usize = 4096;
@@ -202,6 +202,28 @@ impl Store {
         );
         tree.give_traced(traced);
         outcome
+    }
+
+    /// Runs `work` as a call of which only what it was given is told: how far it comes depends on the store's files.
+    pub(super) fn told<T>(
+        &mut self,
+        action: Action,
+        arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
+        work: impl FnOnce(&mut Store) -> Result<T>,
+    ) -> Result<T> {
+        self.told_with(action, arguments, |_| Answer::Nothing, work)
+    }
+
+    /// Runs `work` as a call.
+    pub(super) fn told_with<T>(
+        &mut self,
+        action: Action,
+        arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
+        answer: impl FnOnce(&T) -> Answer,
+        work: impl FnOnce(&mut Store) -> Result<T>,
+    ) -> Result<T> {
+        let recorder = self.options.recorder.clone();
+        trace::store_call(recorder.as_ref(), action, arguments, answer, || work(self))
     }
 
     fn write_commit(&mut self, tree: &mut Tree, info: &CommitInfo) -> Result<CommitHash> {
@@ -532,6 +554,10 @@ impl Store {
     /// left of them; then trees and readers of before have what they have open, 64 chunks or more, and say
     /// `Missing` of the rest.
     pub fn clear(&mut self) -> Result<()> {
+        self.told(Action::Clear, |to| to, Store::begin_epoch)
+    }
+
+    fn begin_epoch(&mut self) -> Result<()> {
         let _span = self.span(Operation::Clear);
         let tip = self.tip()?;
         let mut writer = tip.writer()?;

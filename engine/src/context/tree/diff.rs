@@ -6,6 +6,7 @@ use super::Tree;
 use crate::context::observer::Operation;
 use crate::context::pieces::node::{Body, Node, Slot, Target};
 use crate::error::Result;
+use crate::trace::{Action, DigestOfMany, Traced, Walk};
 
 /// A value that one tree has and the other has not, or has otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,18 @@ pub enum Change {
     Removed(Vec<u8>),
     /// Both have another.
     Updated(Vec<u8>, Vec<u8>),
+}
+
+impl Change {
+    /// The value of before and that of after, where there is one.
+    #[must_use]
+    pub fn sides(&self) -> (Option<&[u8]>, Option<&[u8]>) {
+        match self {
+            Change::Added(new) => (None, Some(new)),
+            Change::Removed(old) => (Some(old), None),
+            Change::Updated(old, new) => (Some(old), Some(new)),
+        }
+    }
 }
 
 /// A child with its name.
@@ -38,6 +51,30 @@ impl Tree {
         mut each: impl FnMut(&[Vec<u8>], Change) -> Result<()>,
     ) -> Result<()> {
         let _span = self.span::<&[u8]>(Operation::Diff, &[]);
+        let Some(traced) = &self.traced else { return self.changes(after, each) };
+        let given = after.beside(traced)?;
+        let other = given.as_ref().map_or_else(|| after.handle(), Traced::handle);
+        let mut walk = Walk::begin(Some(traced));
+        let outcome = self.changes(after, |path, change| {
+            // Before the host takes it.
+            let mut digest = DigestOfMany::default();
+            digest.add(path.last().map(Vec::as_slice));
+            let (old, new) = change.sides();
+            digest.add(old);
+            digest.add(new);
+            let digest = digest.finish().hash.to_le_bytes();
+            walk.ask(|all| all.add(Some(&digest)), || each(path, change))
+        });
+        let ended_at = walk.ended_at();
+        walk.end(Action::Diff, |to| to.handle(other).number(ended_at), &outcome);
+        outcome
+    }
+
+    fn changes(
+        &self,
+        after: &Tree,
+        mut each: impl FnMut(&[Vec<u8>], Change) -> Result<()>,
+    ) -> Result<()> {
         let mut path: Vec<Vec<u8>> = Vec::new();
         let mut stack = vec![Pending {
             depth: 0,

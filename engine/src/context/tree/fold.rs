@@ -6,6 +6,7 @@ use super::{Kind, Tree};
 use crate::context::observer::Operation;
 use crate::context::pieces::node::{Body, Node, Slot, Target};
 use crate::error::Result;
+use crate::trace::{Action, Walk};
 
 /// Which depths below the start are visited; 0 is the start itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,20 @@ impl Depth {
     }
 }
 
+impl Depth {
+    /// The number of its kind in a trace, from 1 on, and its bound.
+    fn numbers(self) -> (u64, u64) {
+        let (kind, bound) = match self {
+            Depth::Eq(bound) => (1, bound),
+            Depth::Lt(bound) => (2, bound),
+            Depth::Le(bound) => (3, bound),
+            Depth::Gt(bound) => (4, bound),
+            Depth::Ge(bound) => (5, bound),
+        };
+        (kind, bound as u64)
+    }
+}
+
 /// The order of the children of one directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
@@ -72,8 +87,35 @@ impl Tree {
         mut each: impl FnMut(&[Vec<u8>], &Tree) -> Result<()>,
     ) -> Result<()> {
         let _span = self.span(Operation::Fold, path);
+        if self.traced.is_none() {
+            return self.visit(path, depth, order, each);
+        }
+        let mut walk = Walk::begin(self.traced.as_ref());
+        let outcome = self.visit(path, depth, order, |steps, tree| {
+            // Nobody promises another order.
+            let told = steps.last().filter(|_| order == Order::Sorted).map(Vec::as_slice);
+            walk.ask(|digest| digest.add(told), || each(steps, tree))
+        });
+        let (kind, bound) = depth.map_or((0, 0), Depth::numbers);
+        let (order, ended_at) = (u64::from(order == Order::Undefined), walk.ended_at());
+        walk.end(
+            Action::Fold,
+            |to| to.path(path).number(kind).number(bound).number(order).number(ended_at),
+            &outcome,
+        );
+        outcome
+    }
+
+    fn visit<S: AsRef<[u8]>>(
+        &self,
+        path: &[S],
+        depth: Option<Depth>,
+        order: Order,
+        mut each: impl FnMut(&[Vec<u8>], &Tree) -> Result<()>,
+    ) -> Result<()> {
         let depth = depth.unwrap_or(Depth::Ge(0));
-        let Some(start) = self.find_tree(path)? else { return Ok(()) };
+        // What is visited has no number that a recorder knows: it is told of it when a call takes it.
+        let Some(start) = self.at(self.root.clone()).find_tree(path)? else { return Ok(()) };
         if start.kind() == Kind::Value {
             return Ok(());
         }

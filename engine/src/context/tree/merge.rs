@@ -9,6 +9,7 @@ use super::diff::Item;
 use crate::context::observer::Operation;
 use crate::context::pieces::node::Slot;
 use crate::error::Result;
+use crate::trace::{Action, Answer, Traced, Walk};
 
 /// A value that both sides changed, each in its own way; `None` is a value that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,23 @@ impl Resolution {
     #[must_use]
     pub fn of(value: Option<&[u8]>) -> Resolution {
         value.map_or(Resolution::Removed, |value| Resolution::Value(value.to_vec()))
+    }
+}
+
+/// `resolve`, of whose answers a recorder is told.
+pub(crate) fn told<'w>(
+    walk: &'w mut Walk<'_>,
+    resolved: &'w mut Vec<Vec<u8>>,
+    mut resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution> + 'w,
+) -> impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution> + 'w {
+    move |path, sides| {
+        let resolution = walk.ask(|_| {}, || resolve(path, sides))?;
+        resolved.push(match &resolution {
+            Resolution::Conflict => vec![0],
+            Resolution::Removed => vec![1],
+            Resolution::Value(value) => [&[2], &value[..]].concat(),
+        });
+        Ok(resolution)
     }
 }
 
@@ -115,6 +133,35 @@ impl Tree {
         resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
     ) -> Result<Merged> {
         let _span = self.span::<&[u8]>(Operation::Merge, &[]);
+        let Some(traced) = &self.traced else { return self.bring(base, theirs, resolve) };
+        let given = [base.beside(traced)?, theirs.beside(traced)?];
+        let of = |given: &Option<Traced>, tree: &Tree| {
+            given.as_ref().map_or_else(|| tree.handle(), Traced::handle)
+        };
+        let (base_handle, their_handle) = (of(&given[0], base), of(&given[1], theirs));
+        let mut walk = Walk::begin(Some(traced));
+        let mut resolved: Vec<Vec<u8>> = Vec::new();
+        let mut outcome = self.bring(base, theirs, told(&mut walk, &mut resolved, resolve));
+        let answer = match &mut outcome {
+            Ok(merged) => Answer::Handle(merged.tree.make_known(traced.recorder())),
+            Err(_) => Answer::Failed,
+        };
+        let conflicts = outcome.as_ref().map_or(0, |merged| merged.conflicts.len() as u64);
+        let action = Action::Merge;
+        walk.end_with(
+            action,
+            |to| to.handle(base_handle).handle(their_handle).keys(&resolved).number(conflicts),
+            answer,
+        );
+        outcome
+    }
+
+    fn bring(
+        &self,
+        base: &Tree,
+        theirs: &Tree,
+        resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
+    ) -> Result<Merged> {
         for tree in [base, theirs] {
             self.same_configuration(tree)?;
         }
@@ -132,7 +179,11 @@ impl Tree {
             resolve,
             path: Vec::new(),
             stack: vec![root],
-            merged: Merged { tree: self.clone(), conflicts: Vec::new() },
+            // A recorder is told of the merge as a whole.
+            merged: Merged {
+                tree: Tree { live_bytes: self.live_bytes, ..self.at(self.root.clone()) },
+                conflicts: Vec::new(),
+            },
         };
         while let Some(pending) = merge.stack.pop() {
             if pending.depth > 0 {

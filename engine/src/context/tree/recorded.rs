@@ -37,8 +37,14 @@ pub(super) fn found_tree<S: AsRef<[u8]>>(
 
 impl Tree {
     /// The number that its recorder knows it by; 0 for none.
-    pub(super) fn handle(&self) -> u64 {
+    pub(crate) fn handle(&self) -> u64 {
         self.traced.as_ref().map_or(0, Traced::handle)
+    }
+
+    /// Gives it a number that `recorder` knows from now on, and returns that.
+    pub(crate) fn make_known(&mut self, recorder: &Arc<Recorder>) -> u64 {
+        self.traced = Some(Traced::new(recorder));
+        self.handle()
     }
 
     /// A number for it as an argument of a call on `traced`, unless it has one; what is in it is told then.

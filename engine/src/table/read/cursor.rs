@@ -19,6 +19,7 @@ use crate::table::bytes::{EntryKind, EntryRef, operator};
 use crate::table::merge::{Binding, Input};
 use crate::table::runs::blob::HeldBlob;
 use crate::table::runs::{NearestKey, PlaceMemory, Run, RunPlace, Seek};
+use crate::trace::{Bounds, Steps};
 
 /// Where the cursor stands between keys: at an end, or beside the key that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +77,9 @@ pub struct Cursor {
     /// Whether `value` holds upserts that join `blob`.
     joins: bool,
     memory: PlaceMemory,
+    /// Whether a recorder is told of what the cursor gives, and the steps that it was not told of yet.
+    is_traced: bool,
+    steps: Option<Box<Steps>>,
     /// Last, as in a view.
     view: View,
 }
@@ -117,6 +121,8 @@ impl Cursor {
         let bytes = sources.len() * (size_of::<CursorSource>() + 2 * size_of::<u64>());
         let mut cursor = Cursor {
             memory: PlaceMemory::new(view.store.charge(), bytes as u64),
+            is_traced: view.name.traced().is_some(),
+            steps: None,
             view,
             heads: NextKeys::new(sources.len(), shared_prefix(&lower, &upper)),
             order: LoserTree::default(),
@@ -139,6 +145,7 @@ impl Cursor {
     }
 
     fn go(&mut self, gap: Gap, key: &[u8]) {
+        self.steps = None;
         self.gap = gap;
         self.direction = None;
         self.key.clear();
@@ -229,7 +236,10 @@ impl Cursor {
     /// The value of the key that the last step gave; reads it now if it is in a blob file. `Io`,
     /// `Corrupt`, `Closed`, or `Missing` beside [another process](View).
     pub fn value(&mut self) -> Result<&[u8]> {
-        let Some(blob) = &self.blob else { return Ok(&self.value) };
+        let Some(blob) = &self.blob else {
+            self.tell_value();
+            return Ok(&self.value);
+        };
         let value = blob.file.read_whole(&blob.span)?;
         self.view.store.counters.add_blobs(std::slice::from_ref(blob));
         self.value = match &self.view.operator {
@@ -237,7 +247,16 @@ impl Cursor {
             _ => value,
         };
         self.blob = None;
+        self.tell_value();
         Ok(&self.value)
+    }
+
+    /// Tells the recorder, if there is one, that the value of the last key was read.
+    #[inline]
+    fn tell_value(&mut self) {
+        if let Some(steps) = &mut self.steps {
+            steps.value(&self.value);
+        }
     }
 
     /// The key that the last step gave.
@@ -250,6 +269,7 @@ impl Cursor {
     #[inline]
     pub(super) fn take_value(&mut self) -> Result<Bytes> {
         if self.blob.is_none() {
+            self.tell_value();
             return Ok(Bytes::from(&self.value[..]));
         }
         // Read for this call: its memory is not kept for the next value.
@@ -269,14 +289,58 @@ impl Cursor {
                 Direction::Backward => Gap::After,
             };
             let passed = (std::mem::replace(&mut self.gap, before), self.direction.take());
-            self.value()?;
+            if let Err(error) = self.value().map(drop) {
+                if let Some(mut steps) = self.steps.take() {
+                    steps.fail();
+                }
+                return Err(error);
+            }
             (self.gap, self.direction) = passed;
         }
+        self.tell_value();
         Ok(Some((&self.key, &self.value)))
     }
 
     /// Moves to the next bound key; false at the end.
+    #[inline]
     fn step(&mut self, direction: Direction) -> Result<bool> {
+        if self.is_traced { self.traced_step(direction) } else { self.step_on(direction) }
+    }
+
+    /// A step of which a recorder is told, with those in the same direction before and behind it.
+    #[cold]
+    fn traced_step(&mut self, direction: Direction) -> Result<bool> {
+        let is_backward = direction == Direction::Backward;
+        if self.steps.as_ref().is_none_or(|steps| steps.is_backward() != is_backward) {
+            // Those before are told first.
+            self.steps = None;
+            if let (Some(traced), Some(bounds)) = (self.view.name.traced(), self.rest(direction)) {
+                self.steps = Some(Box::new(Steps::begin(traced, bounds, is_backward)));
+            }
+        }
+        let clock = self.steps.as_ref().and_then(|steps| steps.clock());
+        let outcome = self.step_on(direction);
+        let Cursor { steps, key, .. } = self;
+        if steps.as_mut().is_some_and(|steps| !steps.step(clock, &outcome, key)) {
+            self.steps = None;
+        }
+        outcome
+    }
+
+    /// The bounds of what is left in a direction; none where nothing is.
+    fn rest(&self, direction: Direction) -> Option<Bounds> {
+        let near = match seek_at(direction, self.gap, &self.key)? {
+            Seek::First | Seek::Last => Bound::Unbounded,
+            Seek::AtOrAfter(key) | Seek::AtOrBefore(key) => Bound::Included(key.to_vec()),
+            Seek::After(key) | Seek::Before(key) => Bound::Excluded(key.to_vec()),
+        };
+        Some(match direction {
+            Direction::Forward => (near, self.upper.clone()),
+            Direction::Backward => (self.lower.clone(), near),
+        })
+    }
+
+    fn step_on(&mut self, direction: Direction) -> Result<bool> {
         self.view.store.check_open()?;
         self.turn(direction)?;
         loop {

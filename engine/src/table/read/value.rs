@@ -11,6 +11,7 @@ use crate::cache::Charge;
 use crate::error::{Error, Result};
 use crate::table::runs::blob::{BlobBuilder, HeldBlob};
 use crate::table::shared::{Log, Operation, Purpose, SegmentStore};
+use crate::trace::{self, Action, Answer, DigestOfMany};
 
 /// A value of a table that was found and, if it is in a blob file, not read yet. It stays valid as
 /// long as it is held, whatever becomes of its key; then it gives `Closed` once the session ended.
@@ -110,6 +111,19 @@ impl View {
     /// is read. About one page read per key that is not in memory; `Io`, `Corrupt`, `Closed`,
     /// or `Missing` beside [another process](View).
     pub fn find<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        let lengths = |found: &Vec<Option<Value>>| {
+            let mut digest = DigestOfMany::default();
+            for value in found {
+                let length = value.as_ref().map(|value| value.len().to_le_bytes());
+                digest.add(length.as_ref().map(<[u8; 8]>::as_slice));
+            }
+            Answer::Digest(Some(digest.finish()))
+        };
+        let (traced, action) = (self.name.traced(), Action::FindValues);
+        trace::call(traced, action, |to| to.keys(keys), lengths, || self.find_now(keys))
+    }
+
+    fn find_now<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.store.check_open()?;
         self.store.observe((Operation::Lookup, &self.name), keys.len() as u64, || {
             let mut values = Values::new();

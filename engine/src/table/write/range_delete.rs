@@ -19,8 +19,9 @@ use crate::table::buffer::Batch;
 use crate::table::bytes::{EntryKind, KeyRange};
 use crate::table::durable::{LogPoint, ShapeCut};
 use crate::table::merge::{Input, MergeJob, MergeState, Merging, Shape, last_filter_cost};
+use crate::table::read::View;
 use crate::table::runs::{Run, Segment};
-use crate::table::shared::SegmentStore;
+use crate::table::shared::{Named, SegmentStore};
 
 /// Where a range begins and ends.
 type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
@@ -296,7 +297,8 @@ impl Table {
         let keys = cut.keys.take().filter(|_| cut.changed);
         self.shape = Arc::new(shape);
 
-        let view = self.moment();
+        // What an update looks up is no call of the host.
+        let view = View { name: Named::untraced(self.name()), ..self.moment() };
         let mut expanded = Expanded {
             points: batch.emptied(),
             cut: keys,

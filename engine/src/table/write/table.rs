@@ -242,24 +242,24 @@ impl Table {
     /// See [`View::range`].
     #[must_use]
     pub fn range(&self, range: impl KeyBounds) -> Range {
-        self.moment().range(range)
+        self.view().range(range)
     }
 
     /// See [`View::prefix`].
     #[must_use]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        self.moment().prefix(prefix)
+        self.view().prefix(prefix)
     }
 
     /// See [`View::iter`].
     #[must_use]
     pub fn iter(&self) -> Range {
-        self.moment().iter()
+        self.view().iter()
     }
 
     /// See [`View::cursor`].
     pub fn cursor(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Result<Cursor> {
-        self.moment().cursor(lower, upper)
+        self.view().cursor(lower, upper)
     }
 
     /// Levels, merges, sizes and memory. O(segments), no disk.

@@ -1,0 +1,223 @@
+//! Recorded walks, merges and collections, replayed on stores of other options: every answer is the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use varvite::context::{
+    CommitHash, CommitInfo, Depth, Index, Limits, Merge, Options, Order, Resolution, Store,
+};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::trace::{Recorder, Trace};
+use varvite::{Batch, Error, Kind, Session, SessionOptions, TableOptions};
+use varvite_sight::trace::{Outcome, Replay};
+
+/// A recording, and numbers that follow from a seed.
+struct Load {
+    traces: Arc<MemoryDisk>,
+    recorder: Arc<Recorder>,
+    state: u64,
+}
+
+impl Load {
+    fn new(seed: u64) -> Load {
+        let traces = MemoryDisk::seeded(7);
+        let disk = Arc::clone(&traces) as Arc<dyn Disk>;
+        let readings = AtomicU64::new(0);
+        let clock = move || readings.fetch_add(100, Ordering::Relaxed);
+        Load { recorder: Recorder::create(&disk, "t", clock).unwrap(), traces, state: seed }
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.state >> 33) % bound
+    }
+
+    /// Replays it; every call is run or skipped with a reason that the test knows.
+    fn replay(&self, store: Option<Store>, session: Option<Session>) -> Outcome {
+        let mut replay = Replay::new(store, session, TableOptions::default(), || 0);
+        let mut trace = Trace::open(&*self.traces, "t").unwrap();
+        while let Some(call) = trace.next_call().unwrap() {
+            replay.call(&call).unwrap();
+        }
+        replay.outcome()
+    }
+}
+
+fn enough() -> Error {
+    Error::new(Kind::Closed, "enough")
+}
+
+/// A block: changes, folds, a diff with its parent, and a commit.
+fn block(load: &mut Load, store: &mut Store, parent: Option<CommitHash>) -> CommitHash {
+    let mut tree = parent.map_or_else(|| store.empty_tree(), |it| store.checkout(&it).unwrap());
+    let before = tree.clone();
+    for _ in 0..20 {
+        let path = [format!("d{}", load.below(6)), format!("n{}", load.below(30))];
+        if load.below(4) == 0 {
+            tree.remove(&path).unwrap();
+        } else {
+            let value = load.below(1_000).to_le_bytes();
+            tree.add(&path, &value).unwrap();
+        }
+    }
+    let depth =
+        [None, Some(Depth::Eq(1)), Some(Depth::Le(1)), Some(Depth::Gt(0))][load.below(4) as usize];
+    let order = if load.below(2) == 0 { Order::Sorted } else { Order::Undefined };
+    let most = if load.below(2) == 0 { 7 } else { u64::MAX };
+    let (mut passed, mut found) = (0, 0);
+    let walked = tree.fold::<&str>(&[], depth, order, |path, below| {
+        found += u64::from(below.to_value()?.is_some() && before.mem(path)?);
+        passed += 1;
+        if passed == most { Err(enough()) } else { Ok(()) }
+    });
+    assert_eq!(walked.is_err(), passed == most);
+    let mut changed = 0;
+    let most = 1 + load.below(20);
+    let walked = before.diff(&tree, |_, _| {
+        changed += 1;
+        if changed == most { Err(enough()) } else { Ok(()) }
+    });
+    assert_eq!(walked.is_err(), changed == most);
+    let parents: Vec<_> = parent.into_iter().collect();
+    store.commit(&mut tree, &CommitInfo::new(&parents, 1, "me", format!("{found}"))).unwrap()
+}
+
+fn resolve(load: &mut Load) -> Resolution {
+    match load.below(3) {
+        0 => Resolution::Conflict,
+        1 => Resolution::Removed,
+        _ => Resolution::Value(vec![load.below(9) as u8; 3]),
+    }
+}
+
+#[test]
+fn folds_diffs_merges_and_collections_are_replayed_on_any_store() {
+    for seed in 0..6 {
+        let mut load = Load::new(seed);
+        let options = Options { recorder: Some(load.recorder.clone()), ..Options::default() };
+        let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+        let mut main = block(&mut load, &mut store, None);
+        for round in 0..12 {
+            let one = block(&mut load, &mut store, Some(main));
+            let other = block(&mut load, &mut store, Some(main));
+            let merged =
+                store.merge_commits(&one, &other, Limits::default(), |_, _| Ok(resolve(&mut load)));
+            let mut tree = match merged.unwrap() {
+                Merge::Merged(tree) => tree,
+                Merge::Conflicts(merged) => merged.tree,
+                _ => store.checkout(&one).unwrap(),
+            };
+            let mut trees = [&main, &one, &other].map(|it| store.checkout(it).unwrap());
+            let of_trees =
+                trees[1].merge(&trees[0], &trees[2], |_, _| Ok(Resolution::Removed)).unwrap();
+            tree.add_tree(&["merged"], &of_trees.tree).unwrap();
+            // With itself on two sides.
+            let again =
+                trees[1].merge(&trees[1], &trees[2], |_, _| Ok(Resolution::Conflict)).unwrap();
+            assert!(again.conflicts.is_empty());
+            tree.add_tree(&["again"], &again.tree).unwrap();
+            trees[1].diff(&trees[1], |_, _| Err(enough())).unwrap();
+            trees[0].add(&["late"], b"1").unwrap();
+            let info = CommitInfo::new(&[one, other], 2, "me", "merge");
+            main = store.commit(&mut tree, &info).unwrap();
+            drop((tree, trees));
+            match round % 4 {
+                1 => {
+                    store.pin(&one).unwrap();
+                    assert!(round < 8 || store.unpin(&one).unwrap());
+                }
+                2 => {
+                    store.collect(&main).unwrap();
+                    store.collect_pause().unwrap();
+                    assert!(!store.collect_step(1_000).unwrap() && store.exists(&one).unwrap());
+                    store.collect_resume().unwrap();
+                }
+                3 => while store.collect_step(1 + load.below(100)).unwrap() {},
+                _ => assert!(store.pin_every(1_000).unwrap() <= 1),
+            }
+        }
+        store.close().unwrap();
+        load.recorder.finish().unwrap();
+        for index in [Index::Minimal, Index::Always] {
+            let options = Options { index, ..Options::default() };
+            let fresh = Store::create(MemoryDisk::seeded(9), options).unwrap();
+            let outcome = load.replay(Some(fresh), None);
+            assert_eq!(outcome.mismatches, 0, "{seed} {index:?}: {:?}", outcome.first_mismatch);
+            let run = |name: &str| {
+                outcome.actions.iter().find(|it| it.action == name).map_or(0, |it| it.calls)
+            };
+            assert_eq!((run("merge_commits"), run("merge"), run("collect")), (12, 24, 3));
+            assert_eq!((run("fold"), run("diff"), outcome.commits), (25, 37, 37));
+        }
+    }
+}
+
+#[test]
+fn ranges_and_cursors_are_replayed_on_any_table() {
+    for seed in 0..6 {
+        let mut load = Load::new(seed);
+        let recorder = Some(load.recorder.clone());
+        let options = SessionOptions { recorder, ..SessionOptions::default() };
+        let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+        let mut table = session.create_table("t", TableOptions::default()).unwrap();
+        let mut walks = 0;
+        for _ in 0..40 {
+            let mut batch = Batch::new();
+            for _ in 0..60 {
+                let key = (load.below(2_000) as u16).to_be_bytes();
+                if load.below(3) == 0 {
+                    batch.delete(&key);
+                } else {
+                    batch.insert(&key, &load.below(99).to_le_bytes());
+                }
+            }
+            table.update(&batch).unwrap();
+            let view = table.view();
+            let from = (load.below(2_000) as u16).to_be_bytes();
+            let count = load.below(30) as usize;
+            assert!(view.range(from..).take(count).all(|entry| entry.is_ok()));
+            assert!(view.prefix([from[0]]).keys().rev().all(|key| key.is_ok()));
+            let mut both = view.range(..from);
+            assert!(
+                both.next().is_none_or(|it| it.is_ok())
+                    && both.next_back().is_none_or(|it| it.is_ok())
+            );
+            drop(both);
+            let mut cursor =
+                view.cursor(std::ops::Bound::Excluded(&from), std::ops::Bound::Unbounded).unwrap();
+            for _ in 0..20 {
+                match load.below(5) {
+                    0 => cursor.seek(&(load.below(2_000) as u16).to_be_bytes()),
+                    1 | 2 => drop(cursor.next().unwrap().map(|it| it.0.len())),
+                    3 => drop(cursor.previous_key().unwrap().map(<[u8]>::len)),
+                    _ => {
+                        if cursor.next_key().unwrap().is_some() {
+                            cursor.value().unwrap();
+                        }
+                    }
+                }
+            }
+            drop(cursor);
+            // One of the table itself sees the table as it was, whatever becomes of it.
+            let mut entries = table.iter();
+            let first = entries.next().unwrap().unwrap().0;
+            table.update(Batch::new().delete(&first)).unwrap();
+            assert!(entries.next().is_none_or(|it| it.is_ok()));
+            drop(entries);
+            assert_eq!(view.find(&[from]).unwrap().len(), 1);
+            walks += 1;
+        }
+        drop(table);
+        session.close().unwrap();
+        load.recorder.finish().unwrap();
+        let fresh = Session::create(MemoryDisk::seeded(4), SessionOptions::default()).unwrap();
+        let outcome = load.replay(None, Some(fresh));
+        assert_eq!(outcome.mismatches, 0, "{seed}: {:?}", outcome.first_mismatch);
+        let ranges = outcome.actions.iter().find(|it| it.action == "range").unwrap().calls;
+        assert!(ranges >= 4 * walks, "{ranges}");
+    }
+}
