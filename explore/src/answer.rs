@@ -23,7 +23,7 @@ pub enum Answer {
 }
 
 /// Why there is no answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Fault {
     pub status: StatusCode,
     pub kind: String,
@@ -33,6 +33,10 @@ pub struct Fault {
 impl Fault {
     pub fn new(status: StatusCode, kind: &str, why: impl Into<String>) -> Fault {
         Fault { status, kind: kind.to_owned(), why: why.into() }
+    }
+
+    pub fn busy(why: impl Into<String>) -> Fault {
+        Fault::new(StatusCode::SERVICE_UNAVAILABLE, "Busy", why)
     }
 
     pub fn missing(why: impl Into<String>) -> Fault {

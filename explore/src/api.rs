@@ -87,6 +87,11 @@ impl Until {
     pub fn is_over(&self) -> bool {
         Instant::now() >= self.0
     }
+
+    /// The time that is left.
+    pub fn left(&self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
 }
 
 type Made = Result<Answer, Fault>;
@@ -113,7 +118,7 @@ static ENDPOINTS: &[Endpoint] = &[
     endpoint!(
         "/api/pulse",
         ["store"],
-        "what changes while a writer goes on: newest commit, memory and I/O",
+        "what changes while a writer goes on: sizes, memory and I/O, and a number that is another when the files are",
         overview::pulse
     ),
     endpoint!(
@@ -203,13 +208,7 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
             return answer::fault(&Fault::new(StatusCode::BAD_REQUEST, "Refused", why));
         }
     };
-    let busy = || {
-        Fault::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "Busy",
-            "too many requests wait: ask again later",
-        )
-    };
+    let busy = || Fault::busy("too many requests wait: ask again later");
     let Ok(waiting) = Arc::clone(&state.waiting).try_acquire_owned() else {
         return answer::fault(&busy());
     };

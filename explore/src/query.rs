@@ -2,7 +2,8 @@
 //!
 //! A stranger's bytes. The rules are narrow: each name at most once, only names that the endpoint knows, numbers in
 //! decimal without a sign, `%` before two digits. A path is steps joined by `/`, each decoded by itself, so a step
-//! may have any bytes.
+//! may have any bytes, or none. A slash in front of all steps is not one of theirs: `/` is one step of no bytes, and
+//! nothing is no step.
 
 use std::fmt;
 
@@ -119,7 +120,10 @@ impl Query {
     /// When there are too many.
     pub fn path(&self, name: &str) -> Result<Vec<Vec<u8>>, Refused> {
         let raw = self.raw(name).unwrap_or("");
-        let steps = raw.split('/').filter(|step| !step.is_empty());
+        if raw.is_empty() {
+            return Ok(Vec::new());
+        }
+        let steps = raw.strip_prefix('/').unwrap_or(raw).split('/');
         let steps: Vec<_> = steps.take(STEPS_MAX + 1).filter_map(decoded).collect();
         if steps.len() > STEPS_MAX {
             return refused(format!("{name} has more than {STEPS_MAX} steps"));
@@ -159,7 +163,10 @@ mod tests {
         assert_eq!(path("a/b%2Fc/%ff%00"), [b"a".to_vec(), b"b/c".to_vec(), vec![0xff, 0]]);
         assert_eq!(path("../%2e%2e"), [b"..".to_vec(), b"..".to_vec()]);
         assert_eq!(path(""), Vec::<Vec<u8>>::new());
-        assert!(parse(&format!("path={}", "a/".repeat(65))).unwrap().path("path").is_err());
+        assert_eq!(path("/a/b"), path("a/b"));
+        assert_eq!(path("/"), [b""]);
+        assert_eq!(path("//a/"), [b"".to_vec(), b"a".to_vec(), Vec::new()]);
+        assert!(parse(&format!("path={}", "a/".repeat(64))).unwrap().path("path").is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use varvite::{Error, Result};
 
 use crate::api::State;
 use crate::routes;
-use crate::sources::Source;
+use crate::sources::{Shown, Source};
 
 /// What clients may take.
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +148,7 @@ impl Explorer {
         let places = Arc::new(Semaphore::new(limits.connections));
         let served = runtime.block_on(async move {
             while !stops() {
+                state.stores.iter().for_each(Shown::rest);
                 let Ok(accepted) = tokio::time::timeout(LOOK, listener.accept()).await else {
                     continue;
                 };

@@ -55,11 +55,15 @@ impl fmt::Debug for Source {
 const FRESH: Duration = Duration::from_millis(1_500);
 const SHARE: u32 = 20;
 
-/// What was opened, what the folder looked like, and when that is looked at again.
+/// A store that nobody asks for is closed after this time: it holds files that its writer may have removed.
+const REST: Duration = Duration::from_secs(30);
+
+/// What was opened, what the folder looked like, when that is looked at again, and when it was last asked for.
 struct Held<T> {
     value: Arc<T>,
     look: u64,
     stale: Instant,
+    asked: Instant,
 }
 
 /// A store with what is open of it.
@@ -67,9 +71,11 @@ pub struct Shown {
     pub source: Source,
     context: Mutex<Option<Held<Store>>>,
     tables: Mutex<Option<Held<OpenTables>>>,
+    /// Held by whoever reads counters of the open tables before and after what it does: one at a time.
+    pub counting: Mutex<()>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -77,8 +83,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn fresh<T>(held: &Mutex<Option<Held<T>>>, folder: &Path, open: &Opening<T>) -> Result<Arc<T>> {
     let mut held = lock(held);
     let start = Instant::now();
-    if let Some(held) = held.as_ref().filter(|held| start < held.stale) {
-        return Ok(Arc::clone(&held.value));
+    if let Some(held) = held.as_mut() {
+        held.asked = start;
+        if start < held.stale {
+            return Ok(Arc::clone(&held.value));
+        }
     }
     // Before it is opened: what changes meanwhile is seen the next time.
     let look = look(folder);
@@ -88,8 +97,16 @@ fn fresh<T>(held: &Mutex<Option<Held<T>>>, folder: &Path, open: &Opening<T>) -> 
     }
     let value = Arc::new(open()?);
     let stale = Instant::now() + FRESH.max(start.elapsed() * SHARE);
-    *held = Some(Held { value: Arc::clone(&value), look, stale });
+    *held = Some(Held { value: Arc::clone(&value), look, stale, asked: Instant::now() });
     Ok(value)
+}
+
+/// Closes what nobody has asked for since `before`, unless it is being opened.
+fn close_unasked<T>(held: &Mutex<Option<Held<T>>>, before: Instant) {
+    let Ok(mut held) = held.try_lock() else { return };
+    if held.as_ref().is_some_and(|held| held.asked < before) {
+        *held = None;
+    }
 }
 
 /// A number that changes when a file below `folder` does.
@@ -112,7 +129,22 @@ fn look(folder: &Path) -> u64 {
 
 impl Shown {
     pub fn new(source: Source) -> Shown {
-        Shown { source, context: Mutex::default(), tables: Mutex::default() }
+        let (context, tables) = (Mutex::default(), Mutex::default());
+        Shown { source, context, tables, counting: Mutex::default() }
+    }
+
+    /// A number that is another when a file of the store has changed since it was opened last; none when it is not
+    /// open.
+    pub fn revision(&self) -> Option<u64> {
+        let look = lock(&self.context).as_ref().map(|held| held.look);
+        look.or_else(|| lock(&self.tables).as_ref().map(|held| held.look))
+    }
+
+    /// Closes the store if nobody has asked for it for a while.
+    pub fn rest(&self) {
+        let Some(before) = Instant::now().checked_sub(REST) else { return };
+        close_unasked(&self.context, before);
+        close_unasked(&self.tables, before);
     }
 
     /// The context as of a moment ago, or `None` of tables.

@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Format::Table => show(&report, &stats, &table_stats, arguments.store.as_deref())?,
     }
     if arguments.explore {
-        let explorer = explore::bind(folder, address, &[])?;
+        let explorer = explore::bind(folder, address, &[], &explore::How::default())?;
         complain!("{}", explore::shown(&explorer.url()));
         explore::serve(explorer)?;
     }

@@ -26,7 +26,7 @@ pub struct Folder {
 }
 
 /// What the folder of a store of Irmin does not say.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Foreign {
     /// Folder of the lower layer, which has old commits of an archive; of a store of Irmin, if it is not "lower" in or
     /// beside the store
@@ -50,7 +50,23 @@ fn shape(text: &str) -> std::result::Result<(u32, u32), String> {
     pair.ok_or_else(|| "give two numbers, as in 32,256".to_owned())
 }
 
+impl Default for Foreign {
+    fn default() -> Foreign {
+        Foreign { lower: None, shape: (32, 256), hash_bits: false, trust: false }
+    }
+}
+
 impl Foreign {
+    /// The folder of the lower layer, where one is given.
+    pub fn lower(&self) -> Option<&Path> {
+        self.lower.as_deref()
+    }
+
+    /// The same for a store beside the one that the lower folder is of.
+    pub fn without_lower(&self) -> Foreign {
+        Foreign { lower: None, ..self.clone() }
+    }
+
     /// How a store of Irmin in `folder` is opened.
     pub fn options(&self, folder: &Path) -> Result<irmin::Options> {
         let order = if self.hash_bits { ChildOrder::HashBits } else { ChildOrder::SeededHash };
@@ -74,8 +90,7 @@ impl Foreign {
 impl Folder {
     /// The context in `store`, with what is usual where a folder of Irmin does not say.
     pub fn of(store: &Path) -> Folder {
-        let foreign = Foreign { lower: None, shape: (32, 256), hash_bits: false, trust: false };
-        Folder { store: store.to_owned(), foreign }
+        Folder { store: store.to_owned(), foreign: Foreign::default() }
     }
 
     /// Opens the store to read.

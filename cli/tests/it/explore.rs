@@ -50,6 +50,75 @@ fn a_store_is_shown_until_somebody_ends_it() {
     }
 }
 
+/// What the explorer of `words` answers to each of `targets`.
+#[cfg(unix)]
+fn asked(words: &[&str], targets: &[&str]) -> Vec<String> {
+    let mut all = vec!["explore"];
+    all.extend_from_slice(words);
+    all.extend(["--listen", "127.0.0.1:0"]);
+    let mut child = command(&all).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("http://") {
+        assert_ne!(out.read_line(&mut line).unwrap(), 0, "it ended: {line}");
+    }
+    let url = line[line.find("http://").unwrap()..].split(' ').next().unwrap().to_owned();
+    let said = targets.iter().map(|target| ask(&url, target)).collect();
+    end(child);
+    said
+}
+
+#[test]
+#[cfg(unix)]
+fn an_archive_is_shown_with_its_lower_folder_and_without() {
+    let folder = TempDir::new().unwrap();
+    let (store, lower) = (folder.path().join("S"), folder.path().join("below"));
+    let (store, lower) = (store.display().to_string(), lower.display().to_string());
+    varvite(&["context", "create", &store]).yes();
+    let below = ["--lower", &lower];
+    for number in 1..=4 {
+        let value = "v".repeat(number);
+        let put = ["context", "put", &store, "main", "accounts/a", &value, "--date", "2026-01-01"];
+        varvite(&[&put[..], if number == 1 { &[] } else { &below }].concat()).yes();
+        let archive = ["context", "archive", &store, "--end-chunk"];
+        varvite(&[&archive[..], &below].concat()).yes();
+    }
+    let log = ["context", "log", &store, "--limit", "100", "--format", "json"];
+    let log = varvite(&[&log[..], &below].concat()).json();
+    let oldest = log.as_array().unwrap().last().unwrap()["hash"].as_str().unwrap().to_owned();
+    let old = format!("/api/tree?commit={oldest}");
+    let with = asked(&[&store, "--lower", &lower], &["/api/overview", &old, "/api/collection"]);
+    for said in &with {
+        assert!(said.starts_with("HTTP/1.1 200 ") && !said.contains("\"damage\":\""), "{said}");
+    }
+    let without = asked(&[&store], &["/api/overview", "/api/tree", &old]);
+    for said in &without[..2] {
+        assert!(said.starts_with("HTTP/1.1 200 ") && !said.contains("\"damage\":\""), "{said}");
+    }
+    assert!(
+        !without[2].starts_with("HTTP/1.1 200 ") && without[2].contains("lower"),
+        "{}",
+        without[2]
+    );
+    varvite(&["explore", &folder.path().display().to_string(), "--lower", &lower])
+        .error(2, &["no context", "--lower"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_snapshot_of_tables_is_shown_by_its_name() {
+    let folder = TempDir::new().unwrap();
+    let store = folder.path().join("S").display().to_string();
+    assert_eq!(varvite(&["table", "create", &store, "utxo", "--create"]).code, 0);
+    assert_eq!(varvite(&["table", "put", &store, "utxo", "key", "value"]).code, 0);
+    assert_eq!(varvite(&["table", "snapshot", "create", &store, "one"]).code, 0);
+    assert_eq!(varvite(&["table", "put", &store, "utxo", "other", "value"]).code, 0);
+    let said = asked(&[&store, "--snapshot", "one"], &["/api/levels"]);
+    assert!(said[0].contains("\"entries\":1,") && said[0].contains("snapshot one"), "{}", said[0]);
+    let said = asked(&[&store, "--snapshot", "none"], &["/api/overview"]);
+    assert!(said[0].contains("none") && said[0].contains("\"damage\":\""), "{}", said[0]);
+}
+
 #[test]
 #[cfg(unix)]
 fn the_demo_is_shown_and_its_folder_goes_with_it() {

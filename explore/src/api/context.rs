@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use varvite::context::{Change, CollectPhase, Commit, CommitHash, Depth, Kind, Order, Store, Tree};
 use varvite::{Error, Kind as ErrorKind};
 
-use super::text::{hash, hex, put, put_path, shown};
+use super::text::{hash, head, hex, put, put_path, shown};
 use super::{Made, State, Until};
 use crate::answer::{Answer, Fault};
 use crate::query::Query;
@@ -59,9 +59,10 @@ pub fn commit(store: &Store, query: &Query, name: &str) -> Result<CommitHash, Fa
 fn row(commit: &Commit) -> Value {
     json!({
         "hash": hash(&commit.hash), "tree": hash(&commit.tree), "sequence": commit.sequence, "date": commit.date,
+        "added_bytes": commit.added_bytes,
         "parents": commit.parents.iter().map(|parent| hash(parent)).collect::<Vec<_>>(),
-        "author": shown(&commit.author[..commit.author.len().min(SAMPLE_MAX)]),
-        "message": shown(&commit.message[..commit.message.len().min(SAMPLE_MAX)]),
+        "author": shown(head(&commit.author, SAMPLE_MAX)),
+        "message": shown(head(&commit.message, SAMPLE_MAX)),
     })
 }
 
@@ -73,11 +74,11 @@ pub fn commits(state: &State, query: &Query, until: &Until) -> Made {
     let mut rows = Vec::new();
     let mut is_cut = false;
     for listed in store.log((offset + limit) as usize)?.iter().skip(offset as usize) {
-        rows.push(row(&store.commit_info(listed)?));
-        if until.is_over() {
+        if !rows.is_empty() && until.is_over() {
             is_cut = true;
             break;
         }
+        rows.push(row(&store.commit_info(listed)?));
     }
     let all = store.stats().commits;
     Ok(Answer::Json(
@@ -107,7 +108,7 @@ pub fn tree(state: &State, query: &Query, until: &Until) -> Made {
     said.insert("root".to_owned(), hash(store.commit_info(&commit)?.tree.as_bytes()).into());
     put_path(&mut said, &path);
     said.insert("hash".to_owned(), hash(tree.hash()?.as_bytes()).into());
-    let mut rows = Vec::new();
+    let (mut rows, mut is_cut) = (Vec::new(), false);
     if let Some(value) = tree.to_value()? {
         said.insert("kind".to_owned(), "value".into());
         put(&mut said, "value", &value, VALUE_MAX);
@@ -116,12 +117,15 @@ pub fn tree(state: &State, query: &Query, until: &Until) -> Made {
         said.insert("length".to_owned(), tree.length::<&[u8]>(&[])?.into());
         said.insert("offset".to_owned(), offset.into());
         for (name, child) in tree.list::<&[u8]>(&[], offset, limit)? {
-            rows.push(child_row(&name, &child)?);
-            if until.is_over() {
+            // One at least, so that who asks on from there comes to the end.
+            if !rows.is_empty() && until.is_over() {
+                is_cut = true;
                 break;
             }
+            rows.push(child_row(&name, &child)?);
         }
     }
+    said.insert("is_cut".to_owned(), is_cut.into());
     said.insert("children".to_owned(), rows.into());
     Ok(Answer::Json(said.into(), "children"))
 }

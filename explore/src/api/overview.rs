@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value, json};
+use varvite::Kind;
 
-use super::text::{hash, shown};
+use super::text::{hash, head, shown};
 use super::{Made, State, Until, tables};
 use crate::answer::{Answer, Fault};
 use crate::query::Query;
@@ -46,11 +47,17 @@ fn about(shown: &Shown) -> Result<Value, Fault> {
     let Some(open) = shown.context() else { return Ok(Value::Null) };
     let store = open?;
     let stats = store.stats();
-    let last = match store.last_commit()? {
-        Some(last) => {
-            let info = store.commit_info(&last)?;
-            json!({ "hash": hash(&last), "date": info.date, "sequence": info.sequence, "message": named(&info.message) })
+    let mut warnings = store.warnings();
+    let last = match store.last_commit()?.map(|last| store.commit_info(&last)) {
+        Some(Ok(info)) => {
+            json!({ "hash": hash(&info.hash), "date": info.date, "sequence": info.sequence, "message": named(&info.message) })
         }
+        // What it has of older commits may be in a folder that was not given: that is no damage.
+        Some(Err(error)) if error.kind() == Kind::Missing => {
+            warnings.push(error.to_string());
+            Value::Null
+        }
+        Some(Err(error)) => return Err(error.into()),
         None => Value::Null,
     };
     let branches: Map<String, Value> = store
@@ -64,12 +71,12 @@ fn about(shown: &Shown) -> Result<Value, Fault> {
         "commits": stats.commits, "objects": stats.objects, "pack_bytes": stats.pack_bytes,
         "index_bytes": stats.index_bytes, "chunks": stats.chunks, "collections": stats.generation,
         "epoch": stats.epoch, "entries": configuration.entries(), "stable_hash": configuration.stable_hash(),
-        "last_commit": last, "branches": branches, "warnings": store.warnings(),
+        "last_commit": last, "branches": branches, "warnings": warnings,
     }))
 }
 
 fn named(bytes: &[u8]) -> String {
-    shown(&bytes[..bytes.len().min(256)])
+    shown(head(bytes, 256))
 }
 
 /// A process that has a store to write.
@@ -112,39 +119,48 @@ pub fn writer(folder: &Path) -> Option<Writer> {
     })
 }
 
-/// `/api/pulse`.
+/// `/api/pulse`. Of a store that cannot be opened the process that writes is still said.
 pub fn pulse(state: &State, query: &Query, _: &Until) -> Made {
-    let shown = state.store(query)?;
-    let mut said = json!({ "seconds": state.started.elapsed().as_secs_f64(), "writer": null });
-    if let Some(writer) = writer(&shown.source.folder) {
+    let store = state.store(query)?;
+    let mut said = json!({
+        "seconds": state.started.elapsed().as_secs_f64(), "writer": null, "damage": null, "revision": null,
+    });
+    if let Some(writer) = writer(&store.source.folder) {
         let io: Map<String, Value> =
             writer.io.into_iter().map(|(name, value)| (name, value.into())).collect();
         said["writer"] = json!({
             "process": writer.process, "rss_bytes": writer.rss_bytes, "cpu_seconds": writer.cpu_seconds, "io": io,
         });
     }
-    if let Some(open) = shown.context() {
-        let store = open?;
-        let stats = store.stats();
-        said["commits"] = stats.commits.into();
-        said["pack_bytes"] = stats.pack_bytes.into();
-        said["revision"] = store.last_commit()?.map(|last| hash(&last)).into();
-    }
-    if let Some(open) = shown.tables() {
-        let open = open?;
-        let mut sums = [0_u64; 4];
-        for table in &open.tables {
-            let stats = table.stats()?;
-            let of =
-                [stats.physical_entries, stats.disk_bytes, stats.debt_bytes, stats.buffer_bytes];
-            sums.iter_mut().zip(of).for_each(|(sum, one)| *sum += one);
+    match sizes(store) {
+        Ok(sizes) => {
+            for (name, size) in sizes {
+                said[name] = size.into();
+            }
+            said["revision"] = store.revision().map(|it| format!("{it:016x}")).into();
         }
-        for (name, sum) in
-            ["entries", "disk_bytes", "debt_bytes", "buffer_bytes"].into_iter().zip(sums)
-        {
-            said[name] = sum.into();
+        Err(fault) => {
+            // What is wrong may change, and the pages with it.
+            said["revision"] = fault.why.clone().into();
+            said["damage"] = fault.why.into();
         }
-        said["revision"] = format!("{sums:?}").into();
     }
     Ok(Answer::Json(said, ""))
+}
+
+/// What grows while a writer goes on.
+fn sizes(store: &Shown) -> Result<Vec<(&'static str, u64)>, Fault> {
+    if let Some(open) = store.context() {
+        let stats = open?.stats();
+        return Ok(vec![("commits", stats.commits), ("pack_bytes", stats.pack_bytes)]);
+    }
+    let Some(open) = store.tables() else { return Ok(Vec::new()) };
+    let open = open?;
+    let mut sums = vec![("entries", 0), ("disk_bytes", 0), ("debt_bytes", 0), ("buffer_bytes", 0)];
+    for table in &open.tables {
+        let stats = table.stats()?;
+        let of = [stats.physical_entries, stats.disk_bytes, stats.debt_bytes, stats.buffer_bytes];
+        sums.iter_mut().zip(of).for_each(|(sum, one)| sum.1 += one);
+    }
+    Ok(sums)
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use varvite::context::{ChunkInfo, ChunkState, Store};
 
 use super::{Made, State, Until};
 use crate::answer::Answer;
@@ -25,6 +26,24 @@ fn category(name: &str) -> &'static str {
         (_, "pack" | "suffix") => "chunks",
         _ => "other",
     }
+}
+
+/// The chunks of a context, the newest first, each with what collections took of it.
+fn chunks(store: &Store) -> Vec<Value> {
+    let row = |chunk: &ChunkInfo| {
+        let state = match chunk.state {
+            ChunkState::Sparse => "sparse",
+            ChunkState::Gone => "gone",
+            ChunkState::Lower => "lower",
+            _ => "whole",
+        };
+        let taken = chunk.written_bytes.saturating_sub(chunk.disk_bytes);
+        json!({
+            "number": chunk.number, "chunks": chunk.count, "base": chunk.base, "state": state,
+            "written_bytes": chunk.written_bytes, "disk_bytes": chunk.disk_bytes, "taken_bytes": taken,
+        })
+    };
+    store.chunks().iter().rev().take(LISTED).map(row).collect()
 }
 
 /// `/api/space`.
@@ -50,8 +69,13 @@ pub fn space(state: &State, query: &Query, _: &Until) -> Made {
         .take(LISTED)
         .map(|file| json!({ "name": file.name, "category": category(&file.name), "bytes": file.bytes }))
         .collect();
+    let chunks = match shown.context() {
+        // Of one that cannot be opened the files are what one looks for.
+        Some(Ok(store)) => chunks(&store),
+        Some(Err(_)) | None => Vec::new(),
+    };
     Ok(Answer::Json(
-        json!({ "bytes": all, "count": count, "categories": categories, "files": rows }),
+        json!({ "bytes": all, "count": count, "categories": categories, "files": rows, "chunks": chunks }),
         "files",
     ))
 }

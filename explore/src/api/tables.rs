@@ -38,7 +38,15 @@ pub fn levels(state: &State, query: &Query, until: &Until) -> Made {
             )),
         };
     };
-    let measured = if probes > 0 { measure(&open, table, probes, until)? } else { Vec::new() };
+    let measured = if probes > 0 {
+        // The counters are those of the session, for all who look things up in it.
+        let Ok(_alone) = shown.counting.try_lock() else {
+            return Err(Fault::busy("somebody measures the filters: ask again in a moment"));
+        };
+        measure(&open, table, probes, until)?
+    } else {
+        Vec::new()
+    };
     let stats = table.stats()?;
     let levels: Vec<_> = stats
         .levels
@@ -69,15 +77,14 @@ pub fn levels(state: &State, query: &Query, until: &Until) -> Made {
     ))
 }
 
-/// Looks for keys that are nearly certainly not there: those that each level's filter lets pass are its false
-/// positives. The keys are those of the table with another end, so that they fall among its own.
+/// Looks for keys that are not there: those that each level's filter lets pass are its false positives. The keys are
+/// those of the table with every byte changed; of these, the ones that are there after all are left out.
 fn measure(
     open: &OpenTables,
     table: &Table,
     probes: u64,
     until: &Until,
 ) -> Result<Vec<(u64, u64)>, Fault> {
-    let before = open.session.stats().filters;
     let mut seeds: Vec<Vec<u8>> = Vec::new();
     for entry in table.iter().take(1_024) {
         seeds.push(entry?.0.to_vec());
@@ -85,24 +92,34 @@ fn measure(
     if seeds.is_empty() {
         return Ok(Vec::new());
     }
-    let mut number = 0_u64;
+    let (mut number, mut sums) = (0_u64, Vec::new());
     while number < probes && !until.is_over() {
-        let batch: Vec<Vec<u8>> =
+        let mut batch: Vec<Vec<u8>> =
             (number..probes.min(number + BATCH)).map(|at| mangled(&seeds, at)).collect();
         number += batch.len() as u64;
-        // Of one whose value cannot be read its filter said as much as of the others.
+        // Where a value cannot be read, its key may be there.
         match table.lookup(&batch) {
-            Err(error) if error.kind() != Kind::Corrupt => return Err(error.into()),
-            _ => {}
+            Err(error) if error.kind() == Kind::Corrupt => continue,
+            found => {
+                let found = found?;
+                let mut at = 0;
+                batch.retain(|_| {
+                    at += 1;
+                    found.get(at - 1).is_none()
+                });
+            }
+        }
+        let before = open.session.stats().filters;
+        table.lookup(&batch)?;
+        let after = open.session.stats().filters;
+        sums.resize(after.len().max(sums.len()), (0, 0));
+        for (at, (sum, now)) in sums.iter_mut().zip(after).enumerate() {
+            let before = before.get(at).copied().unwrap_or_default();
+            sum.0 += now.probes - before.probes;
+            sum.1 += now.passes - before.passes;
         }
     }
-    let after = open.session.stats().filters;
-    let of = |at: usize| before.get(at).copied().unwrap_or_default();
-    Ok(after
-        .iter()
-        .enumerate()
-        .map(|(at, now)| (now.probes - of(at).probes, now.passes - of(at).passes))
-        .collect())
+    Ok(sums)
 }
 
 /// A key as long as one of the table, every byte of it mixed with the number.

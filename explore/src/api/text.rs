@@ -55,22 +55,34 @@ pub fn shown(bytes: &[u8]) -> String {
     out
 }
 
+/// At most `most` bytes of `bytes`. Of text, none that ends within a character: the whole would read as no text.
+pub fn head(bytes: &[u8], most: usize) -> &[u8] {
+    if bytes.len() <= most {
+        return bytes;
+    }
+    let cut = &bytes[..most];
+    match std::str::from_utf8(cut) {
+        Err(error) if error.error_len().is_none() => &cut[..error.valid_up_to()],
+        _ => cut,
+    }
+}
+
 /// Puts the first `most` bytes of a value, and its length.
 pub fn put(into: &mut Map<String, Value>, name: &str, bytes: &[u8], most: usize) {
-    let cut = &bytes[..bytes.len().min(most)];
+    let cut = head(bytes, most);
     into.insert(format!("{name}_bytes"), bytes.len().into());
     into.insert(format!("{name}_text"), shown(cut).into());
     into.insert(format!("{name}_hex"), hex(cut).into());
 }
 
-/// Steps for people and, as hexadecimal, for programs.
+/// Steps for people and, as hexadecimal, for programs. A slash stands in front where the first step has no bytes.
 pub fn put_path(into: &mut Map<String, Value>, path: &[Vec<u8>]) {
-    let step = |step: &Vec<u8>| shown(step).replace('/', "\\x2f");
-    into.insert("path".to_owned(), path.iter().map(step).collect::<Vec<_>>().join("/").into());
-    into.insert(
-        "path_hex".to_owned(),
-        path.iter().map(|step| hex(step)).collect::<Vec<_>>().join("/").into(),
-    );
+    let front = if path.first().is_some_and(Vec::is_empty) { "/" } else { "" };
+    let joined = |of: fn(&[u8]) -> String| {
+        front.to_owned() + &path.iter().map(|step| of(step)).collect::<Vec<_>>().join("/")
+    };
+    into.insert("path".to_owned(), joined(|step| shown(step).replace('/', "\\x2f")).into());
+    into.insert("path_hex".to_owned(), joined(hex).into());
 }
 
 #[cfg(test)]
@@ -81,12 +93,31 @@ mod tests {
     fn text_tells_bytes_apart() {
         assert_eq!(shown("grün\\".as_bytes()), "grün\\\\");
         assert_eq!(shown(b"a\n\xff"), "a\\x0a\\xff");
+        assert_eq!(shown(head("grün".as_bytes(), 3)), "gr");
+        assert_eq!(head("grün".as_bytes(), 4), "grü".as_bytes());
+        assert_eq!(head(b"a\xff\xff", 2), b"a\xff");
+        assert_eq!(head(b"abc", 9), b"abc");
+        assert_eq!(head(b"ab\xc3", 3), b"ab\xc3");
         assert_eq!(shown("a\u{202e}b".as_bytes()), "a\\xe2\\x80\\xaeb");
         let mut map = Map::new();
         put(&mut map, "value", b"abc", 2);
         assert_eq!(
             Value::Object(map).to_string(),
             r#"{"value_bytes":3,"value_text":"ab","value_hex":"6162"}"#
+        );
+    }
+
+    #[test]
+    fn paths_tell_steps_without_bytes_apart() {
+        let of = |path: &[&[u8]]| {
+            let (path, mut map) =
+                (path.iter().map(|it| it.to_vec()).collect::<Vec<_>>(), Map::new());
+            put_path(&mut map, &path);
+            map["path_hex"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(
+            [of(&[]), of(&[b""]), of(&[b"", b"a"]), of(&[b"a", b""])],
+            ["", "/", "//61", "61/"]
         );
     }
 }

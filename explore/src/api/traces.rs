@@ -1,10 +1,11 @@
 //! Traces that were recorded: actions, ranges, blocks over time, and several beside each other.
 
-use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
+use axum::http::StatusCode;
 use serde_json::json;
 use varvite::disk::os::OsDisk;
 use varvite::trace::Trace;
@@ -13,87 +14,165 @@ use varvite_sight::trace::summary::{Summary, summarise};
 use super::{Made, State, Until};
 use crate::answer::{Answer, Fault};
 use crate::query::Query;
+use crate::sources::lock;
 
 /// Traces beside each other.
 const COMPARED_MAX: usize = 8;
 
-type Kept = (Option<SystemTime>, u64, Arc<Summary>);
+/// How long a trace is read before who asked for it is told to ask again: others wait for the thread that waits.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// One that grows is read again at most so often.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// When the file was changed, and how long it was then.
+type Look = (Option<SystemTime>, u64);
+
+/// What is known of a trace.
+#[derive(Default)]
+enum Summed {
+    #[default]
+    Nothing,
+    /// A thread reads it.
+    Reading,
+    /// Of a file that looked so, at that time.
+    Done(Look, Instant, Arc<Summary>),
+    Failed(Look, Instant, Fault),
+}
+
+/// A file, and what is known of it.
+struct One {
+    file: PathBuf,
+    summed: Mutex<Summed>,
+    changed: Condvar,
+}
 
 /// The traces, each summed up when it is first asked for and again when it has grown.
-pub struct Traces {
-    files: Vec<PathBuf>,
-    summed: Mutex<BTreeMap<usize, Kept>>,
-}
+pub struct Traces(Vec<Arc<One>>);
 
 impl Traces {
     pub fn new(files: Vec<PathBuf>) -> Traces {
-        Traces { files, summed: Mutex::default() }
+        let one = |file| Arc::new(One { file, summed: Mutex::default(), changed: Condvar::new() });
+        Traces(files.into_iter().map(one).collect())
     }
 
     pub fn names(&self) -> Vec<String> {
-        let name =
-            |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        self.files.iter().map(name).collect()
+        let name = |one: &Arc<One>| {
+            one.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        };
+        self.0.iter().map(name).collect()
     }
 
-    fn summary(&self, number: u64) -> Result<Arc<Summary>, Fault> {
+    /// The sum of a trace. One that takes long is read on by a thread of its own, one for each trace at most, and is
+    /// there when somebody asks again.
+    fn summary(&self, number: u64, until: &Until) -> Result<Arc<Summary>, Fault> {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
         let missing =
             || Fault::missing("there is no such trace: give some to the program with --trace");
-        let file = self.files.get(at).ok_or_else(missing)?;
-        let metadata = std::fs::metadata(file);
-        let (modified, bytes) = metadata.map_or((None, 0), |it| (it.modified().ok(), it.len()));
-        // Two who ask for it at once sum it up once.
-        let mut summed = self.summed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((when, length, summary)) = summed.get(&at)
-            && (*when, *length) == (modified, bytes)
-        {
-            return Ok(Arc::clone(summary));
+        let one = self.0.get(at).ok_or_else(missing)?;
+        let end = Instant::now() + WAIT.min(until.left());
+        let mut summed = lock(&one.summed);
+        // What was read while somebody waited is good enough, however much was written meanwhile.
+        let mut has_waited = false;
+        loop {
+            match &*summed {
+                Summed::Reading => {}
+                Summed::Done(look, ended, summary) if has_waited || one.is_enough(look, ended) => {
+                    return Ok(Arc::clone(summary));
+                }
+                Summed::Failed(look, ended, fault) if has_waited || one.is_enough(look, ended) => {
+                    return Err(fault.clone());
+                }
+                Summed::Nothing | Summed::Done(..) | Summed::Failed(..) => {
+                    let reader = Arc::clone(one);
+                    let begun = std::thread::Builder::new().spawn(move || reader.read());
+                    begun.map_err(|_| Fault::busy("no thread is free to read the trace"))?;
+                    *summed = Summed::Reading;
+                }
+            }
+            has_waited = true;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Fault::busy("the trace is still being read: ask again in a moment"));
+            }
+            let waited = one.changed.wait_timeout(summed, left);
+            summed = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+impl One {
+    fn look(&self) -> Look {
+        let metadata = std::fs::metadata(&self.file);
+        metadata.map_or((None, 0), |it| (it.modified().ok(), it.len()))
+    }
+
+    /// Whether what was read of it still does: nothing was written since, or only a moment ago was it read and it has
+    /// only grown.
+    fn is_enough(&self, look: &Look, ended: &Instant) -> bool {
+        let now = self.look();
+        now == *look || (now.1 >= look.1 && ended.elapsed() < MOMENT)
+    }
+
+    /// Reads the trace and says that it did, however that ended.
+    fn read(&self) {
+        let look = self.look();
+        let summed = match std::panic::catch_unwind(AssertUnwindSafe(|| self.sum())) {
+            Ok(Ok(summary)) => Summed::Done(look, Instant::now(), Arc::new(summary)),
+            Ok(Err(error)) => Summed::Failed(look, Instant::now(), error.into()),
+            Err(_) => {
+                let why = "the trace could not be summed up; that is a fault of this program";
+                let fault = Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why);
+                Summed::Failed(look, Instant::now(), fault)
+            }
+        };
+        *lock(&self.summed) = summed;
+        self.changed.notify_all();
+    }
+
+    fn sum(&self) -> varvite::Result<Summary> {
         let folder =
-            file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
+            self.file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
         let mut trace = Trace::open(&*OsDisk::new(folder)?, &name)?;
-        let summary = Arc::new(summarise(&mut trace, &name)?);
-        summed.insert(at, (modified, bytes, Arc::clone(&summary)));
-        Ok(summary)
+        summarise(&mut trace, &name)
     }
 }
 
 fn value(summary: &impl serde::Serialize) -> Result<serde_json::Value, Fault> {
     serde_json::to_value(summary).map_err(|error| {
-        Fault::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, "Encoding", error.to_string())
+        Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Encoding", error.to_string())
     })
 }
 
-fn summed(state: &State, query: &Query, rows: &'static str) -> Made {
-    let summary = state.traces.summary(query.number("trace", 0, u64::MAX)?)?;
+fn summed(state: &State, query: &Query, until: &Until, rows: &'static str) -> Made {
+    let summary = state.traces.summary(query.number("trace", 0, u64::MAX)?, until)?;
     Ok(Answer::Json(value(&*summary)?, rows))
 }
 
 /// `/api/trace`.
-pub fn summary(state: &State, query: &Query, _: &Until) -> Made {
-    summed(state, query, "prefixes")
+pub fn summary(state: &State, query: &Query, until: &Until) -> Made {
+    summed(state, query, until, "prefixes")
 }
 
 /// `/api/trace/activity`.
-pub fn activity(state: &State, query: &Query, _: &Until) -> Made {
-    summed(state, query, "activity")
+pub fn activity(state: &State, query: &Query, until: &Until) -> Made {
+    summed(state, query, until, "activity")
 }
 
 /// `/api/trace/ranges`.
-pub fn ranges(state: &State, query: &Query, _: &Until) -> Made {
-    summed(state, query, "ranges")
+pub fn ranges(state: &State, query: &Query, until: &Until) -> Made {
+    summed(state, query, until, "ranges")
 }
 
 /// `/api/trace/timeline`.
-pub fn timeline(state: &State, query: &Query, _: &Until) -> Made {
-    summed(state, query, "timeline")
+pub fn timeline(state: &State, query: &Query, until: &Until) -> Made {
+    summed(state, query, until, "timeline")
 }
 
 /// `/api/compare`.
-pub fn compare(state: &State, query: &Query, _: &Until) -> Made {
-    let count = state.traces.files.len() as u64;
+pub fn compare(state: &State, query: &Query, until: &Until) -> Made {
+    let count = state.traces.0.len() as u64;
     let mut numbers = query.numbers("traces", COMPARED_MAX, count)?;
     if numbers.is_empty() {
         numbers = (0..count.min(COMPARED_MAX as u64)).collect();
@@ -101,7 +180,7 @@ pub fn compare(state: &State, query: &Query, _: &Until) -> Made {
     if numbers.len() < 2 {
         return Err(Fault::missing("two traces are needed: give some to the program with --trace"));
     }
-    let runs = numbers.iter().map(|number| Ok((*state.traces.summary(*number)?).clone()));
+    let runs = numbers.iter().map(|number| Ok((*state.traces.summary(*number, until)?).clone()));
     let compared = varvite_sight::trace::compare(runs.collect::<Result<_, Fault>>()?);
     let mut said = value(&compared)?;
     let changes: Vec<_> = [&compared.worse, &compared.better].into_iter().flatten().collect();

@@ -40,6 +40,94 @@ fn the_overview_names_every_store_and_one_that_is_damaged_with_the_reason() {
     assert!(said["stores"][0]["damage"].as_str().unwrap().contains("control"), "{said}");
     assert_eq!(said["stores"][1]["damage"], Value::Null);
     assert_eq!(world.get("/api/tree").status, 500);
+    assert!(
+        world.json("/api/space")["files"].as_array().unwrap().len() > 2,
+        "its files are listed"
+    );
+    let pulse = world.json("/api/pulse");
+    assert!(pulse["damage"].as_str().unwrap().contains("control"), "{pulse}");
+    assert!(pulse["revision"].is_string() && pulse["writer"].is_null(), "{pulse}");
+    assert_eq!(world.json("/api/pulse?store=1")["damage"], Value::Null);
+}
+
+/// A store whose steps and texts are as odd as they may be.
+fn odd(folder: &Path) {
+    let mut store = Store::open(OsDisk::new(folder).unwrap(), Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["", "below"], b"1").unwrap();
+    tree.add(&["a", ""], b"2").unwrap();
+    tree.add(&["long"], "ü".repeat(70_000).as_bytes()).unwrap();
+    let info = CommitInfo::new(&[], 9, "ö".repeat(200), format!("a{}", "ä".repeat(200)));
+    store.commit(&mut tree, &info).unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn steps_without_bytes_are_named_and_no_letter_is_cut() {
+    let world = world();
+    odd(&world.folder.path().join("chain"));
+    let value = |path: &str| world.json(&format!("/api/tree?path={path}"))["value_text"].clone();
+    assert_eq!((value("//below"), value("a/"), value("/a/")), ("1".into(), "2".into(), "2".into()));
+    assert_eq!(world.json("/api/tree?path=/")["kind"], "directory");
+    assert_eq!(world.json("/api/tree?path=/")["path_hex"], "/");
+    assert_eq!(world.json("/api/tree?path=")["path_hex"], "");
+    // Each child's name leads to it, as the pages put paths together.
+    for child in world.json("/api/tree")["children"].as_array().unwrap() {
+        let hex = child["name_hex"].as_str().unwrap();
+        let digits: Vec<_> = (0..hex.len()).step_by(2).map(|at| &hex[at..at + 2]).collect();
+        let step = if digits.is_empty() { String::new() } else { format!("%{}", digits.join("%")) };
+        assert_eq!(world.json(&format!("/api/tree?path=/{step}"))["hash"], child["hash"]);
+    }
+    let long = value("long");
+    let long = long.as_str().unwrap();
+    assert!(long.len() > 65_000 && long.chars().all(|it| it == 'ü'), "{}", long.len());
+    let commit = &world.json("/api/commits?limit=1")["commits"][0];
+    for (name, letter) in [("author", 'ö'), ("message", 'ä')] {
+        let text = commit[name].as_str().unwrap();
+        assert!(text.trim_start_matches('a').chars().all(|it| it == letter), "{text}");
+    }
+}
+
+#[test]
+fn what_takes_too_long_is_cut_and_goes_on_from_there() {
+    let world = World::new(Limits { work: std::time::Duration::ZERO, ..Limits::default() });
+    let (mut names, mut offset) = (BTreeSet::new(), 0);
+    while offset < 300 {
+        let said = world.json(&format!("/api/tree?path=accounts&offset={offset}&limit=200"));
+        let rows = said["children"].as_array().unwrap();
+        assert_eq!((rows.len(), &said["is_cut"]), (1, &(offset < 299).into()), "{offset}");
+        names.insert(rows[0]["name"].as_str().unwrap().to_owned());
+        offset += rows.len();
+    }
+    assert_eq!(names.len(), 300);
+    let said = world.json("/api/commits");
+    assert_eq!((said["commits"].as_array().unwrap().len(), &said["is_cut"]), (1, &true.into()));
+}
+
+#[test]
+fn those_who_measure_filters_at_once_do_not_count_each_other() {
+    let world = world();
+    let alone = world.json("/api/levels?store=1&probes=3000");
+    let counts = |said: &Value| -> Vec<(u64, u64)> {
+        let levels = said["levels"].as_array().unwrap().iter();
+        levels.map(|it| (it["probes"].as_u64().unwrap(), it["passes"].as_u64().unwrap())).collect()
+    };
+    assert!(counts(&alone).iter().any(|it| it.0 > 0), "{alone}");
+    std::thread::scope(|scope| {
+        // One at a time; the others are told to ask again.
+        let ask = || loop {
+            let answer = world.get("/api/levels?store=1&probes=3000");
+            if answer.status == 200 {
+                break counts(&answer.json());
+            }
+            assert_eq!(answer.status, 503);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        for one in all {
+            assert_eq!(one.join().unwrap(), counts(&alone));
+        }
+    });
 }
 
 #[test]
@@ -117,11 +205,12 @@ fn levels_have_their_filters_measured() {
     let said = world.json("/api/levels?store=1&probes=2000");
     assert_eq!(said["table"], "coins");
     assert_eq!(said["entries"], 20_000);
+    assert!(!said["levels"].as_array().unwrap().is_empty(), "{said}");
     for level in said["levels"].as_array().unwrap() {
         let (probes, passes) =
             (level["probes"].as_u64().unwrap(), level["passes"].as_u64().unwrap());
         assert!(
-            passes <= probes && probes <= 2_000 * level["runs"].as_u64().unwrap().max(1),
+            passes <= probes && probes <= 2_000 * level["segments"].as_u64().unwrap().max(1),
             "{level}"
         );
     }
@@ -144,12 +233,20 @@ fn what_the_writer_adds_is_seen_beside_it() {
     std::thread::sleep(std::time::Duration::from_millis(1_600));
     let after = world.json("/api/pulse?store=0");
     assert_ne!(before["revision"], after["revision"]);
-    assert_eq!(after["revision"], varvite::context::hash::to_text(&hash));
+    assert_eq!((&before["commits"], &after["commits"]), (&3.into(), &4.into()));
     if cfg!(target_os = "linux") {
         assert_eq!(after["writer"]["process"], std::process::id());
         assert!(after["writer"]["rss_bytes"].as_u64().unwrap() > 0);
     }
     assert_eq!(world.json("/api/tree?path=new")["value_text"], "value");
+    // What changes without a commit is seen as well.
+    store.set_branch(b"other", &hash).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1_600));
+    assert_ne!(after["revision"], world.json("/api/pulse?store=0")["revision"]);
+    assert_eq!(
+        world.json("/api/overview")["stores"][0]["about"]["branches"]["other"],
+        varvite::context::hash::to_text(&hash)
+    );
     let commits = world.json("/api/commits?limit=2");
     assert_eq!(
         (commits["all"].as_u64(), commits["commits"].as_array().unwrap().len()),
@@ -188,6 +285,14 @@ fn space_is_the_files_and_weights_are_the_values() {
         said["categories"].as_array().unwrap().iter().any(|it| it["category"] == "chunks"),
         "{said}"
     );
+    let chunks = said["chunks"].as_array().unwrap();
+    assert_eq!((chunks.len(), &chunks[0]["state"]), (1, &"whole".into()), "{said}");
+    assert_eq!(chunks[0]["written_bytes"], chunks[0]["disk_bytes"]);
+    assert_eq!(world.json("/api/space?store=1")["chunks"], serde_json::json!([]));
+    // The first commit wrote 300 accounts, the others a third of them.
+    let commits = world.json("/api/commits")["commits"].clone();
+    let added: Vec<_> = (0..3).map(|at| commits[at]["added_bytes"].as_u64().unwrap()).collect();
+    assert!(added[0] > 500 && added[2] > 2 * added[0], "{added:?}");
     let said = world.json("/api/weights");
     let row = |name: &str| {
         let rows = said["children"].as_array().unwrap();
@@ -256,7 +361,15 @@ fn traces_are_summed_up_and_compared() {
     bytes[middle] ^= 1;
     bytes.extend_from_slice(&[0; 64]);
     std::fs::write(&file, bytes).unwrap();
-    assert_eq!(world.get("/api/trace?trace=0").status, 500);
+    // A moment after it was read last.
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    let status = loop {
+        let status = world.get("/api/trace?trace=0").status;
+        if status != 503 {
+            break status;
+        }
+    };
+    assert_eq!(status, 500);
 }
 
 /// Where `value` is not as the schema has it: names that must be there, and types.
@@ -346,5 +459,34 @@ fn every_answer_is_as_the_schema_says() {
     for endpoint in listed["endpoints"].as_array().unwrap() {
         let path = endpoint["path"].as_str().unwrap();
         assert!(seen.contains(path) || others.contains(&path), "{path} is not tried");
+    }
+}
+
+#[test]
+fn a_trace_that_takes_long_is_there_when_somebody_asks_again() {
+    let limits = Limits { work: std::time::Duration::ZERO, ..Limits::default() };
+    let world = World::with_traces(limits, recorded);
+    let mut busy = 0;
+    let said = loop {
+        let answer = world.get("/api/trace?trace=0");
+        if answer.status == 200 {
+            break answer.json();
+        }
+        assert_eq!((answer.status, answer.json()["error"]["kind"].as_str()), (503, Some("Busy")));
+        busy += 1;
+        assert!(busy < 1_000, "it is never there");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    assert_eq!((&said["blocks"], busy > 0), (&30.into(), true));
+    // What is no trace is said each time.
+    std::fs::write(world.folder.path().join("one.trace"), b"something else").unwrap();
+    for _ in 0..2 {
+        let status = loop {
+            let answer = world.get("/api/trace?trace=0");
+            if answer.status != 503 {
+                break answer.status;
+            }
+        };
+        assert_eq!(status, 400);
     }
 }

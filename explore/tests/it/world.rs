@@ -68,10 +68,17 @@ fn context(folder: &Path) -> Vec<String> {
     commits
 }
 
+/// So that most entries are in runs, which have filters.
+fn small() -> TableOptions {
+    TableOptions { write_buffer_bytes: 64 << 10, ..TableOptions::default() }
+}
+
 fn tables(folder: &Path) {
-    let options = SessionOptions { log: Log::Written, ..SessionOptions::default() };
+    // Its log is short, so that most of the table is in its runs.
+    let (log, log_file_bytes) = (Log::Written, 64 << 10);
+    let options = SessionOptions { log, log_file_bytes, ..SessionOptions::default() };
     let session = Session::open_or_create(folder, options).unwrap();
-    let mut table = session.open_or_create_table("coins", TableOptions::default()).unwrap();
+    let mut table = session.open_or_create_table("coins", small()).unwrap();
     for start in 0..40_u32 {
         let mut batch = Batch::new();
         for number in start * 500..(start + 1) * 500 {
@@ -152,7 +159,15 @@ impl World {
 
     /// The JSON of what must be found.
     pub fn json(&self, target: &str) -> Value {
-        let answer = self.get(target);
+        let mut answer = self.get(target);
+        // What is still being made is there a little later.
+        for _ in 0..600 {
+            if answer.status != 503 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            answer = self.get(target);
+        }
         assert_eq!(answer.status, 200, "{target}: {}", String::from_utf8_lossy(&answer.body));
         answer.json()
     }

@@ -62,10 +62,22 @@ export async function ask(path, query, signal) {
 }
 
 export const step = (hex) => hex.replace(/../g, "%$&");
-export const steps = (path) => (path ?? "").split("/").filter(Boolean);
+/** The raw steps of a path. A slash in front is not one of theirs, so a step without bytes can be named. */
+export const steps = (path) => (path ? path.replace(/^\//, "").split("/") : []);
+export const joined = (steps) => steps.map((it) => "/" + it).join("");
+/** The raw path of one that the program gives in hexadecimal. */
+export const raw = (hex) => joined(steps(hex).map(step));
+/** At most so many letters of a text, none of them halved. */
+export function clip(text, most) {
+  if (text == null || text.length <= most) return text ?? "";
+  // A letter has two units at most.
+  const letters = [...text.slice(0, 2 * most + 2)];
+  return letters.length > most ? letters.slice(0, most).join("") + "…" : text;
+}
 
 /** A raw step as people read it. */
 export function shown(raw) {
+  if (!raw) return "(no bytes)";
   const bytes = [];
   for (let at = 0; at < raw.length; at++) {
     if (raw[at] === "%") {

@@ -6,24 +6,29 @@ export const pulse = $state({ on: true, revision: null, now: null, lost: false }
 /** What was seen so far, of the store that is looked at. */
 export const seen = { store: null, points: [] };
 
-let under = false;
+/** The store that is asked about, until the answer is there. */
+let under = null;
 export async function look(store) {
-  if (!pulse.on || document.hidden || under) return;
-  under = true;
+  if (seen.store !== store) {
+    // What was said of another store is not said of this one, however long its own answer takes.
+    seen.store = store;
+    seen.points = [];
+    pulse.now = null;
+  }
+  if (!pulse.on || document.hidden || under === store) return;
+  under = store;
   try {
     const now = await ask("/api/pulse", { store });
-    if (seen.store !== store) {
-      seen.store = store;
-      seen.points = [];
-    }
+    pulse.lost = false;
+    // Another may be looked at by now.
+    if (seen.store !== store) return;
     seen.points.push(now);
     if (seen.points.length > POINTS) seen.points.shift();
     pulse.now = now;
-    pulse.lost = false;
     if (now.revision !== pulse.revision) pulse.revision = now.revision;
   } catch (error) {
     pulse.lost = error.kind === undefined;
   } finally {
-    under = false;
+    if (under === store) under = null;
   }
 }

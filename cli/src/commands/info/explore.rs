@@ -15,7 +15,7 @@ use varvite_explore::{Explorer, Limits, OpenTables, Opens, Source, check_address
 use super::What;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format, records};
-use crate::store::context::Folder;
+use crate::store::context::{Folder, Foreign};
 use crate::store::{folder, tables};
 
 /// Show a store in a browser: commits, trees and what differs, levels, space, traces; read only, beside its writer
@@ -32,6 +32,18 @@ pub struct Arguments {
     /// Show this trace too; may be repeated, up to eight times
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How stores are opened whose folders do not say all.
+#[derive(Debug, Default, Args)]
+pub struct How {
+    /// Show the tables as they are in this snapshot; otherwise live ones, or the current snapshot
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+    #[command(flatten)]
+    foreign: Foreign,
 }
 
 /// Traces that are shown at most.
@@ -46,7 +58,7 @@ const CACHE_BYTES: u64 = 32 << 20;
 /// Runs the command.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let address = check_address(&arguments.listen)?;
-    let explorer = bind(&arguments.store, address, &arguments.trace)?;
+    let explorer = bind(&arguments.store, address, &arguments.trace, &arguments.how)?;
     let url = explorer.url();
     match format {
         Format::Json => {
@@ -66,14 +78,14 @@ pub fn shown(url: &str) -> String {
 }
 
 /// Listens, to show the stores in `folder`.
-pub fn bind(folder: &Path, address: SocketAddr, traces: &[PathBuf]) -> Result<Explorer> {
+pub fn bind(folder: &Path, address: SocketAddr, traces: &[PathBuf], how: &How) -> Result<Explorer> {
     if traces.len() > TRACES_MAX {
         return Err(Error::invalid(format!("{TRACES_MAX} traces are shown at most")));
     }
     if let Some(missing) = traces.iter().find(|file| !file.is_file()) {
         return Err(Error::missing(format!("there is no trace {}", missing.display())));
     }
-    Explorer::bind(address, stores(folder)?, traces.to_vec(), Limits::default())
+    Explorer::bind(address, stores(folder, how)?, traces.to_vec(), Limits::default())
 }
 
 /// Serves until somebody ends the program.
@@ -88,8 +100,16 @@ pub fn serve(explorer: Explorer) -> Result<()> {
 }
 
 /// The store in the folder and those right below it.
-fn stores(path: &Path) -> Result<Vec<Source>> {
+fn stores(path: &Path, how: &How) -> Result<Vec<Source>> {
     folder::disk(path)?;
+    if how.foreign.lower().is_some() && !matches!(What::of(path), Some(What::Context | What::Irmin))
+    {
+        let detail = "is no context, so --lower is of none: give the folder of the context itself";
+        return Err(Error::invalid(format!("{} {detail}", path.display())));
+    }
+    if let Some(lower) = how.foreign.lower() {
+        folder::disk(lower)?;
+    }
     let mut found: Vec<(PathBuf, What)> = Vec::new();
     found.extend(What::of(path).map(|what| (path.to_owned(), what)));
     let mut below: Vec<PathBuf> =
@@ -103,35 +123,43 @@ fn stores(path: &Path) -> Result<Vec<Source>> {
         return Err(Error::missing(format!("{} is no store, and none is in it", path.display())));
     }
     found.truncate(BELOW_MAX + 1);
-    Ok(found.into_iter().map(|(path, what)| source(path, what)).collect())
+    let own = path;
+    let of = |(path, what): (PathBuf, What)| {
+        // A lower folder is that of one store.
+        let foreign = if path == own { how.foreign.clone() } else { how.foreign.without_lower() };
+        source(path, what, foreign, how.snapshot.clone())
+    };
+    Ok(found.into_iter().map(of).collect())
 }
 
-fn source(path: PathBuf, what: What) -> Source {
+fn source(path: PathBuf, what: What, foreign: Foreign, snapshot: Option<String>) -> Source {
     let full = path.canonicalize().unwrap_or_else(|_| path.clone());
     let name = full.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let folder = path.clone();
     let opens = match what {
-        What::Tables => Opens::Tables(Box::new(move || open_tables(&path))),
+        What::Tables => Opens::Tables(Box::new(move || open_tables(&path, snapshot.as_deref()))),
         What::Context | What::Irmin => Opens::Context(Box::new(move || {
             let options = Options {
                 objects_bytes: CACHE_BYTES,
                 pages_bytes: CACHE_BYTES,
                 ..Options::default()
             };
-            Folder::of(&path).open_with(options)
+            let folder = Folder { store: path.clone(), foreign: foreign.clone() };
+            folder.open_with(options)
         })),
     };
     Source { name, folder, kind: what.names().1, opens }
 }
 
 /// The tables as commands that read find them.
-fn open_tables(path: &Path) -> Result<OpenTables> {
+fn open_tables(path: &Path, snapshot: Option<&str>) -> Result<OpenTables> {
     let session = tables::open_read_only(path, SessionOptions::default())?;
-    if tables::is_live(&session)? {
+    if snapshot.is_none() && tables::is_live(&session)? {
         let tables = tables::live_tables_to_look(&session)?;
         return Ok(OpenTables { session, tables, place: "live".to_owned() });
     }
-    let Some(name) = tables::current(&session)? else {
+    let current = || tables::current(&session);
+    let Some(name) = snapshot.map_or_else(current, |name| Ok(Some(name.to_owned())))? else {
         return Ok(OpenTables { session, tables: Vec::new(), place: "no snapshot yet".to_owned() });
     };
     let mut snapshot = tables::read(&session, Some(&name), Verify::Quick)?;
