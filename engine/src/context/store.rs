@@ -8,7 +8,6 @@
 mod ancestors;
 mod archive;
 mod check;
-mod chunks;
 mod collect;
 mod collection;
 pub(crate) mod history;
@@ -47,8 +46,8 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use crate::trace::{self, Action, Answer, Digest};
 
 pub use ancestors::Limits;
+pub use archive::{ChunkInfo, ChunkState};
 pub use check::{Checked, FAULTS_MAX};
-pub use chunks::{ChunkInfo, ChunkState};
 pub use collect::{CollectPhase, CollectStatus, Keep};
 use history::History;
 use load::End;

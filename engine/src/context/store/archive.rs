@@ -5,6 +5,9 @@
 //! `docs/design/durability.md`.
 
 mod attach;
+mod chunks;
+
+pub use chunks::{ChunkInfo, ChunkState};
 
 use std::sync::Arc;
 

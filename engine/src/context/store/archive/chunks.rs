@@ -1,8 +1,8 @@
 //! What the chunks of the pack hold, and what collections took of each.
 
-use super::Store;
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::sparse::State;
+use crate::context::store::Store;
 
 /// Where the records of a chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
