@@ -167,19 +167,45 @@ pub(crate) fn find(
     Ok(Some(FoundChunk { opening, seal, row, chunk }))
 }
 
-/// The chunks that the folder of `disk` has: store, epoch, and their numbers in order. None where there is none, or where
-/// the folder is that of a store. `Invalid` where they are of several stores, or of before and after a clearing: no
-/// name of a file says which history is meant.
-pub(crate) fn list(disk: &dyn Disk) -> Result<Option<(u64, u64, Vec<u64>)>> {
-    let (names, root) = (disk.list("")?, disk.root());
+/// Epoch and number of the chunks that the folder of `disk` has, in order. None where the folder is that of a store.
+fn chunks_in(disk: &dyn Disk) -> Result<Vec<(u64, u64)>> {
+    let names = disk.list("")?;
     if names.iter().any(|name| [paths::CONTROL, paths::LOCK].contains(&&**name)) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let chunks = names.iter().filter_map(|name| paths::parse_chunk(name));
     let mut chunks: Vec<(u64, u64)> = chunks
         .filter_map(|(epoch, number, generation)| generation.is_none().then_some((epoch, number)))
         .collect();
     chunks.sort_unstable();
+    Ok(chunks)
+}
+
+/// The store of the first and the last of `chunks`; none where both are damaged so that they do not say. `Invalid` where
+/// they are of two.
+fn store_of_all(disk: &dyn Disk, chunks: &[(u64, u64)]) -> Result<Option<u64>> {
+    let mut ends = chunks.iter().map(|(epoch, number)| store_of(disk, *epoch, *number));
+    // One whose beginning is damaged does not say whose it is.
+    let is_known =
+        |store: &Result<u64>| !matches!(store, Err(error) if error.kind() == Kind::Corrupt);
+    let Some(store) = ends.by_ref().find(is_known) else { return Ok(None) };
+    let store = store?;
+    if let Some(other) = ends.rev().find(is_known)
+        && other? != store
+    {
+        return Err(Error::invalid(format!(
+            "{} has chunks of several stores: give each a folder of its own",
+            disk.root()
+        )));
+    }
+    Ok(Some(store))
+}
+
+/// The chunks that the folder of `disk` has: store, epoch, and their numbers in order. None where there is none, or where
+/// the folder is that of a store. `Invalid` where they are of several stores, or of before and after a clearing: no
+/// name of a file says which history is meant.
+pub(crate) fn list(disk: &dyn Disk) -> Result<Option<(u64, u64, Vec<u64>)>> {
+    let (chunks, root) = (chunks_in(disk)?, disk.root());
     let (Some(first), Some(last)) = (chunks.first(), chunks.last()) else { return Ok(None) };
     if first.0 != last.0 {
         return Err(Error::invalid(format!(
@@ -190,20 +216,9 @@ pub(crate) fn list(disk: &dyn Disk) -> Result<Option<(u64, u64, Vec<u64>)>> {
         )));
     }
     let epoch = last.0;
-    let mut ends = chunks.iter().map(|chunk| store_of(disk, epoch, chunk.1));
-    // One whose beginning is damaged does not say whose it is.
-    let is_known =
-        |store: &Result<u64>| !matches!(store, Err(error) if error.kind() == Kind::Corrupt);
-    let store = ends.by_ref().find(is_known);
-    let Some(store) = store else { return store_of(disk, epoch, last.1).map(|_| None) };
-    let store = store?;
-    if let Some(other) = ends.rev().find(is_known)
-        && other? != store
-    {
-        return Err(Error::invalid(format!(
-            "{root} has chunks of several stores: give each a folder of its own"
-        )));
-    }
+    let Some(store) = store_of_all(disk, &chunks)? else {
+        return store_of(disk, epoch, last.1).map(|_| None);
+    };
     Ok(Some((store, epoch, chunks.into_iter().map(|chunk| chunk.1).collect())))
 }
 
@@ -216,20 +231,27 @@ fn store_of(disk: &dyn Disk, epoch: u64, number: u64) -> Result<u64> {
     Header::expect(&path, &bytes[..found], FileKind::Pack).map(|header| header.store)
 }
 
-/// `Invalid` when the folder of `disk` has chunks of another store than `store`, or of another epoch than `epoch`: those
-/// that are moved there would be taken for a part of that history, or hide it.
+/// The store whose chunks the folder of `disk` has, whatever their epoch; none where none says so. `Invalid` where there
+/// are several.
+pub(crate) fn owner(disk: &dyn Disk) -> Result<Option<u64>> {
+    store_of_all(disk, &chunks_in(disk)?)
+}
+
+/// `Invalid` when the folder of `disk` has chunks of another store than `store`, or of other epochs than `epoch` alone:
+/// those that are moved there would hide that history. A folder that has both already is one that a store counts on.
 pub(crate) fn expect_room(disk: &dyn Disk, store: u64, epoch: u64) -> Result<()> {
-    let root = disk.root();
-    let Some((found, at, _)) = list(disk)? else { return Ok(()) };
-    if found != store {
-        return Err(Error::invalid(format!(
-            "the chunks in {root} belong to another store: give a folder of its own"
-        )));
-    }
-    if at != epoch {
+    let (chunks, root) = (chunks_in(disk)?, disk.root());
+    if let Some((at, _)) = chunks.last()
+        && !chunks.iter().any(|chunk| chunk.0 == epoch)
+    {
         return Err(Error::invalid(format!(
             "{root} has chunks of epoch {at}, of before or after the store was cleared, and those of epoch {epoch} are another \
              history: give another folder, or remove what is there if nobody needs it"
+        )));
+    }
+    if store_of_all(disk, &chunks)?.is_some_and(|found| found != store) {
+        return Err(Error::invalid(format!(
+            "the chunks in {root} belong to another store: give a folder of its own"
         )));
     }
     Ok(())

@@ -177,7 +177,8 @@ impl Store {
     /// The chunks that the store has no more, or not whole, as they are below, the oldest first.
     fn find_missing(&self, control: &Control, lower: &dyn Disk) -> Result<Vec<FoundChunk>> {
         let root = lower.root();
-        if volume::list(lower)?.is_some_and(|(store, ..)| store != control.store) {
+        // Those of other epochs have other names.
+        if volume::owner(lower)?.is_some_and(|store| store != control.store) {
             return Err(Error::invalid(format!("the chunks in {root} belong to another store")));
         }
         let mut found: Vec<FoundChunk> = Vec::new();

@@ -38,7 +38,13 @@ impl World {
         } else if random.one_in(2) {
             self.attach();
         } else {
-            let moved = self.store().archive(&target, most).unwrap();
+            let moved = match self.store().archive(&target, most) {
+                Err(error) if error.kind() == ErrorKind::Invalid => {
+                    self.remove_older_history();
+                    self.store().archive(&target, most).unwrap()
+                }
+                outcome => outcome.unwrap(),
+            };
             self.below += moved;
             if moved > 0 {
                 self.count("a chunk moved below");
@@ -53,6 +59,21 @@ impl World {
         }
         self.compare_places();
         self.moment += 1;
+    }
+
+    /// Of before the store was cleared: the lower folder has that alone, and takes nothing of another history.
+    fn remove_older_history(&mut self) {
+        let epoch = format!("{:04}-", self.store().stats().epoch);
+        let names = self.lower.list("").unwrap();
+        let packs: Vec<_> = names.iter().filter(|name| name.contains(".pack")).collect();
+        assert!(
+            !packs.is_empty() && packs.iter().all(|name| !name.starts_with(&epoch)),
+            "{packs:?}"
+        );
+        for name in packs {
+            self.lower.remove(name).unwrap();
+        }
+        self.count("an older history was in the way");
     }
 
     /// All that collections took is in the lower folder, by [`World::copy_chunks`] or because it was moved there.
