@@ -209,8 +209,8 @@ def test_who_waits_while_a_handle_is_closed_is_told(session: Session) -> None:
         writers = [pool.submit(write) for _ in range(4)]
         time.sleep(0.05)
         session.close()
-        for it in writers:
-            it.result(10)
+        for writer in writers:
+            writer.result(10)
 
 
 def interrupted_within_a_second(action: Callable[[], object]) -> None:

@@ -51,11 +51,11 @@ impl Tree {
         mut each: impl FnMut(&[Vec<u8>], Change) -> Result<()>,
     ) -> Result<()> {
         let _span = self.span::<&[u8]>(Operation::Diff, &[]);
-        let Some(traced) = &self.traced else { return self.changes(after, each) };
+        let Some(traced) = &self.traced else { return self.changes(after, &mut each) };
         let given = after.beside(traced)?;
         let other = given.as_ref().map_or_else(|| after.handle(), Traced::handle);
         let mut walk = Walk::begin(Some(traced));
-        let outcome = self.changes(after, |path, change| {
+        let outcome = self.changes(after, &mut |path, change| {
             // Before the host takes it.
             let mut digest = DigestOfMany::default();
             digest.add(path.last().map(Vec::as_slice));
@@ -70,10 +70,11 @@ impl Tree {
         outcome
     }
 
+    /// As a difference; made once, whatever is done with the changes.
     fn changes(
         &self,
         after: &Tree,
-        mut each: impl FnMut(&[Vec<u8>], Change) -> Result<()>,
+        each: &mut dyn FnMut(&[Vec<u8>], Change) -> Result<()>,
     ) -> Result<()> {
         let mut path: Vec<Vec<u8>> = Vec::new();
         let mut stack = vec![Pending {

@@ -87,15 +87,18 @@ impl Tree {
         mut each: impl FnMut(&[Vec<u8>], &Tree) -> Result<()>,
     ) -> Result<()> {
         let _span = self.span(Operation::Fold, path);
+        // What is visited has no number that a recorder knows: it is told of it when a call takes it.
+        let start = || self.at(self.root.clone()).find_tree(path);
         if self.traced.is_none() {
-            return self.visit(path, depth, order, each);
+            return self.visit(start()?, depth, order, &mut each);
         }
         let mut walk = Walk::begin(self.traced.as_ref());
-        let outcome = self.visit(path, depth, order, |steps, tree| {
+        let visited = &mut |steps: &[Vec<u8>], tree: &Tree| {
             // Nobody promises another order.
             let told = steps.last().filter(|_| order == Order::Sorted).map(Vec::as_slice);
             walk.ask(|digest| digest.add(told), || each(steps, tree))
-        });
+        };
+        let outcome = start().and_then(|start| self.visit(start, depth, order, visited));
         let (kind, bound) = depth.map_or((0, 0), Depth::numbers);
         let (order, ended_at) = (u64::from(order == Order::Undefined), walk.ended_at());
         walk.end(
@@ -106,16 +109,16 @@ impl Tree {
         outcome
     }
 
-    fn visit<S: AsRef<[u8]>>(
+    /// As a fold, from `start` on; made once, whatever is done with what it visits.
+    fn visit(
         &self,
-        path: &[S],
+        start: Option<Tree>,
         depth: Option<Depth>,
         order: Order,
-        mut each: impl FnMut(&[Vec<u8>], &Tree) -> Result<()>,
+        each: &mut dyn FnMut(&[Vec<u8>], &Tree) -> Result<()>,
     ) -> Result<()> {
         let depth = depth.unwrap_or(Depth::Ge(0));
-        // What is visited has no number that a recorder knows: it is told of it when a call takes it.
-        let Some(start) = self.at(self.root.clone()).find_tree(path)? else { return Ok(()) };
+        let Some(start) = start else { return Ok(()) };
         if start.kind() == Kind::Value {
             return Ok(());
         }

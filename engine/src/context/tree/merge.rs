@@ -130,10 +130,10 @@ impl Tree {
         &self,
         base: &Tree,
         theirs: &Tree,
-        resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
+        mut resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
     ) -> Result<Merged> {
         let _span = self.span::<&[u8]>(Operation::Merge, &[]);
-        let Some(traced) = &self.traced else { return self.bring(base, theirs, resolve) };
+        let Some(traced) = &self.traced else { return self.bring(base, theirs, &mut resolve) };
         let given = [base.beside(traced)?, theirs.beside(traced)?];
         let of = |given: &Option<Traced>, tree: &Tree| {
             given.as_ref().map_or_else(|| tree.handle(), Traced::handle)
@@ -141,7 +141,7 @@ impl Tree {
         let (base_handle, their_handle) = (of(&given[0], base), of(&given[1], theirs));
         let mut walk = Walk::begin(Some(traced));
         let mut resolved: Vec<Vec<u8>> = Vec::new();
-        let mut outcome = self.bring(base, theirs, told(&mut walk, &mut resolved, resolve));
+        let mut outcome = self.bring(base, theirs, &mut told(&mut walk, &mut resolved, resolve));
         let answer = match &mut outcome {
             Ok(merged) => Answer::Handle(merged.tree.make_known(traced.recorder())),
             Err(_) => Answer::Failed,
@@ -160,7 +160,7 @@ impl Tree {
         &self,
         base: &Tree,
         theirs: &Tree,
-        resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
+        resolve: &mut dyn FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
     ) -> Result<Merged> {
         for tree in [base, theirs] {
             self.same_configuration(tree)?;
