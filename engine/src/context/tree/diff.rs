@@ -31,6 +31,9 @@ impl Change {
     }
 }
 
+/// What is called with path and change.
+type EachChange<'a> = &'a mut dyn FnMut(&[Vec<u8>], Change) -> Result<()>;
+
 /// A child with its name.
 pub(super) type Item = (Vec<u8>, Slot);
 
@@ -71,11 +74,7 @@ impl Tree {
     }
 
     /// As a difference; made once, whatever is done with the changes.
-    fn changes(
-        &self,
-        after: &Tree,
-        each: &mut dyn FnMut(&[Vec<u8>], Change) -> Result<()>,
-    ) -> Result<()> {
+    fn changes(&self, after: &Tree, each: EachChange<'_>) -> Result<()> {
         let mut path: Vec<Vec<u8>> = Vec::new();
         let mut stack = vec![Pending {
             depth: 0,

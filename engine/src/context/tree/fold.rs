@@ -68,6 +68,9 @@ pub enum Order {
     Undefined,
 }
 
+/// What is called with path and subtree.
+type EachTree<'a> = &'a mut dyn FnMut(&[Vec<u8>], &Tree) -> Result<()>;
+
 /// Children of one directory still to be visited.
 enum Rest {
     Sorted(std::vec::IntoIter<(Vec<u8>, Slot)>),
@@ -115,7 +118,7 @@ impl Tree {
         start: Option<Tree>,
         depth: Option<Depth>,
         order: Order,
-        each: &mut dyn FnMut(&[Vec<u8>], &Tree) -> Result<()>,
+        each: EachTree<'_>,
     ) -> Result<()> {
         let depth = depth.unwrap_or(Depth::Ge(0));
         let Some(start) = start else { return Ok(()) };

@@ -81,6 +81,9 @@ pub struct Merged {
     pub conflicts: Vec<Conflict>,
 }
 
+/// What is asked about a value that both changed.
+type Resolve<'a> = &'a mut dyn FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>;
+
 /// A place of which each side has its own idea.
 struct Disagreement {
     depth: usize,
@@ -156,12 +159,7 @@ impl Tree {
         outcome
     }
 
-    fn bring(
-        &self,
-        base: &Tree,
-        theirs: &Tree,
-        resolve: &mut dyn FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
-    ) -> Result<Merged> {
+    fn bring(&self, base: &Tree, theirs: &Tree, resolve: Resolve<'_>) -> Result<Merged> {
         for tree in [base, theirs] {
             self.same_configuration(tree)?;
         }
