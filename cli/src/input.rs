@@ -31,11 +31,25 @@ pub fn read(file: &Path, name: &str) -> Result<Vec<u8>> {
         )));
     }
     let metadata = fs::metadata(file).map_err(|error| unreadable(name, error))?;
-    if !metadata.is_file() {
-        let detail = "is no file with an end, as a device or a pipe has none: give a file";
-        return Err(Error::invalid(format!("{name} {detail}")));
+    if is_device(&metadata) {
+        return Err(Error::invalid(format!(
+            "{name} is a device, which may have no end: give a file, or a pipe from one"
+        )));
     }
     fs::read(file).map_err(|error| unreadable(name, error))
+}
+
+fn is_device(metadata: &fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = metadata.file_type();
+        kind.is_char_device() || kind.is_block_device()
+    }
+    #[cfg(not(unix))]
+    {
+        !metadata.is_file()
+    }
 }
 
 /// Why the file that messages call `name` cannot be read.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use varvite::context::Store;
@@ -79,6 +79,16 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The same, if nobody has it.
+pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        // What a panic left is as whole as what an error leaves.
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// What is open, as long as no file of the folder has changed since; what is opened keeps what it has cached.
 fn fresh<T>(held: &Mutex<Option<Held<T>>>, folder: &Path, open: &Opening<T>) -> Result<Arc<T>> {
     let mut held = lock(held);
@@ -103,7 +113,7 @@ fn fresh<T>(held: &Mutex<Option<Held<T>>>, folder: &Path, open: &Opening<T>) -> 
 
 /// Closes what nobody has asked for since `before`, unless it is being opened.
 fn close_unasked<T>(held: &Mutex<Option<Held<T>>>, before: Instant) {
-    let Ok(mut held) = held.try_lock() else { return };
+    let Some(mut held) = try_lock(held) else { return };
     if held.as_ref().is_some_and(|held| held.asked < before) {
         *held = None;
     }

@@ -77,6 +77,7 @@ struct Loss {
 
 /// Repairs and prints what was kept and lost.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    folder::apart(&arguments.dir, &arguments.out)?;
     if context::is_one(&arguments.dir)? {
         if arguments.skip_damaged {
             return Err(Error::invalid(format!(
@@ -95,7 +96,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         .into());
     }
     let source: Arc<dyn Disk> = folder::disk(&arguments.dir)?;
-    folder::apart(&arguments.dir, &arguments.out)?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.out)?;
     let options =
         RepairOptions { skip_damaged: arguments.skip_damaged, ..RepairOptions::default() };

@@ -115,7 +115,7 @@ impl Folder {
 
     /// The folder of the lower layer, if it was given.
     pub fn lower(&self) -> Option<&Path> {
-        self.foreign.lower.as_deref()
+        self.foreign.lower()
     }
 
     /// Opens the store to write.

@@ -100,6 +100,7 @@ fn an_archive_is_shown_with_its_lower_folder_and_without() {
         "{}",
         without[2]
     );
+    varvite(&["explore", &store, "--snapshot", "one"]).error(2, &["--snapshot"]);
     varvite(&["explore", &folder.path().display().to_string(), "--lower", &lower])
         .error(2, &["no context", "--lower"]);
 }

@@ -745,6 +745,14 @@ fn copies_of_a_store_are_not_made_within_it() {
         }
     }
     assert_eq!(files(&store), before);
+    let context = path("C");
+    varvite(&["context", "create", &context]).yes();
+    varvite(&["repair", &context, &path("C/sub")]).error(2, &["elsewhere"]);
+    // A pipe has an end.
+    let shown =
+        format!("cat {store}/session | {} inspect /dev/stdin", env!("CARGO_BIN_EXE_varvite"));
+    let shown = std::process::Command::new("sh").args(["-c", &shown]).output().unwrap();
+    assert!(shown.status.success(), "{shown:?}");
     varvite(&["backup", &store, &path("beside")]).yes();
     varvite(&["inspect", "/dev/zero"]).error(2, &["/dev/zero", "file"]);
     std::os::unix::fs::symlink(path("nowhere"), path("D")).unwrap();

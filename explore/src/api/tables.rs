@@ -6,7 +6,7 @@ use varvite::{Kind, Table};
 use super::{Made, State, Until};
 use crate::answer::{Answer, Fault};
 use crate::query::Query;
-use crate::sources::OpenTables;
+use crate::sources::{OpenTables, try_lock};
 
 /// Lookups by which filters are measured, when asked for.
 const PROBES_MAX: u64 = 20_000;
@@ -40,9 +40,8 @@ pub fn levels(state: &State, query: &Query, until: &Until) -> Made {
     };
     let measured = if probes > 0 {
         // The counters are those of the session, for all who look things up in it.
-        let Ok(_alone) = shown.counting.try_lock() else {
-            return Err(Fault::busy("somebody measures the filters: ask again in a moment"));
-        };
+        let busy = || Fault::busy("somebody measures the filters: ask again in a moment");
+        let _alone = try_lock(&shown.counting).ok_or_else(busy)?;
         measure(&open, table, probes, until)?
     } else {
         Vec::new()

@@ -122,6 +122,10 @@ fn stores(path: &Path, how: &How) -> Result<Vec<Source>> {
     if found.is_empty() {
         return Err(Error::missing(format!("{} is no store, and none is in it", path.display())));
     }
+    if how.snapshot.is_some() && !found.iter().any(|(_, what)| matches!(what, What::Tables)) {
+        let detail = "has no tables, so --snapshot is of none: leave it out";
+        return Err(Error::invalid(format!("{} {detail}", path.display())));
+    }
     found.truncate(BELOW_MAX + 1);
     let own = path;
     let of = |(path, what): (PathBuf, What)| {
