@@ -2,6 +2,12 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// After which a run is taken for one that never ends, as when a store is served that should be refused.
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// What one run said and how it ended.
 #[derive(Debug)]
@@ -19,10 +25,20 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `command` to its end.
+/// Runs `command` to its end, and kills it when none comes.
 pub fn finish(mut command: Command) -> Ran {
-    let output = command.output().expect("the binary runs");
-    let arguments = command.get_args().map(|it| it.to_string_lossy().into_owned()).collect();
+    let arguments: Vec<_> =
+        command.get_args().map(|it| it.to_string_lossy().into_owned()).collect();
+    let child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let process = child.id().to_string();
+    let (ended, end) = mpsc::channel();
+    thread::spawn(move || ended.send(child.wait_with_output()));
+    let Ok(output) = end.recv_timeout(PATIENCE) else {
+        let _ = Command::new("kill").arg(process).status();
+        panic!("no end after {PATIENCE:?}: {arguments:?}");
+    };
+    let output = output.expect("what the binary says is read");
     Ran {
         arguments,
         code: output.status.code().unwrap_or(-1),

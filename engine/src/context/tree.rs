@@ -19,8 +19,8 @@ pub use bindings::directory_hash;
 pub use diff::Change;
 pub use fold::{Depth, Order};
 use memory::{Counted, ENTRY_BYTES};
-pub(crate) use merge::told;
 pub use merge::{Conflict, Merged, Resolution, Sides};
+pub(crate) use merge::{Resolve, told};
 
 use super::configuration::Configuration;
 use super::hash::{self, TreeHash};

@@ -115,8 +115,9 @@ fn stores(path: &Path, how: &How) -> Result<Vec<Source>> {
     let mut below: Vec<PathBuf> =
         fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     below.sort();
-    // The lower layer of an archive is read through its upper one.
-    let of_store = |path: &PathBuf| !found.is_empty() && path.ends_with("lower");
+    // The lower layer of an archive is read through its upper one, and a context's index is its own.
+    let of_store =
+        |path: &PathBuf| !found.is_empty() && (path.ends_with("lower") || path.ends_with("index"));
     let below: Vec<_> = below.into_iter().filter(|it| it.is_dir() && !of_store(it)).collect();
     found.extend(below.into_iter().filter_map(|it| What::of(&it).map(|what| (it, what))));
     if found.is_empty() {

@@ -8,7 +8,7 @@ use super::ancestors::Past;
 use super::{CommitInfo, Limits, Store};
 use crate::context::hash::CommitHash;
 use crate::context::observer::Operation;
-use crate::context::tree::{Merged, Resolution, Sides, Tree, told};
+use crate::context::tree::{Merged, Resolution, Resolve, Sides, Tree, told};
 use crate::error::Result;
 use crate::trace::{Action, Answer, Walk};
 
@@ -24,9 +24,6 @@ pub enum Merge<T> {
     /// Both changed the same in different ways. The tree has what our side has there.
     Conflicts(Merged),
 }
-
-/// Asks what a value should be that both sides changed.
-type Resolve<'a> = &'a mut dyn FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>;
 
 impl Merge<Tree> {
     /// What a trace says that it came to.

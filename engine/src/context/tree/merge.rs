@@ -82,7 +82,7 @@ pub struct Merged {
 }
 
 /// What is asked about a value that both changed.
-type Resolve<'a> = &'a mut dyn FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>;
+pub(crate) type Resolve<'a> = &'a mut dyn FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>;
 
 /// A place of which each side has its own idea.
 struct Disagreement {
