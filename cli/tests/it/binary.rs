@@ -25,20 +25,15 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `command` to its end, and kills it when none comes.
+/// Runs `command` to its end; one that has none fails its test, and is left to itself.
 pub fn finish(mut command: Command) -> Ran {
     let arguments: Vec<_> =
         command.get_args().map(|it| it.to_string_lossy().into_owned()).collect();
-    let child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-    let process = child.id().to_string();
     let (ended, end) = mpsc::channel();
-    thread::spawn(move || ended.send(child.wait_with_output()));
-    let Ok(output) = end.recv_timeout(PATIENCE) else {
-        let _ = Command::new("kill").arg(process).status();
-        panic!("no end after {PATIENCE:?}: {arguments:?}");
-    };
-    let output = output.expect("what the binary says is read");
+    thread::spawn(move || ended.send(command.output()));
+    let output = end.recv_timeout(PATIENCE);
+    let output = output.unwrap_or_else(|_| panic!("no end after {PATIENCE:?}: {arguments:?}"));
+    let output = output.expect("the binary runs");
     Ran {
         arguments,
         code: output.status.code().unwrap_or(-1),
