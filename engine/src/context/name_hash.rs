@@ -33,11 +33,14 @@ pub fn seeded(seed: u32, name: &[u8]) -> u32 {
     (state ^ (state >> 16)) & 0x3fff_ffff
 }
 
-/// The `width` bits (at most 10) of `digest` that belong to `depth`, from the most significant on.
+/// The `width` bits (at most 10) of `digest` that belong to `depth`, from the most significant on; no such number where the
+/// digest has no more, as at a depth that damaged data say.
 #[must_use]
 pub fn bits(digest: &Hash, depth: u32, width: u32) -> u32 {
     let first = depth * width;
-    assert!(width <= 10 && first + width <= 256, "the depth bound keeps within the digest");
+    if width > 10 || first + width > 256 {
+        return u32::MAX;
+    }
     // A run of up to 10 bits touches at most three bytes.
     let byte = (first / 8) as usize;
     let at = |index: usize| u32::from(digest.get(index).copied().unwrap_or(0));

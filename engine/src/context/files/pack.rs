@@ -524,7 +524,8 @@ impl Pack {
         {
             // Never more than the chunk has, whatever a damaged length says.
             let room = end.saturating_sub(position);
-            let missing = length.min(room) as usize - bytes.len();
+            // The pack may have grown since the end was read, and a page have become whole that has more than room.
+            let missing = (length.min(room) as usize).saturating_sub(bytes.len());
             let position = position + bytes.len() as u64;
             if is_cold {
                 // What follows is as cold, and the first page itself was only now wanted once.

@@ -68,10 +68,15 @@ impl Directories<'_> {
             .scan(offset, path, bucket)
     }
 
-    pub(crate) fn target(&self, target: &Target) -> Result<Arc<Node>> {
+    /// What a pointer of `branch` leads to. `Corrupt` when that is no part of the directory: what recurses counts on it.
+    pub(crate) fn below(&self, branch: &Branch, target: &Target) -> Result<Arc<Node>> {
         match target {
             Target::Live(node) => Ok(Arc::clone(node)),
-            Target::Stored(offset) => self.stored(*offset),
+            Target::Stored(offset) => {
+                let node = self.stored(*offset)?;
+                branch.expect_part(&node)?;
+                Ok(node)
+            }
         }
     }
 
@@ -141,12 +146,7 @@ impl Directories<'_> {
     fn thaw<'n>(&self, branch: &'n mut Branch, index: usize) -> Result<&'n mut Arc<Node>> {
         if let Target::Stored(offset) = branch.pointers[index].target {
             let node = self.taken(offset)?;
-            if matches!(node.body, Body::Leaf { flat: true, .. }) {
-                return Err(Error::new(
-                    Kind::Corrupt,
-                    "a bucket of a directory is a directory of its own: the data are damaged or made up",
-                ));
-            }
+            branch.expect_part(&node)?;
             branch.learn(index, node.count())?;
             branch.pointers[index].target = Target::Live(node);
         }
@@ -246,8 +246,15 @@ impl Directories<'_> {
                 }
                 Body::Branch(branch) => match branch.search(bucket.at(branch.depth)) {
                     Ok(index) => {
+                        let pointer = &branch.pointers[index];
+                        if pointer.count == u32::MAX {
+                            return Err(Error::invalid(format!(
+                                "a bucket of the directory has {} entries, and no more fit: use another directory",
+                                u32::MAX
+                            )));
+                        }
                         depth = branch.depth + 1;
-                        self.target(&branch.pointers[index].target)?
+                        self.below(branch, &pointer.target)?
                     }
                     Err(_) => return Ok(None),
                 },
@@ -355,7 +362,7 @@ impl Directories<'_> {
                 return Ok((above, Some(Arc::new(Node::leaf(leaf, flat)))));
             }
             let index = branch.search(bucket.at(branch.depth)).expect("the entry was found before");
-            let next = self.target(&branch.pointers[index].target)?;
+            let next = self.below(branch, &branch.pointers[index].target)?;
             node = next;
             above += 1;
         }
@@ -415,7 +422,7 @@ impl Directories<'_> {
         Ok(())
     }
 
-    /// Every entry below `node`, in stored order. Recursion is bounded by the depth limit.
+    /// Every entry below `node`, in stored order. Recursion is bounded, because each branch is deeper than the one above.
     pub(crate) fn gather(&self, node: &Arc<Node>, out: &mut Vec<LeafEntry>) -> Result<()> {
         self.page(node, &mut 0, &mut u64::MAX.clone(), out)
     }
@@ -448,7 +455,7 @@ impl Directories<'_> {
                         *skip -= u64::from(pointer.count);
                         continue;
                     }
-                    self.page(&self.target(&pointer.target)?, skip, left, out)?;
+                    self.page(&self.below(branch, &pointer.target)?, skip, left, out)?;
                 }
             }
         }

@@ -225,10 +225,32 @@ impl Branch {
         self.turnover = None;
     }
 
-    /// Takes note that `count` entries are below a pointer.
+    /// `Corrupt` when `node`, which a pointer leads to, is not of the same directory, one deeper.
+    pub(crate) fn expect_part(&self, node: &Node) -> Result<()> {
+        let detail = match &node.body {
+            Body::Leaf { flat: true, .. } => "is a directory of its own",
+            Body::Branch(branch) if branch.depth != self.depth + 1 => "is of another depth",
+            _ => return Ok(()),
+        };
+        Err(Error::new(
+            Kind::Corrupt,
+            format!("a bucket of a directory {detail}: the data are damaged or made up"),
+        ))
+    }
+
+    /// Takes note that `count` entries are below a pointer. `Corrupt` when it says another number.
     pub(crate) fn learn(&mut self, index: usize, count: u64) -> Result<()> {
-        if self.pointers[index].count != 0 {
-            return Ok(());
+        let said = self.pointers[index].count;
+        if said != 0 {
+            if u64::from(said) == count {
+                return Ok(());
+            }
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "a bucket should have {said} entries and has {count}: the data are damaged or made up"
+                ),
+            ));
         }
         let known = u32::try_from(count).ok().zip(self.unknown.checked_sub(count));
         let (count, unknown) = known.ok_or_else(|| {

@@ -169,7 +169,7 @@ impl<T: Held> ObjectCache<T> {
         let bytes = node.bytes() as u64;
         let most = (self.budget_bytes / 4).min(u32::MAX.into());
         let Some((set, tag)) = self.set(offset).filter(|_| bytes <= most) else { return };
-        let (gone, freed) = {
+        let (gone, before, mut total) = {
             let mut set = lock(set);
             if set.find(tag, offset).is_some() {
                 return;
@@ -186,14 +186,15 @@ impl<T: Held> ObjectCache<T> {
                 self.dear_bytes.fetch_add(bytes, Ordering::Relaxed);
             }
             let before = set.ways[way].held.replace(node);
-            (gone.zip(before), freed)
+            // While the lock is held: who takes it out counts it as gone.
+            let total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes - freed;
+            self.bytes.fetch_sub(freed, Ordering::Relaxed);
+            (gone, before, total)
         };
-        if let Some((offset, node)) = gone {
+        // What goes is freed here, where no find waits for it.
+        if let Some((offset, node)) = gone.zip(before) {
             evicted(offset, node);
         }
-        let mut total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.bytes.fetch_sub(freed, Ordering::Relaxed);
-        total -= freed;
         while total > self.budget_bytes {
             total = self.make_room(evicted);
         }
@@ -201,15 +202,12 @@ impl<T: Held> ObjectCache<T> {
 
     /// Takes a node out, because another will take its place.
     pub(crate) fn take(&self, offset: u64) -> Option<T> {
-        let (node, bytes) = {
-            let (set, tag) = self.set(offset)?;
-            let mut set = lock(set);
-            let way = set.find(tag, offset)?;
-            let bytes = self.forget(&mut set, way);
-            (set.ways[way].held.take(), bytes)
-        };
+        let (set, tag) = self.set(offset)?;
+        let mut set = lock(set);
+        let way = set.find(tag, offset)?;
+        let bytes = self.forget(&mut set, way);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        node
+        set.ways[way].held.take()
     }
 
     /// Empties a way but for what it holds; returns what that takes.
@@ -231,8 +229,8 @@ impl<T: Held> ObjectCache<T> {
         let spares_dear = dear_bytes < self.budget_bytes - self.budget_bytes / 8;
         let index = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len() as u64;
         let mut freed: [Option<(Option<u64>, T)>; WAYS] = [const { None }; WAYS];
-        let mut bytes = 0;
-        {
+        let total = {
+            let mut bytes = 0;
             let mut set = lock(&self.sets[index as usize].0);
             let spared = if spares_dear { set.dear } else { 0 };
             for (way, freed) in freed.iter_mut().enumerate() {
@@ -244,13 +242,14 @@ impl<T: Held> ObjectCache<T> {
                 }
             }
             set.used &= spared;
-        }
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes
+        };
         for (dear, node) in freed.into_iter().flatten() {
             if let Some(offset) = dear {
                 evicted(offset, node);
             }
         }
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes
+        total
     }
 
     /// Bytes that nodes take now.

@@ -284,7 +284,9 @@ impl Store {
                         let Target::Stored(child) = pointer.target else {
                             unreachable!("a node that was read holds no live child")
                         };
-                        let count = pack.node(child)?.count();
+                        let below = pack.node(child)?;
+                        branch.expect_part(&below)?;
+                        let count = below.count();
                         if count != u64::from(pointer.count) {
                             return pack.record(offset, |file, place, _| {
                                 Err(Error::corrupt(file, place, pointer.count, count))

@@ -483,6 +483,73 @@ fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
     assert_eq!(store.check().unwrap_err().kind(), Kind::Corrupt);
 }
 
+/// The branch over one leaf, in which every bucket says that it has `count` entries.
+fn counted(count: u32) -> Store {
+    made_up(|out, start| {
+        let from = out.bytes().len();
+        record::put(out, 5, start, Tag::Values, &[1; 32], &ONE_ENTRY);
+        let branch = start + (out.bytes().len() - from) as u64;
+        let mut body = Encoder::new();
+        body.varint(1);
+        (0..32).for_each(|_| {
+            body.varint(count.into());
+            body.varint(branch - start);
+        });
+        record::put(out, 5, branch, Tag::Branch, &[2; 32], body.bytes());
+        branch
+    })
+}
+
+#[test]
+fn a_wrong_count_is_damage_where_it_is_changed() {
+    for count in [2, 20, u32::MAX] {
+        let tree = counted(count).checkout(&[3; 32].into()).unwrap();
+        for name in ["b", "c", "data", "name of another bucket"] {
+            let error = tree.clone().add(&[name], b"v").unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt, "{count} {name}: {error}");
+        }
+        assert_eq!(tree.clone().remove(&["a"]).unwrap_err().kind(), Kind::Corrupt);
+    }
+    let tree = counted(1).checkout(&[3; 32].into()).unwrap();
+    tree.clone().add(&["b"], b"v").unwrap();
+}
+
+/// What recurses over branches would need as much stack as somebody made up.
+#[test]
+fn a_tower_of_branches_is_damage_and_no_end_of_the_stack() {
+    const STOREYS: u64 = 60_000;
+    let store = made_up(|out, start| {
+        let from = out.bytes().len();
+        record::put(out, 5, start, Tag::Values, &[1; 32], &ONE_ENTRY);
+        let mut below = start;
+        for storey in 0..STOREYS {
+            let at = start + (out.bytes().len() - from) as u64;
+            let mut body = Encoder::new();
+            // All of one depth, and the one at the top that of a directory.
+            let depth = u64::from(storey + 1 < STOREYS) * 60;
+            body.varint(depth << 1 | 1);
+            body.varint(1);
+            body.varint(at - below);
+            record::put(out, 5, at, Tag::Branch, &[4; 32], body.bytes());
+            below = at;
+        }
+        below
+    });
+    let tree = store.checkout(&[3; 32].into()).unwrap();
+    let root: [&str; 0] = [];
+    let other = counted(1).checkout(&[3; 32].into()).unwrap();
+    for error in [
+        tree.list(&root, 0, 1).unwrap_err(),
+        tree.fold(&root, None, Order::Sorted, |_, _| Ok(())).unwrap_err(),
+        tree.diff(&other, |_, _| Ok(())).unwrap_err(),
+        store.check().unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    }
+    // A name finds its way or none, at depths for which it has no bits either.
+    let _ = tree.find(&["a"]);
+}
+
 #[test]
 fn a_store_with_all_chunks_that_it_may_have_can_be_collected() {
     let mut store = Store::create(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();

@@ -184,8 +184,8 @@ impl Tree {
                         continue;
                     }
                 }
-                let p = p.map(|target| self.directories().target(target)).transpose()?;
-                let q = q.map(|target| other.directories().target(target)).transpose()?;
+                let p = p.map(|target| self.directories().below(x, target)).transpose()?;
+                let q = q.map(|target| other.directories().below(y, target)).transpose()?;
                 self.unequal(other, p.as_ref(), q.as_ref(), left, right)?;
             }
             return Ok(());
