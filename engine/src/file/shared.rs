@@ -70,6 +70,8 @@ pub struct SharedFile {
     slot: Arc<Slot>,
     /// It stays open, since it is not durable.
     is_pinned: AtomicBool,
+    /// It was seen to be the one that it should be.
+    was_right: AtomicBool,
     kept: AtomicBool,
     /// Where the file goes instead of being removed, unless it was kept at any time.
     spares: OnceLock<Arc<SpareFiles>>,
@@ -117,6 +119,7 @@ impl SharedFile {
             access,
             slot,
             is_pinned: AtomicBool::new(!kept),
+            was_right: AtomicBool::new(false),
             kept: AtomicBool::new(kept),
             spares: OnceLock::new(),
             was_kept: AtomicBool::new(kept),
@@ -139,17 +142,33 @@ impl SharedFile {
     /// whether it is the one that it should be. An error is not remembered: the next call tries again.
     #[inline]
     pub fn file(&self, check: impl FnOnce(&Arc<dyn File>) -> Result<()>) -> Result<Arc<dyn File>> {
+        let check = |file: &Arc<dyn File>| match check(file) {
+            // Its writer has given the name to another file meanwhile.
+            Err(error)
+                if error.kind() == Kind::Corrupt
+                    && self.counted.is_reader
+                    && self.was_right.load(Ordering::Acquire) =>
+            {
+                Err(self.gone())
+            }
+            checked => checked.inspect(|()| self.was_right.store(true, Ordering::Release)),
+        };
         self.counted.files.get(&self.slot, || self.open_again(), check)
+    }
+
+    /// What a reader is told whose file is not there any more.
+    fn gone(&self) -> Error {
+        Error::missing(format!(
+            "{} is gone, since another process removed it after it was closed here: reload, or open \
+             the snapshot or the table again; a greater max_open_files keeps more files open",
+            self.path
+        ))
     }
 
     /// Opens what was there before.
     fn open_again(&self) -> Result<Arc<dyn File>> {
         self.open().map_err(|error| match error.kind() {
-            Kind::Missing if self.counted.is_reader => Error::missing(format!(
-                "{} is gone, since another process removed it after it was closed here: reload, or open \
-                 the snapshot or the table again; a greater max_open_files keeps more files open",
-                self.path
-            )),
+            Kind::Missing if self.counted.is_reader => self.gone(),
             Kind::Missing => Error::missing(format!(
                 "{} is not there, but what the session keeps is in it: put the file back, then try again",
                 self.path
@@ -165,6 +184,7 @@ impl SharedFile {
 
     /// Notes that `file` is the one that it should be.
     pub fn note_checked(&self, file: &Arc<dyn File>) {
+        self.was_right.store(true, Ordering::Release);
         self.slot.note_checked(file);
     }
 

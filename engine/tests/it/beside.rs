@@ -503,3 +503,57 @@ fn a_file_that_is_cut_beneath_a_reader_breaks_nothing() {
         }
     }
 }
+
+/// Without a log the number of a segment comes again once what had it was deleted. A reader that has the old one is neither
+/// given the new one for it, nor told that a healthy store is damaged.
+#[test]
+fn numbers_that_come_again_are_two_segments_to_a_reader() {
+    let row = |name: &str| {
+        let mut batch = Batch::new();
+        for number in 0..40_u8 {
+            batch.insert(&[number], format!("{name} {number}").as_bytes());
+        }
+        batch
+    };
+    let holds = |table: &Table, name: &str| {
+        let all = table.listed(Bound::Unbounded, Bound::Unbounded)?;
+        let right =
+            |(key, value): &(Vec<u8>, Vec<u8>)| *value == format!("{name} {}", key[0]).into_bytes();
+        assert!(all.len() == 40 && all.iter().all(right), "{name}: {all:?}");
+        varvite::Result::Ok(())
+    };
+    for max_open_files in [Some(1), None] {
+        let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+        let session = Session::create(Arc::clone(&disk), SessionOptions::default()).unwrap();
+        let mut table = session.create_table("t", small_table()).unwrap();
+        for name in ["one", "two"] {
+            table.update(&row(name)).unwrap();
+            let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+            session.save_snapshot(name, content).unwrap();
+        }
+        drop(table);
+        let reading = SessionOptions { max_open_files, ..SessionOptions::default() };
+        let reader = Session::open_read_only(Arc::clone(&disk), reading).unwrap();
+        let open = |name: &str| reader.open_snapshot(name, &varvite::OpenSnapshot::default());
+        let two = open("two").unwrap();
+        holds(&two.tables[0], "two").unwrap();
+        session.delete_snapshot("two").unwrap();
+        session.close().unwrap();
+        let before = disk.list("segments").unwrap();
+        let session = Session::open(Arc::clone(&disk), SessionOptions::default()).unwrap();
+        let one = session.open_snapshot("one", &varvite::OpenSnapshot::default()).unwrap();
+        let mut table = one.tables.into_iter().next().unwrap();
+        table.update(&row("three")).unwrap();
+        let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+        session.save_snapshot("three", content).unwrap();
+        assert_ne!(disk.list("segments").unwrap(), before);
+        let three = open("three").unwrap();
+        holds(&three.tables[0], "three").unwrap();
+        if let Err(error) = holds(&two.tables[0], "two") {
+            assert_eq!(error.kind(), Kind::Missing, "{error}");
+            assert!(error.to_string().contains("reload") && max_open_files.is_some(), "{error}");
+        }
+        holds(&open("one").unwrap().tables[0], "one").unwrap();
+        holds(&three.tables[0], "three").unwrap();
+    }
+}

@@ -11,7 +11,9 @@ use varvite::raw::format::checksum::stored;
 use varvite::raw::format::codec::{Decoder, Encoder};
 use varvite::raw::format::header::FileKind;
 use varvite::raw::{Checkpoint, LogRecord, encode_begin, encode_delete_range, encode_update};
-use varvite::{Batch, Error, Log, MergeOperator, OpenTable, Session, SessionOptions, TableOptions};
+use varvite::{
+    Batch, Error, Kind, Log, MergeOperator, OpenTable, Session, SessionOptions, TableOptions,
+};
 
 use crate::listed::Listed;
 
@@ -436,6 +438,44 @@ pub mod tests {
                 "log_record" => mutations(log_record, &seed, 20_000),
                 "log_file" => mutations(log_file, &seed, 4_000),
                 _ => mutations(checkpoint, &seed, 4_000),
+            }
+        }
+    }
+}
+
+/// A table beside live ones that cannot be used would acknowledge what no log has.
+#[test]
+fn where_the_log_cannot_be_used_no_table_is_made() {
+    let whole = make(UPDATES);
+    let checkpoint = whole.bytes(CHECKPOINT).unwrap();
+    let newer = {
+        let mut bytes = checkpoint.clone();
+        bytes[8] = 9;
+        let sum = stored(&bytes[..28]);
+        bytes[28..32].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    };
+    let flipped = |place: usize| {
+        let mut bytes = checkpoint.clone();
+        bytes[place] ^= 1;
+        bytes
+    };
+    let logs: Vec<_> = whole.files().into_iter().filter(|name| name.starts_with("log/")).collect();
+    let ways = [Some(newer), Some(flipped(40)), Some(flipped(checkpoint.len() - 1)), None];
+    for (number, way) in ways.into_iter().enumerate() {
+        for log in [Log::Written, Log::Synced] {
+            let disk = whole.snapshot();
+            match &way {
+                Some(bytes) => disk.replace(CHECKPOINT, bytes.clone()).unwrap(),
+                None => disk.remove(&logs[0]).unwrap(),
+            }
+            let options = SessionOptions { log, ..options() };
+            let session = Session::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+            assert!(!session.warnings().is_empty(), "{number}");
+            for name in ["utxo", "another"] {
+                let error = session.create_table(name, table_options()).unwrap_err();
+                let kind = if number == 0 { Kind::Version } else { Kind::Corrupt };
+                assert_eq!(error.kind(), kind, "{number} {name}: {error}");
             }
         }
     }

@@ -7,7 +7,7 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Fault, SimDisk};
-use varvite::{Kind, Session, SessionOptions, Table, Verify};
+use varvite::{Batch, Kind, Session, SessionOptions, SnapshotContent, Table, TableOptions, Verify};
 
 use crate::story::{ACTS, Act, Story, assert_reopens, equal, opening, options};
 
@@ -168,4 +168,44 @@ fn folders_of_one_file_system_share_blocks() {
     session.close().unwrap();
     assert_reopens(&first, &[&story.saved], &"first");
     assert_reopens(&second, &[&story.saved], &"second");
+}
+
+/// Header, footer and length of a blob file are looked at also where not every byte is.
+#[test]
+fn a_blob_file_that_was_cut_or_exchanged_is_refused_at_once() {
+    let parcel = |byte: u8| {
+        let disk: Arc<dyn Disk> = MemoryDisk::seeded(u64::from(byte));
+        let options = SessionOptions { seed: Some(u64::from(byte)), ..SessionOptions::default() };
+        let session = Session::create(disk, options).unwrap();
+        let options = TableOptions { blob_min_bytes: Some(100), ..TableOptions::default() };
+        let mut table = session.create_table("t", options).unwrap();
+        table.update(Batch::new().insert(b"long", &vec![byte; 20_000])).unwrap();
+        let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+        session.save_snapshot("s", content).unwrap();
+        let parcel = MemoryDisk::seeded(9);
+        session.export_snapshot("s", &(Arc::clone(&parcel) as _), Verify::Full).unwrap();
+        parcel
+    };
+    let is_blob = |name: &String| name.rsplit_once('.').is_some_and(|(_, kind)| kind == "blob");
+    let (sound, other) = (parcel(1), parcel(2));
+    let [name, others] = [&sound, &other].map(|it| it.files().into_iter().find(is_blob).unwrap());
+    let whole = sound.bytes(&name).unwrap();
+    let flipped = |place: usize| {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 1;
+        bytes
+    };
+    let cut = whole[..whole.len() - 4_096].to_vec();
+    let ways = [Vec::new(), cut, other.bytes(&others).unwrap(), flipped(30)];
+    let target: Arc<dyn Disk> = MemoryDisk::seeded(1);
+    let session = Session::create(Arc::clone(&target), SessionOptions::default()).unwrap();
+    for (number, way) in ways.into_iter().enumerate() {
+        let source = sound.snapshot();
+        source.replace(&name, way).unwrap();
+        let source = source as Arc<dyn Disk>;
+        let error = session.import_snapshot(&source, "s", "s", Verify::Quick).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{number}: {error}");
+        assert!(target.list("segments").unwrap().is_empty(), "{number}");
+    }
+    session.import_snapshot(&(sound as _), "s", "s", Verify::Quick).unwrap();
 }

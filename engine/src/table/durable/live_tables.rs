@@ -337,11 +337,6 @@ impl LiveTables {
         }
     }
 
-    /// Whether updates are logged.
-    pub fn has_log(&self) -> bool {
-        self.log.is_some()
-    }
-
     /// The log. `Invalid` without one, `Corrupt` when the live tables are damaged.
     pub fn log_writer(&self) -> Result<&LogWriter> {
         self.check()?;

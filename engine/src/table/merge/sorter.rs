@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::k_way::{Merge, MergeSource, no_fetch};
+use super::k_way::{Merge, MergeSource, SOURCES_MAX, no_fetch};
 use super::output::BlobPlan;
 use super::run_builder::RunBuilder;
 use crate::cache::Charge;
@@ -144,12 +144,18 @@ impl Sorter {
             if same < FAN_IN {
                 break;
             }
-            let newest = self.runs.split_off(self.runs.len() - same);
-            let mut run =
-                RunBuilder::new(&self.store, 0, 0, BlobPlan::new(WHOLE, Compression::None));
-            merge(newest, |entry| run.add(entry))?;
-            self.runs.extend(run.finish()?.map(|run| (tier + 1, run)));
+            self.merge_newest(same)?;
         }
+        Ok(())
+    }
+
+    /// Makes one run of the newest `count`.
+    fn merge_newest(&mut self, count: usize) -> Result<()> {
+        let newest = self.runs.split_off(self.runs.len() - count);
+        let tier = newest.iter().map(|(tier, _)| *tier).max().unwrap_or(0);
+        let mut run = RunBuilder::new(&self.store, 0, 0, BlobPlan::new(WHOLE, Compression::None));
+        merge(newest, |entry| run.add(entry))?;
+        self.runs.extend(run.finish()?.map(|run| (tier + 1, run)));
         Ok(())
     }
 
@@ -162,6 +168,10 @@ impl Sorter {
         self.arena = Vec::new();
         self.places = Vec::new();
         self.charge_taken();
+        // Up to 15 of each size are left, which in a long load is more than one merge takes.
+        while self.runs.len() > SOURCES_MAX {
+            self.merge_newest(FAN_IN)?;
+        }
         merge(std::mem::take(&mut self.runs), emit)
     }
 }
@@ -179,4 +189,48 @@ fn merge(
     let mut merge = Merge::new(sources, 0, (None, no_fetch()), true);
     while merge.step(&mut emit)?.is_some() {}
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+    use crate::disk::{Disk, Lock};
+    use crate::table::shared::SessionOptions;
+
+    #[derive(Debug)]
+    struct NoLock;
+
+    impl Lock for NoLock {}
+
+    /// What is left of 393,215 spills: 15 runs of each of four sizes, and 5 of the largest.
+    #[test]
+    fn more_runs_than_a_merge_takes_are_merged_twice() {
+        let disk = MemoryDisk::seeded(1);
+        disk.create_directory("segments").unwrap();
+        let lock = Some((Box::new(NoLock) as Box<dyn Lock>, 1));
+        let store = SegmentStore::new(disk, SessionOptions::default(), (1, 1), 1, lock);
+        let mut sorter = Sorter::new(&store, 1 << 20);
+        let sizes = (0..5).rev().flat_map(|tier| [tier].repeat(if tier == 4 { 5 } else { 15 }));
+        for (number, tier) in sizes.enumerate() {
+            // Of "last" the latest one counts.
+            for key in [format!("{number:03}"), "last".to_owned()] {
+                sorter.add(key.as_bytes(), &[number as u8]).unwrap();
+            }
+            sorter.spill().unwrap();
+            // As if it had been merged so often.
+            sorter.runs.last_mut().unwrap().0 = tier;
+        }
+        assert_eq!(sorter.runs.len(), SOURCES_MAX + 1);
+        let mut found = Vec::new();
+        sorter
+            .finish(|entry| {
+                found.push((String::from_utf8(entry.key.to_vec()).unwrap(), entry.value.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+        let numbers = (0..=SOURCES_MAX).map(|number| (format!("{number:03}"), vec![number as u8]));
+        let last = ("last".to_owned(), vec![SOURCES_MAX as u8]);
+        assert_eq!(found, numbers.chain([last]).collect::<Vec<_>>());
+    }
 }

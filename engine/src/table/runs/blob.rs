@@ -275,13 +275,15 @@ impl BlobFile {
                 format!("the session of {path} was closed: open it again"),
             ));
         }
-        self.shared.file(|file| {
-            if read_meta(&**file, self.meta.id)? == self.meta {
-                return Ok(());
-            }
-            let path = self.shared.path();
-            Err(Error::corrupt(path, 0, "the blob file that is referred to", "another"))
-        })
+        self.shared.file(|file| Self::check_is(&self.meta, &**file))
+    }
+
+    /// `Corrupt` unless header, footer and length of `file` are those of `meta`. Reads two pages.
+    pub fn check_is(meta: &BlobMeta, file: &dyn File) -> Result<()> {
+        if read_meta(file, meta.id)? == *meta {
+            return Ok(());
+        }
+        Err(Error::corrupt(file.path(), 0, "the blob file that is referred to", "another"))
     }
 
     /// `Corrupt` unless `span` lies inside the file.

@@ -315,7 +315,8 @@ impl Session {
         paths::check_name("table", name)?;
         options.check()?;
         let table = Table::new(Arc::clone(&self.store), name, options, Shape::default(), None);
-        if self.live.has_log() { self.make_live(table) } else { Ok(table) }
+        // Where the log cannot be used, this says why: a table beside it would acknowledge what no log has.
+        if self.store.options.log == Log::None { Ok(table) } else { self.make_live(table) }
     }
 
     /// The number of the next save, which a file tells from now on, so that it never comes again: it is

@@ -555,6 +555,8 @@ impl SegmentStore {
     /// The same for a blob file.
     pub fn adopt_blob_file(&self, meta: &BlobMeta) -> Result<Arc<BlobFile>> {
         let shared = self.take_in(meta.id, &paths::blob(meta.id))?;
+        // What was just opened counts as known, so it is looked at here.
+        BlobFile::check_is(meta, &*shared.unchecked()?)?;
         self.keep_unsynced_few()?;
         let file = Arc::new(BlobFile::new(*meta, shared, &self.closed).unsynced());
         self.remember_blob(&file)?;
@@ -570,19 +572,39 @@ impl SegmentStore {
     /// The segment that a manifest names, with its footer checked. Opened once however many runs
     /// share it.
     pub fn open_segment(&self, meta: &SegmentMeta) -> Result<Arc<Segment>> {
-        if let Some(segment) = lock(&self.segments).get(&meta.id).and_then(Weak::upgrade) {
-            if segment.meta() != meta {
-                return Err(Error::corrupt(
-                    &paths::segment(meta.id),
-                    0,
-                    "the segment as every manifest describes it",
-                    "different descriptions",
-                ));
-            }
+        if let Some(segment) = self.held_segment(meta)? {
             return Ok(segment);
         }
-        let shared = self.shared_file(meta.id, paths::segment(meta.id));
+        let shared = self.segment_file(meta);
         self.equip(Segment::open_shared(meta.clone(), shared)?)
+    }
+
+    /// The segment of `meta` if it is open. One of other content under its number is damage, but not where this session
+    /// only reads: a writer without a log gives a number again once what had it was deleted.
+    fn held_segment(&self, meta: &SegmentMeta) -> Result<Option<Arc<Segment>>> {
+        let held = lock(&self.segments).get(&meta.id).and_then(Weak::upgrade);
+        match held {
+            Some(segment) if segment.meta() == meta => Ok(Some(segment)),
+            Some(_) if !self.read_only => Err(Error::corrupt(
+                &paths::segment(meta.id),
+                0,
+                "the segment as every manifest describes it",
+                "different descriptions",
+            )),
+            _ => Ok(None),
+        }
+    }
+
+    /// The counted file of a segment that is not open; the one of another that had its number stays with that.
+    fn segment_file(&self, meta: &SegmentMeta) -> Arc<SharedFile> {
+        let path = paths::segment(meta.id);
+        let held = lock(&self.segments).get(&meta.id).and_then(Weak::upgrade);
+        if held.is_none() {
+            return self.shared_file(meta.id, path);
+        }
+        let file = SharedFile::kept(&self.counted, path, self.options.access);
+        remember(&self.files, meta.id, &file);
+        file
     }
 
     /// Opens those of `metas` that nobody has open yet, all reads in flight together. Whoever holds
@@ -591,13 +613,13 @@ impl SegmentStore {
         &self,
         metas: impl Iterator<Item = &'a SegmentMeta>,
     ) -> Result<Vec<Arc<Segment>>> {
-        let missing: BTreeMap<u64, &SegmentMeta> = {
-            let open = lock(&self.segments);
-            let is_open = |id| open.get(id).is_some_and(|segment| segment.strong_count() > 0);
-            metas.filter(|meta| !is_open(&meta.id)).map(|meta| (meta.id, meta)).collect()
-        };
-        let file = |meta: &SegmentMeta| self.shared_file(meta.id, paths::segment(meta.id));
-        let listed = missing.into_values().map(|meta| (meta, file(meta))).collect();
+        let mut missing = BTreeMap::new();
+        for meta in metas {
+            if self.held_segment(meta)?.is_none() {
+                missing.insert(meta.id, meta);
+            }
+        }
+        let listed = missing.into_values().map(|meta| (meta, self.segment_file(meta))).collect();
         let mut scratch = self.take_scratch()?;
         let segments = Segment::open_all(listed, &mut *scratch.queue)?;
         self.put_scratch(scratch);
@@ -610,7 +632,11 @@ impl SegmentStore {
         let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
         let cached = self.cached(meta).inspect(|it| charge_open(it, meta));
         let segment = Arc::new(segment.with_cache(cached).with_blobs(blobs));
-        Ok(remember_first(&self.segments, id, segment))
+        if let Some(first) = self.held_segment(segment.meta())? {
+            return Ok(first);
+        }
+        remember(&self.segments, id, &segment);
+        Ok(segment)
     }
 
     /// Makes segments and their blob files durable with their names. A failure poisons the session.
