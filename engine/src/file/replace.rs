@@ -82,7 +82,16 @@ pub struct Replacement {
 impl Replacement {
     /// Starts an empty file that will become `path`; a leftover of an earlier try is removed.
     pub fn begin(disk: &Arc<dyn Disk>, path: &str, access: Access) -> Result<Replacement> {
-        let working = format!("{path}{SUFFIX}");
+        Replacement::begin_as(disk, path, format!("{path}{SUFFIX}"), access)
+    }
+
+    /// The same under the name `working` until it is whole, where users have files beside it that may end with [`SUFFIX`].
+    pub fn begin_as(
+        disk: &Arc<dyn Disk>,
+        path: &str,
+        working: String,
+        access: Access,
+    ) -> Result<Replacement> {
         match disk.remove(&working) {
             Err(error) if error.kind() != Kind::Missing => return Err(error),
             _ => {}

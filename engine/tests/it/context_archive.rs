@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use varvite::context::{CommitHash, CommitInfo, Index, Options, Store};
-use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::disk::{Access, Disk, Mode};
 use varvite::{Error, Kind, Result};
 
 const COMMITS: u8 = 6;
@@ -461,6 +461,18 @@ fn two_copies_do_not_archive_into_one_folder_at_once() {
     drop(held);
     assert!(store.archive(&commits[4], u64::MAX).unwrap() > 1);
     holds(&store, &commits, &"archived");
+    let held = other.lock_directory("").unwrap().expect("folders can be locked here");
+    let below = lower.list("").unwrap();
+    assert_eq!(store.unarchive(1).unwrap_err().kind(), Kind::Locked);
+    assert_eq!(lower.list("").unwrap(), below);
+    drop(held);
+    // What a move left that was killed goes with the next, and nothing of a user.
+    for left in ["0000-000009.pack.tmp", "notes.tmp"] {
+        lower.open(left, Mode::Create, Access::Buffered).unwrap();
+    }
+    assert!(store.unarchive(1).unwrap() == 1);
+    assert!(!lower.exists("0000-000009.pack.tmp").unwrap() && lower.exists("notes.tmp").unwrap());
+    holds(&store, &commits, &"back");
 }
 
 /// Their numbers need not meet: what is moved there would be a part of the other's history.

@@ -7,7 +7,7 @@ use varvite::context::{CollectPhase, CommitHash, CommitInfo, Index, Options, Sto
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
-use varvite::{Kind, Result};
+use varvite::{Error, Kind, Result};
 
 use crate::context_archive::{commit, holds, made, open, options, packs};
 
@@ -277,6 +277,26 @@ fn a_folder_to_which_another_store_moves_chunks_is_not_attached() {
     assert_eq!(error.kind(), Kind::Locked, "{error}");
     has_collected(&store, &commits);
     drop(held);
+    // Another disk is mounted there before the store counts on what was written to the first.
+    let (root, away) = (folder.path().to_owned(), folder.path().with_extension("away"));
+    let mut steps = Vec::new();
+    let changed = store.attach_watched(&mut |done, all| {
+        steps.push(done);
+        if done == all {
+            std::fs::rename(&root, &away).unwrap();
+            std::fs::create_dir(&root).unwrap();
+        }
+        Ok(())
+    });
+    let error = changed.unwrap_err();
+    assert_eq!(error.kind(), Kind::Locked, "{error}");
+    assert!(steps.len() >= 4 && steps.is_sorted(), "{steps:?}");
+    has_collected(&store, &commits);
+    std::fs::remove_dir(&root).unwrap();
+    std::fs::rename(&away, &root).unwrap();
+    let stopped = store.attach_watched(&mut |_, _| Err(Error::invalid("that is enough")));
+    assert!(stopped.unwrap_err().to_string().contains("that is enough"));
+    has_collected(&store, &commits);
     store.attach().unwrap();
     holds(&store, &commits, &"attached");
     drop(store);
@@ -486,4 +506,29 @@ fn chunks_of_before_and_after_a_clearing_are_no_history_together() {
     }
     let store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
     holds(&store, &fresh, &"of each chunk the store knows the epoch");
+}
+
+/// A store opens without its lower folder, whatever is there.
+#[test]
+fn the_last_commit_stays_above() {
+    let (disk, mut commits) = made(Index::Minimal, 9);
+    let mut store = open(&disk, options(Index::Minimal, None)).unwrap();
+    store.begin_chunk().unwrap();
+    store.close().unwrap();
+    let (copy, lower) = (disk.crash(Crash::Process), SimDisk::new(2));
+    let mut store = open(&copy, options(Index::Minimal, Some(&lower))).unwrap();
+    let newer = commit(&mut store, commits.last(), 77).unwrap();
+    store.archive(&newer, u64::MAX).unwrap();
+    store.close().unwrap();
+    let mut store = open(&disk, options(Index::Minimal, Some(&lower))).unwrap();
+    collect(&mut store, commits.last().unwrap());
+    let error = store.attach().unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.to_string().contains("commit once more"), "{error}");
+    commits.push(commit(&mut store, commits.last(), 6).unwrap());
+    assert!(store.attach().unwrap() > 1);
+    holds(&store, &commits, &"attached");
+    store.close().unwrap();
+    let store = open(&disk, options(Index::Minimal, None)).unwrap();
+    assert_eq!(store.last_commit().unwrap().as_ref(), commits.last());
 }

@@ -316,9 +316,11 @@ fn a_damaged_state_goes_with_the_next_import_of_any_file() {
     cut_off(&mut store, &exported(&bytes), 3);
     drop(store);
     let good = state.bytes(STATE).unwrap();
-    for place in [3, 14, 30, 90, good.len() - 2] {
+    let longer_than_any = (64 << 20) + 9;
+    for place in [3, 14, 30, 90, good.len() - 2, longer_than_any] {
         let copy = state.snapshot();
         let mut damaged = good.clone();
+        damaged.resize(good.len().max(place + 1), 0);
         damaged[place] ^= 1;
         copy.replace(STATE, damaged).unwrap();
         let mut store = Store::open(Arc::clone(&copy) as _, options(Index::Minimal)).unwrap();

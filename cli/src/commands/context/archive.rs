@@ -10,7 +10,7 @@ use varvite::disk::os::OsDisk;
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::progress::{self, Progress, Unit};
+use crate::progress::{Progress, Unit};
 use crate::store::context::{commit, open_over};
 use crate::store::folder::disk;
 use crate::system::measure::disk_bytes;
@@ -90,9 +90,17 @@ pub fn unarchive(arguments: &Unarchive, format: Format) -> Outcome {
 
 /// Runs `context attach`.
 pub fn attach(arguments: &Attach, format: Format) -> Outcome {
-    let lower = disk(&arguments.lower)?;
+    // One that is not there is not made; the name of one that is, somebody may have made just now.
+    disk(&arguments.lower)?;
+    let lower = OsDisk::create(&arguments.lower)?;
     let mut store = open_over(&arguments.store, Some(lower))?;
-    let attached = progress::during("verifying chunks", || store.attach())?;
+    let mut bar = Progress::new("writing chunks anew", 0, Unit::Bytes);
+    let attached = store.attach_watched(&mut |done, all| {
+        bar.set_total(all);
+        bar.set(done);
+        Ok(())
+    })?;
+    bar.finish();
     let (commits, archived) = (store.log(usize::MAX)?.len() as u64, store.archived_bytes());
     store.close()?;
     match format {

@@ -51,14 +51,13 @@ fn identity_of(commit: &CommitHash) -> u64 {
     u64::from_le_bytes(*commit.first_chunk().expect("a hash has 32 bytes"))
 }
 
-/// Whether the file at `path` is the beginning of one that was cut off before its first frame, or nothing yet.
-pub(crate) fn is_cut_off(disk: &dyn Disk, path: &str) -> Result<bool> {
+/// Whether the file at `path` begins as one that an export writes, has nothing yet, or the zeros that a power cut leaves.
+pub(crate) fn begins_as_export(disk: &dyn Disk, path: &str) -> Result<bool> {
     let file = disk.open(path, Mode::Read, Access::Buffered)?;
-    let mut bytes = [0; FRAMES_START];
+    let mut bytes = [0; 8];
     let found = file.read_at(0, &mut bytes)?;
     let right = Header::new(FileKind::ContextSnapshot, 0, 0).encode();
-    let begins = found.min(8);
-    Ok(found < FRAMES_START && bytes[..begins] == right[..begins])
+    Ok(bytes[..found] == right[..found] || bytes == [0; 8])
 }
 
 /// Writes the stream.

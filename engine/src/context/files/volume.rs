@@ -4,6 +4,8 @@
 //! its last batch. A file has its name only once it is whole and synced, so what is found under such a name and
 //! is another chunk is somebody's: it is never written over. Format document: `docs/format/pack.md`.
 
+use std::error::Error as _;
+use std::io;
 use std::sync::Arc;
 
 use super::chunk::{Opening, Seal, chunk_end};
@@ -15,7 +17,7 @@ use crate::disk::{Access, Disk, File, Lock, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, Position};
 use crate::file::exclusive;
-use crate::file::replace::Replacement;
+use crate::file::replace::{self, Replacement};
 use crate::format::header::{self, FileKind, Header};
 
 /// Bytes that are copied at a time.
@@ -36,10 +38,26 @@ pub(crate) fn lock(disk: &Arc<dyn Disk>) -> Result<Option<Box<dyn Lock>>> {
         Err(error) if error.kind() == Kind::Locked => {
             Err(error.context("another store moves chunks there, try again later"))
         }
-        Err(error) if error.kind() == Kind::Exists => Err(error),
         // Some file systems lock nothing: then one store in one folder is the operator's care.
-        taken => Ok(taken.unwrap_or_default()),
+        Err(error) if locks_nothing(&error) => Ok(None),
+        taken => taken,
     }
+}
+
+/// Whether the system says that it has no locks there, rather than that this one failed.
+fn locks_nothing(error: &Error) -> bool {
+    /// `ENOLCK`, which has no kind of its own.
+    const NO_LOCKS: i32 = if cfg!(target_os = "linux") { 37 } else { 77 };
+    let said = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    said.is_some_and(|said| {
+        said.kind() == io::ErrorKind::Unsupported
+            || cfg!(unix) && said.raw_os_error() == Some(NO_LOCKS)
+    })
+}
+
+/// Removes what a killed move or attachment has left in the lower folder, whose lock is held.
+pub(crate) fn remove_leftovers(lower: &dyn Disk) -> Result<()> {
+    replace::remove_leftovers(lower, "", |name| paths::parse_chunk(name).is_some()).map(drop)
 }
 
 /// `Invalid` when the folder of `disk` is that of a store, whose chunks are its own: the same store under another path
@@ -58,7 +76,13 @@ pub(crate) fn expect_no_store(disk: &dyn Disk) -> Result<()> {
 pub(crate) fn expect_alone(lower: &dyn Disk, alone: Option<&dyn Lock>) -> Result<()> {
     alone.map_or(Ok(()), Lock::check).map_err(|error| {
         let root = lower.root();
-        Error::new(Kind::Locked, format!("{root} is not the folder any more that it was: {error}"))
+        Error::new(
+            Kind::Locked,
+            format!(
+                "{root} is not the folder any more that it was when chunks began to move, as when another disk is mounted \
+                 there: see that it has the chunks of this store, and try again: {error}"
+            ),
+        )
     })
 }
 

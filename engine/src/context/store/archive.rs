@@ -148,7 +148,11 @@ impl Store {
             ));
         }
         volume::expect_no_store(&*lower)?;
+        if most == 0 || next(&writer.control.chunks).is_none() {
+            return Ok(0);
+        }
         let alone = volume::lock(&lower)?;
+        volume::remove_leftovers(&*lower)?;
         if to == State::Lower {
             volume::expect_room(&*lower, writer.control.store, writer.control.epoch)?;
             self.expect_archive(&writer.control, &*lower)?;

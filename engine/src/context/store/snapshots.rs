@@ -5,13 +5,12 @@ use std::sync::Arc;
 use super::tip::Tip;
 use super::{CommitInfo, Store};
 use crate::context::context_snapshot::export::Exporter;
-use crate::context::context_snapshot::frames::{CommitFileOpening, FrameReader, is_cut_off};
+use crate::context::context_snapshot::frames::{CommitFileOpening, FrameReader, begins_as_export};
 use crate::context::context_snapshot::import_state::{ImportState, STATE_MAX};
 use crate::context::context_snapshot::intake::{Intake, Unplaced};
 use crate::context::context_snapshot::order::{self, Listed};
 use crate::context::context_snapshot::{
     COMMITS_MAX, CommitFile, CommitFileOptions, CommitFileProgress, Destination, Watch,
-    verify_commit,
 };
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::commit::Commit;
@@ -28,13 +27,17 @@ use crate::file::exclusive;
 use crate::file::replace::{self, Replacement};
 use crate::sync::lock;
 
+/// What the file of an export ends with while it is written, and the lock beside it: names that no other program gives.
+const EXPORT_SUFFIX: &str = ".export.tmp";
+const EXPORT_LOCK: &str = ".export.lock";
+
 impl Store {
     /// Writes the snapshot of a commit to the file `path` of `disk`, which must not be there. Its bytes
     /// depend on the commit alone. `Missing` for an unknown commit. Reads all of the commit's tree once, in
     /// bounded memory; after an error no file is there. One file, one sync of it and one of its folder.
     ///
-    /// It is written as `path` with `.tmp` behind it, under a lock that has `.tmp.lock`. What a killed export has left there is
-    /// written over; `Exists` where another file has one of these names.
+    /// It is written as `path` with `.export.tmp` behind it, under a lock that has `.export.lock`. What a killed export has
+    /// left there, of this commit or another, is written over; `Exists` where a file of another kind has one of these names.
     pub fn export_commit(
         &self,
         commit: &CommitHash,
@@ -80,11 +83,7 @@ impl Store {
             )));
         }
         // Two exports to one name would take each other's half for the whole.
-        let alone = exclusive::lock_in_passing(
-            disk,
-            &format!("{path}{}.lock", replace::SUFFIX),
-            "an export",
-        )?;
+        let alone = exclusive::lock_in_passing(disk, &format!("{path}{EXPORT_LOCK}"), "an export")?;
         let is_there = || {
             let there = format!("{path} is there already: remove it first, or choose another name");
             Error::new(Kind::Exists, there)
@@ -101,8 +100,9 @@ impl Store {
         let last = listed[*in_order.last().expect("there is one")].0;
         let opening =
             CommitFileOpening { configuration: self.configuration(), commits: count, commit: last };
-        expect_leftover(&**disk, &format!("{path}{}", replace::SUFFIX), &opening)?;
-        let replacement = Replacement::begin(disk, path, Access::Buffered)?;
+        let working = format!("{path}{EXPORT_SUFFIX}");
+        expect_leftover(&**disk, &working)?;
+        let replacement = Replacement::begin_as(disk, path, working, Access::Buffered)?;
         let file = Arc::clone(replacement.file());
         let mut exporter = Exporter::begin(file, &opening, options, &*load, watch)?;
         for place in in_order {
@@ -240,12 +240,8 @@ impl Store {
             Err(error) if error.kind() == Kind::Missing => return Ok(None),
             file => file?,
         };
-        // More than a state has whose file is one that an import wrote.
-        let length = file.len()?;
-        if length > STATE_MAX {
-            return Ok(None);
-        }
-        let mut bytes = vec![0; length as usize];
+        // What is longer no import of this release writes, so its end is not missed.
+        let mut bytes = vec![0; file.len()?.min(STATE_MAX + 1) as usize];
         file.read_exact_at(0, &mut bytes)?;
         let (store, epoch) = (self.control.store, self.control.epoch);
         match ImportState::decode(paths::IMPORT, &bytes, store, epoch) {
@@ -286,20 +282,10 @@ impl Store {
     }
 }
 
-/// `Exists` where something has the name `working` of the file in work for what `opening` says that no export has left
-/// there: part of a snapshot, or the same one. It is somebody's, and stays.
-fn expect_leftover(disk: &dyn Disk, working: &str, opening: &CommitFileOpening) -> Result<()> {
-    let is_left = match FrameReader::open(disk, working) {
-        Err(error) if error.kind() == Kind::Missing => return Ok(()),
-        Err(error) if error.kind() == Kind::Io => return Err(error),
-        Err(_) => is_cut_off(disk, working)?,
-        Ok(reader) => {
-            let found = reader.opening();
-            (found.commit, found.commits) == (opening.commit, opening.commits)
-                || verify_commit(disk, working).is_err_and(|error| error.kind() == Kind::Corrupt)
-        }
-    };
-    if is_left {
+/// `Exists` where something has the name `working` of the file in work that no export has left there. It is somebody's,
+/// and stays.
+fn expect_leftover(disk: &dyn Disk, working: &str) -> Result<()> {
+    if !disk.exists(working)? || begins_as_export(disk, working)? {
         return Ok(());
     }
     Err(Error::new(

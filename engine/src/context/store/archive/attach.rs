@@ -116,10 +116,16 @@ impl Store {
     /// it there may have failed; then one replacement of the control file, and what the store had of these chunks goes. `0` when no chunk is missing, after a look at each below; commits that a cancelled
     /// collection has taken, and no chunk with them, are readable again then too.
     ///
-    /// `Invalid` for chunks of another store, or of a copy whose history is another, `Missing` when one is not
-    /// there: take commits over by a snapshot ([`Store::export_commits`], [`Store::import_commit`]). `Invalid` without
+    /// `Invalid` for chunks of another store, or of a copy whose history is another, or where the last commit is in one of
+    /// them; `Missing` when one is not there: take commits over by a snapshot ([`Store::export_commits`], [`Store::import_commit`]). `Invalid` without
     /// a lower folder and while a collection is under way; `Locked` while another store moves chunks there.
     pub fn attach(&mut self) -> Result<u64> {
+        self.attach_watched(&mut |_, _| Ok(()))
+    }
+
+    /// The same, and `watch` is told after each chunk how many bytes were read and of how many; its error ends it, with the
+    /// store as it was.
+    pub fn attach_watched(&mut self, watch: &mut dyn FnMut(u64, u64) -> Result<()>) -> Result<u64> {
         let tip = self.tip()?;
         let control = {
             let writer = tip.writer()?;
@@ -135,6 +141,7 @@ impl Store {
         })?;
         volume::expect_no_store(&**lower)?;
         let alone = volume::lock(lower)?;
+        volume::remove_leftovers(&**lower)?;
         let root = lower.root();
         let found = self.find_missing(&control, &**lower).map_err(|error| match error.kind() {
             Kind::Io => error,
@@ -146,8 +153,16 @@ impl Store {
         if found.is_empty() && control.horizon.commit == 0 {
             return Ok(0);
         }
+        let last = self.state().last_commit;
+        let has_last = |row: &Row| (row.base..row.base + row.length).contains(&last);
+        if found.iter().any(|found| has_last(&found.row)) {
+            return Err(Error::invalid(
+                "the last commit would be in the lower folder, without which the store could not be opened then: \
+                 commit once more before the chunks are attached",
+            ));
+        }
         // What the store has of them goes, so they must outlive a power cut however they came there.
-        self.take_older(&found, lower, &control.horizon)?;
+        self.take_older(&found, lower, &control.horizon, watch)?;
         let mut writer = tip.writer()?;
         volume::expect_alone(&**lower, alone.as_deref())?;
         let mut rows: Vec<Row> = writer.control.chunks.clone();
@@ -234,6 +249,7 @@ impl Store {
         found: &[FoundChunk],
         lower: &Arc<dyn Disk>,
         horizon: &Horizon,
+        watch: &mut dyn FnMut(u64, u64) -> Result<()>,
     ) -> Result<()> {
         drop(self.settled_index()?);
         let mut older = self.pack.chunks();
@@ -242,6 +258,8 @@ impl Store {
         let mut older: Vec<_> =
             older.into_iter().map(|chunk| (chunk, false)).chain(found).collect();
         older.sort_unstable_by_key(|(chunk, _)| chunk.number);
+        let all: u64 = older.iter().map(|(chunk, _)| chunk.end()).sum();
+        let mut done = 0;
         let mut index = lock(&self.index);
         for (chunk, is_found) in &older {
             let mut each = |position: Position, payload: &[u8]| {
@@ -268,6 +286,8 @@ impl Store {
             } else {
                 volume::scan(&*self.pack.files.get(chunk)?, chunk, &mut each)?;
             }
+            done += chunk.end();
+            watch(done, all)?;
         }
         let tip = self.tip()?;
         let mut writer = tip.writer()?;
