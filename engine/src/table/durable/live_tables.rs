@@ -67,12 +67,15 @@ struct LiveState {
 struct Damage {
     kind: Kind,
     detail: String,
+    /// The disk was full, and perhaps is not any more.
+    is_no_space: bool,
     refused: u64,
 }
 
 impl Damage {
     fn new(error: &Error) -> Damage {
-        Damage { kind: error.kind(), detail: error.detail().to_owned(), refused: 0 }
+        let (kind, detail) = (error.kind(), error.detail().to_owned());
+        Damage { kind, detail, is_no_space: error.is_no_space(), refused: 0 }
     }
 
     fn error(&self) -> Error {
@@ -80,11 +83,11 @@ impl Damage {
     }
 
     /// Counts an update that is to be refused, unless it is one that tries again: the first, then ever
-    /// fewer of them.
+    /// fewer of them. All do where the disk was full, for whoever is told to free some space has done so by the next.
     fn refuse(&mut self) -> Option<Error> {
         self.refused += 1;
-        let tries = self.refused.is_power_of_two() || self.refused.is_multiple_of(TRIED_EVERY);
-        (!tries).then(|| self.error())
+        let is_turn = self.refused.is_power_of_two() || self.refused.is_multiple_of(TRIED_EVERY);
+        (!is_turn && !self.is_no_space).then(|| self.error())
     }
 }
 
