@@ -384,3 +384,19 @@ fn where_nothing_says_what_was_in_a_store_nothing_is_made() {
     let error = repair(&shared(&disk), &out, &RepairOptions::default()).unwrap_err();
     assert_eq!(error.kind(), Kind::Exists, "{error}");
 }
+
+#[test]
+fn a_full_target_is_not_told_as_a_disk_that_does_not_answer() {
+    let (source, _) = story_store();
+    let source = shared(&source);
+    let target = SimDisk::new(3);
+    target.capacity(Some(20_000));
+    let out = Arc::clone(&target) as Arc<dyn Disk>;
+    let error = repair(&source, &out, &RepairOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Io, "{error}");
+    assert!(error.detail().contains("free some space"), "{error}");
+    assert!(!error.detail().contains("does not answer"), "{error}");
+    target.capacity(None);
+    let report = repair(&source, &out, &RepairOptions::default()).unwrap();
+    assert!(report.losses.is_empty());
+}

@@ -129,7 +129,8 @@ pub fn repair(
     options: &RepairOptions,
 ) -> Result<Repaired> {
     make(source, target, options).map_err(|error| match error.kind() {
-        Kind::Io => error.context(
+        // What is full is the folder that it writes to, which its own sentence says.
+        Kind::Io if !error.is_no_space() => error.context(
             "the repair was ended, since a disk that does not answer is no damage: see to it, or copy what can \
              be read to a sound one, and repair that",
         ),
