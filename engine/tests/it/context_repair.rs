@@ -24,7 +24,7 @@ fn repair_to(
     Store::repair(&dynamic(source), lower.as_ref(), &dynamic(target), &mut |_, _| Ok(()))
 }
 
-fn repair(
+pub fn repair(
     source: &Arc<SimDisk>,
     lower: Option<&Arc<SimDisk>>,
 ) -> Result<(RepairedContext, Arc<SimDisk>)> {
@@ -34,7 +34,7 @@ fn repair(
 }
 
 /// A copy of the files of `disk`, with `name` as it is in `bytes`, or without it.
-fn with(disk: &Arc<SimDisk>, name: &str, bytes: Option<Vec<u8>>) -> Arc<SimDisk> {
+pub fn with(disk: &Arc<SimDisk>, name: &str, bytes: Option<Vec<u8>>) -> Arc<SimDisk> {
     let copy = disk.crash(Crash::Process);
     if copy.exists(name).unwrap() {
         copy.remove(name).unwrap();
@@ -46,7 +46,7 @@ fn with(disk: &Arc<SimDisk>, name: &str, bytes: Option<Vec<u8>>) -> Arc<SimDisk>
     copy
 }
 
-fn flipped(disk: &Arc<SimDisk>, name: &str, place: usize) -> Arc<SimDisk> {
+pub fn flipped(disk: &Arc<SimDisk>, name: &str, place: usize) -> Arc<SimDisk> {
     let mut bytes = disk.bytes(name).unwrap();
     bytes[place] ^= 1;
     with(disk, name, Some(bytes))

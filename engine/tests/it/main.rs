@@ -48,6 +48,7 @@ mod context_names; // names that collide in every bucket and every internal hash
 mod context_observer; // what an observer of a context is told
 mod context_reader; // readers of a context's handle that writes, in threads and at every call of its disk
 mod context_repair; // new stores of what is whole in damaged ones
+mod context_repair_counts; // repairs count what is lost: beside objects that are there twice, older control files, lost chunks
 mod context_retry; // killed in the middle, opened again, the same call again, and the power goes
 mod context_snapshot_beside; // exports by readers while blocks arrive, imports beside one
 mod context_snapshot_ranges;

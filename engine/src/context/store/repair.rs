@@ -5,22 +5,21 @@
 //! there, so one that was cut off opens nowhere. Design: `docs/design/durability.md`.
 
 mod gathered;
+mod made;
 mod salvage;
 mod wreck;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{CommitInfo, Store};
-use crate::context::files::commit::CommitBody;
+use super::Store;
 use crate::context::files::paths;
 use crate::context::hash::{self, CommitHash};
 use crate::context::options::{Durability, Options};
-use crate::context::pieces::node::{Load, Slot};
-use crate::context::tree::{Change, Tree};
 use crate::disk::Disk;
 use crate::disk::stand_in::StandIn;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result};
+use made::NewStore;
 use salvage::Records;
 use wreck::{Wreck, commit_at, is_loss};
 
@@ -97,12 +96,11 @@ impl Store {
         // Until it has its name nothing of it counts, and its last checkpoint syncs all.
         let durability = Durability::Written;
         let options = Options { configuration, index, durability, ..Options::default() };
-        let mut copy =
-            NewStore { store: Store::create(in_work, options)?, kept: HashMap::new(), last: None };
+        let mut copy = NewStore::new(Store::create(in_work, options)?);
         let count = records.commits.len() as u64;
-        for (passed, (offset, (commit, body))) in (1..).zip(&records.commits) {
+        for (passed, (commit, body)) in (1..).zip(records.commits.values()) {
             watch(passed, count)?;
-            match copy.take(&wreck, *offset, *commit, body) {
+            match copy.take(&mut wreck, *commit, body) {
                 Ok(()) => {}
                 Err(error) if is_loss(&error) => {
                     wreck.note(&error);
@@ -112,9 +110,9 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        repaired.lost.retain(|lost| lost.commit.is_none_or(|it| !copy.kept.contains_key(&it)));
+        repaired.lost.retain(|lost| lost.commit.is_none_or(|it| !copy.has(&it)));
         copy.name(&mut wreck, &records, &mut repaired)?;
-        (repaired.commits, repaired.last_commit) = (copy.kept.len() as u64, copy.last);
+        (repaired.commits, repaired.last_commit) = (copy.commits(), copy.last);
         copy.store.close()?;
         // From here on it is a store.
         target.rename(paths::HALF_MADE, paths::CONTROL)?;
@@ -199,112 +197,6 @@ fn tell_gaps(from: u64, records: &Records, told: u64) -> Option<LostCommit> {
         "{unknown} more, of which nothing is left: the commits beside them are numbered as if they were there"
     );
     Some(LostCommit { commit: None, detail })
-}
-
-/// The store that is made.
-struct NewStore {
-    store: Store,
-    /// Commits that are in it, and where they were.
-    kept: HashMap<CommitHash, u64>,
-    last: Option<CommitHash>,
-}
-
-impl NewStore {
-    /// Takes over the commit that was at `offset`.
-    fn take(
-        &mut self,
-        wreck: &Wreck,
-        offset: u64,
-        commit: CommitHash,
-        body: &CommitBody,
-    ) -> Result<()> {
-        if self.kept.contains_key(&commit) {
-            return Ok(());
-        }
-        let parent = body.parents.iter().find(|parent| self.kept.contains_key(*parent));
-        let before = parent.copied().or(self.last);
-        self.commit(wreck, before, commit, body)?;
-        self.kept.insert(commit, offset);
-        self.last = Some(commit);
-        self.store.maintain().map(drop)
-    }
-
-    /// Commits what `body` says, with what differs from `before`, which is in both stores.
-    fn commit(
-        &mut self,
-        wreck: &Wreck,
-        before: Option<CommitHash>,
-        commit: CommitHash,
-        body: &CommitBody,
-    ) -> Result<()> {
-        let stored = |root| {
-            let load = Arc::clone(&wreck.pack) as Arc<dyn Load>;
-            Tree::stored(wreck.configuration, load, Slot::StoredNode(root))
-        };
-        let (old, mut tree) = match before {
-            Some(hash) => {
-                let root = commit_at(&wreck.pack, self.kept[&hash])?.1.root;
-                (stored(root), self.store.checkout(&hash)?)
-            }
-            None => (Tree::empty(wreck.configuration), self.store.empty_tree()),
-        };
-        old.diff(&stored(body.root), |path, change| match change {
-            Change::Added(value) | Change::Updated(_, value) => tree.add(path, &value),
-            Change::Removed(_) => tree.remove(path),
-        })?;
-        let info = CommitInfo::new(&body.parents, body.date, &body.author, &body.message);
-        let found = self.store.hash(&tree, &info)?;
-        if found != commit {
-            return Err(Error::new(
-                Kind::Corrupt,
-                format!(
-                    "what is left of commit {} hashes to {}",
-                    hash::to_text(&commit),
-                    hash::to_text(&found)
-                ),
-            ));
-        }
-        self.store.commit(&mut tree, &info).map(drop)
-    }
-
-    /// Sets branches and pins, as far as their commits are there.
-    fn name(
-        &mut self,
-        wreck: &mut Wreck,
-        records: &Records,
-        repaired: &mut RepairedContext,
-    ) -> Result<()> {
-        if wreck.is_store()? {
-            let (known, may_be_older) = wreck.branches_from();
-            repaired.branches_may_be_older = may_be_older;
-            for (name, commit) in branches(wreck, records, known) {
-                if self.kept.contains_key(&commit) {
-                    self.store.set_branch(&name, &commit)?;
-                    repaired.branches += 1;
-                } else {
-                    repaired.lost_branches.push((name, commit));
-                }
-            }
-        } else {
-            wreck.tell(
-                "chunks alone say nothing of the branches of the store that they are of".to_owned(),
-            );
-        }
-        let pins = wreck.control.as_ref().map(|control| control.pins.clone()).unwrap_or_default();
-        for pin in pins {
-            let found = records.commits.get(&pin).map(|it| it.0);
-            match found.filter(|commit| self.kept.contains_key(commit)) {
-                Some(commit) => self.store.pin(&commit)?,
-                None => wreck.tell(match found {
-                    Some(commit) => {
-                        format!("the pin of commit {} is lost with it", hash::to_text(&commit))
-                    }
-                    None => format!("a pin is lost, of a commit at logical offset {pin}"),
-                }),
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The branches as they were at the end, as far as that is known.
