@@ -28,7 +28,7 @@ fn commit(store: &mut Store, before: Option<&CommitHash>, date: i64) -> Result<C
     store.commit(&mut tree, &CommitInfo::new(&[], date, "a", "b"))
 }
 
-fn expect(tree: &Tree, date: i64, what: &dyn std::fmt::Debug) {
+pub fn expect(tree: &Tree, date: i64, what: &dyn std::fmt::Debug) {
     for date in 0..=date {
         let found = tree.find(&["lasting", &format!("{date:04}")]);
         let found = found.unwrap_or_else(|error| panic!("{what:?}: {date}: {error}"));
@@ -101,7 +101,7 @@ fn a_store_that_collects_for_long_has_few_files() {
 }
 
 /// A collection that joins what six others left, between two commits.
-fn joins(store: &mut Store, commits: &mut Vec<CommitHash>) -> Result<()> {
+pub fn joins(store: &mut Store, commits: &mut Vec<CommitHash>) -> Result<()> {
     for date in 6..8 {
         commits.push(commit(store, commits.last(), date)?);
         if date == 6 {
@@ -126,7 +126,7 @@ fn expect_reopened(disk: Arc<dyn Disk>, told: &[CommitHash], what: &dyn std::fmt
     expect(&store.checkout(&next).unwrap(), told.len() as i64, what);
 }
 
-fn before(index: Index) -> (Arc<SimDisk>, Store, Vec<CommitHash>) {
+pub fn before(index: Index) -> (Arc<SimDisk>, Store, Vec<CommitHash>) {
     let sim = SimDisk::new(5);
     let (store, commits) = aged(Arc::clone(&sim) as Arc<dyn Disk>, index, 6);
     (sim, store, commits)

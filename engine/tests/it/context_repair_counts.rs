@@ -3,12 +3,22 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CommitHash, CommitInfo, Index, Options, Store};
+use varvite::context::{CommitHash, CommitInfo, Index, Options, RepairedContext, Store};
 use varvite::disk::Disk;
 use varvite::disk::sim::SimDisk;
 
-use crate::context_archive::{open, value};
-use crate::context_repair::{flipped, repair};
+use crate::collect_joins;
+use crate::context_archive::{commit, made, open, options, packs, value};
+use crate::context_repair::{flipped, repair, with};
+
+/// How many commits the report says are lost.
+fn told(found: &RepairedContext) -> u64 {
+    let count = |detail: &str| {
+        let (count, _) = detail.split_once(" more, of which nothing is left")?;
+        count.parse::<u64>().ok()
+    };
+    found.lost.iter().map(|lost| count(&lost.detail).unwrap_or(1)).sum()
+}
 
 fn say(store: &mut Store, before: Option<&CommitHash>, path: &[&str], block: u8) -> CommitHash {
     let mut tree = match before {
@@ -72,4 +82,77 @@ fn a_damaged_copy_of_what_later_commits_have_not_costs_none_of_them() {
             assert_eq!(tree.find(&["d", name]).unwrap(), Some(value(block)), "{between}");
         }
     }
+}
+
+#[test]
+fn a_control_file_of_before_a_collection_costs_no_commit() {
+    for index in [Index::Minimal, Index::Always] {
+        let (disk, mut store, mut commits) = collect_joins::before(index);
+        let older = disk.bytes("control").unwrap();
+        let before = packs(&disk);
+        collect_joins::joins(&mut store, &mut commits).unwrap();
+        store.close().unwrap();
+        let is_joined = |name: &String| name.starts_with("0000-000000-") && !before.contains(name);
+        assert!(packs(&disk).iter().any(is_joined), "more chunks are in the first file");
+        let mut counts = Vec::new();
+        for control in [disk.bytes("control").unwrap(), older] {
+            let (found, target) = repair(&with(&disk, "control", Some(control)), None).unwrap();
+            let store = open(&target, Options::default()).unwrap();
+            for (date, commit) in (0..).zip(&commits) {
+                if store.exists(commit).unwrap() {
+                    collect_joins::expect(&store.checkout(commit).unwrap(), date, &index);
+                }
+            }
+            assert_eq!(store.check().unwrap().commits, found.commits);
+            assert!(found.lost.is_empty() && found.missing.is_empty(), "{found:?}");
+            counts.push((found.commits, found.last_commit, found.damage.len()));
+        }
+        assert_eq!(counts, [(2, commits.last().copied(), 0), (2, commits.last().copied(), 1)]);
+    }
+}
+
+#[test]
+fn chunks_behind_an_older_control_file_are_missed_and_their_commits_counted() {
+    let (disk, mut commits) = made(Index::Minimal, 9);
+    let older = disk.bytes("control").unwrap();
+    let named = packs(&disk).len();
+    let mut store = open(&disk, options(Index::Minimal, None)).unwrap();
+    for block in 6..12 {
+        commits.push(commit(&mut store, commits.last(), block).unwrap());
+    }
+    // What comes last needs nothing of those before.
+    commits.push(say(&mut store, None, &["alone"], 80));
+    store.close().unwrap();
+    let image = with(&disk, "control", Some(older));
+    let names = packs(&image);
+    for count in [1, 3] {
+        let lost = &names[named + 1..named + 1 + count];
+        let image = lost.iter().fold(Arc::clone(&image), |image, name| with(&image, name, None));
+        let (found, _) = repair(&image, None).unwrap();
+        assert!(found.missing.iter().any(|it| it.starts_with(&lost[0])), "{found:?}");
+        assert_eq!(found.missing.iter().any(|it| it.contains("2 chunks behind it")), count == 3);
+        assert!(found.lost.iter().all(|it| !it.detail.contains("collected")), "{found:?}");
+        assert_eq!(told(&found), commits.len() as u64 - found.commits, "{found:?}");
+        assert!(found.commits >= 7, "{found:?}");
+    }
+}
+
+#[test]
+fn the_commits_of_the_first_chunk_that_is_whole_are_counted() {
+    let disk = SimDisk::new(9);
+    let made = Options { index: Index::Minimal, seed: Some(9), ..Options::default() };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, made).unwrap();
+    let mut commits: Vec<_> = (0..4).map(|block| say(&mut store, None, &["a"], block)).collect();
+    store.collect(&commits[2]).unwrap();
+    while store.collect_step(100).unwrap() {}
+    commits.extend((10..60).map(|block| say(&mut store, None, &["a"], block)));
+    store.begin_chunk().unwrap();
+    commits.extend((70..73).map(|block| say(&mut store, None, &["a"], block)));
+    store.close().unwrap();
+    let names = packs(&disk);
+    let [_, lost, _] = &names[..] else { panic!("{names:?}") };
+    let (found, _) = repair(&disk, None).unwrap();
+    assert!(found.commits == 55 && found.is_whole(), "{found:?}");
+    let (found, _) = repair(&with(&disk, lost, None), None).unwrap();
+    assert_eq!((found.commits, told(&found)), (5, 50), "{found:?}");
 }

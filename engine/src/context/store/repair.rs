@@ -146,7 +146,8 @@ fn find_more(wreck: &mut Wreck, records: &mut Records) -> Result<Vec<LostCommit>
                 ahead.push((body.previous, Some(offset)));
                 records.commits.insert(offset, (commit, body));
             }
-            Err(error) if wreck.control.is_none() && error.kind() == Kind::Collected => {}
+            // Which commits were collected nothing says, or a control file of before the last collection.
+            Err(error) if !wreck.knows_horizon() && error.kind() == Kind::Collected => {}
             Err(error) if is_loss(&error) => {
                 wreck.note(&error);
                 lost.push((offset, by, error.detail().to_owned()));
@@ -156,10 +157,10 @@ fn find_more(wreck: &mut Wreck, records: &mut Records) -> Result<Vec<LostCommit>
     }
     // Copies that a collection has not taken yet are no commits any more.
     records.commits.retain(|offset, _| !horizon.has_collected(*offset));
-    let from = wreck.whole_from();
+    let (from, first) = wreck.whole_from();
     let known = lost.iter().filter(|lost| lost.0 >= from).count() as u64;
     let mut told = tell_lost(records, lost);
-    told.extend(tell_gaps(from, records, known));
+    told.extend(tell_gaps((from, first), records, known));
     Ok(told)
 }
 
@@ -185,13 +186,17 @@ fn tell_lost(records: &Records, mut lost: Vec<(u64, Option<u64>, String)>) -> Ve
 }
 
 /// Commits from logical offset `from` on of which nothing is left but that the numbers of those beside them leave room, beyond
-/// `told` that are known.
-fn tell_gaps(from: u64, records: &Records, told: u64) -> Option<LostCommit> {
+/// `told` that are known. `first` is the number of the first, where that is known.
+fn tell_gaps(
+    (from, first): (u64, Option<u64>),
+    records: &Records,
+    told: u64,
+) -> Option<LostCommit> {
     let mut sequences: Vec<u64> = records.commits.range(from..).map(|it| it.1.1.sequence).collect();
     sequences.sort_unstable();
     sequences.dedup();
-    let first = if from == 0 { 0 } else { *sequences.first()? };
-    let room = sequences.last()? + 1 - first - sequences.len() as u64;
+    let first = first.or(sequences.first().copied())?;
+    let room = (sequences.last()? + 1).checked_sub(first + sequences.len() as u64)?;
     let unknown = room.checked_sub(told).filter(|unknown| *unknown > 0)?;
     let detail = format!(
         "{unknown} more, of which nothing is left: the commits beside them are numbered as if they were there"

@@ -3,6 +3,8 @@
 //! Each chunk is read where it is whole, above or below, or as a collection has left it, whatever the control file says of it;
 //! that only says where chunks begin, which commits count, and what branches and pins there were.
 
+mod settle;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -41,14 +43,20 @@ struct Piece {
     row: Row,
     /// What its opening says, where that is whole.
     opening: Option<Opening>,
-    /// It is not there at all.
-    is_missing: bool,
+    /// Why it is not there at all, if it is not.
+    missing: Option<String>,
 }
 
 impl Piece {
     /// Nothing of it can be read, or not all of it.
     fn lacks(&self) -> bool {
-        self.is_missing || self.row.state != State::Whole
+        self.missing.is_some() || self.row.state != State::Whole
+    }
+
+    /// Logical offset at which it begins, if a file says so.
+    fn begins(&self) -> Option<u64> {
+        let has_file = self.missing.is_none() && self.row.state != State::Gone;
+        Some(self.row.base).filter(|base| has_file && *base != u64::MAX)
     }
 }
 
@@ -69,6 +77,8 @@ pub(super) struct Wreck {
     pub(super) index: Index,
     /// None when it is damaged, not there, or of another store.
     pub(super) control: Option<Control>,
+    /// Collections have written files that the control file does not name, so it is of before them.
+    has_older_control: bool,
     pub(super) pack: Arc<Pack>,
     pieces: Vec<Piece>,
     /// The last logical offset at which something is not as it was written.
@@ -171,6 +181,7 @@ impl Wreck {
             configuration,
             index,
             control,
+            has_older_control: false,
             pack: Arc::new(pack_over(nothing, store, epoch)),
             pieces: Vec::new(),
             last_damage: None,
@@ -252,7 +263,7 @@ impl Wreck {
             }
             let row = self.control.as_ref().and_then(|control| control.row(number)).copied();
             let row = row.filter(|row| row.number == number);
-            let piece = self.place(number, row, &found, pieces.last(), &mut gathered, &scratch)?;
+            let piece = self.place(number, row, &found, &pieces, &mut gathered, &scratch)?;
             pieces.extend(piece);
         }
         pieces.reverse();
@@ -284,13 +295,14 @@ impl Wreck {
         Ok(())
     }
 
-    /// The chunk of this number; none where nothing was ever said of one.
+    /// The chunk of this number, of which those behind it are in `later`, the next one last; none where nothing was ever
+    /// said of one.
     fn place(
         &mut self,
         number: u64,
         row: Option<Row>,
         found: &Candidates,
-        after: Option<&Piece>,
+        later: &[Piece],
         gathered: &mut Gathered,
         scratch: &Arc<dyn Disk>,
     ) -> Result<Option<Piece>> {
@@ -307,7 +319,7 @@ impl Wreck {
         }
         for (disk, is_below) in places {
             let piece = self.whole(&disk, number, row)?;
-            if is_below && !self.is_ours(&disk, &piece, row, after)? {
+            if is_below && !self.is_ours(&disk, &piece, row, later.last())? {
                 self.tell(format!(
                     "{} in {} has another history than the store: it is of another copy, and not used",
                     paths::chunk(self.epoch, number),
@@ -319,22 +331,12 @@ impl Wreck {
             gathered.files.insert(paths::chunk(self.epoch, number), Source { disk, header });
             return Ok(Some(piece));
         }
-        let named = match row.map(|row| row.state) {
-            Some(State::Sparse(sparse)) => Some(sparse.generation),
-            _ => None,
-        };
-        let mut generations = found.generations.clone();
-        generations.sort_unstable_by_key(|generation| (Some(*generation) == named, *generation));
-        while let Some(generation) = generations.pop() {
-            let limit = after.map(|after| after.row.base).filter(|base| *base != u64::MAX);
-            let of = (number, generation, limit);
-            if let Some(piece) = self.sparse(of, row, gathered, scratch)? {
-                return Ok(Some(piece));
-            }
+        if let Some(piece) = self.collected(number, row, found, later, gathered, scratch)? {
+            return Ok(Some(piece));
         }
         let Some(row) = row else { return Ok(None) };
         if row.state == State::Gone {
-            return Ok(Some(Piece { row, opening: None, is_missing: false }));
+            return Ok(Some(Piece { row, opening: None, missing: None }));
         }
         let path = match row.state {
             State::Sparse(sparse) => paths::sparse_chunk(self.epoch, number, sparse.generation),
@@ -351,10 +353,47 @@ impl Wreck {
             }
             _ => format!("{path} is not there"),
         };
-        self.missing.insert(why.clone());
-        gathered.missing.insert(paths::chunk(self.epoch, number), why);
         let row = Row { state: State::Whole, ..row };
-        Ok(Some(Piece { row, opening: None, is_missing: true }))
+        Ok(Some(Piece { row, opening: None, missing: Some(why) }))
+    }
+
+    /// What collections have left of the chunk of this number, in the newest of its files that can be read.
+    fn collected(
+        &mut self,
+        number: u64,
+        row: Option<Row>,
+        found: &Candidates,
+        later: &[Piece],
+        gathered: &mut Gathered,
+        scratch: &Arc<dyn Disk>,
+    ) -> Result<Option<Piece>> {
+        let named = match row.map(|row| row.state) {
+            Some(State::Sparse(sparse)) => Some(sparse.generation),
+            Some(State::Gone) => Some(u64::MAX),
+            Some(State::Whole | State::Lower) => Some(0),
+            None => None,
+        };
+        let mut generations = found.generations.clone();
+        generations.sort_unstable_by_key(|generation| (Some(*generation) == named, *generation));
+        let limit = later.iter().rev().find_map(Piece::begins);
+        while let Some(generation) = generations.pop() {
+            // Of another generation the row knows neither how long it is nor of how many chunks.
+            let row = row.filter(|_| Some(generation) == named);
+            let of = (number, generation, limit);
+            if let Some(piece) = self.sparse(of, row, gathered, scratch)? {
+                let last = self.control.as_ref().map(|control| control.last().number);
+                let is_younger = last.is_some_and(|last| number > last);
+                if is_younger || named.is_some_and(|named| generation > named) {
+                    self.has_older_control = true;
+                    self.tell(format!(
+                        "{} is older than what collections have written since",
+                        paths::CONTROL
+                    ));
+                }
+                return Ok(Some(piece));
+            }
+        }
+        Ok(None)
     }
 
     /// The header that the file should have, if its own is damaged.
@@ -397,7 +436,7 @@ impl Wreck {
         // Without either it follows the one before, which is not known yet.
         let base = base.unwrap_or(if number == 0 { 0 } else { u64::MAX });
         let row = Row { number, count: 1, base, length, chain, state: State::Whole };
-        Ok(Piece { row, opening, is_missing: false })
+        Ok(Piece { row, opening, missing: None })
     }
 
     /// The checksum of the last batch of a chunk, where its end is whole.
@@ -465,7 +504,6 @@ impl Wreck {
         let header = self.header_for(&Arc::clone(&self.source), number, Some(generation))?;
         let file = self.source.open(&path, Mode::Read, Access::Buffered)?;
         let verified = sparse::verify(&*file, identity, generation);
-        let row = row.filter(|row| matches!(row.state, State::Sparse(_)));
         let mut bytes = Vec::new();
         if row.is_none() || verified.is_err() {
             bytes.resize(usize::try_from(file.len()?).unwrap_or(usize::MAX), 0);
@@ -502,7 +540,7 @@ impl Wreck {
             Row { number, count: 1, base, length, chain: 0, state: State::Gone }
         });
         let row = Row { state: State::Sparse(file), ..row };
-        Ok(Some(Piece { row, opening, is_missing: false }))
+        Ok(Some(Piece { row, opening, missing: None }))
     }
 
     /// The opening in the bytes of a sparse file, its first record.
@@ -520,67 +558,6 @@ impl Wreck {
     fn end_of(bytes: &[u8], entry: &KeptRecord) -> u64 {
         let length = bytes.get(entry.place as usize..).and_then(record::length);
         entry.distance + length.unwrap_or(0)
-    }
-
-    /// Finds where chunks begin that do not say it, and names those that are not there between others.
-    fn settle(&mut self, pieces: Vec<Piece>, gathered: &mut Gathered) {
-        let nexts: Vec<Option<(u64, u64)>> = pieces
-            .iter()
-            .skip(1)
-            .map(|next| Some((next.row.number, next.row.base)))
-            .chain([None])
-            .collect();
-        for (mut piece, next) in pieces.into_iter().zip(nexts) {
-            let Row { number, length, .. } = piece.row;
-            let before = self.pieces.last().map(|before| before.row);
-            let end = before.map_or(0, |before| before.base + before.length);
-            if piece.row.base == u64::MAX {
-                let next = next.filter(|next| next.0 == number + 1 && next.1 != u64::MAX);
-                let follows = before.is_some_and(|it| it.number + it.count == number);
-                match next.and_then(|next| next.1.checked_sub(length)) {
-                    Some(base) => piece.row.base = base,
-                    None if follows => piece.row.base = end,
-                    None => {
-                        let path = paths::chunk(self.epoch, number);
-                        self.tell(format!(
-                            "{path} does not say where it begins, so nothing of it is found"
-                        ));
-                        continue;
-                    }
-                }
-            }
-            if let Some(before) = self.pieces.last_mut().filter(|_| piece.row.base < end) {
-                // A file with the records of several has taken the place of this one, or nothing stayed of it.
-                if before.row.state != State::Whole || piece.row.base <= before.row.base {
-                    continue;
-                }
-                // What is behind the end of a chunk is none of it.
-                before.row.length = piece.row.base - before.row.base;
-            }
-            let first = before.map_or(0, |before| before.number + before.count);
-            let is_sparse = before.is_some_and(|before| before.state != State::Whole);
-            if first < number && piece.row.base > end {
-                let path = paths::chunk(self.epoch, first);
-                if self.control.is_none() && !is_sparse {
-                    let why = format!("{path} is not there, lost or collected");
-                    self.missing.insert(why.clone());
-                    gathered.missing.insert(path, why);
-                }
-                let length = piece.row.base - end;
-                let state =
-                    if self.control.is_none() && !is_sparse { State::Whole } else { State::Gone };
-                let row = Row {
-                    number: first,
-                    count: number - first,
-                    base: end,
-                    length,
-                    chain: 0,
-                    state,
-                };
-                self.pieces.push(Piece { row, opening: None, is_missing: true });
-            }
-            self.pieces.push(piece);
-        }
     }
 
     /// All commits and branches that can be found.
@@ -654,14 +631,24 @@ impl Wreck {
         (known, is_hit || lacks || begins || is_short)
     }
 
-    /// Logical offset from which on all commits should be there, one for each sequence number.
-    pub(super) fn whole_from(&self) -> u64 {
+    /// Whether the control file says which commits were collected.
+    pub(super) fn knows_horizon(&self) -> bool {
+        self.control.is_some() && !self.has_older_control
+    }
+
+    /// Logical offset from which on all commits should be there, one for each sequence number, and the first of these
+    /// numbers, where it is known.
+    pub(super) fn whole_from(&self) -> (u64, Option<u64>) {
+        let horizon = self.horizon();
+        if self.knows_horizon() && horizon.commit > 0 {
+            return (horizon.commit, Some(horizon.sequence));
+        }
         let last = self
             .pieces
             .iter()
             .rfind(|piece| matches!(piece.row.state, State::Sparse(_) | State::Gone));
-        let line = last.map_or(0, |last| last.row.base + last.row.length);
-        line.max(self.horizon().offset)
+        let line = last.map_or(0, |last| last.row.base + last.row.length).max(horizon.offset);
+        (line, (line == 0).then_some(0))
     }
 
     /// Whether the folder is that of a store, and not one to which it has moved chunks.
