@@ -156,3 +156,30 @@ fn the_commits_of_the_first_chunk_that_is_whole_are_counted() {
     let (found, _) = repair(&with(&disk, lost, None), None).unwrap();
     assert_eq!((found.commits, told(&found)), (5, 50), "{found:?}");
 }
+
+/// A commit from elsewhere has a parent that was never in the store.
+#[test]
+fn a_parent_from_elsewhere_is_told_as_a_guess() {
+    let elsewhere = made(Index::Minimal, 10).1[3];
+    let disk = SimDisk::new(9);
+    let made = Options { seed: Some(9), ..options(Index::Minimal, None) };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, made).unwrap();
+    let first = say(&mut store, None, &["a"], 1);
+    let before = packs(&disk);
+    let second = say(&mut store, None, &["b"], 2);
+    let own = packs(&disk);
+    let mut tree = store.empty_tree();
+    tree.add(&["c"], &value(3)).unwrap();
+    let third = store.commit(&mut tree, &CommitInfo::new(&[elsewhere], 3, "a", "b")).unwrap();
+    store.close().unwrap();
+    let mut image = disk;
+    for name in own.iter().filter(|name| !before.contains(name)) {
+        image = with(&image, name, None);
+    }
+    let (found, target) = repair(&image, None).unwrap();
+    let store = open(&target, Options::default()).unwrap();
+    let kept = [first, second, third].map(|commit| store.exists(&commit).unwrap());
+    assert_eq!(kept, [true, false, true], "{found:?}");
+    let [lost] = &found.lost[..] else { panic!("{found:?}") };
+    assert!(lost.commit.is_none() && lost.detail.contains("perhaps Co"), "{found:?}");
+}

@@ -164,21 +164,25 @@ fn find_more(wreck: &mut Wreck, records: &mut Records) -> Result<Vec<LostCommit>
     Ok(told)
 }
 
-/// The lost commits with their hashes, where those after them say these: the one that a commit names as the one before is its parent,
-/// unless others were committed between them.
+/// The lost commits, with what those after them say. The parent of the commit that follows may be the one that is lost, but
+/// others may have been committed between them, and the parent of one that was imported may never have been there.
 fn tell_lost(records: &Records, mut lost: Vec<(u64, Option<u64>, String)>) -> Vec<LostCommit> {
     lost.sort_unstable();
     let known: BTreeSet<CommitHash> = records.commits.values().map(|it| it.0).collect();
-    let named = |by: Option<u64>| {
+    let guessed = |by: Option<u64>| {
         let (after, body) = records.commits.get(&by?)?;
         let mut unknown = body.parents.iter().filter(|parent| !known.contains(*parent));
         let parent = unknown.next().filter(|_| unknown.clone().next().is_none())?;
         Some((*parent, *after))
     };
-    let one = |(_, by, detail): (u64, Option<u64>, String)| match named(by) {
+    let one = |(_, by, detail): (u64, Option<u64>, String)| match guessed(by) {
         Some((commit, after)) => LostCommit {
-            commit: Some(commit),
-            detail: format!("{detail}; commit {} names it as its parent", hash::to_text(&after)),
+            commit: None,
+            detail: format!(
+                "{detail}; perhaps {}, which commit {} behind it names as its parent",
+                hash::to_text(&commit),
+                hash::to_text(&after)
+            ),
         },
         None => LostCommit { commit: None, detail },
     };
