@@ -18,6 +18,7 @@ use varvite::raw::file::append::{AppendFile, Position};
 use varvite::raw::format::hash::combine;
 use varvite::raw::format::header::{self, FileKind, Header};
 
+use crate::context_archive;
 use crate::context_story::options;
 use crate::hooked_disk::{Call, HookedDisk};
 
@@ -386,4 +387,59 @@ fn chunks_longer_than_the_format_reads_are_refused_with_a_sentence() {
     }
     let most = Options { chunk_bytes: 1 << 40, ..small() };
     assert!(Store::create(MemoryDisk::seeded(1), most).is_ok());
+}
+
+/// A chunk that was whole again is rewritten from its first generation on: a file of the same name, with other records.
+#[test]
+fn a_reader_finds_a_chunk_that_another_of_its_name_has_replaced() {
+    let few = |lower: Option<&Arc<SimDisk>>| Options {
+        max_open_files: Some(1),
+        pages_bytes: 1 << 14,
+        objects_bytes: 0,
+        hashes_bytes: 0,
+        ..context_archive::options(Index::Minimal, lower)
+    };
+    let collect = |store: &mut Store, target: &CommitHash| {
+        store.collect(target).unwrap();
+        while store.collect_step(100).unwrap() {}
+    };
+    let (first, mut commits) = context_archive::made(Index::Minimal, 9);
+    let (disk, lower) = (first.crash(Crash::Process), SimDisk::new(2));
+    let mut store = context_archive::open(&first, few(Some(&lower))).unwrap();
+    context_archive::commit(&mut store, commits.last(), 77).unwrap();
+    store.archive(commits.last().unwrap(), u64::MAX).unwrap();
+    store.close().unwrap();
+    let mut store = context_archive::open(&disk, few(None)).unwrap();
+    store.pin(&commits[0]).unwrap();
+    collect(&mut store, &commits[4]);
+    commits.push(context_archive::commit(&mut store, commits.last(), 6).unwrap());
+    store.close().unwrap();
+    let read = |store: &Store| {
+        for (number, commit) in commits.iter().enumerate().skip(4) {
+            let tree = store.checkout(commit).unwrap();
+            for block in 0..=number as u8 {
+                let found = tree.find(&["lasting", &block.to_string()]);
+                let found = found.unwrap_or_else(|error| panic!("{number}, {block}: {error}"));
+                assert_eq!(found, Some(context_archive::value(block)));
+            }
+        }
+    };
+    let reader = || Store::open_read_only(Arc::clone(&disk) as Arc<dyn Disk>, few(None)).unwrap();
+    // One has verified the file that it reads again later, the other has not.
+    let readers = [reader(), reader()];
+    read(&readers[0]);
+    let named = |name: &String| (name.clone(), disk.bytes(name).unwrap());
+    let before: Vec<_> = context_archive::packs(&disk).iter().map(named).collect();
+    let mut store = context_archive::open(&disk, few(Some(&lower))).unwrap();
+    assert!(store.attach().unwrap() > 0);
+    store.unarchive(u64::MAX).unwrap();
+    store.unpin(&commits[0]).unwrap();
+    store.pin(&commits[1]).unwrap();
+    collect(&mut store, &commits[4]);
+    store.close().unwrap();
+    let is_other = |(name, bytes): &(String, Vec<u8>)| {
+        name.matches('-').count() == 2 && disk.bytes(name).is_ok_and(|now| now != *bytes)
+    };
+    assert!(before.iter().any(is_other), "a file has the name of another");
+    readers.iter().for_each(read);
 }

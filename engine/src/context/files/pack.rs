@@ -559,7 +559,12 @@ impl Pack {
             Ok((chunk, position, bytes))
         })?;
         let file = &*chunk.path;
-        let record = record::take(file, position, self.store, offset, bytes.slice())?;
+        let record = match record::take(file, position, self.store, offset, bytes.slice()) {
+            Err(error) if error.kind() == Kind::Corrupt && self.has_moved(&chunk, offset)? => {
+                return self.record_at(offset, keep, each);
+            }
+            found => found?,
+        };
         let body = position + (record.length - record::CRC - record.body.len()) as u64;
         each(file, body, &record)
     }

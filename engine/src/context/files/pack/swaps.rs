@@ -10,13 +10,14 @@ use crate::error::{Kind, Result};
 use crate::sync::{Ordering, lock};
 
 impl Pack {
-    /// Does `read`, again when a file is missing because a writer beside this one has put another into its
-    /// place.
+    /// Does `read`, again when a file is missing, or is another under the same name, because a writer beside this one has put
+    /// another into its place.
     pub(crate) fn beside_swaps<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             let before = self.swaps.load(Ordering::Acquire);
             match read() {
-                Err(error) if error.kind() == Kind::Missing => {
+                // The generations of a chunk begin again once it was whole again.
+                Err(error) if matches!(error.kind(), Kind::Missing | Kind::Corrupt) => {
                     if !self.reread_places(before)? {
                         return Err(error);
                     }
@@ -24,6 +25,13 @@ impl Pack {
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Whether what this handle took for `chunk` is not the file that has the record at `offset` by now: then its bytes
+    /// say nothing of damage. Reads the control file.
+    pub(super) fn has_moved(&self, chunk: &Chunk, offset: u64) -> Result<bool> {
+        self.reread_places(self.swaps.load(Ordering::Acquire))?;
+        Ok(self.chunk(offset).is_none_or(|now| now.state != chunk.state))
     }
 
     /// Whether chunks are other files than when `before` was the number of swaps: then another thread has
