@@ -262,3 +262,60 @@ fn a_check_goes_on_after_damage_and_names_the_commits_that_it_touches() {
     std::fs::write(&pack, sound).unwrap();
     assert!(check(&[]).yes().starts_with("sound: 3 commits"));
 }
+
+/// A value that was removed and put again is in the pack twice, and a damage is in one of the two.
+#[test]
+fn a_check_accuses_no_commit_that_has_another_copy_of_what_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let store = text(&store);
+    varvite(&["context", "create", store]).yes();
+    let long = "x".repeat(300);
+    varvite(&["context", "put", store, "main", "a", &long]).yes();
+    varvite(&["context", "put", store, "main", "b", "c"]).yes();
+    varvite(&["context", "remove", store, "main", "a"]).yes();
+    varvite(&["context", "put", store, "main", "a", &long]).yes();
+    let log = varvite(&["context", "log", store, "--format", "json"]).json();
+    let hash = |number: usize| log[number]["hash"].as_str().unwrap().to_owned();
+    let pack = format!("{store}/0000-000000.pack");
+    let sound = std::fs::read(&pack).unwrap();
+    let is_copy = |place: &usize| sound[*place..*place + 300] == *long.as_bytes();
+    let places: Vec<_> = (0..sound.len() - 300).filter(is_copy).collect();
+    let accused = [vec![hash(2), hash(3)], vec![hash(0)]];
+    assert_eq!(places.len(), accused.len(), "it is there twice");
+    for (place, accused) in places.into_iter().zip(accused) {
+        let mut bytes = sound.clone();
+        bytes[place + 100] ^= 1;
+        std::fs::write(&pack, bytes).unwrap();
+        let ran = varvite(&["context", "check", store, "--format", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let [finding] = &report["findings"].as_array().unwrap()[..] else { panic!("{report}") };
+        assert_eq!(finding["commits"], serde_json::json!(accused), "{report}");
+        assert_eq!(report["unlisted"], 0, "{report}");
+    }
+}
+
+/// A commit that is damaged hides those before it; all behind it are read.
+#[test]
+fn a_check_reads_all_commits_that_can_be_listed_and_says_how_many_cannot() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let store = text(&store);
+    varvite(&["context", "create", store]).yes();
+    for number in 0..10 {
+        let message = format!("the message of number {number}");
+        let put = ["context", "put", store, "main", "a", &number.to_string()];
+        varvite(&[&put[..], &["--message", &message]].concat()).yes();
+    }
+    let pack = format!("{store}/0000-000000.pack");
+    let mut bytes = std::fs::read(&pack).unwrap();
+    let needle = b"the message of number 2";
+    let place = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
+    bytes[place] ^= 1;
+    std::fs::write(&pack, bytes).unwrap();
+    let ran = varvite(&["context", "check", store, "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&report["commits"], &report["unlisted"]), (&7.into(), &3.into()), "{report}");
+    let ran = varvite(&["context", "check", store]);
+    assert!(ran.code == 3 && ran.out.contains("3 commits"), "{ran:?}");
+}

@@ -74,11 +74,9 @@ pub struct Tree {
 
 impl fmt::Debug for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.root {
-            Slot::StoredNode(offset) | Slot::StoredValue(offset) => {
-                write!(f, "Tree(stored at {offset})")
-            }
-            _ => f.write_str("Tree(in memory)"),
+        match self.stored_at() {
+            Some(offset) => write!(f, "Tree(stored at {offset})"),
+            None => f.write_str("Tree(in memory)"),
         }
     }
 }
@@ -267,6 +265,15 @@ impl Tree {
     /// Whether this is a value or a directory.
     pub fn kind(&self) -> Kind {
         if self.root.is_value() { Kind::Value } else { Kind::Directory }
+    }
+
+    /// Logical offset at which the store has it; none where it is not stored, or within its parent's record. Two that
+    /// are equal may be stored twice.
+    pub fn stored_at(&self) -> Option<u64> {
+        match &self.root {
+            Slot::StoredNode(offset) | Slot::StoredValue(offset) => Some(*offset),
+            _ => None,
+        }
     }
 
     /// The value, if the tree is one.

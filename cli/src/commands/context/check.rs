@@ -51,9 +51,12 @@ struct Walk {
     findings: Vec<Finding>,
     /// Where each sentence is among the findings.
     places: BTreeMap<String, usize>,
-    /// What is damaged in and below each directory and value that was read.
-    seen: HashMap<TreeHash, Rc<[usize]>>,
+    /// What is damaged in and below each directory and value that was read, by where it is stored: one that is stored
+    /// twice may be damaged in one place alone.
+    seen: HashMap<u64, Rc<[usize]>>,
     commits: u64,
+    /// Commits that could not be listed.
+    unlisted: u64,
     directories: u64,
     values: u64,
     /// Whether hashes are recomputed here; those of Irmin's stores are as they are read.
@@ -129,13 +132,14 @@ impl Walk {
 
     /// Where damage in and below the directory or value is.
     fn tree(&mut self, tree: &Tree, path: &mut Vec<String>) -> Result<Rc<[usize]>> {
+        let place = tree.stored_at();
+        if let Some(found) = place.and_then(|place| self.seen.get(&place)) {
+            return Ok(Rc::clone(found));
+        }
         let hash = match tree.hash() {
             Ok(hash) => hash,
             Err(error) => return Ok([self.found(error, path)?].into()),
         };
-        if let Some(found) = self.seen.get(&hash) {
-            return Ok(Rc::clone(found));
-        }
         let mut found = Vec::new();
         match tree.to_value() {
             Ok(Some(value)) => {
@@ -158,7 +162,7 @@ impl Walk {
         found.sort_unstable();
         found.dedup();
         let found: Rc<[usize]> = found.into();
-        self.seen.insert(hash, Rc::clone(&found));
+        self.seen.extend(place.map(|place| (place, Rc::clone(&found))));
         Ok(found)
     }
 
@@ -264,7 +268,7 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
     let folder = &arguments.store;
     let (store, walk, checked) = walk_beside(arguments, commits)?;
     let is_foreign = !walk.hashes;
-    let Walk { findings, commits, directories, values, .. } = walk;
+    let Walk { findings, commits, directories, values, unlisted, .. } = walk;
     let (commits, nodes) = (checked.commits.max(commits), checked.nodes.max(directories));
     let values = checked.values.max(values);
     let index: Vec<_> = store.warnings().into_iter().chain(checked.index_faults.clone()).collect();
@@ -273,7 +277,7 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
         Format::Json => print::json(&json!({
             "sound": count == 0, "commits": commits, "nodes": nodes, "values": values,
             "index_faults": checked.index_faults, "warnings": store.warnings(),
-            "collected": checked.collected, "missing": checked.missing,
+            "collected": checked.collected, "missing": checked.missing, "unlisted": unlisted,
             "findings": findings.iter().map(|finding| json!({
                 "detail": finding.detail, "path": finding.path, "commits": finding.commits,
             })).collect::<Vec<_>>(),
@@ -302,6 +306,10 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
             if checked.collected > 0 {
                 print::line(&format!("{} commits were collected", checked.collected))?;
             }
+            if unlisted > 0 {
+                let unlisted = print::counted(unlisted, "commit", "commits");
+                print::line(&format!("not read, for what lists them is damaged: {unlisted}"))?;
+            }
             let verdict = match count {
                 0 => "sound".to_owned(),
                 _ => format!("damaged, {}", print::counted(count as u64, "finding", "findings")),
@@ -321,28 +329,21 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
 fn walk_all(walk: &mut Walk, store: &Store) -> Result<()> {
     let total = store.stats().commits;
     let mut bar = Progress::new("looking for what is damaged", total, Unit::Items);
-    let mut commits = Vec::new();
-    // A commit that cannot be read hides those before it, but not those of other branches.
-    let mut known = usize::MAX;
-    loop {
-        match store.log(known) {
-            Ok(listed) => {
-                commits = listed;
-                break;
-            }
-            Err(error) => {
-                walk.found(error, &[])?;
-                known = if known == usize::MAX { total as usize } else { known / 2 };
-                if known == 0 {
-                    break;
-                }
-            }
+    let (mut commits, is_all) = match store.log(usize::MAX) {
+        Ok(commits) => (commits, true),
+        Err(error) => {
+            walk.found(error, &[])?;
+            (listed(walk, store, total as usize)?, false)
         }
-    }
+    };
+    // A commit that cannot be read hides those before it, but not those of other branches.
     for (_, head) in store.branches() {
         if !commits.contains(&head) {
             commits.push(head);
         }
+    }
+    if !is_all {
+        walk.unlisted = total.saturating_sub(commits.len() as u64);
     }
     for commit in &commits {
         walk.commit(store, commit)?;
@@ -350,6 +351,23 @@ fn walk_all(walk: &mut Walk, store: &Store) -> Result<()> {
     }
     bar.finish();
     Ok(())
+}
+
+/// The newest commits, as many as can be listed, at most `most`.
+fn listed(walk: &mut Walk, store: &Store, most: usize) -> Result<Vec<CommitHash>> {
+    let (mut commits, mut beyond) = (Vec::new(), most.saturating_add(1));
+    while commits.len() + 1 < beyond {
+        let middle = commits.len().midpoint(beyond);
+        match store.log(middle) {
+            Ok(more) if more.len() < middle => return Ok(more),
+            Ok(more) => commits = more,
+            Err(error) => {
+                walk.found(error, &[])?;
+                beyond = middle;
+            }
+        }
+    }
+    Ok(commits)
 }
 
 impl Finding {
