@@ -422,38 +422,3 @@ fn a_full_disk_is_given_the_log_files_that_nobody_needs() {
     drop(sim);
     assert!(expected.len() > 200);
 }
-
-/// However many updates were refused meanwhile, also by a checkpoint that could not write the table out.
-#[test]
-fn a_table_goes_on_with_its_first_update_after_there_is_room_again() {
-    let mut stuck = 0;
-    for (extra, refusals) in (0..40_u64).flat_map(|part| [1, 5, 40].map(|it| (part * 500, it))) {
-        let sim = SimDisk::new(1);
-        let options = SessionOptions { log_file_bytes: 3_000, ..options(Log::Written) };
-        let session = Session::create(Arc::clone(&sim) as _, options).unwrap();
-        let mut table = session.create_table("t", small()).unwrap();
-        let mut number = 0_u64;
-        let mut update = || {
-            number += 1;
-            table.update(Batch::new().insert(&number.to_be_bytes(), &[number as u8; 200]))
-        };
-        (0..100).for_each(|_| update().unwrap());
-        sim.capacity(Some(sim.total_bytes() + extra));
-        let mut refused = 0;
-        for _ in 0..3_000 {
-            let Err(error) = update() else { continue };
-            assert!(error.detail().contains("free some space"), "{error}");
-            refused += 1;
-            if refused == refusals {
-                break;
-            }
-        }
-        assert_eq!(refused, refusals, "the disk is full");
-        stuck += u64::from(!session.warnings().is_empty());
-        sim.capacity(None);
-        let outcome = update();
-        assert!(outcome.is_ok(), "{extra}, {refusals}: {outcome:?}");
-        assert!(session.warnings().is_empty(), "{:?}", session.warnings());
-    }
-    assert!(stuck > 0, "no checkpoint ever left the table out");
-}

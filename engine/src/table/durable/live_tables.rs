@@ -717,3 +717,21 @@ fn needed(log: &LogWriter, entries: &LiveTableMap, end: LogEnd) -> Vec<LogEnd> {
     });
     older.map(|file| file.end()).chain(std::iter::once(end)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+
+    #[test]
+    fn ever_fewer_updates_try_again_but_all_where_the_disk_was_full() {
+        let tries = |kind: ErrorKind| {
+            let mut damage = Damage::new(&Error::io("write to", "a segment", kind.into()));
+            (0..200).filter(|_| damage.refuse().is_none()).count()
+        };
+        // The powers of two up to 128, and 192.
+        assert_eq!(tries(ErrorKind::Other), 9);
+        assert_eq!(tries(ErrorKind::StorageFull), 200);
+        assert_eq!(tries(ErrorKind::QuotaExceeded), 200);
+    }
+}
