@@ -3,6 +3,7 @@
 //! The trait is of one style with the table's [`crate::Observer`]: the host's clock, and one call a
 //! finished operation. Without an observer nothing is counted.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -207,9 +208,9 @@ pub(crate) fn count(
     }
 }
 
-/// An operation under way; the observer is told when it is dropped.
-pub(crate) struct Span<'a> {
-    meter: Arc<Meter>,
+/// An operation under way; the observer is told when it is dropped. `M` is a meter, borrowed or shared.
+pub(crate) struct Span<'a, M: Borrow<Meter> = Arc<Meter>> {
+    meter: M,
     operation: Operation,
     /// The first steps of the path, of which `steps` are there.
     prefix: [&'a [u8]; PREFIX_STEPS],
@@ -218,28 +219,29 @@ pub(crate) struct Span<'a> {
     before: Cost,
 }
 
-impl<'a> Span<'a> {
+impl<'a, M: Borrow<Meter>> Span<'a, M> {
     #[inline]
     pub(crate) fn begin<S: AsRef<[u8]>>(
-        meter: Option<&Arc<Meter>>,
+        meter: Option<M>,
         operation: Operation,
         path: &'a [S],
-    ) -> Option<Span<'a>> {
+    ) -> Option<Span<'a, M>> {
         meter.map(|meter| {
             let mut prefix: [&[u8]; PREFIX_STEPS] = [&[]; PREFIX_STEPS];
             prefix.iter_mut().zip(path).for_each(|(to, step)| *to = step.as_ref());
             let steps = path.len().min(PREFIX_STEPS);
-            let meter = Arc::clone(meter);
-            let (before, start_ns) = (meter.cost(), meter.now_ns());
+            let observing: &Meter = meter.borrow();
+            let (before, start_ns) = (observing.cost(), observing.now_ns());
             Span { meter, operation, prefix, steps, start_ns, before }
         })
     }
 }
 
-impl Drop for Span<'_> {
+impl<M: Borrow<Meter>> Drop for Span<'_, M> {
     fn drop(&mut self) {
-        let duration_ns = self.meter.now_ns().saturating_sub(self.start_ns);
-        let (after, before) = (self.meter.cost(), &self.before);
+        let meter: &Meter = self.meter.borrow();
+        let duration_ns = meter.now_ns().saturating_sub(self.start_ns);
+        let (after, before) = (meter.cost(), &self.before);
         let cost = Cost {
             bytes_read: after.bytes_read - before.bytes_read,
             bytes_written: after.bytes_written - before.bytes_written,
@@ -250,6 +252,6 @@ impl Drop for Span<'_> {
             sync_ns: after.sync_ns - before.sync_ns,
         };
         let prefix = &self.prefix[..self.steps];
-        self.meter.observer.record(self.operation, prefix, duration_ns, &cost);
+        meter.observer.record(self.operation, prefix, duration_ns, &cost);
     }
 }

@@ -236,7 +236,7 @@ impl Store {
 
     /// Begins an operation of which the observer is told, if there is one.
     fn span(&self, operation: Operation) -> Option<Span<'static>> {
-        Span::begin::<&[u8]>(self.pack.meter(), operation, &[])
+        Span::begin::<&[u8]>(self.pack.meter().cloned(), operation, &[])
     }
 
     /// An empty working tree of this store. Other than [`Tree::empty`] it spills to the pack what is

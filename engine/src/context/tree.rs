@@ -354,7 +354,7 @@ impl Tree {
     }
 
     fn add_value<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
-        let _span = self.span(Operation::Add, path);
+        let _span = self.span_of_change(Operation::Add, path);
         check_value(path, value.len())?;
         let (known, slot) = self.walk(path)?;
         if known == path.len() && self.holds(&slot, value)? {
@@ -381,7 +381,7 @@ impl Tree {
     }
 
     fn bind<S: AsRef<[u8]>>(&mut self, path: &[S], tree: &Tree) -> Result<()> {
-        let _span = self.span(Operation::AddTree, path);
+        let _span = self.span_of_change(Operation::AddTree, path);
         self.same_configuration(tree)?;
         if tree.is_empty()? {
             return self.remove_at(path);
@@ -427,7 +427,7 @@ impl Tree {
     }
 
     fn remove_at<S: AsRef<[u8]>>(&mut self, path: &[S]) -> Result<()> {
-        let _span = self.span(Operation::Remove, path);
+        let _span = self.span_of_change(Operation::Remove, path);
         let mut slot = self.root.clone();
         let mut keep = None;
         for (index, step) in path.iter().enumerate() {

@@ -173,8 +173,9 @@ const SLOTS: usize = 1 << 11;
 pub struct FrameBuilder {
     pub(super) to: Encoder,
     pub(super) calls: u32,
-    /// For a name's hash its number, plus one.
-    slots: Vec<u16>,
+    /// For a name's hash its number, plus one, and behind that more of the hash: of most names that are another it
+    /// tells without a look at them.
+    slots: Vec<(u16, u16)>,
     /// Where names are.
     names: Vec<(u32, u32)>,
     /// The steps of the path before.
@@ -188,7 +189,7 @@ impl Default for FrameBuilder {
         let mut builder = FrameBuilder {
             to: Encoder::new(),
             calls: 0,
-            slots: vec![0; SLOTS],
+            slots: vec![(0, 0); SLOTS],
             names: Vec::new(),
             path: Vec::new(),
             start_ns: 0,
@@ -199,17 +200,20 @@ impl Default for FrameBuilder {
     }
 }
 
-/// A hash for the table of names; which one it is changes no file's meaning.
-fn slot(name: &[u8]) -> usize {
-    let mut word = [0; 8];
-    let length = name.len().min(8);
-    word[..length].copy_from_slice(&name[..length]);
-    let mut tail = [0; 8];
-    tail[..length].copy_from_slice(&name[name.len() - length..]);
-    let mixed = u64::from_le_bytes(word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        ^ u64::from_le_bytes(tail).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+/// The place of a name in the table of names, and more of its hash; which one that is changes no file's meaning.
+fn slot(name: &[u8]) -> (usize, u16) {
+    let ends = (name.first_chunk(), name.last_chunk());
+    let (first, last) = if let (Some(first), Some(last)) = ends {
+        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+    } else {
+        let short = name.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        (short, short)
+    };
+    let mixed = first.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ last.wrapping_mul(0xbf58_476d_1ce4_e5b9)
         ^ name.len() as u64;
-    (mixed.wrapping_mul(0x94d0_49bb_1331_11eb) >> 53) as usize
+    let hash = mixed.wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((hash >> 53) as usize, (hash >> 37) as u16)
 }
 
 impl FrameBuilder {
@@ -219,7 +223,7 @@ impl FrameBuilder {
         self.to = Encoder::over(bytes);
         self.to.raw(&[0; HEAD]);
         self.calls = 0;
-        self.slots.fill(0);
+        self.slots.fill((0, 0));
         self.names.clear();
         self.path.clear();
         (self.start_ns, self.thread) = (0, 0);
@@ -267,8 +271,9 @@ impl FrameBuilder {
     }
 
     fn step(&mut self, step: &[u8]) {
-        let slot = slot(step);
-        let known = u32::from(self.slots[slot]).checked_sub(1);
+        let (slot, tag) = slot(step);
+        let (number, other) = self.slots[slot];
+        let known = u32::from(number).checked_sub(1).filter(|_| other == tag);
         if let Some(number) = known.filter(|number| self.name(*number) == step) {
             self.to.varint(u64::from(number) + 1);
             self.path.push(number);
@@ -281,7 +286,7 @@ impl FrameBuilder {
         self.names.push((end - step.len() as u32, end));
         self.path.push(number);
         // Names behind these are told again, too.
-        self.slots[slot] = u16::try_from(number + 1).unwrap_or(0);
+        self.slots[slot] = (u16::try_from(number + 1).unwrap_or(0), tag);
     }
 
     /// An answer of the kind that its action has.

@@ -156,6 +156,22 @@ pub struct Sums {
 /// The longest prefix that is told apart; one that is longer counts with the prefix of fewer steps.
 const KEY_BYTES: usize = 128;
 
+/// Prefixes that are compared before any is looked up.
+const RECENT: usize = 4;
+
+/// Whether `key` stands for the steps of `prefix`.
+fn is_of(key: &[u8], prefix: &[&[u8]]) -> bool {
+    let mut rest = key;
+    let same = prefix.iter().all(|step| match rest.split_first() {
+        Some((length, after)) if usize::from(*length) == step.len() && after.starts_with(step) => {
+            rest = &after[step.len()..];
+            true
+        }
+        _ => false,
+    });
+    same && rest.is_empty()
+}
+
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// All sums, by prefix and action.
@@ -168,8 +184,8 @@ pub struct Series {
     /// For each prefix and action where its sums are, plus one.
     places: Vec<[u16; ACTIONS]>,
     sums: Vec<Sums>,
-    /// The prefix asked for last.
-    last: usize,
+    /// Prefixes that were asked for, not all of them long ago.
+    recent: [usize; RECENT],
 }
 
 impl Series {
@@ -180,7 +196,7 @@ impl Series {
             prefixes: Vec::new(),
             places: Vec::new(),
             sums: Vec::new(),
-            last: 0,
+            recent: [0; RECENT],
         };
         series.reset();
         series
@@ -191,7 +207,7 @@ impl Series {
         self.prefixes.clear();
         self.places.clear();
         self.sums.clear();
-        self.last = self.new_prefix(&[]);
+        self.recent = [self.new_prefix(&[]); RECENT];
     }
 
     fn new_prefix(&mut self, key: &[u8]) -> usize {
@@ -204,7 +220,12 @@ impl Series {
 
     /// The number of `prefix`, or of as many of its steps as have one.
     fn number(&mut self, mut prefix: &[&[u8]]) -> usize {
-        loop {
+        // Mostly it is one of the last few, which costs a comparison.
+        let known = self.recent.iter().find(|number| is_of(&self.prefixes[**number], prefix));
+        if let Some(number) = known {
+            return *number;
+        }
+        let number = loop {
             let mut key = [0; KEY_BYTES];
             let mut length = 0;
             let fits = prefix.iter().all(|step| {
@@ -218,20 +239,18 @@ impl Series {
                 fits
             });
             let key = &key[..length];
-            if fits && *self.prefixes[self.last] == *key {
-                return self.last;
-            }
             if let Some(number) = self.numbers.get(key).filter(|_| fits) {
-                self.last = *number;
-                return *number;
+                break *number;
             }
             // The empty prefix is always there, and does not count.
             if fits && self.prefixes.len() <= self.prefixes_max {
-                self.last = self.new_prefix(key);
-                return self.last;
+                break self.new_prefix(key);
             }
             prefix = &prefix[..prefix.len() - 1];
-        }
+        };
+        self.recent.rotate_right(1);
+        self.recent[0] = number;
+        number
     }
 
     /// Adds an action on `things` things.

@@ -523,7 +523,7 @@ impl Store {
 
     fn put_reference(&mut self, name: &[u8], commit: Option<&CommitHash>) -> Result<()> {
         let path = [name];
-        let _span = Span::begin(self.pack.meter(), Operation::Branch, &path);
+        let _span = Span::begin(self.pack.meter().cloned(), Operation::Branch, &path);
         let tip = self.tip()?;
         let shared = Arc::clone(&self.index);
         let mut index = lock(&shared);

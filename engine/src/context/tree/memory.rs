@@ -80,11 +80,21 @@ impl Tree {
     /// Begins an operation of which the observer is told, if there is one.
     #[inline]
     pub(super) fn span<'a, S: AsRef<[u8]>>(
+        &'a self,
+        operation: Operation,
+        path: &'a [S],
+    ) -> Option<Span<'a, &'a Meter>> {
+        Span::begin(self.meter().map(|meter| &**meter), operation, path)
+    }
+
+    /// The same of one that changes the tree.
+    #[inline]
+    pub(super) fn span_of_change<'a, S: AsRef<[u8]>>(
         &self,
         operation: Operation,
         path: &'a [S],
     ) -> Option<Span<'a>> {
-        Span::begin(self.meter(), operation, path)
+        Span::begin(self.meter().cloned(), operation, path)
     }
 
     /// Writes what is live to the pack when it is past the budget, before more is added.
