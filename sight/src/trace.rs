@@ -3,6 +3,7 @@
 //! How they are written and read: [`varvite::trace`].
 
 pub mod compare;
+mod drafts;
 pub mod irmin;
 mod page;
 mod plot;

@@ -107,6 +107,10 @@ pub enum Action {
     Range,
     /// `View::find`; the answer is that of the lengths.
     FindValues,
+    /// A table as a `Transaction` has it, from its first read of what it wrote.
+    Draft,
+    /// What a `Transaction` wrote to such a table, before the read or the commit that looks at it.
+    Write,
 }
 
 /// A kind of argument.
@@ -154,7 +158,7 @@ pub type ActionRow = (Action, u8, &'static str, Face, &'static [Field], Answered
 
 impl Action {
     /// Every action with its number in files, its name, its face, its arguments and its answer.
-    pub const ALL: [ActionRow; 46] = [
+    pub const ALL: [ActionRow; 48] = [
         (Action::Mark, 1, "mark", Face::Host, &[Field::Bytes], Answered::Nothing),
         (
             Action::Sample,
@@ -361,6 +365,15 @@ impl Action {
             Face::Table,
             &[Field::Handle, Field::Keys],
             Answered::Digest,
+        ),
+        (Action::Draft, 73, "draft", Face::Table, &[Field::Handle], Answered::Handle),
+        (
+            Action::Write,
+            74,
+            "write",
+            Face::Table,
+            &[Field::Handle, Field::Updates],
+            Answered::Nothing,
         ),
     ];
 

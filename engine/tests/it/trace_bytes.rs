@@ -46,6 +46,34 @@ pub fn recorded() -> Vec<u8> {
     traces.bytes("a.trace").unwrap()
 }
 
+/// Two transactions that read what they wrote, the second of which is rolled back, as a trace.
+pub fn recorded_transactions() -> Vec<u8> {
+    let traces = MemoryDisk::seeded(7);
+    let disk = Arc::clone(&traces) as Arc<dyn Disk>;
+    let recorder = Recorder::create(&disk, "a.trace", clock()).unwrap();
+    let options = SessionOptions { recorder: Some(recorder.clone()), ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(2), options).unwrap();
+    let table = session.create_table("t", TableOptions::default()).unwrap();
+    let tables = session.share(vec![table]).unwrap();
+    let mut block = tables.begin();
+    // Nothing is written yet, so that is a read of the table itself.
+    assert!(block.get("t", b"a").unwrap().is_none());
+    block.batch("t").unwrap().insert(b"a", b"1").insert(b"b", b"2");
+    assert!(block.get("t", b"a").unwrap().is_some());
+    block.batch("t").unwrap().delete(b"a");
+    assert_eq!(block.range("t", ..).unwrap().count(), 1);
+    block.batch("t").unwrap().insert(b"c", b"3");
+    block.commit().unwrap();
+    let mut block = tables.begin();
+    block.batch("t").unwrap().delete_prefix(b"b");
+    assert!(block.lookup("t", &[b"b", b"c"]).unwrap().get(0).is_none());
+    block.rollback();
+    assert!(tables.get("t", b"b").unwrap().is_some());
+    drop(tables);
+    recorder.finish().unwrap();
+    traces.bytes("a.trace").unwrap()
+}
+
 /// The calls of a trace up to its end or its first fault, and how it ended.
 pub fn calls(bytes: &[u8]) -> (Vec<Call>, varvite::Result<trace::TraceEnd>) {
     let disk = MemoryDisk::seeded(1);
@@ -100,7 +128,7 @@ fn repair(bytes: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use varvite::Kind;
-    use varvite::trace::Action;
+    use varvite::trace::{Action, Argument};
 
     use super::*;
     use crate::golden::golden;
@@ -136,6 +164,40 @@ mod tests {
         assert!(calls.iter().all(|call| call.depth == 0 && call.duration_ns >= 1_000), "{calls:?}");
         let outline = trace::inspect("a.trace", &bytes);
         assert_eq!(outline.damage_count(), 0, "{outline}");
+    }
+
+    #[test]
+    fn reads_of_transactions_are_written_as_they_were_and_read() {
+        let bytes = golden("trace/transactions.bin", &recorded_transactions());
+        let (calls, end) = calls(&bytes);
+        assert_eq!(end.unwrap().cut_bytes, 0);
+        let count = |action| calls.iter().filter(|call| call.action == action).count();
+        // The third write is that of the commit, which no read asked for.
+        assert_eq!((count(Action::Draft), count(Action::Write), count(Action::Update)), (2, 4, 1));
+        let drafts: Vec<_> = calls
+            .iter()
+            .filter(|call| call.action == Action::Draft)
+            .map(|call| (call.arguments.clone(), call.answer))
+            .collect();
+        let of = |action| {
+            let found = calls.iter().filter(move |call| call.action == action);
+            found.map(|call| (call.arguments[0].clone(), call.depth)).collect::<Vec<_>>()
+        };
+        let table = Argument::Handle(1);
+        let own: Vec<_> = drafts
+            .iter()
+            .map(|(arguments, answer)| {
+                assert_eq!(arguments[..], [table.clone()]);
+                let trace::Answer::Handle(own) = answer else { panic!("{answer:?}") };
+                Argument::Handle(*own)
+            })
+            .collect();
+        let (first, second) = (own[0].clone(), own[1].clone());
+        assert_eq!(of(Action::Get)[..2], [(table, 0), (first, 0)]);
+        assert_eq!(of(Action::Lookup), [(second.clone(), 0)]);
+        let all = calls.iter().find(|call| call.action == Action::Update).unwrap();
+        assert!(matches!(&all.arguments[1], Argument::Updates(all) if all.len() == 4), "{all:?}");
+        assert!(of(Action::Release).contains(&(second, 0)), "what was rolled back is released");
     }
 
     #[test]
@@ -218,11 +280,11 @@ mod tests {
 
     #[test]
     fn no_mutation_of_a_trace_panics() {
-        let seed = recorded();
+        let seeds = [recorded(), recorded_transactions()];
         let mut random = Random::new(11);
         let effort = std::env::var("VARVITE_EFFORT").ok().and_then(|it| it.parse::<u64>().ok());
         for _ in 0..20_000 * effort.unwrap_or(1) {
-            let mut bytes = seed.clone();
+            let mut bytes = seeds[random.below(2) as usize].clone();
             for _ in 0..=random.below(4) {
                 let at = 8 + random.below(bytes.len() as u64 - 8) as usize;
                 bytes[at] = match random.below(3) {

@@ -12,6 +12,7 @@ use varvite::context::{CommitHash, CommitInfo, Limits, Merge, Order, Store, Tree
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate};
 use varvite::{Batch, Error, Kind, Result, Session, Table, TableOptions, View};
 
+use super::drafts::Draft;
 use super::walks;
 use crate::timings::Latency;
 
@@ -60,6 +61,8 @@ pub struct Replay {
     trees: HashMap<u64, Tree>,
     tables: HashMap<u64, Table>,
     views: HashMap<u64, View>,
+    /// Tables with a transaction under way, by the number of the draft.
+    drafts: HashMap<u64, Draft>,
     times: BTreeMap<Action, (u64, Histogram<u32>)>,
     calls: u64,
     skipped: u64,
@@ -98,6 +101,7 @@ impl Replay {
             trees: HashMap::new(),
             tables: HashMap::new(),
             views: HashMap::new(),
+            drafts: HashMap::new(),
             times: BTreeMap::new(),
             calls: 0,
             skipped: 0,
@@ -144,7 +148,7 @@ impl Replay {
         }
         if call.depth > 0 || call.answer == Answer::Failed {
             self.skipped += 1;
-            return Ok(());
+            return self.roll_back_failed(call);
         }
         match self.run(call) {
             Ok(None) => self.skipped += 1,
@@ -193,7 +197,7 @@ impl Replay {
 
     /// Drops all handles and gives the store and the session back.
     pub fn end(self) -> (Option<Store>, Option<Session>) {
-        drop((self.trees, self.views, self.tables));
+        drop((self.trees, self.views, self.drafts, self.tables));
         (self.store, self.session)
     }
 
@@ -225,6 +229,7 @@ impl Replay {
                 let [Argument::Handle(handle)] = &call.arguments[..] else { return Err(odd()) };
                 let held = self.trees.remove(handle).is_some()
                     | self.views.remove(handle).is_some()
+                    | self.roll_back(*handle)?
                     | self.tables.remove(handle).is_some();
                 Ok(held.then_some(Answer::Nothing))
             }
@@ -530,6 +535,9 @@ impl Replay {
                 self.new_table(call, table)
             }
             (Action::Update, [Argument::Handle(handle), Argument::Updates(updates)]) => {
+                if let Some(draft) = self.draft_of(*handle) {
+                    return self.commit_draft(draft, updates);
+                }
                 let Some(batch) = batch(updates) else { return Ok(None) };
                 let Some(mut table) = self.tables.remove(handle) else { return Ok(None) };
                 let outcome = self.timed(action, |_| table.update(&batch));
@@ -553,9 +561,16 @@ impl Replay {
                 Answer::Digest(found.as_deref().map(Digest::of))
             }
             (Action::View, [Argument::Handle(handle)]) => {
-                let Some(table) = self.tables.remove(handle) else { return Ok(None) };
-                let view = self.timed(action, |_| Ok(table.view()));
-                self.tables.insert(*handle, table);
+                let view = if let Some(mut draft) = self.drafts.remove(handle) {
+                    let view = self.timed(action, |_| draft.view());
+                    self.drafts.insert(*handle, draft);
+                    view
+                } else {
+                    let Some(table) = self.tables.remove(handle) else { return Ok(None) };
+                    let view = self.timed(action, |_| Ok(table.view()));
+                    self.tables.insert(*handle, table);
+                    view
+                };
                 if let Answer::Handle(number) = call.answer {
                     self.views.insert(number, view?);
                 }
@@ -582,6 +597,10 @@ impl Replay {
                 let digest = self.timed(action, |_| walks::range(&view, bounds, *flags, *count))?;
                 Answer::Digest(Some(digest))
             }
+            (Action::Draft, [Argument::Handle(handle)]) => return self.begin_draft(call, *handle),
+            (Action::Write, [Argument::Handle(handle), Argument::Updates(updates)]) => {
+                return self.write_draft(*handle, updates);
+            }
             // Which tables it had is not recorded.
             (Action::SaveSnapshot, [Argument::Bytes(_)]) => return Ok(None),
             _ => return Err(odd()),
@@ -596,9 +615,79 @@ impl Replay {
         Answer::Handle(1)
     }
 
-    fn viewed(&self, handle: u64) -> Option<View> {
+    fn viewed(&mut self, handle: u64) -> Option<View> {
+        if let Some(draft) = self.drafts.get_mut(&handle) {
+            return draft.view().ok();
+        }
         let view = self.views.get(&handle).cloned();
         view.or_else(|| self.tables.get(&handle).map(Table::view))
+    }
+
+    /// The number of the draft of a table, if it has one.
+    fn draft_of(&self, table: u64) -> Option<u64> {
+        self.drafts.iter().find(|(_, draft)| draft.table == table).map(|(number, _)| *number)
+    }
+
+    fn begin_draft(&mut self, call: &Call, handle: u64) -> Result<Option<Answer>> {
+        let Some(table) = self.tables.remove(&handle) else { return Ok(None) };
+        let draft = self.timed(call.action, |replay| {
+            let session = replay.session.as_ref().expect("it was looked for");
+            Draft::begin(session, handle, table)
+        })?;
+        if let Answer::Handle(number) = call.answer {
+            self.drafts.insert(number, draft);
+        }
+        Ok(Some(Answer::Handle(1)))
+    }
+
+    /// Writes to a draft. What the trace has not whole ends it, so that its reads are skipped and not wrong.
+    fn write_draft(&mut self, handle: u64, updates: &[KeyUpdate]) -> Result<Option<Answer>> {
+        let Some(mut draft) = self.drafts.remove(&handle) else { return Ok(None) };
+        let Some(batch) = batch(updates) else {
+            let number = draft.table;
+            self.tables.insert(number, draft.roll_back()?);
+            return Ok(None);
+        };
+        let written = self.timed(Action::Write, |_| draft.write(&batch, updates.len()));
+        self.drafts.insert(handle, draft);
+        written.map(|()| Some(Answer::Nothing))
+    }
+
+    /// Commits a draft, which was told of a part of `updates`, mostly of all.
+    fn commit_draft(&mut self, number: u64, updates: &[KeyUpdate]) -> Result<Option<Answer>> {
+        let Some(draft) = self.drafts.remove(&number) else { return Ok(None) };
+        let (table, rest) = (draft.table, batch(draft.rest(updates)));
+        let Some(rest) = rest else {
+            self.tables.insert(table, draft.roll_back()?);
+            return Ok(None);
+        };
+        let mut back = None;
+        let done = self.timed(Action::Update, |_| {
+            let (done, table) = draft.commit(&rest);
+            back = Some(table);
+            done
+        });
+        if let Some(given) = back {
+            self.tables.insert(table, given?);
+        }
+        done.map(|()| Some(Answer::Nothing))
+    }
+
+    /// Ends a draft that was released without a commit; whether there is one.
+    fn roll_back(&mut self, number: u64) -> Result<bool> {
+        let Some(draft) = self.drafts.remove(&number) else { return Ok(false) };
+        let table = draft.table;
+        self.tables.insert(table, draft.roll_back()?);
+        Ok(true)
+    }
+
+    /// Ends the draft whose commit had failed: its release stands within that, and is not run.
+    fn roll_back_failed(&mut self, call: &Call) -> Result<()> {
+        let of = match (call.action, call.arguments.first()) {
+            (Action::Update, Some(Argument::Handle(table))) => self.draft_of(*table),
+            _ => None,
+        };
+        of.map_or(Ok(()), |number| self.roll_back(number).map(drop))
     }
 }
 

@@ -9,7 +9,7 @@ use varvite::context::{
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::trace::{Recorder, Trace};
-use varvite::{Batch, Error, Kind, Session, SessionOptions, TableOptions};
+use varvite::{Batch, Error, Kind, Log, Session, SessionOptions, TableOptions, Tables};
 use varvite_sight::trace::{Outcome, Replay};
 
 /// A recording, and numbers that follow from a seed.
@@ -219,5 +219,79 @@ fn ranges_and_cursors_are_replayed_on_any_table() {
         assert_eq!(outcome.mismatches, 0, "{seed}: {:?}", outcome.first_mismatch);
         let ranges = outcome.actions.iter().find(|it| it.action == "range").unwrap().calls;
         assert!(ranges >= 4 * walks, "{ranges}");
+    }
+}
+
+/// A block in a transaction: it writes, reads what it wrote in every way, and mostly commits.
+fn transaction(load: &mut Load, tables: &Tables, reads: &mut u64) {
+    let mut block = tables.begin();
+    for _ in 0..=load.below(5) {
+        let name = ["one", "two"][load.below(2) as usize];
+        let batch = block.batch(name).unwrap();
+        for _ in 0..load.below(30) {
+            let key = (load.below(500) as u16).to_be_bytes();
+            match load.below(8) {
+                0 => batch.delete_prefix(&key[..1]),
+                1 | 2 => batch.delete(&key),
+                _ => batch.insert(&key, &load.below(99).to_le_bytes()),
+            };
+        }
+        let key = (load.below(500) as u16).to_be_bytes();
+        *reads += 1;
+        match load.below(4) {
+            0 => drop(block.get(name, &key).unwrap()),
+            1 => drop(block.lookup(name, &[key, [1, 2]]).unwrap()),
+            2 => assert!(block.range(name, key..).unwrap().take(9).all(|entry| entry.is_ok())),
+            _ => {
+                let view = block.view(name).unwrap();
+                block.batch(name).unwrap().insert(&key, b"later");
+                assert_eq!(view.find(&[key]).unwrap().len(), 1);
+                assert!(block.get(name, &key).unwrap().is_some());
+                *reads += 1;
+            }
+        }
+    }
+    if load.below(4) > 0 {
+        block.commit().unwrap();
+    } else {
+        block.rollback();
+    }
+    drop(tables.get("one", &[0, 1]).unwrap());
+}
+
+#[test]
+fn reads_of_a_transaction_are_replayed_with_what_it_wrote() {
+    for seed in 0..6 {
+        let mut load = Load::new(seed);
+        let recorder = Some(load.recorder.clone());
+        let options = SessionOptions { recorder, ..SessionOptions::default() };
+        let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+        let made = ["one", "two"].map(|it| session.create_table(it, TableOptions::default()));
+        let tables = session.share(made.into_iter().map(Result::unwrap).collect()).unwrap();
+        let mut reads = 0;
+        for _ in 0..60 {
+            transaction(&mut load, &tables, &mut reads);
+        }
+        drop(tables);
+        session.close().unwrap();
+        load.recorder.finish().unwrap();
+        for log in [Log::None, Log::Written] {
+            let options = SessionOptions { log, ..SessionOptions::default() };
+            let fresh = Session::create(MemoryDisk::seeded(4), options).unwrap();
+            let outcome = load.replay(None, Some(fresh));
+            assert_eq!(outcome.mismatches, 0, "{seed}: {:?}", outcome.first_mismatch);
+            let run = |name: &str| {
+                outcome.actions.iter().find(|it| it.action == name).map_or(0, |it| it.calls)
+            };
+            assert!(run("draft") > 30 && run("write") > 60, "{outcome:?}");
+            // Every read that was recorded is run, those of drafts and of tables alike.
+            let (all, mut told) = (["get", "lookup", "range", "find_values"], 0);
+            let mut trace = Trace::open(&*load.traces, "t").unwrap();
+            while let Some(call) = trace.next_call().unwrap() {
+                told += u64::from(all.contains(&call.action.name()));
+            }
+            assert!(told >= reads + 60, "{told} of {reads}");
+            assert_eq!(all.map(run).iter().sum::<u64>(), told);
+        }
     }
 }

@@ -43,13 +43,22 @@ impl Named {
 
     /// The same of a view that a host takes.
     pub fn viewed(self: &Arc<Named>) -> Arc<Named> {
+        self.of_same_name(Action::View)
+    }
+
+    /// The same of the table as a transaction has it, from its first read of what it wrote.
+    pub fn drafted(self: &Arc<Named>) -> Arc<Named> {
+        self.of_same_name(Action::Draft)
+    }
+
+    fn of_same_name(self: &Arc<Named>, action: Action) -> Arc<Named> {
         let Some(traced) = &self.traced else { return Arc::clone(self) };
         let (recorder, handle) = (traced.recorder(), traced.handle());
         let begun = recorder.begin();
-        let view = Traced::new(recorder);
-        let answer = Answer::Handle(view.handle());
-        recorder.end(begun, Action::View, |to| to.handle(handle), answer);
-        Arc::new(Named { name: self.name.clone(), traced: Some(view) })
+        let own = Traced::new(recorder);
+        let answer = Answer::Handle(own.handle());
+        recorder.end(begun, action, |to| to.handle(handle), answer);
+        Arc::new(Named { name: self.name.clone(), traced: Some(own) })
     }
 
     /// What it is called.

@@ -14,7 +14,8 @@ use super::update::{self, Draft, write_checkpoint_if_due};
 use crate::error::Result;
 use crate::table::buffer::Batch;
 use crate::table::durable::LogPoint;
-use crate::table::shared::{Named, SegmentStore};
+use crate::table::shared::SegmentStore;
+use crate::trace::{self, Action, Answer};
 
 /// What something prepared leaves behind when it is dropped.
 #[derive(Clone, Copy)]
@@ -40,8 +41,7 @@ pub struct Prepared {
 impl Prepared {
     /// Nothing yet, for `table`.
     pub fn new(table: &Table) -> Prepared {
-        // What is read of it has operations that nobody is told of yet.
-        let mut copy = table.copy_as(Named::untraced(table.name()));
+        let mut copy = table.copy_as(table.shared_name().drafted());
         copy.active = table.active.draft(table.store.charge());
         let draft = Draft { table: copy, begun: Vec::new(), cut: None, work: Some(0) };
         Prepared { batch: Batch::new(), draft }
@@ -50,6 +50,17 @@ impl Prepared {
     /// Adds the operations of `batch` to what is prepared for `table`, all or none of them; pays for merges as
     /// [`Table::update`] does.
     pub fn apply(&mut self, table: &Table, batch: &Batch) -> Result<()> {
+        let name = self.draft.table.shared_name();
+        trace::call(
+            name.traced(),
+            Action::Write,
+            |to| batch.tell(to),
+            |&()| Answer::Nothing,
+            || self.apply_now(table, batch),
+        )
+    }
+
+    fn apply_now(&mut self, table: &Table, batch: &Batch) -> Result<()> {
         self.draft.table.check_batch(batch)?;
         let (begun, expanded) = if batch.ranges().is_empty() {
             (self.apply_points(table, batch)?, None)
